@@ -1,4 +1,4 @@
-"""What was kept, of whatever kind: recordings, scenario files, and the logs of `wm.trace`.
+"""What was kept, of whatever kind: recordings, scenario files, and the logs of `wm.trace`; and what their ids mean.
 
 Each kind has a line here, and only here.
 """
@@ -14,8 +14,20 @@ from wmlab.core.traces import DIRECTORY, TRACE_SCHEMA, Trace, TraceEvent, load, 
 from wmlab.dataflow.recording import Dataflow
 from wmlab.progress.recording import PlanScenario
 from wmlab.streams.api import Scenario
+from wmlab.streams.model.segment import as_segment_id as segment_id
+from wmlab.streams.model.segment import segment_name
 
-__all__ = ["DIRECTORY", "TRACE_SCHEMA", "Recording", "Trace", "TraceEvent", "load", "names"]
+__all__ = [
+    "DIRECTORY",
+    "TRACE_SCHEMA",
+    "Recording",
+    "Trace",
+    "TraceEvent",
+    "load",
+    "names",
+    "segment_id",
+    "segment_name",
+]
 
 _OTHERS: Final[tuple[Any, ...]] = (
     Dataflow,

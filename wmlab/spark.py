@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from wmlab.core.spark.log import read_log, stragglers
+from wmlab.core.spark.log import read_log, stragglers, stragglers_over
 from wmlab.core.spark.schemas import dataframe, spark_schema
 from wmlab.core.spark.session import log_path, spark_session
 from wmlab.streams.bounds.bounds import time_bounds
@@ -31,6 +31,7 @@ __all__ = [
     "replay",
     "spark_session",
     "stragglers",
+    "stragglers_over",
     "time_bounds",
     "with_incidents",
     "with_slack",

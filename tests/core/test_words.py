@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from wmlab.core.words import counted, exactly, listed, moment, rounded, span, with_moments
+from wmlab.core.words import TIME_MARK, counted, exactly, grouped, listed, moment, rounded, span, with_moments
 
 
 @pytest.mark.parametrize(
@@ -68,10 +68,23 @@ def test_times_and_durations_of_one_sentence_have_one_form(
     assert {time_ms: write(time_ms, beside_ms=beside_ms) for time_ms in written} == written
 
 
-def test_times_that_spark_wrote_have_the_same_form() -> None:
-    assert with_moments("w notes -5 ms at 72 000 005 ms, twice in 29 400 ms of 3 items") == (
-        "w notes -5 ms at 20 h, twice in 29 400 ms of 3 items"
+def test_times_that_spark_wrote_have_the_same_form_and_names_stay_as_they_are() -> None:
+    early, late, soon = (f"{TIME_MARK}{ms} ms{TIME_MARK}" for ms in ("-5", "72 000 005", "29 400"))
+    assert with_moments(f"w 900 000 ms notes {early} at {late}, twice in {soon} of 3 items") == (
+        "w 900 000 ms notes -5 ms at 20 h, twice in 29 400 ms of 3 items"
     )
+
+
+def test_a_time_beside_an_instant_is_one_however_early() -> None:
+    now_ms = 1_388_757_605_000
+    written = {0: "1970-01-01 00:00:00 UTC", -2_082_844_800_000: "1904-01-01 00:00:00 UTC"}
+    written |= {-58_910_000_000_123: "0103-03-21 07:06:39.877 UTC", -(2**63): "−106 751 991 167 d 7 h 12 min 55 s"}
+    assert {time_ms: moment(time_ms, clock_ms=now_ms) for time_ms in written} == written
+    assert moment(900_000, clock_ms=30_000) == moment(900_000) == "15 min"
+    early, late = (f"{TIME_MARK}{grouped(ms)} ms{TIME_MARK}" for ms in (0, now_ms))
+    assert with_moments(f"{early}, {late}") == "1970-01-01 00:00:00 UTC, 2014-01-03 14:00:05 UTC"
+    assert with_moments(early, clock_ms=now_ms) == "1970-01-01 00:00:00 UTC"
+    assert with_moments(early, clock_ms=5) == with_moments(early) == "0 ms"
 
 
 def test_a_list_names_the_first_and_counts_the_rest() -> None:

@@ -103,7 +103,14 @@ TWINS: Final = (
     ),
 )
 
-FOR_SPARK_ALONE: Final = {"group_perfect_watermark", "perfect_watermark", "stragglers", "with_incidents", "with_slack"}
+FOR_SPARK_ALONE: Final = {
+    "group_perfect_watermark",
+    "perfect_watermark",
+    "stragglers",
+    "stragglers_over",
+    "with_incidents",
+    "with_slack",
+}
 """Functions of Spark whose rule stands nowhere else."""
 
 NO_RULES: Final = {"dataframe", "feed", "live", "log_path", "spark_session", "write_feed"}

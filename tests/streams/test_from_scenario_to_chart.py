@@ -117,7 +117,7 @@ def test_incidents_are_added_once_and_to_groups_only(spark: SparkSession) -> Non
     versions = bounds.orderBy("version", "at_ms").collect()
     listed = [(version.at_ms, incident) for version in versions for incident in version.incidents or ()]
     happened = [(row["at_ms"], row["kind"], row["detail"]) for row in recording.table("incidents").to_pylist()]
-    assert [tuple(incident) for _, incident in listed] == sorted(happened) != []
+    assert [(incident.at_ms, incident.kind, incident.what) for _, incident in listed] == sorted(happened) != []
     assert all(at_ms >= incident.at_ms or at_ms == versions[-1].at_ms for at_ms, incident in listed)
     mine = bounds.drop("incidents").withColumnsRenamed({"lower": "_after", "upper": "up.per"})
     again = wm.spark.with_incidents(mine, incidents).orderBy("version", "at_ms").collect()

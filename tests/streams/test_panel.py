@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from wmlab.core.values import plain
 from wmlab.core.words import grouped
 from wmlab.streams.api import Scenario
 from wmlab.streams.panel import Panel, panel
-from wmlab.streams.recording import record
+from wmlab.streams.recording import StreamRecording, record
 from wmlab.streams.scenario.parts import EventWriter
 from wmlab.streams.scenario.scenario import fields_of, with_changes
 
@@ -107,6 +108,71 @@ def test_kept_runs_are_compared_on_one_axis(shown: Panel) -> None:
     assert list(shown.kept) == ["patient", "run 2"]
     assert "stream.timestamp_aggregation_timeout_ms" in shown.widget.kept.value
     assert repr(shown).endswith("2 runs kept")
+
+
+def test_kept_runs_of_a_stream_that_was_renamed_are_compared(shown: Panel) -> None:
+    shown.keep("before")
+    turn(shown, ("stream", "name"), "renamed")
+    shown.keep("after")
+    assert "<svg" in shown.widget.kept.value
+    assert "stream.name" in shown.widget.kept.value
+
+
+def test_a_label_that_is_taken_is_refused_and_the_kept_run_stays(shown: Panel) -> None:
+    run = shown.recording
+    shown.keep("mine")
+    turn(shown, TIMEOUT, 4_000).keep("mine")
+    assert "kept under" in shown.widget.message.value
+    assert shown.kept == {"mine": run}
+    shown.keep("run 3")
+    shown.keep()
+    assert list(shown.kept) == ["mine", "run 3", "run 4"]
+
+
+class _Verdicts:
+    def __init__(self, of: Recording) -> None:
+        self.of = of
+
+    def _repr_html_(self) -> str:
+        return f"verdicts of {self.of.scenario['stream']['timestamp_aggregation_timeout_ms']}"
+
+
+def test_verdicts_are_of_the_run_that_is_shown(shown: Panel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StreamRecording, "check", lambda recording: _Verdicts(recording))
+    turn(shown, TIMEOUT, 9_000).judge()
+    assert shown.wait().widget.verdicts.value == "verdicts of 9000"
+    turn(shown, TIMEOUT, 4_000)
+    assert (shown.verdicts, shown.widget.verdicts.value) == (None, "")
+    shown.judge()
+    assert shown.wait().widget.verdicts.value == "verdicts of 4000"
+    turn(shown, TIMEOUT, -1)
+    assert shown.widget.verdicts.value == "verdicts of 4000", "a mistake changes no scenario"
+
+
+def test_a_judgement_that_ends_after_a_change_is_dropped(shown: Panel, monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(recording: Recording) -> _Verdicts:
+        if recording.scenario["stream"]["timestamp_aggregation_timeout_ms"] != 4_000:
+            shown.change(TIMEOUT, 4_000)
+            while shown.recording.scenario["stream"]["timestamp_aggregation_timeout_ms"] != 4_000:
+                sleep(0.01)
+            shown.judge()
+        return _Verdicts(recording)
+
+    monkeypatch.setattr(StreamRecording, "check", check)
+    shown.judge()
+    assert shown.wait().widget.verdicts.value == "verdicts of 4000"
+    assert isinstance(shown.verdicts, _Verdicts)
+    assert shown.verdicts.of is shown.recording
+
+
+def test_a_run_that_is_gone_is_neither_kept_nor_judged(shown: Panel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wmlab.streams.panel.record", interrupted([], shown.cancel))
+    turn(shown, ("duration_ms",), 50_000)
+    assert "cancelled. The picture shows the run of the scenario before." in shown.widget.message.value
+    shown.keep("wrong")
+    shown.judge()
+    assert (shown.kept, shown.verdicts, shown.widget.verdicts.value) == ({}, None, "")
+    assert "has no run" in shown.widget.message.value
 
 
 def test_acts_and_writers_come_and_go(shown: Panel) -> None:

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVar, get_args
 
 import pyarrow as pa
 
 from wmlab.core.errors import ModelError
-from wmlab.core.words import counted, grouped, listed, segment_name, span, with_moments
+from wmlab.core.words import counted, grouped, listed, segment_name, span, unbroken, with_moments, wrapped
 
 
 class Answer:
@@ -39,7 +39,7 @@ class Answer:
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=2) + "\n"
 
     def __repr__(self) -> str:
-        return self.sentence
+        return wrapped(self.sentence)
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(self.sentence)}</p>"
@@ -211,7 +211,8 @@ class Verdicts(TableAnswer[Verdict]):
         for row in rows:
             proofs = tuple(Proof(proof["table"], _columns(json.loads(proof["row"]))) for proof in row["evidence"] or ())
             given = {column: row[column] for column in cls.schema.names}
-            given["what"] = row["what"] and with_moments(row["what"])
+            clocks = [proof.row[name] for proof in proofs for name in proof.row if name.endswith("_ms")]
+            given["what"] = row["what"] and with_moments(row["what"], clock_ms=max(filter(None, clocks), default=None))
             verdicts.append(Verdict(**given, evidence=proofs))
         return cls(name, tuple(verdicts))
 
@@ -280,12 +281,19 @@ def _shown(name: str, value: Any) -> str:
     return str(value)
 
 
+Against = Literal["noted times", "the clock", "no bound", "unknown"]
+"""What a cost is measured against: what the others had noted by then; the clock, where nobody else was there; or it is
+not measured, as there was no bound to compare, or for an unknown reason."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Straggler:
     """A holder of the bound: `who` is a writer or, without one, what stood in the way; `why` is the cause.
 
-    `stretches` counts how often it held, `held_ms` how long in all, `worst_ms` the most by which it kept the bound
-    down, `cost_ms` by how much it raised the run's mean lag. The last two are None if nobody else could be compared.
+    `stretches` counts how often it held: a stretch is a time without a break. `held_ms` is how long in all, `worst_ms`
+    the most by which it kept the bound down, `cost_ms` by how much it raised the run's mean lag, both measured
+    `against` what the others had noted or, where there were no others, against the clock. The last two are None if
+    they cannot be measured.
     """
 
     who: str
@@ -294,35 +302,44 @@ class Straggler:
     held_ms: int
     worst_ms: int | None
     cost_ms: float | None
+    against: Against = "noted times"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Stragglers(TableAnswer[Straggler]):
     """The stragglers of a stream's lower bound over a run, the most expensive first; `run_ms` is the run's length.
 
-    `bound` says what they held: the lower bound, or the global watermark of a query.
+    Costs against the clock come after those against noted times, since they are more than that. `bound` says what they
+    held: the lower bound, or the global watermark of a query. `meanings` has the causes with what each means, `notes`
+    are further sentences.
     """
 
     stream: str
     run_ms: int
     stragglers: tuple[Straggler, ...]
     bound: str = "lower bound"
+    meanings: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
 
     entries = "stragglers"
-    heads = ("holder", "cause", "stretches", "held", "at worst", "cost in mean lag")
+    heads = ("holder", "cause", "stretches", "held", "at worst", "cost in mean lag", "measured against")
+    left = left_heads = (0, 1, 6)
     schema = pa.schema(
         [(name, pa.string()) for name in ("stream", "who", "why")]
         + [pa.field(name, pa.int64(), nullable=False) for name in ("stretches", "held_ms")]
-        + [("worst_ms", pa.int64()), ("cost_ms", pa.float64())]
+        + [("worst_ms", pa.int64()), ("cost_ms", pa.float64()), ("against", pa.string())]
     )
 
     @property
     def sentence(self) -> str:
-        """Who cost most, in one sentence."""
+        """Who cost most, in one sentence, and what else is to be said."""
+        return " ".join([self._costliest(), *self.notes])
+
+    def _costliest(self) -> str:
         over = f"Over {span(self.run_ms)}"
-        priced = [entry for entry in self.stragglers if entry.cost_ms]
+        priced = [entry for entry in self.stragglers if entry.cost_ms and entry.against == "noted times"]
         if not priced:
-            return f"{over} nobody held the {self.bound} of {self.stream} below what the others had noted."
+            return f"{over} {self._alone()}"
         first, *rest = priced
         others = f"; next {listed([f'{h.who} ({h.why}, {self._ms(h.cost_ms)})' for h in rest[:2]])}" if rest else ""
         return (
@@ -330,26 +347,69 @@ class Stragglers(TableAnswer[Straggler]):
             f"for {self._ms(first.held_ms)}, which cost {self._ms(first.cost_ms)} of mean lag{others}."
         )
 
+    def _alone(self) -> str:
+        """Who held the bound where nobody was behind others: a single writer itself, or what stood in the way."""
+        against_clock = [entry for entry in self.stragglers if entry.cost_ms and entry.against == "the clock"]
+        without = [entry for entry in self.stragglers if entry.against == "no bound"]
+        if against_clock:
+            first = against_clock[0]
+            return (
+                f"{first.who}, with nobody else to compare, held the {self.bound} of {self.stream} most ({first.why}): "
+                f"for {self._ms(first.held_ms)}, at worst {self._ms(first.worst_ms)} behind the clock, which makes "
+                f"{self._ms(first.cost_ms)} of mean lag."
+            )
+        if without and len(without) == len(self.stragglers):
+            longest = without[0]
+            return f"{self.stream} had no {self.bound}, for {self._ms(longest.held_ms)} because {longest.who}."
+        return f"nobody held the {self.bound} of {self.stream} below what the others had noted."
+
+    def _legend(self) -> list[str]:
+        """What the words of the table mean, as far as it has them."""
+        used = {entry.why for entry in self.stragglers}
+        causes = [f"{why}: {meaning}." for why, meaning in self.meanings if why in used]
+        return [_COLUMNS_IN_WORDS, *causes] if self.stragglers else []
+
     def __repr__(self) -> str:
         width = max((len(h.who) for h in self.stragglers), default=0)
         lines = [
-            f"  {h.who:{width}}  {h.why}: {grouped(h.stretches)} × in all {self._ms(h.held_ms)}, "
-            f"at worst {self._ms(h.worst_ms)}, cost {self._ms(h.cost_ms)}"
+            f"  {h.who:{width}}  {h.why}: {grouped(h.stretches)} × in all {self._ms(h.held_ms)}, {self._price(h)}"
             for h in self.stragglers
         ]
-        return "\n".join([self.sentence, *lines])
+        return "\n".join([wrapped(self.sentence), *lines, *map(wrapped, self._legend())])
+
+    def _price(self, entry: Straggler) -> str:
+        if entry.against == "no bound":
+            return f"without a {self.bound}"
+        clock = " behind the clock" if entry.against == "the clock" else ""
+        return f"at worst {self._ms(entry.worst_ms)}{clock}, cost {self._ms(entry.cost_ms)}"
+
+    def _caption(self) -> str:
+        return "<br>".join(escape(unbroken(text)) for text in (self.sentence, *self._legend()))
 
     def _ms(self, number: float | None) -> str:
         return "unknown" if number is None else span(round(number), beside_ms=self.run_ms)
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
         for entry in self.stragglers:
-            yield entry.who, entry.why, entry.stretches, *map(self._ms, (entry.held_ms, entry.worst_ms, entry.cost_ms))
+            numbers = (entry.held_ms, entry.worst_ms, entry.cost_ms)
+            held, *prices = map(self._ms, numbers)
+            if entry.against == "no bound":
+                prices = ["–", "–"]
+            yield entry.who, entry.why, entry.stretches, held, *prices, entry.against
+
+
+_COLUMNS_IN_WORDS: Final = (
+    "A stretch is a time without a break in which one cause held the bound. At worst: the most by which the holder "
+    "kept it down. Cost in mean lag: by how much less the bound would have lagged without it, averaged over the run."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """From `from_ms` to `to_ms` these held the bound down by `by_ms`, `shared` of them in all."""
+    """From `from_ms` to `to_ms` these held the bound down by `by_ms`, `shared` of them in all.
+
+    Against the clock `by_ms` is the amount at the beginning; it grows with the clock.
+    """
 
     who: tuple[str, ...]
     why: str
@@ -357,6 +417,23 @@ class Stretch:
     to_ms: int
     by_ms: int | None
     shared: int
+    against: Against = "noted times"
+
+    @property
+    def worst_ms(self) -> int:
+        """The most by which they held the bound down, not less than 0; by_ms must be known."""
+        grown_ms = self.to_ms - self.from_ms if self.against == "the clock" else 0
+        return max(0, (self.by_ms or 0) + grown_ms)
+
+    @property
+    def area(self) -> float:
+        """That amount over the time, in ms times ms, for each of them; by_ms must be known."""
+        by_ms, length_ms = self.by_ms or 0, self.to_ms - self.from_ms
+        if self.against != "the clock":
+            return by_ms * length_ms / self.shared
+        # A bound ahead of the clock costs nothing until the clock has come there.
+        rising_ms = min(length_ms, max(0, by_ms + length_ms))
+        return (max(0, by_ms) + self.worst_ms) / 2 * rising_ms / self.shared
 
 
 def stragglers_from(
@@ -365,24 +442,36 @@ def stragglers_from(
     stream: str,
     run_ms: int,
     bound: str = "lower bound",
+    meanings: Mapping[str, str] | None = None,
+    notes: Sequence[str] = (),
     kind: type[Stragglers] = Stragglers,
 ) -> Stragglers:
     """The stragglers of the stretches of a run, the most expensive first; `kind` words the answer."""
-    found: dict[tuple[str, str], list[Stretch]] = {}
+    found: dict[tuple[str, str, Against], list[Stretch]] = {}
     for stretch in stretches:
+        against = "unknown" if stretch.by_ms is None and stretch.against != "no bound" else stretch.against
         for who in stretch.who:
-            found.setdefault((who, stretch.why), []).append(stretch)
+            found.setdefault((who, stretch.why, against), []).append(stretch)
     stragglers = []
-    for (who, why), mine in found.items():
-        prices = [(s.by_ms, (s.to_ms - s.from_ms) / s.shared) for s in mine if s.by_ms is not None]
+    for (who, why, against), mine in found.items():
+        priced = [stretch for stretch in mine if stretch.by_ms is not None]
         straggler = Straggler(
             who=who,
             why=why,
             stretches=1 + sum(before.to_ms != s.from_ms for before, s in pairwise(mine)),
             held_ms=sum(s.to_ms - s.from_ms for s in mine),
-            worst_ms=max((by for by, _ in prices), default=None),
-            cost_ms=round(sum(by * weight for by, weight in prices) / run_ms, 1) if prices else None,
+            worst_ms=max((stretch.worst_ms for stretch in priced), default=None),
+            cost_ms=round(sum(stretch.area for stretch in priced) / run_ms, 1) if priced else None,
+            against=against,
         )
         stragglers.append(straggler)
-    stragglers.sort(key=lambda h: (-(h.cost_ms or 0), -h.held_ms, h.who, h.why))
-    return kind(stream=stream, run_ms=run_ms, stragglers=tuple(stragglers), bound=bound)
+    order = get_args(Against).index
+    stragglers.sort(key=lambda h: (order(h.against), -(h.cost_ms or 0), -h.held_ms, h.who, h.why))
+    return kind(
+        stream=stream,
+        run_ms=run_ms,
+        stragglers=tuple(stragglers),
+        bound=bound,
+        meanings=tuple((meanings or {}).items()),
+        notes=tuple(notes),
+    )

@@ -1,22 +1,32 @@
-"""How answers write times, durations and lists: exact numbers in groups of three, instants since 1973 as UTC."""
+"""How answers write times, durations and lists: exact numbers in groups of three, instants as UTC.
+
+A number of milliseconds since 1970 cannot be told from a duration by itself if it is small or negative. So a column is
+read as a whole: it has instants if all its values lie after 1973, or if they are in the calendar and the clock of the
+run that they are from has instants. Then 0 is 1970-01-01, and in a run whose clock begins at 0 it is 0 ms.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import chain
+from textwrap import wrap
 from typing import Final
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EARLIEST_INSTANT_MS: Final = 100_000_000_000
-_LATEST_INSTANT_MS: Final = 250_000_000_000_000
+LAST_INSTANT_MS: Final = 250_000_000_000_000
+FIRST_INSTANT_MS: Final = -62_135_596_800_000
 SECOND_MS: Final = 1_000
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 86_400_000
 _LONG_MS: Final = 10 * MINUTE_MS
 _LONGEST: Final = 200
-_MILLISECONDS: Final = re.compile(r"(?<![\d.])(-?\d{1,3}(?: \d{3})*) ms\b")
+TIME_MARK: Final = "\N{INVISIBLE SEPARATOR}"
+"""What stands on both sides of a time in a text that Spark wrote; no name of a scenario has it."""
+_MARKED_TIME: Final = re.compile(rf"{TIME_MARK}(-?\d{{1,3}}(?: \d{{3}})*) ms{TIME_MARK}")
 
 
 def grouped(number: float) -> str:
@@ -24,10 +34,15 @@ def grouped(number: float) -> str:
     return f"{number:,}".replace(",", " ")
 
 
-def is_instant(values: Iterable[int | None]) -> bool:
-    """Whether the known values read as ms since 1970 (all between 1973 and 9892) rather than as durations."""
+def is_instant(values: Iterable[int | None], *, clock: Iterable[int | None] = ()) -> bool:
+    """Whether the known values read as ms since 1970 rather than as durations.
+
+    They do if all lie between 1973 and 9892, or between the years 1 and 9892 where the values of the `clock` do.
+    """
     known = [value for value in values if value is not None]
-    return bool(known) and min(known) >= _EARLIEST_INSTANT_MS and max(known) <= _LATEST_INSTANT_MS
+    if not known or min(known) < FIRST_INSTANT_MS or max(known) > LAST_INSTANT_MS:
+        return False
+    return min(known) >= _EARLIEST_INSTANT_MS or is_instant(clock)
 
 
 def utc(time_ms: int) -> datetime:
@@ -40,24 +55,25 @@ def since_1970_ms(instant: datetime) -> int:
     return (instant - _EPOCH) // timedelta(milliseconds=1)
 
 
-def moment(time_ms: int | None, *, beside_ms: int = 0) -> str:
+def moment(time_ms: int | None, *, beside_ms: int = 0, clock_ms: int | None = None) -> str:
     """A time: "29 400 ms"; from ten minutes on, or beside such a time, "12 min 5.25 s", from one hour on to the second,
     "2 d 5 h 12 min 49 s"; or "2013-01-05 17:32:00 UTC" for ms since 1970.
 
-    "unknown" for None.
+    `clock_ms` is a time of the clock of the same run: if that is an instant, this is one, too. "unknown" for None.
     """
     if time_ms is None:
         return "unknown"
-    if not is_instant([time_ms]):
+    if not is_instant([time_ms], clock=[clock_ms]):
         cut_to_ms = 1 if abs(time_ms) < HOUR_MS else SECOND_MS
         return f"{grouped(time_ms)} ms" if is_short(time_ms, beside_ms) else _in_units(time_ms, cut_to_ms=cut_to_ms)
     fraction = f".{time_ms % 1_000:03}" if time_ms % 1_000 else ""
-    return f"{utc(time_ms):%Y-%m-%d %H:%M:%S}{fraction} UTC"
+    instant = utc(time_ms)
+    return f"{instant.year:04}-{instant:%m-%d %H:%M:%S}{fraction} UTC"
 
 
-def bare(time_ms: int) -> str:
+def bare(time_ms: int, *, clock_ms: int | None = None) -> str:
     """A time where its unit need not be said: "29 400", or as `moment` writes it from ten minutes on."""
-    return moment(time_ms).removesuffix(" ms")
+    return moment(time_ms, clock_ms=clock_ms).removesuffix(" ms")
 
 
 def is_short(*lengths_ms: int) -> bool:
@@ -81,9 +97,33 @@ def _in_units(time_ms: int, *, cut_to_ms: int) -> str:
     return ("−" if time_ms < 0 else "") + " ".join(parts)
 
 
-def with_moments(text: str) -> str:
-    """A text whose times are whole milliseconds ("72 000 005 ms"), each as `moment` writes it."""
-    return _MILLISECONDS.sub(lambda found: moment(int(found[1].replace(" ", ""))), text)
+def with_moments(text: str, *, clock_ms: int | None = None) -> str:
+    """A text whose marked times are whole milliseconds ("72 000 005 ms"), each as `moment` writes it, without marks.
+
+    If one of them is an instant, or `clock_ms`, they all are.
+    """
+    times = [int(digits.replace(" ", "")) for digits in _MARKED_TIME.findall(text)]
+    instant_ms = next((time for time in (clock_ms, *times) if is_instant([time])), None)
+    return _MARKED_TIME.sub(lambda found: moment(int(found[1].replace(" ", "")), clock_ms=instant_ms), text)
+
+
+_INSIDE_A_NUMBER: Final = re.compile(
+    r"(?<=\d) (?=(\d{3}|\d\d:\d\d:\d\d(\.\d+)?|UTC|ms|s|min|h|d|B|kB|MB)\b)"
+    r"|(?<=\d [dh]) (?=\d)|(?<=\d min) (?=\d)"
+)
+
+
+def unbroken(text: str, space: str = "\N{NO-BREAK SPACE}") -> str:
+    """A text in which no line ends inside a number, between it and its unit, or inside a time."""
+    return _INSIDE_A_NUMBER.sub(space, text)
+
+
+def wrapped(text: str, *, width: int = 100) -> str:
+    """A text in lines of at most `width` characters, which end between words and not inside a number."""
+    lines = (
+        wrap(line, width, break_long_words=False, break_on_hyphens=False) for line in unbroken(text, "\0").splitlines()
+    )
+    return "\n".join(chain.from_iterable(lines)).replace("\0", " ")
 
 
 def span(length_ms: int, *, beside_ms: int = 0) -> str:

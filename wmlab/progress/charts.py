@@ -81,7 +81,13 @@ def progress(
         title=title or f"What is the watermark at {table['operator'][0]} of {table['stream'][0]}, and who holds it?",
         subtitle=sentence,
         across=_clock(table["arrived_ms"]),
-        panels=[Panel(up=time_axis("watermark", watermarks, pad_percent=4), layers=joined(curves), height=_HEIGHT)],
+        panels=[
+            Panel(
+                up=time_axis("watermark", watermarks, pad_percent=4, clock=table["arrived_ms"]),
+                layers=joined(curves),
+                height=_HEIGHT,
+            )
+        ],
     )
     told = {name: table[name] for name in ("emitter", *_UNKNOWN)}
     return Chart(sentence=sentence, data={"at_ms": table["arrived_ms"]} | told, scene=scene)
@@ -231,7 +237,11 @@ def _describe_progress(table: Table) -> str:
         names = listed(silent, most=3)
         who = f"; nothing complete came from {names}" if names else ", for a declared origin sent nothing"
         return f"The global watermark is unknown throughout{who}."
-    value = "was unknown" if stretch.value is None else f"stood at {time_words(known)(stretch.value)}"
+    value = (
+        "was unknown"
+        if stretch.value is None
+        else f"stood at {time_words(known, clock=table['arrived_ms'])(stretch.value)}"
+    )
     end = "" if stretch.ended else ", the end of the table"
     by = listed(_stragglers(table, stretch), most=3) or "an origin that had not sent"
     back = sum(a > b for a, b in pairwise(known))
@@ -304,7 +314,7 @@ def windows_firing(recording: Recording, *, stream: str | None = None, title: st
         across=time_axis("clock", [*xs, *(row["fired_ms"] for row in fired)]),
         panels=[
             Panel(
-                up=time_axis("event time", [*ys, *(row["end"] for row in fired)], pad_percent=4),
+                up=time_axis("event time", [*ys, *(row["end"] for row in fired)], pad_percent=4, clock=xs),
                 height=300.0,
                 layers=[Steps(name="global watermark", role="lower", xs=xs, ys=ys), *dots],
             )

@@ -205,12 +205,13 @@ def draw_comparison(runs: Mapping[str, tuple[Bounds, Measures]]) -> Chart:
     lower, behind = joined(lower), joined(behind)
     lags = [round(lag) for curve in behind for lag in curve.ys if lag is not None]
     ys = [y for curve in lower for y in curve.ys if y is not None]
+    clock = [at for label in shown for at, _, _ in bounds[label]]
     scene = Scene(
         title="How do the lower bounds of the runs differ?",
         subtitle=sentence + left_out,
-        across=time_axis("clock", [at for label in shown for at, _, _ in bounds[label]]),
+        across=time_axis("clock", clock),
         panels=[
-            Panel(up=time_axis("lower bound", ys, pad_percent=4), layers=lower),
+            Panel(up=time_axis("lower bound", ys, pad_percent=4, clock=clock), layers=lower),
             Panel(up=time_axis("clock − lower", [0, *lags], pad_percent=4), layers=behind, height=130.0),
         ],
     )

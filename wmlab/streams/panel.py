@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from html import escape
+from itertools import count
 from pathlib import Path as FilePath
 from typing import Any, Final, Literal
 
@@ -47,6 +48,9 @@ _FORM: Final = widgets.Layout(width="472px", flex="0 0 auto", max_height="820px"
 """The form scrolls by itself, so that the chart beside it stays in view."""
 
 
+_NO_RUN: Final = ("the scenario as it is has no run.", "correct it, or wait until it has run.")
+
+
 class Cancelled(Exception):
     """A run was stopped because it is not wanted any more."""
 
@@ -54,8 +58,9 @@ class Cancelled(Exception):
 class Panel:
     """A scenario as a form that records and redraws at every change; what it holds is there for the notebook.
 
-    `scenario` is the last one without mistakes, `recording` its run, `kept` the kept runs by label, `verdicts` the
-    last judgement.
+    `scenario` is the last one without mistakes, `recording` the last run, `kept` the kept runs by label, `verdicts` the
+    judgement of that run, None if it has not been judged. While a run is under way, and after it was cancelled or
+    failed, `recording` is that of a scenario before; the panel says so, and neither keeps nor judges it.
     """
 
     def __init__(self, scenario: StreamScenario) -> None:
@@ -68,9 +73,11 @@ class Panel:
         self._parts: dict[str, Path] = {}
         self._pending: dict[Path, Any] = {}
         self._requested: StreamScenario | None = None
+        self._recorded: StreamScenario | None = None
         self._lock = threading.Lock()
         self._runner: threading.Thread | None = None
         self._judge: threading.Thread | None = None
+        self._judged_next: StreamRecording | None = None
         self._accept(scenario)
 
     def __repr__(self) -> str:
@@ -113,25 +120,39 @@ class Panel:
         self._requested = None
 
     def keep(self, label: str = "") -> None:
-        """Keep the run under a label, and compare it with the others that were kept."""
+        """Keep the run under a label, and compare it with the others that were kept; a label taken is refused."""
         self.wait()
-        if self.recording is None:
-            self.widget.message.value = _notice("there is no run to keep.", "correct the scenario first.")
+        if self.recording is None or self._recorded is not self.scenario:
+            self.widget.message.value = _notice(*_NO_RUN)
             return
-        self.kept[label.strip() or f"run {len(self.kept) + 1}"] = self.recording
+        title = label.strip() or next(name for n in count(len(self.kept) + 1) if (name := f"run {n}") not in self.kept)
+        if title in self.kept:
+            problem = f"a run is kept under {title!r} already."
+            self.widget.message.value = _notice(problem, "give another label, or none.")
+            return
+        self.kept[title] = self.recording
         page = f"Kept: {', '.join(self.kept)}"
         if len(self.kept) > 1:
             kept = self.kept
-            page = _told(lambda: compare(*kept.values(), labels=list(kept), stream=self._stream)._repr_html_())
+            # A stream that was renamed between two runs is the only one of each.
+            scenarios = [run.scenario_as(StreamScenario) for run in kept.values()]
+            alone = all(scenario is not None and len(scenario.all_streams) == 1 for scenario in scenarios)
+            stream = None if alone else self._stream
+            page = _told(lambda: compare(*kept.values(), labels=list(kept), stream=stream)._repr_html_())
         self.widget.kept.value = page
 
     def judge(self) -> None:
-        """Have Spark judge the run, without waiting for it."""
-        if self.recording is None or (self._judge and self._judge.is_alive()):
+        """Have Spark judge the run, without waiting for it; the verdicts go when the scenario changes."""
+        if self.recording is None or self._recorded is not self.scenario:
+            self.widget.message.value = _notice(*_NO_RUN)
             return
-        self.widget.verdicts.value = "Spark is judging …"
-        self._judge = threading.Thread(target=self._check, args=(self.recording,), daemon=True)
-        self._judge.start()
+        with self._lock:
+            if self._judge is not None and self._judge.is_alive():
+                self._judged_next = self.recording
+                return
+            self.widget.verdicts.value = "Spark is judging …"
+            self._judge = threading.Thread(target=self._check, args=(self.recording,), daemon=True)
+            self._judge.start()
 
     def save(self, path: str) -> None:
         """Write the scenario to a YAML file."""
@@ -140,14 +161,22 @@ class Panel:
 
     def wait(self, timeout_s: float = 600) -> Panel:
         """Wait until no run and no judgement is under way."""
-        for thread in (self._runner, self._judge):
-            if thread is not None and thread is not threading.current_thread():
-                thread.join(timeout_s)
+        while alive := self._under_way():
+            alive[0].join(timeout_s)
+            if alive[0].is_alive():
+                break
         return self
+
+    def _under_way(self) -> list[threading.Thread]:
+        """The threads of a run and of a judgement that are alive, but for the one that asks."""
+        with self._lock:
+            threads = [thread for thread in (self._runner, self._judge) if thread is not None and thread.is_alive()]
+        return [thread for thread in threads if thread is not threading.current_thread()]
 
     @property
     def _stream(self) -> str:
-        return self.scenario.all_streams[0].name
+        """The first stream of the scenario that the recording is of."""
+        return (self._recorded or self.scenario).all_streams[0].name
 
     def _try(self, make: Callable[[], StreamScenario]) -> None:
         try:
@@ -164,6 +193,7 @@ class Panel:
         """Show a scenario without mistakes and request its run, which replaces a run that is under way."""
         text = scenario.to_yaml()  # refuses a Python function, which the form would lose
         self.scenario, self._pending = scenario, {}
+        self._forget_verdicts()
         self._fields = fields_of(scenario)
         self._parts = {
             f.group: f.path[:2] for f in self._fields if f.path[0] in ("writers", "script") and len(f.path) > 2
@@ -203,14 +233,26 @@ class Panel:
         try:
             recording = record(scenario, progress=progress)
         except Cancelled:
-            return
+            if self._requested is None:
+                self._mark_as_old("the run was cancelled.")
         except WmlabError as error:
-            self.widget.message.value = _notice(error.problem, error.remedy)
+            self._mark_as_old(error.problem, error.remedy)
         else:
-            self.recording = recording
+            self.recording, self._recorded = recording, scenario
+            self._forget_verdicts()
             self._draw()
         finally:
             self.widget.show_progress(None)
+
+    def _mark_as_old(self, problem: str, remedy: str = "change a field to run it.") -> None:
+        """Say that what is shown is of another run than the scenario's, if anything is."""
+        old = "" if self.recording is None else " The picture shows the run of the scenario before."
+        self.widget.message.value = _notice(f"{problem}{old}", remedy)
+
+    def _forget_verdicts(self) -> None:
+        """Verdicts are of one run."""
+        self.verdicts, self._judged_next = None, None
+        self.widget.verdicts.value = ""
 
     def _draw(self) -> None:
         if (recording := self.recording) is None:
@@ -221,11 +263,24 @@ class Panel:
         self.widget.sentence.value = f"<div aria-live='polite' style='line-height:1.4'>{escape(sentence)}</div>"
 
     def _check(self, recording: StreamRecording) -> None:
-        def page() -> str:
-            self.verdicts = recording.check()
-            return self.verdicts._repr_html_()
+        """Judge a run, and the one that was asked for meanwhile; verdicts of a run that is gone are dropped."""
+        while True:
+            verdicts: list[Verdicts] = []
 
-        self.widget.verdicts.value = _told(page)
+            def page(judged: StreamRecording = recording, found: list[Verdicts] = verdicts) -> str:
+                found.append(judged.check())
+                return found[0]._repr_html_()
+
+            told = _told(page)
+            with self._lock:
+                if recording is self.recording and self._recorded is self.scenario:
+                    self.verdicts = verdicts[0] if verdicts else None
+                    self.widget.verdicts.value = told
+                following, self._judged_next = self._judged_next, None
+                if following is None or following is recording:
+                    return
+            recording = following
+            self.widget.verdicts.value = "Spark is judging …"
 
 
 def panel(scenario: StreamScenario) -> Panel:

@@ -10,7 +10,7 @@ Offsets are bytes; an event's offset is its end. Unknown is null.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,12 +18,33 @@ import pyarrow.compute as pc
 from wmlab.core.recording import Recording
 from wmlab.core.schemas import FLAG, INCIDENTS, LONG, OFFSETS, REAL, TEXT, column, table
 
+Subject = Literal[
+    "writer",
+    "reader",
+    "group",
+    "controller",
+    "commit handler",
+    "stream",
+    "segments",
+    "epoch",
+    "bucket",
+    "marks segment",
+    "store",
+    "network",
+]
+"""What an incident happened to."""
+Outcome = Literal["done", "nobody there", "no effect"]
+"""What came of what a script asked for: done; the party was not running; or it was there, but nothing could be done."""
+DONE: Final[Outcome] = "done"
+NOBODY_THERE: Final[Outcome] = "nobody there"
+NO_EFFECT: Final[Outcome] = "no effect"
+
 _STREAM = column("stream", TEXT, "the stream's name")
 _OF_MAP: Final = "of the group's map of times from then on; null: unknown, or the group has no map"
 
 
 def _segment_id(about: str) -> pa.Field:
-    return column("segment_id", LONG, about, unit="epoch * 2^32 + number")
+    return column("segment_id", LONG, about, unit="epoch * 2^32 + number, see wm.trace.segment_name")
 
 
 TABLES: Final[dict[str, pa.Schema]] = {
@@ -107,6 +128,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
         column("removed", pa.list_(TEXT), "writers dropped by this cycle"),
         column("outcome", TEXT, "emitted or held"),
         column("reason", TEXT, "why nothing was emitted; empty when it was"),
+        column("cause", TEXT, "the reason as a code, without names and numbers", nullable=True, added=True),
         column("timeout_ms", LONG, "how long it waits for a writer behind", unit="ms", nullable=True, added=True),
     ),
     "watermarks": table(
@@ -188,7 +210,11 @@ TABLES: Final[dict[str, pa.Schema]] = {
             nullable=True,
         ),
     ),
-    "incidents": INCIDENTS,
+    "incidents": table(
+        *INCIDENTS,
+        column("subject", TEXT, "what the target is: writer, reader, controller and so on", nullable=True, added=True),
+        column("outcome", TEXT, "done; nobody there, or no effect: nothing was changed", nullable=True, added=True),
+    ),
     "ownership": table(
         column("bucket", LONG, "the bucket"),
         column("controller", TEXT, "whose session had the bucket's node"),

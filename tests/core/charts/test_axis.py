@@ -67,6 +67,24 @@ def test_only_times_since_1973_read_as_instants(values: list[int | None], instan
     assert is_instant(values) is instant
 
 
+@pytest.mark.parametrize(
+    ("values", "clock", "instant"),
+    [
+        ([0, 60_000], [JAN_3_2014], True),
+        ([-2_082_844_800_000, None], [JAN_3_2014, JAN_3_2014 + 60_000], True),
+        ([0, 60_000], [0, 60_000], False),
+        ([0, 60_000], [None], False),
+        ([-(2**63)], [JAN_3_2014], False),
+        ([2**63 - 1], [JAN_3_2014], False),
+    ],
+)
+def test_beside_a_clock_of_instants_any_time_of_the_calendar_is_one(
+    values: list[int | None], clock: list[int | None], instant: bool
+) -> None:
+    assert is_instant(values, clock=clock) is instant
+    assert ticks.time_axis("event time", values, clock=clock).instants is instant
+
+
 def test_a_unit_scales_to_short_numbers() -> None:
     assert repr(ticks.duration_unit(60_000).scale(31_000)) == "31"
     assert ticks.duration_unit(60_000).scale(31_050) == 31.05
@@ -76,7 +94,7 @@ def test_a_unit_scales_to_short_numbers() -> None:
 times = st.integers(-(10**12), 10**12)
 
 
-@given(low=times, since=st.integers(10**11, 10**13), span=st.integers(1, 10**12), count=st.integers(3, 10))
+@given(low=times, since=st.integers(-62_000_000_000_000, 10**13), span=st.integers(1, 10**12), count=st.integers(3, 10))
 def test_ticks_are_few_ascending_and_inside(low: int, since: int, span: int, count: int) -> None:
     for begin, instants in ((low, False), (since, True)):
         axis = ticks.Axis("clock", begin, begin + span, instants, ticks.duration_unit(span))

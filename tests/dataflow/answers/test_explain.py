@@ -373,7 +373,7 @@ def test_over_the_run_the_longest_holder_is_named(run: Recording) -> None:
 def test_an_answer_is_a_value(run: Recording) -> None:
     answer = run.explain(at_ms=200)
     assert json.loads(answer.to_json()) == json.loads(json.dumps(answer.to_dict()))
-    assert (repr(answer), answer._repr_html_()) == (answer.sentence, f"<p>{answer.sentence}</p>")
+    assert (" ".join(repr(answer).splitlines()), answer._repr_html_()) == (answer.sentence, f"<p>{answer.sentence}</p>")
     assert answer == run.explain(at_ms=200)
 
 

@@ -10,6 +10,8 @@ from wmlab.core.answers import Stragglers
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.history import Rules
 from wmlab.streams.answers.reader import explain
+from wmlab.streams.api import Scenario
+from wmlab.streams.scenario.parts import EventWriter, Stream
 
 
 @pytest.fixture(scope="module")
@@ -24,11 +26,18 @@ def over(recording: Recording) -> Stragglers:
 
 
 def told(found: Stragglers) -> list[tuple[Any, ...]]:
-    return [(h.who, h.why, h.stretches, h.held_ms, h.worst_ms, h.cost_ms) for h in found]
+    return [(h.who, h.why, h.stretches, h.held_ms, h.worst_ms, h.cost_ms, h.against) for h in found]
+
+
+NOTED, CLOCK, NONE = "noted times", "the clock", "no bound"
 
 
 def test_costs_are_averages_over_the_run() -> None:
-    """w1 holds the bound at 0 for 4 of 10 s, where w2 had noted 3 000: 3 000 * 4 / 10 = 1 200 ms of mean lag."""
+    """w1 holds the bound at 0 for 4 of 10 s, where w2 had noted 3 000: 3 000 * 4 / 10 = 1 200 ms of mean lag.
+
+    From 5 s on both hold it at 3 000, and nobody else is there: it falls from 2 to 7 s behind the clock, 4.5 s on
+    average for 5 of 10 s, a half for each.
+    """
     recording = written(
         writer_marks=[mark("w1", 0, 0), mark("w2", 3_000, 0), mark("w1", 3_000, 4_500)],
         cycles=[
@@ -42,10 +51,11 @@ def test_costs_are_averages_over_the_run() -> None:
     found = over(recording)
     assert found.run_ms == 10_000
     assert told(found) == [
-        ("w1", "lagging", 1, 3_000, 3_000, 900.0),
-        ("w1", "slowest", 2, 6_000, 3_000, 300.0),
-        ("w2", "slowest", 1, 5_000, None, None),
-        ("the first cycle had not run", "first cycle", 1, 1_000, None, None),
+        ("w1", "lagging", 1, 3_000, 3_000, 900.0, NOTED),
+        ("w1", "slowest", 1, 1_000, 3_000, 300.0, NOTED),
+        ("w1", "slowest", 1, 5_000, 7_000, 1_125.0, CLOCK),
+        ("w2", "slowest", 1, 5_000, 7_000, 1_125.0, CLOCK),
+        ("the first cycle had not run", "first cycle", 1, 1_000, None, None, NONE),
     ]
 
 
@@ -56,7 +66,7 @@ def test_writers_that_hold_together_share_the_cost() -> None:
         watermarks=[watermark(0, 0, w1=0, w2=0, w3=500)],
         positions=[position(0, 0, 1_000)],
     )
-    assert told(over(recording)) == [(name, "lagging", 1, 1_000, 500, 250.0) for name in ("w1", "w2")]
+    assert told(over(recording)) == [(name, "lagging", 1, 1_000, 500, 250.0, NOTED) for name in ("w1", "w2")]
 
 
 def test_a_run_lasts_as_long_as_its_scenario() -> None:
@@ -67,7 +77,8 @@ def test_a_run_lasts_as_long_as_its_scenario() -> None:
         "cycles": [cycle(1_000, None, outcome="emitted", participating=["w1", "w2"])],
         "watermarks": [watermark(0, 1_000, w1=0, w2=3_000)],
     }
-    scenario = {"wmlab": 1, "name": "by hand", "start_ms": 0, "duration_ms": 4_000}
+    writers = [EventWriter(name, rate_per_s=1) for name in ("w1", "w2")]
+    scenario = Scenario("by hand", stream=Stream("orders"), writers=writers, duration_ms=4_000).to_dict()
 
     def length(deleted_ms: int | None = None, **given: object) -> int:
         faults = [] if deleted_ms is None else [fault("delete", "orders", deleted_ms)]
@@ -93,9 +104,9 @@ def test_what_stands_in_the_way_without_a_writer_is_a_holder_too() -> None:
         positions=[position(0, 0, 2_000)],
     )
     assert told(over(recording)) == [
-        ("the first cycle had not run", "first cycle", 1, 1_000, None, None),
-        ("cut failed: no positions", "failed", 1, 600, None, None),
-        ("nobody had noted a time", "no mark", 1, 400, None, None),
+        ("the first cycle had not run", "first cycle", 1, 1_000, None, None, NONE),
+        ("cut failed: no positions", "failed", 1, 600, None, None, NONE),
+        ("nobody had noted a time", "no mark", 1, 400, None, None, NONE),
     ]
 
 
@@ -105,7 +116,7 @@ def test_the_dead_writer_and_the_slow_one_share_a_run(run: Recording) -> None:
     assert (dead.stretches, dead.held_ms) == (1, 10_000)
     assert sum(h.held_ms for h in found) == found.run_ms
     assert found.sentence.startswith(
-        "Over 60 000 ms the lower bound of orders was held back most by w1 (slowest): for 45 995 ms, which cost "
+        "Over 60 000 ms the lower bound of orders was held back most by w1 (slowest): for 34 995 ms, which cost "
         "1 328 ms of mean lag; next w2 (lagging, 1 320 ms)"
     )
 
@@ -113,15 +124,78 @@ def test_the_dead_writer_and_the_slow_one_share_a_run(run: Recording) -> None:
 def test_holders_are_a_table_and_data(run: Recording) -> None:
     found = over(run)
     frame = found.to_pandas()
-    assert list(frame.columns) == ["stream", "who", "why", "stretches", "held_ms", "worst_ms", "cost_ms"]
+    assert list(frame.columns) == ["stream", "who", "why", "stretches", "held_ms", "worst_ms", "cost_ms", "against"]
     assert len(frame) == len(found) == len(json.loads(found.to_json())["stragglers"])
     assert str(frame["worst_ms"].dtype) == "Int64"
-    assert "<td style='text-align:left'>w2</td><td>lagging</td><td>1</td><td>10 000 ms</td>" in found._repr_html_()
+    assert (
+        "<td style='text-align:left'>w2</td><td style='text-align:left'>lagging</td><td>1</td><td>10 000 ms</td>"
+        in found._repr_html_()
+    )
     line = "  w2                           lagging: 1 × in all 10 000 ms, at worst 12 574 ms, cost 1 320 ms"
     assert line in repr(found)
 
 
-def test_a_run_without_comparison_says_so() -> None:
+def test_a_run_without_a_bound_says_what_was_missing() -> None:
     assert over(written(positions=[position(0, 0, 50)])).sentence == (
-        "Over 50 ms nobody held the lower bound of orders below what the others had noted."
+        "Over 50 ms orders had no lower bound, for 50 ms because nobody had noted a time."
     )
+
+
+def test_a_single_writer_is_measured_against_the_clock_and_no_line_says_nothing() -> None:
+    """The bound stands at 500 from 1 s to 9 s: cycles wait from 2 s on, when it is 1.5 s behind the clock, to 8.5 s."""
+    recording = written(
+        writer_marks=[mark("w1", 500, 400), mark("w1", 9_000, 8_900)],
+        cycles=[cycle(1_000, None, outcome="emitted", participating=["w1"])]
+        + [cycle(at_ms, 500, lagging=["w1"], reason="waits") for at_ms in (2_000, 5_000)]
+        + [cycle(9_000, 500, outcome="emitted", participating=["w1"])],
+        watermarks=[watermark(0, 1_000, w1=500), watermark(1, 9_000, w1=9_000)],
+        positions=[position(0, 0, 10_000)],
+    )
+    found = over(recording)
+    assert told(found)[:2] == [
+        ("w1", "lagging", 1, 7_000, 8_500, 3_500.0, CLOCK),
+        ("w1", "slowest", 2, 2_000, 1_500, 150.0, CLOCK),
+    ]
+    assert found.sentence == (
+        "Over 10 000 ms w1, with nobody else to compare, held the lower bound of orders most (lagging): for 7 000 ms, "
+        "at worst 8 500 ms behind the clock, which makes 3 500 ms of mean lag. It stood longest at 500 ms, for "
+        "8 000 ms from 1 000 ms to 9 000 ms: held by w1, last mark 500 ms noted at 395 ms."
+    )
+    assert "unknown" not in repr(found) + found._repr_html_()
+    assert "lagging: cycles emitted nothing and waited for this writer" in repr(found)
+    assert "first cycle: 1 × in all 600 ms, without a lower bound" in repr(found)
+
+
+def test_a_bound_ahead_of_the_clock_costs_nothing_until_the_clock_has_come_there() -> None:
+    """At 5 000 from 1 s on, until 9 s: behind the clock for 4 of 10 s, 2 s on average."""
+    recording = written(
+        writer_marks=[mark("w1", 5_000, 0)],
+        cycles=[cycle(1_000, None, outcome="emitted", participating=["w1"])],
+        watermarks=[watermark(0, 1_000, w1=5_000)],
+        positions=[position(0, 0, 9_000)],
+    )
+    (first, *_) = told(over(recording))
+    assert first == ("w1", "slowest", 1, 8_000, 4_000, round(4_000 * 2_000 / 9_000, 1), CLOCK)
+
+
+def test_a_failed_cycle_costs_what_the_writers_had_noted() -> None:
+    recording = written(
+        writer_marks=[mark("w1", 500, 0), mark("w1", 2_500, 900)],
+        cycles=[
+            cycle(0, None, outcome="emitted", participating=["w1"]),
+            cycle(1_000, 500, reason="cut failed: no positions", cause="no positions"),
+        ],
+        watermarks=[watermark(0, 0, w1=500)],
+        positions=[position(0, 0, 2_000)],
+    )
+    assert told(over(recording))[0] == ("cut failed: no positions", "failed", 1, 1_000, 2_000, 1_000.0, NOTED)
+
+
+def test_words_and_numbers_stay_whole_at_the_margin(run: Recording) -> None:
+    found = over(run)
+    for text in (repr(found), repr(explain(run, at_ms=36_000, rules=Rules()))):
+        prose = [line for line in text.splitlines() if not line.startswith("  ")]
+        assert len(prose) > 1
+        assert max(map(len, prose)) <= 100
+        assert not any(line[-1].isdigit() for line in prose)
+    assert "34\N{NO-BREAK SPACE}995\N{NO-BREAK SPACE}ms" in found._repr_html_()

@@ -25,13 +25,16 @@ def test_a_state_lasts_from_its_fault_to_the_one_that_ends_it_and_the_worst_of_s
 
 
 def test_what_a_script_asks_of_a_writer_that_is_not_there_changes_nothing() -> None:
-    faults = [("crash", 100), ("idle", 200, "w is not running"), ("restart", 300)]
-    assert [state(at_ms, *faults) for at_ms in (250, 350)] == ["crashed", ""]
+    crashed, restarted = fault("crash", "w", 100), fault("restart", "w", 300)
+    asked = fault("idle", "w", 200, "w is not running", outcome="nobody there")
+    recording = written(incidents=[crashed, asked, restarted])
+    assert [history_at(recording, "orders", at_ms).state_of("w") for at_ms in (250, 350)] == ["crashed", ""]
 
 
 def test_who_asks_a_crashed_controller_for_something_does_not_bring_it_back() -> None:
-    faults = [fault("crash", "c1", 100), fault("expire", "c1", 200, "nobody is c1 now")]
-    assert history_at(written(incidents=faults), "orders", 300).incidents == {"c1": ("crash", 100)}
+    asked = fault("expire", "c1", 200, "nobody is c1 now", outcome="nobody there")
+    faults = [fault("crash", "c1", 100, subject="controller"), asked]
+    assert history_at(written(incidents=faults), "orders", 300).controllers == {"c1": ("crash", 100)}
 
 
 def test_of_other_faults_the_detail_is_told() -> None:

@@ -123,25 +123,23 @@ def test_happenings_are_gathered_once_from_dicts_rows_and_arrays(bounds: Bounds,
 
 
 @pytest.mark.parametrize(
-    ("kind", "what", "subject", "label"),
+    ("kind", "what", "target", "party", "label"),
     [
-        ("crash", "w2", "w2", "w2 crashes"),
-        ("crash", "w2 crashes", "w2", "w2 crashes"),
-        ("restart", "w2 restarts", "w2", "w2 restarts"),
-        ("silence", "w2 falls silent", "w2", "w2 falls silent"),
-        ("idle", "w2 is not running", "w2 is not running", "w2 is not running"),
-        ("crash", "nobody is c1 now", "nobody is c1 now", "nobody is c1 now"),
-        ("speak", "w2 speaks again", "w2", "w2 speaks again"),
-        ("scale", "0@0 → 2@1, 3@1", "0@0 → 2@1, 3@1", "scale 0@0 → 2@1, 3@1"),
-        ("pause", None, "", "pause"),
+        ("crash", "w2", None, "w2", "w2 crashes"),
+        ("crash", "w2 crashes", "w2", "w2", "w2 crashes"),
+        ("crash", "w2 crashes", None, "w2 crashes", "w2 crashes crashes"),
+        ("silence", "w2 falls silent", "w2", "w2", "w2 falls silent"),
+        ("idle", "w2 is not running", "w2", "w2", "w2 is not running"),
+        ("scale", "0@0 → 2@1, 3@1", "0@0", "0@0", "scale 0@0 → 2@1, 3@1"),
+        ("pause", None, None, "", "pause"),
     ],
 )
-def test_a_happening_has_a_subject_and_a_label(
-    bounds: Bounds, kind: str, what: str | None, subject: str, label: str
+def test_a_happening_has_a_party_and_a_label(
+    bounds: Bounds, kind: str, what: str | None, target: str | None, party: str, label: str
 ) -> None:
-    cell = [{"at_ms": 7, "kind": kind, "what": what}]
+    cell = [{"at_ms": 7, "kind": kind, "what": what, "target": target}]
     (happening,) = read_bounds(bounds(incidents=[cell] * 61)).incidents
-    assert (happening.what, happening.label) == (subject, label)
+    assert (happening.party, happening.label) == (("", party), label)
 
 
 def without(column: str) -> Any:
@@ -213,9 +211,9 @@ def test_the_longest_standstill_is_named_with_who_was_down(bounds: Bounds, incid
         ([(30_000, "crash", "w1"), (40_000, "restart", "w2"), (44_000, "restart", "w1")], " while w1 was down;"),
         ([(30_000, "crash", "w1"), (43_000, "restart", "w1")], " 55.0 s);"),
         ([(40_000, "silence", "w2")], " while w2 was silent;"),
-        ([(30_000, "shut_down", "w2 shuts down"), (54_000, "restart", "w2 restarts")], " while w2 was shut down;"),
-        ([(30_000, "idle", "w2 is idle"), (31_000, "speak", "w2")], " while w2 was idle;"),
-        ([(30_000, "idle", "w2 is not running"), (30_000, "crash", "nobody is c1 now")], " 55.0 s);"),
+        ([(30_000, "shut_down", "w2"), (54_000, "restart", "w2")], " while w2 was shut down;"),
+        ([(30_000, "idle", "w2"), (31_000, "speak", "w2")], " while w2 was idle;"),
+        ([(30_000, "crash", "nobody is w2"), (54_000, "restart", "w2")], " while nobody is w2 was down;"),
     ],
 )
 def test_a_pause_lasts_until_its_own_end_and_explains_a_standstill_of_which_it_is_half(
@@ -223,6 +221,14 @@ def test_a_pause_lasts_until_its_own_end_and_explains_a_standstill_of_which_it_i
 ) -> None:
     cell = [dict(zip(("at_ms", "kind", "what"), happening, strict=True)) for happening in happenings]
     assert text in sentence(bounds(incidents=[cell] * 61))
+
+
+@pytest.mark.parametrize(("outcome", "text"), [("nobody there", " 55.0 s);"), ("done", " while w2 was down;")])
+def test_what_is_asked_of_somebody_who_is_not_there_explains_no_standstill(
+    bounds: Bounds, outcome: str, text: str
+) -> None:
+    happening = {"at_ms": 30_000, "kind": "crash", "what": "w2 crashes", "target": "w2", "outcome": outcome}
+    assert text in sentence(bounds(incidents=[[happening]] * 61))
 
 
 @pytest.mark.parametrize(

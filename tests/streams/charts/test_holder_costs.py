@@ -62,6 +62,23 @@ def test_a_run_without_cost_says_so() -> None:
     assert holder_costs(free).sentence == "Nobody held the lower bound of orders below what the others had noted."
 
 
+def test_costs_against_the_clock_are_told_apart() -> None:
+    alone = table(
+        ("w1", "slowest", 100, 900, 700.0), ("w2", "lagging", 50, 10, 5.0), ("nobody", "no mark", 9, None, None)
+    )
+    alone = alone.assign(against=["the clock", "noted times", "no bound"])
+    chart = holder_costs(alone)
+    assert chart.sentence.startswith("w2 (lagging) cost most: ")
+    assert "100% of what all holders cost" in chart.sentence
+    assert list(chart.figure().layout.yaxis.ticktext) == ["w2 (lagging)", "nobody", "w1 (slowest, alone)"]
+    assert "700 ms behind the clock, held 100 ms" in chart.svg
+    assert "no bound, held 9 ms" in chart.svg
+    assert holder_costs(alone[:1]).sentence == (
+        "w1 (slowest) held the lower bound of orders for 100 ms with nobody else to compare: behind the clock, that "
+        "makes 700 ms of mean lag."
+    )
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

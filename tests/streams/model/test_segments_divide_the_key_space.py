@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import wmlab as wm
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.segment import (
     WHOLE,
@@ -122,3 +125,20 @@ def test_the_key_is_the_same_in_every_process() -> None:
 def test_keys_spread_over_all_segments() -> None:
     keys = [key_of(str(i)) for i in range(2_000)]
     assert all(400 < sum(part.contains(key) for key in keys) < 600 for part in even_ranges(4))
+
+
+@pytest.mark.parametrize(("name", "identifier"), [("2@1", 4_294_967_298), ("0@0", 0), ("2147483647@0", 2**31 - 1)])
+def test_the_public_conversion_goes_both_ways(name: str, identifier: int) -> None:
+    for offered in (name, identifier, np.int64(identifier)):
+        assert wm.trace.segment_id(offered) == identifier
+        assert type(wm.trace.segment_id(offered)) is int
+        assert wm.trace.segment_name(offered) == name
+
+
+@pytest.mark.parametrize(
+    "offered", ["2", "2@", "@1", "2@1@0", " 2@1", "x@1", "9" * 5_000 + "@0", "٣@1", -1, 2**63, 2.0, True, None]
+)
+def test_what_names_no_segment_is_refused_by_both(offered: Any) -> None:
+    for convert in (wm.trace.segment_id, wm.trace.segment_name):
+        with pytest.raises(ModelError, match=r"is not a segment(?s:.)*number@epoch|Give a number and an epoch"):
+            convert(offered)

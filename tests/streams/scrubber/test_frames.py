@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,10 @@ from tests.streams.scrubber.runs import LENGTH_MS, everything, unread
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.history import history_at
+from wmlab.streams.api import Scenario
+from wmlab.streams.recording import StreamRecording
+from wmlab.streams.scenario import script
+from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
 from wmlab.streams.scrubber.frames import STYLES, Frames, Item, Panel
 from wmlab.streams.scrubber.layout import frames_of
 
@@ -177,12 +182,68 @@ def incidents(kind: str) -> list[int]:
     return [h.at_ms for h in FRAMES.incidents if h.kind == kind]
 
 
+KINDS_IN_RUN = ("crash", "restart", "roll")
+
+
+def late_reader() -> StreamRecording:
+    """Reader "a" joins at 6 s, the first by name; the other one has read from the start."""
+    return Scenario(
+        "late",
+        stream=Stream("orders", segments=2),
+        writers=[EventWriter("w", rate_per_s=40), EventWriter("watermark", rate_per_s=20)],
+        readers=ReaderGroup("z", readers=1),
+        controllers=Controllers(period_ms=1_000),
+        script=[
+            script.AddReader(at_ms=6_000, reader="a"),
+            script.Checkpoint(at_ms=7_000, name="c"),
+            script.CrashWriter(at_ms=8_000, writer="w", restart_after_ms=500),
+        ],
+        duration_ms=10_000,
+        seed=2,
+    ).record(progress=False)
+
+
+def test_the_overview_says_whose_bounds_it_draws_and_takes_the_reader_that_is_asked_for() -> None:
+    run = late_reader()
+    assert [row["lower"] for row in run.table("windows").to_pylist() if row["reader"] == "a"][-1] is not None
+    *_, whole = run.scrub().frames.panels
+    assert whole.title == "Where in the run is this? The bounds that z-0 of group z sees"
+    assert "lower, z-0" in whole.still
+    *_, mine = run.scrub(reader="a").frames.panels
+    assert "a of group z sees" in mine.title
+    assert "lower, a" in mine.still
+    with pytest.raises(ChartError, match=r"(?s)no reader 'x'.*a, z-0"):
+        run.scrub(reader="x")
+    assert frames_of(unread(), stream="orders").panels[-1].title.endswith("The bounds that the watermarks have")
+
+
+def test_the_axis_of_the_overview_has_its_unit_and_several_ticks() -> None:
+    for run in (late_reader(), everything()):
+        *_, whole = run.scrub().frames.panels
+        assert "event time (s)" in whole.still
+        grid = ET.fromstring(f"<svg>{whole.still}</svg>")
+        ends = [node for node in grid.iter("text") if node.get("text-anchor") == "end"]
+        assert len({node.get("y") for node in ends}) > 1
+
+
+def test_what_is_no_fault_is_a_change_and_nobody_is_shown_before_joining() -> None:
+    frames = late_reader().scrub().frames
+    told = {kind: [entry.text for entry in frames.incidents if entry.kind == kind] for kind in ("fault", "change")}
+    assert told == {"fault": ["w crashes", "w restarts"], "change": ["a joins", "checkpoint c"]}
+    lanes = {at_ms: list(frames.panels[2].lane_texts(at_ms)) for at_ms in (5_999, 6_000)}
+    assert not [text for text in lanes[5_999] if text.startswith("a sees")]
+    assert [text for text in lanes[6_000] if text.startswith("a sees: ")]
+    assert len([text for text in lanes[5_999] if text.startswith("watermark: ")]) == 2, "a writer is called so, too"
+
+
 def test_what_happened_is_what_the_tables_say() -> None:
     tables = {name: everything().table(name).to_pylist() for name in ("epochs", "incidents", "cycles", "watermarks")}
     assert incidents("watermark") == [row["emitted_ms"] for row in tables["watermarks"]]
     assert incidents("held cycle") == [row["at_ms"] for row in tables["cycles"] if row["outcome"] != "emitted"]
     assert incidents("dropped writer") == [row["at_ms"] for row in tables["cycles"] for _ in row["removed"]]
-    assert incidents("fault") == [row["at_ms"] for row in tables["incidents"] if row["kind"] != "scale"]
+    happened = {kind: [row["at_ms"] for row in tables["incidents"] if row["kind"] == kind] for kind in KINDS_IN_RUN}
+    assert incidents("fault") == sorted([*happened["crash"], *happened["restart"]])
+    assert incidents("change") == happened["roll"]
     # The rolling transaction makes two epochs in one moment.
     assert incidents("scale") == sorted({row["at_ms"] for row in tables["epochs"][1:]})
 
@@ -232,7 +293,8 @@ def test_violations_come_first() -> None:
 
 def test_a_run_without_readers_has_no_segments_panel() -> None:
     frames = frames_of(unread(), stream="orders")
-    assert [panel.title for panel in frames.panels] == [KEYS.title, TIMES.title, WHOLE.title]
+    assert [panel.title for panel in frames.panels[:2]] == [KEYS.title, TIMES.title]
+    assert len(frames.panels) == 3
     assert KEYS.lanes == 3
     assert frames.panels[0].lanes == 2
 

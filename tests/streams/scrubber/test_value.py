@@ -35,7 +35,7 @@ def test_steps_go_both_ways_over_all_changes() -> None:
 def test_jumps_go_to_incidents_and_say_when_there_is_none() -> None:
     scrubber = everything().scrub(at_ms=0)
     assert scrubber.jump("scale").at_ms == 8_000
-    assert scrubber.jump("fault").jump("fault").at_ms == 12_000
+    assert scrubber.jump("fault").at_ms == 12_000
     assert scrubber.jump("scale", backwards=True).jump("scale", backwards=True).at_ms == 8_000
     assert scrubber.notice == ""
     scrubber.jump("scale", backwards=True)

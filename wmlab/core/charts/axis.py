@@ -16,7 +16,9 @@ from typing import ClassVar, Final, overload
 
 from wmlab.core.words import (
     DAY_MS,
+    FIRST_INSTANT_MS,
     HOUR_MS,
+    LAST_INSTANT_MS,
     MINUTE_MS,
     SECOND_MS,
     counted,
@@ -72,7 +74,7 @@ _INSTANT_STEPS_MS: Final = (
     *_times(HOUR_MS, (1, 2, 3, 6, 12)),
     *_times(DAY_MS, (1, 2, 7, 14)),
 )
-_MONTH_STEPS: Final = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1_200)
+_MONTH_STEPS: Final = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1_200, 2_400, 6_000, 12_000, 24_000)
 _FEWEST: Final = 4
 _FENCE: Final = 3
 _SQUEEZED: Final = 10
@@ -246,16 +248,22 @@ def _middle_half(ascending: Sequence[int]) -> tuple[int, int]:
     return ascending[-(-last // 4)], ascending[3 * last // 4]
 
 
-def time_axis(name: str, values: Iterable[int | None], *, pad_percent: int = 0) -> Axis:
+def time_axis(
+    name: str, values: Iterable[int | None], *, pad_percent: int = 0, clock: Iterable[int | None] = ()
+) -> Axis:
     """An axis that covers the known `values` (ms): instants if they read as such, durations otherwise.
 
-    It has a margin on both sides, or a second if the values are equal.
+    They are read beside the `clock` of the run, see `is_instant`. It has a margin on both sides, or a second if the
+    values are equal.
     """
     known = [value for value in values if value is not None] or [0, 1]
     low, high = min(known), max(known)
     pad = (high - low) * pad_percent // 100 if low < high else SECOND_MS
     low, high = low - pad, high + pad
-    return Axis(name, low, high, is_instant(known), duration_unit(high - low))
+    instants = is_instant(known, clock=clock)
+    if instants:
+        low, high = max(low, FIRST_INSTANT_MS), min(high, LAST_INSTANT_MS)
+    return Axis(name, low, high, instants, duration_unit(high - low))
 
 
 def nice_step(span: int, count: int) -> int:
@@ -307,11 +315,14 @@ def format_instant(value_ms: int, *, span_ms: int) -> str:
     return f"{day}, {_clock(moment, with_seconds=span_ms < 2 * HOUR_MS, with_ms=span_ms < 10 * SECOND_MS)}"
 
 
-def time_words(values: Iterable[int | None]) -> Callable[[int], str]:
-    """Writes a time as a column of these values reads: an instant as exact as their span shows, or a duration."""
+def time_words(values: Iterable[int | None], *, clock: Iterable[int | None] = ()) -> Callable[[int], str]:
+    """Writes a time as a column of these values reads: an instant as exact as their span shows, or a duration.
+
+    They are read beside the `clock` of the run, see `is_instant`.
+    """
     known = [value for value in values if value is not None]
     span_ms = max(known) - min(known)
-    return partial(format_instant, span_ms=span_ms) if is_instant(known) else rounded
+    return partial(format_instant, span_ms=span_ms) if is_instant(known, clock=clock) else rounded
 
 
 def _multiples(low: int, high: int, step: int) -> range:

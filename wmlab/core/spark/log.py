@@ -28,6 +28,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import DataType, DateType, FractionalType, IntegralType, TimestampNTZType, TimestampType
 
 from wmlab.core import nested, times
+from wmlab.core.answers import Straggler, Stragglers
 from wmlab.core.columns import BEFORE_1970, LOST, LOST_LETTER, Columns
 from wmlab.core.errors import TraceError
 from wmlab.core.files import as_path
@@ -46,9 +47,10 @@ from wmlab.core.log_files import (
 from wmlab.core.spark.schemas import require, typed
 from wmlab.core.times import MS_PER_TICK, NO_VALUE, NOT_FINITE, SAMPLE_ROWS, TOO_LARGE, Kind, Unit
 from wmlab.core.traces import TRACE_SCHEMA
-from wmlab.core.words import shown
+from wmlab.core.words import moment, shown, span
 
 _CORRUPT: Final = "_corrupt_record"
+_OLDEST: Final = "oldest newest event"
 _FILE: Final = "_wmlab_file"
 _START: Final = "_wmlab_start"
 _TIMES: Final = "_wmlab_times"
@@ -123,7 +125,10 @@ def stragglers(log: DataFrame, every_ms: int) -> DataFrame:
     `log` has the columns `event_time`, `arrival_ms` and `writer`, as `read_log` gives them. A writer counts from its
     first record on. One row a moment: `at_ms`, `writers` (known by then), `lower` (the least newest event time of
     them), `straggler` (the writer that holds it, the first in the alphabet of several) and `ahead_ms` (by how much
-    the newest event of all is newer). What arrives at a multiple counts for it.
+    the newest event of all is newer). What arrives at a multiple counts for it. `stragglers_over` sums it up.
+
+    This asks whose events are oldest. `explain` of a recording that replays the log asks whose noted time holds the
+    bound: a writer that is silent there goes on noting times and holds nothing. So it may name another, and says so.
     """
     require(log, "log", ("writer",))
     log = typed(log, "log", ("event_time", "arrival_ms"), TRACE_SCHEMA)
@@ -139,14 +144,65 @@ def stragglers(log: DataFrame, every_ms: int) -> DataFrame:
     so_far = newest.select(
         "writer", "at_ms", F.max("newest").over(of_writer).alias("newest"), until_ms.alias("until_ms")
     )
-    moments = F.explode(F.sequence("at_ms", "until_ms", F.lit(every_ms))).alias("at_ms")
-    held = so_far.select("writer", "newest", moments)
+    each_moment = F.explode(F.sequence("at_ms", "until_ms", F.lit(every_ms))).alias("at_ms")
+    held = so_far.select("writer", "newest", each_moment)
     least = F.min(F.struct("newest", "writer"))
     return held.groupBy("at_ms").agg(
         F.count("*").alias("writers"),
         least["newest"].alias("lower"),
         least["writer"].alias("straggler"),
         (F.max("newest") - least["newest"]).alias("ahead_ms"),
+    )
+
+
+def stragglers_over(log: DataFrame, every_ms: int) -> Stragglers:
+    """Who held the least newest event time over the whole log, the most expensive first; see `stragglers`.
+
+    A writer holds from the moment at which it is found to the next one; its cost is by how much the newest event of all
+    was newer, averaged over all moments. Raises `TraceError` for a log without a good row.
+    """
+    found = stragglers(log, every_ms)
+    before = F.lag("straggler").over(Window.orderBy("at_ms"))
+    by_writer = (
+        found.withColumn("begins", F.coalesce(before != F.col("straggler"), F.lit(True)).cast("int"))
+        .groupBy("straggler")
+        .agg(
+            F.count("*").alias("moments"),
+            F.sum("begins").alias("stretches"),
+            F.sum("ahead_ms").alias("area"),
+            F.max(F.struct("ahead_ms", F.negative("at_ms").alias("before_ms"), "lower")).alias("worst"),
+        )
+    )
+    rows = by_writer.collect()
+    if not rows:
+        raise TraceError("the log has no row that counts.", remedy='give a log with rows; reasons stand in "reason".')
+    moments = sum(row.moments for row in rows)
+    rows.sort(key=lambda row: (-row.area, -row.moments, row.straggler))
+    entries = tuple(
+        Straggler(
+            who=row.straggler,
+            why=_OLDEST,
+            stretches=row.stretches,
+            held_ms=row.moments * every_ms,
+            worst_ms=row.worst.ahead_ms,
+            cost_ms=round(row.area / moments, 1),
+        )
+        for row in rows
+    )
+    worst = max(rows, key=lambda row: (row.worst.ahead_ms, row.worst.before_ms))
+    at_ms = -worst.worst.before_ms
+    note = (
+        f"At worst, at {moment(at_ms)}, the newest event of {worst.straggler} was from "
+        f"{moment(worst.worst.lower, clock_ms=at_ms)}, {span(worst.worst.ahead_ms)} behind the newest of all."
+    )
+    meanings = ((_OLDEST, "silent or slow: its newest event was the oldest of all writers'"),)
+    return Stragglers(
+        stream="the log",
+        run_ms=moments * every_ms,
+        stragglers=entries,
+        bound="least newest event time",
+        meanings=meanings,
+        notes=(note,),
     )
 
 

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 
 from wmlab.core.answers import Verdicts, unknown_invariant
 from wmlab.core.spark.schemas import spark_schema
+from wmlab.core.words import TIME_MARK
 
 FINDINGS_IN_ARROW: Final = pa.schema(
     {"stream": pa.string(), "at_ms": pa.int64(), "ok": pa.bool_(), "judged": pa.int64(), "what": pa.string()}
@@ -157,8 +158,9 @@ def rows_of_pair(table: str, *columns: str) -> list[Column]:
 def phrase(template: str, **columns: Column) -> Column:
     """A phrase with the values of columns in the place of their names in braces; null is written as "unknown".
 
-    A name is one of `columns` or of the frame. `{lower:ms}` is a number of milliseconds as people read it, "29 400 ms",
-    `{segment_id:segment}` a segment as "number@epoch".
+    A name is one of `columns` or of the frame. `{segment_id:segment}` is a segment as "number@epoch", `{lower:ms}` a
+    time, "29 400 ms" between two marks by which `words.with_moments` tells it from the same words in a name, and
+    `{timeout_ms:span}` a duration.
     """
     parts = []
     for text, name, kind, _ in Formatter().parse(template):
@@ -183,8 +185,9 @@ def _text(text: str) -> str:
 
 _PROOF: Final = "STRUCT(at_ms, stream, what, evidence)"
 _WRITTEN: Final = {
-    "": "{}",
-    "ms": "CONCAT(REPLACE(FORMAT_NUMBER({}, 0), ',', ' '), ' ms')",
+    "span": "CONCAT(REPLACE(FORMAT_NUMBER({}, 0), ',', ' '), ' ms')",
+    "": f"REPLACE({{}}, '{TIME_MARK}', '')",
+    "ms": f"CONCAT('{TIME_MARK}', REPLACE(FORMAT_NUMBER({{}}, 0), ',', ' '), ' ms{TIME_MARK}')",
     "segment": "CONCAT(CAST({0} & 4294967295L AS STRING), '@', CAST(SHIFTRIGHT({0}, 32) AS STRING))",
 }
 """How a phrase writes a column, by kind, in SQL."""

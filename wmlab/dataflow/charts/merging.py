@@ -198,7 +198,10 @@ def coalescing(
         subtitle=sentence + fewer + level.note,
         across=time_axis("clock", [level.begun_ms, level.end_ms]),
         panels=[
-            Panel(up=time_axis("watermark", values, pad_percent=5), layers=[*curves, _dropped(late)]),
+            Panel(
+                up=time_axis("watermark", values, pad_percent=5, clock=[level.begun_ms]),
+                layers=[*curves, _dropped(late)],
+            ),
             lanes(level.names.values(), _activity(level)),
         ],
     )

@@ -26,6 +26,7 @@ from wmlab.streams.model.position import moved
 from wmlab.streams.model.replay import Configuration
 from wmlab.streams.model.segment import Segment
 from wmlab.streams.scenario.scenario import StreamScenario
+from wmlab.streams.tables import DONE, Subject
 
 Row = Mapping[str, Any]
 
@@ -55,18 +56,24 @@ CONTROLLERS: Final = {
 """What befell a controller, in words."""
 UNTIL_HEARD: Final = frozenset({"hold", "abort"})
 """What explains why a writer notes nothing: the detail counts until its next mark is accepted."""
+TOOK_PLACE: Final = (DONE, None)
+"""The outcomes of an incident that changed something; recordings without the column have only such."""
 IN_CHARTS: Final = {"crashed": "down"}
 """What charts call a state, where they have another word for it."""
 
 
-def found_nobody(detail: str) -> bool:
-    """Whether a script asked something of somebody that was not there, which changes nothing."""
-    return detail.endswith(" is not running") or detail.startswith("nobody is ")
+def is_of(incident: Row, subject: Subject) -> bool:
+    """Whether an incident happened to a writer, a reader and so on; recordings without the column do not tell."""
+    return incident["subject"] in (subject, None)
 
 
-def after_fault(lasting: tuple[str, ...], kind: str, detail: str) -> tuple[str, ...]:
-    """What lasts of a writer after a fault, from what lasted before: states of `BEGINS`, details of other kinds."""
-    if kind in PASSING | UNTIL_HEARD or found_nobody(detail):
+def after_fault(lasting: tuple[str, ...], incident: Row) -> tuple[str, ...]:
+    """What lasts of a writer after an incident, from what lasted before: states of `BEGINS`, details of other kinds.
+
+    What a script asked of somebody that was not there changes nothing.
+    """
+    kind, detail = incident["kind"], incident["detail"]
+    if kind in PASSING | UNTIL_HEARD or incident["outcome"] not in TOOK_PLACE:
         return lasting
     begun = () if kind in ENDS else (BEGINS.get(kind, detail),)
     over = (*begun, *ENDS.get(kind, ()))
@@ -99,8 +106,8 @@ class RunHistory:
     each lagging writer behind; `held_since` the first cycle of the present run of cycles that ended for the same
     cause; `woken_ms` when the first mark arrived after nobody was on record; `states` what happened to writers;
     `unheard` what explains why a writer has noted nothing since. `owner` is who owns the stream's bucket and since
-    when, None for nobody, and as a whole if it is not recorded; `incidents` is the last incident of each party: its
-    kind and when.
+    when, None for nobody, and as a whole if it is not recorded; `controllers` is the last incident of each: its kind
+    and when. `created_ms` and `deleted_ms` are when the stream was created during the run, and when it was deleted.
     """
 
     at_ms: int
@@ -114,7 +121,9 @@ class RunHistory:
     states: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unheard: Mapping[str, str] = field(default_factory=dict)
     owner: tuple[str | None, int] | None = None
-    incidents: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    controllers: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    created_ms: int | None = None
+    deleted_ms: int | None = None
 
     @property
     def leader(self) -> str | None:
@@ -135,13 +144,21 @@ class RunHistory:
 
     def after_fault(self, row: Row) -> RunHistory:
         """The knowledge after one more incident."""
-        target, kind, detail = row["target"], row["kind"], row["detail"]
-        if found_nobody(detail):
+        target, kind = row["target"], row["kind"]
+        if row["outcome"] not in TOOK_PLACE:
             return self
-        states = {**self.states, target: after_fault(self.states.get(target, ()), kind, detail)}
-        unheard = {**self.unheard, target: detail} if kind in UNTIL_HEARD else self.unheard
-        incidents = {**self.incidents, target: (kind, row["at_ms"])}
-        return replace(self, states=states, unheard=unheard, incidents=incidents)
+        history = self
+        if is_of(row, "writer"):
+            states = {**self.states, target: after_fault(self.states.get(target, ()), row)}
+            unheard = {**self.unheard, target: row["detail"]} if kind in UNTIL_HEARD else self.unheard
+            history = replace(history, states=states, unheard=unheard)
+        if is_of(row, "controller"):
+            history = replace(history, controllers={**self.controllers, target: (kind, row["at_ms"])})
+        if is_of(row, "stream") and kind == "create":
+            return replace(history, created_ms=row["at_ms"])
+        if is_of(row, "stream") and kind == "delete":
+            return replace(history, deleted_ms=row["at_ms"])
+        return history
 
     def after_mark(self, row: Row) -> RunHistory:
         """The knowledge after one more noted time."""
@@ -324,9 +341,8 @@ class Rules:
 
         None, too, after the stream was deleted, and without rules of cycles.
         """
-        deleted = any(kind == "delete" for kind, _ in history.incidents.values())
         entered_ms = self._entered_ms(history)
-        if deleted or entered_ms is None or self.cycles is None:
+        if history.deleted_ms is not None or entered_ms is None or self.cycles is None:
             return None
         if history.cycle is None or history.cycle["at_ms"] < entered_ms:
             return entered_ms + self.cycles.delay_ms
@@ -336,7 +352,7 @@ class Rules:
         """When the stream came into its bucket; None if it is in none, or if that is not recorded."""
         if self.cycles is None or self.cycles.leaves_bucket:
             return history.woken_ms if history.on_record else None
-        created = [at_ms for kind, at_ms in history.incidents.values() if kind == "create"]
+        created = [] if history.created_ms is None else [history.created_ms]
         owned = [] if history.owner is None else [history.owner[1]]
         ran = [] if history.cycle is None else [int(history.cycle["at_ms"])]
         return next(iter([*created, *ran, *owned]), None)
@@ -349,7 +365,7 @@ class Rules:
     def next_cycle_ms(self, history: RunHistory) -> int | None:
         """When the next cycle runs; None if none is planned, or if a leader is missing."""
         due_ms, cycles = self.due_ms(history), self.cycles
-        leader_down = history.incidents.get(history.leader or "", ("",))[0] in ("crash", "pause")
+        leader_down = history.controllers.get(history.leader or "", ("",))[0] in ("crash", "pause")
         if cycles is None or due_ms is None or leader_down:
             return None
         owner, owned_ms = history.owner or ("", due_ms - cycles.delay_ms)

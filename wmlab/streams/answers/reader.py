@@ -94,7 +94,11 @@ def explain_reader(recording: Recording, stream: str, *, at_ms: int, reader: str
     since_ms = max(newer[0]["emitted_ms"], next(row["at_ms"] for row in looks if row["lower"] == lower))
     by_ms = None if lower is None else marks[-1]["lower"] - lower
     release_ms = looks[-1]["at_ms"] + rules.look_every_ms if rules.look_every_ms and not behind else None
-    knows = "knows no lower bound" if lower is None else f"sees lower bound {moment(lower)} since {moment(since_ms)}"
+    knows = (
+        "knows no lower bound"
+        if lower is None
+        else f"sees lower bound {moment(lower, clock_ms=at_ms)} since {moment(since_ms)}"
+    )
     return explained(
         lower=lower,
         cause="segment" if behind else "not looked since",
@@ -131,7 +135,8 @@ def _why(
     behind: tuple[HoldingSegment, ...], watermark: Row, look: Row, by_ms: int | None, release_ms: int | None
 ) -> str:
     newest = "" if by_ms is None else f", {span(by_ms, beside_ms=look['at_ms'])} behind the log"
-    mark = f"the watermark {moment(watermark['lower'])}, emitted at {moment(watermark['emitted_ms'])}"
+    time = moment(watermark["lower"], clock_ms=watermark["emitted_ms"])
+    mark = f"the watermark {time}, emitted at {moment(watermark['emitted_ms'])}"
     if not behind:
         again = "" if release_ms is None else f"; it looks again at {moment(release_ms)}"
         return f"for it has not looked since {moment(look['at_ms'])}{newest}: its group has passed {mark}{again}"

@@ -61,7 +61,10 @@ def _of_faults(rows: Sequence[Row]) -> Iterator[Moment]:
     """Every fault but scales and creations, which the epochs have."""
     for row in rows:
         if row["kind"] not in ("scale", "create"):
-            yield _moment(row["at_ms"], row["target"], row["detail"].removeprefix(f"{row['target']} "), "")
+            # What happened to a clock or a group is no sentence about its target.
+            is_sentence = row["kind"] != "clock" and row["subject"] != "group"
+            what = row["detail"].removeprefix(f"{row['target']} ") if is_sentence else row["detail"]
+            yield _moment(row["at_ms"], row["target"], what, "")
 
 
 def _of_owners(rows: Sequence[Row], stream: str) -> Iterator[Moment]:
@@ -76,7 +79,11 @@ def _of_transactions(rows: Sequence[Row]) -> Iterator[Moment]:
     for row in sorted(rows, key=lambda row: (row["begun_ms"], row["writer"])):
         what = f"begins transaction {row['txn']}"
         if row["commit_requested_ms"] is not None:
-            with_time = "without a time" if row["time"] is None else f"with the time {moment(row['time'])}"
+            with_time = (
+                "without a time"
+                if row["time"] is None
+                else f"with the time {moment(row['time'], clock_ms=row['begun_ms'])}"
+            )
             what += f", asks to commit it at {moment(row['commit_requested_ms'])} {with_time}"
         ends = [row[name] for name in ("commit_requested_ms", "committed_ms", "aborted_ms") if row[name] is not None]
         yield _moment(row["begun_ms"], row["writer"], what, _fate(row), row["txn"], to_ms=max(ends, default=None))
@@ -97,7 +104,7 @@ def _of_marks(rows: Sequence[Row], cycles: Sequence[Row]) -> Iterator[Moment]:
                 gone = any(name == writer and (on_record_ms or 0) <= at <= row["received_ms"] for at, name in dropped)
                 if on_record_ms is None or gone:
                     again = "" if on_record_ms is None else " again"
-                    what = f"notes the time {moment(row['time'])}"
+                    what = f"notes the time {moment(row['time'], clock_ms=row['received_ms'])}"
                     yield _moment(row["received_ms"], writer, what, f"is on record{again}", row["controller"])
                 on_record_ms = row["received_ms"]
 
@@ -136,7 +143,8 @@ def _of_windows(rows: Sequence[Row]) -> Iterator[Moment]:
         if row["lower"] is not None:
             first.setdefault((row["group"], row["reader"]), row)
     for (group, reader), row in first.items():
-        yield _moment(row["at_ms"], reader, "sees its first lower bound", moment(row["lower"]), group)
+        lower = moment(row["lower"], clock_ms=row["at_ms"])
+        yield _moment(row["at_ms"], reader, "sees its first lower bound", lower, group)
 
 
 def _moment(at_ms: int, who: str, what: str, effect: str, *parties: str, to_ms: int | None = None) -> Moment:
@@ -160,7 +168,8 @@ def _fate(txn: Row) -> str:
 
 def _refusal(writer: str, outcome: str, run: Sequence[Row]) -> Moment:
     first, to_ms = run[0], run[-1]["received_ms"]
-    notes = f"notes the time {moment(first['time'])}" if len(run) == 1 else f"notes a time, {grouped(len(run))} times"
+    time = moment(first["time"], clock_ms=to_ms)
+    notes = f"notes the time {time}" if len(run) == 1 else f"notes a time, {grouped(len(run))} times"
     return _moment(first["received_ms"], writer, notes, f"refused: {outcome}", first["controller"], to_ms=to_ms)
 
 
@@ -172,7 +181,7 @@ def _held(run: Sequence[Row], watermarks: Sequence[Row]) -> Moment:
     lower = first["previous_lower"]
     before = [row for row in watermarks if row["emitted_ms"] <= last["at_ms"]]
     none = "no new lower bound" if before else "no lower bound yet"
-    bound = none if lower is None else f"lower bound stays at {moment(lower)}"
+    bound = none if lower is None else f"lower bound stays at {moment(lower, clock_ms=last['at_ms'])}"
     if before and not before[-1]["writers"]:
         bound = f"no lower bound since {moment(before[-1]['emitted_ms'])}"
     return _moment(first["at_ms"], first["controller"], what, bound, *waits, to_ms=last["at_ms"])
@@ -186,10 +195,10 @@ def _emissions(run: Sequence[Row], watermarks: Sequence[Row]) -> Moment:
         for row in watermarks
         if row["controller"] == first["controller"] and first["at_ms"] <= row["emitted_ms"] <= last["at_ms"]
     )
-    what = f"emits {counted(len(mine), 'watermark')}"
-    rise = "nothing was appended" if not mine else f"lower bound {moment(mine[-1])}"
+    what, write = f"emits {counted(len(mine), 'watermark')}", partial(moment, clock_ms=last["at_ms"])
+    rise = "nothing was appended" if not mine else f"lower bound {write(mine[-1])}"
     if len(mine) > 1:
-        rise = f"lower bound {moment(mine[0])} → {moment(mine[-1])}"
+        rise = f"lower bound {write(mine[0])} → {write(mine[-1])}"
     return _moment(first["at_ms"], first["controller"], what, rise, to_ms=last["at_ms"])
 
 

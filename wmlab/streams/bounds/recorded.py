@@ -211,17 +211,19 @@ def with_resets(positions: DataFrame, group_updates: DataFrame) -> DataFrame:
 
 
 def with_incidents(bounds: DataFrame, incidents: DataFrame) -> DataFrame:
-    """Add `incidents` to `bounds`: an array of (at_ms, kind, what) since the row before, null when there were none.
+    """Add `incidents` to `bounds`: an array of what happened since the row before, null when nothing did.
 
-    `bounds` needs stream, group, version and at_ms (ms of simulated time) and keeps all its columns and rows;
+    Each is (at_ms, kind, what, target, subject, outcome), as in the table, where `what` is called `detail`. `bounds`
+    needs stream, group, version and at_ms (ms of simulated time) and keeps all its columns and rows;
     `incidents` is the recording's table: scales, crashes, silences. The last row has those after it, too. Raises
     `ModelError` for a missing column, and for a column `incidents` that is there already.
     """
     require(bounds, "bounds", (*GROUP_COLUMNS,))
-    require(incidents, "incidents", ("stream", "at_ms", "kind", "detail"))
+    require(incidents, "incidents", ("stream", "at_ms", "kind", "detail", "target", "subject", "outcome"))
     refuse(bounds, "bounds", ("incidents",))
     # One list a stream, cut for each row: a join with the rows themselves would work out the bounds twice.
-    listed = F.sort_array(F.collect_list(F.struct("at_ms", "kind", F.col("detail").alias("what"))))
+    happened = F.struct("at_ms", "kind", F.col("detail").alias("what"), "target", "subject", "outcome")
+    listed = F.sort_array(F.collect_list(happened))
     by_stream = incidents.groupBy("stream").agg(listed.alias("_listed"))
     by_time = Window.partitionBy("stream", "group").orderBy("version", "at_ms")
     until = F.when(F.lead("version").over(by_time).isNotNull(), F.col("at_ms"))

@@ -12,7 +12,7 @@ noted ahead of the reader; it is a hint and says nothing certain about events (p
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import compress, pairwise
 from typing import Any, Final
 
@@ -39,7 +39,7 @@ from wmlab.core.charts.scene import (
 )
 from wmlab.core.errors import ChartError
 from wmlab.core.words import counted, grouped, listed, rounded
-from wmlab.streams.answers.history import BEGINS, ENDS, IN_CHARTS, found_nobody
+from wmlab.streams.answers.history import BEGINS, ENDS, IN_CHARTS, TOOK_PLACE
 from wmlab.streams.charts.intervals import behind_clock, how_long, lengths_ms, mean_of, time_of
 
 CAP: Final = 800
@@ -66,16 +66,28 @@ _NOTABLE: Final = 3
 
 @dataclass(frozen=True, slots=True, order=True)
 class Happening:
-    """Something that happened to the stream: when, its kind (scale, crash, silence and so on), and to what."""
+    """Something that happened to the stream: when, its kind (scale, crash, silence and so on), and in words.
+
+    `target` is to whom or what; without it `what` says that of a crash and the like. `took_place` is False for what a
+    script asked of somebody that was not there.
+    """
 
     at_ms: int
     kind: str
     what: str
+    subject: str = ""
+    target: str = ""
+    took_place: bool = True
+
+    @property
+    def party(self) -> tuple[str, str]:
+        """To whom or what it happened, and what that is, as far as it is known."""
+        return self.subject, self.target or self.what
 
     @property
     def label(self) -> str:
         """What a chart writes beside its line: "w2 crashes", "scale 0@0 → 2@1, 3@1", "payments aborts"."""
-        if self.kind in _VERBS and self.what and not found_nobody(self.what):
+        if self.kind in _VERBS and self.what and not self.target:
             return f"{self.what} {_VERBS[self.kind]}"
         # Only of a scale the phrase is no sentence of its own.
         return f"{self.kind} {self.what}".strip() if self.kind == "scale" or not self.what else self.what
@@ -110,9 +122,10 @@ def time_bounds(bounds: Any, *, group: str | None = None, title: str | None = No
     `bounds` is a pandas or Spark DataFrame with the columns `stream`, `at_ms` (the reader's clock, ms), `lower` and
     `upper` (event time in ms, null if unknown); a row holds until the next one. It may have `perfect_watermark` (the
     smallest event time still to come, null if nothing is) and `incidents` (a list of structs `at_ms`, `kind`, `what`,
-    drawn as vertical lines; `what` names who crashed, or says it: "w2" or "w2 crashes"). With `visible` of "all" title
-    and sentence say that the bounds are hindsight. Rows are sorted by `at_ms` and, if there, by `version`. Times from
-    1973 on, in ms since 1970, are written as dates in UTC; smaller ones as durations.
+    drawn as vertical lines; `what` names who crashed, or is the sentence "w2 crashes" where `target` names who). With
+    `visible` of "all" title and sentence say that the bounds are hindsight. Rows are sorted by `at_ms` and, if there,
+    by `version`. Times from 1973 on, in ms since 1970, are written as dates in UTC, and with such a clock all event
+    times; smaller ones as durations.
 
     `group` chooses one of several groups. The panel below shows each bound minus the perfect watermark, or minus the
     clock if that is not known. `title` replaces the question above the chart; the sentence under it is the answer,
@@ -126,7 +139,7 @@ def time_bounds(bounds: Any, *, group: str | None = None, title: str | None = No
     data: dict[str, list[Any]] = {"at_ms": table.at_ms, "lower": table.lower, "upper": table.upper}
     if table.perfect_watermark is not None:
         data["perfect_watermark"] = table.perfect_watermark
-    data["incidents"] = [asdict(happening) for happening in table.incidents]
+    data["incidents"] = [{"at_ms": h.at_ms, "kind": h.kind, "what": h.what} for h in table.incidents]
     return Chart(sentence=sentence, data=data, scene=_compose(table, sentence, title))
 
 
@@ -173,8 +186,9 @@ def _happening(entry: Any) -> Happening:
             f"Column 'incidents' holds {entry!r}.",
             remedy="Give each cell as a list of structs with at_ms, kind and what, or null.",
         )
-    kind, what = str(fields["kind"]), "" if fields["what"] is None else str(fields["what"])
-    return Happening(whole("at_ms", fields["at_ms"]) or 0, kind, what.removesuffix(_VERBS.get(kind, "")).strip())
+    kind, what, subject, target = (str(fields.get(name) or "") for name in ("kind", "what", "subject", "target"))
+    took_place = fields.get("outcome") in TOOK_PLACE
+    return Happening(whole("at_ms", fields["at_ms"]) or 0, kind, what, subject, target, took_place)
 
 
 def describe(table: BoundsTable) -> str:
@@ -198,7 +212,7 @@ def _movement(table: BoundsTable, known: Sequence[int], verb: str) -> str:
         bounds = "The lower bound is" if any(value is not None for value in table.upper) else "Both bounds are"
         return f"{bounds} unknown all the time"
     clock = time_words(table.at_ms)
-    event = time_words([*table.lower, *table.upper, *table.perfect])
+    event = time_words([*table.lower, *table.upper, *table.perfect], clock=table.at_ms)
     stretches = [stretch for stretch in standstills(table.at_ms, table.lower) if stretch.value is not None]
     longest = max(stretches, key=lambda stretch: stretch.length_ms)
     lasted = rounded(longest.length_ms)
@@ -220,9 +234,9 @@ def _meanwhile(table: BoundsTable, still: Standstill) -> str:
     """Who was down, silent or the like for at least half of a standstill; what nothing ends lasts to the end."""
     states: dict[str, dict[str, None]] = {}
     for number, begin in enumerate(table.incidents):
-        who, state = begin.what, BEGINS.get(begin.kind, "")
-        if state and who and not found_nobody(who):
-            following = (h for h in table.incidents[number + 1 :] if h.what == who)
+        (_, who), state = begin.party, BEGINS.get(begin.kind, "")
+        if state and who and begin.took_place:
+            following = (h for h in table.incidents[number + 1 :] if h.party == begin.party and h.took_place)
             end_ms = next((h.at_ms for h in following if state in ENDS.get(h.kind, ())), table.at_ms[-1])
             if 2 * (min(end_ms, still.to_ms) - max(begin.at_ms, still.from_ms)) >= still.length_ms:
                 states.setdefault(IN_CHARTS.get(state, state), {})[who] = None
@@ -284,7 +298,7 @@ def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
     }
     times = [value for values in curves.values() for value in values]
     clock = time_axis("reader's clock", [*table.at_ms, *(happening.at_ms for happening in table.incidents)])
-    event = time_axis("event time", times, pad_percent=4)
+    event = time_axis("event time", times, pad_percent=4, clock=table.at_ms)
     unit = duration_unit(max(clock.high - clock.low, event.high - event.low))
     clock, event = replace(clock, unit=unit), replace(event, unit=unit)
     alarms = _alarms(table, excess)

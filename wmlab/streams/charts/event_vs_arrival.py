@@ -50,7 +50,8 @@ def event_vs_arrival(recording: Recording, *, stream: str | None = None, title: 
     fewer = f" Drawn are {grouped(len(drawn))} of {grouped(count)} events." if len(drawn) < count else ""
     times = [row["event_time"] for row in (*events, *drawn, *late)]
     bounds = [mark[side] for mark in without_ends(marks) for side in _SIDES]
-    up = time_axis("event time", [*bulk(times), *bulk(bounds or times)], pad_percent=4)
+    arrivals = [*(row["append_ms"] for row in events), *(row["emitted_ms"] for row in marks)]
+    up = time_axis("event time", [*bulk(times), *bulk(bounds or times)], pad_percent=4, clock=arrivals)
     layers: list[Layer] = [
         _dots("event", "text", drawn, 1.6),
         *_bounds(marks, events[-1]["append_ms"]),
@@ -61,7 +62,7 @@ def event_vs_arrival(recording: Recording, *, stream: str | None = None, title: 
     scene = Scene(
         title=title or f"When did the events of {name} happen, and when did they arrive?",
         subtitle=sentence + fewer,
-        across=time_axis("arrival", [*(row["append_ms"] for row in events), *(row["emitted_ms"] for row in marks)]),
+        across=time_axis("arrival", arrivals),
         panels=[Panel(up=up, height=320.0, layers=at_rim(up, layers))],
         rules=faults(recording, name),
     )

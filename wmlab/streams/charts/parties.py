@@ -27,7 +27,7 @@ from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import bare, counted, grouped, moment, rounded
 from wmlab.streams.answers.explain import CauseKind, Held, causes, longest_stall
-from wmlab.streams.answers.history import Row
+from wmlab.streams.answers.history import Row, is_of
 from wmlab.streams.answers.measures import last_ms, owner_rows, ownership
 
 Stretch = tuple[str, int, int, str]
@@ -132,7 +132,7 @@ def _dots(name: str, role: str, marks: Sequence[Row], writers: Sequence[str]) ->
         xs=[row["received_ms"] for row in marks],
         ys=[writers.index(row["writer"]) for row in marks],
         hover=[
-            f"{row['writer']} noted {bare(row['time'])} at {moment(row['noted_ms'])}; "
+            f"{row['writer']} noted {bare(row['time'], clock_ms=row['noted_ms'])} at {moment(row['noted_ms'])}; "
             f"{row['controller']}: {row['outcome']}"
             for row in marks
         ],
@@ -155,16 +155,20 @@ def holder_costs(table: Any, *, title: str | None = None) -> Chart:
     """Draw what each holder of a lower bound cost, one bar per holder and cause, the most expensive first.
 
     `table` is the answer of `recording.explain()` or a DataFrame with its columns: stream, who, why, stretches,
-    held_ms, worst_ms and cost_ms (by how much it raised the mean lag, ms, null if unknown). `title` replaces the
-    question above the chart. Raises `ChartError` for a missing column, no rows, or rows of several streams.
+    held_ms, worst_ms and cost_ms (by how much it raised the mean lag, ms, null if it cannot be measured). It may have
+    `against`, what a cost is measured against; costs against the clock, of those that held the bound with nobody beside
+    them, are drawn below the others. `title` replaces the question above the chart. Raises `ChartError` for a missing
+    column, no rows, or rows of several streams.
     """
-    columns = plain_columns(table, _COST_COLUMNS, chart="A chart of holders", example="recording.explain()")
+    columns = plain_columns(
+        table, _COST_COLUMNS, ("against",), chart="A chart of holders", example="recording.explain()"
+    )
     streams = sorted(set(columns["stream"]))
     if len(streams) != 1:
         count = f"it has {len(streams)}: {', '.join(streams[:6])}" if streams else "it has no rows"
         raise ChartError(f"One chart shows the holders of one stream; {count}.", remedy="Keep the rows of one stream.")
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    rows.sort(key=lambda row: (-(row["cost_ms"] or 0), -row["held_ms"]))
+    rows.sort(key=lambda row: (_is_alone(row), -(row["cost_ms"] or 0), -row["held_ms"]))
     sentence = _costs_sentence(streams[0], rows)
     left_out = f" {len(rows) - _MOST_HOLDERS} more cost less." if len(rows) > _MOST_HOLDERS else ""
     shown = rows[:_MOST_HOLDERS]
@@ -178,15 +182,21 @@ def holder_costs(table: Any, *, title: str | None = None) -> Chart:
     return Chart(sentence=sentence, data=columns_of(rows, _COST_COLUMNS), scene=scene)
 
 
+def _is_alone(row: Row) -> bool:
+    """Whether a holder's cost is measured against the clock, since nobody else was there."""
+    return row.get("against") == "the clock"
+
+
 def _name(row: Row) -> str:
-    return f"{row['who']} ({row['why']})" if row["why"] in _ROLE else str(row["who"])
+    alone = ", alone" if _is_alone(row) else ""
+    return f"{row['who']} ({row['why']}{alone})" if row["why"] in _ROLE or alone else str(row["who"])
 
 
 def _bars(shown: Sequence[Row]) -> list[Blocks]:
     """The bars by cause, each with its price beside it."""
     bars: dict[str, list[Box]] = {}
     for lane, row in enumerate(shown):
-        price = "cost unknown" if row["cost_ms"] is None else rounded(round(row["cost_ms"]))
+        price = _price(row)
         label = f"{price}, held {rounded(row['held_ms'])}"
         box = Box(0, round(row["cost_ms"] or 0), lane - 0.3, lane + 0.3, label, f"{_name(row)}: {label}")
         bars.setdefault(row["why"], []).append(box)
@@ -196,8 +206,21 @@ def _bars(shown: Sequence[Row]) -> list[Blocks]:
     ]
 
 
+def _price(row: Row) -> str:
+    if row["cost_ms"] is None:
+        return "no bound" if row.get("against") == "no bound" else "cost unknown"
+    return f"{rounded(round(row['cost_ms']))}{' behind the clock' if _is_alone(row) else ''}"
+
+
 def _costs_sentence(stream: str, rows: Sequence[Row]) -> str:
-    total = sum(row["cost_ms"] or 0 for row in rows)
+    total = sum(row["cost_ms"] or 0 for row in rows if not _is_alone(row))
+    alone = [row for row in rows if _is_alone(row) and row["cost_ms"]]
+    if not total and alone:
+        first = alone[0]
+        return (
+            f"{first['who']} ({first['why']}) held the lower bound of {stream} for {rounded(first['held_ms'])} with "
+            f"nobody else to compare: behind the clock, that makes {rounded(round(first['cost_ms']))} of mean lag."
+        )
     if not total:
         return f"Nobody held the lower bound of {stream} below what the others had noted."
     first = rows[0]
@@ -234,13 +257,14 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
         xs=[row["at_ms"] for row in shown],
         ys=[row["previous_lower"] for row in shown],
     )
+    clock = [cycles[0]["at_ms"], cycles[-1]["at_ms"]]
     scene = Scene(
         title=title or f"When did the watermark cycle of {name} emit, and why not?",
         subtitle=sentence + fewer,
-        across=time_axis("clock", [cycles[0]["at_ms"], cycles[-1]["at_ms"]], pad_percent=2),
+        across=time_axis("clock", clock, pad_percent=2),
         panels=[
             lanes(controllers, [_cycles(emitted, shown, controllers) for emitted in (True, False)]),
-            Panel(up=time_axis("event time", times, pad_percent=5), height=200.0, layers=[bound]),
+            Panel(up=time_axis("event time", times, pad_percent=5, clock=clock), height=200.0, layers=[bound]),
         ],
         rules=faults(recording, name),
     )
@@ -338,6 +362,7 @@ def _nobody(orphaned: Sequence[tuple[int, int, int]], buckets: Sequence[int]) ->
 
 
 def _crashes(recording: Recording, controllers: Sequence[str]) -> list[Rule]:
-    incidents = [row for row in recording.table("incidents").to_pylist() if row["target"] in controllers]
+    recorded = (row for row in recording.table("incidents").to_pylist() if is_of(row, "controller"))
+    incidents = [row for row in recorded if row["target"] in controllers]
     shapes = {(row["at_ms"], row["detail"]): SHAPES.get(row["kind"], "circle") for row in incidents}
     return [Rule(at_ms, detail, shape) for (at_ms, detail), shape in sorted(shapes.items())]

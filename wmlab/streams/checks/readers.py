@@ -29,6 +29,7 @@ from pyspark.sql import functions as F
 from wmlab.core.spark.verdict import BEFORE, SO_FAR, finding_rows, findings, invariant, phrase, previous, row_of
 from wmlab.streams.bounds.log_by_segment import is_end
 from wmlab.streams.checks.log import EMPTY, accepted, read_at, with_writers
+from wmlab.streams.model.cycle import HeldBy
 
 DROPPED: Final = "its writer had been dropped"
 NOT_NOTED: Final = "its writer had noted no time yet"
@@ -125,10 +126,11 @@ def windows_monotone(windows: DataFrame, watermarks: DataFrame, incidents: DataF
 def _lives(windows: DataFrame, incidents: DataFrame) -> DataFrame:
     """The windows with `life`: how many incidents had befallen the reader, or its group, by then."""
     reader = ("stream", "group", "reader")
+    theirs = incidents.where("COALESCE(subject, 'reader') IN ('reader', 'group')")
     befell = (
         windows.select(*reader)
         .distinct()
-        .join(F.broadcast(incidents.select("stream", "target", "at_ms")), "stream")
+        .join(F.broadcast(theirs.select("stream", "target", "at_ms")), "stream")
         .where("target = reader or target = `group`")
         .select(*reader, "at_ms", F.lit(1).alias("incident"))
     )
@@ -256,6 +258,9 @@ def _later_segments(segments: DataFrame) -> DataFrame:
     return pairs.groupBy("stream", "segment_id").agg(F.collect_list("other").alias("later"))
 
 
+_CONFLICT: Final = HeldBy.CONFLICT.value
+_LOST: Final = [cause.value for cause in (HeldBy.UNKNOWN_SEGMENT, HeldBy.NO_POSITIONS, HeldBy.NOT_ADVANCED)]
+"""Why a cycle without lagging writers may emit nothing for longer than a timeout, through the writers' own doing."""
 _CYCLE: Final = ("stream", "controller", "at_ms", "previous_lower", "participating", "lagging", "outcome", "reason")
 
 
@@ -267,10 +272,9 @@ def lower_rises(cycles: DataFrame, ownership: DataFrame) -> DataFrame:
     """I10: a cycle that runs one timeout after its generation began emits a watermark.
 
     One finding per cycle that found a writer beyond the previous lower bound. The timeout runs from the second cycle
-    of the generation: it began when the first had ended. Cycles without a recorded timeout are not judged.
+    of the generation: it began when the first had ended. Cycles without a recorded timeout or cause are not judged.
     """
-    conflict = F.col("reason").startswith("conflict")
-    stands = (F.size("participating") > 0) & (F.col("outcome") == "held") & ~conflict
+    stands = (F.size("participating") > 0) & (F.col("outcome") == "held") & ~F.col("cause").eqNullSafe(_CONFLICT)
     titles = cycles.select("stream", F.substring_index("stream", "#", 1).alias("name")).distinct()
     taken = ownership.select(F.explode("streams").alias("name"), F.col("from_ms").alias("at_ms")).join(titles, "name")
     rows = cycles.withColumn("stands", stands).unionByName(taken.drop("name"), allowMissingColumns=True)
@@ -280,7 +284,7 @@ def lower_rises(cycles: DataFrame, ownership: DataFrame) -> DataFrame:
     numbered = rows.withColumn("begins", (~goes_on).cast("int"))
     numbered = numbered.withColumn("generation", F.sum("begins").over(by_time)).where("size(participating) > 0")
     within = Window.partitionBy("stream", "generation").orderBy("at_ms", "outcome", "reason").rowsBetween(*SO_FAR)
-    judged = numbered.where("timeout_ms is not null").withColumns(
+    judged = numbered.where("timeout_ms is not null and cause is not null").withColumns(
         {
             "first": F.first(F.struct(*_CYCLE)).over(within),
             "since_ms": F.nth_value("at_ms", 2).over(within),
@@ -289,10 +293,10 @@ def lower_rises(cycles: DataFrame, ownership: DataFrame) -> DataFrame:
     )
     overdue = F.coalesce(F.col("stands") & (F.col("at_ms") >= F.col("since_ms") + F.col("timeout_ms")), F.lit(False))
     since_then = F.array_except(F.array_intersect("first.lagging", "lagging"), "gone")
-    lost = F.col("reason").rlike("^cut failed: (unknown segment|no positions)|^time not advanced$")
+    lost = F.col("cause").isin(*_LOST)
     blamed = overdue & F.when(F.size("lagging") == 0, ~lost).otherwise(F.size(since_then) > 0)
     what = phrase(
-        "the lower bound stands at {previous_lower:ms} at {at_ms:ms}, more than the timeout of {timeout_ms:ms} after "
+        "the lower bound stands at {previous_lower:ms} at {at_ms:ms}, more than the timeout of {timeout_ms:span} after "
         "{controller} found a writer beyond it: {reason}"
     )
     joined = phrase("{what}; these came meanwhile with old times", what=what)

@@ -30,11 +30,15 @@ VisitOrder = Literal["as_noted", "newest_first", "oldest_first"]
 _Offsets = dict[int, int | None]
 
 
-class CutError(ModelError):
-    """No cut can be computed; `reason` is "no positions", "unknown segment 9@4" or "did not terminate"."""
+CutFailure = Literal["no positions", "unknown segment", "did not terminate"]
 
-    def __init__(self, reason: str, *, remedy: str) -> None:
-        self.reason = reason
+
+class CutError(ModelError):
+    """No cut can be computed, for the reason `failure`; `reason` says it with the segment, "unknown segment 9@4"."""
+
+    def __init__(self, failure: CutFailure, segment: str = "", *, remedy: str) -> None:
+        self.failure = failure
+        self.reason = reason = f"{failure} {segment}".strip()
         super().__init__(f"The stream cut cannot be computed: {reason}.", remedy=remedy)
 
 
@@ -59,7 +63,8 @@ def stream_cut(
     for segment in chain(*given, before):
         if segment not in history.segments:
             raise CutError(
-                f"unknown segment {segment_name(segment)}",
+                "unknown segment",
+                segment_name(segment),
                 remedy="Let the writer note a position in segments of the stream.",
             )
     return Position(_ALGORITHMS[algorithm](given, before, history, visit_order))

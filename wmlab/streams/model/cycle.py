@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from typing import Final, Literal
 
 from wmlab.core.errors import ModelError
@@ -121,9 +122,23 @@ class Append:
     watermark: Watermark
 
 
+class HeldBy(StrEnum):
+    """Why a cycle emitted nothing; `EMITTED` when it did."""
+
+    EMITTED = ""
+    LAGGING = "lagging writers"
+    NO_ACTIVE_WRITER = "no active writer"
+    NOT_ADVANCED = "time not advanced"
+    NO_POSITIONS = "no positions"
+    UNKNOWN_SEGMENT = "unknown segment"
+    ENDLESS_CUT = "did not terminate"
+    CONFLICT = "conflict"
+    FAILED = "cycle failed"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """Effect: what the cycle found; `reason` says why nothing was emitted and is empty when something was."""
+    """Effect: what the cycle found; `cause` is why nothing was emitted, and `reason` says it with names and numbers."""
 
     previous_lower: int | None
     participating: tuple[str, ...] = ()
@@ -131,6 +146,7 @@ class Decision:
     shut_down: tuple[str, ...] = ()
     timed_out: tuple[str, ...] = ()
     outcome: Outcome
+    cause: HeldBy
     reason: str
 
 
@@ -192,14 +208,15 @@ def step(state: CycleState, event: Observe | RemovalDone, rules: CycleRules) -> 
         found[classify(mark, barrier, now_ms - start_ms, rules.timeout_ms)][writer] = mark
     inactive = {**found[WriterStatus.SHUT_DOWN], **found[WriterStatus.TIMED_OUT]}
     removals = tuple(RemoveWriter(w, m) for w, m in event.marks.items() if w in inactive)
-    verdict, reason = _verdict(event, found, rules, barrier)
+    verdict, cause, reason = _verdict(event, found, rules, barrier)
     decision = Decision(
         previous_lower=previous_lower,
         participating=tuple(found[WriterStatus.PARTICIPATING]),
         lagging=tuple(found[WriterStatus.LAGGING]),
         shut_down=tuple(found[WriterStatus.SHUT_DOWN]),
         timed_out=tuple(found[WriterStatus.TIMED_OUT]),
-        outcome="held" if reason else "emitted",
+        outcome="emitted" if cause is HeldBy.EMITTED else "held",
+        cause=cause,
         reason=reason,
     )
     return CycleState(behind_since), (*removals, decision, *verdict)
@@ -207,24 +224,25 @@ def step(state: CycleState, event: Observe | RemovalDone, rules: CycleRules) -> 
 
 def _verdict(
     event: Observe, found: Mapping[WriterStatus, Mapping[str, WriterMark]], rules: CycleRules, barrier: int | None
-) -> tuple[tuple[Append | LeaveBucket, ...], str]:
-    """What the cycle appends or leaves, and why it emits nothing."""
+) -> tuple[tuple[Append | LeaveBucket, ...], HeldBy, str]:
+    """What the cycle appends or leaves, and why it emits nothing, as a code and in words."""
     counted, lagging = found[WriterStatus.PARTICIPATING], found[WriterStatus.LAGGING]
     if not counted and not lagging:
         leaving = (LeaveBucket(),) if rules.leaves_bucket else ()
-        return (*_end_of_known_time(event, rules), *leaving), "no active writer"
+        return (*_end_of_known_time(event, rules), *leaving), HeldBy.NO_ACTIVE_WRITER, "no active writer"
     if lagging and barrier is not None:
-        bound = f"{'first barrier' if event.previous is None else 'previous lower bound'} {bare(barrier)}"
-        waits = [f"{writer} (last noted {bare(mark.time)}, {bound})" for writer, mark in lagging.items()]
-        return (), f"waits for {', '.join(waits)}"
+        write = partial(bare, clock_ms=event.now_ms)
+        bound = f"{'first barrier' if event.previous is None else 'previous lower bound'} {write(barrier)}"
+        waits = [f"{writer} (last noted {write(mark.time)}, {bound})" for writer, mark in lagging.items()]
+        return (), HeldBy.LAGGING, f"waits for {', '.join(waits)}"
     times = {writer: mark.time for writer, mark in counted.items()}
     if event.previous is None and min(times.values()) <= MIN_TIME:
-        return (), "time not advanced"
+        return (), HeldBy.NOT_ADVANCED, "time not advanced"
     try:
         cut = _cut(counted, event, rules)
     except CutError as error:
-        return (), f"cut failed: {error.reason}"
-    return (Append(Watermark(min(times.values()), max(times.values()), cut, times)),), ""
+        return (), HeldBy(error.failure), f"cut failed: {error.reason}"
+    return (Append(Watermark(min(times.values()), max(times.values()), cut, times)),), HeldBy.EMITTED, ""
 
 
 def _end_of_known_time(event: Observe, rules: CycleRules) -> tuple[Append, ...]:

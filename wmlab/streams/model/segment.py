@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import blake2b
 from itertools import pairwise
+from numbers import Integral
 from typing import Literal
 
 from wmlab.core import words
@@ -137,7 +138,7 @@ def _rational(value: Fraction | int | str | float) -> Fraction:
 
 _NUMBER_BITS = 32
 _LIMIT = 2**31
-_NAME = re.compile(r"(\d+)@(\d+)")
+_NAME = re.compile(r"([0-9]{1,10})@([0-9]{1,10})")
 
 
 def segment_id(number: int, epoch: int) -> int:
@@ -153,14 +154,16 @@ def split_id(identifier: int) -> tuple[int, int]:
     """(number, epoch) of a 64-bit id. Raises `ModelError` for an id that `segment_id` cannot give."""
     number, epoch = identifier & (2**_NUMBER_BITS - 1), identifier >> _NUMBER_BITS
     if segment_id(number, epoch) != identifier:
-        raise ModelError(f"{identifier} is not a segment id.", remedy="Give epoch * 2^32 + number.")
+        raise ModelError(f"{identifier} is not a segment id.", remedy='Give epoch * 2^32 + number, or "number@epoch".')
     return number, epoch
 
 
-def segment_name(identifier: int) -> str:
-    """The id as "number@epoch". Raises `ModelError` for a negative id."""
-    split_id(identifier)
-    return words.segment_name(identifier)
+def segment_name(segment: int | str) -> str:
+    """The name of a segment, "number@epoch", as charts and answers write it: of 4294967298 it is "2@1".
+
+    Raises `ModelError` for what is neither an id of the tables nor such a name.
+    """
+    return words.segment_name(as_segment_id(segment))
 
 
 def parse_segment(text: str) -> int:
@@ -172,11 +175,19 @@ def parse_segment(text: str) -> int:
 
 
 def as_segment_id(segment: int | str) -> int:
-    """The id, given either as such or as "number@epoch". Raises `ModelError` when it is neither."""
+    """The id of a segment, epoch * 2^32 + number, as tables have it in `segment_id`: of "2@1" it is 4294967298.
+
+    An id stays as it is. Raises `ModelError` for what is neither an id nor a name "number@epoch".
+    """
     if isinstance(segment, str):
         return parse_segment(segment)
-    split_id(segment)
-    return segment
+    if isinstance(segment, bool) or not isinstance(segment, Integral):
+        raise ModelError(
+            f"{words.shown(segment)} is not a segment.",
+            remedy='Write it as "number@epoch", for example "2@1", or give its id, epoch * 2^32 + number.',
+        )
+    split_id(int(segment))
+    return int(segment)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,11 +36,12 @@ class _Layout:
     event: Axis
     incidents: tuple[Incident, ...]
     left: float
+    reader: str | None
 
     @property
     def words(self) -> panels.Words:
         """Writes an event time as the chart of bounds does."""
-        return time_words([self.event.low, self.event.high])
+        return time_words([self.event.low, self.event.high], clock=[self.clock.low])
 
 
 def frames_of(
@@ -48,17 +49,19 @@ def frames_of(
     *,
     stream: str,
     group: str | None = None,
+    reader: str | None = None,
     bounds: Any = None,
     violations: Iterable[tuple[int, str]] = (),
 ) -> Frames:
     """The frames of one stream as one group read it, by default the first group by name.
 
     `bounds` is a table of `recording.time_bounds` for that group; its perfect watermark is drawn in the readers'
-    windows. `violations` are (moment, in words). Raises `ChartError` for a group that did not read the stream, bounds
-    of another stream or group, or a stream in which nothing happened.
+    windows. `reader` is whose bounds the overview draws, by default the one that knew a lower bound for longest.
+    `violations` are (moment, in words). Raises `ChartError` for a group that did not read the stream, a reader that it
+    does not have, bounds of another stream or group, or a stream in which nothing happened.
     """
     run = read_run(recording, stream=stream, group=group, bounds=bounds)
-    layout = _layout(run, panels.incidents_of(run, violations))
+    layout = _layout(run, panels.incidents_of(run, violations), panels.reader_of_overview(run, reader))
     low_ms = layout.clock.low
     keys = _keys(layout)
     known = panels.time_items(run, low_ms, layout.words)
@@ -82,7 +85,7 @@ def frames_of(
     )
 
 
-def _layout(run: Run, incidents: tuple[Incident, ...]) -> _Layout:
+def _layout(run: Run, incidents: tuple[Incident, ...], reader: str | None) -> _Layout:
     clocks = [*run.times(), *(incident.at_ms for incident in incidents)]
     if not clocks or min(clocks) == max(clocks):
         raise ChartError(
@@ -94,9 +97,10 @@ def _layout(run: Run, incidents: tuple[Incident, ...]) -> _Layout:
     return _Layout(
         run=run,
         clock=Axis("clock", min(clocks), max(clocks), is_instant(clocks), unit),
-        event=Axis("event time", min(times), max(max(times), min(times) + 1), is_instant(times), unit),
+        event=Axis("event time", min(times), max(max(times), min(times) + 1), is_instant(times, clock=clocks), unit),
         incidents=incidents,
         left=max(text_width(panels.shortened(name), 12) for name in names) + 16,
+        reader=reader,
     )
 
 
@@ -164,10 +168,11 @@ def _times(layout: _Layout, known: tuple[Item, ...], top: float) -> Panel:
 
 
 def _whole(layout: _Layout, top: float) -> Panel:
-    """The whole run: above the incidents, the bounds of the first reader by name, or of the log if nobody read."""
+    """The whole run: above the incidents, the bounds of one reader, or of the watermarks if nobody read."""
+    whose = f"{layout.reader} of group {layout.run.group} sees" if layout.reader else "the watermarks have"
     clock, event = layout.clock, layout.event
     panel = Panel(
-        title="Where in the run is this?",
+        title=f"Where in the run is this? The bounds that {whose}",
         left=layout.left,
         top=top,
         width=_RIGHT - layout.left,
@@ -180,7 +185,8 @@ def _whole(layout: _Layout, top: float) -> Panel:
         items=panels.incident_items(layout.incidents, clock.low),
     )
     plane = _plane(panel, panel.lanes_top - _CURVES, _CURVES - 6, event.low, event.high)
-    parts = svg.y_axis(plane, event.ticks(3), title=event.name, offset=panel.left - 14)
+    several = (ticks for most in (3, 4, 5, 6, 8, 10) if len(ticks := event.ticks(most)) > 1)
+    parts = svg.y_axis(plane, next(several, event.ticks(10)), title=event.title, offset=panel.left - 14)
     ends: list[tuple[str, str, float]] = []
     for role, (name, xs, ys) in _curves(layout).items():
         kept = thin([ys], _MOST_POINTS) if ys else []
@@ -197,8 +203,8 @@ def _curves(layout: _Layout) -> dict[str, tuple[str, list[int], list[Value]]]:
     """By role: its name and the curve, with the last value held to the end of the run."""
     run, end_ms = layout.run, layout.clock.high
     who, clock, rows = "watermark", "emitted_ms", run.rows["watermarks"]
-    if run.readers:
-        who, clock = run.readers[0], "at_ms"
+    if layout.reader is not None:
+        who, clock = layout.reader, "at_ms"
         rows = [row for row in run.rows["windows"] if row["reader"] == who]
     curves: dict[str, tuple[str, list[int], list[Value]]] = {
         role: (f"{role}, {who}", [row[clock] for row in rows], [row[role] for row in rows])

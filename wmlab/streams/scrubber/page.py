@@ -320,19 +320,21 @@ def scrub(
     at_ms: int | None = None,
     stream: str | None = None,
     group: str | None = None,
+    reader: str | None = None,
     bounds: Any = None,
     verdicts: Verdicts | None = None,
 ) -> Scrubber:
     """Step through a stream of a recording, both ways, beginning at `at_ms` (clock, ms).
 
     Without `at_ms` it begins at the first violation, or else halfway through. `stream` is needed when there are
-    several; `group` is by default the first by name. `bounds`, a table of `time_bounds` for that group, adds the
-    perfect watermark, and `verdicts`, of `check`, add the violations. Raises `RecordingError` for a stream that the
-    recording does not have or that has no segments, and `ChartError` for a group that did not read, other bounds, or an
-    empty stream.
+    several; `group` is by default the first by name. `reader` is whose bounds the overview of the whole run draws, by
+    default the one of the group that knew a lower bound for longest. `bounds`, a table of `time_bounds` for that group,
+    adds the perfect watermark, and `verdicts`, of `check`, add the violations. Raises `RecordingError` for a stream
+    that the recording does not have or that has no segments, and `ChartError` for a group that did not read, a reader
+    that it does not have, other bounds, or an empty stream.
     """
     name = the_stream(recording, stream)
     broken = () if verdicts is None else violations(verdicts, stream=name)
-    frames = frames_of(recording, stream=name, group=group, bounds=bounds, violations=broken)
+    frames = frames_of(recording, stream=name, group=group, reader=reader, bounds=bounds, violations=broken)
     texts = sentences(recording, name, frames.changes)
     return Scrubber(replace(frames, sentences=texts), at_ms=at_ms)

@@ -30,6 +30,7 @@ from wmlab.streams.answers.history import (
     after_fault,
     furthest,
     group_positions,
+    is_of,
     named_state,
     replaced,
     rows_of,
@@ -297,7 +298,7 @@ def size_words(size: int, *, digits: int | None = None) -> str:
 
 
 def lane_names(run: Run) -> list[str]:
-    """Writers, "watermark", readers: one lane each."""
+    """Writers, "watermark", readers: one lane each; names may repeat."""
     return [*run.writers[:MOST_WRITERS], "watermark", *(f"{reader} sees" for reader in run.readers)]
 
 
@@ -347,28 +348,60 @@ def _series(run: Run) -> list[list[tuple[int, list[Value]]]]:
 def time_items(run: Run, low_ms: int, words: Words) -> tuple[Item, ...]:
     """The items of the lanes of `lane_names`, times in `words`."""
     builder = Builder()
-    lanes = {name: lane for lane, name in enumerate(lane_names(run))}
-    for name, lane in lanes.items():
-        builder.put((name, "name"), low_ms, lane, "name", label=shortened(name))
-    for lane, name in enumerate(run.writers[:MOST_WRITERS]):
+    writers = run.writers[:MOST_WRITERS]
+    first = len(writers) + 1
+    since = {first + n: joined_ms(run, reader, low_ms) for n, reader in enumerate(run.readers)}
+    for lane, name in enumerate(lane_names(run)):
+        builder.put((lane, "name"), since.get(lane, low_ms), lane, "name", label=shortened(name))
+    for lane, name in enumerate(writers):
         _marks(run, builder, name, lane)
         _writer_values(run, builder, name, lane, low_ms, words)
-    lane = lanes["watermark"]
+    lane = len(writers)
     builder.put((lane, "value"), low_ms, lane, "value", label="none yet")
     for row in run.rows["watermarks"]:
         _interval(builder, row["emitted_ms"], lane, row, words)
         for bound, flag in (("lower", "passed"), ("upper", "ahead")):
             builder.put(((lane, bound), "line"), row["emitted_ms"], None, f"{bound} line", row[bound])
             builder.put(((lane, bound), "flag"), row["emitted_ms"], lane, flag, row[bound], label=bound)
-    for reader in run.readers:
-        lane = lanes[f"{reader} sees"]
-        builder.put((lane, "value"), low_ms, lane, "value", label="nothing yet")
+    for lane, reader in enumerate(run.readers, start=first):
+        builder.put((lane, "value"), since[lane], lane, "value", label="nothing yet")
         for row in run.rows["windows"]:
             if row["reader"] == reader:
                 _interval(builder, row["at_ms"], lane, row, words)
         for at_ms, value in run.perfect:
-            builder.put((lane, "perfect"), at_ms, lane, "perfect", value)
+            if at_ms >= since[lane]:
+                builder.put((lane, "perfect"), at_ms, lane, "perfect", value)
     return builder.finish()
+
+
+def joined_ms(run: Run, reader: str, low_ms: int) -> int:
+    """When a reader that joined during the run did so; the beginning for the others."""
+    joined = (row["at_ms"] for row in run.rows["incidents"] if row["kind"] == "join" and row["target"] == reader)
+    return min(joined, default=low_ms)
+
+
+def reader_of_overview(run: Run, asked: str | None) -> str | None:
+    """Whose bounds the overview draws: the reader asked for, or the one that knew a lower bound for longest.
+
+    None if nobody read. Raises `ChartError` for a reader that the group does not have.
+    """
+    if asked is not None and asked not in run.readers:
+        readers = ", ".join(run.readers) or "none"
+        raise ChartError(
+            f"Group {run.group!r} has no reader {asked!r} that looked at its window.", remedy=f"Name one of: {readers}."
+        )
+    if asked is not None or not run.readers:
+        return asked
+    looked: dict[str, list[int]] = {reader: [] for reader in run.readers}
+    known: dict[str, list[int]] = {reader: [] for reader in run.readers}
+    for row in run.rows["windows"]:
+        looked[row["reader"]].append(row["at_ms"])
+        known[row["reader"]] += [] if row["lower"] is None else [row["at_ms"]]
+    lasted = {
+        reader: [at_ms[-1] - at_ms[0] if at_ms else -1 for at_ms in (known[reader], looked[reader])]
+        for reader in run.readers
+    }
+    return max(run.readers, key=lambda reader: lasted[reader])
 
 
 def _marks(run: Run, builder: Builder, writer: str, lane: int) -> None:
@@ -399,8 +432,8 @@ def _writer_changes(run: Run, writer: str, words: Words) -> Iterator[tuple[int, 
         yield row["at_ms"], "awaited", text
     lasting: tuple[str, ...] = ()
     for row in run.rows["incidents"]:
-        if row["target"] == writer:
-            lasting = after_fault(lasting, row["kind"], row["detail"])
+        if row["target"] == writer and is_of(row, "writer"):
+            lasting = after_fault(lasting, row)
             state = named_state(lasting)
             yield row["at_ms"], "state", IN_CHARTS.get(state, state)
 
@@ -455,8 +488,20 @@ def _completed(point: Row) -> list[str]:
     return [] if point["completed_ms"] is None else [f"checkpoint {point['checkpoint']} is complete"]
 
 
+_ORDINARY: Final = frozenset(
+    {"join", "leave", "create", "note", "commit", "write", "release", "checkpoint", "stream_cut", "anew", "roll"}
+)
+"""What a script does, or what follows, that is no fault."""
+
+
+def _is_fault(row: Row) -> bool:
+    of_stream = row["subject"] == "stream" and row["kind"] in ("truncate", "seal", "delete")
+    return row["kind"] not in _ORDINARY and not of_stream
+
+
 _INCIDENTS: Final[dict[str, tuple[str, str, Callable[[Row], list[str]]]]] = {
-    "fault": ("incidents", "at_ms", lambda row: [] if row["kind"] == "scale" else [row["detail"]]),
+    "fault": ("incidents", "at_ms", lambda row: [row["detail"]] if row["kind"] != "scale" and _is_fault(row) else []),
+    "change": ("incidents", "at_ms", lambda row: [] if row["kind"] == "scale" or _is_fault(row) else [row["detail"]]),
     "refused mark": ("writer_marks", "received_ms", _refused),
     "dropped writer": ("cycles", "at_ms", lambda row: [f"{row['controller']} drops {gone}" for gone in row["removed"]]),
     "refused call": ("errors", "at_ms", lambda row: [f"{row['process']}: {row['call']} is refused: {row['problem']}"]),

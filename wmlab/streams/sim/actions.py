@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import simpy
 
 from wmlab.core.errors import ScenarioError
-from wmlab.core.words import counted, grouped, span
+from wmlab.core.words import bare, counted, span
 from wmlab.streams.model.position import Position, is_lineage_valid, is_valid_cut
 from wmlab.streams.model.segment import parse_segment, segment_name, split_id
 from wmlab.streams.scenario import script
@@ -21,6 +21,7 @@ from wmlab.streams.scenario.parts import COORDINATOR
 from wmlab.streams.sim.stream import StreamWorld
 from wmlab.streams.sim.txn_writer import TxnWriter
 from wmlab.streams.sim.writer import Writer, WriterProcess
+from wmlab.streams.tables import DONE, NO_EFFECT, NOBODY_THERE, Outcome, Subject
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.controller import Controller
@@ -54,15 +55,16 @@ class Actions:
     def _span(
         self,
         scope: World | StreamWorld | Group,
+        subject: Subject,
         target: str,
         for_ms: int | None,
         begin: tuple[str, str],
         end: tuple[str, str],
     ) -> None:
         """Write down that something begins, and after `for_ms`, if ever, that it ends: each a kind and a predicate."""
-        scope.happened(begin[0], target, f"{target} {begin[1]}")
+        scope.happened(begin[0], subject, target, f"{target} {begin[1]}")
         if for_ms is not None:
-            self.world.after(for_ms, scope.happened, end[0], target, f"{target} {end[1]}")
+            self.world.after(for_ms, scope.happened, end[0], subject, target, f"{target} {end[1]}")
 
     def _until(self, for_ms: int | None) -> float:
         return float("inf") if for_ms is None else self.world.now_ms + for_ms
@@ -73,7 +75,7 @@ class Actions:
         """The controller of that name or role; if there is none, an incident that says so, and `_NobodyError`."""
         controller = self.world.fleet.find(role, self.world.stream(stream).name)
         if controller is None or (kind == "expire" and controller.session is None):
-            self.world.happened(kind, role, f"nobody is {role} now")
+            self.world.happened(kind, "controller", role, f"nobody is {role} now", outcome=NOBODY_THERE)
             raise _NobodyError
         return controller
 
@@ -95,14 +97,14 @@ class Actions:
 
         def crash(controller: Controller, at: str) -> None:
             controller.stop(crashed=True)
-            world.happened("crash", controller.name, f"{controller.name} crashes{at}")
+            world.happened("crash", "controller", controller.name, f"{controller.name} crashes{at}")
             if action.restart_after_ms is not None:
                 world.after(action.restart_after_ms, restart, controller)
 
         def restart(controller: Controller) -> None:
             if not controller.is_running and controller in world.fleet.members:
                 controller.start()
-                world.happened("restart", controller.name, f"{controller.name} restarts")
+                world.happened("restart", "controller", controller.name, f"{controller.name} restarts")
 
         self._at_point("crash", action, crash)
 
@@ -112,7 +114,7 @@ class Actions:
         def pause(controller: Controller, at: str) -> None:
             controller.pause(action.for_ms)
             begin, end = ("pause", f"pauses{at}"), ("resume", "goes on")
-            self._span(self.world, controller.name, action.for_ms, begin, end)
+            self._span(self.world, "controller", controller.name, action.for_ms, begin, end)
 
         self._at_point("pause", action, pause)
 
@@ -120,7 +122,7 @@ class Actions:
         """End a controller's session behind its back."""
         controller = self._controller("expire", action.controller, action.stream)
         if controller.session is not None:
-            self.world.happened("expire", controller.name, f"session of {controller.name} expires")
+            self.world.happened("expire", "controller", controller.name, f"session of {controller.name} expires")
             self.world.coordinator.close(controller.session)
             self.world.after(action.notice_after_ms, controller.notice_expiry, controller.life)
 
@@ -128,15 +130,16 @@ class Actions:
         """Leave a stream's bucket without an owner for a while."""
         stream = self.world.stream(action.stream)
         bucket = self.world.metadata.bucket(stream.name)
-        stream.happened("unowned", f"bucket {bucket}", f"nobody owns bucket {bucket}")
+        title = f"bucket {bucket}"
+        stream.happened("unowned", "bucket", title, f"nobody owns {title}")
         self.world.coordinator.hold_back(bucket, action.for_ms)
-        self.world.after(action.for_ms, stream.happened, "ownable", f"bucket {bucket}", f"bucket {bucket} can be owned")
+        self.world.after(action.for_ms, stream.happened, "ownable", "bucket", title, f"{title} can be owned")
 
     def add_controller(self, _: script.AddController) -> None:
         """One more controller."""
         controller = self.world.fleet.add()
         controller.start()
-        self.world.happened("join", controller.name, f"{controller.name} joins")
+        self.world.happened("join", "controller", controller.name, f"{controller.name} joins")
 
     def remove_controller(self, action: script.RemoveController) -> None:
         """A controller leaves in good order."""
@@ -144,7 +147,7 @@ class Actions:
         if controller in members and len(members) > 1:
             members.remove(controller)
         controller.stop(crashed=False)
-        self.world.happened("leave", controller.name, f"{controller.name} leaves")
+        self.world.happened("leave", "controller", controller.name, f"{controller.name} leaves")
 
     def lose_marks_segment(self, action: script.LoseMarksSegment) -> None:
         """The marks segment cannot be found for a while."""
@@ -153,7 +156,7 @@ class Actions:
         def set_missing(missing: bool) -> None:
             stream.log_missing = missing
             kind, words = ("lose", "missing") if missing else ("find", "back")
-            stream.happened(kind, "marks segment", f"the marks segment is {words}")
+            stream.happened(kind, "marks segment", "marks segment", f"the marks segment is {words}")
 
         set_missing(True)
         self.world.after(action.for_ms, set_missing, False)
@@ -165,7 +168,7 @@ class Actions:
         if len(entries) > action.keep:
             stream.log = stream.log.truncate(entries[len(entries) - action.keep - 1][0])
         kept = counted(len(stream.log.entries), "watermark")
-        stream.happened("truncate", "marks segment", f"the marks segment keeps {kept}")
+        stream.happened("truncate", "marks segment", "marks segment", f"the marks segment keeps {kept}")
 
     # The network, the stores and the clocks.
 
@@ -173,7 +176,7 @@ class Actions:
         """Separate two sides for a while; a controller without its coordinator loses its session after the timeout."""
         world, sides = self.world, f"{action.a} and {action.b}"
         cut = world.network.cut(world.parties(action.a), world.parties(action.b), holds_calls=action.calls == "held")
-        world.happened("partition", sides, f"{sides} are separated")
+        world.happened("partition", "network", sides, f"{sides} are separated")
         alone = [member for member in world.fleet.members if cut.separates(member.name, COORDINATOR)]
 
         def expire_if_alone(controller: Controller, life: int) -> None:
@@ -183,7 +186,7 @@ class Actions:
 
         def heal() -> None:
             world.network.heal(cut)
-            world.happened("heal", sides, f"{sides} are connected again")
+            world.happened("heal", "network", sides, f"{sides} are connected again")
             for controller in alone:
                 # It learns that its session has ended, or its share of the buckets.
                 world.coordinator.plan()
@@ -201,12 +204,14 @@ class Actions:
         """Let a store refuse everything for a while."""
         self.world.metadata.refuse(action.store, action.for_ms)
         begin, end = ("unavailable", "unavailable"), ("available", "available again")
-        self._span(self.world, action.store.replace("_", " "), action.for_ms, begin, end)
+        self._span(self.world, "store", action.store.replace("_", " "), action.for_ms, begin, end)
 
     def step_clock(self, action: script.StepClock) -> None:
         """The clocks follow the script by themselves; this writes it down."""
         way = "forward" if action.by_ms >= 0 else "back"
-        self.world.happened("clock", action.party, f"clock of {action.party} set {way} by {span(abs(action.by_ms))}")
+        is_writer = any(writer.name == action.party for writer in self.world.scenario.writers)
+        detail = f"clock of {action.party} set {way} by {span(abs(action.by_ms))}"
+        self.world.happened("clock", "writer" if is_writer else "controller", action.party, detail)
 
     # Reader groups.
 
@@ -227,7 +232,7 @@ class Actions:
             if reader is not None and reader.alive:
                 return reader
             if reader is not None:
-                group.happened(kind, name, f"{name} is not running")
+                group.happened(kind, "reader", name, f"{name} is not running", outcome=NOBODY_THERE)
         raise _NobodyError
 
     def add_reader(self, action: script.AddReader) -> None:
@@ -235,21 +240,21 @@ class Actions:
         group = self._group(action.group)
         group.balance.members_changed = True
         group.add(action.reader, join=True)
-        group.happened("join", action.reader, f"{action.reader} joins")
+        group.happened("join", "reader", action.reader, f"{action.reader} joins")
 
     def remove_reader(self, action: script.RemoveReader) -> None:
         """A reader closes, and reports its position."""
         reader = self._reader("leave", action.reader)
         reader.stop()
         self.world.env.process(reader.group.remove(reader.name, "leave", reader.places))
-        reader.group.happened("leave", reader.name, f"{reader.name} leaves")
+        reader.group.happened("leave", "reader", reader.name, f"{reader.name} leaves")
 
     def crash_reader(self, action: script.CrashReader) -> None:
         """Crash a reader; declare it offline and start it again if the script says so."""
         reader = self._reader("crash", action.reader)
         group = reader.group
         reader.stop()
-        group.happened("crash", reader.name, f"{reader.name} crashes")
+        group.happened("crash", "reader", reader.name, f"{reader.name} crashes")
 
         def offline() -> Generator[simpy.Event]:
             if not group.readers[action.reader].alive:
@@ -258,7 +263,7 @@ class Actions:
         def restart() -> Generator[simpy.Event]:
             yield from offline()
             group.add(action.reader, join=True)
-            group.happened("restart", action.reader, f"{action.reader} restarts")
+            group.happened("restart", "reader", action.reader, f"{action.reader} restarts")
 
         def begin(steps: Callable[[], Generator[simpy.Event]]) -> None:
             self.world.env.process(steps())
@@ -271,7 +276,7 @@ class Actions:
         """A reader does nothing for a while."""
         reader = self._reader("pause", action.reader)
         reader.paused_until = self._until(action.for_ms)
-        self._span(reader.group, reader.name, action.for_ms, ("pause", "pauses"), ("resume", "goes on"))
+        self._span(reader.group, "reader", reader.name, action.for_ms, ("pause", "pauses"), ("resume", "goes on"))
 
     def release_segment(self, action: script.ReleaseSegment) -> None:
         """A reader gives a segment back, if it owns it."""
@@ -282,33 +287,36 @@ class Actions:
         if owned:
             group.balance.kept_free[place] = self.world.now_ms + action.keep_free_ms
             self.world.env.process(reader.give_back(place))
-        what = "releases" if owned else "does not own"
-        group.happened("release", reader.name, f"{reader.name} {what} {action.segment}")
+        what, outcome = "releases" if owned else "does not own", DONE if owned else NO_EFFECT
+        detail = f"{reader.name} {what} {action.segment}"
+        group.happened("release", "reader", reader.name, detail, outcome=outcome)
 
     def checkpoint(self, action: script.Checkpoint) -> None:
         """Ask a group for a checkpoint."""
         group = self._group(action.group)
         self.world.env.process(group.checkpoint(action.name))
-        group.happened("checkpoint", group.part.name, f"checkpoint {action.name}")
+        group.happened("checkpoint", "group", group.part.name, f"checkpoint {action.name}")
 
     def take_stream_cut(self, action: script.TakeStreamCut) -> None:
         """Take the stream cut that a group has published."""
         group = self._group(action.group)
         self.world.env.process(group.take_cut(action.name))
-        group.happened("stream_cut", group.part.name, f"stream cut {action.name}")
+        group.happened("stream_cut", "group", group.part.name, f"stream cut {action.name}")
 
     def reset_to_checkpoint(self, action: script.ResetToCheckpoint) -> None:
         """Take a group back to a checkpoint, if it is complete."""
         group = self._group(action.group)
         completed = list(group.shared.value.checkpoints)
         name = completed[-1] if action.checkpoint is None and completed else action.checkpoint
+        outcome: Outcome = DONE
         if name is None or name not in completed:
             detail = "no checkpoint is complete" if name is None else f"checkpoint {name} is not complete"
+            outcome = NO_EFFECT
         else:
             steps = group.update(group.shared, None, "reset", lambda value: value.reset(name, ranges=action.ranges))
             self.world.env.process(steps)
             detail = f"back to checkpoint {name}"
-        group.happened("reset", group.part.name, detail)
+        group.happened("reset", "group", group.part.name, detail, outcome=outcome)
 
     # Whole streams.
 
@@ -331,7 +339,8 @@ class Actions:
             stream.open_epoch(created)
             stream.later(stream.seal, sealed)
             names = ", ".join(segment_name(segment_id) for segment_id in sealed)
-            stream.happened("scale", names, f"{names} → {', '.join(segment.name for segment in created)}")
+            change = f"{names} → {', '.join(segment.name for segment in created)}"
+            stream.happened("scale", "segments", names, change)
 
         stream.transactions.between_batches(scale)
 
@@ -349,7 +358,7 @@ class Actions:
                 remedy="Name segments that cover the key space once, each readable when the others are.",
             )
         stream.truncate(cut)
-        stream.happened("truncate", stream.name, f"{stream.name} is truncated")
+        stream.happened("truncate", "stream", stream.name, f"{stream.name} is truncated")
 
     def seal_stream(self, action: script.SealStream) -> None:
         """Abort what is open, wait for what is to be committed, and seal all segments; nothing follows them."""
@@ -358,7 +367,7 @@ class Actions:
         def seal() -> None:
             # The seals arrive one message later, as those of a scale do.
             stream.later(stream.seal, stream.history.active.ids)
-            stream.happened("seal", stream.name, f"{stream.name} is sealed")
+            stream.happened("seal", "stream", stream.name, f"{stream.name} is sealed")
 
         stream.transactions.close()
         stream.transactions.between_batches(seal, drained=True)
@@ -366,7 +375,7 @@ class Actions:
     def delete_stream(self, action: script.DeleteStream) -> None:
         """Delete a stream; its writers and readers stop, and start again when it is created anew."""
         world, stream = self.world, self.world.stream(action.stream)
-        stream.happened("delete", stream.name, f"{stream.name} is deleted")
+        stream.happened("delete", "stream", stream.name, f"{stream.name} is deleted")
         for writer in world.writers.values():
             if writer.world is stream and writer.life:
                 writer.crash()
@@ -385,7 +394,7 @@ class Actions:
         new = StreamWorld(world, old.part, generation=old.generation + again, first_number=first_number)
         world.streams[name] = new
         new.open()
-        new.happened("create", name, f"{name} is created{' again' if again else ''}")
+        new.happened("create", "stream", name, f"{name} is created{' again' if again else ''}")
         since_ms = world.now_ms - world.scenario.start_ms
         for writer in world.writers.values():
             if writer.world is old:
@@ -403,14 +412,14 @@ class Actions:
         writer = self.world.writers[name]
         if isinstance(writer, of) and writer.life and not writer.client.stopped:
             return writer
-        writer.world.happened(kind, name, f"{name} is not running")
+        writer.world.happened(kind, "writer", name, f"{name} is not running", outcome=NOBODY_THERE)
         raise _NobodyError
 
     def _restart_later(self, action: script.CrashWriter | script.ShutDownWriter) -> None:
         def restart() -> None:
             writer = self.world.writers[action.writer]
             writer.restart(action.backlog)
-            writer.world.happened("restart", action.writer, f"{action.writer} restarts")
+            writer.world.happened("restart", "writer", action.writer, f"{action.writer} restarts")
 
         if action.restart_after_ms is not None:
             self.world.after(action.restart_after_ms, restart)
@@ -419,7 +428,7 @@ class Actions:
         """Crash a writer, and start it again if the script says so."""
         writer = self.world.writers[action.writer]
         writer.crash()
-        writer.world.happened("crash", action.writer, f"{action.writer} crashes")
+        writer.world.happened("crash", "writer", action.writer, f"{action.writer} crashes")
         self._restart_later(action)
 
     def silence_writer(self, action: script.SilenceWriter) -> None:
@@ -427,25 +436,27 @@ class Actions:
         writer = self.world.writers[action.writer]
         writer.silent_until = self._until(action.for_ms)
         begin, end = ("silence", "falls silent"), ("speak", "speaks again")
-        self._span(writer.world, action.writer, action.for_ms, begin, end)
+        self._span(writer.world, "writer", action.writer, action.for_ms, begin, end)
 
     def mark_idle(self, action: script.MarkIdle) -> None:
         """A writer says that it is idle, and notes nothing for a while."""
         writer = self._running("idle", action.writer, WriterProcess)
         writer.silent_until = self._until(action.for_ms)
         writer.leave("mark idle")
-        self._span(writer.world, action.writer, action.for_ms, ("idle", "is idle"), ("active", "is active again"))
+        begin, end = ("idle", "is idle"), ("active", "is active again")
+        self._span(writer.world, "writer", action.writer, action.for_ms, begin, end)
 
     def note_time(self, action: script.NoteTime) -> None:
         """The application notes a time."""
         writer = self._running("note", action.writer, Writer)
-        writer.world.happened("note", action.writer, f"{action.writer} notes {grouped(action.time)}")
+        detail = f"{action.writer} notes {bare(action.time, clock_ms=self.world.now_ms)}"
+        writer.world.happened("note", "writer", action.writer, detail)
         writer.note_explicitly(action.time, None if action.position is None else dict(action.position))
 
     def shut_down_writer(self, action: script.ShutDownWriter) -> None:
         """Close a writer in order, and start it again if the script says so."""
         writer = self._running("shut_down", action.writer, WriterProcess)
-        writer.world.happened("shut_down", action.writer, f"{action.writer} shuts down")
+        writer.world.happened("shut_down", "writer", action.writer, f"{action.writer} shuts down")
 
         def leave() -> None:
             if action.backlog == "lost":
@@ -467,12 +478,12 @@ class Actions:
             twin = Writer(writer.world, writer.part, writer.index, (load,), number)
             self.world.writers[twin.party] = twin
             twin.start()
-            writer.world.happened("duplicate", twin.party, f"{twin.party} starts beside {writer.party}")
+            writer.world.happened("duplicate", "writer", twin.party, f"{twin.party} starts beside {writer.party}")
 
     def _transacting(self, kind: str, writer: str, does: str) -> TxnWriter:
         """A running transactional writer; what it does is written down."""
         found = self._running(kind, writer, TxnWriter)
-        found.world.happened(kind, writer, f"{writer} {does}")
+        found.world.happened(kind, "writer", writer, f"{writer} {does}")
         return found
 
     def commit_transaction(self, action: script.CommitTransaction) -> None:
@@ -500,7 +511,7 @@ class Actions:
         stream = self.world.stream(action.stream)
         stream.transactions.lost_replies += [action.noticed_after_ms] * action.count
         replies = "merge reply is" if action.count == 1 else f"{action.count} merge replies are"
-        stream.happened("lose_merge_reply", "segment store", f"the next {replies} lost")
+        stream.happened("lose_merge_reply", "store", "segment store", f"the next {replies} lost")
 
     def crash_commit_handler(self, action: script.CrashCommitHandler) -> None:
         """The commit handler fails when it comes to a point, and writes that down then."""

@@ -288,10 +288,6 @@ class Controller:
         job.close()
 
 
-FAILED = "cycle failed: "
-"""How the reason of a cycle that could not be carried out begins."""
-
-
 def watermark_cycle(controller: Controller, stream: StreamWorld) -> Job[None]:
     """Run one cycle; whatever goes wrong is written down and swallowed, the next period tries again."""
     run = _Cycle(controller, stream)
@@ -306,7 +302,8 @@ def watermark_cycle(controller: Controller, stream: StreamWorld) -> Job[None]:
         # The cached client is dropped and built anew next time; its inactivity clocks go with it.
         controller.memory.pop(stream.name, None)
         reason = "no such marks segment"
-    run.write(cycle.Decision(previous_lower=None, outcome="held", reason=FAILED + reason))
+    failed = cycle.HeldBy.FAILED
+    run.write(cycle.Decision(previous_lower=None, outcome="held", cause=failed, reason=f"{failed}: {reason}"))
 
 
 class _Cycle:
@@ -351,7 +348,8 @@ class _Cycle:
                     appended = yield from self._append(view, watermark)
                     if decision is not None and not appended:
                         lost = "conflict: another leader appended first"
-                        decision = replace(decision, outcome="held", reason=lost)
+                        conflict = cycle.HeldBy.CONFLICT
+                        decision = replace(decision, outcome="held", cause=conflict, reason=lost)
                 case cycle.LeaveBucket():
                     yield from self._failpoint("before_leave")
                     yield from self._ask(
@@ -422,7 +420,7 @@ class _Cycle:
             participating=list(decision.participating),
             lagging=list(decision.lagging),
             timeout_ms=self.stream.part.rules.timeout_ms,
-            **{name: getattr(decision, name) for name in ("previous_lower", "outcome", "reason")},
+            **{name: getattr(decision, name) for name in ("previous_lower", "outcome", "cause", "reason")},
         )
 
 

@@ -18,6 +18,7 @@ from wmlab.streams.model.position import Position, ReaderPosition, is_valid_cut
 from wmlab.streams.model.segment import parse_segment
 from wmlab.streams.scenario.parts import SEGMENT_STORE, ReaderGroup
 from wmlab.streams.sim.reader import Reader
+from wmlab.streams.tables import DONE, Outcome, Subject
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.stream import StreamWorld
@@ -192,10 +193,10 @@ class Group:
         """Write down what the group does now in a stream."""
         self.feeds[stream].journal.write(table, group=self.part.name, at_ms=self.world.now_ms, **row)
 
-    def happened(self, kind: str, target: str, detail: str) -> None:
+    def happened(self, kind: str, subject: Subject, target: str, detail: str, *, outcome: Outcome = DONE) -> None:
         """Write down something that was made to happen to the group: a row for each of its streams."""
         for feed in self.feeds.values():
-            feed.happened(kind, target, detail)
+            feed.happened(kind, subject, target, detail, outcome=outcome)
 
     def add(self, name: str, *, join: bool = False) -> None:
         """Start a reader; with `join` it still has to become a member."""

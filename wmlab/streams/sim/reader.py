@@ -288,7 +288,7 @@ class Reader:
             self._generation = value.generation
             self._progress = {}
             self.windows = Windows(self.group, self.name, value)
-            self.group.happened("anew", self.name, f"{self.name} begins anew")
+            self.group.happened("anew", "reader", self.name, f"{self.name} begins anew")
         owned = tuple(place for place in value.owned(self.name) if place not in self._leaving)
         if tuple(self._progress) != owned:
             self._progress = {place: self._progress.get(place) or self._resumed(value, place) for place in owned}

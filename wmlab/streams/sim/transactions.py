@@ -332,7 +332,8 @@ class Transactions:
         if self.armed is not None and self.armed.point == point:
             restart_after_ms, self.armed = self.armed.restart_after_ms, None
             words = point.replace("_", " ")
-            self.stream.happened("crash_commit_handler", "commit handler", f"the commit handler crashes {words}")
+            detail = f"the commit handler crashes {words}"
+            self.stream.happened("crash_commit_handler", "commit handler", "commit handler", detail)
             raise _FailedError(restart_after_ms)
         yield from controller.failpoint(point, self.stream.name)
 
@@ -401,7 +402,7 @@ class Transactions:
                 stream.write_epoch(copy)
                 stream.write_epoch(active)
                 detail = f"epoch {copy.reference} again as {copy.number}, then epoch {before.number} as {active.number}"
-                stream.happened("roll", f"epoch {copy.reference}", detail)
+                stream.happened("roll", "epoch", f"epoch {copy.reference}", detail)
 
         yield from ask(SEGMENT_STORE, "turn epochs", turn)
         yield from ask(METADATA_STORE, "record epochs", record)

@@ -1,0 +1,123 @@
+"""A replayed log: which event keeps the bound, and who is silent though it goes on noting times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from wmlab.core.answers import Stragglers
+from wmlab.core.spark.log import read_log, stragglers, stragglers_over
+from wmlab.streams.answers.explain import Explanation
+from wmlab.streams.api import Scenario
+from wmlab.streams.recording import StreamRecording
+from wmlab.streams.scenario.noting import WallClock
+from wmlab.streams.scenario.parts import Controllers, EventWriter, Noting, ReaderGroup, Stream
+
+START_MS = 1_388_757_600_000
+DAY_MS = 86_400_000
+Log = list[tuple[int, int, str]]
+"""Event time and arrival, in ms since the start, and the writer."""
+
+
+def replayed(log: Log, folder: Path, **fields: Noting) -> StreamRecording:
+    log = sorted(log, key=lambda row: row[1])
+    times, arrivals, writers = ([row[n] for row in log] for n in range(3))
+    table = {"event_time": [START_MS + t for t in times], "arrival_ms": [START_MS + t for t in arrivals]}
+    pq.write_table(pa.table(table | {"writer": writers, "key": writers}), folder / "log.parquet")
+    path = str(folder / "log.parquet")
+    return Scenario(
+        "replayed",
+        stream=Stream("orders", segments=1, timestamp_aggregation_timeout_ms=60_000),
+        writers=[EventWriter(name, trace=path, **fields) for name in sorted({*writers})],
+        readers=ReaderGroup(readers=1),
+        controllers=Controllers(period_ms=1_000),
+        start_ms=START_MS,
+        duration_ms=max(arrivals) + 1_000,
+    ).record(progress=False)
+
+
+def explained(recording: StreamRecording, at_ms: int) -> Explanation:
+    found = recording.explain(at_ms=START_MS + at_ms)
+    assert isinstance(found, Explanation)
+    return found
+
+
+def one_writer() -> Log:
+    """An event a second, 300 ms late; that of 20 s happened a day before."""
+    return [(1_000 * n - (DAY_MS if n == 20 else 300), 1_000 * n, "w") for n in range(1, 40)]
+
+
+def test_the_event_that_keeps_the_bound_is_named_with_its_arrival(tmp_path: Path) -> None:
+    run = replayed(one_writer(), tmp_path)
+    found = explained(run, 12_000)
+    arrival_ms = next(
+        row["append_ms"] for row in run.table("events").to_pylist() if row["event_time"] < START_MS - 1_000
+    )
+    (writer,) = found.writers
+    assert (writer.writer, writer.time, writer.open_until_ms) == ("w", START_MS + 20_000 - DAY_MS, arrival_ms)
+    assert "kept there by its event of that time, which arrives at 2014-01-03 14:00:20" in found.sentence
+    assert explained(run, 30_000).writers[0].open_until_ms is None
+
+
+def test_no_event_is_named_for_a_writer_that_notes_otherwise(tmp_path: Path) -> None:
+    run = replayed(one_writer(), tmp_path, noting=WallClock())
+    assert "kept there" not in "".join(explained(run, at_ms).sentence for at_ms in range(2_000, 39_000, 500))
+
+
+def test_the_whole_run_names_its_single_writer_and_the_event(tmp_path: Path) -> None:
+    found = replayed(one_writer(), tmp_path).explain()
+    assert isinstance(found, Stragglers)
+    assert found.sentence.startswith(
+        "Over 40 000 ms w, with nobody else to compare, held the lower bound of orders most"
+    )
+    assert "It stood longest at 2014-01-02 14:00:20 UTC, for" in found.sentence
+    assert "kept there by its event of that time, which arrives at 2014-01-03 14:00:20" in found.sentence
+    assert "unknown" not in repr(found)
+    assert all(entry.cost_ms is not None or entry.against == "no bound" for entry in found)
+
+
+def three_writers() -> Log:
+    """An event of each a second; "b" stops at 15 s, and an event of "c" that arrives at 50 s happened at 30 s."""
+    log = [(1_000 * n - 300, 1_000 * n, name) for n in range(1, 60) for name in "abc" if name != "b" or n <= 15]
+    return [(30_000, 50_000, "c") if row[1:] == (50_000, "c") else row for row in log]
+
+
+def test_both_questions_who_holds_time_back_are_asked_of_one_log(tmp_path: Path, spark: SparkSession) -> None:
+    """By its events "b" holds the least time, by its marks "c": explain says the one and names the other."""
+    run = replayed(three_writers(), tmp_path)
+    columns = {"event_time": "event_time", "arrival": "arrival_ms", "writer": "writer", "key": "key"}
+    log = read_log(spark, str(tmp_path / "log.parquet"), **columns)
+    held = {row.at_ms - START_MS: row for row in stragglers(log, 1_000).collect()}
+    found = explained(run, 45_000)
+    assert ([writer.writer for writer in found.writers], held[45_000].straggler) == (["c"], "b")
+    assert found.silent is not None
+    assert (found.silent.writer, found.silent.newest) == (held[45_000].straggler, held[45_000].lower)
+    assert found.sentence.endswith(
+        "; by its events b is furthest behind: its newest has the time 2014-01-03 14:00:14.700 UTC, and it has sent "
+        f"nothing since 2014-01-03 14:00:{found.silent.sent_ms % 60_000 / 1_000:06.3f} UTC, but goes on noting times"
+    )
+    assert explained(run, 10_000).silent is None
+    whole = run.explain()
+    assert "By its events b was furthest behind for " in whole.sentence
+    over = stragglers_over(log, 1_000)
+    assert over.stragglers[0].who == "b"
+    assert "wm.spark.stragglers" in whole.sentence
+
+
+def test_the_stragglers_of_a_log_are_told_over_all(tmp_path: Path, spark: SparkSession) -> None:
+    replayed(three_writers(), tmp_path)
+    columns = {"event_time": "event_time", "arrival": "arrival_ms", "writer": "writer", "key": "key"}
+    log = read_log(spark, str(tmp_path / "log.parquet"), **columns)
+    rows = stragglers(log, 1_000).collect()
+    mine = [row for row in rows if row.straggler == "b"]
+    over = stragglers_over(log, 1_000)
+    entry = next(entry for entry in over if entry.who == "b")
+    assert (entry.held_ms, entry.worst_ms) == (1_000 * len(mine), max(row.ahead_ms for row in mine))
+    assert entry.cost_ms == pytest.approx(sum(row.ahead_ms for row in mine) / len(rows), abs=0.1)
+    assert sum(entry.held_ms for entry in over) == over.run_ms == 1_000 * len(rows)
+    assert over.sentence.startswith("Over 59 000 ms the least newest event time of the log was held back most by b ")
+    assert "silent or slow: its newest event was the oldest of all writers'" in repr(over)

@@ -1,0 +1,148 @@
+"""What writers wrote, beside what they noted: which open event a mark stands for, and who is silent and goes on noting.
+
+A writer that notes its earliest open event notes the time of an event that it has not written yet; when that event was
+appended, the mark could rise. A writer that replays a log goes on noting the clock while its log has no events, as it
+knows of none that is open. Then it does not hold the lower bound, although by its events it is furthest behind: that is
+what `wm.spark.stragglers` tells of the log.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from heapq import heappop, heappush
+from itertools import chain
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wmlab.core.recording import Recording
+from wmlab.streams.answers import history as recorded
+from wmlab.streams.answers.history import RunHistory
+from wmlab.streams.scenario.noting import EarliestOpen
+from wmlab.streams.scenario.parts import WriterPart
+from wmlab.streams.scenario.scenario import StreamScenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SilentWriter:
+    """A writer of a log that has sent nothing for longer than ever before: the time of its newest event, and when that
+    was appended (clock, ms).
+    """
+
+    writer: str
+    newest: int
+    sent_ms: int
+
+
+class _FurthestBehind(NamedTuple):
+    """From `at_ms` on, of the imported writers, that with the least newest event time, when it last sent something, and
+    its longest pause by then (ms).
+    """
+
+    at_ms: int
+    newest: int
+    writer: str
+    sent_ms: int
+    longest_pause_ms: int
+
+
+class Written:
+    """The events of one stream of a recording, as explanations ask for them; they are read when asked, and once."""
+
+    def __init__(self, recording: Recording, stream: str) -> None:
+        self._recording = recording
+        self._stream = stream
+
+    @cached_property
+    def firsts(self) -> Mapping[str, int]:
+        """When each writer's first event was appended (clock, ms)."""
+        chunks = recorded.events_of(self._recording, self._stream, "writer", "append_ms")
+        firsts = (chunk.group_by("writer").aggregate([("append_ms", "min")]).to_pylist() for chunk in chunks)
+        latest_first = sorted(chain.from_iterable(firsts), key=lambda row: -int(row["append_ms_min"]))
+        return {row["writer"]: row["append_ms_min"] for row in latest_first}
+
+    def open_until_ms(self, writer_id: str, time: int, noted_ms: int) -> int | None:
+        """When the event was appended that a writer's mark stands for (clock, ms), if it had not been when it noted.
+
+        None for a writer that does not note its earliest open event, and for a mark that has the time of no such event.
+        """
+        later = (at_ms for at_ms in self._open_events.get((writer_id, time), ()) if at_ms >= noted_ms)
+        return min(later, default=None)
+
+    def silent_at(self, history: RunHistory) -> SilentWriter | None:
+        """The imported writer with the least newest event time of all, if it is silent and the bound is beyond that.
+
+        Silent is who has sent nothing for longer than ever before, and has noted times beyond its newest event.
+        """
+        index = bisect_right(self._furthest_behind, history.at_ms, key=lambda entry: entry.at_ms) - 1
+        if index < 0 or history.lower is None:
+            return None
+        _, newest, writer_id, sent_ms, longest_pause_ms = self._furthest_behind[index]
+        noted = history.on_record.get(writer_id)
+        if newest >= history.lower or noted is None or noted.time <= newest:
+            return None
+        is_silent = history.at_ms - sent_ms > longest_pause_ms
+        return SilentWriter(writer=writer_id, newest=newest, sent_ms=sent_ms) if is_silent else None
+
+    @cached_property
+    def _parts(self) -> Mapping[str, list[WriterPart]]:
+        """The writers of the recorded scenario that write to the stream and note times, by the id of their marks."""
+        scenario = self._recording.scenario_as(StreamScenario)
+        name = self._stream.partition("#")[0]
+        parts: dict[str, list[WriterPart]] = {}
+        for part in () if scenario is None else scenario.resolved.writers:
+            if part.id is not None and scenario is not None and scenario.stream_titled(part.stream).name == name:
+                parts.setdefault(part.id, []).append(part)
+        return parts
+
+    @cached_property
+    def _open_events(self) -> Mapping[tuple[str, int], list[int]]:
+        """When events were appended that have the time of a mark of their writer, by writer id and time."""
+        ids = {
+            part.name: writer_id
+            for writer_id, parts in self._parts.items()
+            for part in parts
+            if part.noting == EarliestOpen() and not part.automatically_note_time
+        }
+        times = pc.unique(recorded.of_stream(self._recording.table("writer_marks"), self._stream)["time"])
+        found: dict[tuple[str, int], list[int]] = {}
+        for events in self._events_by(ids):
+            for row in events.filter(pc.is_in(events["event_time"], times)).to_pylist():
+                found.setdefault((ids[row["writer"]], row["event_time"]), []).append(row["append_ms"])
+        return found
+
+    @cached_property
+    def _furthest_behind(self) -> list[_FurthestBehind]:
+        """Which imported writer is furthest behind by its events, from each moment on at which that changes."""
+        ids = {part.name: name for name, parts in self._parts.items() for part in parts if part.trace is not None}
+        newest: dict[tuple[int, str], int] = {}
+        for events in self._events_by(ids):
+            for row in events.group_by(["writer", "append_ms"]).aggregate([("event_time", "max")]).to_pylist():
+                append, time = (row["append_ms"], ids[row["writer"]]), row["event_time_max"]
+                newest[append] = max(time, newest.get(append, time))
+        latest: dict[str, _FurthestBehind] = {}
+        heap: list[tuple[int, str]] = []
+        found: list[_FurthestBehind] = []
+        for (at_ms, writer), time in sorted(newest.items()):
+            before = latest.get(writer, _FurthestBehind(at_ms, time, writer, at_ms, 0))
+            pause_ms = max(before.longest_pause_ms, at_ms - before.sent_ms)
+            latest[writer] = _FurthestBehind(at_ms, max(before.newest, time), writer, at_ms, pause_ms)
+            heappush(heap, (latest[writer].newest, writer))
+            # An entry of the heap is out of date once its writer has a newer event.
+            while heap[0][0] < latest[heap[0][1]].newest:
+                heappop(heap)
+            least = latest[heap[0][1]]
+            if not found or found[-1][1:] != least[1:]:
+                found.append(least._replace(at_ms=at_ms))
+        return found
+
+    def _events_by(self, writers: Iterable[str]) -> Iterator[pa.Table]:
+        """The events of these writers, part by part."""
+        names = pa.array(writers, pa.string())
+        if len(names):
+            for chunk in recorded.events_of(self._recording, self._stream, "writer", "append_ms", "event_time"):
+                yield chunk.filter(pc.is_in(chunk["writer"], names))
