@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, Final
 
-from wmlab.core.charts.axis import Axis, Numbers, duration_unit, time_axis, time_words
+from wmlab.core.charts.axis import Axis, Numbers, OverTime, bulk_of_curves, duration_unit, time_axis, time_words
 from wmlab.core.charts.chart import (
     Chart,
     columns_of,
@@ -27,6 +27,7 @@ from wmlab.core.charts.scene import (
     Standstill,
     Steps,
     Value,
+    at_rim,
     joined,
     standstills,
     thin,
@@ -76,18 +77,17 @@ def progress(
     curves = [_local(table, emitter, "upper" if [emitter] == held else "perfect") for emitter in _emitters(table)]
     xs, ys = thinned(table["arrived_ms"], table["global_watermark"], _CAP)
     curves.append(Steps(name="global", role="lower", xs=xs, ys=ys))
-    watermarks = [value for curve in curves for value in curve.ys]
+    every = {f"the watermark of {emitter}": _over_time(_of(table, emitter), table) for emitter in _emitters(table)}
+    every["the global watermark"] = OverTime.steps(table["arrived_ms"], table["global_watermark"])
+    clock = _clock(table["arrived_ms"])
+    ends = bulk_of_curves(every.values(), least_ms=clock.high - clock.low)
+    up = time_axis("watermark", ends, pad_percent=4, clock=table["arrived_ms"])
+    beyond = f" {said}" if (said := up.said_beyond(every)) else ""
     scene = Scene(
         title=title or f"What is the watermark at {table['operator'][0]} of {table['stream'][0]}, and who holds it?",
-        subtitle=sentence,
-        across=_clock(table["arrived_ms"]),
-        panels=[
-            Panel(
-                up=time_axis("watermark", watermarks, pad_percent=4, clock=table["arrived_ms"]),
-                layers=joined(curves),
-                height=_HEIGHT,
-            )
-        ],
+        subtitle=sentence + beyond,
+        across=clock,
+        panels=[Panel(up=up, layers=at_rim(up, joined(curves)), height=_HEIGHT)],
     )
     told = {name: table[name] for name in ("emitter", *_UNKNOWN)}
     return Chart(sentence=sentence, data={"at_ms": table["arrived_ms"]} | told, scene=scene)
@@ -152,6 +152,13 @@ def _local(table: Table, emitter: str, role: str) -> Steps:
     mine = _of(table, emitter)
     xs, ys = thinned(mine["arrived_ms"], mine["local_watermark"], _CAP)
     return Steps(name=emitter, role=role, xs=[*xs, table["arrived_ms"][-1]], ys=[*ys, mine["local_watermark"][-1]])
+
+
+def _over_time(mine: Table, table: Table) -> OverTime:
+    """An origin's local watermark, up to the end of the table."""
+    return OverTime.steps(
+        [*mine["arrived_ms"], table["arrived_ms"][-1]], [*mine["local_watermark"], mine["local_watermark"][-1]]
+    )
 
 
 def _clock(at_ms: Sequence[int]) -> Axis:
@@ -303,22 +310,25 @@ def windows_firing(recording: Recording, *, stream: str | None = None, title: st
     columns = ("operator", "arrival", "arrived_ms", "reached")
     buffers = [row for row in stream_rows(recording, "buffers", name, columns) if row["operator"] in operators]
     buffers.sort(key=lambda row: row["arrival"])
-    xs, ys = thinned([row["arrived_ms"] for row in buffers], [row["reached"] for row in buffers], _MOST)
+    at_ms, reached = [row["arrived_ms"] for row in buffers], [row["reached"] for row in buffers]
+    xs, ys = thinned(at_ms, reached, _MOST)
     sentence = _sentence(name, fired)
     dots = [_dots(kind, fired) for kind in _LOOKS]
-    left_out = sum(len(kind.xs) for kind in dots) < len(fired)
-    fewer = f" Drawn are at most {_MOST} of each kind." if left_out else ""
+    totals = {kind: sum(_kind(row) == kind for row in fired) for kind in _LOOKS}
+    fewer = [f"{_MOST} of the {grouped(total)} {kind}" for kind, total in totals.items() if total > _MOST]
+    notes = f" Drawn are {listed(fewer)}." if fewer else ""
+    clock = [*xs, *(row["fired_ms"] for row in fired)]
+    ends, watermark = [row["end"] for row in fired], OverTime.steps(at_ms, reached)
+    event = bulk_of_curves([ends], [watermark], least_ms=max(clock) - min(clock))
+    up = time_axis("event time", event, pad_percent=4, clock=xs)
+    if said := up.said_beyond({"window": ends, "the global watermark": watermark}):
+        notes += f" {said}"
+    curve = Steps(name="global watermark", role="lower", xs=xs, ys=ys)
     scene = Scene(
         title=title or f"When did the windows of {name} fire?",
-        subtitle=sentence + fewer,
-        across=time_axis("clock", [*xs, *(row["fired_ms"] for row in fired)]),
-        panels=[
-            Panel(
-                up=time_axis("event time", [*ys, *(row["end"] for row in fired)], pad_percent=4, clock=xs),
-                height=300.0,
-                layers=[Steps(name="global watermark", role="lower", xs=xs, ys=ys), *dots],
-            )
-        ],
+        subtitle=sentence + notes,
+        across=time_axis("clock", clock),
+        panels=[Panel(up=up, height=300.0, layers=at_rim(up, [curve, *dots]))],
         rules=faults(recording, name, without=("late",)),
     )
     told = ("operator", "start", "end", "records", "fired_ms", "cause", "again")

@@ -9,9 +9,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from wmlab.core.answers import Answer, html_table, text_table
-from wmlab.core.charts.axis import time_axis
+from wmlab.core.charts.axis import OverTime, bulk_of_curves, time_axis
 from wmlab.core.charts.chart import SERIES, Chart, columns
-from wmlab.core.charts.scene import Panel, Path, Scene, Steps, joined, thinned
+from wmlab.core.charts.scene import Panel, Path, Scene, Steps, at_rim, joined, thinned
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.core.recording import Recording, the_names
 from wmlab.core.words import grouped, is_short, shown, span
@@ -196,23 +196,28 @@ def draw_comparison(runs: Mapping[str, tuple[Bounds, Measures]]) -> Chart:
     short = all(len(label) <= _SHORT for label in shown)
     lower: list[Steps] = []
     behind: list[Path] = []
+    times, lags = dict[str, OverTime](), dict[str, OverTime]()
     for label, role in zip(shown, SERIES, strict=False):
-        rows = bounds[label]
-        xs, ys = thinned([at_ms for at_ms, _, _ in rows], [bound for _, bound, _ in rows], _MOST_ROWS)
+        at_ms, bound = [at for at, _, _ in bounds[label]], [low for _, low, _ in bounds[label]]
+        times[f"the lower bound of {label}"] = OverTime.steps(at_ms, bound)
+        xs, ys = thinned(at_ms, bound, _MOST_ROWS)
         lower.append(Steps(name=label, role=role, xs=xs, ys=ys, labelled=short))
-        xs, behind_ms = behind_clock([at_ms for at_ms, _, _ in rows], [bound for _, bound, _ in rows], _MOST_ROWS)
+        xs, behind_ms = behind_clock(at_ms, bound)
+        lags[f"the lag of {label}"] = OverTime.line(xs, behind_ms)
+        xs, behind_ms = thinned(xs, behind_ms, _MOST_ROWS)
         behind.append(Path(name=label, role=role, xs=xs, ys=behind_ms))
-    lower, behind = joined(lower), joined(behind)
-    lags = [round(lag) for curve in behind for lag in curve.ys if lag is not None]
-    ys = [y for curve in lower for y in curve.ys if y is not None]
     clock = [at for label in shown for at, _, _ in bounds[label]]
+    span_ms = max(clock) - min(clock)
+    time = time_axis("lower bound", bulk_of_curves(times.values(), least_ms=span_ms), pad_percent=4, clock=clock)
+    lag = time_axis("clock − lower", [0, *bulk_of_curves(lags.values())], pad_percent=4)
+    beyond = "".join(f" {text}" for text in (time.said_beyond(times), lag.said_beyond(lags)) if text)
     scene = Scene(
         title="How do the lower bounds of the runs differ?",
-        subtitle=sentence + left_out,
+        subtitle=sentence + left_out + beyond,
         across=time_axis("clock", clock),
         panels=[
-            Panel(up=time_axis("lower bound", ys, pad_percent=4, clock=clock), layers=lower),
-            Panel(up=time_axis("clock − lower", [0, *lags], pad_percent=4), layers=behind, height=130.0),
+            Panel(up=time, layers=at_rim(time, joined(lower))),
+            Panel(up=lag, layers=at_rim(lag, joined(behind)), height=130.0),
         ],
     )
     data = columns([(label, *row) for label in bounds for row in bounds[label]], "run", "at_ms", "lower", "upper")

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from wmlab.core.charts.scene import Value
+from wmlab.core.charts.scene import Value, thinned
 from wmlab.streams.charts.intervals import Spread, behind_clock, how_long, lengths_ms, mean_of
 
 CAP = 60
@@ -27,7 +27,7 @@ def curve(random: Random, rows: int) -> tuple[list[int], list[Value]]:
 def test_every_drawn_point_of_a_lag_lies_on_the_curve_and_its_extremes_are_drawn(seed: int) -> None:
     random = Random(seed)
     at_ms, bounds = curve(random, random.choice([1, 5, 2_000]))
-    xs, ys = behind_clock(at_ms, bounds, CAP)
+    xs, ys = thinned(*behind_clock(at_ms, bounds), CAP)
     exact: dict[int, set[Value]] = {}
     for at, until, bound in zip(at_ms, [*at_ms[1:], at_ms[-1]], bounds, strict=True):
         for moment in range(at, until + 1):

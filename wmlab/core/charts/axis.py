@@ -6,12 +6,13 @@ puts the same ticks in the same places. Instants are written in UTC.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import pairwise
 from typing import ClassVar, Final, overload
 
 from wmlab.core.words import (
@@ -22,6 +23,7 @@ from wmlab.core.words import (
     MINUTE_MS,
     SECOND_MS,
     counted,
+    exactly,
     is_instant,
     listed,
     rounded,
@@ -81,6 +83,8 @@ _SQUEEZED: Final = 10
 _OF_ONE_VALUE: Final = 8
 """The fence of `bulk`, in lengths of the middle half, how many times longer than the core the axis may be, and of how
 many values one may be beyond where the middle half is one value."""
+_LONG_LABEL: Final = 100_000
+"""From how many units on the numbers of a duration axis are written with several units: "19 723 d 2 h"."""
 _RIM: Final = 50
 """How far inside its end an axis draws what lies beyond, as a part of its length."""
 _YEARS_MS: Final = 1_000 * DAY_MS
@@ -89,6 +93,46 @@ _YEARS_MS: Final = 1_000 * DAY_MS
 def duration_unit(span_ms: int) -> Unit:
     """The unit in which an axis that covers `span_ms` has numbers of one to three digits."""
     return next((unit for limit, unit in _UNITS if span_ms <= limit), Unit("d", DAY_MS, ()))
+
+
+Piece = tuple[int, int, int]
+"""From which value to which a curve goes, and for how long, in ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverTime:
+    """The values of a curve with the time for which it has them, in pieces, each of which it passes at one speed."""
+
+    pieces: tuple[Piece, ...]
+
+    @classmethod
+    def steps(cls, xs: Sequence[int], ys: Sequence[int | None]) -> OverTime:
+        """A curve that holds each value until the next x, and the last for no time; None is unknown."""
+        lengths = [*(after - before for before, after in pairwise(xs)), 0]
+        return cls(tuple((y, y, length) for y, length in zip(ys, lengths, strict=False) if y is not None))
+
+    @classmethod
+    def line(cls, xs: Sequence[int], ys: Sequence[int | None]) -> OverTime:
+        """Straight lines through points; those that go straight up are jumps, and None breaks the line."""
+        points = list(zip(xs, ys, strict=True))
+        lines = [
+            (min(before, y), max(before, y), x - from_x)
+            for (from_x, before), (x, y) in pairwise(points)
+            if before is not None and y is not None and from_x < x
+        ]
+        return cls((*lines, *((y, y, 0) for _, y in points if y is not None)))
+
+    def outside(self, low: int, high: int) -> tuple[float, list[int]]:
+        """For how long the curve is not between two values, in ms, and the values out there that end a piece."""
+        time_ms, values = 0.0, list[int]()
+        for first, last, length_ms in self.pieces:
+            within = min(last, high) - max(first, low)
+            values += [value for value in (first, last) if not low <= value <= high]
+            if within < 0:
+                time_ms += length_ms
+            elif first < last:
+                time_ms += length_ms * (1 - within / (last - first))
+        return time_ms, values
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +150,9 @@ class Axis:
 
     @property
     def title(self) -> str:
-        """Name and unit."""
+        """Name and unit; without it where each number has its own."""
+        if self.far:
+            return self.name
         if not self.instants:
             return f"{self.name} ({self.unit.symbol})"
         first, last = (utc(end).year for end in self._ends)
@@ -118,6 +164,11 @@ class Axis:
         if self.instants:
             return instant_ticks(low, high, count=count)
         return duration_ticks(low, high, count=count, unit=self.unit)
+
+    @property
+    def far(self) -> bool:
+        """Whether the range lies so far from 0 that its durations are long numbers of the unit that fits its length."""
+        return not self.instants and _is_long(*self._ends, self.unit)
 
     @property
     def _ends(self) -> tuple[int, int]:
@@ -147,19 +198,27 @@ class Axis:
             return value
         return low + margin if value < low else high - margin
 
-    def said_beyond(self, values: Mapping[str, Iterable[int | None]]) -> str:
+    def said_beyond(self, values: Mapping[str, Iterable[int | None] | OverTime]) -> str:
         """How many of the values of each kind lie beyond the axis, and how far, as a sentence; "" if none does.
 
-        >>> time_axis("lag", [0, 60_000]).said_beyond({"record": [5_000, 90_000, 3_600_000], "lag": [0]})
+        Of a curve it says for how long.
+
+        >>> axis = time_axis("lag", [0, 60_000])
+        >>> axis.said_beyond({"record": [5_000, 90_000, 3_600_000], "lag": [0]})
         'Beyond the axis: 2 records, up to 1 h.'
+        >>> axis.said_beyond({"the lag of r1": OverTime.steps([0, 4_000, 5_000], [0, 90_000, 0])})
+        'Beyond the axis: the lag of r1 for 1.0 s, up to 90.0 s.'
         """
         low, high = self._ends
         parts = []
         for noun, those in values.items():
-            if out := self.beyond(those):
+            time_ms, found = those.outside(low, high) if isinstance(those, OverTime) else (0.0, self.beyond(those))
+            if out := sorted(found):
                 ways = [f"down to {self.written(out[0])}"] if out[0] < low else []
                 ways += [f"up to {self.written(out[-1])}"] if out[-1] > high else []
-                parts.append(f"{counted(len(out), noun)}, {listed(ways)}")
+                lasting = f"for {rounded(round(time_ms))}" if round(time_ms) else "for a moment"
+                what = f"{noun} {lasting}" if isinstance(those, OverTime) else counted(len(out), noun)
+                parts.append(f"{what}, {listed(ways)}")
         return f"Beyond the axis: {'; '.join(parts)}." if parts else ""
 
     def written(self, value: int) -> str:
@@ -201,51 +260,111 @@ class Numbers:
 Scale = Axis | Numbers
 
 
-def bulk(values: Iterable[int | None]) -> tuple[int, int]:
+Values = Sequence[int | None] | OverTime
+"""Single values, each as important as the others, or a curve."""
+
+
+def bulk(values: Iterable[int | None] | OverTime, *, least_ms: int = SECOND_MS) -> tuple[int, int]:
     """From where to where an axis in ms over the known `values` goes, so that a few far ones do not squeeze the others.
 
     What is beyond stands at the rim (`scene.at_rim`), and is said in words (`Axis.said_beyond`).
 
-    The core are the values within three lengths of the middle half (at least of a second) before and behind it, and
-    those that follow without a gap of such a length. The axis goes on from value to value, the nearest first, while it
-    is at most ten times as long as the core (or than a second): what is beyond would squeeze the core to less than a
-    tenth. That is at most a quarter of the values at either end, and none of less than four. Where the middle half is
-    one value, the length is that of the middle half of the others, and at most an eighth of all is beyond: one value is
-    a line on any axis.
+    The core are the values within three lengths of the middle half (at least of a second, or of `least_ms`) before and
+    behind it, and those that follow without a gap of such a length. The axis goes on from value to value, the nearest
+    first, while it is at most ten times as long as the core (or than a second): what is beyond would squeeze the core
+    to less than a tenth. That is at most a quarter of the values at either end, and none of less than four. Where the
+    middle half is one value, the length is that of the middle half of the others, and at most an eighth of all is
+    beyond: one value is a line on any axis.
+
+    Of a curve the values count by the time for which it has them, so a quarter is a quarter of the time, however many
+    rows there are.
 
     >>> bulk([10, 20, 30, 5_000]), bulk([1_000, 2_000, 3_000, 4_000, 10**9])
     ((10, 5000), (1000, 4000))
+    >>> bulk(OverTime.steps([0, 1_000, 20_000], [10**9, 1_000, 2_000]))
+    (1000, 2000)
     """
-    known = sorted(value for value in values if value is not None)
-    if len(known) < _FEWEST:
-        return (known[0], known[-1]) if known else (0, 1)
-    last = len(known) - 1
-    first, third = _middle_half(known)
-    others = [value for value in known if value != first] if first == third else []
-    begins, ends = _middle_half(others) if others else (first, third)
-    reach = _FENCE * max(ends - begins, SECOND_MS)
-    begin, end = bisect_left(known, first - reach), bisect_right(known, third + reach) - 1
-    while begin > 0 and known[begin] - known[begin - 1] <= reach:
-        begin -= 1
-    while end < last and known[end + 1] - known[end] <= reach:
-        end += 1
-    longest = _SQUEEZED * max(known[end] - known[begin], SECOND_MS)
-    while begin > 0 or end < last:
-        below = known[begin] - known[begin - 1] if begin > 0 else None
-        above = known[end + 1] - known[end] if end < last else None
-        up = below is None or (above is not None and above <= below)
-        nearest = above if up else below
-        if known[end] - known[begin] + (nearest or 0) > longest:
+    pieces = sorted(_pieces(values))
+    if not any(weight for *_, weight in pieces):
+        pieces = [(low, high, 1) for low, high, _ in pieces]
+    total = sum(weight for *_, weight in pieces)
+    lowest, highest = (pieces[0][0], max(high for _, high, _ in pieces)) if pieces else (0, 1)
+    if total < _FEWEST:
+        return lowest, highest
+    middles = sorted(((low + high) // 2, weight) for low, high, weight in pieces)
+    first, third = _middle_half(middles)
+    if highest - lowest <= _SQUEEZED * max(third - first, least_ms):
+        return lowest, highest
+    others = [(middle, weight) for middle, weight in middles if middle != first] if first == third else []
+    begins, ends = _middle_half(others) if any(weight for _, weight in others) else (first, third)
+    reach = _FENCE * max(ends - begins, least_ms)
+    core = next(span for span in _joined(pieces, gap=reach) if span[0] <= first <= span[1])
+    low, high = _extended(core, _joined(pieces), _SQUEEZED * max(core[1] - core[0], least_ms))
+    beyond = sum(weight for begin, end, weight in pieces if end < low or begin > high)
+    few = first != third or _OF_ONE_VALUE * beyond <= total
+    return (low, high) if few else (lowest, highest)
+
+
+def _pieces(values: Iterable[int | None] | OverTime) -> Iterable[Piece]:
+    """The pieces of a curve, or the known values, each of which counts as often as it is there."""
+    if isinstance(values, OverTime):
+        return values.pieces
+    return [(value, value, count) for value, count in Counter(values).items() if value is not None]
+
+
+def bulk_of_curves(
+    curves: Iterable[Values], beside: Iterable[Values] = (), *, least_ms: int = SECOND_MS
+) -> tuple[int, int]:
+    """From where to where an axis goes that shows the bulk of each of the `curves`, and what is near of the others.
+
+    The values of the curves `beside` them, the nearest first, lengthen the axis to at most ten times of what the
+    `curves` take of it, or of `least_ms`.
+    """
+    known = [bulk(curve, least_ms=least_ms) for curve in curves if _pieces(curve)]
+    others = _joined([piece for curve in beside for piece in _pieces(curve)])
+    if not known:
+        return (others[0][0], others[-1][1]) if others else (0, 1)
+    core = min(low for low, _ in known), max(high for _, high in known)
+    return _extended(core, others, _SQUEEZED * max(core[1] - core[0], least_ms))
+
+
+def _joined(pieces: Iterable[Piece], *, gap: int = 0) -> list[tuple[int, int]]:
+    """The ranges that the pieces cover, ascending; those with no more than `gap` between them are one."""
+    found: list[tuple[int, int]] = []
+    for low, high, _ in sorted(pieces):
+        if found and low - found[-1][1] <= gap:
+            found[-1] = found[-1][0], max(found[-1][1], high)
+        else:
+            found.append((low, high))
+    return found
+
+
+def _extended(core: tuple[int, int], spans: Iterable[tuple[int, int]], longest: int) -> tuple[int, int]:
+    """The core with the ranges around it, the nearest first, while it is at most so long."""
+    low, high = core
+    outside = (span for span in spans if span[0] < low or span[1] > high)
+    for begin, end in sorted(outside, key=lambda span: (max(core[0] - span[0], span[1] - core[1]), -span[1])):
+        if max(high, end) - min(low, begin) > longest:
             break
-        begin, end = (begin, end + 1) if up else (begin - 1, end)
-    few = not others or _OF_ONE_VALUE * (begin + last - end) <= len(known)
-    return (known[begin], known[end]) if few else (known[0], known[last])
+        low, high = min(low, begin), max(high, end)
+    return low, high
 
 
-def _middle_half(ascending: Sequence[int]) -> tuple[int, int]:
-    """The ends of the middle half; of fewer than four values a quarter is none, and the first may be the larger."""
-    last = len(ascending) - 1
-    return ascending[-(-last // 4)], ascending[3 * last // 4]
+def _middle_half(ascending: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """The ends of the middle half of values with their weights, which count as so many equal values.
+
+    Of fewer than four a quarter is none, and the first may be the larger.
+    """
+    last = sum(weight for _, weight in ascending) - 1
+    return _at_place(ascending, -(-last // 4)), _at_place(ascending, 3 * last // 4)
+
+
+def _at_place(ascending: Sequence[tuple[int, int]], place: int) -> int:
+    for value, weight in ascending:
+        if place < weight:
+            return value
+        place -= weight
+    return ascending[-1][0]
 
 
 def time_axis(
@@ -275,11 +394,22 @@ def nice_step(span: int, count: int) -> int:
 
 
 def duration_ticks(low_ms: int, high_ms: int, *, count: int, unit: Unit) -> list[Tick]:
-    """Ticks of a duration axis; labels are plain numbers of `unit`, which the axis title names."""
+    """Ticks of a duration axis; labels are plain numbers of `unit`, which the axis title names.
+
+    Where those are long, as far from 0, each label has its units: "19 723 d 2 h".
+    """
     span_ms = max(high_ms - low_ms, 1)
     fitting = (step for step in unit.steps_ms if step * count >= span_ms)
     step = next(fitting, None) or unit.ms * nice_step(-(-span_ms // unit.ms), count)
-    return [Tick(value, _plain(unit.scale(value))) for value in _multiples(low_ms, high_ms, step)]
+    is_long = _is_long(low_ms, high_ms, unit)
+    return [
+        Tick(value, exactly(value) if is_long else _plain(unit.scale(value)))
+        for value in _multiples(low_ms, high_ms, step)
+    ]
+
+
+def _is_long(low_ms: int, high_ms: int, unit: Unit) -> bool:
+    return unit.ms < DAY_MS and max(abs(low_ms), abs(high_ms)) >= _LONG_LABEL * unit.ms
 
 
 def instant_ticks(low_ms: int, high_ms: int, *, count: int) -> list[Tick]:

@@ -22,6 +22,8 @@ _INSTANT_FORMAT: Final = "%b %-d, %H:%M:%S.%L"
 _READABLE_WIDTH: Final = 740.0
 """Pixels that labels are arranged for; a notebook beside an open side bar has about as many."""
 _LEVEL, _GAP, _EDGE, _BOTTOM, _LEGEND, _LEGEND_ROW, _LEFT = 20.0, 18.0, 12.0, 56, 24, 30, 74
+_TICKS: Final = 5
+"""Ticks at most, about, of an axis whose ticks plotly does not choose."""
 _SYMBOL: Final = {"cross": "x", "diamond": "diamond", "triangle": "triangle-up", "circle": "circle"}
 _AXIS: Final = {
     "gridcolor": _GRID,
@@ -159,12 +161,17 @@ def _layout(scene: Scene, frame: _Frame) -> dict[str, Any]:
 
 
 def _axis(axis: Scale) -> dict[str, Any]:
-    return {
+    shown = {
         "title": {"text": axis.title, "standoff": 8},
         "range": axis.plotted([axis.low, axis.high]),
         "type": "date" if axis.instants else "linear",
         "exponentformat": "none",
     }
+    if isinstance(axis, Axis) and axis.far:
+        ticks = axis.ticks(_TICKS)
+        shown["tickvals"] = axis.plotted([tick.value for tick in ticks])
+        shown["ticktext"] = [tick.label for tick in ticks]
+    return shown
 
 
 def _across(scene: Scene) -> dict[str, Any]:

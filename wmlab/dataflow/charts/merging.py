@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import Any, Final, Literal
 
-from wmlab.core.charts.axis import Numbers, time_axis
+from wmlab.core.charts.axis import Numbers, OverTime, bulk_of_curves, time_axis
 from wmlab.core.charts.chart import SERIES, Chart, columns, one_stream
-from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Scene, Steps, Value, lanes, thinned
+from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Scene, Steps, Value, at_rim, lanes, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.scenario_file import ScenarioFile
@@ -179,9 +179,11 @@ def coalescing(
     if chosen not in level.keys:
         known = ", ".join(map(str, level.keys))
         raise ChartError(f"No watermark of key {key!r} came to {level.vertex!r}.", remedy=f"Choose one of: {known}.")
+    every = dict[str, OverTime | list[int]]()
     curves, rows, drawn = list[Steps](), list[tuple[Any, ...]](), 0
     for (number, name), role in zip(level.names.items(), cycle(_ROLES), strict=False):
         points = level.marks(number, chosen)
+        every[f"the watermark of {name}"] = OverTime.steps(*points)
         xs, ys = thinned(*points, _MOST_ROWS)
         curves.append(Steps(name=name, role=role, xs=xs, ys=ys))
         rows += [(name, at, y) for at, y in zip(*points, strict=True)]
@@ -191,17 +193,18 @@ def coalescing(
     curves.append(Steps(name="merged", role="lower", xs=xs, ys=ys))
     rows += [("merged", at, y) for at, y in zip(xs, ys, strict=True)]
     late = [row for row in level.drops if row["key"] == chosen]
-    values = [y for curve in curves for y in curve.ys] + [row["time"] for row in late]
+    every["the merged watermark"] = OverTime.steps(xs, ys)
+    times = [row["time"] for row in late]
+    ends = bulk_of_curves(every.values(), [times], least_ms=level.end_ms - level.begun_ms)
+    up = time_axis("watermark", ends, pad_percent=5, clock=[level.begun_ms])
+    beyond = f" {said}" if (said := up.said_beyond(every | {"dropped row": times})) else ""
     sentence = _sentence(level, chosen, len(late))
     scene = Scene(
         title=title or f"Who holds the watermark of key {chosen} at {level.vertex}?",
-        subtitle=sentence + fewer + level.note,
+        subtitle=sentence + fewer + beyond + level.note,
         across=time_axis("clock", [level.begun_ms, level.end_ms]),
         panels=[
-            Panel(
-                up=time_axis("watermark", values, pad_percent=5, clock=[level.begun_ms]),
-                layers=[*curves, _dropped(late)],
-            ),
+            Panel(up=up, layers=at_rim(up, [*curves, _dropped(late)])),
             lanes(level.names.values(), _activity(level)),
         ],
     )

@@ -11,12 +11,12 @@ noted ahead of the reader; it is a hint and says nothing certain about events (p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress, pairwise
 from typing import Any, Final
 
-from wmlab.core.charts.axis import Axis, Number, duration_unit, time_axis, time_words
+from wmlab.core.charts.axis import Axis, OverTime, bulk_of_curves, duration_unit, time_axis, time_words
 from wmlab.core.charts.chart import SHAPES, Chart, one_value, plain_columns, whole
 from wmlab.core.charts.scene import (
     Between,
@@ -31,10 +31,12 @@ from wmlab.core.charts.scene import (
     Standstill,
     Steps,
     Value,
+    at_rim,
     lanes,
     minus,
     standstills,
     thin,
+    thinned,
     unknown_spans,
 )
 from wmlab.core.errors import ChartError
@@ -129,7 +131,8 @@ def time_bounds(bounds: Any, *, group: str | None = None, title: str | None = No
 
     `group` chooses one of several groups. The panel below shows each bound minus the perfect watermark, or minus the
     clock if that is not known. `title` replaces the question above the chart; the sentence under it is the answer,
-    computed from all rows and the time for which each holds.
+    computed from all rows and the time for which each holds. The axes of times and distances cover the bulk of those of
+    the lower bound, by the time for which it has them, and what is near of the others; the rest stands at the rim.
 
     Raises `ChartError` for a missing column, no rows, a time that is no integer, or rows of several streams, groups
     or segments.
@@ -296,32 +299,43 @@ def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
         for role, values in (("upper", table.upper), ("perfect", table.perfect_watermark), ("lower", table.lower))
         if values is not None
     }
-    times = [value for values in curves.values() for value in values]
     clock = time_axis("reader's clock", [*table.at_ms, *(happening.at_ms for happening in table.incidents)])
-    event = time_axis("event time", times, pad_percent=4, clock=table.at_ms)
+    every = {
+        _CURVES[role]: OverTime.steps(table.at_ms, values)
+        for role, values in (("lower", table.lower), ("perfect", table.perfect), ("upper", table.upper))
+    }
+    event = time_axis("event time", _range(every, clock), pad_percent=4, clock=table.at_ms)
     unit = duration_unit(max(clock.high - clock.low, event.high - event.low))
     clock, event = replace(clock, unit=unit), replace(event, unit=unit)
     alarms = _alarms(table, excess)
     main: list[Layer] = [Between(xs=at_ms, lows=curves["lower"], highs=curves["upper"])]
     main += [Steps(name=_CURVES[role], role=role, xs=at_ms, ys=values) for role, values in curves.items()]
     main.append(_crosses([(at, lower) for at, lower, _ in alarms[:_MOST_ALARMS]]))
-    note = "" if any(value is not None for value in times) else "no bound is known"
+    note = "" if any(curve.pieces for curve in every.values()) else "no bound is known"
     positions = len(table.at_ms)
     fewer = "" if len(rows) == positions else f" Drawn are {grouped(len(rows))} of {grouped(positions)} rows."
     if len(alarms) > _MOST_ALARMS:
         fewer += f" Of {grouped(len(alarms))} stretches that are not safe the first {_MOST_ALARMS} are marked."
+    distances, beyond = _distance(table, at_ms, curves, clock, event, alarms[:_MOST_ALARMS])
+    notes = [event.said_beyond({f"the {name}": curve for name, curve in every.items()}), beyond]
     return Scene(
         title=title or _question(table),
-        subtitle=sentence + fewer,
+        subtitle=sentence + fewer + "".join(f" {text}" for text in notes if text),
         across=clock,
-        panels=[
-            Panel(up=event, layers=main, height=290.0, note=note),
-            *_unknown(table),
-            *_distance(table, at_ms, curves, clock, event, alarms[:_MOST_ALARMS]),
-        ],
+        panels=[Panel(up=event, layers=at_rim(event, main), height=290.0, note=note), *_unknown(table), *distances],
         rules=[Rule(h.at_ms, h.label, SHAPES.get(h.kind, "circle")) for h in table.incidents],
         together=True,
     )
+
+
+def _range(curves: Mapping[str, OverTime], clock: Axis) -> tuple[int, int]:
+    """From where to where an axis over curves goes: over the bulk of the first, which is the lower bound, and what is
+    near of the others. If the first is one value, or unknown, over the bulk of all.
+    """
+    first, *others = curves.values()
+    alone = len({value for low, high, _ in first.pieces for value in (low, high)}) > 1
+    least_ms = clock.high - clock.low
+    return bulk_of_curves([first] if alone else [first, *others], others, least_ms=least_ms)
 
 
 def _question(table: BoundsTable) -> str:
@@ -356,16 +370,22 @@ def _distance(
     clock: Axis,
     event: Axis,
     alarms: Sequence[tuple[int, int, int]],
-) -> list[Panel]:
-    """Each bound minus the reference, which is the line at 0; nothing if there is no reference or no known bound."""
+) -> tuple[list[Panel], str]:
+    """Each bound minus the reference, which is the line at 0, and what is said of values beyond the axis; nothing if
+    there is no reference or no known bound.
+    """
     if any(value is not None for value in table.perfect):
-        return _to_perfect(at_ms, curves, clock, alarms)
-    return _to_clock(table, clock) if clock.instants == event.instants else []
+        return _to_perfect(table, at_ms, curves, clock, alarms)
+    return _to_clock(table, clock) if clock.instants == event.instants else ([], "")
 
 
 def _to_perfect(
-    at_ms: list[int], curves: dict[str, list[Value]], clock: Axis, alarms: Sequence[tuple[int, int, int]]
-) -> list[Panel]:
+    table: BoundsTable,
+    at_ms: list[int],
+    curves: dict[str, list[Value]],
+    clock: Axis,
+    alarms: Sequence[tuple[int, int, int]],
+) -> tuple[list[Panel], str]:
     """Each bound minus the perfect watermark: both hold until the next row, and so does the difference."""
     differences = {role: minus(curves[role], curves["perfect"]) for role in ("upper", "lower")}
     layers: list[Layer] = [
@@ -377,28 +397,37 @@ def _to_perfect(
         for role, values in differences.items()
     ]
     layers.append(_crosses([(at, above) for at, _, above in alarms]))
-    return _distances("bound − perfect", [value for values in differences.values() for value in values], layers)
+    every = {
+        f"{role} − perfect": OverTime.steps(table.at_ms, minus(values, table.perfect))
+        for role, values in (("lower", table.lower), ("upper", table.upper))
+    }
+    return _distances("bound − perfect", every, layers, clock)
 
 
-def _to_clock(table: BoundsTable, clock: Axis) -> list[Panel]:
+def _to_clock(table: BoundsTable, clock: Axis) -> tuple[list[Panel], str]:
     """Each bound minus the clock: it falls with the clock while the bound stands still."""
-    lines = []
-    for role, values in (("upper", table.upper), ("lower", table.lower)):
-        xs, behind = behind_clock(table.at_ms, values, CAP)
-        ys = [None if value is None else -value for value in behind]
-        lines.append(Path(name=f"{role} − clock", role=role, xs=xs, ys=ys, legend=False))
-    layers: list[Layer] = [_reference("clock", clock), *lines]
-    return _distances("bound − clock", [y for line in lines for y in line.ys], layers)
+    lines, every = list[Layer](), dict[str, OverTime]()
+    for role, values in (("lower", table.lower), ("upper", table.upper)):
+        xs, behind = behind_clock(table.at_ms, values)
+        ahead: list[Value] = [None if value is None else -value for value in behind]
+        every[f"{role} − clock"] = OverTime.line(xs, ahead)
+        xs, ahead = thinned(xs, ahead, CAP)
+        lines.append(Path(name=f"{role} − clock", role=role, xs=xs, ys=ahead, legend=False))
+    return _distances("bound − clock", every, [_reference("clock", clock), *reversed(lines)], clock)
 
 
 def _reference(name: str, clock: Axis) -> Path:
     return Path(name=name, role="perfect", xs=[clock.low, clock.high], ys=[0, 0], legend=False, labelled=True)
 
 
-def _distances(title: str, values: Iterable[Number | None], layers: Sequence[Layer]) -> list[Panel]:
-    """A panel of distances, if any is known."""
-    known = [round(value) for value in values if value is not None]
-    return [Panel(up=time_axis(title, [*known, 0], pad_percent=8), layers=layers, height=130.0)] if known else []
+def _distances(
+    title: str, curves: Mapping[str, OverTime], layers: Sequence[Layer], clock: Axis
+) -> tuple[list[Panel], str]:
+    """A panel of distances, if any is known, and what is said of those beyond its axis."""
+    if not any(curve.pieces for curve in curves.values()):
+        return [], ""
+    up = time_axis(title, [*_range(curves, clock), 0], pad_percent=8)
+    return [Panel(up=up, layers=at_rim(up, layers), height=130.0)], up.said_beyond(curves)
 
 
 def _crosses(points: Sequence[tuple[int, int]]) -> Dots:

@@ -13,7 +13,8 @@ from itertools import compress, pairwise
 import numpy as np
 import numpy.typing as npt
 
-from wmlab.core.charts.scene import Value, standstills, thin
+from wmlab.core.charts.axis import OverTime
+from wmlab.core.charts.scene import Value, standstills
 from wmlab.core.words import counted, rounded
 
 Longs = npt.NDArray[np.int64]
@@ -49,19 +50,15 @@ def mean_of(values: Sequence[Value], lengths: Sequence[int]) -> int:
     return (2 * total + time_ms) // (2 * time_ms)
 
 
-def behind_clock(at_ms: Sequence[int], bounds: Sequence[Value], cap: int) -> tuple[list[int], list[Value]]:
-    """Clock minus bound as a line, in about `cap` points: it grows while the bound stands still, and falls with it.
-
-    Each point lies on the line; of the points of a stretch that is left out the least and the largest are kept.
-    """
+def behind_clock(at_ms: Sequence[int], bounds: Sequence[Value]) -> tuple[list[int], list[Value]]:
+    """Clock minus bound as a line through points: it grows while the bound stands still, and jumps as it rises."""
     xs: list[int] = []
     ys: list[Value] = []
     for still in standstills(at_ms, bounds):
         for x in dict.fromkeys((still.from_ms, still.to_ms)):
             xs.append(x)
             ys.append(None if still.value is None else x - still.value)
-    kept = thin([ys], cap, xs=xs) if ys else []
-    return [xs[i] for i in kept], [ys[i] for i in kept]
+    return xs, ys
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +77,11 @@ class Spread:
         """From pieces with their lengths in ms."""
         begin, end, weight = (np.fromiter(values, np.int64) for values in (first, last, lengths))
         return cls(begin, end, weight if weight.any() else np.ones_like(weight))
+
+    @property
+    def over_time(self) -> OverTime:
+        """The pieces, as an axis takes them."""
+        return OverTime(tuple(zip(self.first.tolist(), self.last.tolist(), self.weight.tolist(), strict=True)))
 
     @property
     def total_ms(self) -> int:

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import pyarrow.compute as pc
 
-from wmlab.core.charts.axis import Numbers, Tick, nice_step, time_axis
+from wmlab.core.charts.axis import Axis, Numbers, OverTime, Tick, bulk, bulk_of_curves, nice_step, time_axis
 from wmlab.core.charts.chart import SERIES, Chart, columns, faults, one_stream, one_value, plain_columns, the_recording
-from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Path, Scene, Steps, Value, joined, minus, thinned
+from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Path, Scene, Steps, Value, at_rim, joined, minus, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped, rounded, span
@@ -39,22 +39,27 @@ def lag(recording: Recording, *, stream: str | None = None, title: str | None = 
     shown = {reader: windows[reader] for reader in order[: len(SERIES)]}
     sentence = _sentence(recording, name, windows)
     left_out = f" Of {len(order)} readers the {len(shown)} with most lag are drawn." if len(shown) < len(order) else ""
-    lines = []
-    for (reader, (at_ms, lower, _)), role in zip(shown.items(), SERIES, strict=False):
-        xs, ys = behind_clock(at_ms, lower, _MOST)
-        lines.append(Path(name=reader, role=role, xs=xs, ys=ys, legend=False, labelled=True))
-    lags = [round(y) for line in lines for y in line.ys if y is not None]
-    panels = [Panel(up=time_axis("lag", [0, *lags], pad_percent=5), layers=joined(lines), height=190.0)]
-    curves = []
+    lines, curves = list[Path](), list[Steps]()
+    lags, widths = dict[str, OverTime](), dict[str, OverTime]()
     for (reader, (at_ms, lower, upper)), role in zip(shown.items(), SERIES, strict=False):
-        xs, ys = thinned(at_ms, minus(upper, lower), _MOST)
+        xs, ys = behind_clock(at_ms, lower)
+        lags[f"the lag of {reader}"] = OverTime.line(xs, ys)
+        xs, ys = thinned(xs, ys, _MOST)
+        lines.append(Path(name=reader, role=role, xs=xs, ys=ys, legend=False, labelled=True))
+        apart = minus(upper, lower)
+        widths[f"the uncertainty of {reader}"] = OverTime.steps(at_ms, apart)
+        xs, ys = thinned(at_ms, apart, _MOST)
         curves.append(Steps(name=reader, role=role, xs=xs, ys=ys))
-    if widths := [y for curve in curves for y in curve.ys if y is not None]:
-        up = time_axis("uncertainty", [0, *widths], pad_percent=5)
-        panels.append(Panel(up=up, layers=joined(curves), height=130.0))
+    up = time_axis("lag", [0, *bulk_of_curves(lags.values())], pad_percent=5)
+    panels = [Panel(up=up, layers=at_rim(up, joined(lines)), height=190.0)]
+    beyond = [up.said_beyond(lags)]
+    if any(curve.pieces for curve in widths.values()):
+        up = time_axis("uncertainty", [0, *bulk_of_curves(widths.values())], pad_percent=5)
+        panels.append(Panel(up=up, layers=at_rim(up, joined(curves)), height=130.0))
+        beyond.append(up.said_beyond(widths))
     scene = Scene(
         title=title or f"How far behind the clock were the bounds of {name}, and how far apart?",
-        subtitle=sentence + left_out,
+        subtitle=sentence + left_out + "".join(f" {text}" for text in beyond if text),
         across=time_axis("reader's clock", [at for at_ms, _, _ in shown.values() for at in at_ms]),
         panels=panels,
         rules=faults(recording, name),
@@ -76,15 +81,18 @@ def lag_distribution(recording: Recording, *, stream: str | None = None, title: 
             f"No reader of {name} ever knew a lower bound.", remedy="Ask recording.explain() what held it back."
         )
     spreads = [("lag", "lower", lags), *([("uncertainty", "upper", widths)] if widths is not None else [])]
-    low = min(0, *(int(spread.first.min()) for _, _, spread in spreads))
-    high = max(1, *(spread.largest for _, _, spread in spreads))
+    curves = {f"the {what}": spread.over_time for what, _, spread in spreads}
+    low, high = bulk_of_curves(curves.values())
+    low, high = min(0, low), max(1, high)
     step = nice_step(high - low, _BINS)
+    across = time_axis("lag, uncertainty", [low // step * step, (high // step + 1) * step])
     sentence = _sentence(recording, name, windows)
+    beyond = f" {said}" if (said := across.said_beyond(curves)) else ""
     scene = Scene(
         title=title or f"For how long was which lag and uncertainty there in {name}?",
-        subtitle=sentence,
-        across=time_axis("lag, uncertainty", [low // step * step, (high // step + 1) * step]),
-        panels=[_histogram(what, role, spread, step) for what, role, spread in spreads],
+        subtitle=sentence + beyond,
+        across=across,
+        panels=[_histogram(what, role, spread, step, across) for what, role, spread in spreads],
     )
     return Chart(sentence=sentence, data=_data(windows), scene=scene)
 
@@ -149,18 +157,33 @@ def _data(windows: Windows) -> dict[str, list[Any]]:
     )
 
 
-def _histogram(what: str, role: str, spread: Spread, step: int) -> Panel:
-    boxes, before = [], 0.0
-    for begin in range(int(spread.first.min()) // step * step, spread.largest + 1, step):
-        until = spread.time_below(begin + step)
+def _histogram(what: str, role: str, spread: Spread, step: int, across: Axis) -> Panel:
+    """The share of the time by value; what is beyond the axis is a triangle at its rim."""
+
+    def share_below(value: int) -> float:
+        return 100 * spread.time_below(value) / spread.total_ms
+
+    boxes, lowest = [], max(int(spread.first.min()) // step * step, across.low)
+    under = before = share_below(lowest)
+    for begin in range(lowest, min(spread.largest + 1, across.high), step):
+        until = share_below(begin + step)
         if until > before:
-            share = 100 * (until - before) / spread.total_ms
-            words = f"{what} from {rounded(begin)} to {rounded(begin + step)}: {share:.3g}% of the time"
-            boxes.append(Box(begin, begin + step, 0, share, "", words))
+            words = f"{what} from {rounded(begin)} to {rounded(begin + step)}: {until - before:.3g}% of the time"
+            boxes.append(Box(begin, begin + step, 0, until - before, "", words))
         before = until
+    outside = [(across.low - 1, under)] if under else []
+    outside += [(across.high + 1, 100 - before)] if before < 100 and spread.largest >= across.high else []
+    rim = Dots(
+        name=f"{what} beyond the axis",
+        role=role,
+        shape="triangle",
+        xs=[across.at_rim(value) for value, _ in outside],
+        ys=[share for _, share in outside],
+        hover=[f"{what} beyond the axis: {share:.3g}% of the time" for _, share in outside],
+    )
     blocks = Blocks(name=what, role=role, boxes=boxes, opacity=0.6)
-    up = Numbers(f"time by {what} (%)", 0, max(box.y_high for box in boxes))
-    return Panel(up=up, layers=[blocks], height=140.0)
+    up = Numbers(f"time by {what} (%)", 0, max([box.y_high for box in boxes] + [share for _, share in outside]))
+    return Panel(up=up, layers=[blocks, rim], height=140.0)
 
 
 def _sentence(recording: Recording, name: str, windows: Windows) -> str:
@@ -276,15 +299,17 @@ def _chart(question: str, sentence: str, note: str, by: str, labels: Sequence[st
     lag, late = [lag_ms for _, lag_ms, _ in runs], [100 * share for _, _, share in runs]
     middle_lag, middle_late = _medians(runs)
     several, panels = len(runs) > len(places), []
+    lags_axis = time_axis("mean lag", [0, *bulk(lag)], pad_percent=5)
+    note += f" {said}" if (said := lags_axis.said_beyond({"run": lag})) else ""
     shares = Numbers("late events (%)", 0, max(1.0, 1.05 * max(late)))
     for role, up, values, words, middle in (
-        ("lower", time_axis("mean lag", [0, *lag], pad_percent=5), lag, [rounded(one) for one in lag], middle_lag),
+        ("lower", lags_axis, lag, [rounded(one) for one in lag], middle_lag),
         ("upper", shares, late, [_percent(share) for _, _, share in runs], [100 * share for share in middle_late]),
     ):
         hover = [f"{labels[place]}: {word}" for place, word in zip(at, words, strict=True)]
         line = Path(name="median of the runs", role=role, xs=list(range(len(middle))), ys=middle, legend=several)
         dots = Dots(name="a run", role=role, shape="circle", xs=at, ys=values, hover=hover, legend=False)
-        panels.append(Panel(up=up, layers=[line, dots], height=200.0))
+        panels.append(Panel(up=up, layers=at_rim(up, [line, dots]) if up is lags_axis else [line, dots], height=200.0))
     ticks = tuple(Tick(place, label) for place, label in enumerate(labels))
     across = Numbers(_words(by), -0.5, len(labels) - 0.5, marked=ticks)
     scene = Scene(title=question, subtitle=sentence + note, across=across, panels=panels)

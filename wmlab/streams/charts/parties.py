@@ -8,7 +8,7 @@ from itertools import chain, pairwise, repeat
 from statistics import median
 from typing import Any, Final
 
-from wmlab.core.charts.axis import Axis, duration_unit, time_axis
+from wmlab.core.charts.axis import Axis, OverTime, bulk_of_curves, duration_unit, time_axis
 from wmlab.core.charts.chart import (
     SERIES,
     SHAPES,
@@ -22,7 +22,7 @@ from wmlab.core.charts.chart import (
     the_recording,
     when,
 )
-from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Rule, Scene, Steps, lanes
+from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Rule, Scene, Steps, at_rim, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import bare, counted, grouped, moment, rounded
@@ -62,8 +62,16 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
     accepted = [row for row in marks if row["outcome"] == "success"]
     refused = [row for row in marks if row["outcome"] != "success"]
     sentence = f"{_marks_sentence(name, marks, refused, held)}{longest_stall(found)}."
-    fewer = len(accepted) > _MOST_MARKS or len(refused) > _MOST_MARKS
-    part = f" Drawn are at most {_MOST_MARKS} accepted and {_MOST_MARKS} refused marks." if fewer else ""
+    part = "".join(
+        f" Drawn are {_MOST_MARKS} of {grouped(len(rows))} {outcome} marks."
+        for outcome, rows in (("accepted", accepted), ("refused", refused))
+        if len(rows) > _MOST_MARKS
+    )
+    part += "".join(
+        f" Drawn are the {_MOST_STRETCHES} longest of {grouped(len(stretches))} stretches {which}."
+        for which, stretches in (("that held the lower bound", held), ("without a mark that was due", silent))
+        if len(stretches) > _MOST_STRETCHES
+    )
     scene = Scene(
         title=title or f"Who noted time in {name}, and who held its lower bound?",
         subtitle=sentence + part,
@@ -249,8 +257,8 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
     held = causes(recording, name, start_ms=cycles[0]["at_ms"], end_ms=cycles[-1]["at_ms"])
     sentence = f"{_describe_cycles(name, cycles)}{longest_stall(held)}."
     fewer = f" Drawn are {grouped(len(shown))} of {grouped(len(cycles))} cycles." if len(shown) < len(cycles) else ""
-    times = [row["previous_lower"] for row in cycles]
-    times += [mark["lower"] for mark in stream_rows(recording, "watermarks", name)]
+    times = OverTime.steps([row["at_ms"] for row in cycles], [row["previous_lower"] for row in cycles])
+    last = OverTime.steps([0], [mark["lower"] for mark in stream_rows(recording, "watermarks", name)][-1:])
     bound = Steps(
         name="previous lower bound",
         role="perfect",
@@ -258,13 +266,16 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
         ys=[row["previous_lower"] for row in shown],
     )
     clock = [cycles[0]["at_ms"], cycles[-1]["at_ms"]]
+    ends = bulk_of_curves([times], [last], least_ms=clock[1] - clock[0])
+    up = time_axis("event time", ends, pad_percent=5, clock=clock)
+    fewer += f" {said}" if (said := up.said_beyond({"the previous lower bound": times})) else ""
     scene = Scene(
         title=title or f"When did the watermark cycle of {name} emit, and why not?",
         subtitle=sentence + fewer,
         across=time_axis("clock", clock, pad_percent=2),
         panels=[
             lanes(controllers, [_cycles(emitted, shown, controllers) for emitted in (True, False)]),
-            Panel(up=time_axis("event time", times, pad_percent=5, clock=clock), height=200.0, layers=[bound]),
+            Panel(up=up, height=200.0, layers=at_rim(up, [bound])),
         ],
         rules=faults(recording, name),
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from wmlab.core.charts import svg
-from wmlab.core.charts.axis import Axis, Tick, duration_ticks, duration_unit, time_words
+from wmlab.core.charts.axis import Axis, Tick, duration_unit, time_words
 from wmlab.core.charts.scene import Value, staircases, thin
 from wmlab.core.charts.style import spread, text_width
 from wmlab.core.errors import ChartError
@@ -161,10 +161,9 @@ def _times(layout: _Layout, known: tuple[Item, ...], top: float) -> Panel:
     note = f"; {more} more writers are not drawn" if more > 0 else ""
     if not relative:
         return _with_axis(panel, event.ticks(8), event.title + note)
-    unit = duration_unit(high - low)
-    marked = duration_ticks(low, high, count=8, unit=unit)
-    ticks = [Tick(tick.value, "+" * (tick.value > 0) + tick.label) for tick in marked]
-    return _with_axis(panel, ticks, f"event time, from the clock on ({unit.symbol}){note}")
+    distance = Axis("event time, from the clock on", low, high, False, duration_unit(high - low))
+    ticks = [Tick(tick.value, "+" * (tick.value > 0) + tick.label) for tick in distance.ticks(8)]
+    return _with_axis(panel, ticks, distance.title + note)
 
 
 def _whole(layout: _Layout, top: float) -> Panel:
@@ -189,7 +188,7 @@ def _whole(layout: _Layout, top: float) -> Panel:
     parts = svg.y_axis(plane, next(several, event.ticks(10)), title=event.title, offset=panel.left - 14)
     ends: list[tuple[str, str, float]] = []
     for role, (name, xs, ys) in _curves(layout).items():
-        kept = thin([ys], _MOST_POINTS) if ys else []
+        kept = thin([ys], _MOST_POINTS, xs=xs) if ys else []
         for stair in staircases([xs[i] for i in kept], [ys[i] for i in kept]):
             parts.append(svg.line([(plane.x(x), plane.y(y)) for x, y in stair], role))
         ends += [(role, name, plane.y(y)) for y in ys if y is not None][-1:]
