@@ -205,7 +205,7 @@ def lag(comparison: Comparison, *, title: str | None = None) -> Chart:
         ]
         said = up.said_beyond({"lag": behind, "late record": late.delays, "perfect lag": ideal})
         heading = [name, *wrap(f"{said} {late.sampled}".strip(), width=_PLOT_PX, size=12)]
-        panels.append(Panel(up=up, layers=at_rim(up, curves), height=170, title=heading))
+        panels.append(Panel(up=up, layers=at_rim(up, curves, unmarked="perfect"), height=170, title=heading))
         data[name] = behind
     parts = [
         f"{name} loses {o.late_share:.2%} for "
@@ -267,7 +267,7 @@ def uncertainty(
         Steps(name="upper bound", role="upper", xs=at, ys=high),
         Steps(name="lower bound", role="lower", xs=at, ys=low),
     ]
-    behind = Panel(up=downwards, layers=at_rim(downwards, curves), height=260)
+    behind = Panel(up=downwards, layers=at_rim(downwards, curves, unmarked="perfect"), height=260)
     distance = Steps(name="uncertainty", role="third", xs=at, ys=width)
     below = Panel(up=width_axis, layers=at_rim(width_axis, [distance]), height=130)
     widths = [length for length in apart if length is not None]

@@ -150,3 +150,70 @@ def test_what_lies_beyond_an_axis_stands_at_its_rim_and_is_said() -> None:
     said = instants.said_beyond({"event": [0, JAN_3_2014, 2**60]})
     assert said == "Beyond the axis: 2 events, down to Jan 1 1970 and up to 13 343 998 895 d 21 h."
     assert instants.turned().title == instants.title
+
+
+OverTime = ticks.OverTime
+
+
+def test_a_curve_counts_by_its_time_and_not_by_its_rows() -> None:
+    begin = 1_704_067_200_000
+    xs = list(range(0, 100_000, 1_000))
+    steady = [begin + x for x in xs]
+    away = [5 if 40 <= n < 60 else y for n, y in enumerate(steady)]
+    assert ticks.bulk(OverTime.steps(xs, away)) == (steady[0], steady[-1])
+    half = [5 if 20 <= n < 70 else y for n, y in enumerate(steady)]
+    assert ticks.bulk(OverTime.steps(xs, half)) == (5, steady[-1])
+    # Few rows, of which one holds for most of the time, and many rows that hold for no time.
+    assert ticks.bulk(OverTime.steps([0, 10, 70_000, 100_000], [begin, 5, begin + 7, begin + 9])) == (5, begin + 9)
+    assert ticks.bulk(OverTime.steps([0, 10, 12, 100_000], [begin, 5, begin + 7, begin + 9])) == (begin, begin + 9)
+    rows = [(x, y) for x, y in zip(xs, steady, strict=True)] + [(99_000, 5)] * 300
+    assert ticks.bulk(OverTime.steps(*zip(*rows, strict=True))) == (steady[0], steady[-1])
+    assert ticks.bulk(OverTime.steps([0, 1], [None, None])) == (0, 1)
+    assert ticks.bulk(OverTime.steps([5, 5], [3, 10**12])) == (3, 10**12)
+
+
+def test_a_line_that_grows_is_no_jump() -> None:
+    stall = OverTime.line([0, 90_000, 90_000, 100_000], [0, 1_000, 1_000, 600_000])
+    assert ticks.bulk(stall) == (0, 600_000)
+    jump = OverTime.line([0, 90_000, 90_000, 100_000], [0, 1_000, 10**12, 10**12 + 10_000])
+    assert ticks.bulk(jump) == (0, 1_000)
+    assert jump.outside(0, 1_000) == (10_000, [10**12, 10**12 + 10_000])
+    assert stall.outside(0, 300_500)[0] == pytest.approx(5_000)
+
+
+def test_the_curves_beside_are_shown_where_they_leave_room() -> None:
+    curve = OverTime.steps([0, 10_000, 20_000], [0, 10_000, 20_000])
+    near, far = (
+        OverTime.steps([0, 10_000], [1_000, 30_000]),
+        OverTime.steps([0, 10_000, 20_000], [5_000, 10**12, 10**12]),
+    )
+    assert ticks.bulk_of_curves([curve], [near, far]) == (0, 30_000)
+    assert ticks.bulk_of_curves([curve, far]) == (0, 10**12)
+    assert ticks.bulk_of_curves([OverTime(())], [near]) == (1_000, 30_000)
+    assert ticks.bulk_of_curves([]) == (0, 1)
+
+
+def test_time_beyond_an_axis_is_said_for_a_curve() -> None:
+    axis = ticks.time_axis("lag", [0, 10_000])
+    curve = OverTime.steps([0, 4_000, 6_000, 6_000, 9_000], [1, 90_000, None, 5, -4_000])
+    assert axis.said_beyond({"the lag": curve, "record": [7]}) == (
+        "Beyond the axis: the lag for 2.0 s, down to −4.0 s and up to 90.0 s."
+    )
+    assert axis.said_beyond({"the lag": OverTime.steps([0, 1_000], [1, 90_000])}) == (
+        "Beyond the axis: the lag for a moment, up to 90.0 s."
+    )
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "title", "labels"),
+    [
+        (0, 60_000, "lag (s)", ["0", "20", "40", "60"]),
+        (19_723 * DAY_MS, 19_723 * DAY_MS + 3_600_000, "lag", ["19 723 d", "19 723 d 15 min", "19 723 d 30 min"]),
+        (-19_723 * DAY_MS, -19_723 * DAY_MS + 60_000, "lag", ["−19 723 d", "−19 722 d 23 h 59 min 40 s"]),
+        (19_723 * DAY_MS, 19_743 * DAY_MS, "lag (d)", ["19725", "19730", "19735", "19740"]),
+    ],
+)
+def test_a_long_duration_has_its_units(low: int, high: int, title: str, labels: list[str]) -> None:
+    axis = ticks.Axis("lag", low, high, False, ticks.duration_unit(high - low))
+    assert axis.title == title
+    assert [tick.label for tick in axis.ticks(4)][: len(labels)] == labels

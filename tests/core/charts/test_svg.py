@@ -182,7 +182,7 @@ def test_values_beyond_an_axis_stand_at_its_rim_with_triangles() -> None:
     dots = Dots(name="late", role="alarm", shape="cross", xs=[1, 2], ys=[5, -(10**9)], hover=["one", "two"])
     band = Between(xs=[1], lows=[-(10**9)], highs=[10**9])
     line = Path(name="line", role="lower", xs=[1], ys=[10])
-    drawn = at_rim(axis, [steps, perfect, dots, band, line])
+    drawn = at_rim(axis, [steps, perfect, dots, band, line], unmarked="perfect")
     assert [layer.name for layer in drawn if not isinstance(layer, Between)] == [
         *("lag", "lag beyond the axis", "perfect", "late", "late beyond the axis", "line")
     ]
@@ -207,3 +207,6 @@ def test_values_beyond_an_axis_stand_at_its_rim_with_triangles() -> None:
     assert list(zip(marks.xs, marks.ys, strict=True)) == [(10, 98_000), (20, 98_000), (30, 2_000)]
     many = Steps(name="lag", role="lower", xs=range(500), ys=[10**9] * 500)
     assert [len(layer.xs) for layer in at_rim(axis, [many]) if isinstance(layer, Dots)] == [60]
+    # A curve that is far for a short time, in many rows, has few.
+    short = Steps(name="lag", role="perfect", xs=[*range(500), 10_000], ys=[10**9] * 500 + [5])
+    assert [list(layer.xs) for layer in at_rim(axis, [short]) if isinstance(layer, Dots)] == [[0, 167, 334]]

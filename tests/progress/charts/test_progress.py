@@ -220,11 +220,45 @@ def test_windows_that_fire_at_one_moment_have_no_time_without_one(windows: list[
     assert windows_firing(recording(*windows)).sentence == sentence
 
 
-@pytest.mark.parametrize(("flushed", "told"), [(300, ""), (401, " Drawn are at most 400 of each kind.")])
+@pytest.mark.parametrize(
+    ("flushed", "told"), [(300, ""), (401, " Drawn are 400 of the 401 fired at the end of the stream.")]
+)
 def test_windows_that_are_not_drawn_are_told(flushed: int, told: str) -> None:
     windows = [fired(n, 10 * n, n, "watermark" if n <= 200 else "end of stream") for n in range(1, 201 + flushed)]
     chart = windows_firing(recording(*windows))
     assert chart.scene.subtitle == chart.sentence + told
+
+
+BEGIN = 1_704_067_200_000
+
+
+def test_an_origin_of_another_time_does_not_squeeze_the_others() -> None:
+    frame = pd.concat([table().assign(arrival=7 * n + table().arrival) for n in range(20)], ignore_index=True)
+    clock = BEGIN + 1_000 * pd.Series(range(140))
+    frame = frame.assign(arrived_ms=clock, watermark=clock, local_watermark=clock, global_watermark=clock - 500)
+    frame.loc[20:29, "global_watermark"] = 5
+    frame.loc[22:22, "local_watermark"] = 7
+    chart = progress(frame)
+    (panel,) = chart.scene.panels
+    assert panel.up.high - panel.up.low < 160_000
+    assert chart.scene.subtitle == (
+        f"{chart.sentence} Beyond the axis: the watermark of b for 2.0 s, down to Jan 1 1970; "
+        "the global watermark for 10.0 s, down to Jan 1 1970."
+    )
+    rim = [layer for layer in panel.layers if layer.name == "global beyond the axis"]
+    assert len(rim) == 1
+    assert chart.data["global_watermark"] == frame.global_watermark.tolist()
+
+
+def test_windows_of_another_time_stand_at_the_rim_and_are_counted() -> None:
+    windows = [fired(n, BEGIN + 10_000 * n, BEGIN + 10_000 * n + 5) for n in range(1, 40)]
+    buffers = [row("buffers", arrival=n, arrived_ms=BEGIN + 10_000 * n, reached=BEGIN + 10_000 * n) for n in range(41)]
+    tables = {"buffers": buffers, "windows_fired": [*windows, fired(40, 20, BEGIN + 400_000)]}
+    chart = windows_firing(ProgressRecording.from_tables(tables, name="run"))
+    assert "Beyond the axis: 1 window, down to Jan 1 1970" in chart.scene.subtitle
+    (panel,) = chart.scene.panels
+    assert BEGIN - 100_000 < panel.up.low < panel.up.high < BEGIN + 500_000
+    assert chart.data["end"] == [*(BEGIN + 10_000 * n for n in range(1, 40)), 20]
 
 
 def test_a_double_fire_is_an_alarm() -> None:

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pytest
 
 from wmlab.core.charts.chart import Chart
+from wmlab.core.charts.scene import Dots
 from wmlab.core.errors import ChartError
 from wmlab.streams.charts.bounds import CAP, Happening, describe, read_bounds, time_bounds
 
@@ -524,3 +525,70 @@ def test_a_group_is_chosen() -> None:
     assert time_bounds(frame, group="b").data["at_ms"] == [5]
     with pytest.raises(ChartError, match="no rows"):
         time_bounds(frame, group="c")
+
+
+JAN_1_2024 = 1_704_067_200_000
+YEAR_MS = 366 * 24 * 3_600_000
+
+
+def far_bounds(**columns: Any) -> pd.DataFrame:
+    """Ten minutes of bounds around a clock of 2024, a row per second; keyword arguments replace columns."""
+    at_ms = JAN_1_2024 + 1_000 * pd.Series(range(601))
+    frame = pd.DataFrame({"at_ms": at_ms, "lower": at_ms - 2_000, "upper": at_ms + 1_000, "stream": "s"})
+    return frame.assign(perfect_watermark=at_ms - 500).assign(**columns)
+
+
+def during(first: int, last: int, far: int) -> Any:
+    """A bound that is `far` in some of the rows, and the clock in the others."""
+    return lambda frame: frame["at_ms"].mask((frame.index >= first) & (frame.index < last), far)
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"lower": during(60, 100, 5)}, ["the lower bound for 40.0 s, down to Jan 1 1970"]),
+        ({"upper": during(60, 601, JAN_1_2024 + YEAR_MS)}, ["the upper bound for 540.0 s, up to Jan 1 2025"]),
+        (
+            {"perfect_watermark": during(0, 400, -2_082_844_800_000)},
+            ["the perfect watermark for 400.0 s, down to Jan 1 1904"],
+        ),
+        (
+            {"lower": during(60, 61, 5), "upper": during(600, 601, JAN_1_2024 + YEAR_MS)},
+            ["the lower bound for 1.0 s, down to Jan 1 1970; the upper bound for a moment, up to Jan 1 2025"],
+        ),
+    ],
+)
+def test_a_far_stretch_of_a_curve_stands_at_the_rim_for_as_long_as_it_lasts(
+    columns: dict[str, Any], said: list[str]
+) -> None:
+    bounds = far_bounds(**columns)
+    chart = time_bounds(bounds)
+    event = chart.scene.panels[0].up
+    assert JAN_1_2024 - 60_000 < event.low < event.high < JAN_1_2024 + 700_000
+    assert f" Beyond the axis: {said[0]}." in chart.scene.subtitle
+    (name,) = [column for column in columns if column != "upper"] or ["upper"]
+    rim = [layer.name for layer in chart.scene.panels[0].layers if isinstance(layer, Dots)]
+    assert [name.endswith("beyond the axis") for name in rim] == [True] * len(columns) + [False]
+    assert chart.data[name] == bounds[name].tolist()
+    assert rim[0] in {trace.name for trace in chart.figure().data}
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 300), (300, 601), (0, 560), (0, 601)])
+def test_a_lower_bound_that_is_far_for_long_is_on_the_axis(first: int, last: int) -> None:
+    chart = time_bounds(far_bounds(lower=during(first, last, 5)))
+    event = chart.scene.panels[0].up
+    assert event.low <= 5
+    assert event.high >= JAN_1_2024 + 600_000
+    assert "Beyond the axis: the" not in chart.scene.subtitle
+
+
+def test_the_distance_to_the_clock_is_over_its_bulk_and_a_stall_is_all_of_it() -> None:
+    far = far_bounds(lower=during(60, 100, 5)).drop(columns="perfect_watermark")
+    chart = time_bounds(far)
+    distance = chart.scene.panels[1].up
+    assert distance.high - distance.low < 10_000
+    assert "Beyond the axis: lower − clock for 40.0 s, down to −19 723 d." in chart.scene.subtitle
+    stall = far.assign(lower=during(300, 400, JAN_1_2024 + 299_000))
+    chart = time_bounds(stall)
+    assert chart.scene.panels[1].up.low <= -100_000
+    assert "Beyond" not in chart.scene.subtitle

@@ -432,3 +432,70 @@ def test_tables_of_every_kind_draw_the_same() -> None:
     drawn = view.time_bounds(local)._repr_mimebundle_()
     for given in (rows, OfConnect(rows), pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches())):
         assert view.time_bounds(given)._repr_mimebundle_() == drawn
+
+
+BEGIN = 1_704_067_200_000
+TO_1970 = "down to Jan 1 1970"
+
+
+def far_windows() -> list[dict[str, Any]]:
+    """Windows of one reader, one a second; for ten of the 200 s the lower bound is of 1970."""
+    first = recording().table("windows").to_pylist()[0]
+    clock = [BEGIN + 1_000 * second for second in range(201)]
+    return [
+        first | {"at_ms": at, "lower": 5 if 50 <= n < 60 else at - 2_000, "upper": at + 1_000}
+        for n, at in enumerate(clock)
+    ]
+
+
+def test_a_lag_of_decades_stands_at_the_rim_of_both_charts_of_lag() -> None:
+    far = recording(windows=far_windows())
+    chart = view.lag(far)
+    assert chart.scene.subtitle.endswith(
+        " Beyond the axis: the lag of r0 for 10.0 s, up to 19 723 d. "
+        "Beyond the axis: the uncertainty of r0 for 10.0 s, up to 19 723 d."
+    )
+    assert [panel.up.high < 10_000 for panel in chart.scene.panels] == [True, True]
+    assert max(chart.data["lag_ms"]) == BEGIN + 59_000 - 5
+    chart = view.lag_distribution(far)
+    assert chart.scene.subtitle.endswith(
+        "the lag for 10.0 s, up to 19 723 d; the uncertainty for 10.0 s, up to 19 723 d."
+    )
+    assert 3_000 <= chart.scene.across.high < 5_000
+    assert sum(trace(chart, "lag").width) == pytest.approx(95)
+    (share,) = trace(chart, "lag beyond the axis").y
+    assert share == pytest.approx(5)
+
+
+def test_a_run_of_another_time_stands_at_the_rim_of_a_sweep() -> None:
+    table = pd.DataFrame({"timeout_ms": range(10), "lag_ms": [*range(1_000, 1_900, 100), 10**12], "late_share": 0.0})
+    chart = view.sweep(table, by="timeout_ms")
+    assert chart.scene.panels[0].up.high < 3_000
+    assert chart.scene.subtitle.endswith(" Beyond the axis: 1 run, up to 11 574 d 1 h.")
+    assert chart.data["lag_ms"][-1] == 10**12
+
+
+def test_a_previous_bound_of_another_time_stands_at_the_rim() -> None:
+    first = recording().table("cycles").to_pylist()[0]
+    cycles = [
+        first | {"at_ms": BEGIN + 1_000 * n, "previous_lower": 5 if n in {30, 31} else BEGIN + 1_000 * n - 500}
+        for n in range(100)
+    ]
+    marks = [row | {"lower": BEGIN, "emitted_ms": BEGIN} for row in recording().table("watermarks").to_pylist()]
+    chart = view.watermark_cycles(recording(cycles=cycles, watermarks=marks))
+    assert chart.scene.subtitle.endswith(f" Beyond the axis: the previous lower bound for 2.0 s, {TO_1970}.")
+    assert chart.scene.panels[1].up.low > BEGIN - 60_000
+
+
+def test_the_marks_and_stretches_that_are_not_drawn_are_counted() -> None:
+    mark = recording().table("writer_marks").to_pylist()[0]
+    marks = [
+        mark | {"received_ms": at, "noted_ms": at, "time": at, "outcome": "success" if n < 600 else "time went back"}
+        for n, at in enumerate(range(0, 601_000, 1_000))
+    ]
+    subtitle = view.writer_marks(recording(writer_marks=marks, cycles=[])).scene.subtitle
+    assert subtitle.endswith(" Drawn are 500 of 600 accepted marks.")
+    # After every third mark the next one comes late.
+    gaps = [mark | {"received_ms": 1_000 * n + 9_000 * (n // 3), "outcome": "success"} for n in range(1_200)]
+    subtitle = view.writer_marks(recording(writer_marks=gaps, cycles=[])).scene.subtitle
+    assert subtitle.endswith(" Drawn are the 300 longest of 399 stretches without a mark that was due.")

@@ -123,16 +123,19 @@ class OverTime:
         return cls((*lines, *((y, y, 0) for _, y in points if y is not None)))
 
     def outside(self, low: int, high: int) -> tuple[float, list[int]]:
-        """For how long the curve is not between two values, in ms, and the values out there that end a piece."""
-        time_ms, values = 0.0, list[int]()
+        """For how long the curve is not between two values, in ms, and its values out there, ascending.
+
+        Of a piece the values are its two ends.
+        """
+        time_ms, values = 0.0, set[int]()
         for first, last, length_ms in self.pieces:
             within = min(last, high) - max(first, low)
-            values += [value for value in (first, last) if not low <= value <= high]
+            values |= {value for value in (first, last) if not low <= value <= high}
             if within < 0:
                 time_ms += length_ms
             elif first < last:
                 time_ms += length_ms * (1 - within / (last - first))
-        return time_ms, values
+        return time_ms, sorted(values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +216,7 @@ class Axis:
         parts = []
         for noun, those in values.items():
             time_ms, found = those.outside(low, high) if isinstance(those, OverTime) else (0.0, self.beyond(those))
-            if out := sorted(found):
+            if out := found:
                 ways = [f"down to {self.written(out[0])}"] if out[0] < low else []
                 ways += [f"up to {self.written(out[-1])}"] if out[-1] > high else []
                 lasting = f"for {rounded(round(time_ms))}" if round(time_ms) else "for a moment"

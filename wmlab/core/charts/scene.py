@@ -265,19 +265,19 @@ Named = Path | Dots | Blocks
 
 
 _AT_RIM: Final = 60
-"""Markers at most of a curve at the rim of an axis."""
+"""Markers at most of a curve at the rim of an axis, each in its own part of the curve's x range."""
 
 
-def at_rim(axis: Axis, layers: Iterable[Layer]) -> list[Layer]:
+def at_rim(axis: Axis, layers: Iterable[Layer], *, unmarked: str = "") -> list[Layer]:
     """The layers as a panel draws them whose vertical axis does not cover all values, see `Axis.at_rim`.
 
-    Values beyond the axis stand at its rim: those of curves with triangles on them, but for the dotted one of what
-    could be at best, and markers as triangles. `Axis.said_beyond` says how many there are.
+    Values beyond the axis stand at its rim: those of curves with triangles on them, but for the curves of the name
+    `unmarked`, and markers as triangles. `Axis.said_beyond` says how many there are.
     """
-    return [part for layer in layers for part in _at_rim(axis, layer)]
+    return [part for layer in layers for part in _at_rim(axis, layer, unmarked)]
 
 
-def _at_rim(axis: Axis, layer: Layer) -> list[Layer]:
+def _at_rim(axis: Axis, layer: Layer, unmarked: str) -> list[Layer]:
     if isinstance(layer, Between):
         lows, highs = ([axis.at_rim(y) for y in side] for side in (layer.lows, layer.highs))
         return [replace(layer, lows=lows, highs=highs)]
@@ -294,11 +294,14 @@ def _at_rim(axis: Axis, layer: Layer) -> list[Layer]:
     else:
         xs, ys = _cut_at_rim(axis, layer)
         curve = replace(layer, xs=xs, ys=ys)
-    if layer.role == "perfect":
+    if layer.name == unmarked:
         return [curve]
-    most = min(len(beyond), _AT_RIM)
-    drawn = [beyond[number * len(beyond) // most] for number in range(most)]
-    return [curve, _triangles(axis, layer.name, layer.role, drawn, ())]
+    first, last = (end(x for x, _ in known) for end in (min, max))
+    marked: dict[tuple[int, bool], tuple[Number, int]] = {}
+    for x, y in beyond:
+        part = int(_AT_RIM * (x - first) / max(last - first, 1))
+        marked.setdefault((min(part, _AT_RIM - 1), y < axis.at_rim(y)), (x, y))
+    return [curve, _triangles(axis, layer.name, layer.role, [*marked.values()], ())]
 
 
 def _cut_at_rim(axis: Axis, line: Path) -> tuple[list[Number | None], list[Number | None]]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import compress, pairwise
 from typing import Any, Final
 
-from wmlab.core.charts.axis import Axis, OverTime, bulk_of_curves, duration_unit, time_axis, time_words
+from wmlab.core.charts.axis import Axis, OverTime, bulk, bulk_of_curves, duration_unit, time_axis, time_words
 from wmlab.core.charts.chart import SHAPES, Chart, one_value, plain_columns, whole
 from wmlab.core.charts.scene import (
     Between,
@@ -330,12 +330,13 @@ def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
 
 def _range(curves: Mapping[str, OverTime], clock: Axis) -> tuple[int, int]:
     """From where to where an axis over curves goes: over the bulk of the first, which is the lower bound, and what is
-    near of the others. If the first is one value, or unknown, over the bulk of all.
+    near of the others. If that of the first is one value, or unknown, over the bulk of all.
     """
     first, *others = curves.values()
-    alone = len({value for low, high, _ in first.pieces for value in (low, high)}) > 1
     least_ms = clock.high - clock.low
-    return bulk_of_curves([first] if alone else [first, *others], others, least_ms=least_ms)
+    low, high = bulk(first, least_ms=least_ms)
+    stands = low == high or not first.pieces
+    return bulk_of_curves([first, *others] if stands else [first], others, least_ms=least_ms)
 
 
 def _question(table: BoundsTable) -> str:
