@@ -158,3 +158,20 @@ def test_scenarios_differ_by_value_and_parts_are_found_by_name_if_it_is_their_ow
     assert differences([one, one]) == ()
     one, other = (of({"script": [{"name": "c", "at_ms": at_ms}, {"name": "c", "at_ms": 9}]}) for at_ms in (1, 2))
     assert differences([one, other]) == (("script[0].at_ms", (1, 2)),)
+
+
+def test_a_bound_of_another_time_stands_at_the_rim_of_the_comparison() -> None:
+    begin = 1_704_067_200_000
+    rows: list[tuple[int, int | None, int | None]] = [
+        (begin + 1_000 * n, 5 if n in {40, 41, 42} else begin + 1_000 * n - 500, None) for n in range(100)
+    ]
+    usual: list[tuple[int, int | None, int | None]] = [(at, at - 700, None) for at, _, _ in rows]
+    chart = draw_comparison({"a": (rows, {"lag_ms": 1.0}), "b": (usual, {"lag_ms": 1.0})})
+    lower, behind = (panel.up for panel in chart.scene.panels)
+    assert lower.high - lower.low < 120_000
+    assert behind.high < 5_000
+    assert chart.scene.subtitle.endswith(
+        " Beyond the axis: the lower bound of a for 3.0 s, down to Jan 1 1970. "
+        "Beyond the axis: the lag of a for 3.0 s, up to 19 723 d."
+    )
+    assert chart.data["lower"][40] == 5

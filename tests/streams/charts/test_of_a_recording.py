@@ -462,6 +462,7 @@ def test_a_lag_of_decades_stands_at_the_rim_of_both_charts_of_lag() -> None:
         "the lag for 10.0 s, up to 19 723 d; the uncertainty for 10.0 s, up to 19 723 d."
     )
     assert 3_000 <= chart.scene.across.high < 5_000
+    assert trace(chart, "uncertainty beyond the axis").x[0] > 3.1
     assert sum(trace(chart, "lag").width) == pytest.approx(95)
     (share,) = trace(chart, "lag beyond the axis").y
     assert share == pytest.approx(5)

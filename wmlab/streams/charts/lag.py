@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from itertools import groupby
 from statistics import median
@@ -24,6 +24,7 @@ from wmlab.streams.tables import end_ms
 
 _MOST: Final = 500
 _BINS: Final = 40
+_RIM_BINS: Final = 2
 
 
 def lag(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
@@ -50,11 +51,11 @@ def lag(recording: Recording, *, stream: str | None = None, title: str | None = 
         widths[f"the uncertainty of {reader}"] = OverTime.steps(at_ms, apart)
         xs, ys = thinned(at_ms, apart, _MOST)
         curves.append(Steps(name=reader, role=role, xs=xs, ys=ys))
-    up = time_axis("lag", [0, *bulk_of_curves(lags.values())], pad_percent=5)
+    up = _from_0("lag", lags)
     panels = [Panel(up=up, layers=at_rim(up, joined(lines)), height=190.0)]
     beyond = [up.said_beyond(lags)]
     if any(curve.pieces for curve in widths.values()):
-        up = time_axis("uncertainty", [0, *bulk_of_curves(widths.values())], pad_percent=5)
+        up = _from_0("uncertainty", widths)
         panels.append(Panel(up=up, layers=at_rim(up, joined(curves)), height=130.0))
         beyond.append(up.said_beyond(widths))
     scene = Scene(
@@ -65,6 +66,13 @@ def lag(recording: Recording, *, stream: str | None = None, title: str | None = 
         rules=faults(recording, name),
     )
     return Chart(sentence=sentence, data=_data(windows), scene=scene)
+
+
+def _from_0(name: str, curves: Mapping[str, OverTime]) -> Axis:
+    """An axis from 0 over the bulk of curves, with room for the rim if something is beyond."""
+    ends = [0, *bulk_of_curves(curves.values())]
+    axis = time_axis(name, ends, pad_percent=5)
+    return time_axis(name, ends, pad_percent=12) if axis.said_beyond(curves) else axis
 
 
 def lag_distribution(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
@@ -85,12 +93,17 @@ def lag_distribution(recording: Recording, *, stream: str | None = None, title: 
     low, high = bulk_of_curves(curves.values())
     low, high = min(0, low), max(1, high)
     step = nice_step(high - low, _BINS)
-    across = time_axis("lag, uncertainty", [low // step * step, (high // step + 1) * step])
+    low, high = low // step * step, (high // step + 1) * step
+    beyond = [spread.over_time.outside(low, high)[1] for _, _, spread in spreads]
+    # Beside the bars there is room for the rim.
+    low -= _RIM_BINS * step if any(values and values[0] < low for values in beyond) else 0
+    high += _RIM_BINS * step if any(values and values[-1] > high for values in beyond) else 0
+    across = time_axis("lag, uncertainty", [low, high])
     sentence = _sentence(recording, name, windows)
-    beyond = f" {said}" if (said := across.said_beyond(curves)) else ""
+    notes = f" {said}" if (said := across.said_beyond(curves)) else ""
     scene = Scene(
         title=title or f"For how long was which lag and uncertainty there in {name}?",
-        subtitle=sentence + beyond,
+        subtitle=sentence + notes,
         across=across,
         panels=[_histogram(what, role, spread, step, across) for what, role, spread in spreads],
     )
