@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.streams.answers.runs import fault, mark, written
 from tests.streams.answers.runs import segment as one_segment
+from tests.streams.charts.recordings import recording
 from tests.streams.scrubber.runs import LENGTH_MS, everything, unread
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
@@ -224,6 +226,33 @@ def test_the_axis_of_the_overview_has_its_unit_and_several_ticks() -> None:
         grid = ET.fromstring(f"<svg>{whole.still}</svg>")
         ends = [node for node in grid.iter("text") if node.get("text-anchor") == "end"]
         assert len({node.get("y") for node in ends}) > 1
+
+
+def with_windows(*seen: tuple[int, int]) -> Panel:
+    """The overview of a run in which one reader saw these lower bounds, each at a time of its clock."""
+    first = recording().table("windows").to_pylist()[0]
+    windows = [first | {"at_ms": at, "lower": lower, "upper": lower + 500} for at, lower in seen]
+    return frames_of(recording(windows=windows), stream="orders", group="g").panels[-1]
+
+
+def corners(whole: Panel, role: str) -> list[tuple[float, float]]:
+    """The corners of the curve of a role, in px."""
+    lines = [node for node in ET.fromstring(f"<svg>{whole.still}</svg>") if role in (node.get("class") or "")]
+    points = [re.findall(r"-?[0-9.]+", node.get("d") or node.get("points") or "") for node in lines]
+    return [(float(x), float(y)) for xys in points for x, y in zip(xys[::2], xys[1::2], strict=True)]
+
+
+def test_the_overview_is_over_the_bulk_of_its_bounds() -> None:
+    whole = with_windows(*((1_000 * n, -(10**12) if n in {20, 21} else 1_000 * n - 500) for n in range(100)))
+    assert "Beyond the axis: lower for 2.0 s, down to −11 574 d 1 h; upper for 2.0 s, down to" in whole.still
+    assert len({y for _, y in corners(whole, "lower")}) > 50
+
+
+def test_a_quiet_stretch_of_the_overview_is_drawn_as_it_was() -> None:
+    busy = [(n, n + n % 7) for n in range(3_000)]
+    quiet = [(10_000 * n, 10_000 * n) for n in range(1, 51)]
+    whole = with_windows(*busy, *quiet)
+    assert len({x for x, _ in corners(whole, "lower") if x > whole.x(5_000)}) >= 48
 
 
 def test_what_is_no_fault_is_a_change_and_nobody_is_shown_before_joining() -> None:

@@ -331,6 +331,16 @@ def bulk_of_curves(
     return _extended(core, others, _SQUEEZED * max(core[1] - core[0], least_ms))
 
 
+def bulk_of_first(first: OverTime, others: Sequence[OverTime], *, least_ms: int) -> tuple[int, int]:
+    """From where to where an axis goes over the bulk of the first curve, and what is near of the others.
+
+    Where that of the first is one value, or nothing, it is over the bulk of all.
+    """
+    low, high = bulk(first, least_ms=least_ms)
+    stands = low == high or not first.pieces
+    return bulk_of_curves([first, *others] if stands else [first], others, least_ms=least_ms)
+
+
 def _joined(pieces: Iterable[Piece], *, gap: int = 0) -> list[tuple[int, int]]:
     """The ranges that the pieces cover, ascending; those with no more than `gap` between them are one."""
     found: list[tuple[int, int]] = []

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import compress, pairwise
 from typing import Any, Final
 
-from wmlab.core.charts.axis import Axis, OverTime, bulk, bulk_of_curves, duration_unit, time_axis, time_words
+from wmlab.core.charts.axis import Axis, OverTime, bulk_of_first, duration_unit, time_axis, time_words
 from wmlab.core.charts.chart import SHAPES, Chart, one_value, plain_columns, whole
 from wmlab.core.charts.scene import (
     Between,
@@ -329,14 +329,9 @@ def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
 
 
 def _range(curves: Mapping[str, OverTime], clock: Axis) -> tuple[int, int]:
-    """From where to where an axis over curves goes: over the bulk of the first, which is the lower bound, and what is
-    near of the others. If that of the first is one value, or unknown, over the bulk of all.
-    """
+    """From where to where an axis over the curves goes, of which the first is that of the lower bound."""
     first, *others = curves.values()
-    least_ms = clock.high - clock.low
-    low, high = bulk(first, least_ms=least_ms)
-    stands = low == high or not first.pieces
-    return bulk_of_curves([first, *others] if stands else [first], others, least_ms=least_ms)
+    return bulk_of_first(first, others, least_ms=clock.high - clock.low)
 
 
 def _question(table: BoundsTable) -> str:

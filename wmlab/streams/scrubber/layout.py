@@ -6,13 +6,13 @@ one axis across; they share its axes, ticks and SVG elements.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from wmlab.core.charts import svg
-from wmlab.core.charts.axis import Axis, Tick, duration_unit, time_words
-from wmlab.core.charts.scene import Value, staircases, thin
+from wmlab.core.charts.axis import Axis, OverTime, Tick, bulk_of_first, duration_unit, time_words
+from wmlab.core.charts.scene import Value, staircases, thinned
 from wmlab.core.charts.style import spread, text_width
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
@@ -25,6 +25,10 @@ _WIDTH, _RIGHT, _KEYS_RIGHT, _SEGMENTS_LEFT, _SEGMENTS_RIGHT = 960.0, 770.0, 420
 _TITLE, _NOW, _AXIS, _GAP, _CURVES = 24.0, 14.0, 40.0, 8.0, 84.0
 _LANE, _LOW = 21.0, 15.0
 _MOST_POINTS, _LABEL_PX = 400, 13.0
+
+
+_Curve = tuple[str, list[int], list[Value]]
+"""Its name, and its clock and values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +173,8 @@ def _times(layout: _Layout, known: tuple[Item, ...], top: float) -> Panel:
 def _whole(layout: _Layout, top: float) -> Panel:
     """The whole run: above the incidents, the bounds of one reader, or of the watermarks if nobody read."""
     whose = f"{layout.reader} of group {layout.run.group} sees" if layout.reader else "the watermarks have"
-    clock, event = layout.clock, layout.event
+    clock, curves = layout.clock, _curves(layout)
+    event, said = _overview_axis(layout, curves)
     panel = Panel(
         title=f"Where in the run is this? The bounds that {whose}",
         left=layout.left,
@@ -187,25 +192,37 @@ def _whole(layout: _Layout, top: float) -> Panel:
     several = (ticks for most in (3, 4, 5, 6, 8, 10) if len(ticks := event.ticks(most)) > 1)
     parts = svg.y_axis(plane, next(several, event.ticks(10)), title=event.title, offset=panel.left - 14)
     ends: list[tuple[str, str, float]] = []
-    for role, (name, xs, ys) in _curves(layout).items():
-        kept = thin([ys], _MOST_POINTS, xs=xs) if ys else []
-        for stair in staircases([xs[i] for i in kept], [ys[i] for i in kept]):
+    for role, (name, xs, times) in curves.items():
+        xs, ys = thinned(xs, [event.at_rim(time) for time in times], _MOST_POINTS)
+        for stair in staircases(xs, ys):
             parts.append(svg.line([(plane.x(x), plane.y(y)) for x, y in stair], role))
         ends += [(role, name, plane.y(y)) for y in ys if y is not None][-1:]
     rows = spread([y for _, _, y in ends], gap=_LABEL_PX, low=plane.top + 4, high=plane.bottom)
     for (role, name, _), y in zip(ends, rows, strict=True):
         parts.append(svg.text(plane.right + 8, y + 4, name, role, size=11))
-    return _with_axis(panel, clock.ticks(8), clock.title, *parts, top=plane.top)
+    title = f"{clock.title}. {said}" if said else clock.title
+    return _with_axis(panel, clock.ticks(8), title, *parts, top=plane.top)
 
 
-def _curves(layout: _Layout) -> dict[str, tuple[str, list[int], list[Value]]]:
+def _overview_axis(layout: _Layout, curves: Mapping[str, _Curve]) -> tuple[Axis, str]:
+    """The event times of the overview, over the bulk of those of its curves, and what is said of the others."""
+    every = {role: OverTime.steps(xs, ys) for role, (_, xs, ys) in curves.items()}
+    lower, *others = every.values()
+    clock_ms = layout.clock.high - layout.clock.low
+    low, high = bulk_of_first(lower, others, least_ms=clock_ms)
+    high = max(high, low + 1)
+    axis = replace(layout.event, low=low, high=high, unit=duration_unit(max(clock_ms, high - low)))
+    return axis, axis.said_beyond(every)
+
+
+def _curves(layout: _Layout) -> dict[str, _Curve]:
     """By role: its name and the curve, with the last value held to the end of the run."""
     run, end_ms = layout.run, layout.clock.high
     who, clock, rows = "watermark", "emitted_ms", run.rows["watermarks"]
     if layout.reader is not None:
         who, clock = layout.reader, "at_ms"
         rows = [row for row in run.rows["windows"] if row["reader"] == who]
-    curves: dict[str, tuple[str, list[int], list[Value]]] = {
+    curves: dict[str, _Curve] = {
         role: (f"{role}, {who}", [row[clock] for row in rows], [row[role] for row in rows])
         for role in ("lower", "upper")
     }
