@@ -62,6 +62,8 @@ _VERBS: Final = {
     "active": "is active again",
     "shut_down": "shuts down",
 }
+_RIM_PERCENT: Final = 8
+"""Room around the values, so that what stands at the rim is not taken for one of them."""
 _NOTABLE: Final = 3
 """A standstill is worth a sentence if it is so many times as long as the usual one."""
 
@@ -304,7 +306,10 @@ def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
         _CURVES[role]: OverTime.steps(table.at_ms, values)
         for role, values in (("lower", table.lower), ("perfect", table.perfect), ("upper", table.upper))
     }
-    event = time_axis("event time", _range(every, clock), pad_percent=4, clock=table.at_ms)
+    ends = _range(every, clock)
+    event = time_axis("event time", ends, pad_percent=4, clock=table.at_ms)
+    if event.said_beyond(every):
+        event = time_axis("event time", ends, pad_percent=_RIM_PERCENT, clock=table.at_ms)
     unit = duration_unit(max(clock.high - clock.low, event.high - event.low))
     clock, event = replace(clock, unit=unit), replace(event, unit=unit)
     alarms = _alarms(table, excess)
