@@ -119,6 +119,7 @@ def test_a_name_without_documentation_is_refused(reference: ModuleType) -> None:
     with pytest.raises(LookupError, match="no docstring"):
         reference._sentence(lambda: None)
 
+
 def public_paths(reference: ModuleType) -> set[str]:
     """Every dotted name that a user can write: those of the namespaces, and of the attributes of their classes."""
     paths = {"wmlab", *(title for title, _ in reference.namespaces())}
@@ -144,7 +145,9 @@ def documented(reference: ModuleType) -> dict[str, str]:
 def test_no_docstring_of_a_public_name_sends_to_a_path_that_is_not_public(reference: ModuleType) -> None:
     public, texts = public_paths(reference), documented(reference)
     assert "StreamRecording.time_bounds" in texts
-    sent = {name: re.findall(r"(?<![/\w.])wmlab(?:\.\w+)+", re.sub(r"(?m)^\s*>>>.*", "", texts[name])) for name in texts}
+    sent = {
+        name: re.findall(r"(?<![/\w.])wmlab(?:\.\w+)+", re.sub(r"(?m)^\s*>>>.*", "", texts[name])) for name in texts
+    }
     assert {name: paths for name, paths in sent.items() if set(paths) - public} == {}
 
 

@@ -43,7 +43,8 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
     def coalesced(self, spark: Any = None) -> Any:
         """The merged watermarks after every step of the coalescers, as a Spark DataFrame.
 
-        Without `spark` by the Spark session of the process, which is started if there is none. With the deviations of the dataflow, so that a recording of mode `hz` is followed as it was.
+        Without `spark` by the Spark session of the process, which is started if there is none. With the deviations of
+        the dataflow, so that a recording of mode `hz` is followed as it was.
         """
         from wmlab.core.spark.session import the_session
         from wmlab.dataflow.checks.watermarks import coalesced

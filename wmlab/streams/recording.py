@@ -68,10 +68,11 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         """The watermarks that one stream would have had with other rules, as a Spark DataFrame.
 
         A row is one watermark of one configuration: `stream`, `config` (its label), `seq`, and the other columns of
-        the table `watermarks`. `configs` says by label what differs from the recorded rules, in the fields of `wm.spark.Configuration`, for
-        example {"10 s": {"timeout_ms": 10_000}}; by default nothing does. A log of the outside world has the default
-        rules. Without `spark` by the Spark session of the process, which is started if there is none. Raises
-        `SessionError` for what is no session, and `Problems` for a configuration that is none.
+        the table `watermarks`. `configs` says by label what differs from the recorded rules, in the fields of
+        `wm.spark.Configuration`, for example {"10 s": {"timeout_ms": 10_000}}; by default nothing does. A log of the
+        outside world has the default rules. `stream` is needed when there are several. Without `spark` by the Spark
+        session of the process, which is started if there is none. Raises `SessionError` for what is no session, and
+        `Problems` for a configuration that is none.
         """
         from wmlab.core.spark.session import the_session
         from wmlab.streams.bounds.replay import replay
@@ -117,9 +118,7 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         """
         from wmlab.streams.scrubber.page import scrub
 
-        return scrub(
-            self, at_ms=at_ms, stream=stream, group=group, reader=reader, bounds=bounds, verdicts=verdicts
-        )
+        return scrub(self, at_ms=at_ms, stream=stream, group=group, reader=reader, bounds=bounds, verdicts=verdicts)
 
 
 def record(

@@ -59,6 +59,7 @@ def test_a_recording_is_checked_by_the_session_that_is_there(spark: SparkSession
     assert len(empty.check()) == len(empty.check(spark))
     assert empty.time_bounds().count() == 0
 
+
 ONE_SECOND = wm.Scenario("s", writers=[wm.EventWriter("w", rate_per_s=1)], duration_ms=1_000)
 OF_STREAMS = ONE_SECOND.record(progress=False)
 OF_A_DATAFLOW = DataflowRecording.from_tables({}, name="d")
