@@ -6,11 +6,12 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Never
+from typing import Any, Literal, Never
 
 from IPython import get_ipython
 from tqdm.auto import tqdm
 
+from wmlab.core.answers import Verdicts
 from wmlab.core.recording import Recording, recorded
 from wmlab.streams import places, simulate
 from wmlab.streams.answers.explain import scenario_span
@@ -20,9 +21,6 @@ from wmlab.streams.answers.reader import explain
 from wmlab.streams.answers.timeline import timeline
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.tables import TABLES
-
-if TYPE_CHECKING:
-    from wmlab.core.spark.verdict import Verdicts
 
 PROGRESS_AFTER_S = 5
 
