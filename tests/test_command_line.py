@@ -1,6 +1,7 @@
 """The command line records a scenario file and prints its bounds."""
 
 import csv
+import gzip
 import json
 import os
 import subprocess
@@ -94,6 +95,55 @@ def test_advise_prints_the_advice_its_doubts_and_the_settings(
     found = json.loads(capsys.readouterr().out)
     assert [doubt["cause"] for doubt in found["doubts"]] == ["ahead"]
     assert found["doubts"][0]["rows"] == [5_000]
+
+
+def test_advise_reads_raw_logs_and_leaves_out_bad_rows_if_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times = [(1_700_000_000_000 + 1_000 * n - n % 7 * 100, 1_700_000_000_000 + 1_000 * n) for n in range(200)]
+    lines = [json.dumps({"event_time": event, "arrival_ms": arrival}) for event, arrival in times]
+    (tmp_path / "log.data").write_text("\n".join(lines))
+    with gzip.open(tmp_path / "log.jsonl.gz", "wt") as file:
+        file.write("\n".join(lines))
+    for source in (["log.data", "--form", "json"], ["log.jsonl.gz"]):
+        assert main(["advise", str(tmp_path / source[0]), *source[1:], "--late", "0.1"]) == 1
+        assert "it is too short, 200 records" in capsys.readouterr().out
+    (tmp_path / "bad.jsonl").write_text("\n".join(['{"event_time": "x", "arrival_ms": 5}', *lines]))
+    assert main(["advise", str(tmp_path / "bad.jsonl")]) == 1
+    assert "bad.jsonl has 1 bad row of 201" in capsys.readouterr().err
+    assert main(["advise", str(tmp_path / "bad.jsonl"), "--bad-rows", "drop", "--json"]) == 1
+    told = capsys.readouterr()
+    assert told.err == "1 bad row left out of 'bad'.\n"
+    assert json.loads(told.out)["whole"]["rows"] == 200
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["missing.csv"], "there is no file missing.csv."),
+        (["quake"], "choose one of dengue, flights, quakes"),
+        (["quakes", "--late", "2"], "late_share is 2.0.\nTo repair it: Give a share above 0 and below 1"),
+        (["quakes", "--late", "nan"], "Give a share above 0 and below 1"),
+        (["quakes", "--window-ms", "0"], "window_ms is 0."),
+        (["quakes", "--encoding", "klingon"], "encoding is 'klingon'"),
+    ],
+)
+def test_advise_says_what_it_does_not_take(options: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["advise", *options]) == 1
+    told = capsys.readouterr()
+    assert said in told.err
+    assert told.out == ""
+
+
+def test_the_help_of_advise_tells_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["advise", "--help"])
+    told = capsys.readouterr().out
+    assert left.value.code == 0
+    assert all(f"\n  {code}  " in told.partition("exit codes:")[2] for code in (0, 1, 2))
+    with pytest.raises(SystemExit) as left:
+        main(["advise", "quakes", "--late", "x"])
+    assert left.value.code == 2
 
 
 def test_advise_takes_a_log_that_comes_with_wmlab_and_refuses_what_is_no_column(

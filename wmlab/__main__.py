@@ -9,6 +9,18 @@ from collections.abc import Sequence
 
 import wmlab as wm
 from wmlab.core.errors import WmlabError
+from wmlab.core.words import counted
+
+_ADVISE_EPILOG = """\
+The options are the arguments of wm.trace.load; --late and --window-ms are those of wm.strategy.advise.
+What a remedy calls event_time='ts' is written --event-time ts here.
+
+exit codes:
+  0  the log supports the advice
+  1  it does not, and what is printed is a guess; or the log or an option was refused, with the reason and the
+     remedy on the standard error
+  2  the command line was not understood
+"""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -45,7 +57,9 @@ def parser() -> argparse.ArgumentParser:
     command.set_defaults(run=_explain)
 
     advises = "say which watermark a log asks for; fail if the log does not support an answer"
-    command = commands.add_parser("advise", help=advises)
+    command = commands.add_parser(
+        "advise", help=advises, epilog=_ADVISE_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     command.add_argument("log", metavar="LOG", help="a file, or the name of a log that comes with wmlab")
     command.add_argument("--event-time", metavar="COLUMN", help="when an event happened (default: event_time)")
     command.add_argument("--arrival", metavar="COLUMN", help="when it arrived (default: arrival_ms)")
@@ -54,7 +68,17 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--unit", choices=["d", "s", "ms", "us", "ns"], help="of times that are numbers (default: ms)")
     command.add_argument("--format", metavar="FORMAT", help="of times that are texts, as '%%d.%%m.%%Y %%H:%%M:%%S'")
     command.add_argument("--encoding", metavar="NAME", help="of the file (default: utf-8)")
-    command.add_argument("--late", type=float, default=0.001, metavar="SHARE", help="may be late (default: 0.001)")
+    command.add_argument("--form", choices=["csv", "tsv", "json", "parquet"], help="of the file (default: by its name)")
+    command.add_argument(
+        "--bad-rows", choices=["refuse", "drop"], help="refuse a log with bad rows, or leave them out (default: refuse)"
+    )
+    command.add_argument(
+        "--late",
+        type=float,
+        default=0.001,
+        metavar="SHARE",
+        help="the share of records that may be late, above 0 and below 1 (default: 0.001)",
+    )
     command.add_argument("--window-ms", type=int, metavar="N", help="count the windows of this length that stay open")
     command.add_argument("--suspects", action="store_true", help="list the records and writers with wrong clocks, too")
     command.add_argument("--json", action="store_true", help="as JSON")
@@ -119,11 +143,15 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _advise(options: argparse.Namespace) -> int:
-    names = ("event_time", "arrival", "writer", "key", "unit", "format", "encoding")
+    names = ("event_time", "arrival", "writer", "key", "unit", "format", "encoding", "form", "bad_rows")
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     if any(name in given for name in ("event_time", "arrival", "writer")):
         given.setdefault("key", None)
-    advice = wm.strategy.advise(wm.trace.load(options.log, **given), options.late, window_ms=options.window_ms)
+    log = wm.trace.load(options.log, **given)
+    if log.refused.num_rows:
+        # Not on the standard output, which may be JSON.
+        print(f"{counted(log.refused.num_rows, 'bad row')} left out of {log.name!r}.", file=sys.stderr)
+    advice = wm.strategy.advise(log, options.late, window_ms=options.window_ms)
     if options.json:
         print(advice.to_json(), end="")
         return 0 if advice.supported else 1

@@ -8,11 +8,16 @@ import importlib
 import pkgutil
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import wmlab
+from wmlab import dataflow as flow
+from wmlab import progress as plans
 from wmlab.core import values
 from wmlab.core.errors import WmlabError
 from wmlab.core.scenario_file import ScenarioFile
@@ -22,6 +27,8 @@ WRONG: Final[tuple[Any, ...]] = (
     None, True, "x", "", 1.5, -1, 10**30, float("nan"), float("inf"), 1e300, 1j, b"x", "x" * 1_000, "\x00", "\ud800",
     [], {}, (), [1], {"a": 1}, {3: 4}, ("a", "b"), ["a", "a"], [[]], [{}], [None], {1}, [1, 2, 3], object(), int,
     {"kind": "zzz"}, {"kind": None}, {"kind": ["x"]}, [{"kind": "zzz"}], lambda *_: 1, datetime.datetime(2020, 1, 1),
+    wmlab.EventWriter("w", rate_per_s=1), [wmlab.EventWriter("w", rate_per_s=1)], wmlab.Stream("s"), range(3),
+    flow.Sink("out"), iter([1]), np.arange(3), pd.DataFrame({"a": [1]}), Path("x"), wmlab.EventWriter,
 )  # fmt: skip
 OF_PYDANTIC: Final = (
     "input should", "should have", "should be", "should match", "a valid", "unable to", "unexpected", "argument",
@@ -82,6 +89,25 @@ def test_no_field_answers_in_the_words_of_pydantic(made: Any, monkeypatch: pytes
     without_values = {message.rpartition(" (got ")[0] or message for message in said}
     assert [message for message in without_values for word in OF_PYDANTIC if word in message.lower()] == []
     assert [message for message in said if "{" in message.partition(" (got ")[0].replace("{name}", "")] == []
+
+
+WRITER: Final = wmlab.EventWriter("w", rate_per_s=1)
+
+
+@pytest.mark.parametrize(
+    ("made", "field", "wrong", "said"),
+    [
+        (wmlab.Scenario, "writers", WRITER, "writers: give a list (got a value of type EventWriter)"),
+        (wmlab.Scenario, "script", WRITER, "script: give a list (got a value of type EventWriter)"),
+        (wmlab.ReaderGroup, "streams", "orders", "streams: give a list (got 'orders')"),
+        (flow.Dataflow, "vertices", flow.Sink("out"), "vertices: give a list (got a value of type Sink)"),
+        (plans.PlanScenario, "queries", WRITER, "queries: give a list (got a value of type EventWriter)"),
+    ],
+)
+def test_one_part_where_several_belong_is_answered_with_a_list(made: Any, field: str, wrong: Any, said: str) -> None:
+    with pytest.raises(Problems) as refused:
+        made(**{"name": "n", field: wrong})
+    assert said in [str(problem) for problem in refused.value.problems]
 
 
 SCENARIOS: Final = {"Scenario": "writers", "Dataflow": "vertices", "PlanScenario": "queries"}

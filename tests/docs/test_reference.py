@@ -120,6 +120,37 @@ def test_a_name_without_documentation_is_refused(reference: ModuleType) -> None:
         reference._sentence(lambda: None)
 
 
+def public_paths(reference: ModuleType) -> set[str]:
+    """Every dotted name that a user can write: those of the namespaces, and of the attributes of their classes."""
+    paths = {"wmlab", *(title for title, _ in reference.namespaces())}
+    for title, names in reference.namespaces():
+        for name, value in names.items():
+            paths.add(f"{title}.{name}")
+            paths |= {f"{title}.{name}.{attribute}" for attribute in dir(value)} if inspect.isclass(value) else set()
+    return paths
+
+
+def documented(reference: ModuleType) -> dict[str, str]:
+    """The docstrings that a user meets: of public names, of the classes they return, and of what these have."""
+    offered = {f"{title}.{name}": value for title, names in reference.namespaces() for name, value in names.items()}
+    offered |= {made.__name__: made for made in [*reference.public_classes(), *reference.errors()]}
+    texts = {name: inspect.getdoc(value) or "" for name, value in offered.items() if callable(value)}
+    for name, made in offered.items():
+        if inspect.isclass(made):
+            members = reference.members(made).items()
+            texts |= {f"{name}.{member}": inspect.getdoc(value) or "" for member, value in members}
+    return texts
+
+
+def test_no_docstring_of_a_public_name_sends_to_a_path_that_is_not_public(reference: ModuleType) -> None:
+    public, texts = public_paths(reference), documented(reference)
+    assert "StreamRecording.time_bounds" in texts
+    sent = {
+        name: re.findall(r"(?<![/\w.])wmlab(?:\.\w+)+", re.sub(r"(?m)^\s*>>>.*", "", texts[name])) for name in texts
+    }
+    assert {name: paths for name, paths in sent.items() if set(paths) - public} == {}
+
+
 @pytest.mark.parametrize(
     "space",
     [wmlab.script, wmlab.chart, wmlab.dataflow, wmlab.dataflow.chart, wmlab.progress, wmlab.progress.chart],

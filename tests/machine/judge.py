@@ -82,7 +82,7 @@ def windows_monotone(rows: Rows) -> Answer:
     lives: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
     for row in rows["windows"]:
         who = (row["group"], row["reader"])
-        faults = sum(fault["target"] in who and fault["at_ms"] <= row["at_ms"] for fault in rows["incidents"])
+        faults = sum(_befell(fault, *who) and fault["at_ms"] <= row["at_ms"] for fault in rows["incidents"])
         lives[*who, faults].append(row)
     judged, broken = 0, []
     for seen in lives.values():
@@ -98,6 +98,11 @@ def windows_monotone(rows: Rows) -> Answer:
             if back:
                 broken.append(row["at_ms"])
     return judged, broken
+
+
+def _befell(fault: Row, group: str, reader: str) -> bool:
+    """Whether an incident changed this reader or its group; a writer, for one, may have the same name."""
+    return fault["outcome"] == "done" and (fault["subject"], fault["target"]) in (("reader", reader), ("group", group))
 
 
 def _nulls_first(value: int | None) -> tuple[bool, int]:
@@ -308,13 +313,14 @@ def _covers(position: Mapping[int, int | None], event: Row, overlaps: Mapping[in
 # What the document promises of time: I10, I11 and I12.
 
 
-_LOST: Final = ("cut failed: unknown segment", "cut failed: no positions", "time not advanced")
+_LOST: Final = ("unknown segment", "no positions", "time not advanced")
+"""The causes for which a cycle that waits for nobody need not emit."""
 
 
 def lower_rises(rows: Rows) -> Answer:
     """I10: of the cycles of one owner that find the same bound and some writer beyond it, those overdue emit."""
     taken = [(row["from_ms"], "", row) for row in rows["ownership"]]
-    ran = [(row["at_ms"], row["controller"], row["outcome"], row["reason"], row) for row in rows["cycles"]]
+    ran = [(row["at_ms"], row["controller"], row["outcome"], row["cause"], row) for row in rows["cycles"]]
     judged, broken = 0, []
     generation: list[Row] = []
     for *_, row in sorted([*taken, *ran], key=lambda entry: entry[:-1]):
@@ -324,13 +330,13 @@ def lower_rises(rows: Rows) -> Answer:
         if generation and any(generation[-1][name] != row[name] for name in ("controller", "previous_lower")):
             generation = []
         generation.append(row)
-        held = row["outcome"] == "held" and not row["reason"].startswith("conflict")
+        held = row["outcome"] == "held" and row["cause"] != "conflict"
         judged += row["timeout_ms"] is not None
         if held and len(generation) > 1 and row["timeout_ms"] is not None:
             gone = {name for cycle in generation for name in cycle["removed"]}
             waits = (set(row["lagging"]) & set(generation[0]["lagging"])) - gone
             overdue = row["at_ms"] >= generation[1]["at_ms"] + row["timeout_ms"]
-            lost = row["reason"].startswith(_LOST)
+            lost = row["cause"] in _LOST
             if overdue and (waits if row["lagging"] else not lost):
                 broken.append(row["at_ms"])
         if not held:

@@ -130,6 +130,29 @@ def test_the_second_judge_finds_the_altered_row(sound: dict[str, pa.Table], inva
     assert invariant in violated(judge(altered(sound, *ALTERATIONS[invariant])))
 
 
+def test_a_writer_with_the_name_of_a_reader_begins_no_new_life_of_it(
+    spark: SparkSession, sound: dict[str, pa.Table]
+) -> None:
+    """Nor does what nobody carried out; what befalls the reader itself does, so its window may go back."""
+    tables = altered(sound, *ALTERATIONS["I9"])
+    windows = tables["windows"].to_pylist()
+    reader, at_ms = windows[-1]["reader"], max(row["at_ms"] for row in windows) - 1
+    batch, told = Batch(), {}
+    for name, subject, outcome in (
+        ("writer", "writer", "done"),
+        ("nobody", "reader", "nobody there"),
+        ("reader", "reader", "done"),
+    ):
+        incident = {"stream": "orders", "at_ms": at_ms, "kind": "crash", "target": reader, "detail": "it crashes"}
+        incident |= {"subject": subject, "outcome": outcome}
+        again = altered(tables, "incidents", lambda rows, row=incident: rows.append(row))
+        batch.add(name, again)
+        told |= of_run(name, judge(again))
+        assert ("I9" in violated(judge(again))) == (name != "reader"), name
+    frames = {name: dataframe(spark, batch.table(name)) for name in TABLES}
+    assert list(differences(told, judged_by_spark(frames))) == []
+
+
 def test_spark_finds_the_altered_rows_too(spark: SparkSession, sound: dict[str, pa.Table]) -> None:
     batch, told = Batch(), {}
     for invariant, alteration in ALTERATIONS.items():

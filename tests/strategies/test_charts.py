@@ -201,6 +201,13 @@ def test_arrivals_of_another_time_are_left_out_and_counted():
     assert len(chart.data["arrival_ms"]) == 101
 
 
+def test_arrivals_from_1970_on_are_dates_where_most_arrivals_are():
+    steady = [Record(1_704_067_200_000 + n * 1_000, 1_704_067_200_000 + n * 1_000, "a") for n in range(100)]
+    early = [Record(n, n, "b") for n in range(30)]
+    assert charts.lag(compare(trace([*early, *steady]), [BoundedOutOfOrderness(0)])).scene.across.instants
+    assert not charts.lag(compare(trace(early), [BoundedOutOfOrderness(0)])).scene.across.instants
+
+
 def test_the_lag_of_spark_begins_with_its_first_watermark():
     log = dirty(0, 5)
     chart = charts.lag(compare(log, [SparkBatches(1_000, rows=5)]))

@@ -132,6 +132,26 @@ def test_records_of_1970_are_of_no_log_and_no_others_are_late_because_of_them() 
 
 
 @pytest.mark.parametrize(
+    ("early_ms", "text"),
+    [
+        (5, "1970-01-01 00:00:00.005 UTC"),
+        (-2_082_844_800_000, "1904-01-01 00:00:00 UTC"),
+        (-1, "1969-12-31 23:59:59.9"),
+    ],
+)
+def test_the_arrivals_say_whether_a_time_before_1973_is_a_date(early_ms: int, text: str) -> None:
+    records = steady()
+    records[30] = records[30]._replace(event_time=early_ms)
+    assert text in suspects(trace(records)).sentence
+    since_start = [
+        record._replace(event_time=record.event_time - START_MS, arrival_ms=record.arrival_ms - START_MS)
+        for record in ahead(records, 60, DAY_MS)
+    ]
+    assert "UTC" not in repr(suspects(trace(since_start)))
+    assert "row 60 of w0, stamped 1 d 1 min" in suspects(trace(since_start)).sentence
+
+
+@pytest.mark.parametrize(
     ("shift_ms", "clock"), [(3_600_000, "ahead"), (-200_000, "behind"), (9_000, "early"), (0, None)]
 )
 def test_the_clock_of_a_writer_is_ahead_or_early_or_behind(shift_ms: int, clock: str | None) -> None:

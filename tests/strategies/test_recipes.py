@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, get_args
 
 import pytest
 
@@ -10,6 +11,7 @@ from wmlab.strategies.model.bounded import BoundedOutOfOrderness, StreamTime
 from wmlab.strategies.model.engines import Bytewax, Quix
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.percentiles import DelayPercentile, WindowedPercentile
+from wmlab.strategies.model.spark import Operator, first_kept
 from wmlab.strategies.model.strategy import Strategy
 from wmlab.strategies.model.targets import ConformalWatermark
 from wmlab.strategies.model.writers import PerWriterMinimum
@@ -17,7 +19,8 @@ from wmlab.strategies.recipes import Instead, settings
 
 CONSTANT = {
     "Flink SQL": "WATERMARK FOR event_time AS event_time - INTERVAL '1 01:01:01.501' DAY TO SECOND(3)",
-    "Spark": '.withWatermark("event_time", "90061500 milliseconds")',
+    "Spark": '.withWatermark("event_time", "90061500 milliseconds")'
+    "  # for windows; 90061501 milliseconds for dropDuplicates, joins by times, state and groupBy of the time itself",
     "Kafka Streams": "TimeWindows.ofSizeAndGrace(size, Duration.ofMillis(90061500L))",
     "Beam": "new CustomTimestampPolicyWithLimitedDelay<>(timestamp, Duration.millis(90061500L), previous)",
 }
@@ -52,10 +55,30 @@ def test_an_engine_has_the_strategy_or_says_that_it_cannot_and_what_instead(
     lines = settings(strategy, Instead(90_061_500, "with 1.000% late"))
     assert {engine for engine, line in lines.items() if line.startswith("cannot have it")} == without
     for engine, line in lines.items():
-        alternative = f"the alternative is a constant bound, {CONSTANT.get(engine)}, with 1.000% late"
+        code, comment, note = CONSTANT.get(engine, "").partition("  # ")
+        alternative = f"the alternative is a constant bound, {code}{f' ({note})' if comment else ''}, with 1.000% late"
         assert (alternative in line) == (engine in without and engine in CONSTANT)
         assert ("90061500" in line or "1 01:01:01.501" in line) == (engine in without and engine in CONSTANT)
     assert not any("alternative" in line for line in settings(strategy).values())
+
+
+def test_the_two_delays_of_spark_keep_what_the_bound_keeps_and_no_more() -> None:
+    """By the rule of each operator: at the largest time 10 000, the first time that it keeps is 500 before that."""
+    line = settings(500)["Spark"]
+    delays = [int(number) for number in re.findall(r"(\d+) milliseconds", line)]
+    assert delays == [500, 501]
+    for operator in get_args(Operator):
+        first = [first_kept(10_000 - delay_ms, operator) for delay_ms in delays]
+        assert first.index(9_500) == (operator != "window"), operator
+    assert eval(f"frame{line}", {"frame": Frame()}) == ("event_time", "500 milliseconds")
+    assert "501 milliseconds for dropDuplicates" in settings(PerWriterMinimum(500))["Spark"]
+
+
+class Frame:
+    """A DataFrame that tells its watermark."""
+
+    def withWatermark(self, *given: str) -> tuple[str, ...]:  # noqa: N802
+        return given
 
 
 def test_the_parameters_of_a_strategy_stand_in_its_lines() -> None:

@@ -206,7 +206,7 @@ class Verdicts(TableAnswer[Verdict]):
 
     @classmethod
     def of(cls, name: str, rows: Iterable[Mapping[str, Any]]) -> Verdicts:
-        """From the rows of `wmlab.core.spark.verdict.verdict` for the recording called `name`."""
+        """From the rows that a check gives of each invariant, for the recording called `name`."""
         verdicts = []
         for row in rows:
             proofs = tuple(Proof(proof["table"], _columns(json.loads(proof["row"]))) for proof in row["evidence"] or ())

@@ -202,9 +202,14 @@ class Recording:
         return pandas_frame(self.table(name))
 
     def spark(self, spark: SparkSession, name: str) -> DataFrame:
-        """The table `name` as a Spark DataFrame; a table on disk is read by Spark itself."""
-        from wmlab.core.spark import schemas
+        """The table `name` as a Spark DataFrame; a table on disk is read by Spark itself.
 
+        Raises `SessionError` if `spark` is no session, and `RecordingError` for an unknown name.
+        """
+        from wmlab.core.spark import schemas
+        from wmlab.core.spark.session import the_session
+
+        spark = the_session(spark)
         waiting = self.tables.in_scratch(self._known(name))
         place = None if self.path is None else self.path / name
         if waiting is not None and waiting.scratch is not None:

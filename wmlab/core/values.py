@@ -122,8 +122,10 @@ def _fields(steps: tuple[str | int, ...], offered: object) -> tuple[str | int, .
     """A pydantic location without the steps that only name the chosen kind of a union."""
     location: list[str | int] = []
     for step in steps:
-        if isinstance(offered, Mapping) and step not in offered and step in ("one", offered.get("kind", UNNAMED_KIND)):
-            continue
+        if isinstance(offered, Mapping) and step not in offered:
+            kind = offered.get("kind", UNNAMED_KIND)
+            if step == "one" or (isinstance(kind, str) and step == kind):
+                continue
         if isinstance(offered, list | tuple) and step == "several":
             continue
         location.append(step)
@@ -263,7 +265,7 @@ def _refuse_problems(self: Any) -> None:
 def _gathering(init: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(init)
     def gathering(self: Any, *args: Any, **fields: Any) -> None:
-        offered = args[0] if args and isinstance(args[0], str) else fields.get("name")
+        offered = next((given for given in (*args[:1], fields.get("name")) if isinstance(given, str)), None)
         places = [field.name for field in dataclasses.fields(self) if field.init and not field.kw_only][: len(args)]
         if len(places) == len(args) and fields.keys().isdisjoint(places):
             args, fields = (), dict(zip(places, args, strict=True)) | fields

@@ -29,22 +29,27 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
     why_dropped = answers.why_dropped
 
     def check(self, spark: Any = None, *only: str) -> Any:
-        """One verdict per invariant, K1 to K15, or of those named in `only`; see `wmlab.dataflow.checks.check`.
+        """One verdict per invariant, K1 to K15, or of those named in `only`: check(None, "K1").
 
-        Without `spark` by the Spark session of the process, which is started if there is none.
+        A verdict says whether the invariant holds, and has the rows that prove a violation. Without `spark` by the
+        Spark session of the process, which is started if there is none. Raises `SessionError` for what is no session,
+        `ModelError` for a name that is none.
         """
-        from wmlab.core.spark.session import spark_session
+        from wmlab.core.spark.session import the_session
         from wmlab.dataflow.checks import check
 
-        return check(self, spark or spark_session(), *only)
+        return check(self, the_session(spark), *only)
 
-    def coalesced(self, spark: Any) -> Any:
-        """The merged watermarks after every step, as a Spark DataFrame; see `wmlab.dataflow.spark.coalesced`.
+    def coalesced(self, spark: Any = None) -> Any:
+        """The merged watermarks after every step of the coalescers, as a Spark DataFrame.
 
-        With the deviations of the dataflow, so that a recording of mode `hz` is followed as it was.
+        Without `spark` by the Spark session of the process, which is started if there is none. With the deviations of
+        the dataflow, so that a recording of mode `hz` is followed as it was.
         """
+        from wmlab.core.spark.session import the_session
         from wmlab.dataflow.checks.watermarks import coalesced
 
+        spark = the_session(spark)
         tables = [self.spark(spark, name) for name in ("items", "queues", "coalescing")]
         return coalesced(*tables, deviations=dataflow_of(self, DataflowScenario, stand_ins=True).deviations_on)
 

@@ -65,7 +65,7 @@ class ProgressExplanation(Answer):
         """From the causes that a tracker gives, at least one; `emitters` names the origins."""
         first = causes[0]
         since = "" if first.since_ms is None else f" since {moment(first.since_ms)}"
-        stands = "unknown" if first.watermark is None else f"held at {moment(first.watermark)}"
+        stands = "unknown" if first.watermark is None else f"held at {moment(first.watermark, clock_ms=at_ms)}"
         lacks = [f"{emitters[cause.origin]} (origin {cause.origin}) {cause.lack}" for cause in causes]
         waiting = sum(cause.waiting for cause in causes)
         behind = f"{counted(waiting, 'buffer')} {'waits' if waiting == 1 else 'wait'}" if waiting else "no buffer waits"

@@ -352,7 +352,9 @@ def _dots(kind: str, fired: Sequence[dict[str, Any]]) -> Dots:
         xs=[row["fired_ms"] for row in shown],
         ys=[row["end"] for row in shown],
         hover=[
-            f"window {bare(row['start'])} to {bare(row['end'])}: {counted(row['records'], 'record')}" for row in shown
+            f"window {bare(row['start'], clock_ms=row['fired_ms'])} to {bare(row['end'], clock_ms=row['fired_ms'])}: "
+            f"{counted(row['records'], 'record')}"
+            for row in shown
         ],
         size=3.5,
     )

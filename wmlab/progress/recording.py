@@ -22,14 +22,16 @@ class ProgressRecording(Recording, kind="progress", schemas=PROGRESS_TABLES):
     explain = explain_plan
 
     def check(self, spark: Any = None, *only: str) -> Any:
-        """One verdict per invariant, N1 to N11, or of those named in `only`; see `wmlab.progress.checks.check`.
+        """One verdict per invariant, N1 to N11, or of those named in `only`: check(None, "N1").
 
-        Without `spark` by the Spark session of the process, which is started if there is none.
+        A verdict says whether the invariant holds, and has the rows that prove a violation. Without `spark` by the
+        Spark session of the process, which is started if there is none. Raises `SessionError` for what is no session,
+        `ModelError` for a name that is none.
         """
-        from wmlab.core.spark.session import spark_session
+        from wmlab.core.spark.session import the_session
         from wmlab.progress.checks import check
 
-        return check(self, spark or spark_session(), *only)
+        return check(self, the_session(spark), *only)
 
 
 def record(scenario: ProgressScenario, path: str | Path | None = None) -> ProgressRecording:

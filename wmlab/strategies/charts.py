@@ -330,7 +330,13 @@ class _Arrivals:
         first, end = int(np.searchsorted(arrival, low)), int(np.searchsorted(arrival, high, side="right"))
         if _OTHER_TIMES * (len(arrival) - (end - first)) > len(arrival):
             low, high, first, end = int(arrival[0]), int(arrival[-1]), 0, len(arrival)
-        axis = Axis("arrival", low, high + (low == high), is_instant([low, high]), duration_unit(high - low))
+        axis = Axis(
+            "arrival",
+            low,
+            high + (low == high),
+            is_instant([low, high], clock=[log.clock_ms]),
+            duration_unit(high - low),
+        )
         said = axis.said_beyond({"arrival": arrival.tolist()})
         return cls(axis, first, end, f" {said}" if said else "")
 

@@ -26,7 +26,7 @@ import pyarrow as pa
 from wmlab.core.answers import Cell, TableAnswer, text_table
 from wmlab.core.errors import ModelError
 from wmlab.core.traces import Trace
-from wmlab.core.words import counted, grouped, listed, moment, rounded, utc
+from wmlab.core.words import counted, grouped, is_instant, listed, moment, rounded
 from wmlab.strategies.lateness import frontier
 from wmlab.strategies.model.strategy import UNKNOWN, Share, require_argument
 from wmlab.strategies.replay import Log, Longs, before, group, require_trace
@@ -232,7 +232,17 @@ class Suspects(TableAnswer[Suspect]):
         found = self.of_kind("older than the log")
         what = "1 record is" if len(found) == 1 else f"{grouped(len(found))} records are"
         oldest, owners = min(suspect.event_time for suspect in found), self._owners(found)
-        return f"{what} not of this log, but from {_day(oldest)} on ({owners})"
+        since = self._moment(oldest)
+        if is_instant([oldest], clock=[self._clock_ms]):
+            since = since.split(" ")[0]
+        return f"{what} not of this log, but from {since} on ({owners})"
+
+    @property
+    def _clock_ms(self) -> int:
+        return Log.of(self.log).clock_ms
+
+    def _moment(self, time_ms: int) -> str:
+        return moment(time_ms, clock_ms=self._clock_ms)
 
     def _owners(self, found: list[Suspect]) -> str:
         """Whose the records are: all of a writer, so many of it, or their rows and moments if they are few."""
@@ -246,7 +256,7 @@ class Suspects(TableAnswer[Suspect]):
             elif count > 1:
                 parts.append(f"{grouped(count)} of {writer}, the worst in row {grouped(first.row)}")
             else:
-                parts.append(f"row {grouped(first.row)} of {writer}, stamped {_instant(first.event_time)}")
+                parts.append(f"row {grouped(first.row)} of {writer}, stamped {self._moment(first.event_time)}")
         return listed(parts, most=_NAMED)
 
     def __repr__(self) -> str:
@@ -260,23 +270,11 @@ class Suspects(TableAnswer[Suspect]):
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
         for s in self.suspects[:_LISTED]:
-            times = (_instant(s.event_time), _instant(s.arrival_ms), rounded(s.ahead_ms), rounded(s.moved_ms))
+            times = (self._moment(s.event_time), self._moment(s.arrival_ms), rounded(s.ahead_ms), rounded(s.moved_ms))
             late = ("–" if count is None else grouped(count) for count in (s.made_late, s.made_late_at_0))
             yield grouped(s.row), s.writer, *times, *late
         if len(self.suspects) > _LISTED:
             yield f"and {grouped(len(self.suspects) - _LISTED)} more", *[""] * 7
-
-
-def _instant(time_ms: int) -> str:
-    """A moment of a log as a date and a time, also before 1973, to which `moment` gives no date."""
-    try:
-        return f"{utc(time_ms):%Y-%m-%d %H:%M:%S} UTC"
-    except OverflowError:
-        return moment(time_ms)
-
-
-def _day(time_ms: int) -> str:
-    return _instant(time_ms).split(" ")[0] if abs(time_ms) < 250_000_000_000_000 else moment(time_ms)
 
 
 def suspects(trace: Trace, late_share: float = 0.01) -> Suspects:

@@ -15,6 +15,7 @@ from wmlab.core.words import DAY_MS
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness, StreamTime
 from wmlab.strategies.model.engines import Bytewax, Quix
 from wmlab.strategies.model.guard import Guarded
+from wmlab.strategies.model.spark import delay_of_bound
 from wmlab.strategies.model.strategy import Strategy
 from wmlab.strategies.model.writers import PerWriterMinimum
 
@@ -33,7 +34,7 @@ def settings(strategy: Strategy[Any] | int, instead: Instead | None = None) -> d
 
     Of an engine that cannot have it, why, and its line of the constant bound that is the alternative, if one is given.
     A row at the watermark of Flink is late, so its SQL has one millisecond more; `forBoundedOutOfOrderness` does the
-    same by itself.
+    same by itself. In Spark that depends on the operator that follows, so its line has two delays.
 
     >>> settings(90_061_500)["Flink SQL"]
     "WATERMARK FOR event_time AS event_time - INTERVAL '1 01:01:01.501' DAY TO SECOND(3)"
@@ -42,7 +43,7 @@ def settings(strategy: Strategy[Any] | int, instead: Instead | None = None) -> d
         return _constant(bound_ms)
     assert isinstance(strategy, Strategy)
     lines = _own(strategy)
-    constant = {} if instead is None else _constant(instead.bound_ms)
+    constant = {} if instead is None else _constant(instead.bound_ms, note=" ({})")
     for engine, line in lines.items():
         if line.startswith(_CANNOT) and instead is not None:
             other = f"the alternative is a constant bound, {constant[engine]}, {instead.expected}"
@@ -60,13 +61,20 @@ def _bound_ms(strategy: Strategy[Any]) -> int | None:
     return strategy.grace if isinstance(strategy, StreamTime) else None
 
 
-def _constant(bound_ms: int) -> dict[str, str]:
+def _constant(bound_ms: int, *, note: str = "  # {}") -> dict[str, str]:
+    """The lines of a constant bound; `note` is how a note stands behind the code, by default as a comment."""
     return {
         "Flink SQL": f"WATERMARK FOR event_time AS event_time - INTERVAL {_interval(bound_ms + 1)}",
-        "Spark": f'.withWatermark("event_time", "{bound_ms} milliseconds")',
+        "Spark": _spark(bound_ms, note),
         "Kafka Streams": f"TimeWindows.ofSizeAndGrace(size, Duration.ofMillis({bound_ms}L))",
         "Beam": f"new CustomTimestampPolicyWithLimitedDelay<>(timestamp, Duration.millis({bound_ms}L), previous)",
     }
+
+
+def _spark(bound_ms: int, note: str) -> str:
+    of_windows, of_others = (f"{delay_of_bound(bound_ms, name)} milliseconds" for name in ("window", "dropDuplicates"))
+    others = f"for windows; {of_others} for dropDuplicates, joins by times, state and groupBy of the time itself"
+    return f'.withWatermark("event_time", "{of_windows}")' + note.format(others)
 
 
 def _interval(length_ms: int) -> str:
@@ -106,7 +114,7 @@ def _least_over_writers(strategy: PerWriterMinimum) -> dict[str, str]:
     sql = f"WATERMARK FOR event_time AS event_time - INTERVAL {_interval(bound_ms + 1)}"
     partitions = "where each writer has a partition of its own in the source"
     idle_sql = "" if idle_ms is None else f"SET 'table.exec.source.idle-timeout' = '{idle_ms} ms'; "
-    streams = f'one .withWatermark("event_time", "{bound_ms} milliseconds") for the stream of each writer, then union'
+    streams = f"one {_spark(bound_ms, ' ({})')}, for the stream of each writer, then union"
     policy = "with spark.sql.streaming.multipleWatermarkPolicy = min"
     return {
         "Flink SQL": f"{idle_sql}{sql}, {partitions}",

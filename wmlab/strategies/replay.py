@@ -77,6 +77,11 @@ class Log:
         return int(np.quantile(lags, 0.5, method="inverted_cdf")) if len(lags) else None
 
     @cached_property
+    def clock_ms(self) -> int:
+        """The arrival in the middle, which says whether the times of the log are ms since 1970, as `moment` asks."""
+        return int(self.arrival[len(self.arrival) // 2])
+
+    @cached_property
     def last_of_writer(self) -> Steps:
         """The largest event time and the arrival of what the record's writer has sent before; `UNKNOWN` if nothing."""
         return before(self.event, self.writer), before(self.arrival, self.writer)

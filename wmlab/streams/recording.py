@@ -6,11 +6,12 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Never
+from typing import Any, Literal, Never
 
 from IPython import get_ipython
 from tqdm.auto import tqdm
 
+from wmlab.core.answers import Verdicts
 from wmlab.core.recording import Recording, recorded
 from wmlab.streams import places, simulate
 from wmlab.streams.answers.explain import scenario_span
@@ -39,29 +40,42 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
     timeline = timeline
     ownership = ownership
 
-    def time_bounds(self, spark: Any = None, **options: Any) -> Any:
-        """The time bounds of reader groups whenever they change; see `wmlab.streams.bounds.recorded.time_bounds`.
+    def time_bounds(
+        self,
+        spark: Any = None,
+        *,
+        of: Literal["readers", "events"] | None = None,
+        visible: Literal["all", "then"] | None = None,
+    ) -> Any:
+        """Lower, upper and perfect watermark at the positions of reader groups, as a Spark DataFrame.
 
-        Without `spark` by the Spark session of the process, which is started if there is none.
+        A row holds from its `at_ms` (clock) until the next one of its group. `of` says whose positions: of the readers
+        by default, or of the events if nobody read. `visible="then"`, the default of readers, counts a watermark once
+        it was emitted, so the bounds are what a reader could know at that moment; `visible="all"` is hindsight.
+        Without `spark` by the Spark session of the process, which is started if there is none. Raises `SessionError`
+        for what is no session, `ModelError` for other options.
         """
-        from wmlab.core.spark.session import spark_session
+        from wmlab.core.spark.session import the_session
         from wmlab.streams.bounds.recorded import time_bounds
 
-        return time_bounds(self, spark or spark_session(), **options)
+        return time_bounds(self, the_session(spark), of=of, visible=visible)
 
     def replay(
         self, spark: Any = None, configs: Mapping[str, Mapping[str, Any]] | None = None, *, stream: str | None = None
     ) -> Any:
-        """The watermarks that one stream would have had with other rules; see `wmlab.streams.bounds.replay.replay`.
+        """The watermarks that one stream would have had with other rules, as a Spark DataFrame.
 
-        `configs` says by label what differs from the recorded rules, in the fields of `wm.spark.Configuration`, for
-        example {"10 s": {"timeout_ms": 10_000}}; by default nothing does. A log of the outside world has the default
-        rules. Without `spark` by the Spark session of the process, which is started if there is none.
+        A row is one watermark of one configuration: `stream`, `config` (its label), `seq`, and the other columns of
+        the table `watermarks`. `configs` says by label what differs from the recorded rules, in the fields of
+        `wm.spark.Configuration`, for example {"10 s": {"timeout_ms": 10_000}}; by default nothing does. A log of the
+        outside world has the default rules. `stream` is needed when there are several. Without `spark` by the Spark
+        session of the process, which is started if there is none. Raises `SessionError` for what is no session, and
+        `Problems` for a configuration that is none.
         """
-        from wmlab.core.spark.session import spark_session
+        from wmlab.core.spark.session import the_session
         from wmlab.streams.bounds.replay import replay
 
-        name, spark = the_stream(self, stream), spark or spark_session()
+        name, spark = the_stream(self, stream), the_session(spark)
         span_ms, cycles = scenario_span(self), recorded_rules(self, name).cycles
         given = {} if cycles is None else asdict(cycles)
         whole = {label: given | dict(changes) for label, changes in (configs or {"as recorded": {}}).items()}
@@ -71,20 +85,38 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         return replay(marks, segments, whole, shutdowns=shutdowns, until_ms=until_ms)
 
     def check(self, spark: Any = None, *only: str) -> Any:
-        """One verdict per invariant, I1 to I13, or of those named in `only`; see `wmlab.streams.checks.check`.
+        """One verdict per invariant, I1 to I13, or of those named in `only`: check(None, "I1").
 
-        Without `spark` by the Spark session of the process, which is started if there is none.
+        A verdict says whether the invariant holds, and has the rows that prove a violation. Without `spark` by the
+        Spark session of the process, which is started if there is none. Raises `SessionError` for what is no session,
+        `ModelError` for a name that is none.
         """
-        from wmlab.core.spark.session import spark_session
+        from wmlab.core.spark.session import the_session
         from wmlab.streams.checks import check
 
-        return check(self, spark or spark_session(), *only)
+        return check(self, the_session(spark), *only)
 
-    def scrub(self, **options: Any) -> Any:
-        """Step through what happened, both ways; see `wmlab.streams.scrubber.page.scrub`."""
+    def scrub(
+        self,
+        *,
+        at_ms: int | None = None,
+        stream: str | None = None,
+        group: str | None = None,
+        reader: str | None = None,
+        bounds: Any = None,
+        verdicts: Verdicts | None = None,
+    ) -> Any:
+        """Step through a stream of the recording, both ways, beginning at `at_ms` (clock, ms).
+
+        Without `at_ms` it begins at the first violation, or else halfway through. `stream` is needed when there are
+        several; `group` is by default the first by name. `reader` is whose bounds the overview of the whole run draws.
+        `bounds`, a table of `time_bounds` for that group, adds the perfect watermark, and `verdicts`, of `check`, add
+        the violations. Raises `RecordingError` for a stream that is not there or has no segments, `ChartError` for
+        another group, reader or table that does not fit.
+        """
         from wmlab.streams.scrubber.page import scrub
 
-        return scrub(self, **options)
+        return scrub(self, at_ms=at_ms, stream=stream, group=group, reader=reader, bounds=bounds, verdicts=verdicts)
 
 
 def record(

@@ -99,10 +99,9 @@ def sweep(
     drawn = (scenario.seed,) if seeds is None else _values("seeds", seeds)
     grid = list(itertools.product(itertools.product(*values.values()), drawn))
     cases = [_case(scenario, paths.values(), chosen).replace(seed=seed) for chosen, seed in grid]
-    if spark is None:
-        from wmlab.core.spark.session import spark_session
+    from wmlab.core.spark.session import the_session
 
-        spark = spark_session()
+    spark = the_session(spark)
     figures = _run_all(spark, cases, Question(stream, check), None if to is None else Path(to), progress)
     columns = {name.replace(".", "_"): _column([chosen[n] for chosen, _ in grid]) for n, name in enumerate(paths)}
     columns["seed"] = _column([seed for _, seed in grid])

@@ -10,16 +10,21 @@ import gc
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+import wmlab as wm
+from wmlab.core.errors import SessionError
 from wmlab.core.spark import session
-from wmlab.core.spark.session import spark_session
+from wmlab.core.spark.session import spark_session, the_session
+from wmlab.dataflow.recording import DataflowRecording
+from wmlab.progress.recording import ProgressRecording
 from wmlab.streams.recording import StreamRecording
 
 
@@ -53,6 +58,42 @@ def test_a_recording_is_checked_by_the_session_that_is_there(spark: SparkSession
     empty = StreamRecording.from_tables({}, name="empty")
     assert len(empty.check()) == len(empty.check(spark))
     assert empty.time_bounds().count() == 0
+
+
+ONE_SECOND = wm.Scenario("s", writers=[wm.EventWriter("w", rate_per_s=1)], duration_ms=1_000)
+OF_STREAMS = ONE_SECOND.record(progress=False)
+OF_A_DATAFLOW = DataflowRecording.from_tables({}, name="d")
+OF_PLANS = ProgressRecording.from_tables({}, name="p")
+VERBS: dict[str, Callable[[Any], Any]] = {
+    "check of streams": OF_STREAMS.check,
+    "time_bounds": OF_STREAMS.time_bounds,
+    "replay": OF_STREAMS.replay,
+    "spark": lambda given: OF_STREAMS.spark(given, "events"),
+    "check of a dataflow": OF_A_DATAFLOW.check,
+    "coalesced": OF_A_DATAFLOW.coalesced,
+    "check of query plans": OF_PLANS.check,
+    "dataframe": lambda given: wm.spark.dataframe(given, OF_STREAMS.table("events")),
+    "read_log": lambda given: wm.spark.read_log(given, "log.csv"),
+    "sweep": lambda given: ONE_SECOND.sweep(given, seeds=[1]),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_what_is_no_session_is_refused_with_what_to_give(verb: str, spark: SparkSession) -> None:
+    frame = spark.range(1)
+    pandas = frame.toPandas()
+    connect = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe", "__getattr__": lambda *_: frame})()
+    for given, named in [(frame, "a DataFrame"), (pandas, "a DataFrame"), (connect, "a DataFrame"), ("I1", "'I1'"),
+                         ({"10 s": {}}, "{'10 s': {}}"), (0, "0"), (spark.sparkContext, "a SparkContext")]:  # fmt: skip
+        with pytest.raises(SessionError, match=r"spark_session\(\), or nothing") as refused:
+            VERBS[verb](given)
+        assert f"the Spark session is {named}." in refused.value.problem
+
+
+def test_a_session_of_spark_connect_is_one_though_of_another_class(spark: SparkSession) -> None:
+    connect = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    assert the_session(connect) is connect
+    assert the_session(spark) is the_session() is spark
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only there are Python workers forked from wmlab's process")

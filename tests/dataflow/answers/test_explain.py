@@ -401,7 +401,7 @@ def test_in_a_job_that_failed_no_window_waits() -> None:
 def test_a_window_without_rows_gives_nothing_and_names_those_that_came_too_late(run: Recording) -> None:
     assert run.explain(window=1_000).cause == "empty"
     empty = line([(0, 200), (1, 10)], WINDOW).record().explain(window=40)
-    assert (empty.cause, "1 row of its time came too late and were dropped" in empty.sentence) == ("empty", True)
+    assert (empty.cause, "1 row of its time came too late and was dropped" in empty.sentence) == ("empty", True)
 
 
 def test_a_dropped_row_is_not_taken_for_the_same_row_on_another_edge() -> None:

@@ -179,8 +179,8 @@ def test_of_many_items_the_first_are_drawn() -> None:
         (lambda run: charts.queue_diagram(run, vertices="both"), "vertices is 'both'"),
         (lambda run: charts.queue_diagram(run, from_ms="5"), "from_ms is '5'"),
         (lambda run: charts.state_size(run, run, labels="ab"), "labels is 'ab'"),
-        (lambda run: charts.state_size(run, None), "None is no recording"),
-        (lambda _: charts.state_size(pd.DataFrame({"a": [1]})), "is no recording"),
+        (lambda run: charts.state_size(run, None), r"got NoneType"),
+        (lambda _: charts.state_size(pd.DataFrame({"a": [1]})), r"got DataFrame"),
         (lambda _: charts.coalescing(Recording.from_tables({}, name="empty")), "'empty'"),
     ],
 )

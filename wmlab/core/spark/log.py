@@ -45,6 +45,7 @@ from wmlab.core.log_files import (
     log_name,
 )
 from wmlab.core.spark.schemas import require, typed
+from wmlab.core.spark.session import the_session
 from wmlab.core.times import MS_PER_TICK, NO_VALUE, NOT_FINITE, SAMPLE_ROWS, TOO_LARGE, Kind, Unit
 from wmlab.core.traces import TRACE_SCHEMA
 from wmlab.core.words import moment, shown, span
@@ -93,6 +94,7 @@ def read_log(
     a file that is damaged or gone by then. Texts need wmlab on the executors. Raises `TraceError` for a file or an
     encoding that Spark does not read, and for a column that is not there, or has a type that is no time.
     """
+    spark = the_session(spark)
     columns = Columns(
         event_time=event_time,
         arrival=arrival,

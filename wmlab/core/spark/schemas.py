@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import IntegralType, LongType, StructType
 
 from wmlab.core.errors import ModelError
+from wmlab.core.spark.session import the_session
 from wmlab.core.words import shown
 
 
@@ -30,9 +31,10 @@ def spark_schema(schema: Iterable[pa.Field]) -> StructType:
 def dataframe(spark: SparkSession, table: pa.Table) -> DataFrame:
     """The rows of a table of a recording as a DataFrame with its schema.
 
-    The chunks are joined first: PySpark 4.3 stops reading an Arrow table at its first empty chunk.
+    The chunks are joined first: PySpark 4.3 stops reading an Arrow table at its first empty chunk. Raises
+    `SessionError` if `spark` is no session.
     """
-    return spark.createDataFrame(table.combine_chunks(), spark_schema(table.schema))
+    return the_session(spark).createDataFrame(table.combine_chunks(), spark_schema(table.schema))
 
 
 def require(frame: DataFrame, name: str, columns: Iterable[str]) -> None:

@@ -19,13 +19,14 @@ import threading
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from wmlab.core.errors import SessionError
+from wmlab.core.words import shown
 
 VARIABLE: Final = "WMLAB_SPARK"
 """Names the master: `local[2]`, `spark://host:7077`, or `sc://host:15002` for Spark Connect. Default `local[*]`."""
@@ -106,6 +107,25 @@ def spark_session(master: str | None = None) -> SparkSession:
     """
     with _lock:
         return _running() or _started(master)
+
+
+def the_session(offered: object = None) -> SparkSession:
+    """What was given as the Spark session, of Spark or of Spark Connect; for None that of the process.
+
+    Raises `SessionError` for anything else, a DataFrame for one.
+    """
+    if offered is None:
+        return spark_session()
+    # By their names: the session of Spark Connect is another class, whose import needs packages of its own.
+    kinds = [kind for kind in type(offered).__mro__ if kind.__module__.partition(".")[0] == "pyspark"]
+    if any(kind.__name__ == "SparkSession" for kind in kinds):
+        return cast("SparkSession", offered)
+    # A frame would compute its rows for a repr.
+    given = shown(offered) if isinstance(offered, _PLAIN) else f"a {type(offered).__name__}"
+    raise SessionError(f"the Spark session is {given}.", remedy="Give wm.spark_session(), or nothing (None).")
+
+
+_PLAIN: Final = (str, int, float, dict, list, tuple)
 
 
 def _running() -> SparkSession | None:

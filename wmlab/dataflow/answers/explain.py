@@ -111,7 +111,9 @@ def explain_vertex(search: Search, vertex: str, key: int | None, instance: int |
     state = forecast(search, vertex, standing.instance)
     cause = search.outcome if search.outcome != "running" else _cause(standing.holders)
     idles = cause in {"held", "idle"}
-    text, release_ms = search.waiting(_stands(standing), standing.holders, free="nothing holds it back", idles=idles)
+    text, release_ms = search.waiting(
+        _stands(search.run, standing), standing.holders, free="nothing holds it back", idles=idles
+    )
     growth = f"; {state.sentence}" if state is not None and state.bounded is False and cause != "completed" else ""
     mark, since_ms = standing.mark or (None, None)
     where = search.run.instance_name(vertex, standing.instance)
@@ -189,17 +191,17 @@ def _cause(holders: tuple[Holder, ...]) -> str:
     return "ended" if kinds <= {"ended"} else "held"
 
 
-def _stands(standing: Standing) -> str:
+def _stands(run: Run, standing: Standing) -> str:
     text = f"no watermark of key {standing.key} has come"
     if standing.mark is not None:
         value, since_ms = standing.mark
-        text = f"the watermark of key {standing.key} stands at {moment(value)} since {moment(since_ms)}"
+        text = f"the watermark of key {standing.key} stands at {run.time(value)} since {moment(since_ms)}"
     if standing.window is None:
         return text
     window = standing.window
     return (
-        f"{text}, and the window from {moment(window.start)} to {moment(window.end)} with "
-        f"{counted(window.rows, 'row')} waits for {moment(standing.needed)}"
+        f"{text}, and the window from {run.time(window.start)} to {run.time(window.end)} with "
+        f"{counted(window.rows, 'row')} waits for {run.time(standing.needed)}"
     )
 
 

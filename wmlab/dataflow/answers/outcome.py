@@ -113,7 +113,7 @@ class Windows:
             sources = (queue["source"] for queue in self.run.into(self.vertex, instance, step["input"]))
             source = next(sources, self.vertex)
             did = {"idle": "became idle", "done": "ended"}.get(step["stimulus"], "brought it")
-            let = f"the watermark reached {moment(mark)} when {source} {did}"
+            let = f"the watermark reached {self.run.time(mark)} when {source} {did}"
         text = f"came out at {moment(at_ms)} with {counted(len(results), 'result')}: {let}"
         if len(self._instances) > 1:
             text = f"{self._left(results)}: at {self.run.instance_name(self.vertex, instance)} {let}"
@@ -147,10 +147,10 @@ class Windows:
             parts = []
             for number, count in rows.items():
                 mark = marks[number][0]
-                stands = "no watermark yet" if mark is None else f"watermark {moment(mark)}"
+                stands = "no watermark yet" if mark is None else f"watermark {self.run.time(mark)}"
                 parts.append(f"{counted(count, 'row')} at {self.run.instance_name(self.vertex, number)} ({stands})")
             text = f"holds {listed(parts)}"
-        text = f"{text} and waits for watermark {moment(needed)} of key {self.key}"
+        text = f"{text} and waits for watermark {self.run.time(needed)} of key {self.key}"
         if results:
             text = f"{self._left(results)}, but still {text}"
         free = "that watermark has come, and the result has not left yet"
@@ -173,15 +173,19 @@ class Windows:
             near = list(self.rule.shape.windows_of(end - 1))
         if near and not any(known[1] == end and start in {None, known[0]} for known in near):
             raise RecordingError(
-                f"{self.vertex!r} has no window from {moment(begins)} to {moment(end)}; "
-                f"there is one from {moment(near[0][0])} to {moment(near[0][1])}.",
+                f"{self.vertex!r} has no window from {self.run.time(begins)} to {self.run.time(end)}; "
+                f"there is one from {self.run.time(near[0][0])} to {self.run.time(near[0][1])}.",
                 remedy="ask for one that there is, by its end or as (start, end).",
             )
         late = sum(
             drop["vertex"] == self.entry and drop["at_ms"] <= at_ms and begins <= drop["time"] < end
             for drop in self.run.rows("drops")
         )
-        lost = f"; {counted(late, 'row')} of its time came too late and were dropped" if late else ""
+        lost = (
+            f"; {counted(late, 'row')} of its time came too late and {'was' if late == 1 else 'were'} dropped"
+            if late
+            else ""
+        )
         on_queue = self._on_queue(begins, end)
         why = ", and a window without rows gives no result"
         if on_queue:
@@ -205,7 +209,7 @@ class Windows:
         return self.rule.time if isinstance(self.rule, SessionWindow) else self.rule.time_on(edge)
 
     def _explanation(self, cause: str, start: int, end: int, text: str, **fields: Any) -> Explanation:
-        sentence = f"the window from {moment(start)} to {moment(end)} of {self.vertex} {text}"
+        sentence = f"the window from {self.run.time(start)} to {self.run.time(end)} of {self.vertex} {text}"
         fields |= {"cause": cause, "vertex": self.vertex, "key": self.key, "needed": self.rule.closed_by(end)}
         return self.search.explanation("window", sentence=sentence, **fields)
 
@@ -423,14 +427,15 @@ class _Fate:
             label = listed([self.run.instance_name(name, number) for number in limits])
             lowest = "it is" if len(limits) == 1 else "the lowest of them is"
             sentence = (
-                f"was in {label} until its limit of key {key} had passed {moment(time)}; {lowest} {moment(limit)} now"
+                f"was in {label} until its limit of key {key} had passed {self.run.time(time)}; "
+                f"{lowest} {self.run.time(limit)} now"
             )
             return self._fate("gone", name, None, sentence, instance=instance, key=key)
         holders = self.search.holders(name, instance, key, time + 1, at="limit")
         then = "leaves without a partner" if join.outer == edge else "is given up"
         text = (
             f"is kept by {keeping}, where no partner has come; it {then} when the limit of key {key} passes "
-            f"{moment(time)}"
+            f"{self.run.time(time)}"
         )
         text, release_ms = self.search.waiting(text, holders)
         about = {"instance": instance, "key": key, "needed": time + 1, "holders": holders, "release_ms": release_ms}

@@ -18,7 +18,7 @@ import pyarrow as pa
 from wmlab.core.answers import Answer, Cell, TableAnswer
 from wmlab.core.errors import RecordingError, WmlabError
 from wmlab.core.recording import Recording
-from wmlab.core.words import counted, grouped, listed, moment, span
+from wmlab.core.words import bare, counted, grouped, is_instant, listed, moment, span
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of, no_dataflow
 from wmlab.dataflow.sim.rules import DataflowRules, rules_of
 
@@ -59,6 +59,24 @@ class Run:
         if self.executions and self.executions[-1]["ended_ms"] is None:
             moments.append(self.rules.end_ms)
         return max((at_ms for at_ms in moments if at_ms is not None), default=0)
+
+    @cached_property
+    def times_ms(self) -> int:
+        """What says whether event times and watermarks of the run are instants, as `moment` asks of the clock.
+
+        That is the clock of the run; or, where it begins at 0 and so has no dates, the event time in the middle.
+        """
+        begun = self.executions[0]["started_ms"] if self.executions else 0
+        times = sorted(time for time in self._recording.table("items")["time"].to_pylist() if time is not None)
+        return int(times[len(times) // 2]) if times and not is_instant([begun]) else int(begun)
+
+    def time(self, time: int | None) -> str:
+        """An event time or a watermark in words."""
+        return moment(time, clock_ms=self.times_ms)
+
+    def bare_time(self, time: int) -> str:
+        """An event time or a watermark where its unit need not be said."""
+        return bare(time, clock_ms=self.times_ms)
 
     def _indexed(self, table: str) -> Mapping[tuple[Any, ...], Sequence[Row]]:
         index: dict[tuple[Any, ...], list[Row]] = {}
@@ -235,11 +253,19 @@ class DroppedRow:
         if self.passed_ms is not None:
             before = span(self.at_ms - self.passed_ms, beside_ms=self.at_ms)
             late = f"; the watermark that decided had come at {moment(self.passed_ms)}, {before} before it"
+        # Its limit comes from other rows, which have dates where the clock of the run has none.
+        clock_ms = self.at_ms if is_instant([self.at_ms]) else self.limit
+        time, limit = (moment(value, clock_ms=clock_ms) for value in (self.time, self.limit))
+        margin = span(self.margin, beside_ms=_beside(self.time, clock_ms))
         return (
-            f"dropped by the {self.rule} rule of {self.vertex} at {moment(self.at_ms)}: its time {moment(self.time)} "
-            f"is {span(self.margin, beside_ms=self.time)} below {moment(self.limit)}, the lowest that was still taken "
-            f"(key {self.key}){late}"
+            f"dropped by the {self.rule} rule of {self.vertex} at {moment(self.at_ms)}: its time {time} is {margin} "
+            f"below {limit}, the lowest that was still taken (key {self.key}){late}"
         )
+
+
+def _beside(time: int, clock_ms: int) -> int:
+    """A time beside which a duration is written, for `span`; instants change nothing."""
+    return 0 if is_instant([time], clock=[clock_ms]) else time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -334,13 +360,14 @@ def held_by(run: Run, holders: Sequence[Holder]) -> str:
 
 
 def _why(run: Run, holder: Holder) -> str:
-    mark = "it has no watermark yet" if holder.mark is None else f"its watermark is {moment(holder.mark)}"
+    mark = "it has no watermark yet" if holder.mark is None else f"its watermark is {run.time(holder.mark)}"
     at_mark = idle_at = "without a watermark"
     if holder.mark is not None:
-        at_mark, idle_at = f"at {moment(holder.mark)}", f"at watermark {moment(holder.mark)}"
+        at_mark, idle_at = f"at {run.time(holder.mark)}", f"at watermark {run.time(holder.mark)}"
     if holder.idle_since_ms is not None:
         idle_at = f"since {moment(holder.idle_since_ms)} {idle_at}"
-    behind = f", {span(holder.behind_by, beside_ms=holder.mark or 0)} behind the next" if holder.behind_by else ""
+    beside_ms = _beside(holder.mark or 0, run.times_ms)
+    behind = f", {span(holder.behind_by, beside_ms=beside_ms)} behind the next" if holder.behind_by else ""
     inside = "the watermark has come and is still inside"
     if holder.last_ms is not None:
         inside = f"the watermark has come, but a call that began at {moment(holder.last_ms)} is in flight"
@@ -357,7 +384,7 @@ def _why(run: Run, holder: Holder) -> str:
         "inside": inside,
         "no bound": f"nothing of the other side bounds key {holder.key}, so the join never lets it through",
         "no watermark": "it sends no watermarks at all, its frame being 0",
-        "clock": f"its watermark follows the clock and is {moment(holder.mark)}",
+        "clock": f"its watermark follows the clock and is {run.time(holder.mark)}",
     }[holder.kind]
 
 
@@ -395,7 +422,7 @@ def _events(run: Run, holders: Sequence[Holder]) -> str:
         column = run.vertices[holder.vertex]["keys"].get(holder.key)
         row = "a row"
         if holder.needs_time is not None and column is not None:
-            row = f"a row with {column} ≥ {moment(holder.needs_time)}"
+            row = f"a row with {column} ≥ {run.time(holder.needs_time)}"
         elif holder.row_after_ms is not None:
             row = f"a row after {moment(holder.row_after_ms)}"
         names.setdefault(row, []).append(holder.name)

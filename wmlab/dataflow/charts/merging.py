@@ -13,7 +13,7 @@ from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Scene, Step
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.words import bare, grouped, moment, rounded
+from wmlab.core.words import grouped, moment, rounded, span
 from wmlab.dataflow.answers.permutations import Permutations, Permuted
 from wmlab.dataflow.answers.run import Row, Run, listing, read
 
@@ -25,7 +25,7 @@ class LevelHistory:
     """One level of merging of one instance over the clock: `names` of its inputs by number, its `steps` in their order.
 
     `vertex` is what the instance is called. `begun_ms` and `end_ms` are the clock of the execution that is shown,
-    `drops` the rows left out there; `note` says which execution that is, where there are several.
+    `drops` the rows left out there; `note` says which execution that is, where there are several, of `run`.
     """
 
     vertex: str
@@ -35,6 +35,7 @@ class LevelHistory:
     begun_ms: int
     end_ms: int
     note: str
+    run: Run
 
     @property
     def keys(self) -> tuple[int, ...]:
@@ -114,6 +115,7 @@ def level_of(recording: Recording, vertex: str | None, instance: int) -> LevelHi
         begun_ms=begun_ms,
         end_ms=end_ms,
         note=f" Shown is execution {execution}, the last one." if execution > 1 else "",
+        run=run,
     )
 
 
@@ -196,7 +198,7 @@ def coalescing(
     every["the merged watermark"] = OverTime.steps(xs, ys)
     times = [row["time"] for row in late]
     ends = bulk_of_curves(every.values(), [times], least_ms=level.end_ms - level.begun_ms)
-    up = time_axis("watermark", ends, pad_percent=5, clock=[level.begun_ms])
+    up = time_axis("watermark", ends, pad_percent=5, clock=[level.run.times_ms])
     beyond = f" {said}" if (said := up.said_beyond(every | {"dropped row": times})) else ""
     sentence = _sentence(level, chosen, len(late))
     scene = Scene(
@@ -204,7 +206,7 @@ def coalescing(
         subtitle=sentence + fewer + beyond + level.note,
         across=time_axis("clock", [level.begun_ms, level.end_ms]),
         panels=[
-            Panel(up=up, layers=at_rim(up, [*curves, _dropped(late)])),
+            Panel(up=up, layers=at_rim(up, [*curves, _dropped(level.run, late)])),
             lanes(level.names.values(), _activity(level)),
         ],
     )
@@ -236,7 +238,7 @@ def left_out(drawn: int, points: int) -> str:
     return f" Drawn are {grouped(drawn)} of {grouped(points)} steps; no peak is left out." if drawn < points else ""
 
 
-def _dropped(late: list[Row]) -> Dots:
+def _dropped(run: Run, late: list[Row]) -> Dots:
     return Dots(
         name="dropped row",
         role="alarm",
@@ -244,7 +246,7 @@ def _dropped(late: list[Row]) -> Dots:
         xs=[row["at_ms"] for row in late],
         ys=[row["time"] for row in late],
         hover=[
-            f"{row['rule']}: {listing(read(row['row']))}, {bare(row['margin'])} below {bare(row['limit'])}"
+            f"{row['rule']}: {listing(read(row['row']))}, {span(row['margin'])} below {run.bare_time(row['limit'])}"
             for row in late
         ],
     )
@@ -274,7 +276,11 @@ def _released(level: LevelHistory) -> Dots:
         idle = set(row["idle"])
         if row["stimulus"] in {"idle", "done", "tick"} and row["emitted"] and left:
             dots.append(
-                (row["at_ms"], lane.get(left[0], 0), ", ".join(f"key {k}: {bare(v)}" for k, v in row["emitted"]))
+                (
+                    row["at_ms"],
+                    lane.get(left[0], 0),
+                    ", ".join(f"key {k}: {level.run.bare_time(v)}" for k, v in row["emitted"]),
+                )
             )
     return Dots(
         name="let a watermark through",
@@ -316,7 +322,7 @@ def _sentence(level: LevelHistory, key: int, late: int) -> str:
     held = held_ms(level, key)
     most = max(held, key=lambda number: held[number])
     last = level.merged(key)[1][-1]
-    where = "has no watermark" if last is None else f"ended at {moment(last)}"
+    where = "has no watermark" if last is None else f"ended at {level.run.time(last)}"
     those = "a row below it was" if late == 1 else f"{late} rows that came below it were"
     dropped = f"; {those} dropped" if late else ""
     if not held[most]:

@@ -58,7 +58,7 @@ def join_of_on_time_rows(items: DataFrame, queues: DataFrame, drops: DataFrame, 
 
 
 def windows_of(rows: DataFrame, window: RecordedRule) -> DataFrame:
-    """As `windows_of_on_time_rows`, of the rows that `wmlab.dataflow.checks.rows.on_time_rows` gives."""
+    """As `windows_of_on_time_rows`, of the rows that a vertex took and did not drop, one each."""
     rule = window.rule
     if isinstance(rule, StreamJoin):
         raise ModelError(f"{window.vertex!r} is a join.", remedy="Ask join_of_on_time_rows.")
@@ -104,7 +104,7 @@ def _placed(
 
 
 def join_of(rows: DataFrame, join: RecordedRule) -> DataFrame:
-    """As `join_of_on_time_rows`, of the rows that `wmlab.dataflow.checks.rows.on_time_rows` gives, with `sure`.
+    """As `join_of_on_time_rows`, of the rows that a vertex took and did not drop, one each, with `sure`.
 
     That tells rows and pairs of them whose turn has come for certain. Rows without a partner are looked for among
     those alone.

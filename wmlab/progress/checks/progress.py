@@ -328,7 +328,7 @@ def fired_windows(
     stream), reached (global watermark at that arrival), again (a double fire). Windows all of whose records came late
     are not there, unless fired windows are forgotten.
     Raises `ModelError` for a column that is missing or of another type, an unknown trigger, a size or slide below 1.
-    Source: "Watermarking and Progress", Triggering windows; `wmlab.progress.model.windows`.
+    Source: "Watermarking and Progress", Triggering windows.
     """
     progressed = typed(progressed, "progressed", _NEEDED, _SCHEMA)
     windows = Windows(size, size if slide is None else slide)

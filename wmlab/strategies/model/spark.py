@@ -89,6 +89,15 @@ def first_kept(watermark: int, operator: Operator) -> int:
     return watermark if operator == "window" else watermark + 1
 
 
+def delay_of_bound(bound_ms: int, operator: Operator) -> int:
+    """The delay (ms) with which an operator keeps what is at most `bound_ms` behind the largest time, and no more.
+
+    >>> delay_of_bound(500, "window"), delay_of_bound(500, "dropDuplicates")
+    (500, 501)
+    """
+    return bound_ms + first_kept(0, operator)
+
+
 def restart(state: Watermarks) -> Watermarks:
     """What a query that is started again finds in its checkpoint: the query's watermarks, not those of the nodes."""
     return state._replace(nodes=dict.fromkeys(state.nodes, 0))

@@ -126,12 +126,16 @@ def windows_monotone(windows: DataFrame, watermarks: DataFrame, incidents: DataF
 def _lives(windows: DataFrame, incidents: DataFrame) -> DataFrame:
     """The windows with `life`: how many incidents had befallen the reader, or its group, by then."""
     reader = ("stream", "group", "reader")
-    theirs = incidents.where("COALESCE(subject, 'reader') IN ('reader', 'group')")
+    # What a script asked for in vain changes no reader. Recordings from before these columns tell neither.
+    theirs = incidents.where("COALESCE(outcome, 'done') = 'done'")
     befell = (
         windows.select(*reader)
         .distinct()
-        .join(F.broadcast(theirs.select("stream", "target", "at_ms")), "stream")
-        .where("target = reader or target = `group`")
+        .join(F.broadcast(theirs.select("stream", "subject", "target", "at_ms")), "stream")
+        .where(
+            "(target = reader and COALESCE(subject, 'reader') = 'reader')"
+            " or (target = `group` and COALESCE(subject, 'group') = 'group')"
+        )
         .select(*reader, "at_ms", F.lit(1).alias("incident"))
     )
     so_far = Window.partitionBy(*reader).orderBy("at_ms").rangeBetween(Window.unboundedPreceding, Window.currentRow)
