@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -20,3 +22,10 @@ def test_fields_by_place_are_those_by_name() -> None:
             Uniform(*offered)
     with pytest.raises(Problems, match="low_ms: is given twice, by its place and by its name"):
         Uniform(1, high_ms=5, low_ms=2)
+
+
+def test_mistakes_of_a_value_come_through_from_another_process() -> None:
+    with pytest.raises(Problems) as raised:
+        Uniform(-1, 5)
+    copied = pickle.loads(pickle.dumps(raised.value))
+    assert (str(copied), copied.problems) == (str(raised.value), raised.value.problems)

@@ -103,8 +103,10 @@ def on_network(sides: Sequence[tuple[str, str]], clocks: Sequence[str]) -> Actio
     return partition | action(script.StepClock, party=one_of(*clocks), by_ms=steps)
 
 
-def on_readers(group: str, readers: Sequence[str], new: str, segment: str, stream: str) -> Actions:
-    """What befalls a reader or its group; `new` is what it may call what it makes."""
+def on_readers(
+    group: str, readers: Sequence[str], members: Sequence[str], new: str, segment: str, stream: str
+) -> Actions:
+    """What befalls a reader or its group, of which `members` are readers; `new` is what it may call what it makes."""
     who, place = one_of(*readers), {"segment": segment, "stream": stream}
     offline = one_of(0, None, 300)
     return st.one_of(
@@ -112,7 +114,7 @@ def on_readers(group: str, readers: Sequence[str], new: str, segment: str, strea
         action(script.PauseReader, reader=who, for_ms=BRIEF_OR_NEVER),
         action(script.AddReader, reader=new, group=group),
         action(script.RemoveReader, reader=who),
-        action(script.ReleaseSegment, reader=who, **place, keep_free_ms=one_of(0, 500)),
+        action(script.ReleaseSegment, reader=one_of(*members), **place, keep_free_ms=one_of(0, 500)),
         action(script.Checkpoint, name=new, group=group),
         action(script.TakeStreamCut, name=new, group=group),
         action(script.ResetToCheckpoint, ranges=st.booleans(), group=group),

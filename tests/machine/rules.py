@@ -158,7 +158,10 @@ class Readers(Machine):
         group = data.draw(st.sampled_from(self.groups))
         stream = data.draw(st.sampled_from(group.streams or (group.stream or self.streams[0].name,)))
         segment = data.draw(st.sampled_from([segment.name for segment in self.histories[stream].active.segments]))
-        drawn = actions.on_readers(group.name, self.reader_names, self.name("new-"), segment, stream)
+        others = {name for other in self.groups if other.name != group.name for name in other.reader_names()}
+        others |= {a.reader for a in self.script if isinstance(a, script.AddReader) and a.group != group.name}
+        members = [name for name in self.reader_names if name not in others]
+        drawn = actions.on_readers(group.name, self.reader_names, members, self.name("new-"), segment, stream)
         self.script.append(data.draw(drawn)(at_ms=self.after(gap_ms)))
 
 

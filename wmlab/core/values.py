@@ -92,6 +92,10 @@ class Problems(ScenarioError):
         count = counted(len(self.problems), "mistake")
         super().__init__(f"{name} has {count}:\n{listing}", remedy="correct the named fields; nothing was run.")
 
+    def __reduce__(self) -> tuple[type[Problems], tuple[str, tuple[Problem, ...]]]:
+        # Raised again in another process it is made from its problems, not from its message.
+        return type(self), (self.name, self.problems)
+
     def under(self, location: tuple[str | int, ...]) -> tuple[Problem, ...]:
         """The problems seen from an enclosing value."""
         return tuple(dataclasses.replace(p, location=(*location, *p.location)) for p in self.problems)
