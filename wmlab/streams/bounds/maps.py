@@ -1,0 +1,124 @@
+"""The time bounds of reader groups whose readers see the window of a map of times, at every moment at which it changes.
+
+In the design of the document (`read_side` "document") readers compare for themselves, and share the times that they
+have passed: each sees the window of the map in the shared state of the group, which may be behind the position of the
+group. The table `group_updates` has that window after every update. A group whose readers look at no marks
+(`time_windows` False) has an empty map, and they know nothing.
+
+Source: PDP-33, Client Changes; `wmlab.streams.model.group.GroupState.window`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from wmlab.core.recording import Recording
+from wmlab.core.spark.schemas import require, spark_schema
+from wmlab.streams.bounds.groups import GROUP_COLUMNS, Ends, until_of
+from wmlab.streams.scenario.scenario import StreamScenario
+
+TIMES: Final = "times"
+"""What a row begins with when the map of times has changed and the position of the group has not."""
+_UPDATES: Final = ("stream", "group", "at_ms", "revision", "outcome", "lower", "upper")
+_ROWS: Final = pa.schema(
+    [
+        *((name, pa.string()) for name in ("stream", "group")),
+        *((name, pa.int64()) for name in ("version", "at_ms")),
+        ("change", pa.string()),
+        *((name, pa.int64()) for name in ("lower", "upper", "lower_seq", "upper_seq")),
+    ]
+)
+Window = tuple[int | None, int | None]
+
+
+def groups_with_map(recording: Recording) -> list[tuple[str, str]]:
+    """The groups, by stream and name, whose readers see the window of a map of times that the recording has.
+
+    Those are the groups with a bound in `group_updates`; and of the groups of which the scenario says that their
+    readers do not compare the position of the group, those whose readers saw no bound. In a recording that was stored
+    before `group_updates` had bounds, a group that shares times and saw some is not among them.
+    """
+    scenario = recording.scenario_as(StreamScenario)
+    groups = () if scenario is None else scenario.resolved.groups
+    named = {part.name for part in groups if not part.compares_position}
+    if scenario is not None and not named:
+        return []
+    told, all_updated = _groups_of(recording, "group_updates")
+    saw, all_looked = _groups_of(recording, "windows")
+    knew_nothing = {key for key in (all_updated | all_looked) - saw if key[1] in named}
+    return sorted(told | knew_nothing)
+
+
+def _groups_of(recording: Recording, name: str) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    """The groups with a bound in a table, and all groups in it."""
+    rows = recording.table(name).select(["stream", "group", "lower", "upper"])
+    known = rows.filter(pc.or_(pc.is_valid(rows["lower"]), pc.is_valid(rows["upper"])))
+    some, every = (
+        {(row["stream"], row["group"]) for row in table.group_by(["stream", "group"]).aggregate([]).to_pylist()}
+        for table in (known, rows)
+    )
+    return some, every
+
+
+def map_time_bounds(positions: DataFrame, group_updates: DataFrame, *, until_ms: Ends = None) -> DataFrame:
+    """The window of the map of times of every group in `positions`, at every change of it and of the position.
+
+    Both are tables of a recording. The columns are those of `group_time_bounds`; the map does not say which watermarks
+    its times come from, so `lower_seq` and `upper_seq` are null. `change` is `position`, `times` when only the map has
+    changed, and `end`, as there. A row has the window after the last update of its millisecond; of several versions in
+    one millisecond, those before the last have the window before it, since no table says what came between them. No
+    row is later than `until_ms`. Raises `ModelError` for a missing column.
+    """
+    require(positions, "positions", GROUP_COLUMNS)
+    require(group_updates, "group_updates", _UPDATES)
+    updates = group_updates.where("outcome = 'applied'").select(
+        "stream", F.col("group").alias("of_group"), "at_ms", "revision", "lower", "upper"
+    )
+
+    def rows_of(changes: pa.Table, updates: pa.Table) -> pa.Table:
+        """The rows of one group; runs on an executor. Updates of groups without a position are left out."""
+        if not changes.num_rows:
+            return _ROWS.empty_table()
+        key = {name: changes[name][0].as_py() for name in ("stream", "group")}
+        counted = changes.group_by("version").aggregate([("at_ms", "max")]).sort_by("version")
+        versions = zip(counted["version"].to_pylist(), counted["at_ms_max"].to_pylist(), strict=True)
+        ordered = updates.sort_by("revision").to_pylist()
+        shown = {row["at_ms"]: (row["lower"], row["upper"]) for row in ordered}
+        found = _followed(versions, shown, until_of(until_ms, key["stream"]))
+        return pa.Table.from_pylist([key | row for row in found], _ROWS)
+
+    by_group = updates.groupBy("stream", "of_group")
+    changes = positions.select(*GROUP_COLUMNS).groupBy("stream", "group")
+    return changes.cogroup(by_group).applyInArrow(rows_of, spark_schema(_ROWS))
+
+
+def _followed(
+    versions: Iterable[tuple[int, int]], shown: Mapping[int, Window], until_ms: int | None
+) -> Iterator[dict[str, Any]]:
+    """The rows of one group from its versions, each with its at_ms, and the window at the end of each millisecond."""
+    by_time = defaultdict(list)
+    for version, at_ms in versions:
+        by_time[at_ms].append(version)
+    window: Window = (None, None)
+    last: dict[str, Any] | None = None
+    for at_ms in sorted(by_time.keys() | shown.keys()):
+        if until_ms is not None and at_ms > until_ms:
+            break
+        before, window = window, shown.get(at_ms, window)
+        versions_now = by_time.get(at_ms, [])
+        for place, version in enumerate(versions_now, 1):
+            lower, upper = window if place == len(versions_now) else before
+            last = {"at_ms": at_ms, "version": version, "change": "position", "lower": lower, "upper": upper}
+            yield last
+        if not versions_now and last is not None and window != before:
+            last = last | {"at_ms": at_ms, "change": TIMES, "lower": window[0], "upper": window[1]}
+            yield last
+    if last is not None and until_ms is not None and until_ms > last["at_ms"]:
+        yield last | {"at_ms": until_ms, "change": "end"}
