@@ -411,7 +411,9 @@ def windows_are_bounds(rows: Rows) -> Answer:
                 at_ms, seen = window["at_ms"], (window["lower"], window["upper"])
                 possible = {bounds for states in either_way for at, bounds in states if at == at_ms}
                 before = [bounds for at, bounds in either_way[0] if at < at_ms]
-                if seen not in possible | {before[-1] if before else (None, None)} and not (falls and not entry["with_map"]):
+                if seen not in possible | {before[-1] if before else (None, None)} and not (
+                    falls and not entry["with_map"]
+                ):
                     broken.append(at_ms)
     return judged, broken
 

@@ -41,19 +41,20 @@ Window = tuple[int | None, int | None]
 def groups_with_map(recording: Recording) -> list[tuple[str, str]]:
     """The groups, by stream and name, whose readers see the window of a map of times that the recording has.
 
-    Those are the groups with a bound in `group_updates`; and of the groups of which the scenario says that their
-    readers do not compare the position of the group, those whose readers saw no bound. In a recording that was stored
-    before `group_updates` had bounds, a group that shares times and saw some is not among them.
+    Those are the groups with a bound in `group_updates`; those that share times and whose readers saw no bound; and
+    those whose map is empty because their readers look at no marks. In a recording that was stored before
+    `group_updates` had bounds, a group that shares times and whose readers saw some is not among them.
     """
     scenario = recording.scenario_as(StreamScenario)
     groups = () if scenario is None else scenario.resolved.groups
-    named = {part.name for part in groups if not part.compares_position}
-    if scenario is not None and not named:
+    sharing = {part.name for part in groups if not part.compares_position}
+    blind = {part.name for part in groups if not part.time_windows}
+    if scenario is not None and not sharing:
         return []
-    told, all_updated = _groups_of(recording, "group_updates")
-    saw, all_looked = _groups_of(recording, "windows")
-    knew_nothing = {key for key in (all_updated | all_looked) - saw if key[1] in named}
-    return sorted(told | knew_nothing)
+    with_bounds, updated = _groups_of(recording, "group_updates")
+    saw_bounds, looked = _groups_of(recording, "windows")
+    empty = {key for key in updated | looked if key[1] in blind or (key[1] in sharing and key not in saw_bounds)}
+    return sorted(with_bounds | empty)
 
 
 def _groups_of(recording: Recording, name: str) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:

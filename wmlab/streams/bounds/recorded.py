@@ -219,7 +219,9 @@ def _ends(recording: Recording) -> Ends:
     """When the run ended, or, if some of its streams were deleted, when each stream did."""
     end = end_ms(recording)
     incidents = recording.table("incidents").select(["stream", "at_ms", "kind", "subject"]).to_pylist()
-    deleted = {row["stream"]: row["at_ms"] for row in incidents if (row["kind"], row["subject"]) == ("delete", "stream")}
+    deleted = {
+        row["stream"]: row["at_ms"] for row in incidents if (row["kind"], row["subject"]) == ("delete", "stream")
+    }
     if not deleted:
         return end
     streams = recording.table("segments")["stream"].unique().to_pylist()
