@@ -10,9 +10,11 @@ Source: PDP-33, Client Changes; `wmlab.streams.model.group.GroupState.window`.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,7 +28,9 @@ from wmlab.streams.scenario.scenario import StreamScenario
 
 TIMES: Final = "times"
 """What a row begins with when the map of times has changed and the position of the group has not."""
-_UPDATES: Final = ("stream", "group", "at_ms", "revision", "outcome", "lower", "upper")
+_UPDATES: Final = ("stream", "group", "at_ms", "revision", "reader", "operation", "outcome", "lower", "upper")
+_WITHOUT_POSITION: Final = ("time", "acquire")
+"""Operations of a reader that leave the position as it is."""
 _ROWS: Final = pa.schema(
     [
         *((name, pa.string()) for name in ("stream", "group")),
@@ -74,13 +78,13 @@ def map_time_bounds(positions: DataFrame, group_updates: DataFrame, *, until_ms:
     Both are tables of a recording. The columns are those of `group_time_bounds`; the map does not say which watermarks
     its times come from, so `lower_seq` and `upper_seq` are null. `change` is `position`, `times` when only the map has
     changed, and `end`, as there. A row has the window after the last update of its millisecond; of several versions in
-    one millisecond, those before the last have the window before it, since no table says what came between them. No
-    row is later than `until_ms`. Raises `ModelError` for a missing column.
+    one millisecond, those before the last have the window after the update that made them. No row is later than
+    `until_ms`. Raises `ModelError` for a missing column.
     """
-    require(positions, "positions", GROUP_COLUMNS)
+    require(positions, "positions", (*GROUP_COLUMNS, "reader"))
     require(group_updates, "group_updates", _UPDATES)
     updates = group_updates.where("outcome = 'applied'").select(
-        "stream", F.col("group").alias("of_group"), "at_ms", "revision", "lower", "upper"
+        "stream", F.col("group").alias("of_group"), "at_ms", "revision", "reader", "operation", "lower", "upper"
     )
 
     def rows_of(changes: pa.Table, updates: pa.Table) -> pa.Table:
@@ -88,38 +92,77 @@ def map_time_bounds(positions: DataFrame, group_updates: DataFrame, *, until_ms:
         if not changes.num_rows:
             return _ROWS.empty_table()
         key = {name: changes[name][0].as_py() for name in ("stream", "group")}
-        counted = changes.group_by("version").aggregate([("at_ms", "max")]).sort_by("version")
-        versions = zip(counted["version"].to_pylist(), counted["at_ms_max"].to_pylist(), strict=True)
-        ordered = updates.sort_by("revision").to_pylist()
-        shown = {row["at_ms"]: (row["lower"], row["upper"]) for row in ordered}
-        found = _followed(versions, shown, until_of(until_ms, key["stream"]))
+        versions = _by_time(_Version(*row) for row in _versions(changes))
+        ordered = updates.sort_by("revision").select(_Update._fields).to_pylist()
+        found = _followed(versions, _by_time(_Update(**row) for row in ordered), until_of(until_ms, key["stream"]))
         return pa.Table.from_pylist([key | row for row in found], _ROWS)
 
-    by_group = updates.groupBy("stream", "of_group")
-    changes = positions.select(*GROUP_COLUMNS).groupBy("stream", "group")
-    return changes.cogroup(by_group).applyInArrow(rows_of, spark_schema(_ROWS))
+    changes = positions.select(*GROUP_COLUMNS, "reader").groupBy("stream", "group")
+    return changes.cogroup(updates.groupBy("stream", "of_group")).applyInArrow(rows_of, spark_schema(_ROWS))
+
+
+class _Version(NamedTuple):
+    at_ms: int
+    number: int
+    reader: str | None
+
+
+class _Update(NamedTuple):
+    at_ms: int
+    reader: str | None
+    operation: str
+    lower: int | None
+    upper: int | None
+
+
+Timed = TypeVar("Timed", _Version, _Update)
+
+
+def _by_time(rows: Iterable[Timed]) -> dict[int, list[Timed]]:
+    found: dict[int, list[Timed]] = {}
+    for row in rows:
+        found.setdefault(row.at_ms, []).append(row)
+    return found
+
+
+def _versions(changes: pa.Table) -> Iterator[tuple[int, int, str | None]]:
+    """The versions of a group in order: when, its number, and the reader that made it, if any did."""
+    rows = sorted(changes.select(["version", "at_ms", "reader"]).to_pylist(), key=itemgetter("version"))
+    for version, of_version in groupby(rows, key=itemgetter("version")):
+        same = list(of_version)
+        yield same[0]["at_ms"], version, next((row["reader"] for row in same if row["reader"] is not None), None)
 
 
 def _followed(
-    versions: Iterable[tuple[int, int]], shown: Mapping[int, Window], until_ms: int | None
+    versions: Mapping[int, Sequence[_Version]], updates: Mapping[int, Sequence[_Update]], until_ms: int | None
 ) -> Iterator[dict[str, Any]]:
-    """The rows of one group from its versions, each with its at_ms, and the window at the end of each millisecond."""
-    by_time = defaultdict(list)
-    for version, at_ms in versions:
-        by_time[at_ms].append(version)
+    """The rows of one group from its versions and the updates of its state, both by time and in their order."""
     window: Window = (None, None)
     last: dict[str, Any] | None = None
-    for at_ms in sorted(by_time.keys() | shown.keys()):
+    for at_ms in sorted(versions.keys() | updates.keys()):
         if until_ms is not None and at_ms > until_ms:
             break
-        before, window = window, shown.get(at_ms, window)
-        versions_now = by_time.get(at_ms, [])
-        for place, version in enumerate(versions_now, 1):
-            lower, upper = window if place == len(versions_now) else before
-            last = {"at_ms": at_ms, "version": version, "change": "position", "lower": lower, "upper": upper}
+        before, made = window, versions.get(at_ms, ())
+        windows = _windows_of(made, updates.get(at_ms, ()), window)
+        for version, (lower, upper) in zip(made, windows, strict=False):
+            last = {"at_ms": at_ms, "version": version.number, "change": "position", "lower": lower, "upper": upper}
             yield last
-        if not versions_now and last is not None and window != before:
+        window = windows[-1]
+        if not made and last is not None and window != before:
             last = last | {"at_ms": at_ms, "change": TIMES, "lower": window[0], "upper": window[1]}
             yield last
     if last is not None and until_ms is not None and until_ms > last["at_ms"]:
         yield last | {"at_ms": until_ms, "change": "end"}
+
+
+def _windows_of(versions: Sequence[_Version], updates: Sequence[_Update], window: Window) -> list[Window]:
+    """The window at each version of one millisecond, the last one being that at its end; without versions only that."""
+    found, left = [], deque(updates)
+    for version in versions[:-1]:
+        moved = False
+        while left and not moved:
+            update = left.popleft()
+            window = update.lower, update.upper
+            moved = update.reader == version.reader and update.operation not in _WITHOUT_POSITION
+        found.append(window)
+    return [*found, (left[-1].lower, left[-1].upper) if left else window]
