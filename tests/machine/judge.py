@@ -395,6 +395,8 @@ def lower_below_latest(rows: Rows) -> Answer:
 def windows_are_bounds(rows: Rows) -> Answer:
     """I13: of the groups that are compared, every window is what one that follows the group knows at that moment.
 
+    Of a group with a map of times it is what the map says.
+
     In a log in which a cut lies before an earlier one, it depends on the way, and nothing is broken.
     """
     judged, broken = 0, []
@@ -405,16 +407,28 @@ def windows_are_bounds(rows: Rows) -> Answer:
         if overlaps is None:
             overlaps = overlapping(rows)
             falls = _a_cut_falls(rows, overlaps)
-        either_way = [list(_known_over_time(rows, entry["group"], overlaps, late=late)) for late in (False, True)]
+        if entry["with_map"]:
+            either_way = [list(_shared_over_time(rows, entry["group"]))]
+        else:
+            either_way = [list(_known_over_time(rows, entry["group"], overlaps, late=late)) for late in (False, True)]
         for window in rows["windows"]:
             if window["group"] == entry["group"]:
                 judged += 1
                 at_ms, seen = window["at_ms"], (window["lower"], window["upper"])
                 possible = {bounds for states in either_way for at, bounds in states if at == at_ms}
                 before = [bounds for at, bounds in either_way[0] if at < at_ms]
-                if seen not in possible | {before[-1] if before else (None, None)} and not falls:
+                if seen not in possible | {before[-1] if before else (None, None)} and not (
+                    falls and not entry["with_map"]
+                ):
                     broken.append(at_ms)
     return judged, broken
+
+
+def _shared_over_time(rows: Rows, group: str) -> Iterator[tuple[int, tuple[int | None, int | None]]]:
+    """When the map of times of a group had which bounds."""
+    applied = [row for row in rows["group_updates"] if (row["group"], row["outcome"]) == (group, "applied")]
+    for row in sorted(applied, key=lambda row: row["revision"]):
+        yield row["at_ms"], (row["lower"], row["upper"])
 
 
 def _a_cut_falls(rows: Rows, overlaps: Mapping[int, set[int]]) -> bool:

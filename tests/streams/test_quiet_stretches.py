@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any, Literal
 
 import pandas as pd
 import pytest
@@ -21,10 +22,10 @@ from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
 
 START_MS = 1_500_000_000_000
-DAYS = ("merge_and_split", "lagging_reader", "many_streams")
+DAYS = ("merge_and_split", "lagging_reader", "many_streams", "as_pdp_33_is_written")
 
 
-def quiet(folder: Path) -> Scenario:
+def quiet(folder: Path, **group: Any) -> Scenario:
     """Events at 0 to 9 s and at 110 s, each arriving 100 ms later; the writer notes every second all the time."""
     seconds = [*range(10), 110]
     times = [START_MS + 1_000 * second for second in seconds]
@@ -33,7 +34,7 @@ def quiet(folder: Path) -> Scenario:
     return Scenario(
         "a quiet stretch",
         writers=[EventWriter("w1", trace=str(folder / "quiet.csv"), note_every_ms=1_000)],
-        readers=ReaderGroup(readers=1, publish_every_ms=1_000),
+        readers=ReaderGroup(readers=1, publish_every_ms=1_000, **group),
         controllers=Controllers(period_ms=2_000),
         start_ms=START_MS,
         duration_ms=115_000,
@@ -56,9 +57,30 @@ def went_back() -> Scenario:
     )
 
 
+def shares_times() -> Scenario:
+    """Readers that share times fall behind and are taken back, and the stream is deleted."""
+    return Scenario(
+        "times are shared",
+        stream=Stream("orders", segments=3),
+        writers=[EventWriter("w1", rate_per_s=40), EventWriter("w2", rate_per_s=40, delay_mean_ms=300)],
+        readers=[
+            ReaderGroup("map", readers=2, publish_every_ms=500, rate_per_s=60.0, read_side="document"),
+            ReaderGroup("offsets", readers=2, publish_every_ms=500, rate_per_s=60.0),
+        ],
+        controllers=Controllers(period_ms=1_000),
+        script=[
+            script.Checkpoint(at_ms=6_000, name="early", group="map"),
+            script.ResetToCheckpoint(at_ms=15_000, checkpoint="early", group="map"),
+            script.DeleteStream(at_ms=26_700, recreate_after_ms=2_000),
+        ],
+        duration_ms=40_000,
+    )
+
+
 def runs(folder: Path) -> Iterator[Recording]:
     yield quiet(folder).record(progress=False)
     yield went_back().record(progress=False)
+    yield shares_times().record(progress=False)
     yield Scenario.load("data/scenarios/first_bounds.yaml").record(progress=False)
     for path in sorted(Path("data/scenarios/days").glob("*.yaml")):
         if path.stem in DAYS:
@@ -115,13 +137,20 @@ def test_every_window_is_the_bounds_of_its_group_at_that_moment(
     for run in recordings.values():
         bounds = run.time_bounds(spark).orderBy("version", "at_ms").toPandas()
         emitted = set(run.table("watermarks")["emitted_ms"].to_pylist())
+        shared = run.to_pandas("group_updates").dropna(subset=["lower", "upper"], how="all")
         for (stream, group), seen in run.to_pandas("windows").groupby(["stream", "group"]):
             states = bounds[(bounds["stream"] == stream) & (bounds["group"] == group)]
+            of_map = shared[(shared["stream"] == stream) & (shared["group"] == group)]
             for window in seen.itertuples():
                 # In the millisecond of a watermark no table says what came first; I13 judges these too.
                 if window.at_ms not in emitted:
                     before, at_once = states[states["at_ms"] < window.at_ms], states[states["at_ms"] == window.at_ms]
-                    possible = [*_pairs(before.tail(1)), *_pairs(at_once)]
+                    # A map of times may change several times in a millisecond; a reader looks in between.
+                    possible = [
+                        *_pairs(before.tail(1)),
+                        *_pairs(at_once),
+                        *_pairs(of_map[of_map["at_ms"] == window.at_ms]),
+                    ]
                     judged += 1
                     assert _pairs(seen.loc[[window.Index]])[0] in possible, (run.name, window)
     assert judged > 300
@@ -179,3 +208,56 @@ def test_a_group_that_is_taken_back_begins_anew(spark: SparkSession, recordings:
     assert all(row.lower <= row.perfect_watermark for row in rows if None not in (row.lower, row.perfect_watermark))
     assert "it is safe" in charts.time_bounds(run.time_bounds(spark)).sentence
     assert run.check(spark, "I13").violated == ()
+
+
+def test_readers_that_share_times_have_the_bounds_of_their_map(
+    spark: SparkSession, recordings: dict[str, Recording]
+) -> None:
+    run = recordings["times are shared"]
+    bounds = run.time_bounds(spark).orderBy("version", "at_ms").toPandas()
+    rows = bounds.query("stream == 'orders' and group == 'map'")
+    assert rows[["lower_seq", "upper_seq"]].isna().all(axis=None)
+    assert rows["lower"].notna().sum() > 20
+    updates = run.to_pandas("group_updates").query("stream == 'orders' and group == 'map' and outcome == 'applied'")
+    in_force = updates.sort_values("revision").drop_duplicates("at_ms", keep="last")
+    assert len(in_force) > 40
+    for update in in_force[in_force["at_ms"] <= 26_700].itertuples():
+        since = rows[rows["at_ms"] <= update.at_ms].tail(1)
+        assert _pairs(since) == _pairs(in_force.loc[[update.Index]])
+    assert not (rows["lower"] > rows["perfect_watermark"]).any()
+    hindsight = run.time_bounds(spark, visible="all").where("group = 'map' AND stream = 'orders'").toPandas()
+    assert set(hindsight["change"]) == {"position", "end"}
+    assert hindsight["upper_seq"].notna().any()
+
+
+def test_while_nothing_is_read_the_map_of_times_moves(spark: SparkSession, tmp_path: Path) -> None:
+    run = quiet(tmp_path, read_side="document").record(progress=False)
+    rows = run.time_bounds(spark).orderBy("version", "at_ms").collect()
+    quietly = [row for row in rows if START_MS + 12_000 < row.at_ms < START_MS + 110_000]
+    assert {row.change for row in quietly} == {"times"}
+    assert {row.perfect_watermark for row in quietly} == {START_MS + 110_000}
+    assert [row.lower - START_MS for row in quietly] == list(range(12_000, 108_000, 2_000))
+    assert (rows[-1].change, rows[-1].at_ms) == ("end", START_MS + 115_000)
+    assert "never stood still for more than 2.0 s" in charts.time_bounds(run.time_bounds(spark)).sentence
+    assert run.check(spark, "I13").violated == ()
+
+
+def test_readers_that_look_at_no_marks_have_no_bounds(spark: SparkSession, tmp_path: Path) -> None:
+    run = quiet(tmp_path, time_windows=False).record(progress=False)
+    rows = run.time_bounds(spark).toPandas()
+    assert set(rows["change"]) == {"position", "end"}
+    assert rows[["lower", "upper"]].isna().all(axis=None)
+    assert rows["perfect_watermark"].notna().any()
+    assert charts.time_bounds(run.time_bounds(spark)).sentence == "Both bounds are unknown all the time."
+
+
+@pytest.mark.parametrize("visible", ["then", "all"])
+def test_the_bounds_of_a_stream_end_when_it_is_deleted(
+    spark: SparkSession, recordings: dict[str, Recording], visible: Literal["then", "all"]
+) -> None:
+    bounds = recordings["times are shared"].time_bounds(spark, visible=visible).toPandas()
+    last = bounds.groupby(["stream", "group"])["at_ms"].max().to_dict()
+    groups = ("map", "offsets")
+    ends = {"orders": 26_700, "orders#2": 40_000}
+    assert last == {(stream, group): at_ms for stream, at_ms in ends.items() for group in groups}
+    assert bounds[bounds["change"] == "end"].groupby(["stream", "group"]).size().eq(1).all()

@@ -122,6 +122,24 @@ def test_a_group_that_stands_still_sees_each_watermark_that_becomes_visible(spar
     assert sorted(hindsight) == [(0, "position"), (10, "position"), (20, "position"), (40, "end")]
 
 
+def test_no_row_is_later_than_the_end_of_its_stream(spark: SparkSession) -> None:
+    logs = Logs.cutting(spark, [{0: 10}, {0: 15}, {0: 20}, {0: 30}], emitted_ms=[5, 12, 14, 16])
+    positions = changed(spark, (0, 0, False), (1, 15, False), (2, 20, False))
+    columns = ("at_ms", "change", "lower", "upper")
+    rows = logs.group_bounds(positions, *columns, visible="then", until_ms={"s": 13, "other": 40})
+    assert sorted(rows) == [
+        (0, "position", None, None),
+        (5, "watermark", None, 5),
+        (10, "position", 0, None),
+        (12, "watermark", 1, None),
+        (13, "end", 1, None),
+    ]
+    assert sorted(logs.group_bounds(positions, *columns, visible="then", until_ms={"s": 12})) == sorted(rows)[:-1]
+    assert logs.group_bounds(positions, *columns, visible="then", until_ms={"s": -1}) == []
+    unknown = logs.group_bounds(positions, *columns, visible="then", until_ms={"other": 40})
+    assert max(unknown)[:2] == (20, "position")
+
+
 def test_what_happens_in_one_millisecond_may_come_in_either_order(spark: SparkSession) -> None:
     logs = Logs.cutting(spark, [{0: 10}, {0: 20}], emitted_ms=[10, 30])
     positions = changed(spark, (0, 0, False), (1, 15, False))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.machine.batch import given_of
+from tests.machine.judge import Found, judge
 from wmlab.core.recording import Recording
 from wmlab.core.simulation import Fixed
 from wmlab.streams.api import Scenario
+from wmlab.streams.bounds.maps import groups_with_map
 from wmlab.streams.checks.windows import compared_groups
 from wmlab.streams.recording import StreamRecording
 from wmlab.streams.scenario import script
@@ -30,10 +34,10 @@ def record(*groups: ReaderGroup, **fields: Any) -> Recording:
     return Scenario("looked at", **(given | fields)).record(progress=False)
 
 
-def altered(run: Recording, **columns: Any) -> Recording:
-    """The recording with other values in its last window that has a lower bound."""
+def altered(run: Recording, *, of: str | None = None, **columns: Any) -> Recording:
+    """The recording with other values in its last window that has a lower bound, or the last `of` a group."""
     rows = run.table("windows").to_pylist()
-    last = max(number for number, row in enumerate(rows) if row["lower"] is not None)
+    last = max(number for number, row in enumerate(rows) if row["lower"] is not None or row["group"] == of)
     rows[last] |= {name: change(rows[last][name]) for name, change in columns.items()}
     tables = {**run.tables, "windows": rows}
     return StreamRecording.from_tables(tables, name=run.name, scenario=run.scenario, seed=run.manifest.seed)
@@ -62,8 +66,12 @@ def test_a_window_from_before_the_last_watermark_is_found(spark: SparkSession) -
 
 
 REASONS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-    ({"time_windows": False}, {}, "time_windows is False"),
-    ({"read_side": "document"}, {}, "read_side is 'document'"),
+    ({"read_side": "document", "state_latency_ms": 20}, {}, "state_latency_ms"),
+    (
+        {"read_side": "document", "publish_timer": "pravega"},
+        {"script": [script.ReleaseSegment(at_ms=3_000, reader="late-0", segment="0@0")]},
+        "gave a segment back",
+    ),
     ({"own_position": True}, {}, "own_position is True"),
     ({"tracker_ms": 50}, {}, "tracker_ms, mark_read_ms"),
     ({"mark_read_ms": 2.5}, {}, "tracker_ms, mark_read_ms"),
@@ -104,6 +112,74 @@ def test_what_delays_nothing_is_compared() -> None:
     assert [row["why_not"] for row in compared_groups(record(*groups, script=steps)).to_pylist()] == [None, None]
 
 
+SHARING = ReaderGroup("sharing", readers=2, read_side="document", publish_every_ms=500, rate_per_s=25.0)
+HARD = [
+    script.Checkpoint(at_ms=2_000, name="x"),
+    script.LoseMarksSegment(at_ms=3_000, for_ms=1_000),
+    script.CrashReader(at_ms=4_200, reader="sharing-0"),
+    script.ResetToCheckpoint(at_ms=5_000, checkpoint="x", ranges=False),
+    script.TruncateMarks(at_ms=6_000),
+]
+"""What keeps other groups from being compared: it changes the map, or when the map changes, and no window of it."""
+
+
+@pytest.mark.parametrize("steps", [[], HARD], ids=["quiet", "hard"])
+@pytest.mark.parametrize("timer", ["fixed", "pravega"])
+def test_readers_that_share_times_see_the_window_of_their_map(
+    spark: SparkSession, steps: list[Any], timer: Literal["fixed", "pravega"]
+) -> None:
+    group = replace(SHARING, publish_timer=timer, group_refresh_ms=700, tracker_ms=50, own_position=True)
+    run = record(group, script=steps)
+    assert compared_groups(run).to_pylist() == [
+        {"stream": "orders", "group": "sharing", "why_not": None, "with_map": True}
+    ]
+    (verdict,) = run.check(spark, "I13")
+    assert (verdict.verdict, verdict.judged) == ("ok", len(run.table("windows")))
+    assert run.table("windows")["lower"].null_count < len(run.table("windows")) - 3
+    told = judge(given_of(run))
+    assert told["orders", "I13"] == Found(verdict.judged)
+
+
+@pytest.mark.parametrize("bound", ["lower", "upper"])
+def test_a_window_that_the_map_never_had_is_found_by_both_judges(spark: SparkSession, bound: str) -> None:
+    wrong = altered(record(SHARING), **{bound: lambda value: (value or 0) + 1})
+    (found,) = wrong.check(spark, "I13").to_dict()["verdicts"]
+    assert (found["verdict"], found["violations"]) == ("violated", 1)
+    assert "where the shared times of sharing give lower" in found["what"]
+    window, update = found["evidence"]
+    assert (window["table"], update["table"]) == ("windows", "group_updates")
+    updates = wrong.table("group_updates").to_pylist()
+    (due,) = (row for row in updates if (row["revision"], row["outcome"]) == (update["row"]["revision"], "applied"))
+    assert due["at_ms"] <= window["row"]["at_ms"]
+    assert judge(given_of(wrong))["orders", "I13"].broken == (window["row"]["at_ms"],)
+
+
+def test_readers_that_look_at_no_marks_know_nothing(spark: SparkSession) -> None:
+    run = record(ReaderGroup("blind", time_windows=False, tracker_ms=50, state_latency_ms=20))
+    (verdict,) = run.check(spark, "I13")
+    assert (verdict.verdict, verdict.judged) == ("ok", len(run.table("windows")))
+    assert altered(run, lower=lambda _: 1_000, of="blind").check(spark, "I13").violated == ("I13",)
+
+
+def test_a_recording_without_the_times_of_a_map_is_not_compared(spark: SparkSession) -> None:
+    """One that was stored before the table had the columns: they are null in it."""
+    run = record(SHARING)
+    updates = [row | {"lower": None, "upper": None} for row in run.table("group_updates").to_pylist()]
+    old = StreamRecording.from_tables(
+        {**run.tables, "group_updates": updates}, name=run.name, scenario=run.scenario, seed=run.manifest.seed
+    )
+    (verdict,) = old.check(spark, "I13")
+    assert (verdict.verdict, verdict.judged) == ("unknown", 0)
+    assert "the recording does not have these" in str(verdict.what)
+
+
+def test_the_times_of_a_map_are_found_without_a_scenario() -> None:
+    assert groups_with_map(StreamRecording.from_tables(dict(record(SHARING).tables), name="bare")) == [
+        ("orders", "sharing")
+    ]
+    assert groups_with_map(StreamRecording.from_tables(dict(record().tables), name="bare")) == []
+
+
 def test_without_a_group_that_is_compared_nothing_is_decided(spark: SparkSession) -> None:
     run = record(ReaderGroup("late", tracker_ms=50))
     (verdict,) = run.check(spark, "I13")
@@ -130,5 +206,5 @@ def test_a_recording_without_a_scenario_says_so(spark: SparkSession) -> None:
     assert (verdict.verdict, verdict.judged) == ("unknown", 0)
     assert "because no scenario says how its readers look" in str(verdict.what)
     assert compared_groups(StreamRecording.from_tables({}, name="empty")).equals(
-        pa.table({"stream": [], "group": [], "why_not": []}, compared_groups(bare).schema)
+        pa.table({"stream": [], "group": [], "why_not": [], "with_map": []}, compared_groups(bare).schema)
     )

@@ -26,6 +26,7 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -56,6 +57,8 @@ _ROWS: Final = (
 CHANGES: Final = ("position", "watermark", "end")
 """What a row of a group begins with: another position, a watermark that became visible, or the end of the run."""
 _POSITION, _WATERMARK, _END = range(len(CHANGES))
+Ends = int | Mapping[str, int] | None
+"""The end of the run (ms), or of each stream by its name; None: not known."""
 Tie = Literal["watermark", "position"]
 """What came first within a millisecond in which a watermark became visible and the group changed its position."""
 Counts = npt.NDArray[np.int32]
@@ -68,7 +71,7 @@ def group_time_bounds(
     segments: DataFrame,
     *,
     visible: Literal["all", "then"] = "all",
-    until_ms: int | None = None,
+    until_ms: Ends = None,
 ) -> DataFrame:
     """The time bounds of every reader group at every change of them, as one tracker that follows the group sees them.
 
@@ -85,6 +88,8 @@ def group_time_bounds(
       that of the watermark and lies between those of this version and the next one. What becomes visible in the
       millisecond of a version is in the row of the version, and no row says that nothing changed;
     - `end`: the bounds of the group at `until_ms` (ms), the end of the run, if that is given and later than all else.
+
+    `until_ms` may give each stream its own end, as when it was deleted. No row is later than the end of its stream.
 
     `visible="all"` takes the complete log as known from the beginning, so nothing becomes visible between two
     positions; with `"then"` a watermark is known from its emitted_ms on, which is what a reader can have known. Nothing
@@ -113,7 +118,7 @@ def _followed(
     segments: DataFrame,
     *,
     then: bool,
-    until_ms: int | None,
+    until_ms: Ends,
     ties: Sequence[Tie | None],
 ) -> DataFrame:
     """The rows of every group, once for each order of what happened in one millisecond."""
@@ -133,15 +138,21 @@ def _followed(
         known_ms = np.array(known_from(marks.emitted_ms.tolist()), np.int64) if then else None
         moves = _Moves.of(marks, ranges, changes.sort_by("version"))
         first = {name: changes[name][0].as_py() for name in ("stream", "group")}
+        end_ms = until_of(until_ms, first["stream"])
         tables = []
         for tie in ties:
-            steps = Steps.of(moves.at_ms, known_ms, len(marks.seq), until_ms, tie)
-            tables.append(_rows(first, moves, steps, marks))
+            steps = Steps.of(moves.at_ms, known_ms, len(marks.seq), tie)
+            tables.append(_ended(_rows(first, moves, steps, marks), end_ms))
         rows = pa.concat_tables(tables)
         falls = ties[0] is not None and moves_back(marks, ranges)
         return rows.append_column("falls", pa.array([falls] * rows.num_rows, pa.bool_()))
 
     return changes.groupBy("stream", "group").cogroup(by_group).applyInArrow(replayed, _ROWS)
+
+
+def until_of(until_ms: Ends, stream: str) -> int | None:
+    """The end of one stream (ms); None: it is not known."""
+    return until_ms.get(stream) if isinstance(until_ms, Mapping) else until_ms
 
 
 class Steps(NamedTuple):
@@ -157,7 +168,7 @@ class Steps(NamedTuple):
     change: Longs
 
     @classmethod
-    def of(cls, at_ms: Longs, known_ms: Longs | None, count: int, until_ms: int | None, tie: Tie | None) -> Steps:
+    def of(cls, at_ms: Longs, known_ms: Longs | None, count: int, tie: Tie | None) -> Steps:
         """The versions at these times, and what becomes visible between them; without `known_ms` all always is.
 
         Without a `tie` a version sees what becomes visible in its millisecond.
@@ -175,9 +186,6 @@ class Steps(NamedTuple):
             moments, of_version = moments[of_version >= 0], of_version[of_version >= 0]
             known = known_ms.searchsorted(moments, "right")
             found.append(cls(of_version, moments, known, np.full(len(moments), _WATERMARK)))
-        last_ms = max((int(part.at_ms.max()) for part in found if len(part.at_ms)), default=0)
-        if until_ms is not None and until_ms > last_ms:
-            found.append(cls(versions[-1:], *(np.array([value]) for value in (until_ms, count, _END))))
         steps = cls(*(np.concatenate(column) for column in zip(*found, strict=True)))
         order = np.lexsort((steps.at_ms, steps.change, steps.version))
         return cls(*(column[order] for column in steps))
@@ -208,6 +216,17 @@ def _rows(first: Mapping[str, str], moves: _Moves, steps: Steps, marks: Marks) -
     rows = pa.table(columns | dict(zip(bounds.column_names, bounds.columns, strict=True))).filter(kept)
     at_ms = column(rows, "at_ms")
     return rows.append_column("settled", pa.array(np.append(at_ms[1:] != at_ms[:-1], True)))
+
+
+def _ended(rows: pa.Table, end_ms: int | None) -> pa.Table:
+    """The rows of one group up to its end, and one that begins there."""
+    if end_ms is None:
+        return rows
+    rows = rows.filter(pc.less_equal(rows["at_ms"], end_ms))
+    if not rows.num_rows or max(rows["at_ms"].to_pylist()) == end_ms:
+        return rows
+    last = rows.slice(rows.num_rows - 1).to_pylist()[0] | {"at_ms": end_ms, "change": CHANGES[_END]}
+    return pa.concat_tables([rows, pa.Table.from_pylist([last], rows.schema)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -80,7 +80,8 @@ def live(feed: DataFrame, config: Configuration) -> DataFrame:
     a null `group` is a watermark: stream, at_ms (of its cycle), lower, upper, lower_seq (its place in the log), cut,
     writers; these are the rows of `replay`. Any other row has the bounds of a group from then on, after a change of its
     position or with a watermark that became visible, with the columns of `group_time_bounds`. A feed says nothing of
-    resets: a group's tracker goes on. The query fails at a row that comes behind a batch before it.
+    resets and of shared times: a group's tracker goes on, and follows its position. The query fails at a row that comes
+    behind a batch before it.
     """
     require(feed, "feed", _names(FEED))
     checked = configurations({"config": config})["config"]

@@ -21,7 +21,8 @@ from wmlab.core.errors import ModelError
 from wmlab.core.recording import Recording
 from wmlab.core.spark.schemas import choose, refuse, require, spark_schema
 from wmlab.streams.bounds.bounds import time_bounds as bounds_of
-from wmlab.streams.bounds.groups import GROUP_COLUMNS, group_time_bounds
+from wmlab.streams.bounds.groups import GROUP_COLUMNS, Ends, group_time_bounds
+from wmlab.streams.bounds.maps import groups_with_map, map_time_bounds
 from wmlab.streams.model.position import moved
 from wmlab.streams.tables import end_ms
 
@@ -172,10 +173,12 @@ def time_bounds(
     a row for either, and one for the end of the run; a row holds until the next one of its group, and `change` says
     what it begins with, see `group_time_bounds`. Each is what a reader of the group sees that looks at that moment, as
     the table `windows` has it and invariant I13 compares; the exceptions are named there. After a reset the group
-    begins anew. `visible="all"` is hindsight: all watermarks of the run count from the beginning, so that there are
-    rows of positions and of the end only. The column `visible` says which. These rows also have the column `incidents`
-    of `with_incidents`. The positions of events have hindsight only, since no reader was there; raises `ModelError` for
-    anything else.
+    begins anew. A stream that is deleted ends then. Where readers share a map of times (`read_side` "document"), they
+    see the window of that map, so the rows have what the table `group_updates` has, see `map_time_bounds`; with
+    `time_windows` False it is unknown. `visible="all"` is hindsight: all watermarks of the run count from the
+    beginning, at the positions of every group, so that there are rows of positions and of the end only. The column
+    `visible` says which. These rows also have the column `incidents` of `with_incidents`. The positions of events have
+    hindsight only, since no reader was there; raises `ModelError` for anything else.
     """
     choose("of", of, ("readers", "events", None))
     choose("visible", visible, ("all", "then", None))
@@ -192,11 +195,37 @@ def time_bounds(
     positions, then = recording.spark(spark, "positions"), visible or "then"
     if "reset" in recording.table("incidents")["kind"].to_pylist():
         positions = with_resets(positions, recording.spark(spark, "group_updates"))
-    bounds = group_time_bounds(positions, watermarks, segments, visible=then, until_ms=end_ms(recording))
+    with_map = groups_with_map(recording) if then == "then" else []
+    comparing, until_ms = _apart(positions, with_map, "left_anti"), _ends(recording)
+    bounds = group_time_bounds(comparing, watermarks, segments, visible=then, until_ms=until_ms)
+    if with_map:
+        sharing, updates = _apart(positions, with_map, "left_semi"), recording.spark(spark, "group_updates")
+        bounds = bounds.unionByName(map_time_bounds(sharing, updates, until_ms=until_ms))
     perfect = group_perfect_watermark(positions, events, segments).drop("at_ms")
     return with_incidents(
         bounds.withColumn("visible", F.lit(then)).join(perfect, ["stream", "group", "version"]), incidents
     )
+
+
+def _apart(positions: DataFrame, groups: list[tuple[str, str]], how: str) -> DataFrame:
+    """The positions of these groups ("left_semi"), or of all others ("left_anti")."""
+    if not groups:
+        return positions
+    chosen = positions.sparkSession.createDataFrame(groups, "stream string, group string")
+    return positions.join(F.broadcast(chosen), ["stream", "group"], how)
+
+
+def _ends(recording: Recording) -> Ends:
+    """When the run ended, or, if some of its streams were deleted, when each stream did."""
+    end = end_ms(recording)
+    incidents = recording.table("incidents").select(["stream", "at_ms", "kind", "subject"]).to_pylist()
+    deleted = {
+        row["stream"]: row["at_ms"] for row in incidents if (row["kind"], row["subject"]) == ("delete", "stream")
+    }
+    if not deleted:
+        return end
+    streams = recording.table("segments")["stream"].unique().to_pylist()
+    return ({} if end is None else dict.fromkeys(streams, end)) | deleted
 
 
 def with_resets(positions: DataFrame, group_updates: DataFrame) -> DataFrame:

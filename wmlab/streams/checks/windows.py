@@ -5,12 +5,17 @@ positions of its group, the log of watermarks, and the rule of the reader. So `r
 readers saw, or this invariant says where not. It compares the windows of a group that shares its positions and whose
 readers know of them, and of the marks, at once. Of the others no table says when they knew what:
 
-- readers that share times and not positions (`read_side` "document"), look at no marks, or compare what they have read
-  themselves;
+- readers that compare what they have read themselves (`own_position`);
 - readers that work on what they see in the background (`tracker_ms`, `mark_read_ms`), or learn later of the state of
   the group (`state_latency_ms`, or the delay of the scenario's network);
 - readers of a stream whose marks could not be read for a time or were truncated, and of a group that was taken back
   to a checkpoint without key ranges.
+
+Readers that share a map of times (`read_side` "document") see the window of that map, which `group_updates` has after
+every update. So a window of theirs is to be that of the map at its moment, whatever became of the marks. It is not
+compared where they learn later of the state, or may look at what they knew before (`publish_timer` "pravega", and a
+script in which a reader gives a segment back), or where the recording was stored before the table had the window. The
+map of a group whose readers look at no marks (`time_windows` False) is empty, and so is what they know.
 
 Where a stream cut of the log lies before an earlier one, two trackers that have come to one position on different ways
 may stand at different watermarks. So a window that differs there does not count.
@@ -32,13 +37,16 @@ from wmlab.core.recording import Recording
 from wmlab.core.simulation import Fixed
 from wmlab.core.spark.verdict import SO_FAR, finding_rows, invariant, phrase, row_of
 from wmlab.streams.bounds.groups import possible_time_bounds
+from wmlab.streams.bounds.maps import TIMES, groups_with_map
 from wmlab.streams.bounds.recorded import with_resets
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import ReaderGroup
 from wmlab.streams.scenario.scenario import StreamScenario
 
-COMPARED: Final = pa.schema([("stream", pa.string()), ("group", pa.string()), ("why_not", pa.string())])
-"""The groups that have windows: why these are not compared; null: they are."""
+COMPARED: Final = pa.schema(
+    [("stream", pa.string()), ("group", pa.string()), ("why_not", pa.string()), ("with_map", pa.bool_())]
+)
+"""The groups that have windows: why these are not compared; null: they are. `with_map`: with the map of times."""
 
 _NO_SCENARIO: Final = "no scenario says how its readers look"
 _UNREADABLE: Final = "its marks could not be read for a time"
@@ -58,22 +66,28 @@ def windows_are_bounds(
 ) -> DataFrame:
     """I13: one finding per window of a group that is compared, and one per group that is not, which says why.
 
-    A window is to have the bounds that `group_time_bounds` gives at its moment. What happened in that millisecond, the
-    reader may have known or not: the tables do not say what came first.
+    A window is to have the bounds that `recording.time_bounds` gives at its moment. What happened in that millisecond,
+    the reader may have known or not: the tables do not say what came first.
     """
-    compared = F.broadcast(compared_groups.where("why_not IS NULL").select("stream", "group"))
-    seen, moves = (table.join(compared, ["stream", "group"], "left_semi") for table in (windows, positions))
+    compared = compared_groups.where("why_not IS NULL").select("stream", "group", "with_map")
+    seen = windows.join(F.broadcast(compared), ["stream", "group"])
+    moves = _of_groups(positions, compared.where("NOT with_map"))
     states = possible_time_bounds(with_resets(moves, group_updates), watermarks, segments)
+    states = states.unionByName(_of_maps(_of_groups(group_updates, compared.where("with_map"))))
     judged = _beside(seen, states)
     differs = ~F.array_contains("possible", F.struct("lower", "upper"))
     ok = ~differs | F.coalesce("now.falls", F.lit(False))
     what = phrase(
-        "{reader} saw lower {lower:ms} and upper {upper:ms} at {at_ms:ms}, where the position of {group} and the log "
-        "give lower {due.lower:ms} and upper {due.upper:ms}"
+        "{reader} saw lower {lower:ms} and upper {upper:ms} at {at_ms:ms}, where {source} give lower {due.lower:ms} "
+        "and upper {due.upper:ms}",
+        source=F.when(F.col("with_map"), phrase("the shared times of {group}")).otherwise(
+            phrase("the position of {group} and the log")
+        ),
     )
+    cause = F.when(F.col("with_map"), row_of("group_updates", "stream", "group", "due.version as revision"))
     proof = F.array(
         row_of("windows", "stream", "group", "reader", "lower", "upper", "at_ms"),
-        row_of("positions", "stream", "group", "due.version as version"),
+        cause.otherwise(row_of("positions", "stream", "group", "due.version as version")),
     )
     said = F.when(ok, phrase("{what}; a stream cut of this log lies before an earlier one", what=what)).otherwise(what)
     found = finding_rows(
@@ -89,6 +103,27 @@ def windows_are_bounds(
     others = compared_groups.withColumn("spared", F.when(beside, F.lit(True))).where("why_not IS NOT NULL")
     why = phrase("the windows of {group} are not compared, because {why_not}")
     return found.unionByName(finding_rows(others, ok=F.col("spared"), judged=F.lit(0), what=why))
+
+
+def _of_groups(table: DataFrame, groups: DataFrame) -> DataFrame:
+    return table.join(F.broadcast(groups.select("stream", "group")), ["stream", "group"], "left_semi")
+
+
+def _of_maps(group_updates: DataFrame) -> DataFrame:
+    """The windows of maps of times after every update, as rows of `possible_time_bounds`; the revision as version."""
+    by_time = Window.partitionBy("stream", "group", "at_ms").orderBy(F.desc("revision"))
+    return group_updates.where("outcome = 'applied'").select(
+        "stream",
+        "group",
+        F.col("revision").alias("version"),
+        "at_ms",
+        F.lit(TIMES).alias("change"),
+        "lower",
+        "upper",
+        *(F.lit(None).cast("long").alias(name) for name in ("lower_seq", "upper_seq")),
+        (F.row_number().over(by_time) == 1).alias("settled"),
+        F.lit(False).alias("falls"),
+    )
 
 
 def _beside(windows: DataFrame, states: DataFrame) -> DataFrame:
@@ -118,29 +153,44 @@ def _beside(windows: DataFrame, states: DataFrame) -> DataFrame:
 def compared_groups(recording: Recording) -> pa.Table:
     """The groups of a recording that have windows, by stream, and why the windows of some are not compared."""
     rows = recording.table("windows").select(["stream", "group"]).group_by(["stream", "group"]).aggregate([])
-    scenario = recording.scenario_as(StreamScenario)
-    named = sorted(rows.to_pylist(), key=lambda row: (row["stream"], row["group"]))
-    return pa.Table.from_pylist([row | {"why_not": _why_not(scenario, **row)} for row in named], COMPARED)
+    scenario, with_map = recording.scenario_as(StreamScenario), set(groups_with_map(recording))
+    found = []
+    for stream, group in sorted((row["stream"], row["group"]) for row in rows.to_pylist()):
+        has_map = (stream, group) in with_map
+        why_not = _why_not(scenario, stream, group, has_map=has_map)
+        found.append({"stream": stream, "group": group, "why_not": why_not, "with_map": has_map})
+    return pa.Table.from_pylist(found, COMPARED)
 
 
-def _why_not(scenario: StreamScenario | None, stream: str, group: str) -> str | None:
+def _why_not(scenario: StreamScenario | None, stream: str, group: str, *, has_map: bool) -> str | None:
     """Why no table says what the readers of a group could see at the moments at which they looked; None: tables do."""
     whole = None if scenario is None else scenario.resolved
     part = None if whole is None else next((part for part in whole.groups if part.name == group), None)
     if whole is None or part is None:
         return _NO_SCENARIO
+    if not part.compares_position:
+        return next(_of_map(whole, part, has_map=has_map), None)
     return next(chain(_of_options(whole, part), _of_script(whole, stream, group)), None)
 
 
+def _of_map(scenario: StreamScenario, part: ReaderGroup, *, has_map: bool) -> Iterator[str]:
+    if not has_map:
+        yield "its readers share times (read_side is 'document'), and the recording does not have these"
+    if part.time_windows:
+        yield from _of_latency(scenario, part)
+        if part.publish_timer != "fixed" and any(isinstance(act, script.ReleaseSegment) for act in scenario.script):
+            yield "a reader gave a segment back, and may have looked at what it knew then (publish_timer is 'pravega')"
+
+
 def _of_options(scenario: StreamScenario, part: ReaderGroup) -> Iterator[str]:
-    if not part.time_windows:
-        yield "its readers look at no marks (time_windows is False)"
-    if part.read_side == "document":
-        yield "its readers share times and not positions (read_side is 'document')"
     if part.own_position:
         yield "its readers compare what they have read, published or not (own_position is True)"
     if part.tracker_ms or part.mark_read_ms:
         yield "its readers work on marks in the background (tracker_ms, mark_read_ms)"
+    yield from _of_latency(scenario, part)
+
+
+def _of_latency(scenario: StreamScenario, part: ReaderGroup) -> Iterator[str]:
     inside = scenario.network.inside
     if part.state_latency_ms or (part.state_latency_ms is None and inside != Fixed(0)):
         yield "its readers learn later of the group's state (state_latency_ms)"

@@ -334,6 +334,14 @@ class ReaderGroup:
         if len(given) > 1:
             yield Problem((given[1],), f"does not go with {given[0]} (got {starts[given[1]]!r})")
 
+    @property
+    def compares_position(self) -> bool:
+        """Whether each reader compares the position of the group with the marks, and sees what comes of that.
+
+        Otherwise it sees the window of the group's map of times, which is empty when nobody looks at the marks.
+        """
+        return self.time_windows and self.read_side != "document"
+
     def reader_names(self) -> tuple[str, ...]:
         """The readers that the group starts with."""
         return tuple(f"{self.name}-{index}" for index in range(self.readers))

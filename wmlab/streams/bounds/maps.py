@@ -1,0 +1,168 @@
+"""The time bounds of reader groups whose readers see the window of a map of times, at every moment at which it changes.
+
+In the design of the document (`read_side` "document") readers compare for themselves, and share the times that they
+have passed: each sees the window of the map in the shared state of the group, which may be behind the position of the
+group. The table `group_updates` has that window after every update. A group whose readers look at no marks
+(`time_windows` False) has an empty map, and they know nothing.
+
+Source: PDP-33, Client Changes; `wmlab.streams.model.group.GroupState.window`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from wmlab.core.recording import Recording
+from wmlab.core.spark.schemas import require, spark_schema
+from wmlab.streams.bounds.groups import GROUP_COLUMNS, Ends, until_of
+from wmlab.streams.scenario.scenario import StreamScenario
+
+TIMES: Final = "times"
+"""What a row begins with when the map of times has changed and the position of the group has not."""
+_UPDATES: Final = ("stream", "group", "at_ms", "revision", "reader", "operation", "outcome", "lower", "upper")
+_WITHOUT_POSITION: Final = ("time", "acquire")
+"""Operations of a reader that leave the position as it is."""
+_ROWS: Final = pa.schema(
+    [
+        *((name, pa.string()) for name in ("stream", "group")),
+        *((name, pa.int64()) for name in ("version", "at_ms")),
+        ("change", pa.string()),
+        *((name, pa.int64()) for name in ("lower", "upper", "lower_seq", "upper_seq")),
+    ]
+)
+Window = tuple[int | None, int | None]
+
+
+def groups_with_map(recording: Recording) -> list[tuple[str, str]]:
+    """The groups, by stream and name, whose readers see the window of a map of times that the recording has.
+
+    Those are the groups with a bound in `group_updates`; those that share times and whose readers saw no bound; and
+    those whose map is empty because their readers look at no marks. In a recording that was stored before
+    `group_updates` had bounds, a group that shares times and whose readers saw some is not among them.
+    """
+    scenario = recording.scenario_as(StreamScenario)
+    groups = () if scenario is None else scenario.resolved.groups
+    sharing = {part.name for part in groups if not part.compares_position}
+    blind = {part.name for part in groups if not part.time_windows}
+    if scenario is not None and not sharing:
+        return []
+    with_bounds, updated = _groups_of(recording, "group_updates")
+    saw_bounds, looked = _groups_of(recording, "windows")
+    empty = {key for key in updated | looked if key[1] in blind or (key[1] in sharing and key not in saw_bounds)}
+    return sorted(with_bounds | empty)
+
+
+def _groups_of(recording: Recording, name: str) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    """The groups with a bound in a table, and all groups in it."""
+    rows = recording.table(name).select(["stream", "group", "lower", "upper"])
+    known = rows.filter(pc.or_(pc.is_valid(rows["lower"]), pc.is_valid(rows["upper"])))
+    some, every = (
+        {(row["stream"], row["group"]) for row in table.group_by(["stream", "group"]).aggregate([]).to_pylist()}
+        for table in (known, rows)
+    )
+    return some, every
+
+
+def map_time_bounds(positions: DataFrame, group_updates: DataFrame, *, until_ms: Ends = None) -> DataFrame:
+    """The window of the map of times of every group in `positions`, at every change of it and of the position.
+
+    Both are tables of a recording. The columns are those of `group_time_bounds`; the map does not say which watermarks
+    its times come from, so `lower_seq` and `upper_seq` are null. `change` is `position`, `times` when only the map has
+    changed, and `end`, as there. A row has the window after the last update of its millisecond; of several versions in
+    one millisecond, those before the last have the window after the update that made them. No row is later than
+    `until_ms`. Raises `ModelError` for a missing column.
+    """
+    require(positions, "positions", (*GROUP_COLUMNS, "reader"))
+    require(group_updates, "group_updates", _UPDATES)
+    updates = group_updates.where("outcome = 'applied'").select(
+        "stream", F.col("group").alias("of_group"), "at_ms", "revision", "reader", "operation", "lower", "upper"
+    )
+
+    def rows_of(changes: pa.Table, updates: pa.Table) -> pa.Table:
+        """The rows of one group; runs on an executor. Updates of groups without a position are left out."""
+        if not changes.num_rows:
+            return _ROWS.empty_table()
+        key = {name: changes[name][0].as_py() for name in ("stream", "group")}
+        versions = _by_time(_Version(*row) for row in _versions(changes))
+        ordered = updates.sort_by("revision").select(_Update._fields).to_pylist()
+        found = _followed(versions, _by_time(_Update(**row) for row in ordered), until_of(until_ms, key["stream"]))
+        return pa.Table.from_pylist([key | row for row in found], _ROWS)
+
+    changes = positions.select(*GROUP_COLUMNS, "reader").groupBy("stream", "group")
+    return changes.cogroup(updates.groupBy("stream", "of_group")).applyInArrow(rows_of, spark_schema(_ROWS))
+
+
+class _Version(NamedTuple):
+    at_ms: int
+    number: int
+    reader: str | None
+
+
+class _Update(NamedTuple):
+    at_ms: int
+    reader: str | None
+    operation: str
+    lower: int | None
+    upper: int | None
+
+
+Timed = TypeVar("Timed", _Version, _Update)
+
+
+def _by_time(rows: Iterable[Timed]) -> dict[int, list[Timed]]:
+    found: dict[int, list[Timed]] = {}
+    for row in rows:
+        found.setdefault(row.at_ms, []).append(row)
+    return found
+
+
+def _versions(changes: pa.Table) -> Iterator[tuple[int, int, str | None]]:
+    """The versions of a group in order: when, its number, and the reader that made it, if any did."""
+    rows = sorted(changes.select(["version", "at_ms", "reader"]).to_pylist(), key=itemgetter("version"))
+    for version, of_version in groupby(rows, key=itemgetter("version")):
+        same = list(of_version)
+        yield same[0]["at_ms"], version, next((row["reader"] for row in same if row["reader"] is not None), None)
+
+
+def _followed(
+    versions: Mapping[int, Sequence[_Version]], updates: Mapping[int, Sequence[_Update]], until_ms: int | None
+) -> Iterator[dict[str, Any]]:
+    """The rows of one group from its versions and the updates of its state, both by time and in their order."""
+    window: Window = (None, None)
+    last: dict[str, Any] | None = None
+    for at_ms in sorted(versions.keys() | updates.keys()):
+        if until_ms is not None and at_ms > until_ms:
+            break
+        before, made = window, versions.get(at_ms, ())
+        windows = _windows_of(made, updates.get(at_ms, ()), window)
+        for version, (lower, upper) in zip(made, windows, strict=False):
+            last = {"at_ms": at_ms, "version": version.number, "change": "position", "lower": lower, "upper": upper}
+            yield last
+        window = windows[-1]
+        if not made and last is not None and window != before:
+            last = last | {"at_ms": at_ms, "change": TIMES, "lower": window[0], "upper": window[1]}
+            yield last
+    if last is not None and until_ms is not None and until_ms > last["at_ms"]:
+        yield last | {"at_ms": until_ms, "change": "end"}
+
+
+def _windows_of(versions: Sequence[_Version], updates: Sequence[_Update], window: Window) -> list[Window]:
+    """The window at each version of one millisecond, the last one being that at its end; without versions only that."""
+    found, left = [], deque(updates)
+    for version in versions[:-1]:
+        moved = False
+        while left and not moved:
+            update = left.popleft()
+            window = update.lower, update.upper
+            moved = update.reader == version.reader and update.operation not in _WITHOUT_POSITION
+        found.append(window)
+    return [*found, (left[-1].lower, left[-1].upper) if left else window]
