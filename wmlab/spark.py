@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from wmlab.core.spark.log import read_log, stragglers, stragglers_over
+from wmlab.core.spark.log import read_log, stragglers
 from wmlab.core.spark.schemas import dataframe, spark_schema
 from wmlab.core.spark.session import log_path, spark_session
+from wmlab.core.stragglers import stragglers_over
 from wmlab.streams.bounds.bounds import time_bounds
 from wmlab.streams.bounds.groups import group_time_bounds
 from wmlab.streams.bounds.live import FEED, feed, live

@@ -34,6 +34,7 @@ from wmlab.spark import (
     read_log,
     spark_session,
     stragglers,
+    stragglers_over,
     time_bounds,
     with_incidents,
     with_slack,
@@ -129,6 +130,7 @@ def _of_logs_and_runs(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
     yield "read_log", log
     good = log.where("reason is null")
     yield "stragglers", stragglers(good, every_ms=5_000)
+    yield "stragglers_over", [repr(stragglers_over(good, every_ms=5_000))]
     yield "session", [repr(spark).partition(" on ")[0]]
     yield "frontier", [repr(frontier(good, by="writer"))]
     yield "sweep", SCENARIO.sweep(spark, seeds=range(3), timeout_ms=[1_000, 5_000])

@@ -22,18 +22,18 @@ def write_feed(feed: Any, path: str | Path, every_ms: int) -> list[Path]:
     Raises `ModelError` for another `feed`, an `every_ms` that is no whole number, 1 or more, and for a folder that is
     not empty.
     """
+    if type(every_ms) is not int or every_ms < 1:
+        raise ModelError(f"every_ms is {shown(every_ms)}.", remedy="Give a whole number of milliseconds, 1 or more.")
+    folder = Path(path)
+    if folder.exists() and any(folder.iterdir()):
+        raise ModelError(f"{folder} is not empty.", remedy="Write a feed to a new folder; a query reads all it has.")
     # The type is asked: a DataFrame of Spark Connect answers to any name.
     if not hasattr(type(feed), "toArrow") or "at_ms" not in feed.columns:
         has = f"has the columns {', '.join(feed.columns)}" if hasattr(type(feed), "toArrow") else f"is {shown(feed)}"
         raise ModelError(
             f"The feed {has}.", remedy="Give a Spark DataFrame with a column at_ms, such as wm.spark.feed(...)."
         )
-    if type(every_ms) is not int or every_ms < 1:
-        raise ModelError(f"every_ms is {shown(every_ms)}.", remedy="Give a whole number of milliseconds, 1 or more.")
-    folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
-    if any(folder.iterdir()):
-        raise ModelError(f"{folder} is not empty.", remedy="Write a feed to a new folder; a query reads all it has.")
     rows = feed.toArrow().sort_by("at_ms")
     slices = pc.divide(rows["at_ms"], pa.scalar(every_ms, pa.int64()))
     files = []

@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from wmlab.core.answers import Stragglers
-from wmlab.core.spark.log import read_log, stragglers, stragglers_over
+from wmlab.core.spark.log import read_log, stragglers
+from wmlab.core.stragglers import stragglers_over
 from wmlab.streams.answers.explain import Explanation
 from wmlab.streams.api import Scenario
 from wmlab.streams.recording import StreamRecording

@@ -87,9 +87,11 @@ def test_a_finished_segment_has_no_offset() -> None:
 def test_what_is_no_position_is_refused(make) -> None:
     with pytest.raises(ModelError, match="Offset -1 of segment 0@0 is negative"):
         make({"0@0": -1})
-    for offered in (5, {"0@0": "5"}, {0.5: 5}):
+    for offered in (5, {"0@0": "5"}):
         with pytest.raises(ModelError, match="is no position"):
             make(offered)
+    with pytest.raises(ModelError, match=r"0\.5 is not a segment"):
+        make({0.5: 5})
 
 
 MERGED_AND_SPLIT = StreamHistory.create(2).scale(["0@0", "1@0"], into=1).scale(["2@1"], into=2)

@@ -211,7 +211,7 @@ def _rows(first: Mapping[str, str], moves: _Moves, steps: Steps, marks: Marks) -
         **{name: [value] * len(seqs) for name, value in first.items()},
         "version": moves.versions[steps.version],
         "at_ms": steps.at_ms,
-        "change": pa.array(CHANGES).take(pa.array(steps.change)),
+        "change": np.array(CHANGES)[steps.change],
     }
     rows = pa.table(columns | dict(zip(bounds.column_names, bounds.columns, strict=True))).filter(kept)
     at_ms = column(rows, "at_ms")
