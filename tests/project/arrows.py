@@ -42,7 +42,16 @@ BANNED: Final = (
     | {"io", "logging", "os", "pathlib", "shutil", "socket", "tempfile", "urllib", "warnings"}
     | {"datetime", "random", "secrets", "time"}
 )
-PYSPARK_ONLY_IN: Final = ("core/spark/", "core/recording", "core/stragglers", "/bounds/", "/checks/", "/recording", "/spark", "/panel")
+PYSPARK_ONLY_IN: Final = (
+    "core/spark/",
+    "core/recording",
+    "core/stragglers",
+    "/bounds/",
+    "/checks/",
+    "/recording",
+    "/spark",
+    "/panel",
+)
 """Parts of paths of the files that may import PySpark at all."""
 
 STREAMS_AS_A_SOURCE: Final = frozenset({"dataflow/simulate", "dataflow/scenario/source"})

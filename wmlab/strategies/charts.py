@@ -119,7 +119,9 @@ def frontier(comparison: Comparison, *, title: str | None = None) -> Chart:
     notes = _of_steps(drawn, sum(lag_ms <= across.high for lag_ms in lags))
     notes += _beyond_lags(curve, across.high - curve.base_lag_ms)
     far = sum(across.at_rim(o.lag_p50_ms) != o.lag_p50_ms for o in placed)
-    notes += f" Beyond the axis, at its edge: {counted(far, 'point')}." if far else ""
+    if far:
+        beyond = "1 strategy lies" if far == 1 else f"{grouped(far)} strategies lie"
+        notes += f" {beyond} beyond the axis and {'is' if far == 1 else 'are'} drawn at its edge."
     return _chart(title, sentence, data, across, [panel], notes=notes)
 
 
@@ -156,8 +158,8 @@ def _of_steps(drawn: int, count: int) -> str:
     if drawn == count:
         return ""
     return (
-        f" Drawn are {grouped(drawn)} of {grouped(count)} steps of the curve: it is nowhere too high, and nowhere too "
-        "low by a pixel."
+        f" Drawn are {grouped(drawn)} of {grouped(count)} steps of the curve: it is never too high, and too low by "
+        "less than a pixel."
     )
 
 
@@ -166,7 +168,7 @@ def _beyond_lags(curve: Frontier, bound_ms: int) -> str:
     if not (late := curve.late(max(0, bound_ms))):
         return ""
     return (
-        f" {counted(late, 'record')} {'is' if late == 1 else 'are'} late beyond the axis, by up to "
+        f" {counted(late, 'record')} {'is' if late == 1 else 'are'} late for every bound on the axis, by up to "
         f"{rounded(int(curve.lateness[-1]))}."
     )
 

@@ -118,7 +118,7 @@ class Comparison(TableAnswer[Outcome]):
     columns: ClassVar[Mapping[str, str]] = {
         "strategy": "its class, and what is not as by default",
         "late": "records below the X that they meet",
-        "worst 2 000": "the late share of the worst 2,000 records in a row",
+        "worst 2 000": "the late share of the worst 2 000 records in a row",
         "lag p50": "arrival less X in the median; below 0 X is ahead of the arrivals",
         "p95": "the same that 95% of the instants do not exceed",
         "gap p50": "perfect watermark less X in the median: how much further X could be; below 0 it is not safe",
@@ -163,7 +163,7 @@ class Comparison(TableAnswer[Outcome]):
         perfect_lag_ms = Log.of(self.trace).perfect_lag_ms
         ahead = [o for o in causal if o.ahead_ms(perfect_lag_ms)]
         usable = [o for o in causal if o not in ahead and o.late_share <= _HALF]
-        least = min(usable or causal or self.outcomes, key=lambda o: o.late)
+        least = min(usable or causal or self.outcomes, key=lambda o: (o.late, o.lag_p50_ms is None, o.lag_p50_ms or 0))
         if not usable and causal:
             text = f"{over}, no strategy is of use"
             if least not in ahead:

@@ -250,11 +250,11 @@ def _of_numbers(case: Case) -> Iterator[Doubt]:
     """What the outcome on the unseen half is worth."""
     unseen, target, trace = case.best.unseen, case.target, case.trace
     if unseen.rows * target < _ENOUGH:
-        need, left = grouped(int(2 * _ENOUGH / target)), unseen.rows * target
+        need, left = grouped(int(2 * _ENOUGH / target)), round(unseen.rows * target)
         yield Doubt(
             cause="few records",
-            text=f"it is too short, {grouped(trace.rows)} records where {need} are needed: the target leaves "
-            f"{left:.1f} late records in its unseen half",
+            text=f"it is too short, {grouped(trace.rows)} records where {need} are needed: at the "
+            f"target the second half has about {counted(left, 'late record')} to judge by",
         )
     low, high = case.best.late_range
     if unseen.late_share > KEPT * target:

@@ -284,7 +284,9 @@ def _unknown_times(table: BoundsTable) -> str:
     missing = {"lower": [value is None for value in table.lower], "upper": [value is None for value in table.upper]}
     if all(missing["lower"]):
         missing = {} if all(missing["upper"]) else {"upper": missing["upper"]}
-    said = {bound: how_long(lengths, rows) for bound, rows in missing.items() if any(rows)}
+    said = {
+        bound: "all the time" if all(rows) else how_long(lengths, rows) for bound, rows in missing.items() if any(rows)
+    }
     if len(said) == 2:
         return f"The lower bound is unknown {said['lower']}, the upper bound {said['upper']}"
     return "".join(f"The {bound} bound is unknown {time}" for bound, time in said.items())
