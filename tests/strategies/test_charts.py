@@ -168,7 +168,7 @@ def test_records_of_1970_do_not_stretch_the_axes_and_are_counted(count):
     chart = charts.frontier(found)
     assert chart.scene.across.high - chart.scene.across.low < 30_000
     late = "1 record is" if count == 1 else f"{count} records are"
-    assert f"{late} late beyond the axis, by up to 19 723 d" in chart.scene.subtitle
+    assert f"{late} late for every bound on the axis, by up to 19 723 d" in chart.scene.subtitle
     assert max(chart.data["bound_ms"]) > 19_000 * 86_400_000
     assert "beyond: 19 723 d" in chart.svg or chart.scene.across.low <= layers(chart, Path)[0].xs[0]
     lags = charts.lag(found)
@@ -264,7 +264,7 @@ def test_a_point_far_behind_stands_at_the_edge_with_its_lag_and_a_lone_name_is_s
     (x,) = layers(chart, Dots)[1].xs
     assert 1_200 < x < chart.scene.across.high < 1_300
     assert chart.data["strategy_lag_ms"] == [1_100, 90_000]
-    assert chart.scene.subtitle.endswith("Beyond the axis, at its edge: 1 point.")
+    assert chart.scene.subtitle.endswith("1 strategy lies beyond the axis and is drawn at its edge.")
 
 
 def test_the_lag_has_a_panel_for_each_strategy_with_its_late_records():

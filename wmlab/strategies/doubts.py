@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 
 from wmlab.core.traces import Trace
-from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, grouped, listed, rounded
+from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, counted, grouped, listed, rounded
 from wmlab.strategies.clocks import Suspects
 from wmlab.strategies.comparison import named
 from wmlab.strategies.judging import BLOCKS, KEPT, STEADY, Judged

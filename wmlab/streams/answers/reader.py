@@ -141,11 +141,8 @@ def _why(
         again = "" if release_ms is None else f"; it looks again at {moment(release_ms)}"
         return f"for it has not looked since {moment(look['at_ms'])}{newest}: its group has passed {mark}{again}"
     held = [_in_words(segment) for segment in behind[:_NAMED]]
-    held += (
-        [f"{len(behind) - _NAMED} more segment{'s' if len(behind) > _NAMED + 1 else ''}"]
-        if len(behind) > _NAMED
-        else []
-    )
+    more = len(behind) - _NAMED
+    held += [f"{more} more segment{'s' if more > 1 else ''}"] if more > 0 else []
     first = "the first cut" if look["lower"] is None else "the next cut"
     return f"held before {first} by {listed(held)}{newest}; {mark}, is passed when that is read"
 
