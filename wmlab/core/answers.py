@@ -281,7 +281,7 @@ def _shown(name: str, value: Any) -> str:
     return str(value)
 
 
-Against = Literal["noted times", "the clock", "no bound", "unknown"]
+Against = Literal["the others", "the clock", "no bound", "unknown"]
 """What a cost is measured against: what the others had noted by then; the clock, where nobody else was there; or it is
 not measured, as there was no bound to compare, or for an unknown reason."""
 
@@ -302,14 +302,14 @@ class Straggler:
     held_ms: int
     worst_ms: int | None
     cost_ms: float | None
-    against: Against = "noted times"
+    against: Against = "the others"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Stragglers(TableAnswer[Straggler]):
     """The stragglers of a stream's lower bound over a run, the most expensive first; `run_ms` is the run's length.
 
-    Costs against the clock come after those against noted times, since they are more than that. `bound` says what they
+    Costs against the clock come after those against the others, since they are more than that. `bound` says what they
     held: the lower bound, or the global watermark of a query. `meanings` has the causes with what each means, `notes`
     are further sentences.
     """
@@ -337,7 +337,7 @@ class Stragglers(TableAnswer[Straggler]):
 
     def _costliest(self) -> str:
         over = f"Over {span(self.run_ms)}"
-        priced = [entry for entry in self.stragglers if entry.cost_ms and entry.against == "noted times"]
+        priced = [entry for entry in self.stragglers if entry.cost_ms and entry.against == "the others"]
         if not priced:
             return f"{over} {self._alone()}"
         first, *rest = priced
@@ -417,7 +417,7 @@ class Stretch:
     to_ms: int
     by_ms: int | None
     shared: int
-    against: Against = "noted times"
+    against: Against = "the others"
 
     @property
     def worst_ms(self) -> int:

@@ -29,7 +29,7 @@ def told(found: Stragglers) -> list[tuple[Any, ...]]:
     return [(h.who, h.why, h.stretches, h.held_ms, h.worst_ms, h.cost_ms, h.against) for h in found]
 
 
-NOTED, CLOCK, NONE = "noted times", "the clock", "no bound"
+NOTED, CLOCK, NONE = "the others", "the clock", "no bound"
 
 
 def test_costs_are_averages_over_the_run() -> None:

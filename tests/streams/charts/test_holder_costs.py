@@ -66,7 +66,7 @@ def test_costs_against_the_clock_are_told_apart() -> None:
     alone = table(
         ("w1", "slowest", 100, 900, 700.0), ("w2", "lagging", 50, 10, 5.0), ("nobody", "no mark", 9, None, None)
     )
-    alone = alone.assign(against=["the clock", "noted times", "no bound"])
+    alone = alone.assign(against=["the clock", "the others", "no bound"])
     chart = holder_costs(alone)
     assert chart.sentence.startswith("w2 (lagging) cost most: ")
     assert "100% of what all holders cost" in chart.sentence

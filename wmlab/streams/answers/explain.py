@@ -435,7 +435,7 @@ def _stretch(from_ms: int, to_ms: int, history: RunHistory, cause: Cause) -> Str
     """A stretch with its price: against what the others had noted, or against the clock where nobody else was there."""
     who = cause.writers or (cause.leader or _WHO.get(cause.kind) or _failure(history),)
     lower, by_ms = history.lower, cause.by_ms
-    against: Against = "noted times"
+    against: Against = "the others"
     if lower is None:
         against = "no bound"
     elif by_ms is None and is_instant([lower], clock=[from_ms]) == is_instant([from_ms]):
@@ -455,7 +455,7 @@ def _longest_silent(written: Written, found: Sequence[Held]) -> str:
     writer, length_ms = max(behind.items(), key=lambda entry: (entry[1], entry[0]))
     return (
         f"By its events {writer} was furthest behind for {span(length_ms, beside_ms=found[-1][1] - found[0][0])}, and "
-        "held nothing, for an imported writer goes on noting times while it sends nothing; that is what "
+        "held nothing then, for an imported writer goes on noting times while it sends nothing; that is what "
         "wm.spark.stragglers tells of the log."
     )
 
