@@ -44,7 +44,7 @@ acts = finished(
         actions.on_network(
             [("a", "controllers"), ("readers-0", "segment-store"), ("coordinator", "controller-0")], ["a"]
         ),
-        actions.on_readers("readers", ["readers-0"], "new", "0@0", "stream"),
+        actions.on_readers("readers", ["readers-0"], ["readers-0"], "new", "0@0", "stream"),
     ),
     at_ms=st.integers(1, 999),
 )
