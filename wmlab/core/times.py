@@ -21,6 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+
 Unit = Literal["d", "s", "ms", "us", "ns"]
 """What one tick of a numeric time column is."""
 Kind = Literal["dates", "numbers", "format"]
@@ -28,10 +30,6 @@ Kind = Literal["dates", "numbers", "format"]
 Longs = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-SECOND_MS: Final = 1_000
-MINUTE_MS: Final = 60 * SECOND_MS
-HOUR_MS: Final = 60 * MINUTE_MS
-DAY_MS: Final = 24 * HOUR_MS
 MS_PER_TICK: Final = {"d": (DAY_MS, 1), "s": (1_000, 1), "ms": (1, 1), "us": (1, 1_000), "ns": (1, 1_000_000)}
 """How many milliseconds so many ticks of each unit are."""
 SAMPLE_ROWS: Final = 1_000
