@@ -53,7 +53,8 @@ class Run(World):
 
     def stored_marks(self) -> Mapping[str, Any]:
         """The writer marks that the metadata store holds now."""
-        return self.stream().marks.marks
+        found = self.metadata.marks(self.stream().name)
+        return {} if found is None else found.table.marks
 
     def events_of(self, writer: str) -> list[tuple[int, int]]:
         """(event time, append time) of a writer's events."""

@@ -175,17 +175,19 @@ class Actions:
     def partition(self, action: script.Partition) -> None:
         """Separate two sides for a while; a controller without its coordinator loses its session after the timeout."""
         world, sides = self.world, f"{action.a} and {action.b}"
-        cut = world.network.cut(world.parties(action.a), world.parties(action.b), holds_calls=action.calls == "held")
+        partition = world.network.separate(
+            world.parties(action.a), world.parties(action.b), holds_calls=action.calls == "held"
+        )
         world.happened("partition", "network", sides, f"{sides} are separated")
-        alone = [member for member in world.fleet.members if cut.separates(member.name, COORDINATOR)]
+        alone = [member for member in world.fleet.members if partition.separates(member.name, COORDINATOR)]
 
         def expire_if_alone(controller: Controller, life: int) -> None:
             session = controller.session if life == controller.life else None
-            if session is not None and world.network.is_cut(controller.name, COORDINATOR):
+            if session is not None and world.network.is_separated(controller.name, COORDINATOR):
                 world.coordinator.close(session)
 
         def heal() -> None:
-            world.network.heal(cut)
+            world.network.heal(partition)
             world.happened("heal", "network", sides, f"{sides} are connected again")
             for controller in alone:
                 # It learns that its session has ended, or its share of the buckets.

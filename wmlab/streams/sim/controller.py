@@ -1,13 +1,16 @@
-"""A controller: it serves writers, and runs the watermark cycle of the streams whose buckets it owns.
+"""A controller: it judges what writers note, and runs the watermark cycle of the streams whose buckets it owns.
 
 A process that may crash, pause, and go on as a leader that has been replaced: what it believes to own and what the
 coordination service says are two things. Only the inactivity clocks live in its memory; all else is in the stores.
+
+It judges a call in three steps: it lets the stream join its bucket, reads the writer's mark, and stores a new one by
+compare-and-set. Notes of transactions by the controller that commits them go the same way.
 
 The rules of a cycle are in `wmlab.streams.model.cycle`; here is the order of their effects. Between any two steps the
 controller may be stopped, another leader may be at work, and a writer may note a time.
 
 Source: PDP-33, "Controller Changes" and "Periodic Watermark Workflow"; upstream `BucketService`,
-`PeriodicWatermarking` and `ControllerServiceImpl`.
+`PeriodicWatermarking`, `ControllerServiceImpl` and `PersistentStreamBase`.
 """
 
 from __future__ import annotations
@@ -25,19 +28,22 @@ from wmlab.streams.model.coordination import Session
 from wmlab.streams.model.cycle import CycleState
 from wmlab.streams.model.log import LeaderView, NoSuchLogError, TruncatedError, Watermark
 from wmlab.streams.model.marks import StoreOutcome, WriterMark
+from wmlab.streams.model.wire import Leave, Note
 from wmlab.streams.scenario.parts import COORDINATOR, METADATA_STORE, SEGMENT_STORE, Clock, controller_name
 from wmlab.streams.sim.load import LocalClock
-from wmlab.streams.sim.store import UnavailableError
+from wmlab.streams.sim.network import Message
+from wmlab.streams.sim.store import UNAVAILABLE, UnavailableError
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.stream import StreamWorld
     from wmlab.streams.sim.world import World
 
 T = TypeVar("T")
-Job = Generator[simpy.Event | int | None, None, T]
-"""Work in steps: it yields the moment to go on at, as an event or in how many ms.
+Job = Generator[int, None, T]
+"""Work in steps: it yields in how many ms it goes on.
 
-None is to go on at once, unless the controller is stopped right now.
+Before every step the controller may have been stopped, which ends the job, or paused, which puts the step off. Nothing
+happens between two steps that are 0 ms apart, so 0 asks only whether the step before has stopped the controller.
 """
 
 
@@ -154,9 +160,49 @@ class Controller:
         self._open.remove(answer)
         answer(found)
 
+    def receive(self, message: Note | Leave, answer: Callable[[str], None]) -> None:
+        """Judge a call and answer; a controller that is down refuses the connection."""
+        if self.is_running:
+            self.drive(self._answered(message, answer))
+        else:
+            answer(UNAVAILABLE)
+
+    def _answered(self, message: Note | Leave, answer: Callable[[str], None]) -> Job[None]:
+        answer((yield from self.judge(message)))
+
+    def judge(self, message: Note | Leave) -> Job[str]:
+        """The stream of a note joins its bucket, the mark is read, the call judged, and stored by compare-and-set.
+
+        A note counts as judged at the moment of the compare-and-set, from which on cycles find it. That a writer
+        leaves, which marks it as no longer alive, counts as received when it was heard (upstream `removeWriter`).
+        """
+        world, metadata, heard_ms = self.world, self.world.metadata, self.world.now_ms
+        stream = world.streams[message.stream]
+        leaves = isinstance(message, Leave)
+        try:
+            if not leaves:
+                yield from self.ask(METADATA_STORE, stream, "join bucket", lambda: metadata.join(message.stream))
+            read = yield from self.ask(
+                METADATA_STORE, stream, "read mark", lambda: metadata.read(message.stream, message.writer)
+            )
+            shown_ms = self.clock.read(world.now_ms)
+
+            def store() -> tuple[str, int]:
+                if isinstance(message, Leave):
+                    return metadata.shut_down(message.stream, message.writer, read), heard_ms
+                return metadata.note(message, read, shown_ms), world.now_ms
+
+            outcome, judged_ms = yield from self.ask(METADATA_STORE, stream, "write mark", store)
+        except UnavailableError:
+            outcome, judged_ms = UNAVAILABLE, heard_ms if leaves else world.now_ms
+        row = message._asdict() | {"controller": self.name, "received_ms": judged_ms, "outcome": outcome}
+        table = "writer_shutdowns" if leaves else "writer_marks"
+        world.streams[row.pop("stream")].journal.write(table, **row)
+        return outcome
+
     def check_alive(self) -> Job[bool]:
         """Look something up: not while this controller is down, and later while it is paused."""
-        yield None
+        yield 0
         return True
 
     def rebalance_buckets(self) -> None:
@@ -180,7 +226,7 @@ class Controller:
     def _take(self, bucket: int, session: Session) -> None:
         """Try to take a bucket; with it come the cycles of its streams, and the commits that a leader makes."""
         if self.world.coordinator.take(bucket, session):
-            self.world.network.internal_delay_ms(None, self.name, COORDINATOR, "take bucket", bucket)
+            self.world.network.internal_delay_ms(Message(None, self.name, COORDINATOR, "take bucket", bucket))
             self.buckets.add(bucket)
             for stream in self.world.metadata.members(bucket):
                 self.add_work(stream)
@@ -198,9 +244,10 @@ class Controller:
 
     def _contest(self) -> Job[None]:
         while self._contested:
-            yield self._part.contest_ms
+            if self._part.contest_ms:
+                yield self._part.contest_ms
             bucket = self._contested.pop(0)
-            if self.session is not None and not self.world.network.is_cut(self.name, COORDINATOR):
+            if self.session is not None and not self.world.network.is_separated(self.name, COORDINATOR):
                 self._take(bucket, self.session)
 
     def release_bucket(self, bucket: int) -> None:
@@ -240,21 +287,23 @@ class Controller:
     def _is_current(self, stream: str, entry: int) -> bool:
         return stream in self._work if self._part.double_work_entry else self._work.get(stream) == entry
 
-    def ask(self, party: str, stream: StreamWorld, what: str, act: Callable[[], T], about: object = "") -> Job[T]:
+    def ask(self, store: str, stream: StreamWorld, kind: str, act: Callable[[], T], content: object = "") -> Job[T]:
         """Go to a store, do `act` there, and come back with its result. Raises `UnavailableError`.
 
-        `about` is the content of the request; the result is that of the answer if the request has one.
+        `kind` names the request and `content` is what it says; the result is what the answer says, if the request says
+        something.
         """
         network = self.world.network
-        if network.is_cut(self.name, party):
-            raise UnavailableError(party.replace("-", " "))
-        delay_ms = network.internal_delay_ms(stream.title, self.name, party, what, about)
+        if network.is_separated(self.name, store):
+            raise UnavailableError(store.replace("-", " "))
+        request = stream.message(self.name, store, kind, content)
+        delay_ms = network.internal_delay_ms(request)
         if delay_ms:
             yield delay_ms
-            if network.is_cut(self.name, party):
-                raise UnavailableError(party.replace("-", " "))
+            if network.is_separated(self.name, store):
+                raise UnavailableError(store.replace("-", " "))
         result = act()
-        delay_ms = network.internal_delay_ms(stream.title, party, self.name, f"{what}: answer", about and result)
+        delay_ms = network.internal_delay_ms(request.reply(f"{kind}: answer", content and result))
         if delay_ms:
             yield delay_ms
         return result
@@ -265,7 +314,7 @@ class Controller:
             # Another job of this controller may come to the same place before this one goes on.
             self.armed.remove(armed)
             armed[2]()
-            yield None
+            yield 0
 
     def drive(self, job: Job[Any]) -> None:
         """Do a job step by step in simulated time, as long as this life lasts, and not while it is paused."""
@@ -276,14 +325,11 @@ class Controller:
             if self._put_off(self._drive, job, life):
                 return
             try:
-                moment = next(job)
+                wait_ms = next(job)
             except StopIteration:
                 return
-            if isinstance(moment, int):
-                Timer(self.world.env, moment, self._drive, (job, life))
-                return
-            if moment is not None:
-                moment.callbacks.append(lambda _: self._drive(job, life))
+            if wait_ms:
+                Timer(self.world.env, wait_ms, self._drive, (job, life))
                 return
         job.close()
 
@@ -370,8 +416,8 @@ class _Cycle:
         metadata, span_ms = stream.world.metadata, stream.scenario.controllers.marks_read_ms
 
         def all_now() -> tuple[dict[str, WriterMark], dict[str, int]]:
-            record = metadata.record(stream.name)
-            return ({}, {}) if record is None else (dict(record.marks.marks), dict(record.noted_ms))
+            found = metadata.marks(stream.name)
+            return ({}, {}) if found is None else (dict(found.table.marks), dict(found.noted_ms))
 
         marks, noted_ms = yield from self._ask(METADATA_STORE, "read marks", all_now)
         if not span_ms or not marks:
@@ -380,7 +426,7 @@ class _Cycle:
         for index, writer in enumerate(list(marks)):
             wait_ms = span_ms * (index + 1) // len(marks) - span_ms * index // len(marks)
             if wait_ms:
-                yield stream.env.timeout(wait_ms)
+                yield wait_ms
             now, noted_now = all_now()
             if writer in now:
                 read[writer], noted_ms[writer] = now[writer], noted_now[writer]

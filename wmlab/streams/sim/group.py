@@ -17,6 +17,7 @@ from wmlab.streams.model.index import record_at, start_of, window_at
 from wmlab.streams.model.position import Position, ReaderPosition, is_valid_cut
 from wmlab.streams.model.segment import parse_segment
 from wmlab.streams.scenario.parts import SEGMENT_STORE, ReaderGroup
+from wmlab.streams.sim.network import Message
 from wmlab.streams.sim.reader import Reader
 from wmlab.streams.tables import DONE, Outcome, Subject
 
@@ -299,8 +300,8 @@ class Group:
 
     def _travel(self, sender: str, receiver: str, what: str) -> Generator[simpy.Event]:
         only = next(iter(self.feeds.values())).title if len(self.feeds) == 1 else None
-        delay_ms = self.part.state_latency_ms
-        arrival = self.world.network.delivery(only, sender, receiver, what, self.part.name, delay_ms=delay_ms)
+        message = Message(only, sender, receiver, what, self.part.name)
+        arrival = self.world.network.arrival(message, delay_ms=self.part.state_latency_ms)
         if arrival is not None:
             yield arrival
 

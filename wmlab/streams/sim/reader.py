@@ -231,7 +231,7 @@ class Reader:
                 if all(feed.deleted for feed in self.group.feeds.values()):
                     return
                 # Everything that it needs is in the segment store.
-                cut_off = self._world.network.is_cut(self.name, SEGMENT_STORE)
+                cut_off = self._world.network.is_separated(self.name, SEGMENT_STORE)
                 if self._world.now_ms >= self.paused_until and not cut_off and not (yield from self._turn()):
                     return
         except simpy.Interrupt:

@@ -27,11 +27,10 @@ from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.marks import NoteOutcome
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.txn import CommittedTxn, TxnEvent, TxnState
-from wmlab.streams.model.wire import EVENT_HEADER_BYTES, Lengths
+from wmlab.streams.model.wire import EVENT_HEADER_BYTES, Lengths, Note
 from wmlab.streams.scenario.parts import METADATA_STORE, SEGMENT_STORE
 from wmlab.streams.scenario.script import CrashCommitHandler
-from wmlab.streams.sim.client import UNAVAILABLE, Note, judge
-from wmlab.streams.sim.store import UnavailableError
+from wmlab.streams.sim.store import UNAVAILABLE, UnavailableError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -262,7 +261,7 @@ class Transactions:
         retry_ms = 0
         while not self._has_passed_on(controller):
             if retry_ms:
-                yield self.stream.env.timeout(retry_ms)
+                yield retry_ms
             try:
                 batch = yield from controller.ask(METADATA_STORE, self.stream, "next batch", self._take)
                 if batch is None:
@@ -325,7 +324,8 @@ class Transactions:
         yield from self._failpoint(controller, "after_noting")
         yield from ask(METADATA_STORE, "record committed", record)
         for txn in batch.txns:
-            self.stream.send(controller.name, txn.client.party, "committed", txn, txn.client.on_done, txn)
+            news = self.stream.message(controller.name, txn.client.party, "committed", txn)
+            self.stream.network.deliver(news, txn.client.on_done, txn)
 
     def _failpoint(self, controller: Controller, point: str) -> Job[None]:
         """A place at which the script may stop this handler, or its controller."""
@@ -365,7 +365,7 @@ class Transactions:
         merge = partial(ask, SEGMENT_STORE, "merge transaction")
         request = Lengths(unknown, txn.name)
         while (answer := (yield from merge(lambda: self._merge_parts(txn, pairs), request))).lost_ms:
-            yield self.stream.env.timeout(answer.lost_ms)
+            yield answer.lost_ms
         if None in answer.offsets.values():
             measured = partial(self._lengths, unknown)
             answer = yield from ask(SEGMENT_STORE, "get lengths", measured, Lengths(unknown))
@@ -422,6 +422,6 @@ class Transactions:
             note = Note(self.stream.name, committed.writer, mark.time, mark.position, noted_ms, txn=txn.name)
             if self._batch is not batch or self.stream.deleted:
                 raise _SupersededError
-            outcome = yield from judge(controller, note)
+            outcome = yield from controller.judge(note)
             if outcome in (NoteOutcome.WRITE_CONFLICT.value, UNAVAILABLE):
                 raise _FailedError(_RETRY_MS)

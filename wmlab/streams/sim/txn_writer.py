@@ -21,7 +21,7 @@ from wmlab.core.errors import ModelError
 from wmlab.streams.model.marks import EXPLICIT_NOTE
 from wmlab.streams.model.txn import TxnState, refuse_unless_open
 from wmlab.streams.model.wire import EVENT_HEADER_BYTES, Append, DataAppended
-from wmlab.streams.scenario.parts import SEGMENT_STORE, TransactionalWriter
+from wmlab.streams.scenario.parts import TransactionalWriter
 from wmlab.streams.sim.load import Load, Routes, time_to_note
 from wmlab.streams.sim.writer import NO_EVENTS, WriterProcess
 
@@ -159,7 +159,7 @@ class TxnWriter(WriterProcess):
                 segment_id, len(part), self.part.event_bytes, handle.numbers[segment_id], txn=handle.txn.name
             )
             times = self.backlog.times_of(part)
-            self.world.send(self.party, SEGMENT_STORE, "append", append, self._arrive, self.life, handle, append, times)
+            self._tell_store("append", append, self._arrive, self.life, handle, append, times)
 
     def _arrive(self, life: int, handle: TxnHandle, append: Append, times: NDArray[np.int64]) -> None:
         """At the segment store: kept beside the segment until the transaction is merged."""
@@ -169,7 +169,7 @@ class TxnWriter(WriterProcess):
         # Each part of a transaction is a segment of its own until it is merged, and its events have one size.
         length = append.last * (EVENT_HEADER_BYTES + append.event_bytes)
         answer = DataAppended(append, length if self.world.part.acks_carry_offset else None)
-        self.world.send(SEGMENT_STORE, self.party, "acknowledge", answer, self._on_acknowledged, life, handle)
+        self._hear_from_store("acknowledge", answer, self._on_acknowledged, life, handle)
 
     def _on_acknowledged(self, life: int, handle: TxnHandle) -> None:
         handle.unanswered -= 1

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import simpy
@@ -130,6 +130,14 @@ class WriterProcess:
         """Write down that a call of this process was refused."""
         self.world.refuse(self.party, call, problem)
 
+    def _tell_store(self, kind: str, content: object, act: Callable[..., None], *args: Any) -> None:
+        """Send to the segment store, on the connection to it; `act(*args)` is done there."""
+        self.world.network.deliver(self.world.message(self.party, SEGMENT_STORE, kind, content), act, *args)
+
+    def _hear_from_store(self, kind: str, content: object, act: Callable[..., None], *args: Any) -> None:
+        """Send from the segment store to this process; `act(*args)` is done here."""
+        self.world.network.deliver(self.world.message(SEGMENT_STORE, self.party, kind, content), act, *args)
+
     def _sending(self, life: int) -> Generator[simpy.Event]:
         env = self.world.env
         while (due := self.backlog.next_tick) is not None:
@@ -199,7 +207,7 @@ class Writer(WriterProcess):
         self._numbers[segment_id] += len(events)
         content = Append(segment_id, len(events), self.part.event_bytes, self._numbers[segment_id])
         append = _Append(self.life, events, self.backlog.times_of(events), resent_from, content)
-        self.world.send(self.party, SEGMENT_STORE, "append", content, self._arrive, append)
+        self._tell_store("append", content, self._arrive, append)
 
     def _arrive(self, append: _Append) -> None:
         """At the segment store: take the append, or refuse it because the segment is sealed."""
@@ -208,7 +216,7 @@ class Writer(WriterProcess):
         if segment is None:
             return
         if segment.sealed_ms is not None:
-            world.send(SEGMENT_STORE, self.party, "sealed", str(append.content), self._on_sealed, append)
+            self._hear_from_store("sealed", str(append.content), self._on_sealed, append)
             return
         if len(append.events):
             size = EVENT_HEADER_BYTES + self.part.event_bytes
@@ -216,7 +224,7 @@ class Writer(WriterProcess):
             world.journal.append(append.content.segment, before, size, append.times, world.now_ms, self.index)
         carried = segment.length if world.part.acks_carry_offset else None
         answer = DataAppended(append.content, carried)
-        world.send(SEGMENT_STORE, self.party, "acknowledge", answer, self._on_acknowledged, append, carried)
+        self._hear_from_store("acknowledge", answer, self._on_acknowledged, append, carried)
 
     def _on_acknowledged(self, append: _Append, length: int | None) -> None:
         """An answer with the segment's length; from an older server without it, and then it has to be asked for.
@@ -227,7 +235,7 @@ class Writer(WriterProcess):
             return
         if length is None:
             asked = Lengths({append.content.segment: None})
-            self.world.send(self.party, SEGMENT_STORE, "get length", asked, self._tell_length, append)
+            self._tell_store("get length", asked, self._tell_length, append)
             return
         if append.content.segment in self.position:
             self.position = acknowledge(self.position, append.content.segment, length)
@@ -245,7 +253,7 @@ class Writer(WriterProcess):
         segment = self.world.store.get(append.content.segment)
         if segment is not None:
             answer = Lengths({append.content.segment: segment.length})
-            self.world.send(SEGMENT_STORE, self.party, "length", answer, self._on_acknowledged, append, segment.length)
+            self._hear_from_store("length", answer, self._on_acknowledged, append, segment.length)
 
     def _on_sealed(self, append: _Append) -> None:
         """The store refused an append: ask for the successors once, then send the events again."""
