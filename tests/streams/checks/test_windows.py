@@ -72,9 +72,7 @@ REASONS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         {"script": [script.ReleaseSegment(at_ms=3_000, reader="late-0", segment="0@0")]},
         "gave a segment back",
     ),
-    ({"own_position": True}, {}, "own_position is True"),
-    ({"tracker_ms": 50}, {}, "tracker_ms, mark_read_ms"),
-    ({"mark_read_ms": 2.5}, {}, "tracker_ms, mark_read_ms"),
+    ({"tracker_ms": 50}, {}, "(tracker_ms)"),
     ({"state_latency_ms": 20}, {}, "state_latency_ms"),
     ({"state_latency_ms": None}, {"network": Network(inside=Fixed(3))}, "state_latency_ms"),
     ({}, {"script": [script.LoseMarksSegment(at_ms=3_000, for_ms=2_000)]}, "could not be read"),
@@ -128,7 +126,7 @@ HARD = [
 def test_readers_that_share_times_see_the_window_of_their_map(
     spark: SparkSession, steps: list[Any], timer: Literal["fixed", "pravega"]
 ) -> None:
-    group = replace(SHARING, publish_timer=timer, group_refresh_ms=700, tracker_ms=50, own_position=True)
+    group = replace(SHARING, publish_timer=timer, group_refresh_ms=700, tracker_ms=50)
     run = record(group, script=steps)
     assert compared_groups(run).to_pylist() == [
         {"stream": "orders", "group": "sharing", "why_not": None, "with_map": True}
@@ -185,8 +183,7 @@ def test_without_a_group_that_is_compared_nothing_is_decided(spark: SparkSession
     (verdict,) = run.check(spark, "I13")
     assert (verdict.verdict, verdict.judged) == ("unknown", 0)
     assert verdict.what == (
-        "the windows of late are not compared, because its readers work on marks in the background "
-        "(tracker_ms, mark_read_ms)"
+        "the windows of late are not compared, because its readers work on marks in the background (tracker_ms)"
     )
 
 

@@ -92,7 +92,7 @@ class Run(World):
         return [lower for at, lower in self.lowers(reader) if at <= at_ms][-1]
 
     def segment_owners(self) -> dict[int, str | None]:
-        streams = self.group.shared.value.streams.values()
+        streams = self.group.state.streams.values()
         return {place: owner for state in streams for place, owner in state.owners.items()}
 
     # What every run must keep.

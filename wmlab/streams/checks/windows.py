@@ -5,9 +5,8 @@ positions of its group, the log of watermarks, and the rule of the reader. So `r
 readers saw, or this invariant says where not. It compares the windows of a group that shares its positions and whose
 readers know of them, and of the marks, at once. Of the others no table says when they knew what:
 
-- readers that compare what they have read themselves (`own_position`);
-- readers that work on what they see in the background (`tracker_ms`, `mark_read_ms`), or learn later of the state of
-  the group (`state_latency_ms`, or the delay of the scenario's network);
+- readers that work on what they see in the background (`tracker_ms`), or learn later of the state of the group
+  (`state_latency_ms`, or the delay of the scenario's network);
 - readers of a stream whose marks could not be read for a time or were truncated, and of a group that was taken back
   to a checkpoint without key ranges.
 
@@ -183,10 +182,8 @@ def _of_map(scenario: StreamScenario, part: ReaderGroup, *, has_map: bool) -> It
 
 
 def _of_options(scenario: StreamScenario, part: ReaderGroup) -> Iterator[str]:
-    if part.own_position:
-        yield "its readers compare what they have read, published or not (own_position is True)"
-    if part.tracker_ms or part.mark_read_ms:
-        yield "its readers work on marks in the background (tracker_ms, mark_read_ms)"
+    if part.tracker_ms:
+        yield "its readers work on marks in the background (tracker_ms)"
     yield from _of_latency(scenario, part)
 
 

@@ -157,14 +157,12 @@ class ShutDownWriter(Timed):
     """Close a writer gracefully: what it has is written and acknowledged, then it tells a controller that it leaves.
 
     With `last_note` it notes the time once more before that; without, no mark covers what it wrote after its last
-    note, and that may come late. Pravega's client neither notes nor tells a controller when it closes:
-    `tell_controller=False` (the call exists since PDP-33, "Internal Changes", but nothing uses it on master).
+    note, and that may come late. The call is that of PDP-33, "Internal Changes"; Pravega's client does not make it.
     A transactional writer commits what is open and waits until that is done.
     """
 
     writer: str
     last_note: bool = False
-    tell_controller: bool = True
     restart_after_ms: Period | None = None
     backlog: Literal["lost", "kept"] = "lost"
 

@@ -248,7 +248,7 @@ class Actions:
         """A reader closes, and reports its position."""
         reader = self._reader("leave", action.reader)
         reader.stop()
-        self.world.env.process(reader.group.remove(reader.name, "leave", reader.places))
+        self.world.env.process(reader.group.remove(reader.name, "leave", reader.offsets))
         reader.group.happened("leave", "reader", reader.name, f"{reader.name} leaves")
 
     def crash_reader(self, action: script.CrashReader) -> None:
@@ -284,11 +284,11 @@ class Actions:
         """A reader gives a segment back, if it owns it."""
         reader = self._reader("release", action.reader)
         group = reader.group
-        place = (action.stream or next(iter(group.feeds)), parse_segment(action.segment))
-        owned = place in reader.places
+        segment = (action.stream or next(iter(group.feeds)), parse_segment(action.segment))
+        owned = segment in reader.offsets
         if owned:
-            group.balance.kept_free[place] = self.world.now_ms + action.keep_free_ms
-            self.world.env.process(reader.give_back(place))
+            group.balance.kept_free_until[segment] = self.world.now_ms + action.keep_free_ms
+            self.world.env.process(reader.give_back(segment))
         what, outcome = "releases" if owned else "does not own", DONE if owned else NO_EFFECT
         detail = f"{reader.name} {what} {action.segment}"
         group.happened("release", "reader", reader.name, detail, outcome=outcome)
@@ -308,15 +308,14 @@ class Actions:
     def reset_to_checkpoint(self, action: script.ResetToCheckpoint) -> None:
         """Take a group back to a checkpoint, if it is complete."""
         group = self._group(action.group)
-        completed = list(group.shared.value.checkpoints)
+        completed = list(group.state.checkpoints)
         name = completed[-1] if action.checkpoint is None and completed else action.checkpoint
         outcome: Outcome = DONE
         if name is None or name not in completed:
             detail = "no checkpoint is complete" if name is None else f"checkpoint {name} is not complete"
             outcome = NO_EFFECT
         else:
-            steps = group.update(group.shared, None, "reset", lambda value: value.reset(name, ranges=action.ranges))
-            self.world.env.process(steps)
+            self.world.env.process(group.reset(name, ranges=action.ranges))
             detail = f"back to checkpoint {name}"
         group.happened("reset", "group", group.part.name, detail, outcome=outcome)
 
@@ -465,8 +464,7 @@ class Actions:
                 writer.backlog.abandon(self.world.now_ms)
             if action.last_note and isinstance(writer, Writer):
                 writer.note_chosen()
-            if action.tell_controller:
-                writer.leave("shut down")
+            writer.leave("shut down")
 
         writer.close(leave)
         self._restart_later(action)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import simpy
 
@@ -37,6 +37,9 @@ from wmlab.streams.sim.store import UNAVAILABLE, UnavailableError
 if TYPE_CHECKING:
     from wmlab.streams.sim.stream import StreamWorld
     from wmlab.streams.sim.world import World
+
+_CONTEST_MS: Final = 10
+"""How long a controller takes in a contest to try for one bucket."""
 
 T = TypeVar("T")
 Job = Generator[int, None, T]
@@ -244,8 +247,7 @@ class Controller:
 
     def _contest(self) -> Job[None]:
         while self._contested:
-            if self._part.contest_ms:
-                yield self._part.contest_ms
+            yield _CONTEST_MS
             bucket = self._contested.pop(0)
             if self.session is not None and not self.world.network.is_separated(self.name, COORDINATOR):
                 self._take(bucket, self.session)
@@ -369,7 +371,7 @@ class _Cycle:
     def steps(self) -> Job[None]:
         """Read the marks, then the log, decide, and carry the decision out."""
         stream = self.stream
-        marks, noted_ms = yield from self._marks()
+        marks, noted_ms = yield from self._ask(METADATA_STORE, "read marks", self._read_marks)
         yield from self._failpoint("after_marks")
         view = yield from self._ask(SEGMENT_STORE, "read log", self._open_log)
         yield from self._failpoint("after_log")
@@ -410,27 +412,10 @@ class _Cycle:
         self.stream.write_index(self.controller.name)
         return view
 
-    def _marks(self) -> Job[tuple[dict[str, WriterMark], dict[str, int]]]:
-        """All marks of the stream: at once, or one after the other, so that they are of different moments."""
-        stream = self.stream
-        metadata, span_ms = stream.world.metadata, stream.scenario.controllers.marks_read_ms
-
-        def all_now() -> tuple[dict[str, WriterMark], dict[str, int]]:
-            found = metadata.marks(stream.name)
-            return ({}, {}) if found is None else (dict(found.table.marks), dict(found.noted_ms))
-
-        marks, noted_ms = yield from self._ask(METADATA_STORE, "read marks", all_now)
-        if not span_ms or not marks:
-            return marks, noted_ms
-        read: dict[str, WriterMark] = {}
-        for index, writer in enumerate(list(marks)):
-            wait_ms = span_ms * (index + 1) // len(marks) - span_ms * index // len(marks)
-            if wait_ms:
-                yield wait_ms
-            now, noted_now = all_now()
-            if writer in now:
-                read[writer], noted_ms[writer] = now[writer], noted_now[writer]
-        return read, noted_ms
+    def _read_marks(self) -> tuple[dict[str, WriterMark], dict[str, int]]:
+        """All marks of the stream, and when they were noted."""
+        found = self.stream.world.metadata.marks(self.stream.name)
+        return ({}, {}) if found is None else (dict(found.table.marks), dict(found.noted_ms))
 
     def _remove(self, effect: cycle.RemoveWriter) -> Job[None]:
         """Remove a writer if its mark is unchanged; its inactivity clock is forgotten only then."""
