@@ -74,7 +74,7 @@ class NetworkPartition:
 
 
 class Network:
-    """All messages of a run."""
+    """All messages of a run; `is_immediate`: those inside the service take no time now, and nobody writes them down."""
 
     def __init__(self, world: World) -> None:
         part = world.scenario.network
@@ -89,6 +89,8 @@ class Network:
         self._plain = self._always_plain
         self._plain_ms = self._delay.ms if isinstance(self._delay, Fixed) else 0
         self._inside_ms = part.inside.ms if isinstance(part.inside, Fixed) else None
+        self._always_immediate = self._inside_ms == 0 and not part.keep_messages
+        self.is_immediate = self._always_immediate
 
     def call(
         self,
@@ -162,14 +164,15 @@ class Network:
 
     def separate(self, a: frozenset[str], b: frozenset[str], *, holds_calls: bool) -> NetworkPartition:
         """Begin a partition between two sides."""
-        self._plain = False
+        self._plain = self.is_immediate = False
         self._partitions.append(NetworkPartition(a, b, holds_calls))
         return self._partitions[-1]
 
     def heal(self, partition: NetworkPartition) -> None:
         """End a partition: what waited for its end is sent now, in order."""
         self._partitions.remove(partition)
-        self._plain = self._always_plain and not self._partitions
+        if not self._partitions:
+            self._plain, self.is_immediate = self._always_plain, self._always_immediate
         for sender, receiver, packet in partition.waiting:
             self._dispatch(sender, receiver, packet)
 
