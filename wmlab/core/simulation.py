@@ -1,6 +1,6 @@
 """What all simulators share: the clock with its random numbers, delays, and the journal of what happens in a run.
 
-A party's draws depend on the scenario's seed and on its own name only, so that adding a writer leaves the draws
+The draws of a node depend on the scenario's seed and on its own name only, so that adding a writer leaves the draws
 of the others as they were. Nothing here depends on wall time or on hash order.
 
 In the journal rows are kept per table as they occur, and a row can be completed when more is known; events, of which
@@ -73,12 +73,12 @@ class Simulation:
         Timer(self.env, max(0, at_ms - self.env.now), act, args)
 
     def draws(self, name: str) -> np.random.Generator:
-        """The random numbers of the party called `name`."""
+        """The random numbers of the node called `name`."""
         return generator(self.seed, name)
 
 
 def generator(seed: int, name: str) -> np.random.Generator:
-    """The generator of the party called `name` under `seed`; the same in every process."""
+    """The generator of the node called `name` under `seed`; the same in every process."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, zlib.crc32(name.encode())])))
 
 

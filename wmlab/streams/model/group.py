@@ -53,8 +53,8 @@ class StreamPosition:
     marks_offset: int | None = None
 
 
-Checkpoint = Mapping[str, StreamPosition]
-"""A checkpoint or a stream cut of the group: the position in each stream."""
+GroupPosition = Mapping[str, StreamPosition]
+"""Where a group is in each of its streams: a checkpoint, or a stream cut of the group."""
 
 
 @dataclass(slots=True)
@@ -153,15 +153,15 @@ class GroupState:
     """
 
     streams: dict[str, StreamReading]
-    origin: Checkpoint | None = None
+    origin: GroupPosition | None = None
     revision: int = 0
     readers: set[str] = field(default_factory=set)
     generation: int = 0
     pending: PendingCheckpoint | None = None
-    checkpoints: dict[str, Checkpoint] = field(default_factory=dict)
+    checkpoints: dict[str, GroupPosition] = field(default_factory=dict)
 
     @classmethod
-    def begin(cls, start: Checkpoint) -> GroupState:
+    def begin(cls, start: GroupPosition) -> GroupState:
         """A group without readers at that position. Raises `ModelError` for a negative offset."""
         return cls({stream: StreamReading.begin(position) for stream, position in start.items()})
 

@@ -182,7 +182,7 @@ def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
 
 Known = Sequence[tuple[int, Watermark]]
 """Watermarks with the clock time in ms from which on each is known, ascending."""
-Window = Callable[[ReaderPosition, int], TimeWindow]
+BoundsAt = Callable[[ReaderPosition, int], TimeWindow]
 """The bounds at a position and a clock time in ms."""
 
 _TRIPLE_BYTES: Final = 24
@@ -207,7 +207,7 @@ class ReadSide:
     """
 
     name: str
-    window: Window = field(repr=False)
+    window: BoundsAt = field(repr=False)
     requests: int
     bytes_stored: int
     search: int
@@ -270,7 +270,7 @@ def ingestion_time(appends: Mapping[int, Sequence[tuple[int, int]]], sealed_ms: 
     return ReadSide("ingestion time", window, 0, stored, _halvings(appends.values()))
 
 
-def _following(log: Known, segments: Mapping[int, Segment]) -> Window:
+def _following(log: Known, segments: Mapping[int, Segment]) -> BoundsAt:
     """What a reader that follows the log knows from the watermarks that there were by then."""
 
     def window(position: ReaderPosition, now_ms: int) -> TimeWindow:

@@ -81,7 +81,7 @@ def refuse_unless_open(state: TxnState, call: str) -> None:
         raise ModelError(f"Cannot {call} a transaction that is {state}.", remedy="Begin a new transaction.")
 
 
-class Waiting(Protocol):
+class WaitingTxn(Protocol):
     """A transaction whose commit was requested."""
 
     @property
@@ -89,10 +89,10 @@ class Waiting(Protocol):
         """The epoch in which it began."""
 
 
-W = TypeVar("W", bound=Waiting)
+AnyTxn = TypeVar("AnyTxn", bound=WaitingTxn)
 
 
-def next_batch(waiting: Sequence[W], limit: int = 100) -> tuple[W, ...]:
+def next_batch(waiting: Sequence[AnyTxn], limit: int = 100) -> tuple[AnyTxn, ...]:
     """The transactions that are committed together next: of the lowest epoch that has any, in the order given.
 
     `waiting` is in the order of the commit requests, so non-overlapping transactions of one writer stay in order.

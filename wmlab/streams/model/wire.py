@@ -28,7 +28,7 @@ _NUMBER: Final = 8
 _CONNECTION: Final = 16
 
 
-class Append(NamedTuple):
+class AppendRequest(NamedTuple):
     """Events for a segment; `last` is the number of the last event, `txn` the transaction they are written in."""
 
     segment: int
@@ -50,7 +50,7 @@ class Append(NamedTuple):
 class DataAppended(NamedTuple):
     """The acknowledgement of an append; `offset` is the length of the segment in bytes, None: not carried."""
 
-    append: Append
+    append: AppendRequest
     offset: int | None
 
     @property

@@ -42,7 +42,7 @@ def _key_range(text: str) -> str:
     return text
 
 
-Keys = Annotated[str, AfterValidator(_key_range)]
+KeyRangeText = Annotated[str, AfterValidator(_key_range)]
 """A key range as "low..high" in rationals, for example "0..1/2"."""
 
 
@@ -56,7 +56,7 @@ def process_name(writer: str, number: int) -> str:
     return writer if number == 1 else f"{writer}/{number}"
 
 
-EventTime = Annotated[Any, BeforeValidator(rule_over("clock"))]
+EventTimeRule = Annotated[Any, BeforeValidator(rule_over("clock"))]
 """The time of an event, by what the writer's clock showed when it happened."""
 
 
@@ -146,7 +146,7 @@ class Stream:
         )
 
 
-def created(stream: Stream, first_number: int = 0) -> StreamHistory:
+def created_history(stream: Stream, first_number: int = 0) -> StreamHistory:
     """A stream of a `resolved` scenario as it is created, its segments numbered from `first_number`."""
     # Pravega computes even ranges in doubles, which is what makes 49 segments fail there.
     arithmetic: Arithmetic = "double" if stream.cut_algorithm == "pravega" else "exact"
@@ -162,8 +162,8 @@ class WriterPart:
     rate_per_s: Annotated[float, Field(ge=0, le=10_000_000, strict=True)] | None = None
     trace: str | None = None
     delay_mean_ms: MeanMs = 0.0
-    keys: Keys = "0..1"
-    event_time: EventTime | None = None
+    keys: KeyRangeText = "0..1"
+    event_time: EventTimeRule | None = None
     noting: Noting = EarliestOpen()
     writer_id: WriterId | None = "{name}"
     automatically_note_time: bool = False

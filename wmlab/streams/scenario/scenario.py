@@ -225,11 +225,11 @@ def _events_of(log: traces.Trace, writer: WriterPart, scenario: StreamScenario) 
     """How many events of a log the writer replays at most, and how many of its own lie outside the run."""
     happens, arrives = (log.table[name].to_numpy() for name in ("event_time", "arrival_ms"))
     own = pc.equal(log.table["writer"], writer.name).to_numpy()
-    count = int((own & replayed(scenario, writer, happens, arrives)).sum())
+    count = int((own & is_replayed(scenario, writer, happens, arrives)).sum())
     return count, int(own.sum()) - count
 
 
-def replayed(
+def is_replayed(
     scenario: StreamScenario, writer: WriterPart, happens: NDArray[np.int64], arrives: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """Which events of its trace a writer replays: what is under way when it starts or happens before the end."""
@@ -251,12 +251,12 @@ def _of_group(group: ReaderGroup, field: str, duration_ms: int, segments: int) -
         yield Cost("checkpoints", f"{field}.automatic_checkpoint_every_ms", count * group.readers, _ROW)
 
 
-Kind = Literal["whole", "real", "flag", "choice", "text", "yaml"]
-Path = tuple[str | int, ...]
+FieldKind = Literal["whole", "real", "flag", "choice", "text", "yaml"]
+FieldPath = tuple[str | int, ...]
 Scenario = TypeVar("Scenario", bound=StreamScenario)
 
 _UNITS: Final = {"_ms": "ms", "_bytes": "bytes", "_per_s": "per s"}
-_KINDS: Final[Mapping[str, Kind]] = {"integer": "whole", "number": "real", "boolean": "flag", "string": "text"}
+_KINDS: Final[Mapping[str, FieldKind]] = {"integer": "whole", "number": "real", "boolean": "flag", "string": "text"}
 _PARTS: Final = ("stream", "streams", "writers", "readers", "controllers", "network", "script")
 _LISTS: Final = {"streams": "stream", "writers": "writer", "readers": "readers"}
 
@@ -269,11 +269,11 @@ class FormField:
     fields may be empty, which is None. A value of kind `yaml` is text.
     """
 
-    path: Path
+    path: FieldPath
     group: str
     label: str
     unit: str
-    kind: Kind
+    kind: FieldKind
     value: Any
     low: float | None = None
     high: float | None = None
@@ -302,7 +302,7 @@ def fields_of(scenario: StreamScenario) -> tuple[FormField, ...]:
     return tuple(fields)
 
 
-def with_changes(scenario: Scenario, changes: Mapping[Path, Any]) -> Scenario:
+def with_changes(scenario: Scenario, changes: Mapping[FieldPath, Any]) -> Scenario:
     """The scenario with the values at these paths; all its mistakes are raised as one `Problems`."""
     data = scenario.to_dict()
     problems: list[Problem] = []
@@ -330,7 +330,7 @@ def with_part(scenario: Scenario, name: Literal["writers", "script"], text: str)
     return _checked(scenario, data)
 
 
-def without_part(scenario: Scenario, path: Path) -> Scenario:
+def without_part(scenario: Scenario, path: FieldPath) -> Scenario:
     """The scenario without the writer or the act at `path`, for example ("script", 0)."""
     data = scenario.to_dict()
     name, index = path
@@ -345,7 +345,7 @@ def _checked(scenario: Scenario, data: dict[str, Any]) -> Scenario:
         raise Problems("the form", problems_of(error, data)) from None
 
 
-def _of_part(part: Any, path: Path, group: str, *, without: tuple[str, ...] = ()) -> list[FormField]:
+def _of_part(part: Any, path: FieldPath, group: str, *, without: tuple[str, ...] = ()) -> list[FormField]:
     schema, options = _schema(part.__class__), options_of(type(part), RULE_TABLE)
     names = [field.name for field in dataclasses.fields(part) if field.name not in ("kind", *without)]
     fields = [_field((*path, name), group, getattr(part, name), schema) for name in names]
@@ -357,13 +357,13 @@ def _schema(part: type) -> dict[str, Any]:
     return TypeAdapter(part).json_schema()
 
 
-def _field(path: Path, group: str, held: Any, schema: Mapping[str, Any]) -> FormField:
+def _field(path: FieldPath, group: str, held: Any, schema: Mapping[str, Any]) -> FormField:
     name = str(path[-1])
     described, defined = schema["properties"][name], schema.get("$defs", {})
     offered = [defined.get(one.get("$ref", "").rpartition("/")[2], one) for one in described.get("anyOf", [described])]
     known = [one for one in offered if one.get("type") != "null"]
     rules = known[0] if len(known) == 1 else {}
-    kind: Kind = "choice" if "enum" in rules else _KINDS.get(rules.get("type", ""), "yaml")
+    kind: FieldKind = "choice" if "enum" in rules else _KINDS.get(rules.get("type", ""), "yaml")
     ending, unit = next(((end, unit) for end, unit in _UNITS.items() if name.endswith(end)), ("", ""))
     return FormField(
         path=path,

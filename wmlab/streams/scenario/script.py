@@ -114,7 +114,7 @@ def _pairs(offered: object) -> object:
     return tuple(offered.items()) if isinstance(offered, Mapping) else offered
 
 
-Offsets = Annotated[tuple[tuple[str, Offset | None], ...], BeforeValidator(_pairs)]
+SegmentOffsets = Annotated[tuple[tuple[str, Offset | None], ...], BeforeValidator(_pairs)]
 """Segments as `number@epoch` with their offsets, as a mapping or as pairs; None: nothing acknowledged yet."""
 
 
@@ -149,7 +149,7 @@ class NoteTime(Timed):
 
     writer: str
     time: Time
-    position: Offsets | None = None
+    position: SegmentOffsets | None = None
 
 
 @action
@@ -182,7 +182,7 @@ class MarkIdle(Timed):
 class DuplicateWriter(Timed):
     """A second process starts under the same writer id while the first one goes on noting (PDP-33, "Metadata").
 
-    That is what happens when a partitioned writer is replaced: to the network the new process is a party of its own,
+    That is what happens when a partitioned writer is replaced: to the network the new process is a node of its own,
     so a partition of the first one leaves it alone. `load` says who writes the events that happen from then on: the
     new process alone (`moves`), or both (`copied`). It is called after its writer, `w1/2`.
     """
@@ -194,7 +194,7 @@ class DuplicateWriter(Timed):
 # Transactions: named after their writer and counted from 1, `t1-1`, `t1-2`; without a name, the oldest open one.
 # Source: PDP-33, "Controller Changes"; upstream `CommitRequestHandler`.
 
-Count = Annotated[int, Field(gt=0, le=10_000_000, strict=True)]
+ReplyCount = Annotated[int, Field(gt=0, le=10_000_000, strict=True)]
 
 
 def _time_or_policy(offered: object) -> object:
@@ -258,7 +258,7 @@ class LoseMergeReply(Timed):
     segment's length instead of the offset (PDP-33, "Server Changes").
     """
 
-    count: Count = 1
+    count: ReplyCount = 1
     noticed_after_ms: Period = 1_000
     stream: str | None = None
 
@@ -276,14 +276,14 @@ class CrashCommitHandler(Timed):
     stream: str | None = None
 
 
-# What is between the parties.
+# What is between the nodes.
 
 
 @action
 class Partition(Timed):
     """Nothing passes between `a` and `b` for `for_ms`, or until the end when that is None.
 
-    Each side is a party (a writer, a reader such as `readers-0`, a controller such as `controller-0`,
+    Each side is a node (a writer, a reader such as `readers-0`, a controller such as `controller-0`,
     `segment-store`, `metadata-store`, `coordinator`) or all of a kind: `writers`, `readers`, `controllers`. Calls
     sent meanwhile are lost, or with `calls="held"` arrive when it ends; what is on a connection always waits. A
     controller that stays cut off from the coordinator loses its session and does not notice before the end.
@@ -455,7 +455,7 @@ class ReleaseSegment(Timed):
 
 @action
 class Checkpoint(Timed):
-    """Ask the group for a checkpoint; each reader reports at its next turn, and the last one completes it."""
+    """Ask the group for a checkpoint; each reader reports at its next poll, and the last one completes it."""
 
     name: Name
     group: str | None = None

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from wmlab.streams.sim.stream import StreamWorld
 
 T = TypeVar("T")
-PASSING: Final = frozenset({NoteOutcome.WRITE_CONFLICT.value, NoteOutcome.DATA_NOT_FOUND.value, UNAVAILABLE, None})
+REPEATED_AFTER: Final = frozenset(
+    {NoteOutcome.WRITE_CONFLICT.value, NoteOutcome.DATA_NOT_FOUND.value, UNAVAILABLE, None}
+)
 """The outcomes after which a call is repeated; None: no answer in time."""
 REPLIES: Final = {
     "get successors": "successors",
@@ -65,7 +67,7 @@ class ControllerClient:
             controller.receive(content, answer)
 
         def on_answer(outcome: str | None) -> None:
-            if outcome in PASSING and failures + 1 < retry.attempts:
+            if outcome in REPEATED_AFTER and failures + 1 < retry.attempts:
                 self.stream.after(retry.wait_ms(failures + 1), self._call, kind, content, failures + 1)
 
         request = self.stream.message(self.node, controller.name, kind, content)
@@ -104,7 +106,7 @@ class ControllerClient:
         network.deliver(request, arrive)
 
     def _choose(self) -> Iterator[Controller]:
-        """The controller to call next: in turns, or drawn for each call."""
+        """The controller to call next: one after the other, or drawn for each call."""
         fleet = self.stream.world.fleet
         draws = generator(self.stream.scenario.seed, f"controllers of {self.node}")
         is_drawn = self.stream.scenario.controllers.contact == "random"

@@ -31,7 +31,7 @@ from wmlab.streams.model.marks import StoreOutcome, WriterMark
 from wmlab.streams.model.wire import Leave, Note
 from wmlab.streams.scenario.parts import COORDINATOR, METADATA_STORE, SEGMENT_STORE, Clock, controller_name
 from wmlab.streams.sim.load import LocalClock
-from wmlab.streams.sim.network import Message
+from wmlab.streams.sim.network import NetworkMessage
 from wmlab.streams.sim.store import UNAVAILABLE, UnavailableError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ happens between two steps that are 0 ms apart, so 0 asks only whether the step b
 
 
 @dataclass(slots=True)
-class Memory:
+class StreamMemory:
     """What a controller remembers of a stream between two cycles: its clocks, and the marks segment it knew."""
 
     log_number: int
@@ -59,17 +59,17 @@ class Memory:
 
 
 class Controller:
-    """One controller process; `life` numbers its incarnations."""
+    """One controller process; `incarnation` counts how often it was started or stopped."""
 
     def __init__(self, world: World, name: str, clock: LocalClock) -> None:
         self.world = world
         self.name = name
         self.clock = clock
-        self.life = 0
+        self.incarnation = 0
         self.is_running = False
         self.session: Session | None = None
         self.buckets: set[int] = set()
-        self.memory: dict[str, Memory] = {}
+        self.memory: dict[str, StreamMemory] = {}
         self._contested: list[int] = []
         self.armed: list[tuple[str, str, Callable[[], None]]] = []
         self._part = world.scenario.controllers
@@ -87,8 +87,8 @@ class Controller:
         return self.is_running and self._resumed is None
 
     def start(self) -> None:
-        """Begin a life without memory and buckets, and open a session."""
-        self.life += 1
+        """Begin an incarnation without memory and buckets, and open a session."""
+        self.incarnation += 1
         self.is_running = True
         self._forget()
         self._sessions += 1
@@ -96,16 +96,16 @@ class Controller:
         self.world.coordinator.open(self.session)
 
     def _forget(self) -> None:
-        """A life has ended: what was in memory is lost, and the connections break."""
+        """An incarnation has ended: what was in memory is lost, and the connections break."""
         self.buckets, self.memory, self._work, self._contested = set(), {}, {}, []
         broken, self._open = self._open, []
         for answer in broken:
             answer(None)
 
     def stop(self, *, crashed: bool) -> None:
-        """End the life; the session ends with it, and so do its nodes, or after a crash when it times out."""
+        """End the incarnation; the session ends with it, and so do its nodes, or after a crash when it times out."""
         session, self.session = self.session, None
-        self.life += 1
+        self.incarnation += 1
         self.is_running, self._resumed = False, None
         self._forget()
         if session is not None and crashed:
@@ -118,23 +118,23 @@ class Controller:
         if not self.is_working:
             return
         self._resumed = self.world.env.event()
-        life, session = self.life, self.session
+        incarnation, session = self.incarnation, self.session
         if for_ms > self._part.session_timeout_ms and session is not None:
             self.world.after(self._part.session_timeout_ms, self.world.coordinator.close, session)
-        self.world.after(for_ms, self._resume, life)
+        self.world.after(for_ms, self._resume, incarnation)
 
-    def _resume(self, life: int) -> None:
-        if life != self.life or self._resumed is None:
+    def _resume(self, incarnation: int) -> None:
+        if incarnation != self.incarnation or self._resumed is None:
             return
         resumed, self._resumed = self._resumed, None
         resumed.succeed()
         self.world.coordinator.plan()
         if self.session not in self.world.coordinator.state.sessions:
-            self.world.later(self.notice_expiry, life)
+            self.world.later(self.notice_expiry, incarnation)
 
-    def notice_expiry(self, life: int) -> None:
+    def notice_expiry(self, incarnation: int) -> None:
         """The process learns that its session has ended, and starts its services again."""
-        if life == self.life and not self._put_off(self.notice_expiry, life):
+        if incarnation == self.incarnation and not self._put_off(self.notice_expiry, incarnation):
             self.start()
 
     def _put_off(self, act: Callable[..., None], *args: Any) -> bool:
@@ -157,11 +157,11 @@ class Controller:
         self.drive(self._served(job, answer))
 
     def _served(self, job: Job[T], answer: Callable[[T | None], None]) -> Job[None]:
-        found: T | None = None
+        result: T | None = None
         with suppress(UnavailableError):
-            found = yield from job
+            result = yield from job
         self._open.remove(answer)
-        answer(found)
+        answer(result)
 
     def receive(self, message: Note | Leave, answer: Callable[[str], None]) -> None:
         """Judge a call and answer; a controller that is down refuses the connection."""
@@ -229,7 +229,7 @@ class Controller:
     def _take(self, bucket: int, session: Session) -> None:
         """Try to take a bucket; with it come the cycles of its streams, and the commits that a leader makes."""
         if self.world.coordinator.take(bucket, session):
-            self.world.network.internal_delay_ms(Message(None, self.name, COORDINATOR, "take bucket", bucket))
+            self.world.network.internal_delay_ms(NetworkMessage(None, self.name, COORDINATOR, "take bucket", bucket))
             self.buckets.add(bucket)
             for stream in self.world.metadata.members(bucket):
                 self.add_work(stream)
@@ -240,7 +240,7 @@ class Controller:
     def _contest_for(self, free: Iterable[int]) -> None:
         """Try to take these buckets, one after the other in an order of its own, behind those it is trying already."""
         more = [bucket for bucket in free if bucket not in self._contested]
-        idle, ordered = not self._contested, [more[place] for place in self._order.permutation(len(more))]
+        idle, ordered = not self._contested, [more[index] for index in self._order.permutation(len(more))]
         self._contested += ordered
         if idle and ordered:
             self.drive(self._contest())
@@ -274,10 +274,10 @@ class Controller:
     def _enqueue(self, stream: str, entry: int, delay_ms: int) -> None:
         if self._part.period_jitter_ms:
             delay_ms += int(self._jitter.integers(self._part.period_jitter_ms + 1))
-        self.world.after(delay_ms, self._run, stream, entry, self.life)
+        self.world.after(delay_ms, self._run, stream, entry, self.incarnation)
 
-    def _run(self, stream: str, entry: int, life: int) -> None:
-        if life == self.life and self._is_current(stream, entry):
+    def _run(self, stream: str, entry: int, incarnation: int) -> None:
+        if incarnation == self.incarnation and self._is_current(stream, entry):
             self.drive(self._work_once(stream, entry))
 
     def _work_once(self, stream: str, entry: int) -> Job[None]:
@@ -313,27 +313,27 @@ class Controller:
         return result
 
     def failpoint(self, point: str, stream: str) -> Job[None]:
-        """A place in the cycle where the script may stop this controller."""
+        """A point in the cycle where the script may stop this controller."""
         while (armed := next((entry for entry in self.armed if entry[:2] == (point, stream)), None)) is not None:
-            # Another job of this controller may come to the same place before this one goes on.
+            # Another job of this controller may come to the same point before this one goes on.
             self.armed.remove(armed)
             armed[2]()
             yield 0
 
     def drive(self, job: Job[Any]) -> None:
-        """Do a job step by step in simulated time, as long as this life lasts, and not while it is paused."""
-        self._drive(job, self.life)
+        """Do a job step by step in simulated time, as long as this incarnation lasts, and not while it is paused."""
+        self._drive(job, self.incarnation)
 
-    def _drive(self, job: Job[Any], life: int) -> None:
-        while life == self.life:
-            if self._put_off(self._drive, job, life):
+    def _drive(self, job: Job[Any], incarnation: int) -> None:
+        while incarnation == self.incarnation:
+            if self._put_off(self._drive, job, incarnation):
                 return
             try:
                 wait_ms = next(job)
             except StopIteration:
                 return
             if wait_ms:
-                Timer(self.world.env, wait_ms, self._drive, (job, life))
+                Timer(self.world.env, wait_ms, self._drive, (job, incarnation))
                 return
         job.close()
 
@@ -362,10 +362,10 @@ class _Cycle:
         self.stream = stream
         self.began_ms = stream.now_ms
         self.removed: list[str] = []
-        self.memory = controller.memory.setdefault(stream.name, Memory(stream.log.number))
+        self.memory = controller.memory.setdefault(stream.name, StreamMemory(stream.log.number))
 
-    def _ask(self, party: str, what: str, act: Callable[[], T]) -> Job[T]:
-        return self.controller.ask(party, self.stream, what, act)
+    def _ask(self, store: str, kind: str, act: Callable[[], T]) -> Job[T]:
+        return self.controller.ask(store, self.stream, kind, act)
 
     def _failpoint(self, point: str) -> Job[None]:
         return self.controller.failpoint(point, self.stream.name)
@@ -416,8 +416,8 @@ class _Cycle:
 
     def _read_marks(self) -> tuple[dict[str, WriterMark], dict[str, int]]:
         """All marks of the stream, and when they were noted."""
-        found = self.stream.world.metadata.marks(self.stream.name)
-        return ({}, {}) if found is None else (dict(found.table.marks), dict(found.noted_ms))
+        marks = self.stream.world.metadata.marks(self.stream.name)
+        return ({}, {}) if marks is None else (dict(marks.table.marks), dict(marks.noted_ms))
 
     def _remove(self, effect: cycle.RemoveWriter) -> Job[None]:
         """Remove a writer if its mark is unchanged; its inactivity clock is forgotten only then."""

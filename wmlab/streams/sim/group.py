@@ -13,7 +13,7 @@ import simpy
 
 from wmlab.core.errors import ScenarioError
 from wmlab.streams.model.group import (
-    Checkpoint,
+    GroupPosition,
     GroupState,
     StreamPosition,
     StreamSegment,
@@ -24,8 +24,8 @@ from wmlab.streams.model.group import (
 from wmlab.streams.model.index import record_at, start_of, window_at
 from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.scenario.parts import SEGMENT_STORE, ReaderGroup
-from wmlab.streams.sim.network import Message
-from wmlab.streams.sim.reader import Reader
+from wmlab.streams.sim.network import NetworkMessage
+from wmlab.streams.sim.reader import ReaderProcess
 from wmlab.streams.tables import DONE, Outcome, Subject
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _PATIENCE = 3
 class Balance:
     """The rules of one group: `segments` by number, `bytes` by what remains, `time` by what the segments lag behind."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: RunningGroup) -> None:
         self._group = group
         self._by = group.part.rebalance
         self._free_since: dict[StreamSegment, int] = {}
@@ -115,13 +115,13 @@ class Balance:
         return last - (first if passed is None else passed)
 
 
-Change = Callable[[GroupState], bool]
+GroupChange = Callable[[GroupState], bool]
 """Changes the state that it is given, a copy; False: there is nothing to do."""
-Update = Generator[simpy.Event, None, GroupState]
+GroupSteps = Generator[simpy.Event, None, GroupState]
 """Steps that end with the newest state."""
 
 
-class Group:
+class RunningGroup:
     """The group's shared state over its streams (`feeds`), its readers, and how far each segment was ever read.
 
     The state lives in the segment store, and whoever reads or changes it sends messages there; the application that
@@ -135,7 +135,7 @@ class Group:
         self.part = part
         self.feeds = {feed.name: feed for feed in feeds}
         self.state = GroupState({})
-        self.readers: dict[str, Reader] = {}
+        self.readers: dict[str, ReaderProcess] = {}
         self.balance = Balance(self)
         self.read_up_to: dict[StreamSegment, int] = {}
         self.by_time = part.read_side == "document" and part.time_windows
@@ -158,7 +158,7 @@ class Group:
         if self.part.automatic_checkpoint_every_ms is not None:
             self.world.env.process(self._checkpointing(self.part.automatic_checkpoint_every_ms))
 
-    def _origin(self) -> Checkpoint | None:
+    def _origin(self) -> GroupPosition | None:
         """Where the group is to begin in each stream; None: at the head of all."""
         if self.part.starting_checkpoint is not None:
             return self._checkpoint_of_another(self.part.starting_checkpoint)
@@ -166,7 +166,7 @@ class Group:
             return {name: _position_at(feed, self.part.starting_time) for name, feed in self.feeds.items()}
         return None
 
-    def _checkpoint_of_another(self, name: str) -> Checkpoint:
+    def _checkpoint_of_another(self, name: str) -> GroupPosition:
         for other in self.world.groups.values():
             checkpoint = other.state.checkpoints.get(name)
             reads_the_same = all(other.feeds.get(stream) is feed for stream, feed in self.feeds.items())
@@ -188,16 +188,16 @@ class Group:
 
     def add(self, name: str, *, join: bool = False) -> None:
         """Start a reader; with `join` it still has to become a member."""
-        self.readers[name] = Reader(self, name, join=join)
+        self.readers[name] = ReaderProcess(self, name, join=join)
 
-    def fetch(self, reader: str) -> Update:
+    def fetch(self, reader: str) -> GroupSteps:
         """The present state, one round trip later."""
         yield from self._travel(reader, SEGMENT_STORE, "fetch state")
         newest = self.state
         yield from self._travel(SEGMENT_STORE, reader, "state")
         return newest
 
-    def update(self, seen: GroupState, reader: str | None, operation: str, change: Change) -> Update:
+    def update(self, seen: GroupState, reader: str | None, operation: str, change: GroupChange) -> GroupSteps:
         """Change the shared state from what was `seen`, and again from what is there when somebody was faster."""
         node = reader or self.part.name
         if self.part.state_latency_ms == 0:
@@ -301,7 +301,7 @@ class Group:
 
     def _travel(self, sender: str, receiver: str, what: str) -> Generator[simpy.Event]:
         only = next(iter(self.feeds.values())).title if len(self.feeds) == 1 else None
-        message = Message(only, sender, receiver, what, self.part.name)
+        message = NetworkMessage(only, sender, receiver, what, self.part.name)
         arrival = self.world.network.arrival(message, delay_ms=self.part.state_latency_ms)
         if arrival is not None:
             yield arrival

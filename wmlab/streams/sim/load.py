@@ -53,9 +53,9 @@ class LocalClock:
     steps: tuple[tuple[int, int], ...] = ()
 
     @staticmethod
-    def of(scenario: StreamScenario, party: str, part: Clock) -> LocalClock:
-        """The clock of a party under the script of its scenario."""
-        mine = [action for action in scenario.script if isinstance(action, StepClock) and action.party == party]
+    def of(scenario: StreamScenario, node: str, part: Clock) -> LocalClock:
+        """The clock of a node under the script of its scenario."""
+        mine = [action for action in scenario.script if isinstance(action, StepClock) and action.party == node]
         steps = sorted((scenario.start_ms + step.at_ms, step.by_ms) for step in mine)
         totals = accumulate(steps, lambda total, step: (step[0], total[1] + step[1]))
         return LocalClock(scenario.start_ms, part, tuple(totals))
@@ -84,7 +84,7 @@ class LocalClock:
 class Load:
     """Events of one writer in the order in which they happen; all arrays have one entry per event.
 
-    `happens_ms` and `arrives_ms` are simulated clock time in ms, `key` is the event's place in key space as a
+    `happens_ms` and `arrives_ms` are simulated clock time in ms, `key` is the event's key as a
     multiple of 2**-64.
     """
 
@@ -182,7 +182,7 @@ class Backlog:
             self._extend(self._next)
 
     def keys_of(self, events: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """The place of these events in key space; they are not settled."""
+        """The keys of these events, as multiples of 2**-64; they are not settled."""
         return self._window.key[events - self._first]
 
     def times_of(self, events: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -247,7 +247,7 @@ class Backlog:
         return self._sendable(batch)
 
     def _sendable(self, batch: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The events of a batch that were not given up before their turn."""
+        """The events of a batch that were not given up before they were due."""
         return batch[~self._settled[batch - self._first]] if self._has_gaps else batch
 
     def take_arrived(self, now_ms: int) -> NDArray[np.int64]:
@@ -333,8 +333,8 @@ class Backlog:
 
     def _skip_settled(self) -> None:
         """Find the first event that is not settled; the one after the window if all are."""
-        found = self._settled_bytes.find(0, self._first_open - self._first)
-        self._first_open = self._first + (len(self) if found < 0 else found)
+        index = self._settled_bytes.find(0, self._first_open - self._first)
+        self._first_open = self._first + (len(self) if index < 0 else index)
 
     def start_over(self, now_ms: int, *, keep: bool) -> None:
         """The process died: what it sent is out of its hands; what it had not sent it loses, or keeps."""
@@ -427,13 +427,13 @@ class Routes:
         if len(self.routes) == 1:
             return [(self.routes[0].segment_id, events)]
         # Narrow integers are sorted in linear time; the sort is stable, which keeps the order of the batch.
-        place = self._lows.searchsorted(keys, side="right").astype(np.min_scalar_type(len(self.routes)))
-        by_place = events[place.argsort(kind="stable")]
+        route = self._lows.searchsorted(keys, side="right").astype(np.min_scalar_type(len(self.routes)))
+        by_route = events[route.argsort(kind="stable")]
         batches: dict[int, NDArray[np.int64]] = {}
         end = 0
-        for index, count in enumerate(np.bincount(place).tolist()):
+        for index, count in enumerate(np.bincount(route).tolist()):
             if count:
-                segment_id, part = self.routes[index - 1].segment_id, by_place[end : end + count]
+                segment_id, part = self.routes[index - 1].segment_id, by_route[end : end + count]
                 end += count
                 other = batches.get(segment_id)
                 batches[segment_id] = part if other is None else np.sort(np.concatenate([other, part]))

@@ -25,7 +25,7 @@ Act = Callable[..., None]
 """What is done where and when a message arrives."""
 
 
-class Message(NamedTuple):
+class NetworkMessage(NamedTuple):
     """Who tells whom what, as the table `messages` shows it; `stream` is the title of the stream that it is about."""
 
     stream: str | None
@@ -34,9 +34,9 @@ class Message(NamedTuple):
     kind: str
     content: object = ""
 
-    def reply(self, kind: str, content: object = "") -> Message:
+    def reply(self, kind: str, content: object = "") -> NetworkMessage:
         """The message that goes back."""
-        return Message(self.stream, self.receiver, self.sender, kind, content)
+        return NetworkMessage(self.stream, self.receiver, self.sender, kind, content)
 
 
 @dataclass(slots=True, eq=False)
@@ -73,7 +73,7 @@ class NetworkPartition:
         return (node in self.a and other in self.b) or (node in self.b and other in self.a)
 
 
-class Network:
+class SimulatedNetwork:
     """All messages of a run; `is_immediate`: those inside the service take no time now, and nobody writes them down."""
 
     def __init__(self, world: World) -> None:
@@ -94,7 +94,7 @@ class Network:
 
     def call(
         self,
-        request: Message,
+        request: NetworkMessage,
         serve: Callable[[Callable[[Any], None]], None],
         then: Callable[[Any], None],
         *,
@@ -120,11 +120,11 @@ class Network:
         if answer_within_ms is not None:
             self._world.after(answer_within_ms, take, None)
 
-    def deliver(self, message: Message, act: Act, *args: Any) -> None:
+    def deliver(self, message: NetworkMessage, act: Act, *args: Any) -> None:
         """Send a message on a connection: once and in order `act(*args)` is done where and when it arrives."""
         self._send(message, act, args, reliable=True)
 
-    def arrival(self, message: Message, *, delay_ms: int | None) -> simpy.Event | None:
+    def arrival(self, message: NetworkMessage, *, delay_ms: int | None) -> simpy.Event | None:
         """Send a message on a connection and wait: the event of its arrival, None when it arrives this very moment.
 
         It takes `delay_ms`, None: as long as any other message. A partition holds it up in any case.
@@ -139,7 +139,7 @@ class Network:
         self._dispatch(message.sender, message.receiver, packet)
         return arrival
 
-    def internal_delay_ms(self, message: Message) -> int:
+    def internal_delay_ms(self, message: NetworkMessage) -> int:
         """Send a message inside the service: in how many ms it arrives, 0 for this very moment."""
         delay_ms = self._inside_ms
         if delay_ms is None:
@@ -149,7 +149,7 @@ class Network:
             row["received_ms"] = self._world.now_ms + delay_ms
         return delay_ms
 
-    def notify(self, message: Message, act: Act) -> None:
+    def notify(self, message: NetworkMessage, act: Act) -> None:
         """Let a controller know of a change, which a partition prevents; `act` is done when it arrives."""
         if not self.is_separated(message.sender, message.receiver):
             delay_ms = self.internal_delay_ms(message)
@@ -176,7 +176,7 @@ class Network:
         for sender, receiver, packet in partition.waiting:
             self._dispatch(sender, receiver, packet)
 
-    def _send(self, message: Message, act: Act, args: tuple[Any, ...], *, reliable: bool) -> None:
+    def _send(self, message: NetworkMessage, act: Act, args: tuple[Any, ...], *, reliable: bool) -> None:
         if self._plain:
             Timer(self._env, self._plain_ms, act, args)
         else:
@@ -232,7 +232,7 @@ class Network:
             )
         return self._channels[key]
 
-    def _row(self, message: Message) -> dict[str, object] | None:
+    def _row(self, message: NetworkMessage) -> dict[str, object] | None:
         """The row of a message that is sent now; None when messages are not kept."""
         if not self.part.keep_messages:
             return None

@@ -23,7 +23,7 @@ from wmlab.streams.model.window import LatestItem, TimeWindow, Tracker
 from wmlab.streams.scenario.parts import SEGMENT_STORE, ReaderGroup
 
 if TYPE_CHECKING:
-    from wmlab.streams.sim.group import Change, Group
+    from wmlab.streams.sim.group import GroupChange, RunningGroup
     from wmlab.streams.sim.store import StoredSegment
     from wmlab.streams.sim.stream import StreamWorld
 
@@ -62,7 +62,7 @@ class Timers:
 class Follower:
     """The tracker of one stream, and the positions that it works on, each with the segments whose keys are known."""
 
-    def __init__(self, group: Group, feed: StreamWorld, tracker: Tracker) -> None:
+    def __init__(self, group: RunningGroup, feed: StreamWorld, tracker: Tracker) -> None:
         self._group = group
         self._feed = feed
         self.tracker = tracker
@@ -95,10 +95,10 @@ def advance(tracker: Tracker, position: ReaderPosition, segments: Mapping[int, S
     return tracker if log is None else tracker.skip_truncated(log).advance(position, log, segments)
 
 
-class Windows:
+class ReaderWindows:
     """The windows of a reader that begins now, by stream in `shown`; `state` is the shared state it has seen."""
 
-    def __init__(self, group: Group, reader: str, state: GroupState) -> None:
+    def __init__(self, group: RunningGroup, reader: str, state: GroupState) -> None:
         self._group = group
         self._part = group.part
         self._reader = reader
@@ -167,8 +167,8 @@ class Windows:
         return Tracker() if offset is None else Tracker.resume(self._group.feeds[stream].log, offset)
 
 
-Steps = Generator[simpy.Event]
-Verdict = Generator[simpy.Event, None, bool]
+ReaderSteps = Generator[simpy.Event]
+ReaderAnswer = Generator[simpy.Event, None, bool]
 
 
 class _Progress(NamedTuple):
@@ -178,10 +178,10 @@ class _Progress(NamedTuple):
     offset: int
 
 
-class Reader:
+class ReaderProcess:
     """A reader object: what it owns and has read, its copy of the shared state, and its windows."""
 
-    def __init__(self, group: Group, name: str, *, join: bool) -> None:
+    def __init__(self, group: RunningGroup, name: str, *, join: bool) -> None:
         self.group = group
         self.name = name
         self.paused_until: float = group.world.now_ms
@@ -193,7 +193,7 @@ class Reader:
         self._allowance = 0.0
         self._progress: dict[StreamSegment, _Progress] = {}
         self._leaving: set[StreamSegment] = set()
-        self.windows = Windows(group, name, self._seen)
+        self.windows = ReaderWindows(group, name, self._seen)
         self._process = group.world.env.process(self._running(join=join))
 
     @property
@@ -214,7 +214,7 @@ class Reader:
         elif self.alive:
             self._process.interrupt()
 
-    def _running(self, *, join: bool) -> Steps:
+    def _running(self, *, join: bool) -> ReaderSteps:
         """Read until stopped or taken out of the group: a poll at every step of the timers."""
         step, begun = self._timers.step_ms, self._world.now_ms
         try:
@@ -239,7 +239,7 @@ class Reader:
         """Whether the segment is this reader's by the shared state."""
         return state.streams[segment[0]].owners.get(segment[1]) == self.name
 
-    def give_back(self, segment: StreamSegment) -> Steps:
+    def give_back(self, segment: StreamSegment) -> ReaderSteps:
         """Release a segment where the reader stands in it, if it is owned."""
         progress = self._progress.pop(segment, None)
         if progress is None:
@@ -255,7 +255,7 @@ class Reader:
         yield from self._change("release", release)
         self._leaving.discard(segment)
 
-    def _poll(self) -> Verdict:
+    def _poll(self) -> ReaderAnswer:
         """Read what is there and do what is due; False when somebody has taken the reader out of the group."""
         if self._part.rate_per_s is not None:
             # What was not used lapses, but for the fraction of an event.
@@ -281,7 +281,7 @@ class Reader:
         self.windows.look(self._seen, due=due)
         return True
 
-    def _change(self, operation: str, change: Change) -> Steps:
+    def _change(self, operation: str, change: GroupChange) -> ReaderSteps:
         self._learn((yield from self.group.update(self._seen, self.name, operation, change)))
 
     def _learn(self, state: GroupState) -> None:
@@ -290,7 +290,7 @@ class Reader:
         if state.generation != self._generation:
             self._generation = state.generation
             self._progress = {}
-            self.windows = Windows(self.group, self.name, state)
+            self.windows = ReaderWindows(self.group, self.name, state)
             self.group.happened("anew", "reader", self.name, f"{self.name} begins anew")
         owned = tuple(segment for segment in state.owned(self.name) if segment not in self._leaving)
         if tuple(self._progress) != owned:
@@ -308,7 +308,7 @@ class Reader:
         pending = self._seen.pending
         return pending is not None and self.name not in pending.waiting
 
-    def _acquire(self) -> Verdict:
+    def _acquire(self) -> ReaderAnswer:
         """Take free segments; whether there were any."""
         if self._is_bound() or not self._seen.has_unassigned:
             return False
@@ -339,7 +339,7 @@ class Reader:
         """The segments that it owns of the streams that are there."""
         return [segment for segment in self._progress if not self.group.feeds[segment[0]].deleted]
 
-    def _publish(self) -> Steps:
+    def _publish(self) -> ReaderSteps:
         """Publish the position; in the document's design also the time passed in each stream, if it is another one."""
         offsets = self.offsets
         yield from self._change("publish", lambda state: state.publish(self.name, offsets))
@@ -355,7 +355,7 @@ class Reader:
 
                 yield from self._change("time", note)
 
-    def _complete(self) -> Verdict:
+    def _complete(self) -> ReaderAnswer:
         """Record the segments that are read to their end; whether there were any."""
         finished = [] if self._is_bound() else list(filter(self._is_at_end, self._readable()))
         for segment in finished:
@@ -382,7 +382,7 @@ class Reader:
         stored = self._stored(segment)
         return stored.sealed_ms is not None and self._progress[segment].offset == stored.length
 
-    def _report(self) -> Steps:
+    def _report(self) -> ReaderSteps:
         """Report for a checkpoint that waits for it; in the document's design with its offset in the marks segment."""
         pending = self._seen.pending
         if pending is None or self.name not in pending.waiting:

@@ -1,4 +1,4 @@
-"""What all parties of a run share: the stores of segments, streams and writers, and the coordination service.
+"""What all nodes of a run share: the stores of segments, streams and writers, and the coordination service.
 
 An event occupies 8 header bytes and its payload (upstream wire format). A sealed segment refuses appends. All
 controllers share the metadata store; it answers at once, and how long the way there takes is a matter of the network.
@@ -23,7 +23,7 @@ from wmlab.streams.model.coordination import Coordination, Session, bucket_of
 from wmlab.streams.model.marks import MarkTable, NoteOutcome, StoreOutcome, Versioned, WriterMark
 from wmlab.streams.model.wire import Note
 from wmlab.streams.scenario.parts import COORDINATOR, METADATA_STORE
-from wmlab.streams.sim.network import Message
+from wmlab.streams.sim.network import NetworkMessage
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.controller import Controller
@@ -268,7 +268,7 @@ class Coordinator:
             return
         self._next_ms = self._world.now_ms + self._part.redistribute_every_ms
         self.state = self.state.distribute()
-        request = Message(None, distributor.name, COORDINATOR, "distribute", self._part.buckets)
+        request = NetworkMessage(None, distributor.name, COORDINATOR, "distribute", self._part.buckets)
         self._world.network.internal_delay_ms(request)
         self._announce()
 
@@ -277,7 +277,7 @@ class Coordinator:
         anybody = bucket is None or self._part.distribution == "contest"
         for controller in self._world.fleet.members:
             if anybody or bucket in self.state.share(controller.name):
-                news = Message(None, COORDINATOR, controller.name, "shares changed")
+                news = NetworkMessage(None, COORDINATOR, controller.name, "shares changed")
                 self._world.network.notify(news, controller.rebalance_buckets)
 
     def take(self, bucket: int, session: Session) -> bool:

@@ -15,8 +15,8 @@ from wmlab.streams.model.history import Epoch, StreamHistory
 from wmlab.streams.model.index import MarksIndex, missing
 from wmlab.streams.model.log import LeaderView, MarksLog, NoSuchLogError, Watermark, open_view, settle_pointer
 from wmlab.streams.model.segment import Segment
-from wmlab.streams.scenario.parts import Stream, created
-from wmlab.streams.sim.network import Message
+from wmlab.streams.scenario.parts import Stream, created_history
+from wmlab.streams.sim.network import NetworkMessage
 from wmlab.streams.sim.store import StoredSegment, UnavailableError
 from wmlab.streams.sim.transactions import Transactions
 from wmlab.streams.tables import DONE, Outcome, Subject
@@ -43,7 +43,7 @@ class StreamWorld:
         taken = world.take_events and partial(world.take_events, self.title)
         self.journal = Journal(common={"stream": self.title}, take_events=taken)
         self.store: dict[int, StoredSegment] = {}
-        self.history = created(part, first_number)
+        self.history = created_history(part, first_number)
         self.log: MarksLog[Watermark] = MarksLog(number=generation - 1)
         self.index = MarksIndex()
         self.log_missing = False
@@ -56,9 +56,9 @@ class StreamWorld:
         """The simulated clock."""
         return int(self.env.now)
 
-    def message(self, sender: str, receiver: str, kind: str, content: object = "") -> Message:
+    def message(self, sender: str, receiver: str, kind: str, content: object = "") -> NetworkMessage:
         """A message about this stream."""
-        return Message(self.title, sender, receiver, kind, content)
+        return NetworkMessage(self.title, sender, receiver, kind, content)
 
     def open(self) -> None:
         """Begin the stream: its records in the metadata store, its first epoch and segments."""
@@ -148,10 +148,10 @@ class StreamWorld:
         """
         records, first = missing(self.index, self.log), len(self.index)
         self.index, _ = self.index.append_if(len(self.index.content), records)
-        for place, record in enumerate(records, first):
+        for index, record in enumerate(records, first):
             self.journal.write(
                 "watermark_index",
-                place=place,
+                place=index,
                 time=record.time,
                 offset=record.offset,
                 controller=controller,

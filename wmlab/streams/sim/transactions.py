@@ -143,7 +143,7 @@ class Transactions:
         def create() -> Txn | Literal[False]:
             if name not in self.records:
                 if self._closed or stream.deleted:
-                    stream.refuse(client.party, "begin", f"{name}: {stream.name} takes no more transactions.")
+                    stream.refuse(client.node, "begin", f"{name}: {stream.name} takes no more transactions.")
                     return False
                 self.records[name] = Txn(name, client, stream.history.active.number, stream.now_ms)
             return self.records[name]
@@ -204,7 +204,7 @@ class Transactions:
         try:
             txn.state = rules.step(txn.state, event)
         except ModelError as error:
-            self.stream.refuse(txn.client.party, call, f"{txn.name}: {error.problem}")
+            self.stream.refuse(txn.client.node, call, f"{txn.name}: {error.problem}")
             return False
         return True
 
@@ -238,7 +238,7 @@ class Transactions:
         # A controller that has come back before its old session ended is not the one that commits.
         if controller is None or not controller.is_running or controller.session != self._host:
             return
-        worker = (controller.name, controller.life)
+        worker = (controller.name, controller.incarnation)
         if self._worker != worker:
             self._worker = worker
             controller.drive(self._run(controller, worker))
@@ -324,7 +324,7 @@ class Transactions:
         yield from self._failpoint(controller, "after_noting")
         yield from ask(METADATA_STORE, "record committed", record)
         for txn in batch.txns:
-            news = self.stream.message(controller.name, txn.client.party, "committed", txn)
+            news = self.stream.message(controller.name, txn.client.node, "committed", txn)
             self.stream.network.deliver(news, txn.client.on_done, txn)
 
     def _failpoint(self, controller: Controller, point: str) -> Job[None]:
@@ -392,7 +392,7 @@ class Transactions:
         stream = self.stream
         before, copy, active = rolled.epochs[-3:]
 
-        def turn() -> None:
+        def open_and_seal() -> None:
             stream.seal(copy.ids)
             stream.open_segments(active.segments)
 
@@ -404,7 +404,7 @@ class Transactions:
                 detail = f"epoch {copy.reference} again as {copy.number}, then epoch {before.number} as {active.number}"
                 stream.happened("roll", "epoch", f"epoch {copy.reference}", detail)
 
-        yield from ask(SEGMENT_STORE, "turn epochs", turn)
+        yield from ask(SEGMENT_STORE, "turn epochs", open_and_seal)
         yield from ask(METADATA_STORE, "record epochs", record)
         yield from ask(SEGMENT_STORE, "seal segments", lambda: stream.seal(before.ids))
 
