@@ -175,7 +175,7 @@ class Journal:
     rows: dict[str, list[Row]] = field(default_factory=dict)
     common: Row = field(default_factory=dict)
     take_events: Callable[[Journal], None] | None = None
-    held: int = 0
+    events_in_memory: int = 0
     _event_times: list[NDArray[np.int64]] = field(default_factory=list)
     _appends: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
 
@@ -209,10 +209,10 @@ class Journal:
         """Add the events of one append to a segment of `before` bytes; each of them has `event_size` bytes."""
         self._appends.append((segment_id, before, event_size, at_ms, writer, len(times)))
         self._event_times.append(times)
-        self.held += len(times)
-        if self.take_events is not None and self.held >= schemas.ROW_GROUP:
+        self.events_in_memory += len(times)
+        if self.take_events is not None and self.events_in_memory >= schemas.ROW_GROUP:
             self.take_events(self)
-            self._appends, self._event_times, self.held = [], [], 0
+            self._appends, self._event_times, self.events_in_memory = [], [], 0
 
     def events(self, writer_names: tuple[str, ...]) -> EventColumns:
         """The events that nobody has taken, as whole columns."""

@@ -108,7 +108,7 @@ def targets(history: StreamHistory, txn_epoch: int, into_epoch: int) -> Mapping[
     `ModelError` when the ranges differ.
     """
     into = {segment.number: segment for segment in history.epoch(into_epoch).segments}
-    found = {}
+    pairs = {}
     for segment in history.epoch(txn_epoch).segments:
         target = into.get(segment.number)
         if target is None or target.keys != segment.keys:
@@ -116,8 +116,8 @@ def targets(history: StreamHistory, txn_epoch: int, into_epoch: int) -> Mapping[
                 f"Segment {segment.name} has no counterpart in epoch {into_epoch}.",
                 remedy="Roll the transaction: merge it into a duplicate of its own epoch.",
             )
-        found[segment.id] = target.id
-    return found
+        pairs[segment.id] = target.id
+    return pairs
 
 
 def needs_rolling(history: StreamHistory, txn_epoch: int) -> bool:

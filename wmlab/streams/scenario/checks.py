@@ -149,7 +149,7 @@ CONTROLLER_ROLES = ("leader", "committer", "distributor")
 def problems_across(scenario: StreamScenario) -> Iterator[Problem]:
     """All mistakes across the parts of a scenario."""
     yield from _stream_problems(scenario)
-    for what, field, named in (
+    for kind, field, named in (
         ("writer", "writers", scenario.writers),
         ("stream", "streams", scenario.streams),
         ("group", "readers", scenario.groups),
@@ -157,7 +157,7 @@ def problems_across(scenario: StreamScenario) -> Iterator[Problem]:
         counts = Counter(part.name for part in named)
         for index, part in enumerate(named):
             if counts[part.name] > 1:
-                yield Problem((field, index, "name"), f"another {what} is called {part.name!r} too")
+                yield Problem((field, index, "name"), f"another {kind} is called {part.name!r} too")
     processes = Counter(process_names(scenario.writers, scenario.script))
     for index, writer in enumerate(scenario.writers):
         if processes[writer.name] > sum(other.name == writer.name for other in scenario.writers):
@@ -231,8 +231,8 @@ def _name_problems(scenario: StreamScenario) -> Iterator[Problem]:
         if action.at_ms >= scenario.duration_ms:
             message = f"lies at or after the end of the scenario, {scenario.duration_ms} (got {action.at_ms})"
             yield Problem(("script", index, "at_ms"), message)
-        for field, (what, names) in known.items():
-            yield from unknown(("script", index, field), what, getattr(action, field, None), names)
+        for field, (kind, names) in known.items():
+            yield from unknown(("script", index, field), kind, getattr(action, field, None), names)
 
 
 def _scale_problems(scenario: StreamScenario) -> Iterator[Problem]:

@@ -180,8 +180,8 @@ class WriterPart:
 
     def _problems(self) -> Iterator[Problem]:
         if (self.rate_per_s is None) == (self.trace is None):
-            given = "both" if self.trace is not None else "neither"
-            yield Problem(("rate_per_s",), f"give either rate_per_s or trace (got {given})")
+            which = "both" if self.trace is not None else "neither"
+            yield Problem(("rate_per_s",), f"give either rate_per_s or trace (got {which})")
         if self.trace is not None and self.delay_mean_ms:
             yield Problem(("delay_mean_ms",), "a trace has its own arrival times; leave delay_mean_ms out")
         if self.trace is not None and self.keys != "0..1":

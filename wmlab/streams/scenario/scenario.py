@@ -66,13 +66,13 @@ RULE_TABLE: Final[RuleTable] = {
 }
 
 
-def _how_many(offered: object) -> str:
-    return "several" if isinstance(offered, list | tuple) else "none" if offered is None else "one"
+def _how_many(raw: object) -> str:
+    return "several" if isinstance(raw, list | tuple) else "none" if raw is None else "one"
 
 
-def _writer_kind(offered: object) -> str:
+def _writer_kind(raw: object) -> str:
     """Which writer a value is; plain data that does not say so is an event writer."""
-    named = offered.get("kind") if isinstance(offered, Mapping) else getattr(offered, "kind", None)
+    named = raw.get("kind") if isinstance(raw, Mapping) else getattr(raw, "kind", None)
     return "transactional" if named == "transactional" else UNNAMED_KIND
 
 
@@ -145,7 +145,7 @@ class StreamScenario(ScenarioFile, only_field="writers", users_call_it="wm.Scena
 
     def _repr_html_(self) -> str:
         rows = [
-            ("stream", "; ".join(f"{one.name}, {counted(one.segments, 'segment')}" for one in self.all_streams)),
+            ("stream", "; ".join(f"{part.name}, {counted(part.segments, 'segment')}" for part in self.all_streams)),
             ("writers", ", ".join(writer.name for writer in self.writers)),
             ("readers", "; ".join(f"{group.readers} in group {group.name}" for group in self.groups) or "none"),
             ("script", "; ".join(repr(action) for action in self.script) or "nothing"),
@@ -153,7 +153,7 @@ class StreamScenario(ScenarioFile, only_field="writers", users_call_it="wm.Scena
         ]
         if self.rules != "sound":
             sound = self.replace(rules="sound").options
-            others = [f"{path}={held!r}" for path, held in self.options.items() if held != sound[path]]
+            others = [f"{path}={option!r}" for path, option in self.options.items() if option != sound[path]]
             rows.append(("rules", f"{self.rules}: {', '.join(others)}"))
         cells = "".join(f"<tr><th style='text-align:left'>{k}</th><td>{escape(v)}</td></tr>" for k, v in rows)
         return f"<table><caption>Scenario “{escape(self.name)}”</caption>{cells}</table>"
@@ -172,8 +172,8 @@ def costs(scenario: StreamScenario) -> Iterator[Cost]:
         for cost in _of_writer(writer, f"writers[{index}]", scenario, logs):
             if cost.what == "events" and _is_drawn(writer):
                 # Two row groups of all the events that are drawn are in memory at once.
-                held = -(-cost.bytes_each * min(drawn, 2 * ROW_GROUP) // max(1, drawn))
-                cost = replace(cost, bytes_each=held)
+                bytes_each_in_memory = -(-cost.bytes_each * min(drawn, 2 * ROW_GROUP) // max(1, drawn))
+                cost = replace(cost, bytes_each=bytes_each_in_memory)
             yield cost
     cycles = scenario.duration_ms // scenario.controllers.period_ms
     yield Cost("cycles", "controllers.period_ms", cycles * len(segments), _ROW)
@@ -209,8 +209,8 @@ def _of_writer(
     processes = getattr(writer, "processes", 1)
     batches = min(events, span_ms // writer.batch_ms * processes)
     # A batch leaves memory with its events.
-    kept = messages if _is_drawn(writer) else 300 + messages
-    yield Cost("batches", f"{field}.batch_ms", min(events, batches * stream.segments), kept)
+    bytes_each = messages if _is_drawn(writer) else 300 + messages
+    yield Cost("batches", f"{field}.batch_ms", min(events, batches * stream.segments), bytes_each)
     width = _ROW + _PER_SEGMENT * stream.segments + messages
     if isinstance(writer, TransactionalWriter):
         yield Cost("transactions", f"{field}.every_ms", span_ms // writer.every_ms, 4 * width)
@@ -357,11 +357,11 @@ def _schema(part: type) -> dict[str, Any]:
     return TypeAdapter(part).json_schema()
 
 
-def _field(path: FieldPath, group: str, held: Any, schema: Mapping[str, Any]) -> FormField:
+def _field(path: FieldPath, group: str, content: Any, schema: Mapping[str, Any]) -> FormField:
     name = str(path[-1])
     described, defined = schema["properties"][name], schema.get("$defs", {})
-    offered = [defined.get(one.get("$ref", "").rpartition("/")[2], one) for one in described.get("anyOf", [described])]
-    known = [one for one in offered if one.get("type") != "null"]
+    forms = [defined.get(form.get("$ref", "").rpartition("/")[2], form) for form in described.get("anyOf", [described])]
+    known = [form for form in forms if form.get("type") != "null"]
     rules = known[0] if len(known) == 1 else {}
     kind: FieldKind = "choice" if "enum" in rules else _KINDS.get(rules.get("type", ""), "yaml")
     ending, unit = next(((end, unit) for end, unit in _UNITS.items() if name.endswith(end)), ("", ""))
@@ -371,11 +371,11 @@ def _field(path: FieldPath, group: str, held: Any, schema: Mapping[str, Any]) ->
         label=name.removesuffix(ending).replace("_", " "),
         unit=unit,
         kind=kind,
-        value=dump_fragment(plain(held), one_line=True) if kind == "yaml" else held,
+        value=dump_fragment(plain(content), one_line=True) if kind == "yaml" else content,
         low=_bound(rules, "minimum", int(kind == "whole")),
         high=_bound(rules, "maximum", -int(kind == "whole")),
         choices=tuple(rules.get("enum", ())),
-        optional=len(known) < len(offered),
+        optional=len(known) < len(forms),
     )
 
 

@@ -110,8 +110,8 @@ class TruncateMarks(Timed):
 # Writers. One with several processes is called like its first one; the others are `w1/2`, `w1/3` and so on.
 
 
-def _pairs(offered: object) -> object:
-    return tuple(offered.items()) if isinstance(offered, Mapping) else offered
+def _pairs(raw: object) -> object:
+    return tuple(raw.items()) if isinstance(raw, Mapping) else raw
 
 
 SegmentOffsets = Annotated[tuple[tuple[str, Offset | None], ...], BeforeValidator(_pairs)]
@@ -197,9 +197,9 @@ class DuplicateWriter(Timed):
 ReplyCount = Annotated[int, Field(gt=0, le=10_000_000, strict=True)]
 
 
-def _time_or_policy(offered: object) -> object:
-    if offered in (None, "policy") or (type(offered) is int and -(2**63) <= offered < 2**63):
-        return offered
+def _time_or_policy(raw: object) -> object:
+    if raw in (None, "policy") or (type(raw) is int and -(2**63) <= raw < 2**63):
+        return raw
     raise ValueError('give "policy", a 64-bit integer, or nothing for a commit without a time')
 
 
@@ -328,11 +328,11 @@ class StepClock(Timed):
 _MOST_PARTS = 1_000
 
 
-def _count_or_ranges(offered: object) -> object:
-    count = isinstance(offered, int) and not isinstance(offered, bool) and 1 <= offered <= _MOST_PARTS
-    if not count and not (isinstance(offered, Sequence) and offered and all(isinstance(text, str) for text in offered)):
+def _count_or_ranges(raw: object) -> object:
+    count = isinstance(raw, int) and not isinstance(raw, bool) and 1 <= raw <= _MOST_PARTS
+    if not count and not (isinstance(raw, Sequence) and raw and all(isinstance(text, str) for text in raw)):
         raise ValueError(f"give a count from 1 to {grouped(_MOST_PARTS)}, or the new key ranges")
-    return offered
+    return raw
 
 
 Into = Annotated[int | tuple[str, ...], BeforeValidator(_count_or_ranges)]

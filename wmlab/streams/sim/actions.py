@@ -477,10 +477,10 @@ class Actions:
         if isinstance(writer, Writer):
             load = writer.backlog.from_now_on(self.world.now_ms, moves=action.load == "moves")
             number = 1 + sum(other.part is writer.part for other in self.world.writers.values())
-            twin = Writer(writer.stream, writer.part, writer.index, (load,), number)
-            self.world.writers[twin.node] = twin
-            twin.start()
-            writer.stream.happened("duplicate", "writer", twin.node, f"{twin.node} starts beside {writer.node}")
+            second = Writer(writer.stream, writer.part, writer.index, (load,), number)
+            self.world.writers[second.node] = second
+            second.start()
+            writer.stream.happened("duplicate", "writer", second.node, f"{second.node} starts beside {writer.node}")
 
     def _transacting(self, kind: str, writer: str, does: str) -> TxnWriter:
         """A running transactional writer; what it does is written down."""

@@ -299,9 +299,9 @@ class RunningGroup:
             count += 1
             yield from self.checkpoint(f"automatic {count}")
 
-    def _travel(self, sender: str, receiver: str, what: str) -> Generator[simpy.Event]:
+    def _travel(self, sender: str, receiver: str, kind: str) -> Generator[simpy.Event]:
         only = next(iter(self.feeds.values())).title if len(self.feeds) == 1 else None
-        message = NetworkMessage(only, sender, receiver, what, self.part.name)
+        message = NetworkMessage(only, sender, receiver, kind, self.part.name)
         arrival = self.world.network.arrival(message, delay_ms=self.part.state_latency_ms)
         if arrival is not None:
             yield arrival

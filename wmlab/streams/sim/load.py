@@ -62,22 +62,22 @@ class LocalClock:
 
     def read(self, now_ms: int) -> int:
         """What it shows at a simulated time."""
-        shown = now_ms + self.part.skew_ms + (now_ms - self.start_ms) * self.part.drift_ppm // _MILLION
+        clock_ms = now_ms + self.part.skew_ms + (now_ms - self.start_ms) * self.part.drift_ppm // _MILLION
         if not self.steps:
-            return shown
+            return clock_ms
         passed = bisect_right(self.steps, now_ms, key=lambda step: step[0])
-        return shown + (self.steps[passed - 1][1] if passed else 0)
+        return clock_ms + (self.steps[passed - 1][1] if passed else 0)
 
     def read_all(self, times_ms: NDArray[np.int64]) -> NDArray[np.int64]:
         """What it shows at each of many simulated times."""
-        shown = times_ms + self.part.skew_ms
+        clock_ms = times_ms + self.part.skew_ms
         if self.part.drift_ppm:
             whole, rest = np.divmod(times_ms - self.start_ms, _MILLION)  # the product of both might exceed 64 bits
-            shown += whole * self.part.drift_ppm + rest * self.part.drift_ppm // _MILLION
+            clock_ms += whole * self.part.drift_ppm + rest * self.part.drift_ppm // _MILLION
         if self.steps:
             moments, totals = np.array(self.steps, np.int64).T
-            shown += np.concatenate([[0], totals])[np.searchsorted(moments, times_ms, side="right")]
-        return shown
+            clock_ms += np.concatenate([[0], totals])[np.searchsorted(moments, times_ms, side="right")]
+        return clock_ms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -201,15 +201,15 @@ class Backlog:
         self._skip_answered()
         self._skip_settled()
         queue = self._queue[self._answered :]
-        end, kept = self._first + len(self._times), int(queue.min(initial=self._first_open)) - self._first
-        self._window = Load.whole((self._window[kept:], span))
+        end, dropped = self._first + len(self._times), int(queue.min(initial=self._first_open)) - self._first
+        self._window = Load.whole((self._window[dropped:], span))
         times = self.clock.read_all(span.happens_ms)
         if self._time_by is not None:
-            times = np.fromiter((self.time_of(shown) for shown in times.tolist()), np.int64, len(times))
-        self._times = np.concatenate([self._times[kept:], times])
-        self._settled_bytes = self._settled_bytes[kept:] + bytes(len(span))
+            times = np.fromiter((self.time_of(clock_ms) for clock_ms in times.tolist()), np.int64, len(times))
+        self._times = np.concatenate([self._times[dropped:], times])
+        self._settled_bytes = self._settled_bytes[dropped:] + bytes(len(span))
         self._settled = np.frombuffer(self._settled_bytes, bool)
-        self._first += kept
+        self._first += dropped
         waiting = np.concatenate([self._queue[self._sent :], np.arange(end, end + len(span))])
         due = self._start_ms - (self._start_ms - span.arrives_ms) // self._batch_ms * self._batch_ms
         ticks = np.concatenate([self._queue_ticks[self._sent :], due])
@@ -219,13 +219,13 @@ class Backlog:
         self._queue_ticks = np.concatenate([self._queue_ticks[sent], ticks[order]])
         self._queue = np.concatenate([self._queue[sent], waiting[order]])
 
-    def time_of(self, shown: int) -> int:
+    def time_of(self, clock_ms: int) -> int:
         """The application's time when the clock shows that. Raises `ScenarioError` when it has none."""
         if self._time_by is None:
-            return shown
-        time = self._time_by({"clock": shown})
+            return clock_ms
+        time = self._time_by({"clock": clock_ms})
         if time is None:
-            raise ScenarioError(f"event_time is missing for clock {shown}.", remedy="give every event a time.")
+            raise ScenarioError(f"event_time is missing for clock {clock_ms}.", remedy="give every event a time.")
         return time
 
     @property
@@ -364,13 +364,13 @@ class Backlog:
 
 def time_to_note(policy: Noting, backlog: Backlog, now_ms: int) -> int | None:
     """The time to note, or None to note nothing; the application chooses (PDP-33, "Event Writer API Changes")."""
-    shown = backlog.clock.read(now_ms)
+    clock_ms = backlog.clock.read(now_ms)
     match policy:
         case EarliestOpen():
-            earliest, now = backlog.earliest_open(now_ms), backlog.time_of(shown)
+            earliest, now = backlog.earliest_open(now_ms), backlog.time_of(clock_ms)
             return now if earliest is None else min(earliest, now)
         case WallClock():
-            return backlog.time_of(shown)
+            return backlog.time_of(clock_ms)
         case LastEventTime():
             return backlog.acknowledged_times[0]
         case MaxMinusSlack(slack_ms=slack_ms):
@@ -378,7 +378,7 @@ def time_to_note(policy: Noting, backlog: Backlog, now_ms: int) -> int | None:
             return None if highest is None else highest - slack_ms
         case Compute(time=rule):
             last, highest = backlog.acknowledged_times
-            known = {"clock": shown, "earliest_open": backlog.earliest_open(now_ms)}
+            known = {"clock": clock_ms, "earliest_open": backlog.earliest_open(now_ms)}
             return number_by(rule)(known | {"last_event_time": last, "max_event_time": highest})
         case Never():
             return None

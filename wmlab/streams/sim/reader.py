@@ -83,13 +83,13 @@ class Follower:
                 self.tracker, self._queue = finished, self._queue.done()
             if not self._queue.working_on:
                 return
-            finished = advance(self.tracker, *self._queue.working_on[0], self._feed)
+            finished = _advance(self.tracker, *self._queue.working_on[0], self._feed)
             if part.tracker_ms:
                 self._group.world.after(part.tracker_ms, self._work, finished)
                 return
 
 
-def advance(tracker: Tracker, position: ReaderPosition, segments: Mapping[int, Segment], feed: StreamWorld) -> Tracker:
+def _advance(tracker: Tracker, position: ReaderPosition, segments: Mapping[int, Segment], feed: StreamWorld) -> Tracker:
     """The tracker after a position: unmoved while the marks cannot be read, past what was truncated."""
     log = feed.readable_log
     return tracker if log is None else tracker.skip_truncated(log).advance(position, log, segments)
@@ -124,7 +124,7 @@ class ReaderWindows:
                 self._passed[stream] = self._tracker(stream)
             self._compared[stream] = counted
             known = self._known(stream, reading)
-            self._passed[stream] = advance(self._passed[stream], share, known, self._group.feeds[stream])
+            self._passed[stream] = _advance(self._passed[stream], share, known, self._group.feeds[stream])
             times[stream] = self._passed[stream].window
         return times
 

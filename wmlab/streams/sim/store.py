@@ -83,9 +83,9 @@ UNAVAILABLE: Final = "unavailable"
 class UnavailableError(ModelError):
     """A store that refuses to answer, or that a partition keeps out of reach."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(f"The {what} is unavailable.", remedy="Wait until it is back.")
-        self.reason = f"{what} unavailable"
+    def __init__(self, store: str) -> None:
+        super().__init__(f"The {store} is unavailable.", remedy="Wait until it is back.")
+        self.reason = f"{store} unavailable"
 
 
 @dataclass(slots=True)
@@ -117,15 +117,15 @@ class MetadataStore:
         self.leave(stream)
         del self._marks[stream]
 
-    def refuse(self, what: str, for_ms: int) -> None:
+    def refuse(self, store: str, for_ms: int) -> None:
         """Let a part of the store refuse everything for a while."""
-        self._refusals[what] += 1
-        self._world.after(for_ms, self._refusals.subtract, [what])
+        self._refusals[store] += 1
+        self._world.after(for_ms, self._refusals.subtract, [store])
 
-    def require(self, what: str) -> None:
+    def require(self, store: str) -> None:
         """Nothing, or `UnavailableError` while that part refuses."""
-        if self._refusals[what]:
-            raise UnavailableError(what.replace("_", " "))
+        if self._refusals[store]:
+            raise UnavailableError(store.replace("_", " "))
 
     def bucket(self, stream: str, buckets: int | None = None) -> int:
         """The bucket a stream belongs to, of all buckets or of that many; it follows from the stream's full name."""

@@ -292,14 +292,14 @@ class Transactions:
         return None if self.stream.deleted else self._batch
 
     def _ask(
-        self, controller: Controller, batch: _Batch, store: str, what: str, act: Callable[[], T], about: object = ""
+        self, controller: Controller, batch: _Batch, store: str, kind: str, act: Callable[[], T], content: object = ""
     ) -> Job[T]:
         def unless_done() -> T:
             if self._batch is not batch or self.stream.deleted:
                 raise _SupersededError
             return act()
 
-        return (yield from controller.ask(store, self.stream, what, unless_done, about))
+        return (yield from controller.ask(store, self.stream, kind, unless_done, content))
 
     def _commit(self, controller: Controller, batch: _Batch) -> Job[None]:
         def record() -> None:

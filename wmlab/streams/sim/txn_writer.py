@@ -270,7 +270,7 @@ class TxnWriter(WriterProcess):
             return None
         return handle
 
-    def commit_open(self, handle: TxnHandle, given: CommitTime = "policy") -> None:
+    def commit_open(self, handle: TxnHandle, time: CommitTime = "policy") -> None:
         """Settle the events, choose the time, and queue the request behind those of earlier commits."""
         handle.state = TxnState.COMMITTING
         self._open.remove(handle)
@@ -278,11 +278,11 @@ class TxnWriter(WriterProcess):
         self.backlog.acknowledge(handle.events)
         now_ms = self.stream.now_ms
         if self.notes_automatically:
-            given = self.clock.read(now_ms)
-        elif given == "policy":
+            time = self.clock.read(now_ms)
+        elif time == "policy":
             silent = now_ms < self.silent_until
-            given = None if silent else time_to_note(self.part.noting, self.backlog, now_ms)
-        handle.time = given
+            time = None if silent else time_to_note(self.part.noting, self.backlog, now_ms)
+        handle.time = time
         if handle.time is not None and self.part.id is None:
             self.refuse("commit")
             handle.time = None

@@ -236,8 +236,8 @@ class Writer(WriterProcess):
         if append.incarnation != self.incarnation:
             return
         if length is None:
-            asked = Lengths({append.content.segment: None})
-            self._tell_store("get length", asked, self._tell_length, append)
+            request = Lengths({append.content.segment: None})
+            self._tell_store("get length", request, self._tell_length, append)
             return
         if append.content.segment in self.position:
             self.position = acknowledge(self.position, append.content.segment, length)
@@ -296,7 +296,7 @@ class Writer(WriterProcess):
                 self.position = add_segment(self.position, successor.id)
         self._send(np.concatenate(seal.waiting), sealed_id)
         opened = [successor.id for successor in seal.successors]
-        for segment_id in [held for held in self.position if held not in self._seals]:
+        for segment_id in [known for known in self.position if known not in self._seals]:
             if self.part.probe_on_seal or segment_id in opened:
                 self._append(segment_id, NO_EVENTS)
         self._drop(sealed_id)
