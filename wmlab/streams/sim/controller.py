@@ -326,7 +326,7 @@ class Controller:
 
     def _drive(self, job: Job[Any], incarnation: int) -> None:
         while incarnation == self.incarnation:
-            if self._put_off(self._drive, job, incarnation):
+            if self._resumed is not None and self._put_off(self._drive, job, incarnation):
                 return
             try:
                 wait_ms = next(job)
