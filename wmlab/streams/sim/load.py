@@ -153,6 +153,10 @@ class Backlog:
     `load` may come in spans that follow each other in time. Of those only a window is in memory: the events that are
     not settled, and the spans that have begun. The time of an event is what the writer's clock showed when it happened,
     or what `time_by` makes of that.
+
+    Two orders of events in memory. By index, from event `_first` on: `_window`, `_times` and `_settled`, of which
+    `_first_open` is the first that is not settled. By the tick of their batch: `_queue` and `_queue_ticks`, in which
+    the first `_answered` events are settled, those up to `_sent` are sent, and the others wait.
     """
 
     def __init__(
@@ -195,29 +199,35 @@ class Backlog:
             self._extend(self._next)
 
     def _extend(self, span: Load) -> None:
-        """Take a span into the window, and let go of the settled events before the first that is still needed."""
+        """Take a span into memory, and line its events up with those that wait for the ticks of their batches."""
         self._next = next(self._spans, None)
-        self._condense()
-        self._skip_answered()
-        self._skip_settled()
-        queue = self._queue[self._answered :]
-        end, dropped = self._first + len(self._times), int(queue.min(initial=self._first_open)) - self._first
-        self._window = Load.whole((self._window[dropped:], span))
+        self._let_go_of_settled()
+        begin = self._first + len(self._times)
         times = self.clock.read_all(span.happens_ms)
         if self._time_by is not None:
             times = np.fromiter((self.time_of(clock_ms) for clock_ms in times.tolist()), np.int64, len(times))
-        self._times = np.concatenate([self._times[dropped:], times])
-        self._settled_bytes = self._settled_bytes[dropped:] + bytes(len(span))
+        self._window = Load.whole((self._window, span))
+        self._times = np.concatenate([self._times, times])
+        self._settled_bytes = self._settled_bytes + bytes(len(span))
         self._settled = np.frombuffer(self._settled_bytes, bool)
-        self._first += dropped
-        waiting = np.concatenate([self._queue[self._sent :], np.arange(end, end + len(span))])
-        due = self._start_ms - (self._start_ms - span.arrives_ms) // self._batch_ms * self._batch_ms
-        ticks = np.concatenate([self._queue_ticks[self._sent :], due])
-        order = np.argsort(ticks, kind="stable")
-        self._sent -= self._answered
-        sent, self._answered = slice(self._answered, self._answered + self._sent), 0
-        self._queue_ticks = np.concatenate([self._queue_ticks[sent], ticks[order]])
-        self._queue = np.concatenate([self._queue[sent], waiting[order]])
+        ticks = self._start_ms - (self._start_ms - span.arrives_ms) // self._batch_ms * self._batch_ms
+        waiting = np.concatenate([self._queue[self._sent :], np.arange(begin, begin + len(span))])
+        waiting_ticks = np.concatenate([self._queue_ticks[self._sent :], ticks])
+        order = np.argsort(waiting_ticks, kind="stable")
+        self._queue = np.concatenate([self._queue[: self._sent], waiting[order]])
+        self._queue_ticks = np.concatenate([self._queue_ticks[: self._sent], waiting_ticks[order]])
+
+    def _let_go_of_settled(self) -> None:
+        """Forget the answered part of the queue, and the settled events before the first that is still needed."""
+        self._condense()
+        self._skip_answered()
+        self._skip_settled()
+        self._queue, self._queue_ticks = self._queue[self._answered :], self._queue_ticks[self._answered :]
+        self._sent, self._answered = self._sent - self._answered, 0
+        count = int(self._queue.min(initial=self._first_open)) - self._first
+        self._window, self._times = self._window[count:], self._times[count:]
+        self._settled_bytes = self._settled_bytes[count:]
+        self._first += count
 
     def time_of(self, clock_ms: int) -> int:
         """The application's time when the clock shows that. Raises `ScenarioError` when it has none."""
