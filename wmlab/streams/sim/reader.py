@@ -69,24 +69,24 @@ class Follower:
         self._queue: LatestItem[tuple[ReaderPosition, Mapping[int, Segment]]] = LatestItem()
 
     def offer(self, position: ReaderPosition, segments: Mapping[int, Segment]) -> None:
-        """A newer position: worked on at once, or next."""
+        """A newer position: worked on at once, or when the one before is done."""
         idle = not self._queue.working_on
         self._queue = self._queue.offer((position, segments))
         if idle:
-            self._work()
+            self._begin()
 
-    def _work(self, finished: Tracker | None = None) -> None:
-        """Work on what is offered; `finished` is the tracker after a position that has taken its time."""
-        part = self._group.part
-        while True:
-            if finished is not None:
-                self.tracker, self._queue = finished, self._queue.done()
-            if not self._queue.working_on:
-                return
-            finished = _advance(self.tracker, *self._queue.working_on[0], self._feed)
-            if part.tracker_ms:
-                self._group.world.after(part.tracker_ms, self._work, finished)
-                return
+    def _begin(self) -> None:
+        """Compare the position that is worked on with the log as it is now; what comes of that is known later."""
+        tracker = _advance(self.tracker, *self._queue.working_on[0], self._feed)
+        if self._group.part.tracker_ms:
+            self._group.world.after(self._group.part.tracker_ms, self._finish, tracker)
+        else:
+            self._finish(tracker)
+
+    def _finish(self, tracker: Tracker) -> None:
+        self.tracker, self._queue = tracker, self._queue.done()
+        if self._queue.working_on:
+            self._begin()
 
 
 def _advance(tracker: Tracker, position: ReaderPosition, segments: Mapping[int, Segment], feed: StreamWorld) -> Tracker:
