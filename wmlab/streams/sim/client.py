@@ -17,6 +17,7 @@ from wmlab.core.simulation import generator
 from wmlab.streams.model.marks import NoteOutcome
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.wire import Leave, Note
+from wmlab.streams.sim.network import NetworkMessage
 from wmlab.streams.sim.store import UNAVAILABLE
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class ControllerClient:
             if outcome in REPEATED_AFTER and failures + 1 < retry.attempts:
                 self.stream.after(retry.wait_ms(failures + 1), self._call, kind, content, failures + 1)
 
-        request = self.stream.message(self.node, controller.name, kind, content)
+        request = NetworkMessage(self.stream.title, self.node, controller.name, kind, content)
         self.stream.network.call(request, serve, on_answer, answer_within_ms=retry.answer_within_ms)
 
     def ask(
@@ -88,7 +89,7 @@ class ControllerClient:
         if self.stopped:
             return
         controller, network = next(self._next_controller), self.stream.network
-        request = self.stream.message(self.node, controller.name, kind, content)
+        request = NetworkMessage(self.stream.title, self.node, controller.name, kind, content)
 
         def reply(result: T | None) -> None:
             if result is None:

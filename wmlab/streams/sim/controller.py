@@ -300,7 +300,7 @@ class Controller:
             return act()
         if network.is_separated(self.name, store):
             raise UnavailableError(store.replace("-", " "))
-        request = stream.message(self.name, store, kind, content)
+        request = NetworkMessage(stream.title, self.name, store, kind, content)
         delay_ms = network.internal_delay_ms(request)
         if delay_ms:
             yield delay_ms

@@ -154,7 +154,8 @@ class MetadataStore:
         bucket, world = self.bucket(stream), self._world
         for controller in world.fleet.members:
             if bucket in controller.buckets:
-                news = world.streams[stream].message(METADATA_STORE, controller.name, "bucket changed", bucket)
+                title = world.streams[stream].title
+                news = NetworkMessage(title, METADATA_STORE, controller.name, "bucket changed", bucket)
                 world.network.notify(news, partial(act, controller))
 
     def marks(self, stream: str) -> WriterMarks | None:

@@ -16,7 +16,6 @@ from wmlab.streams.model.index import MarksIndex, missing
 from wmlab.streams.model.log import LeaderView, MarksLog, NoSuchLogError, Watermark, open_view, settle_pointer
 from wmlab.streams.model.segment import Segment
 from wmlab.streams.scenario.parts import Stream, created_history
-from wmlab.streams.sim.network import NetworkMessage
 from wmlab.streams.sim.store import StoredSegment, UnavailableError
 from wmlab.streams.sim.transactions import Transactions
 from wmlab.streams.tables import DONE, Outcome, Subject
@@ -55,10 +54,6 @@ class StreamWorld:
     def now_ms(self) -> int:
         """The simulated clock."""
         return int(self.env.now)
-
-    def message(self, sender: str, receiver: str, kind: str, content: object = "") -> NetworkMessage:
-        """A message about this stream."""
-        return NetworkMessage(self.title, sender, receiver, kind, content)
 
     def open(self) -> None:
         """Begin the stream: its records in the metadata store, its first epoch and segments."""

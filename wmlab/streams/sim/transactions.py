@@ -30,6 +30,7 @@ from wmlab.streams.model.txn import CommittedTxn, TxnEvent, TxnState
 from wmlab.streams.model.wire import EVENT_HEADER_BYTES, Lengths, Note
 from wmlab.streams.scenario.parts import METADATA_STORE, SEGMENT_STORE
 from wmlab.streams.scenario.script import CrashCommitHandler
+from wmlab.streams.sim.network import NetworkMessage
 from wmlab.streams.sim.store import UNAVAILABLE, UnavailableError
 
 if TYPE_CHECKING:
@@ -324,7 +325,7 @@ class Transactions:
         yield from self._failpoint(controller, "after_noting")
         yield from ask(METADATA_STORE, "record committed", record)
         for txn in batch.txns:
-            news = self.stream.message(controller.name, txn.client.node, "committed", txn)
+            news = NetworkMessage(self.stream.title, controller.name, txn.client.node, "committed", txn)
             self.stream.network.deliver(news, txn.client.on_done, txn)
 
     def _failpoint(self, controller: Controller, point: str) -> Job[None]:
