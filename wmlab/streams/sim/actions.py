@@ -286,7 +286,7 @@ class Actions:
         """A reader gives a segment back, if it owns it."""
         reader = self._reader("release", action.reader)
         group = reader.group
-        segment = (action.stream or next(iter(group.feeds)), parse_segment(action.segment))
+        segment = (action.stream or next(iter(group.streams)), parse_segment(action.segment))
         owned = segment in reader.offsets
         if owned:
             group.balance.kept_free_until[segment] = self.world.now_ms + action.keep_free_ms

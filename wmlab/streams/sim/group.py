@@ -103,15 +103,17 @@ class Balance:
     def _lag(self, state: GroupState, segment: StreamSegment) -> int:
         """Bytes that remain in a segment, or how far its time is behind the last watermark; nothing by number."""
         stream, number = segment
-        feed, offset = self._group.feeds[stream], state.streams[stream].offsets[number]
-        if feed.deleted or self._by == "segments":
+        stream_world, offset = self._group.streams[stream], state.streams[stream].offsets[number]
+        if stream_world.deleted or self._by == "segments":
             return 0
         if self._by == "bytes":
-            return max(0, feed.store[number].length - offset)
-        if not feed.log.entries:
+            return max(0, stream_world.store[number].length - offset)
+        if not stream_world.log.entries:
             return 0
-        passed = window_at(feed.index, feed.log, ReaderPosition({number: offset}), feed.history.segments).lower
-        first, last = feed.log.entries[0][1].lower, feed.log.entries[-1][1].lower
+        passed = window_at(
+            stream_world.index, stream_world.log, ReaderPosition({number: offset}), stream_world.history.segments
+        ).lower
+        first, last = stream_world.log.entries[0][1].lower, stream_world.log.entries[-1][1].lower
         return last - (first if passed is None else passed)
 
 
@@ -122,7 +124,7 @@ GroupSteps = Generator[simpy.Event, None, GroupState]
 
 
 class RunningGroup:
-    """The group's shared state over its streams (`feeds`), its readers, and how far each segment was ever read.
+    """The group's shared state over its `streams`, its readers, and how far each segment was ever read.
 
     The state lives in the segment store, and whoever reads or changes it sends messages there; the application that
     asks for checkpoints and resets does so under the name of the group. A changed copy takes its place, so what a
@@ -130,10 +132,10 @@ class RunningGroup:
     passed.
     """
 
-    def __init__(self, world: World, part: ReaderGroup, feeds: Iterable[StreamWorld]) -> None:
+    def __init__(self, world: World, part: ReaderGroup, streams: Iterable[StreamWorld]) -> None:
         self.world = world
         self.part = part
-        self.feeds = {feed.name: feed for feed in feeds}
+        self.streams = {stream_world.name: stream_world for stream_world in streams}
         self.state = GroupState({})
         self.readers: dict[str, ReaderProcess] = {}
         self.balance = Balance(self)
@@ -146,11 +148,11 @@ class RunningGroup:
     def start(self) -> None:
         """Bring the group to life: its starting position, then its readers."""
         origin = self._origin()
-        heads = {name: StreamPosition(feed.head) for name, feed in self.feeds.items()}
-        start = heads if origin is None else {name: origin[name] for name in self.feeds}
+        heads = {name: StreamPosition(stream_world.head) for name, stream_world in self.streams.items()}
+        start = heads if origin is None else {name: origin[name] for name in self.streams}
         self.state = GroupState.begin(start)
         self.state.origin = origin
-        nowhere = GroupState.begin(dict.fromkeys(self.feeds, StreamPosition({})))
+        nowhere = GroupState.begin(dict.fromkeys(self.streams, StreamPosition({})))
         self._write_positions(nowhere, self.state, None, None)
         self.state.readers.update(self.part.reader_names())
         for name in self.part.reader_names():
@@ -163,13 +165,17 @@ class RunningGroup:
         if self.part.starting_checkpoint is not None:
             return self._checkpoint_of_another(self.part.starting_checkpoint)
         if self.part.starting_time is not None:
-            return {name: _position_at(feed, self.part.starting_time) for name, feed in self.feeds.items()}
+            return {
+                name: _position_at(stream_world, self.part.starting_time) for name, stream_world in self.streams.items()
+            }
         return None
 
     def _checkpoint_of_another(self, name: str) -> GroupPosition:
         for other in self.world.groups.values():
             checkpoint = other.state.checkpoints.get(name)
-            reads_the_same = all(other.feeds.get(stream) is feed for stream, feed in self.feeds.items())
+            reads_the_same = all(
+                other.streams.get(stream) is stream_world for stream, stream_world in self.streams.items()
+            )
             if other is not self and checkpoint is not None and reads_the_same:
                 return checkpoint
         raise ScenarioError(
@@ -179,12 +185,12 @@ class RunningGroup:
 
     def write(self, stream: str, table: str, **row: Any) -> None:
         """Write down what the group does now in a stream."""
-        self.feeds[stream].journal.write(table, group=self.part.name, at_ms=self.world.now_ms, **row)
+        self.streams[stream].journal.write(table, group=self.part.name, at_ms=self.world.now_ms, **row)
 
     def happened(self, kind: str, subject: Subject, target: str, detail: str, *, outcome: Outcome = DONE) -> None:
         """Write down something that was made to happen to the group: a row for each of its streams."""
-        for feed in self.feeds.values():
-            feed.happened(kind, subject, target, detail, outcome=outcome)
+        for stream_world in self.streams.values():
+            stream_world.happened(kind, subject, target, detail, outcome=outcome)
 
     def add(self, name: str, *, join: bool = False) -> None:
         """Start a reader; with `join` it still has to become a member."""
@@ -248,7 +254,7 @@ class RunningGroup:
         """Keep the stream cut that is published, by the document with the least offset in the marks segment."""
 
         def take(state: GroupState) -> bool:
-            marks = {s: start_of(self.feeds[s].log, reading.window.lower) for s, reading in state.streams.items()}
+            marks = {s: start_of(self.streams[s].log, reading.window.lower) for s, reading in state.streams.items()}
             state.take_cut(name, marks if self.by_time else {})
             return True
 
@@ -280,9 +286,9 @@ class RunningGroup:
         """Write down every checkpoint that was asked for, at the end of the run."""
         for name, requested_ms in self._requested.items():
             checkpoint = self.state.checkpoints.get(name)
-            for stream, feed in self.feeds.items():
+            for stream, stream_world in self.streams.items():
                 position = None if checkpoint is None else checkpoint[stream]
-                feed.journal.write(
+                stream_world.journal.write(
                     "checkpoints",
                     group=self.part.name,
                     checkpoint=name,
@@ -300,7 +306,7 @@ class RunningGroup:
             yield from self.checkpoint(f"automatic {count}")
 
     def _travel(self, sender: str, receiver: str, kind: str) -> Generator[simpy.Event]:
-        only = next(iter(self.feeds.values())).title if len(self.feeds) == 1 else None
+        only = next(iter(self.streams.values())).title if len(self.streams) == 1 else None
         message = NetworkMessage(only, sender, receiver, kind, self.part.name)
         arrival = self.world.network.arrival(message, delay_ms=self.part.state_latency_ms)
         if arrival is not None:
@@ -312,10 +318,10 @@ class RunningGroup:
         """Write down what left the open position, and what is new or moved in it, under the next version."""
         version = self._version + 1
         for name, reading in after.streams.items():
-            feed, old, new = self.feeds[name], before.streams[name].offsets, reading.offsets
+            stream_world, old, new = self.streams[name], before.streams[name].offsets, reading.offsets
             rows = []
             for segment in sorted(old.keys() - new.keys()):
-                offset = feed.store[segment].length if operation == "complete" else old[segment]
+                offset = stream_world.store[segment].length if operation == "complete" else old[segment]
                 rows.append((segment, offset, True, reader))
             for segment in new:
                 if new[segment] != old.get(segment):
@@ -326,12 +332,12 @@ class RunningGroup:
                 self.write(name, "positions", reader=who, **row)
 
 
-def _position_at(feed: StreamWorld, time: int) -> StreamPosition:
+def _position_at(stream_world: StreamWorld, time: int) -> StreamPosition:
     """The stream cut of a time, and where its entry begins in the marks segment; the head before the first."""
-    record = record_at(feed.index, feed.log, time)
+    record = record_at(stream_world.index, stream_world.log, time)
     if record is None:
-        return StreamPosition(feed.head)
-    cut = feed.log.first_after(record.offset)[1].cut
+        return StreamPosition(stream_world.head)
+    cut = stream_world.log.first_after(record.offset)[1].cut
     return StreamPosition({segment: offset or 0 for segment, offset in cut.items()}, marks_offset=record.offset)
 
 

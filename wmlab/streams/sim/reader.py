@@ -62,9 +62,9 @@ class Timers:
 class Follower:
     """The tracker of one stream, and the positions that it works on, each with the segments whose keys are known."""
 
-    def __init__(self, group: RunningGroup, feed: StreamWorld, tracker: Tracker) -> None:
+    def __init__(self, group: RunningGroup, stream_world: StreamWorld, tracker: Tracker) -> None:
         self._group = group
-        self._feed = feed
+        self._stream_world = stream_world
         self.tracker = tracker
         self._queue: LatestItem[tuple[ReaderPosition, Mapping[int, Segment]]] = LatestItem()
 
@@ -77,7 +77,7 @@ class Follower:
 
     def _begin(self) -> None:
         """Compare the position that is worked on with the log as it is now; what comes of that is known later."""
-        tracker = _advance(self.tracker, *self._queue.working_on[0], self._feed)
+        tracker = _advance(self.tracker, *self._queue.working_on[0], self._stream_world)
         if self._group.part.tracker_ms:
             self._group.world.after(self._group.part.tracker_ms, self._finish, tracker)
         else:
@@ -89,9 +89,11 @@ class Follower:
             self._begin()
 
 
-def _advance(tracker: Tracker, position: ReaderPosition, segments: Mapping[int, Segment], feed: StreamWorld) -> Tracker:
+def _advance(
+    tracker: Tracker, position: ReaderPosition, segments: Mapping[int, Segment], stream_world: StreamWorld
+) -> Tracker:
     """The tracker after a position: unmoved while the marks cannot be read, past what was truncated."""
-    log = feed.readable_log
+    log = stream_world.readable_log
     return tracker if log is None else tracker.skip_truncated(log).advance(position, log, segments)
 
 
@@ -103,11 +105,14 @@ class ReaderWindows:
         self._part = group.part
         self._reader = reader
         self._origin = state.origin
-        self.shown = dict.fromkeys(group.feeds, TimeWindow(None, None))
+        self.shown = dict.fromkeys(group.streams, TimeWindow(None, None))
         self._written: dict[str, TimeWindow] = {}
-        self._passed = {stream: self._tracker(stream) for stream in group.feeds}
+        self._passed = {stream: self._tracker(stream) for stream in group.streams}
         self._compared: dict[str, frozenset[int]] = {}
-        self._followers = {stream: Follower(group, feed, self._passed[stream]) for stream, feed in group.feeds.items()}
+        self._followers = {
+            stream: Follower(group, stream_world, self._passed[stream])
+            for stream, stream_world in group.streams.items()
+        }
 
     def pass_marks(self, state: GroupState) -> Mapping[str, TimeWindow]:
         """The document's step: the time passed in each stream of which the reader owns a segment, and what is ahead.
@@ -124,14 +129,14 @@ class ReaderWindows:
                 self._passed[stream] = self._tracker(stream)
             self._compared[stream] = counted
             known = self._known(stream, reading)
-            self._passed[stream] = _advance(self._passed[stream], share, known, self._group.feeds[stream])
+            self._passed[stream] = _advance(self._passed[stream], share, known, self._group.streams[stream])
             times[stream] = self._passed[stream].window
         return times
 
     def marks_offsets(self, state: GroupState) -> Mapping[str, int]:
         """Where the reader is in the marks segments of the streams of which it owns a segment."""
         return {
-            stream: start_of(self._group.feeds[stream].log, self._passed[stream].passed)
+            stream: start_of(self._group.streams[stream].log, self._passed[stream].passed)
             for stream, reading in state.streams.items()
             if reading.owned(self._reader)
         }
@@ -139,7 +144,7 @@ class ReaderWindows:
     def look(self, state: GroupState, *, due: bool) -> None:
         """Bring the windows up to date, and write them down when a check was `due` or they have changed."""
         for stream, reading in state.streams.items():
-            if self._group.feeds[stream].deleted:
+            if self._group.streams[stream].deleted:
                 continue
             if self._part.time_windows:
                 self.shown[stream] = self._bounds(stream, reading, due=due)
@@ -157,14 +162,14 @@ class ReaderWindows:
 
     def _known(self, stream: str, reading: StreamReading) -> Mapping[int, Segment]:
         """The segments whose key ranges the group knows."""
-        segments = self._group.feeds[stream].history.segments
+        segments = self._group.streams[stream].history.segments
         if not reading.rangeless:
             return segments
         return {segment: known for segment, known in segments.items() if segment not in reading.rangeless}
 
     def _tracker(self, stream: str) -> Tracker:
         offset = None if self._origin is None else self._origin[stream].marks_offset
-        return Tracker() if offset is None else Tracker.resume(self._group.feeds[stream].log, offset)
+        return Tracker() if offset is None else Tracker.resume(self._group.streams[stream].log, offset)
 
 
 ReaderSteps = Generator[simpy.Event]
@@ -222,7 +227,7 @@ class ReaderProcess:
                 yield from self._change("join", self._joined)
             while True:
                 yield self._world.env.timeout(step - (self._world.now_ms - begun) % step)
-                if all(feed.deleted for feed in self.group.feeds.values()):
+                if all(stream_world.deleted for stream_world in self.group.streams.values()):
                     return
                 # Everything that it needs is in the segment store.
                 cut_off = self._world.network.is_separated(self.name, SEGMENT_STORE)
@@ -301,7 +306,7 @@ class ReaderProcess:
         return _Progress(self._stored(segment).events_at(offset), offset)
 
     def _stored(self, segment: StreamSegment) -> StoredSegment:
-        return self.group.feeds[segment[0]].store[segment[1]]
+        return self.group.streams[segment[0]].store[segment[1]]
 
     def _is_bound(self) -> bool:
         """Whether it has reported for a checkpoint that others have yet to report for: then segments stay put."""
@@ -337,7 +342,7 @@ class ReaderProcess:
 
     def _readable(self) -> list[StreamSegment]:
         """The segments that it owns of the streams that are there."""
-        return [segment for segment in self._progress if not self.group.feeds[segment[0]].deleted]
+        return [segment for segment in self._progress if not self.group.streams[segment[0]].deleted]
 
     def _publish(self) -> ReaderSteps:
         """Publish the position; in the document's design also the time passed in each stream, if it is another one."""
@@ -359,7 +364,7 @@ class ReaderProcess:
         """Record the segments that are read to their end; whether there were any."""
         finished = [] if self._is_bound() else list(filter(self._is_at_end, self._readable()))
         for segment in finished:
-            history = self.group.feeds[segment[0]].history
+            history = self.group.streams[segment[0]].history
             following = {
                 successor.id: frozenset(before.id for before in history.predecessors(successor.id))
                 for successor in history.successors(segment[1])

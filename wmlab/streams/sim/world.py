@@ -124,9 +124,9 @@ class World(Simulation):
     def start_group(self, part: ReaderGroup) -> None:
         """Bring a reader group to life on its streams as they are now, if they are there."""
         streams = [self.stream(name) for name in part.streams or (part.stream,)]
-        feeds = [stream for stream in streams if not stream.deleted]
-        if feeds:
-            group = self.groups[part.name] = RunningGroup(self, part, feeds)
+        present = [stream for stream in streams if not stream.deleted]
+        if present:
+            group = self.groups[part.name] = RunningGroup(self, part, present)
             self._begun_groups.append(group)
             group.start()
 
