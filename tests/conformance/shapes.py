@@ -15,7 +15,7 @@ from tests.conformance.fields import Fields, UnknownFormatError
 from tests.streams.model.leaders import Led
 from wmlab.streams.model import cycle
 from wmlab.streams.model.cut import CutAlgorithm
-from wmlab.streams.model.group import GroupState
+from wmlab.streams.model.group import GroupState, StreamPosition
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import Watermark
 from wmlab.streams.model.marks import acknowledge, add_segment, remove_segment
@@ -106,24 +106,27 @@ class Run(Led):
 
     def bounded_read(self, first: int, last: int) -> Iterator[tuple[int, TimeWindow]]:
         """The events between two cuts with the window before each; at the end the final window, with no event."""
-        group = GroupState.create({s: offset or 0 for s, offset in self.watermarks[first].cut.items()}).add_reader("r")
+        start = {s: offset or 0 for s, offset in self.watermarks[first].cut.items()}
+        group = GroupState.begin({"stream": StreamPosition(start)})
+        group.add_reader("r")
+        part = group.streams["stream"]
         tracker, end = Tracker(), self.watermarks[last].cut
         reading = True
         while reading:
             reading = False
             for segment in group.unassigned:
-                group = group.acquire("r", segment)
-            for segment, offset in tuple(group.offsets.items()):
-                tracker = tracker.advance(group.position, self.log, self.history.segments)
+                group.acquire("r", segment)
+            for segment, offset in tuple(part.offsets.items()):
+                tracker = tracker.advance(part.position, self.log, self.history.segments)
                 length = EVENT_BYTES * len(self.events[segment])
                 if offset < end.get(segment, length):
                     yield self.events[segment][offset // EVENT_BYTES], tracker.window
-                    group = group.publish("r", {segment: offset + EVENT_BYTES})
+                    group.publish("r", {("stream", segment): offset + EVENT_BYTES})
                     reading = True
                 elif segment not in end and any(segment < later for later in end):
-                    group = group.complete("r", segment, self.successors(segment))
+                    group.complete("r", ("stream", segment), self.successors(segment))
                     reading = True
-        yield -1, tracker.advance(group.position, self.log, self.history.segments).window
+        yield -1, tracker.advance(part.position, self.log, self.history.segments).window
 
     def successors(self, segment: int) -> dict[int, frozenset[int]]:
         followers = self.history.successors(segment)

@@ -37,7 +37,7 @@ def on_writer(process: str) -> Actions:
         action(script.CrashWriter, **again),
         action(script.SilenceWriter, writer=process, for_ms=BRIEF_OR_NEVER),
         action(script.MarkIdle, writer=process, for_ms=BRIEF_OR_NEVER),
-        action(script.ShutDownWriter, tell_controller=st.booleans(), **again),
+        action(script.ShutDownWriter, **again),
     )
 
 

@@ -397,7 +397,8 @@ def windows_are_bounds(rows: Rows) -> Answer:
 
     Of a group with a map of times it is what the map says.
 
-    In a log in which a cut lies before an earlier one, it depends on the way, and nothing is broken.
+    In a log in which a cut lies before an earlier one, it depends on the way, and nothing is broken. Nor is it for a
+    reader that has joined a group whose position has moved back.
     """
     judged, broken = 0, []
     overlaps, falls = None, False
@@ -417,11 +418,27 @@ def windows_are_bounds(rows: Rows) -> Answer:
                 at_ms, seen = window["at_ms"], (window["lower"], window["upper"])
                 possible = {bounds for states in either_way for at, bounds in states if at == at_ms}
                 before = [bounds for at, bounds in either_way[0] if at < at_ms]
-                if seen not in possible | {before[-1] if before else (None, None)} and not (
-                    falls and not entry["with_map"]
-                ):
+                depends = not entry["with_map"] and (falls or _joined_behind(rows, window))
+                if seen not in possible | {before[-1] if before else (None, None)} and not depends:
                     broken.append(at_ms)
     return judged, broken
+
+
+def _joined_behind(rows: Rows, window: Row) -> bool:
+    """Whether a reader has joined its group by then, and the group has gone back in a segment by then."""
+    group, at_ms = window["group"], window["at_ms"]
+    updates = [row for row in rows["group_updates"] if (row["group"], row["outcome"]) == (group, "applied")]
+    resets = {row["at_ms"] for row in updates if row["operation"] == "reset"}
+    joins = [row["at_ms"] for row in updates if (row["operation"], row["reader"]) == ("join", window["reader"])]
+    furthest: dict[int, int] = {}
+    for row in sorted(rows["positions"], key=lambda row: row["version"]):
+        if row["group"] != group or row["at_ms"] > at_ms:
+            continue
+        is_reset = row["reader"] is None and row["at_ms"] in resets
+        if row["offset"] < furthest.get(row["segment_id"], 0) and not is_reset:
+            return any(joined_ms <= at_ms for joined_ms in joins)
+        furthest[row["segment_id"]] = row["offset"]
+    return False
 
 
 def _shared_over_time(rows: Rows, group: str) -> Iterator[tuple[int, tuple[int | None, int | None]]]:

@@ -120,7 +120,7 @@ def streams(*timeouts_ms: int) -> Makers[Stream]:
 
 @cache
 def controllers(*, slow: bool) -> Makers[Controllers]:
-    """Controllers; `slow` ones read the marks one after the other, and their clocks may be wrong."""
+    """Controllers; the clocks of `slow` ones may be wrong."""
     return built(
         Controllers,
         count=[1, 2, 3],
@@ -131,9 +131,7 @@ def controllers(*, slow: bool) -> Makers[Controllers]:
         session_timeout_ms=[500, 1_500],
         distribution=["even", "contest"],
         redistribute_every_ms=[100, 700],
-        contest_ms=[10, 0],
         contact=["round_robin", "random"],
-        marks_read_ms=[0, 120] if slow else [0],
         clocks=[(), (Clock(skew_ms=900, drift_ppm=30_000),)] if slow else [()],
     )
 
@@ -164,9 +162,7 @@ def reader_groups() -> Makers[ReaderGroup]:
         rate_per_s=[None, 15.0],
         publish_every_ms=[200, 350],
         time_windows=[True, True, True, False],
-        own_position=[False, True],
         tracker_ms=[0, 90],
-        mark_read_ms=[0.0, 20.0],
         publish_timer=["fixed", "pravega"],
         read_every_ms=[100, 60],
         group_refresh_ms=[300],

@@ -63,12 +63,12 @@ def test_every_kind_of_field_can_be_changed(shown: Panel) -> None:
     turn(shown, ("writers", 1, "noting"), "{kind: wall_clock}")
     turn(shown, ("stream", "cut_algorithm"), "pravega")
     turn(shown, ("stream", "bug_6510"), True)
-    turn(shown, ("readers", "mark_read_ms"), 2.5)
+    turn(shown, ("writers", 1, "delay_mean_ms"), 2.5)
     scenario = shown.scenario
     assert (scenario.writers[0].rate_per_s, scenario.writers[0].note_every_ms) == (20, None)
     assert type(scenario.writers[1].noting).__name__ == "WallClock"
     assert (scenario.stream.cut_algorithm, scenario.stream.bug_6510) == ("pravega", True)
-    assert scenario.groups[0].mark_read_ms == 2.5
+    assert scenario.writers[1].delay_mean_ms == 2.5
     assert Scenario.from_yaml(shown.widget.yaml.value) == scenario
 
 

@@ -1,6 +1,6 @@
 """What all simulators share: the clock with its random numbers, delays, and the journal of what happens in a run.
 
-A party's draws depend on the scenario's seed and on its own name only, so that adding a writer leaves the draws
+The draws of a node depend on the scenario's seed and on its own name only, so that adding a writer leaves the draws
 of the others as they were. Nothing here depends on wall time or on hash order.
 
 In the journal rows are kept per table as they occur, and a row can be completed when more is known; events, of which
@@ -73,12 +73,12 @@ class Simulation:
         Timer(self.env, max(0, at_ms - self.env.now), act, args)
 
     def draws(self, name: str) -> np.random.Generator:
-        """The random numbers of the party called `name`."""
+        """The random numbers of the node called `name`."""
         return generator(self.seed, name)
 
 
 def generator(seed: int, name: str) -> np.random.Generator:
-    """The generator of the party called `name` under `seed`; the same in every process."""
+    """The generator of the node called `name` under `seed`; the same in every process."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, zlib.crc32(name.encode())])))
 
 
@@ -175,7 +175,7 @@ class Journal:
     rows: dict[str, list[Row]] = field(default_factory=dict)
     common: Row = field(default_factory=dict)
     take_events: Callable[[Journal], None] | None = None
-    held: int = 0
+    events_in_memory: int = 0
     _event_times: list[NDArray[np.int64]] = field(default_factory=list)
     _appends: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
 
@@ -209,10 +209,10 @@ class Journal:
         """Add the events of one append to a segment of `before` bytes; each of them has `event_size` bytes."""
         self._appends.append((segment_id, before, event_size, at_ms, writer, len(times)))
         self._event_times.append(times)
-        self.held += len(times)
-        if self.take_events is not None and self.held >= schemas.ROW_GROUP:
+        self.events_in_memory += len(times)
+        if self.take_events is not None and self.events_in_memory >= schemas.ROW_GROUP:
             self.take_events(self)
-            self._appends, self._event_times, self.held = [], [], 0
+            self._appends, self._event_times, self.events_in_memory = [], [], 0
 
     def events(self, writer_names: tuple[str, ...]) -> EventColumns:
         """The events that nobody has taken, as whole columns."""

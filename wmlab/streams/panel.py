@@ -26,8 +26,8 @@ from wmlab.streams import charts
 from wmlab.streams.compare import compare
 from wmlab.streams.recording import StreamRecording, record
 from wmlab.streams.scenario.scenario import (
+    FieldPath,
     FormField,
-    Path,
     StreamScenario,
     fields_of,
     with_changes,
@@ -70,8 +70,8 @@ class Panel:
         self.verdicts: Verdicts | None = None
         self.widget = PanelView(self)
         self._fields: tuple[FormField, ...] = ()
-        self._parts: dict[str, Path] = {}
-        self._pending: dict[Path, Any] = {}
+        self._parts: dict[str, FieldPath] = {}
+        self._pending: dict[FieldPath, Any] = {}
         self._requested: StreamScenario | None = None
         self._recorded: StreamScenario | None = None
         self._lock = threading.Lock()
@@ -91,7 +91,7 @@ class Panel:
         self.wait()
         return dict(self.widget._repr_mimebundle_(**kinds) or {}) | {"text/plain": repr(self)}
 
-    def change(self, path: Path, value: Any) -> None:
+    def change(self, path: FieldPath, value: Any) -> None:
         """Take a new value for a field; with a mistake in it the last run stays and the mistake is shown."""
         self._pending[path] = value
         self._try(lambda: with_changes(self.scenario, self._pending))
@@ -372,12 +372,12 @@ class Form(widgets.VBox):  # type: ignore[misc]
 
     def __init__(self, actions: Panel) -> None:
         self._actions = actions
-        self._controls: dict[Path, widgets.Widget] = {}
-        self._shape: tuple[tuple[Path, str], ...] = ()
+        self._controls: dict[FieldPath, widgets.Widget] = {}
+        self._shape: tuple[tuple[FieldPath, str], ...] = ()
         self._quiet = False
         super().__init__(layout=widgets.Layout(width="450px", min_width="400px"))
 
-    def control(self, path: Path) -> widgets.Widget:
+    def control(self, path: FieldPath) -> widgets.Widget:
         """The control of a field."""
         return self._controls[path]
 

@@ -13,7 +13,7 @@ from wmlab.core import traces
 from wmlab.core.simulation import EventColumns, Journal
 from wmlab.core.storage import GrowingTable, StoredTable
 from wmlab.streams.model.segment import key_of
-from wmlab.streams.scenario.scenario import StreamScenario, replayed
+from wmlab.streams.scenario.scenario import StreamScenario, is_replayed
 from wmlab.streams.sim.load import Load
 from wmlab.streams.sim.world import World
 from wmlab.streams.tables import TABLES
@@ -22,14 +22,14 @@ _KEYS = 2**64
 
 
 def simulate(
-    scenario: StreamScenario, progress: Callable[[int], None], place: Path | None
+    scenario: StreamScenario, progress: Callable[[int], None], beside: Path | None
 ) -> dict[str, pa.Table | StoredTable]:
     """Run a scenario; `progress` gets the percentage, and stops the run by raising.
 
-    Events leave memory for a scratch directory on the file system of `place` as they are recorded.
+    Events leave memory for a scratch directory on the file system of `beside` as they are recorded.
     """
     growing: defaultdict[str | None, GrowingTable] = defaultdict(
-        lambda: GrowingTable("events", TABLES["events"], place)
+        lambda: GrowingTable("events", TABLES["events"], beside)
     )
 
     def take(stream: str, journal: Journal) -> None:
@@ -80,8 +80,8 @@ def _trace_loads(scenario: StreamScenario) -> dict[str, Load]:
     loads: dict[str, Load] = {}
     for name, columns in traces.logs_of_writers(scenario.name, parts).items():
         happens, arrives = columns["event_time"], columns["arrival_ms"]
-        inside = replayed(scenario, writers[name], happens, arrives)
-        keys, place = np.unique(columns["key"][inside].astype(str), return_inverse=True)
+        inside = is_replayed(scenario, writers[name], happens, arrives)
+        keys, index = np.unique(columns["key"][inside].astype(str), return_inverse=True)
         numbers = np.array([int(key_of(str(key)) * _KEYS) for key in keys], np.uint64)
-        loads[name] = Load.of(happens[inside], arrives[inside], numbers[place])
+        loads[name] = Load.of(happens[inside], arrives[inside], numbers[index])
     return loads

@@ -17,7 +17,7 @@ from wmlab.streams.api import Scenario
 from wmlab.streams.bounds.maps import groups_with_map
 from wmlab.streams.checks.windows import compared_groups
 from wmlab.streams.recording import StreamRecording
-from wmlab.streams.scenario import script
+from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
 
@@ -72,11 +72,11 @@ REASONS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         {"script": [script.ReleaseSegment(at_ms=3_000, reader="late-0", segment="0@0")]},
         "gave a segment back",
     ),
-    ({"own_position": True}, {}, "own_position is True"),
-    ({"tracker_ms": 50}, {}, "tracker_ms, mark_read_ms"),
-    ({"mark_read_ms": 2.5}, {}, "tracker_ms, mark_read_ms"),
+    ({"tracker_ms": 50}, {}, "(tracker_ms)"),
     ({"state_latency_ms": 20}, {}, "state_latency_ms"),
-    ({"state_latency_ms": None}, {"network": Network(inside=Fixed(3))}, "state_latency_ms"),
+    ({"state_latency_ms": None}, {}, "state_latency_ms"),
+    ({"state_latency_ms": None}, {"latency_ms": 0, "network": Network(delay=Fixed(3))}, "state_latency_ms"),
+    ({"state_latency_ms": None}, {"latency_ms": 0, "network": Network(loss=0.5)}, "state_latency_ms"),
     ({}, {"script": [script.LoseMarksSegment(at_ms=3_000, for_ms=2_000)]}, "could not be read"),
     ({}, {"script": [script.StoreUnavailable(at_ms=3_000, for_ms=2_000, store="marks_segment")]}, "could not be read"),
     ({}, {"script": [script.TruncateMarks(at_ms=3_000)]}, "truncated"),
@@ -109,7 +109,28 @@ def test_what_delays_nothing_is_compared() -> None:
         script.Checkpoint(at_ms=2_000, name="x", group="a"),
         script.ResetToCheckpoint(at_ms=5_000, checkpoint="x", group="a"),
     ]
-    assert [row["why_not"] for row in compared_groups(record(*groups, script=steps)).to_pylist()] == [None, None]
+    run = record(*groups, script=steps, latency_ms=0, network=Network(inside=Fixed(3)))
+    assert [row["why_not"] for row in compared_groups(run).to_pylist()] == [None, None]
+
+
+def test_a_reader_that_joins_behind_where_the_group_had_been_does_not_count(spark: SparkSession) -> None:
+    """The group had passed the cuts in one segment only, and so has read all; who begins anew is before the first."""
+    notes = [
+        script.NoteTime(at_ms=at_ms, writer="w2", time=at_ms, position={"0@0": 5 * at_ms, "1@0": 108})
+        for at_ms in (1_000, 2_000, 3_000)
+    ]
+    run = record(
+        ReaderGroup("again", publish_every_ms=200, rate_per_s=10.0),
+        writers=[
+            EventWriter("w1", rate_per_s=60, noting=noting.Never()),
+            EventWriter("w2", rate_per_s=0, note_every_ms=None),
+        ],
+        script=[*notes, script.CrashReader(at_ms=4_804, reader="again-0", restart_after_ms=600)],
+    )
+    (verdict,) = run.check(spark, "I13")
+    assert (verdict.verdict, verdict.violations) == ("ok", 0)
+    assert "again-0 has joined, and the position of again has moved back" in verdict.what
+    assert judge(given_of(run))["orders", "I13"] == Found(verdict.judged, ())
 
 
 SHARING = ReaderGroup("sharing", readers=2, read_side="document", publish_every_ms=500, rate_per_s=25.0)
@@ -128,7 +149,7 @@ HARD = [
 def test_readers_that_share_times_see_the_window_of_their_map(
     spark: SparkSession, steps: list[Any], timer: Literal["fixed", "pravega"]
 ) -> None:
-    group = replace(SHARING, publish_timer=timer, group_refresh_ms=700, tracker_ms=50, own_position=True)
+    group = replace(SHARING, publish_timer=timer, group_refresh_ms=700, tracker_ms=50)
     run = record(group, script=steps)
     assert compared_groups(run).to_pylist() == [
         {"stream": "orders", "group": "sharing", "why_not": None, "with_map": True}
@@ -185,8 +206,7 @@ def test_without_a_group_that_is_compared_nothing_is_decided(spark: SparkSession
     (verdict,) = run.check(spark, "I13")
     assert (verdict.verdict, verdict.judged) == ("unknown", 0)
     assert verdict.what == (
-        "the windows of late are not compared, because its readers work on marks in the background "
-        "(tracker_ms, mark_read_ms)"
+        "the windows of late are not compared, because its readers work on marks in the background (tracker_ms)"
     )
 
 

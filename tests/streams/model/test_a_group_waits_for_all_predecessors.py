@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wmlab.core.errors import ModelError
-from wmlab.streams.model.group import GroupState, Membership, Shared, fair_share, is_least_loaded, to_release
+from wmlab.streams.model.group import GroupState, StreamPosition, fair_share, is_least_loaded, to_release
 from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.model.segment import parse_segment
 from wmlab.streams.model.window import TimeWindow
@@ -16,121 +16,192 @@ MERGED = parse_segment("2@1")
 BOTH = {MERGED: frozenset({0, 1})}
 
 
-def group() -> GroupState:
-    state = GroupState.create({1: 20, 0: 10}).add_reader("r")
-    return state.acquire("r", 0).acquire("r", 1)
-
-
-def begun(readers: str = "ab") -> Membership:
-    state = Membership({"x": GroupState.create({0: 0, 1: 0}), "y": GroupState.create({0: 5})})
+def state_of(readers: str, **offsets: dict[int, int]) -> GroupState:
+    """A group of these readers over streams with these offsets."""
+    state = GroupState.begin({stream: StreamPosition(mine) for stream, mine in offsets.items()})
     for reader in readers:
-        state = state.add_reader(reader)
+        state.add_reader(reader)
     return state
 
 
-DONE = begun("").begin_checkpoint("c")
+def group() -> GroupState:
+    """One reader that owns both segments of a stream."""
+    state = state_of("r", x={1: 20, 0: 10})
+    state.acquire("r", ("x", 0))
+    state.acquire("r", ("x", 1))
+    return state
+
+
+def begun(readers: str = "ab") -> GroupState:
+    """Two streams, nothing owned."""
+    return state_of(readers, x={0: 0, 1: 0}, y={0: 5})
+
+
+def done() -> GroupState:
+    """A group without readers, and with a checkpoint."""
+    state = begun("")
+    state.begin_checkpoint("c")
+    return state
 
 
 def test_a_successor_appears_at_its_start_when_no_predecessor_is_left() -> None:
-    once = group().complete("r", 0, BOTH)
-    assert (dict(once.offsets), once.pending) == ({1: 20}, {MERGED: frozenset({1})})
-    twice = once.complete("r", 1, BOTH)
-    assert (dict(twice.offsets), twice.owners, twice.pending) == ({MERGED: 0}, {MERGED: None}, {})
+    state = group()
+    reading = state.streams["x"]
+    state.complete("r", ("x", 0), BOTH)
+    assert (reading.offsets, reading.pending) == ({1: 20}, {MERGED: frozenset({1})})
+    state.complete("r", ("x", 1), BOTH)
+    assert (reading.offsets, reading.owners, reading.pending) == ({MERGED: 0}, {MERGED: None}, {})
 
 
-def test_a_bounded_group_has_no_successors_at_its_end() -> None:
-    state = GroupState.create({0: 0}, ends={0: 40}).add_reader("a").acquire("a", 0)
-    state = state.complete("a", 0, {1: frozenset({0})})
-    assert (state.offsets, state.pending) == ({}, {})
+def test_a_segment_that_appears_stands_among_the_others_in_ascending_order() -> None:
+    state = state_of("r", x={0: 10, 7: 3})
+    state.acquire("r", ("x", 0))
+    state.complete("r", ("x", 0), {2: frozenset({0})})
+    assert list(state.streams["x"].offsets.items()) == [(2, 0), (7, 3)]
 
 
 def test_publishing_never_adds_a_segment_and_is_only_for_ones_own() -> None:
-    assert dict(group().publish("r", {0: 50, 9: 1}).offsets) == {0: 50, 1: 20}
-    moved = begun().acquire("a", ("x", 0)).publish("a", {("x", 0): 7, ("x", 1): 8, ("y", 0): 9})
+    state = group()
+    assert state.publish("r", {("x", 0): 50, ("x", 9): 1})
+    assert state.streams["x"].offsets == {0: 50, 1: 20}
+    moved = begun()
+    moved.acquire("a", ("x", 0))
+    assert moved.publish("a", {("x", 0): 7, ("x", 1): 8, ("y", 0): 9})
     assert (moved.streams["x"].offsets, moved.streams["y"].offsets) == ({0: 7, 1: 0}, {0: 5})
-    assert moved.publish("a", {("x", 0): 7}) is moved
+    assert not moved.publish("a", {("x", 0): 7})
+    assert not moved.publish("nobody", {("x", 0): 8})
 
 
 def test_unassigned_segments_count_in_the_position_and_as_ones_own() -> None:
-    state = GroupState.create({0: 1, 1: 2, 2: 3}).add_reader("a").add_reader("b").acquire("a", 0).acquire("b", 1)
-    assert state.position == ReaderPosition({0: 1, 1: 2, 2: 3})
-    assert state.share_of("a") == ReaderPosition({0: 1, 2: 3})
+    state = state_of("ab", x={0: 1, 1: 2, 2: 3})
+    state.acquire("a", ("x", 0))
+    state.acquire("b", ("x", 1))
+    assert state.streams["x"].position == ReaderPosition({0: 1, 1: 2, 2: 3})
+    assert state.streams["x"].share_of("a") == ReaderPosition({0: 1, 2: 3})
 
 
 @pytest.mark.parametrize(
-    ("change", "problem"),
+    ("state", "change", "problem"),
     [
-        (lambda s: s.add_reader("r"), "in the group already"),
-        (lambda s: s.remove_reader("x"), "not in the group"),
-        (lambda s: s.acquire("x", 0), "not in the group"),
-        (lambda s: s.acquire("r", 0), "0@0 is not free"),
-        (lambda s: s.acquire("r", 9), "9@0 is not free"),
-        (lambda s: s.release("r", 9, 0), "does not own segment 9@0"),
-        (lambda s: s.release("r", 0, -1), "negative"),
-        (lambda s: s.add_reader("x").release("x", 0, 1), "does not own segment 0@0"),
-        (lambda s: s.publish("x", {0: 1}), "not in the group"),
-        (lambda s: s.publish("r", {0: -1}), "negative"),
-        (lambda s: s.complete("r", 9, {}), "does not own"),
-        (lambda _: DONE.report("a", {}), "No checkpoint"),
-        (lambda _: DONE.begin_checkpoint("c"), "cannot begin"),
-        (lambda _: begun().begin_checkpoint("d").begin_checkpoint("c"), "cannot begin"),
-        (lambda _: DONE.reset("d"), "no checkpoint d"),
+        (group, lambda s: s.add_reader("r"), "in the group already"),
+        (group, lambda s: s.remove_reader("x"), "not in the group"),
+        (group, lambda s: s.acquire("x", ("x", 0)), "not in the group"),
+        (group, lambda s: s.acquire("r", ("x", 0)), "0@0 is not free"),
+        (group, lambda s: s.acquire("r", ("x", 9)), "9@0 is not free"),
+        (group, lambda s: s.release("r", ("x", 9), 0), "does not own segment 9@0"),
+        (group, lambda s: s.release("r", ("x", 0), -1), "negative"),
+        (group, lambda s: s.publish("r", {("x", 0): -1}), "negative"),
+        (group, lambda s: s.complete("r", ("x", 9), {}), "does not own"),
+        (group, lambda s: s.note_time("x", "x", TimeWindow(1, 2)), "not in the group"),
+        (begun, lambda s: s.release("a", ("x", 0), 1), "does not own segment 0@0"),
+        (done, lambda s: s.report("a", {}), "No checkpoint"),
+        (done, lambda s: s.begin_checkpoint("c"), "cannot begin"),
+        (begun, lambda s: (s.begin_checkpoint("d"), s.begin_checkpoint("c")), "cannot begin"),
+        (done, lambda s: s.take_cut("c", {}), "a checkpoint c already"),
+        (done, lambda s: s.reset("d"), "no checkpoint d"),
+        (lambda: state_of("", x={0: -1}), lambda _: None, "negative"),
     ],
 )
-def test_what_a_reader_may_not_do_is_refused(change, problem: str) -> None:
+def test_what_a_reader_may_not_do_is_refused(state, change, problem: str) -> None:
     with pytest.raises(ModelError, match=problem):
-        change(group())
+        change(state())
 
 
-def test_of_two_changes_to_one_revision_the_second_is_refused() -> None:
-    first, won = Shared("a").replace_if(0, "b")
-    second, also = first.replace_if(0, "c")
-    assert (won, also) == (True, False)
-    assert second == first == Shared("b", 1)
+def changed_in_every_way(state: GroupState) -> None:
+    """All that can happen to a group in which `a` owns a segment."""
+    state.add_reader("c")
+    state.acquire("b", ("x", 1))
+    state.publish("a", {("x", 0): 30})
+    state.note_time("a", "x", TimeWindow(1, 2))
+    state.begin_checkpoint("c1")
+    state.report("a", {("x", 0): 40}, {"x": 3})
+    state.complete("a", ("x", 0), {9: frozenset({0}), 8: frozenset({0, 1})})
+    state.remove_reader("b", {("x", 1): 5})
+    state.remove_reader("c")
+    state.reset("c1", ranges=False)
+
+
+def test_a_change_of_a_copy_leaves_the_older_state_as_somebody_has_seen_it() -> None:
+    seen = begun()
+    seen.acquire("a", ("x", 0))
+    before, newer = seen.copy(), seen.copy()
+    changed_in_every_way(newer)
+    assert seen == before != newer
+
+
+def test_a_checkpoint_under_way_is_copied_too() -> None:
+    seen = begun()
+    seen.begin_checkpoint("c")
+    newer = seen.copy()
+    newer.report("a", {}, {"x": 1})
+    assert seen.pending is not None
+    assert newer.pending is not None
+    assert (seen.pending.waiting, newer.pending.waiting) == ({"a", "b"}, {"b"})
+    assert (seen.pending.marks, newer.pending.marks) == ({}, {"x": 1})
 
 
 def test_a_checkpoint_counts_reports_and_where_free_segments_would_be_taken_up() -> None:
-    state = begun().acquire("a", ("x", 0)).acquire("b", ("y", 0)).begin_checkpoint("c")
-    state = state.report("a", {("x", 0): 30, ("x", 1): 99}, {"x": 7}).report("a", {("x", 0): 40})
+    state = begun()
+    state.acquire("a", ("x", 0))
+    state.acquire("b", ("y", 0))
+    state.begin_checkpoint("c")
+    state.report("a", {("x", 0): 30, ("x", 1): 99}, {"x": 7})
+    state.report("a", {("x", 0): 40})
     assert state.pending is not None
-    state = state.report("b", {("y", 0): 9}, {"x": 3})
+    state.report("b", {("y", 0): 9}, {"x": 3})
     found = state.checkpoints["c"]
     assert state.pending is None
-    assert {name: dict(place.offsets) for name, place in found.items()} == {"x": {0: 30, 1: 0}, "y": {0: 9}}
+    assert {name: dict(position.offsets) for name, position in found.items()} == {"x": {0: 30, 1: 0}, "y": {0: 9}}
     assert (found["x"].marks_offset, found["y"].marks_offset) == (3, None)
     assert state.streams["x"].resume == {0: 30, 1: 0}
 
 
 def test_a_checkpoint_does_not_wait_for_who_leaves() -> None:
-    assert set(DONE.checkpoints) == {"c"}
-    state = begun().acquire("a", ("x", 0)).begin_checkpoint("c").report("b", {})
-    state = state.remove_reader("a", {("x", 0): 12})
+    assert set(done().checkpoints) == {"c"}
+    state = begun()
+    state.acquire("a", ("x", 0))
+    state.begin_checkpoint("c")
+    state.report("b", {})
+    state.remove_reader("a", {("x", 0): 12})
     assert dict(state.checkpoints["c"]["x"].offsets) == {0: 12, 1: 0}
     assert state.unassigned == (("x", 0), ("x", 1), ("y", 0))
 
 
 def test_a_reset_frees_everything_and_counts_generations() -> None:
-    state = begun().begin_checkpoint("c").report("a", {}).report("b", {})
-    state = state.acquire("a", ("x", 0)).publish("a", {("x", 0): 50}).complete("a", ("x", 0), {9: frozenset({0})})
-    back = state.reset("c", ranges=False)
-    assert back.streams["x"].offsets == {0: 0, 1: 0}
-    assert back.streams["x"].rangeless == {0, 1}
-    assert (back.generation, back.readers, back.owned("a")) == (1, {"a", "b"}, ())
+    state = begun()
+    state.begin_checkpoint("c")
+    state.report("a", {})
+    state.report("b", {})
+    state.acquire("a", ("x", 0))
+    state.publish("a", {("x", 0): 50})
+    state.complete("a", ("x", 0), {9: frozenset({0})})
+    state.reset("c", ranges=False)
+    assert state.streams["x"].offsets == {0: 0, 1: 0}
+    assert state.streams["x"].rangeless == {0, 1}
+    assert (state.generation, state.readers, state.owned("a")) == (1, {"a", "b"}, ())
 
 
 def test_the_map_of_times_holds_owners_only_and_is_unknown_while_one_of_them_is() -> None:
-    state = GroupState.create({0: 0, 1: 0}).add_reader("a").add_reader("b").add_reader("c").acquire("a", 0)
-    assert (set(state.times), state.time) == ({"a"}, None)
-    state = state.note_time("a", TimeWindow(30, 50)).note_time("c", TimeWindow(10, 20))
-    assert (set(state.times), state.window) == ({"a"}, TimeWindow(30, 50))
-    state = state.acquire("b", 1)
-    assert state.window == TimeWindow(None, None)
-    state = state.note_time("b", TimeWindow(20, 70))
-    assert state.window == TimeWindow(20, 70)
-    assert state.note_time("b", TimeWindow(20, None)).window == TimeWindow(20, None)
-    assert set(state.release("b", 1, 4).times) == {"a"}
-    assert state.remove_reader("a").window == TimeWindow(20, 70)
-    assert set(state.complete("b", 1, {}).times) == {"a"}
+    state = state_of("abc", x={0: 0, 1: 0})
+    reading = state.streams["x"]
+    state.acquire("a", ("x", 0))
+    assert (set(reading.times), reading.window.lower) == ({"a"}, None)
+    state.note_time("a", "x", TimeWindow(30, 50))
+    state.note_time("c", "x", TimeWindow(10, 20))
+    assert (set(reading.times), reading.window) == ({"a"}, TimeWindow(30, 50))
+    state.acquire("b", ("x", 1))
+    assert reading.window == TimeWindow(None, None)
+    state.note_time("b", "x", TimeWindow(20, 70))
+    assert reading.window == TimeWindow(20, 70)
+    left, finished, unknown = state.copy(), state.copy(), state.copy()
+    unknown.note_time("b", "x", TimeWindow(20, None))
+    assert unknown.streams["x"].window == TimeWindow(20, None)
+    left.remove_reader("a")
+    assert left.streams["x"].window == TimeWindow(20, 70)
+    finished.complete("b", ("x", 1), {})
+    assert set(finished.streams["x"].times) == {"a"}
+    state.release("b", ("x", 1), 4)
+    assert set(reading.times) == {"a"}
 
 
 @pytest.mark.parametrize(

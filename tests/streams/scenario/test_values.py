@@ -176,11 +176,6 @@ def test_all_mistakes_are_found_with_their_places(places: str, words: str, acts:
         ),
         (partial(EventWriter, "w"), {}, "rate_per_s"),
         (partial(EventWriter, "w"), {"rate_per_s": 1, "trace": "flights"}, "rate_per_s"),
-        (ReaderGroup, {"ending_cut": {}}, "ending_cut"),
-        (ReaderGroup, {"ending_cut": {"zero": 1}}, "ending_cut"),
-        (ReaderGroup, {"ending_cut": {"0@0": -1}}, "ending_cut.0@0"),
-        (ReaderGroup, {"ending_cut": {-4: 1}}, "ending_cut"),
-        (ReaderGroup, {"ending_cut": 7}, "ending_cut"),
         (do.Scale, {"at_ms": 1, "seal": []}, "seal"),
     ],
 )
@@ -227,11 +222,10 @@ def test_the_html_escapes_names() -> None:
     assert "<b>" not in Scenario("<b>x", writers=[W], duration_ms=1)._repr_html_()
 
 
-def test_numbers_may_be_those_of_numpy_and_segments_those_of_a_table() -> None:
+def test_numbers_may_be_those_of_numpy() -> None:
     writer = EventWriter("w", rate_per_s=np.float64(5), batch_ms=np.int64(50))
     assert writer == EventWriter("w", rate_per_s=5.0, batch_ms=50)
     assert type(writer.batch_ms) is int
-    assert ReaderGroup(ending_cut={2**32 + 1: 9, 0: 8}).ending_cut == {"0@0": 8, "1@1": 9}
 
 
 def test_an_estimate_names_the_period_of_automatic_noting_that_the_stream_asks_for() -> None:

@@ -18,7 +18,6 @@ from wmlab.streams.scenario.parts import EventWriter
 
 RATES = st.floats(0, 1e6)
 PERIODS = st.integers(1, 10**6)
-CUTS = st.none() | st.just({"0@0": 0}) | st.just({0: 9, 2**32 + 1: 2**62})
 NAMES = {"Scenario": Scenario} | {
     name: thing for module in (network, noting, script, made_of) for name, thing in vars(module).items()
 }
@@ -62,9 +61,7 @@ scenarios = st.builds(
             every_ms=PERIODS,
         ),
     ),
-    readers=finished(
-        parts.reader_groups(), name="readers", ending_cut=CUTS, read_side=st.sampled_from([None, "document"])
-    ),
+    readers=finished(parts.reader_groups(), name="readers", read_side=st.sampled_from([None, "document"])),
     controllers=finished(parts.controllers(slow=True), period_ms=PERIODS),
     network=finished(parts.networks(slow=True)),
     script=st.lists(acts, min_size=3, max_size=9, unique_by=lambda act: "new" if act.kind in ONCE else act.kind),

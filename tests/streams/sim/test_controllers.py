@@ -210,14 +210,6 @@ def test_c8_an_unavailable_store_fails_cycles_and_notes_until_it_is_back():
     assert world.rows("watermarks", 7_300)
 
 
-def test_c8_marks_that_are_read_one_by_one_are_of_different_moments():
-    writers = [clocked(name, note_every_ms=100) for name in "abc"]
-    for span_ms, spread in ((0, {0}), (600, {400})):
-        world = run(writers=writers, controllers=Controllers(period_ms=1_000, marks_read_ms=span_ms))
-        assert {row["upper"] - row["lower"] for row in world.rows("watermarks")} == spread
-        world.assert_log_grows()
-
-
 def test_c9_a_writer_that_reports_between_read_and_removal_is_kept():
     """Row C9: the removal is refused, the record stays, the writer is not in this watermark but in a later one."""
     writers = [EventWriter("w1", rate_per_s=50), EventWriter("w2", rate_per_s=50, note_every_ms=100)]

@@ -4,8 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.streams.sim.worlds import FOUR, clocked, group, run, scenario
-from wmlab.core.errors import ScenarioError
+from tests.streams.sim.worlds import FOUR, clocked, group, run
 from wmlab.core.simulation import Uniform
 from wmlab.streams.model.segment import parse_segment
 from wmlab.streams.scenario import noting, script
@@ -104,7 +103,7 @@ def test_what_concerns_a_dead_reader_is_written_down_and_does_nothing():
 
 def test_r3_a_new_reader_object_starts_from_the_oldest_mark():
     crash = script.CrashReader(at_ms=10_200, reader="readers-1", restart_after_ms=300)
-    world = run(stream=FOUR, readers=group(mark_read_ms=150.0), script=[crash])
+    world = run(stream=FOUR, readers=group(tracker_ms=300), script=[crash])
     returned = [lower for at, lower in world.lowers("readers-1") if at > 10_500]
     assert returned[0] is None
     assert returned[-1] == world.lower_at(20_000)
@@ -152,15 +151,6 @@ def test_r4_the_upper_bound_may_be_too_small_for_the_current_event():
     assert exceeded > 0
 
 
-def test_issue_4308_the_readers_own_position_makes_windows_younger():
-    slow = {"readers": 1, "publish_timer": "pravega", "publish_every_ms": 4_000, "group_refresh_ms": 1_000}
-    shared, own = (run(readers=ReaderGroup(own_position=own, **slow)) for own in (False, True))
-    gain = [own.lower_at(at) - shared.lower_at(at) for at in range(14_000, 20_000, 250)]
-    assert min(gain) >= 0
-    assert max(gain) > 3_000
-    assert own.late_first_reads() == 0
-
-
 # R5, R6, R7
 
 
@@ -175,12 +165,12 @@ def test_r5_before_the_first_mark_lower_is_unknown_and_ahead_of_all_upper_is():
 
 
 def test_r6_exactly_at_a_cut_is_passed():
-    mark = run().rows("watermarks")[5]
+    mark = run().rows("watermarks")[4]
     stop = script.PauseReader(at_ms=6_001, reader="readers-0")
-    world = run(readers=group(starting_cut=mark["cut"], starts_ms=6_000, readers=1), script=[stop])
+    world = run(readers=group(starting_time=mark["lower"], starts_ms=6_000, readers=1), script=[stop])
     assert not world.rows("reads")
     reader = world.group.readers["readers-0"]
-    reader.windows.look(world.group.shared.value, reader.places, due=True)
+    reader.windows.look(world.group.state, due=True)
     assert reader.windows.shown["stream"].lower == mark["lower"]
 
 
@@ -204,40 +194,6 @@ def test_r8_the_keys_of_a_finished_predecessor_are_not_compared_until_the_succes
     (finished,) = world.column("positions", "at_ms", segment_id=0, finished=True)
     assert len({lower for at, lower in world.lowers() if finished <= at < opened}) == 1
     assert world.late_first_reads() == 0
-
-
-# R9, S10
-
-
-def test_r9_a_bounded_group_at_its_end_passes_every_mark_even_beyond_the_ending_cut():
-    marks = run().rows("watermarks")
-    world = run(readers=group(ending_cut=marks[10]["cut"]))
-    assert not world.group.shared.value.streams["stream"].offsets
-    ends = {row["segment_id"]: row["offset"] for row in world.rows("positions", finished=True)}
-    assert ends == marks[10]["cut"]
-    assert {row["segment_id"]: row["to_offset"] for row in world.rows("reads")} == marks[10]["cut"]
-    last = world.rows("windows")[-1]
-    known = [lower for at, lower in world.emitted() if at <= last["at_ms"]]
-    assert (last["lower"], last["upper"]) == (known[-1], None)
-    assert last["lower"] > marks[10]["lower"]
-
-
-def test_a_group_between_two_cuts_reads_what_lies_between():
-    split = script.Scale(at_ms=6_000, seal=["0@0"])
-    recording = scenario(script=[split]).record(progress=False)
-    start, end = recording.stream_cut_at(3_000), recording.stream_cut_at(12_000)
-    world = run(readers=group(starting_cut=start, ending_cut=end, starts_ms=5_000), script=[split])
-    begun = {row["segment_id"]: row["from_offset"] for row in reversed(world.rows("reads"))}
-    ended = {row["segment_id"]: row["to_offset"] for row in world.rows("reads")}
-    assert {segment: begun[segment] for segment in start if segment in begun} == dict(start)
-    assert {segment: ended[segment] for segment in end} == dict(end)
-    assert ended[0] == world.stream().store[0].length
-
-
-def test_a_start_that_is_no_stream_cut_is_refused():
-    for cut, starts_ms in (({"0@0": 5}, 9_000), ({"0@0": 5, "1@0": 5}, 0), ({"0@0": 0, "9@9": 0}, 9_000)):
-        with pytest.raises(ScenarioError, match="cannot start"):
-            run(readers=group(starting_cut=cut, starts_ms=starts_ms))
 
 
 # R10
@@ -264,7 +220,7 @@ def test_r10_each_stream_has_its_own_window(read_side):
 
 def test_two_streams_share_one_checkpoint_and_the_work():
     world = two_streams(automatic_checkpoint_every_ms=4_200)
-    assert sorted(len(world.group.shared.value.owned(f"readers-{i}")) for i in range(2)) == [3, 3]
+    assert sorted(len(world.group.state.owned(f"readers-{i}")) for i in range(2)) == [3, 3]
     for name, segments in (("stream", {0, 1, 2, 3}), ("quiet", {0, 1})):
         assert world.column("checkpoints", "completed_ms", of=name) == [4_500, 8_500, 13_000, 17_000]
         assert set(world.rows("checkpoints", of=name)[0]["cut"]) == segments
@@ -322,7 +278,7 @@ def test_in_the_map_the_upper_bound_is_that_of_the_reader_that_is_farthest():
 
 def test_a_reader_without_segments_is_not_in_the_map():
     world = run(readers=group(readers=3, read_side="document"))
-    assert set(world.group.shared.value.streams["stream"].times) == {"readers-0", "readers-1"}
+    assert set(world.group.state.streams["stream"].times) == {"readers-0", "readers-1"}
     assert world.lower_at(20_000, "readers-2") is not None
 
 

@@ -69,7 +69,7 @@ def test_s10_of_a_sealed_stream_everything_is_read_and_the_last_watermark_passed
     last = world.bounds()[-1][0]
     assert {(row["lower"], row["upper"]) for row in world.rows("windows", 18_000)} == {(last, None)}
     assert len(world.rows("positions", finished=True)) == 2
-    assert not world.group.shared.value.streams["stream"].offsets
+    assert not world.group.state.streams["stream"].offsets
 
 
 def test_s11_a_stream_that_is_created_again_begins_anew():

@@ -67,14 +67,6 @@ def test_w3_a_writer_that_shuts_down_behind_the_previous_bound_is_removed_withou
     assert world.emitted()[:2] == [(1_505, 10), (2_005, 20)]
 
 
-def test_w3_a_client_that_says_no_goodbye_is_waited_for():
-    close = script.ShutDownWriter(at_ms=1_600, writer="b", tell_controller=False)
-    world = scripted(*BOTH_AT_10, close, noted(1_700, "a", 20))
-    assert not world.rows("writer_shutdowns")
-    assert world.removals()[0] == (3_005, ["b"])
-    assert world.emitted()[:2] == [(1_505, 10), (3_005, 20)]
-
-
 def test_w4_shutting_down_an_unknown_writer_changes_nothing():
     world = scripted(script.ShutDownWriter(at_ms=500, writer="b"), noted(1_000, "a", 10))
     assert world.column("writer_shutdowns", "outcome") == ["unknown writer"]

@@ -13,7 +13,7 @@ from wmlab.streams.api import Scenario
 from wmlab.streams.model.segment import parse_segment
 from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
-from wmlab.streams.sim.group import Group
+from wmlab.streams.sim.group import RunningGroup
 from wmlab.streams.sim.world import World
 
 FOUR = Stream(segments=4, timestamp_aggregation_timeout_ms=5_000)
@@ -23,7 +23,7 @@ class Run(World):
     """A run with questions to what it has written, in its first stream unless another one is named."""
 
     @property
-    def group(self) -> Group:
+    def group(self) -> RunningGroup:
         """The only reader group."""
         (group,) = self.groups.values()
         return group
@@ -53,7 +53,8 @@ class Run(World):
 
     def stored_marks(self) -> Mapping[str, Any]:
         """The writer marks that the metadata store holds now."""
-        return self.stream().marks.marks
+        found = self.metadata.marks(self.stream().name)
+        return {} if found is None else found.table.marks
 
     def events_of(self, writer: str) -> list[tuple[int, int]]:
         """(event time, append time) of a writer's events."""
@@ -91,7 +92,7 @@ class Run(World):
         return [lower for at, lower in self.lowers(reader) if at <= at_ms][-1]
 
     def segment_owners(self) -> dict[int, str | None]:
-        streams = self.group.shared.value.streams.values()
+        streams = self.group.state.streams.values()
         return {place: owner for state in streams for place, owner in state.owners.items()}
 
     # What every run must keep.

@@ -395,7 +395,7 @@ def recorded_rules(recording: Recording, stream: str) -> Rules:
     part = scenario.stream_titled(stream)
     looks = {group.publish_every_ms if group.publish_timer == "fixed" else None for group in scenario.groups_of(part)}
     controllers = scenario.controllers
-    is_instant = scenario.network.inside == Fixed(0) and not controllers.marks_read_ms
+    is_instant = scenario.network.inside == Fixed(0)
     return Rules(
         cycles=controllers.configuration(part),
         look_every_ms=looks.pop() if len(looks) == 1 else None,

@@ -5,7 +5,7 @@ have passed: each sees the window of the map in the shared state of the group, w
 group. The table `group_updates` has that window after every update. A group whose readers look at no marks
 (`time_windows` False) has an empty map, and they know nothing.
 
-Source: PDP-33, Client Changes; `wmlab.streams.model.group.GroupState.window`.
+Source: PDP-33, Client Changes; `wmlab.streams.model.group.StreamReading.window`.
 """
 
 from __future__ import annotations

@@ -5,9 +5,8 @@ positions of its group, the log of watermarks, and the rule of the reader. So `r
 readers saw, or this invariant says where not. It compares the windows of a group that shares its positions and whose
 readers know of them, and of the marks, at once. Of the others no table says when they knew what:
 
-- readers that compare what they have read themselves (`own_position`);
-- readers that work on what they see in the background (`tracker_ms`, `mark_read_ms`), or learn later of the state of
-  the group (`state_latency_ms`, or the delay of the scenario's network);
+- readers that work on what they see in the background (`tracker_ms`), or learn later of the state of the group
+  (`state_latency_ms`, or the delay of the scenario's network);
 - readers of a stream whose marks could not be read for a time or were truncated, and of a group that was taken back
   to a checkpoint without key ranges.
 
@@ -18,7 +17,9 @@ script in which a reader gives a segment back), or where the recording was store
 map of a group whose readers look at no marks (`time_windows` False) is empty, and so is what they know.
 
 Where a stream cut of the log lies before an earlier one, two trackers that have come to one position on different ways
-may stand at different watermarks. So a window that differs there does not count.
+may stand at different watermarks. So a window that differs there does not count. Nor does one of a reader that has
+joined a group whose position has moved back, as it does when a reader crashes and another one reads again: trackers
+never move back, and the new reader's tracker has not seen how far the group had been.
 
 Source: PDP-33, Watermarking in the Reader; upstream class `WatermarkReaderImpl`.
 """
@@ -71,12 +72,14 @@ def windows_are_bounds(
     """
     compared = compared_groups.where("why_not IS NULL").select("stream", "group", "with_map")
     seen = windows.join(F.broadcast(compared), ["stream", "group"])
-    moves = _of_groups(positions, compared.where("NOT with_map"))
-    states = possible_time_bounds(with_resets(moves, group_updates), watermarks, segments)
+    moves = with_resets(_of_groups(positions, compared.where("NOT with_map")), group_updates)
+    seen = _with_new_readers(seen, moves, group_updates)
+    states = possible_time_bounds(moves, watermarks, segments)
     states = states.unionByName(_of_maps(_of_groups(group_updates, compared.where("with_map"))))
     judged = _beside(seen, states)
     differs = ~F.array_contains("possible", F.struct("lower", "upper"))
-    ok = ~differs | F.coalesce("now.falls", F.lit(False))
+    falls = F.coalesce("now.falls", F.lit(False))
+    ok = ~differs | falls | F.col("joined_behind")
     what = phrase(
         "{reader} saw lower {lower:ms} and upper {upper:ms} at {at_ms:ms}, where {source} give lower {due.lower:ms} "
         "and upper {due.upper:ms}",
@@ -89,7 +92,10 @@ def windows_are_bounds(
         row_of("windows", "stream", "group", "reader", "lower", "upper", "at_ms"),
         cause.otherwise(row_of("positions", "stream", "group", "due.version as version")),
     )
-    said = F.when(ok, phrase("{what}; a stream cut of this log lies before an earlier one", what=what)).otherwise(what)
+    why = F.when(falls, phrase("a stream cut of this log lies before an earlier one")).otherwise(
+        phrase("{reader} has joined, and the position of {group} has moved back")
+    )
+    said = F.when(ok, phrase("{what}; {why}", what=what, why=why)).otherwise(what)
     found = finding_rows(
         judged,
         at_ms=F.col("at_ms"),
@@ -107,6 +113,20 @@ def windows_are_bounds(
 
 def _of_groups(table: DataFrame, groups: DataFrame) -> DataFrame:
     return table.join(F.broadcast(groups.select("stream", "group")), ["stream", "group"], "left_semi")
+
+
+def _with_new_readers(windows: DataFrame, moves: DataFrame, group_updates: DataFrame) -> DataFrame:
+    """Add `joined_behind`: whether the reader has joined its group by then, and the group's position has moved back."""
+    of_segment = Window.partitionBy("stream", "group", "segment_id").orderBy("version")
+    behind = moves.withColumn("before", F.lag("offset").over(of_segment)).where("offset < before AND NOT anew")
+    back = behind.groupBy("stream", "group").agg(F.min("at_ms").alias("back_ms"))
+    joins = group_updates.where("operation = 'join' AND outcome = 'applied'")
+    joined = joins.groupBy("stream", "group", "reader").agg(F.min("at_ms").alias("joined_ms"))
+    new = joined.join(F.broadcast(back), ["stream", "group"])
+    behind_ms = F.greatest("joined_ms", "back_ms")
+    new = new.select("stream", "group", "reader", behind_ms.alias("behind_ms"))
+    known = windows.join(F.broadcast(new), ["stream", "group", "reader"], "left")
+    return known.withColumn("joined_behind", F.coalesce(F.col("behind_ms") <= F.col("at_ms"), F.lit(False)))
 
 
 def _of_maps(group_updates: DataFrame) -> DataFrame:
@@ -183,16 +203,15 @@ def _of_map(scenario: StreamScenario, part: ReaderGroup, *, has_map: bool) -> It
 
 
 def _of_options(scenario: StreamScenario, part: ReaderGroup) -> Iterator[str]:
-    if part.own_position:
-        yield "its readers compare what they have read, published or not (own_position is True)"
-    if part.tracker_ms or part.mark_read_ms:
-        yield "its readers work on marks in the background (tracker_ms, mark_read_ms)"
+    if part.tracker_ms:
+        yield "its readers work on marks in the background (tracker_ms)"
     yield from _of_latency(scenario, part)
 
 
 def _of_latency(scenario: StreamScenario, part: ReaderGroup) -> Iterator[str]:
-    inside = scenario.network.inside
-    if part.state_latency_ms or (part.state_latency_ms is None and inside != Fixed(0)):
+    network = scenario.network
+    delay = Fixed(scenario.latency_ms) if network.delay is None else network.delay
+    if part.state_latency_ms or (part.state_latency_ms is None and (delay != Fixed(0) or network.loss)):
         yield "its readers learn later of the group's state (state_latency_ms)"
 
 

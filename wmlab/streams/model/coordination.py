@@ -46,18 +46,18 @@ def distribute(
     _refuse_count(count)
     if not controllers:
         return {}
-    held = {name: sorted(b for b in (before or {}).get(name, ()) if b < count) for name in sorted(controllers)}
-    share, larger = divmod(count, len(held))
+    owned = {name: sorted(b for b in (before or {}).get(name, ()) if b < count) for name in sorted(controllers)}
+    share, larger = divmod(count, len(owned))
     # The controllers that hold most keep the one bucket that some have more than others.
-    by_load = sorted(held, key=lambda name: (-len(held[name]), name))
+    by_load = sorted(owned, key=lambda name: (-len(owned[name]), name))
     quota = {name: share + (rank < larger) for rank, name in enumerate(by_load)}
-    kept = {name: buckets[: quota[name]] for name, buckets in held.items()}
-    free = sorted(set(range(count)) - {bucket for buckets in kept.values() for bucket in buckets})
-    for name, buckets in kept.items():
+    buckets_of = {name: buckets[: quota[name]] for name, buckets in owned.items()}
+    free = sorted(set(range(count)) - {bucket for buckets in buckets_of.values() for bucket in buckets})
+    for name, buckets in buckets_of.items():
         missing = quota[name] - len(buckets)
         buckets.extend(free[:missing])
         del free[:missing]
-    return {name: frozenset(buckets) for name, buckets in kept.items()}
+    return {name: frozenset(buckets) for name, buckets in buckets_of.items()}
 
 
 def fairness(loads: Collection[float]) -> float:
@@ -147,4 +147,4 @@ class Coordination:
         """The service after a session has deleted its node of a bucket; another's node stays."""
         if self.nodes.get(bucket) != session:
             return self
-        return replace(self, nodes={held: owner for held, owner in self.nodes.items() if held != bucket})
+        return replace(self, nodes={other: owner for other, owner in self.nodes.items() if other != bucket})

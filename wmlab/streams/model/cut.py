@@ -56,18 +56,18 @@ def stream_cut(
     `visit_order` does not matter to "sound". A segment without acknowledgement counts as offset 0; with `bug_6510` it
     stays None in the cut, which readers then take for the end of the segment. Raises `CutError`.
     """
-    given = list(positions) if bug_6510 else [floored(position) for position in positions]
-    before = Position() if previous is None else previous if bug_6510 else floored(previous)
-    if not any(given):
+    floors = list(positions) if bug_6510 else [floored(position) for position in positions]
+    previous_floor = Position() if previous is None else previous if bug_6510 else floored(previous)
+    if not any(floors):
         raise CutError("no positions", remedy="Let a counted writer note a position with at least one segment.")
-    for segment in chain(*given, before):
+    for segment in chain(*floors, previous_floor):
         if segment not in history.segments:
             raise CutError(
                 "unknown segment",
                 segment_name(segment),
                 remedy="Let the writer note a position in segments of the stream.",
             )
-    return Position(_ALGORITHMS[algorithm](given, before, history, visit_order))
+    return Position(_ALGORITHMS[algorithm](floors, previous_floor, history, visit_order))
 
 
 def _sound_cut(positions: Sequence[Position], previous: Position, history: StreamHistory, _: VisitOrder) -> _Offsets:

@@ -1,9 +1,10 @@
 """The shared state of a reader group: who reads which segment, how far the group has read, and its checkpoints.
 
-Every change is one function from a state to the next, made by compare-and-set: it names the revision it was made from,
-and is made again on a newer state when somebody else was faster.
+One object is the whole state, with a part for each stream that the group reads. A change is made on a copy, which takes
+the place of the state if that has still the revision that was copied; when somebody else was faster, it is made again
+on a copy of the newer state. So a state that somebody has seen never changes, and a reader may know an older one.
 
-Every segment of a group has a last-read offset, assigned or not. It is overwritten when its reader publishes or
+Every segment of a group has a last-read offset, owned or not. It is overwritten when its reader publishes or
 releases it, and left alone when the reader disappears. A finished segment leaves the state, and a successor appears
 at offset 0 once all its predecessors have finished; until then its keys have no entry. The design text shares times
 instead: a map from reader to the time of the last watermark that it has passed with its own segments and those nobody
@@ -28,138 +29,83 @@ Source: PDP-33, Client Changes (reader group state, getCheckpoint, getStreamCut)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
 
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.model.window import TimeWindow, joint
 
-T = TypeVar("T")
+StreamSegment = tuple[str, int]
+"""A stream, and the id of one of its segments."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shared(Generic[T]):
-    """A value and its revision, which grows by one with every change."""
+class StreamPosition:
+    """Where a group is in one stream: offsets of open segments, and the segments that wait for predecessors.
 
-    value: T
-    revision: int = 0
-
-    def replace_if(self, revision: int, value: T) -> tuple[Shared[T], bool]:
-        """The new value if the revision is still the present one; else the same as before, and False."""
-        return (Shared(value, revision + 1), True) if revision == self.revision else (self, False)
-
-
-@dataclass(frozen=True, slots=True)
-class GroupState:
-    """Immutable group state: offsets in bytes, owner of each segment (None: nobody), and what is still waited for.
-
-    `pending` maps a future segment to its predecessors that are not finished. `resume` is where the next owner of a
-    segment begins to read, `ends` where a bounded group stops in a segment, `times` the map of the design text,
-    `rangeless` the segments whose key range the group does not know.
+    `marks_offset` is where to go on in the marks segment; None: at its start.
     """
 
     offsets: Mapping[int, int]
-    owners: Mapping[int, str | None]
     pending: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    readers: frozenset[str] = frozenset()
-    resume: Mapping[int, int] = field(default_factory=dict)
-    ends: Mapping[int, int] = field(default_factory=dict)
-    times: Mapping[str, TimeWindow] = field(default_factory=dict)
+    marks_offset: int | None = None
+
+
+GroupPosition = Mapping[str, StreamPosition]
+"""Where a group is in each of its streams: a checkpoint, or a stream cut of the group."""
+
+
+@dataclass(slots=True)
+class PendingCheckpoint:
+    """A checkpoint that the readers in `waiting` have not reported for; `offsets` and `marks` are what others have.
+
+    `marks` has for each stream where the reader is that is least far in the marks segment.
+    """
+
+    name: str
+    waiting: set[str]
+    offsets: dict[StreamSegment, int] = field(default_factory=dict)
+    marks: dict[str, int] = field(default_factory=dict)
+
+    def copy(self) -> PendingCheckpoint:
+        """The same in an object of its own."""
+        return PendingCheckpoint(self.name, set(self.waiting), dict(self.offsets), dict(self.marks))
+
+
+@dataclass(slots=True)
+class StreamReading:
+    """What the group shares about one stream: last-read offsets in bytes, ascending by segment, and who owns what.
+
+    An owner of None is nobody. `pending` maps a future segment to its predecessors that are not finished. `resume` is
+    where the next owner of a segment begins to read, `times` the map of the design text, `rangeless` the segments whose
+    key range the group does not know.
+    """
+
+    offsets: dict[int, int]
+    owners: dict[int, str | None]
+    pending: dict[int, frozenset[int]]
+    resume: dict[int, int]
+    times: dict[str, TimeWindow] = field(default_factory=dict)
     rangeless: frozenset[int] = frozenset()
 
     @classmethod
-    def create(
-        cls,
-        offsets: Mapping[int, int],
-        pending: Mapping[int, frozenset[int]] | None = None,
-        *,
-        ends: Mapping[int, int] | None = None,
-    ) -> GroupState:
-        """A group that starts at the given offsets and stops at `ends`, with no reader.
+    def begin(cls, start: StreamPosition) -> StreamReading:
+        """Nobody has read anything from there on. Raises `ModelError` for a negative offset."""
+        offsets = ReaderPosition(start.offsets).offsets
+        return cls(dict(offsets), dict.fromkeys(offsets), dict(start.pending), dict(offsets))
 
-        Raises `ModelError` for a negative offset.
-        """
-        known = ReaderPosition(offsets).offsets
-        stops = ReaderPosition(ends or {}).offsets
-        return cls(known, dict.fromkeys(known), pending or {}, resume=known, ends=stops)
-
-    def add_reader(self, reader: str) -> GroupState:
-        """The group with one more reader. Raises `ModelError` if it is in already."""
-        if reader in self.readers:
-            raise ModelError(f"Reader {reader} is in the group already.", remedy="Give every reader its own name.")
-        return replace(self, readers=self.readers | {reader})
-
-    def remove_reader(self, reader: str) -> GroupState:
-        """The group without a reader; its segments are free and keep their last-read offsets.
-
-        Raises `ModelError` for an unknown reader.
-        """
-        self._refuse_unknown(reader)
-        owners = {segment: None if owner == reader else owner for segment, owner in self.owners.items()}
-        times = {name: time for name, time in self.times.items() if name != reader}
-        return replace(self, owners=owners, readers=self.readers - {reader}, times=times)
-
-    def acquire(self, reader: str, segment: int) -> GroupState:
-        """The group after a reader has taken a free segment; its offset does not change.
-
-        Raises `ModelError` when the reader is unknown, or the segment is not there or not free.
-        """
-        self._refuse_unknown(reader)
-        if self.owners.get(segment, reader) is not None:
-            free = ", ".join(map(segment_name, self.unassigned)) or "none: all are owned"
-            raise ModelError(f"Segment {segment_name(segment)} is not free.", remedy=f"Acquire one of {free}.")
-        times = {**self.times, reader: self.times.get(reader, TimeWindow(None, None))}
-        return replace(self, owners={**self.owners, segment: reader}, times=times)
-
-    def release(self, reader: str, segment: int, offset: int) -> GroupState:
-        """The group after a reader has given a segment back; its offset becomes `offset`, even if that is lower.
-
-        The next owner begins there, and a reader that loses its last segment leaves the map of times.
-        Raises `ModelError` when the reader does not own it or the offset is negative.
-        """
-        self._refuse_foreign(reader, segment)
-        offsets = ReaderPosition({**self.offsets, segment: offset}).offsets
-        owners, resume = {**self.owners, segment: None}, {**self.resume, segment: offset}
-        times = _times_of_owners(self.times, owners)
-        return replace(self, offsets=offsets, owners=owners, resume=resume, times=times)
-
-    def publish(self, reader: str, offsets: Mapping[int, int]) -> GroupState:
-        """The group after a reader has published offsets; segments that are not in the state are ignored.
-
-        Raises `ModelError` for an unknown reader or a negative offset.
-        """
-        self._refuse_unknown(reader)
-        known = {segment: offset for segment, offset in offsets.items() if segment in self.offsets}
-        return replace(self, offsets={**self.offsets, **ReaderPosition(known).offsets})
-
-    def complete(self, reader: str, segment: int, successors: Mapping[int, frozenset[int]]) -> GroupState:
-        """The group after a segment is done with; `successors` maps each of its successors to all predecessors.
-
-        A successor appears at offset 0 when none of its predecessors is left; beyond the end of a bounded group
-        there are none. Raises `ModelError` when the reader does not own the segment.
-        """
-        self._refuse_foreign(reader, segment)
-        following = {} if segment in self.ends else successors
-        waiting = {future: left - {segment} for future, left in {**following, **self.pending}.items()}
-        ready = sorted(future for future, left in waiting.items() if not left)
-        starts = dict.fromkeys(ready, 0)
-        offsets = ReaderPosition({**_without(self.offsets, segment), **starts}).offsets
-        owners = {**_without(self.owners, segment), **dict.fromkeys(ready)}
-        pending = {future: left for future, left in waiting.items() if left}
-        resume = {**_without(self.resume, segment), **starts}
-        times = _times_of_owners(self.times, owners)
-        return replace(self, offsets=offsets, owners=owners, pending=pending, resume=resume, times=times)
-
-    def note_time(self, reader: str, window: TimeWindow) -> GroupState:
-        """The group after a reader has put its window into the map: the time it has passed, and what is ahead of it.
-
-        Without segments it has no place there. Raises `ModelError` for an unknown reader.
-        """
-        self._refuse_unknown(reader)
-        return replace(self, times=_times_of_owners({**self.times, reader: window}, self.owners))
+    def copy(self) -> StreamReading:
+        """The same in an object of its own."""
+        return StreamReading(
+            dict(self.offsets),
+            dict(self.owners),
+            dict(self.pending),
+            dict(self.resume),
+            dict(self.times),
+            self.rangeless,
+        )
 
     @property
     def position(self) -> ReaderPosition:
@@ -167,15 +113,11 @@ class GroupState:
         return ReaderPosition(self.offsets)
 
     @property
-    def time(self) -> int | None:
-        """The minimum of the map of times; None while a reader in it has passed nothing, or nobody is in it."""
-        return self.window.lower
-
-    @property
     def window(self) -> TimeWindow:
-        """The group's window over the map.
+        """The group's window over the map of times: its lower bound is their minimum.
 
-        The document has the lower bound only; what is ahead of every reader's segments is ahead of the group.
+        None while a reader in the map has passed nothing, or nobody is in it. The document has the lower bound only;
+        what is ahead of every reader's segments is ahead of the group.
         """
         return joint(self.times.values())
 
@@ -184,212 +126,228 @@ class GroupState:
 
         Source: PDP-33, Client Changes ("counting as its own any unassigned Segments").
         """
-        mine = {s for s, owner in self.owners.items() if owner in (reader, None)}
-        return ReaderPosition({s: offset for s, offset in self.offsets.items() if s in mine})
+        mine = {segment for segment, owner in self.owners.items() if owner in (reader, None)}
+        return ReaderPosition({segment: offset for segment, offset in self.offsets.items() if segment in mine})
 
-    def owned(self, reader: str) -> tuple[int, ...]:
+    def owned(self, reader: str) -> list[int]:
         """The segments of a reader, ascending."""
-        return tuple(sorted(segment for segment, owner in self.owners.items() if owner == reader))
+        return sorted(segment for segment, owner in self.owners.items() if owner == reader)
 
     @property
-    def unassigned(self) -> tuple[int, ...]:
+    def unassigned(self) -> list[int]:
         """The segments that no reader owns, ascending."""
-        return tuple(sorted(segment for segment, owner in self.owners.items() if owner is None))
+        return sorted(segment for segment, owner in self.owners.items() if owner is None)
 
-    def _refuse_unknown(self, reader: str) -> None:
-        if reader not in self.readers:
-            raise ModelError(f"Reader {reader} is not in the group.", remedy="Add the reader first.")
-
-    def _refuse_foreign(self, reader: str, segment: int) -> None:
-        self._refuse_unknown(reader)
-        if self.owners.get(segment) != reader:
-            raise ModelError(
-                f"Reader {reader} does not own segment {segment_name(segment)}.", remedy="Let it acquire it first."
-            )
+    def forget_times(self) -> None:
+        """A reader without segments has no place in the map of times."""
+        owning = set(self.owners.values())
+        self.times = {reader: time for reader, time in self.times.items() if reader in owning}
 
 
-def _times_of_owners(times: Mapping[str, TimeWindow], owners: Mapping[int, str | None]) -> Mapping[str, TimeWindow]:
-    owning = set(owners.values())
-    return {reader: time for reader, time in times.items() if reader in owning}
+@dataclass(slots=True)
+class GroupState:
+    """The whole shared state of a reader group; `streams` holds the part of each stream.
 
-
-def _without(offsets: Mapping[int, T], segment: int) -> dict[int, T]:
-    return {other: offset for other, offset in offsets.items() if other != segment}
-
-
-Place = tuple[str, int]
-"""A stream and a segment of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class StreamPlace:
-    """Where a group is in one stream: offsets of open segments, and the segments that wait for predecessors.
-
-    `marks_offset` is where to go on in the marks segment; None: at its start.
+    `revision` grows with every change that is made. `origin` is the checkpoint that the group began at or was last
+    taken back to.
     """
 
-    offsets: Mapping[int, int]
-    pending: Mapping[int, frozenset[int]]
-    marks_offset: int | None = None
-
-
-Checkpoint = Mapping[str, StreamPlace]
-"""A checkpoint or a stream cut of the group: the place in each stream."""
-
-
-@dataclass(frozen=True, slots=True)
-class PendingCheckpoint:
-    """A checkpoint that the readers in `waiting` have not reported for; `offsets` and `marks` are what others have.
-
-    `marks` has for each stream where the reader is that is least far in the marks segment.
-    """
-
-    name: str
-    waiting: frozenset[str]
-    offsets: Mapping[Place, int] = field(default_factory=dict)
-    marks: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Membership:
-    """The whole shared state of a reader group; `streams` holds each stream's part.
-
-    `origin` is the checkpoint that the group began at or was last taken back to.
-    """
-
-    streams: Mapping[str, GroupState]
-    readers: frozenset[str] = frozenset()
+    streams: dict[str, StreamReading]
+    origin: GroupPosition | None = None
+    revision: int = 0
+    readers: set[str] = field(default_factory=set)
     generation: int = 0
     pending: PendingCheckpoint | None = None
-    checkpoints: Mapping[str, Checkpoint] = field(default_factory=dict)
-    origin: Checkpoint | None = None
+    checkpoints: dict[str, GroupPosition] = field(default_factory=dict)
 
-    def add_reader(self, reader: str) -> Membership:
+    @classmethod
+    def begin(cls, start: GroupPosition) -> GroupState:
+        """A group without readers at that position. Raises `ModelError` for a negative offset."""
+        return cls({stream: StreamReading.begin(position) for stream, position in start.items()})
+
+    def copy(self) -> GroupState:
+        """The same in an object of its own, to be changed."""
+        return replace(
+            self,
+            streams={stream: reading.copy() for stream, reading in self.streams.items()},
+            readers=set(self.readers),
+            pending=None if self.pending is None else self.pending.copy(),
+            checkpoints=dict(self.checkpoints),
+        )
+
+    def add_reader(self, reader: str) -> None:
         """One more reader. Raises `ModelError` if it is in already."""
-        return replace(self._all(lambda state: state.add_reader(reader)), readers=self.readers | {reader})
+        if reader in self.readers:
+            raise ModelError(f"Reader {reader} is in the group already.", remedy="Give every reader its own name.")
+        self.readers.add(reader)
 
-    def remove_reader(self, reader: str, at: Mapping[Place, int] | None = None) -> Membership:
-        """Without a reader: its segments are free, at the offsets `at` if it says goodbye.
+    def remove_reader(self, reader: str, at: Mapping[StreamSegment, int] | None = None) -> None:
+        """A reader goes: its segments are free, at the offsets `at` if it says goodbye.
 
         A checkpoint does not wait for it. Raises `ModelError` for an unknown reader.
         """
-        state = self
-        for place, offset in self._owned_of(reader, at or {}).items():
-            state = state.release(reader, place, offset)
-        state = replace(state._all(lambda part: part.remove_reader(reader)), readers=self.readers - {reader})
-        if state.pending is None:
-            return state
-        return replace(state, pending=replace(state.pending, waiting=state.pending.waiting - {reader}))._completed()
+        self._refuse_unknown(reader)
+        for segment, offset in self._owned_of(reader, at or {}).items():
+            self.release(reader, segment, offset)
+        self.readers.discard(reader)
+        for reading in self.streams.values():
+            reading.owners.update(dict.fromkeys(reading.owned(reader)))
+            reading.times.pop(reader, None)
+        if self.pending is not None:
+            self.pending.waiting.discard(reader)
+            self._complete_checkpoint()
 
-    def acquire(self, reader: str, place: Place) -> Membership:
-        """After a reader has taken a free segment. Raises `ModelError` as `GroupState.acquire`."""
-        return self._one(place[0], lambda state: state.acquire(reader, place[1]))
+    def acquire(self, reader: str, segment: StreamSegment) -> None:
+        """A reader takes a free segment; its offset does not change.
 
-    def release(self, reader: str, place: Place, offset: int) -> Membership:
-        """After a reader has given a segment back. Raises `ModelError` as `GroupState.release`."""
-        return self._one(place[0], lambda state: state.release(reader, place[1], offset))
+        Raises `ModelError` when the reader is unknown, or the segment is not there or not free.
+        """
+        self._refuse_unknown(reader)
+        stream, number = segment
+        reading = self.streams[stream]
+        if reading.owners.get(number, reader) is not None:
+            free = ", ".join(map(segment_name, reading.unassigned)) or "none: all are owned"
+            raise ModelError(f"Segment {segment_name(number)} is not free.", remedy=f"Acquire one of {free}.")
+        reading.owners[number] = reader
+        reading.times.setdefault(reader, TimeWindow(None, None))
 
-    def publish(self, reader: str, offsets: Mapping[Place, int]) -> Membership:
-        """After a reader has published offsets, of segments that it owns only."""
-        moved: dict[str, dict[int, int]] = {}
-        for (stream, segment), offset in self._owned_of(reader, offsets).items():
-            if self.streams[stream].offsets[segment] != offset:
-                moved.setdefault(stream, {})[segment] = offset
-        parts = {stream: self.streams[stream].publish(reader, mine) for stream, mine in moved.items()}
-        return replace(self, streams={**self.streams, **parts}) if parts else self
+    def release(self, reader: str, segment: StreamSegment, offset: int) -> None:
+        """A reader gives a segment back; its offset becomes `offset`, even if that is lower.
 
-    def complete(self, reader: str, place: Place, successors: Mapping[int, frozenset[int]]) -> Membership:
-        """After a segment is read to its end. Raises `ModelError` as `GroupState.complete`."""
-        return self._one(place[0], lambda state: state.complete(reader, place[1], successors))
+        The next owner begins there, and a reader that loses its last segment leaves the map of times.
+        Raises `ModelError` when the reader does not own it or the offset is negative.
+        """
+        reading, number = self._reading_of(reader, segment), segment[1]
+        reading.offsets[number] = reading.resume[number] = _refuse_negative(number, offset)
+        reading.owners[number] = None
+        reading.forget_times()
 
-    def note_time(self, reader: str, stream: str, window: TimeWindow) -> Membership:
-        """After a reader has put its window into the map. Raises `ModelError` for an unknown reader."""
-        return self._one(stream, lambda state: state.note_time(reader, window))
+    def publish(self, reader: str, offsets: Mapping[StreamSegment, int]) -> bool:
+        """A reader publishes offsets, of segments that it owns only; whether one of them is another one than before.
 
-    def begin_checkpoint(self, name: str) -> Membership:
-        """With a checkpoint asked for; it is complete at once when there is no reader.
+        Raises `ModelError` for a negative offset.
+        """
+        moved = False
+        for (stream, number), offset in self._owned_of(reader, offsets).items():
+            moved |= self.streams[stream].offsets[number] != offset
+            self.streams[stream].offsets[number] = _refuse_negative(number, offset)
+        return moved
+
+    def complete(self, reader: str, segment: StreamSegment, successors: Mapping[int, frozenset[int]]) -> None:
+        """A segment is read to its end; `successors` maps each of its successors to all predecessors.
+
+        A successor appears at offset 0 when none of its predecessors is left. Raises `ModelError` when the reader does
+        not own the segment.
+        """
+        reading, number = self._reading_of(reader, segment), segment[1]
+        for column in (reading.offsets, reading.owners, reading.resume):
+            del column[number]
+        waiting = {future: left - {number} for future, left in {**successors, **reading.pending}.items()}
+        starts = dict.fromkeys((future for future, left in waiting.items() if not left), 0)
+        reading.pending = {future: left for future, left in waiting.items() if left}
+        reading.offsets = dict(sorted({**reading.offsets, **starts}.items()))
+        reading.owners.update(dict.fromkeys(starts))
+        reading.resume.update(starts)
+        reading.forget_times()
+
+    def note_time(self, reader: str, stream: str, window: TimeWindow) -> None:
+        """A reader puts its window into the map of a stream: the time it has passed there, and what is ahead of it.
+
+        Without segments it has no place there. Raises `ModelError` for an unknown reader.
+        """
+        self._refuse_unknown(reader)
+        self.streams[stream].times[reader] = window
+        self.streams[stream].forget_times()
+
+    def begin_checkpoint(self, name: str) -> None:
+        """A checkpoint is asked for; it is complete at once when there is no reader.
 
         Raises `ModelError` when one is under way or the name was used.
         """
         if self.pending is not None or name in self.checkpoints:
             raise ModelError(f"Checkpoint {name} cannot begin.", remedy="Wait for the last one, and use a new name.")
-        return replace(self, pending=PendingCheckpoint(name, self.readers))._completed()
+        self.pending = PendingCheckpoint(name, set(self.readers))
+        self._complete_checkpoint()
 
-    def take_cut(self, name: str, marks: Mapping[str, int]) -> Membership:
-        """With the stream cut that the group has published, kept like a checkpoint; no reader has to report.
+    def take_cut(self, name: str, marks: Mapping[str, int]) -> None:
+        """The stream cut that the group has published is kept like a checkpoint; no reader has to report.
 
         `marks` has for each stream the least offset in the marks segment at which a reader is. Raises `ModelError` when
         the name was used. Source: PDP-33, Client Changes (getStreamCut).
         """
         if name in self.checkpoints:
             raise ModelError(f"There is a checkpoint {name} already.", remedy="Use a new name.")
-        places = {s: StreamPlace(state.offsets, state.pending, marks.get(s)) for s, state in self.streams.items()}
-        return replace(self, checkpoints={**self.checkpoints, name: places})
+        self.checkpoints[name] = {
+            stream: StreamPosition(dict(reading.offsets), dict(reading.pending), marks.get(stream))
+            for stream, reading in self.streams.items()
+        }
 
-    def report(self, reader: str, offsets: Mapping[Place, int], marks: Mapping[str, int] | None = None) -> Membership:
-        """After a reader's report for the checkpoint under way, which publishes its offsets too; only the first counts.
+    def report(self, reader: str, offsets: Mapping[StreamSegment, int], marks: Mapping[str, int] | None = None) -> None:
+        """A reader reports for the checkpoint under way, which publishes its offsets too; only the first report counts.
 
         Raises `ModelError` when no checkpoint is under way.
         """
         if self.pending is None:
             raise ModelError("No checkpoint is under way.", remedy="Begin one first.")
-        state, pending = self.publish(reader, offsets), self.pending
-        if reader not in pending.waiting:
-            return state
-        lowest = {stream: min(offset, pending.marks.get(stream, offset)) for stream, offset in (marks or {}).items()}
-        known = {**pending.offsets, **self._owned_of(reader, offsets)}
-        reported = PendingCheckpoint(pending.name, pending.waiting - {reader}, known, {**pending.marks, **lowest})
-        return replace(state, pending=reported)._completed()
+        self.publish(reader, offsets)
+        if reader in self.pending.waiting:
+            self.pending.waiting.discard(reader)
+            self.pending.offsets.update(self._owned_of(reader, offsets))
+            for stream, offset in (marks or {}).items():
+                self.pending.marks[stream] = min(offset, self.pending.marks.get(stream, offset))
+            self._complete_checkpoint()
 
-    def reset(self, name: str, *, ranges: bool = True) -> Membership:
-        """Back at a completed checkpoint: nobody owns anything and every reader begins anew.
+    def reset(self, name: str, *, ranges: bool = True) -> None:
+        """Go back to a completed checkpoint: nobody owns anything and every reader begins anew.
 
         Without `ranges` no key range is known. Raises `ModelError` for an unknown checkpoint.
         """
         if name not in self.checkpoints:
             raise ModelError(f"There is no checkpoint {name}.", remedy="Name one that is complete.")
-        origin, streams = self.checkpoints[name], {}
-        for stream, state in self.streams.items():
-            begun = GroupState.create(origin[stream].offsets, origin[stream].pending, ends=state.ends)
-            rangeless = frozenset() if ranges else frozenset(begun.offsets)
-            streams[stream] = replace(begun, readers=state.readers, rangeless=rangeless)
-        return replace(self, streams=streams, generation=self.generation + 1, pending=None, origin=origin)
+        self.origin, self.pending = self.checkpoints[name], None
+        self.generation += 1
+        self.streams = {stream: StreamReading.begin(self.origin[stream]) for stream in self.streams}
+        if not ranges:
+            for reading in self.streams.values():
+                reading.rangeless = frozenset(reading.offsets)
 
-    def owned(self, reader: str) -> tuple[Place, ...]:
+    def owned(self, reader: str) -> tuple[StreamSegment, ...]:
         """The segments of a reader, stream by stream."""
-        return tuple((name, segment) for name, state in self.streams.items() for segment in state.owned(reader))
+        return tuple((stream, segment) for stream, part in self.streams.items() for segment in part.owned(reader))
 
     @property
-    def unassigned(self) -> tuple[Place, ...]:
+    def unassigned(self) -> tuple[StreamSegment, ...]:
         """The segments that nobody owns, stream by stream."""
-        return tuple((name, segment) for name, state in self.streams.items() for segment in state.unassigned)
+        return tuple((stream, segment) for stream, part in self.streams.items() for segment in part.unassigned)
 
     @property
     def has_unassigned(self) -> bool:
         """Whether nobody owns some segment."""
-        return any(None in state.owners.values() for state in self.streams.values())
+        return any(None in reading.owners.values() for reading in self.streams.values())
 
     @property
     def size(self) -> int:
         """The number of segments in the state."""
-        return sum(len(state.offsets) for state in self.streams.values())
+        return sum(len(reading.offsets) for reading in self.streams.values())
 
-    def _completed(self) -> Membership:
-        """With the checkpoint under way recorded if nobody has to report any more.
+    def _complete_checkpoint(self) -> None:
+        """Record the checkpoint under way if nobody has to report any more.
 
         Segments without a report count where their next owner begins. What a crashed reader leaves is read again from
         the checkpoint on.
         """
-        if self.pending is None or self.pending.waiting:
-            return self
-        places, streams = {}, {}
-        for stream, state in self.streams.items():
-            offsets = {s: self.pending.offsets.get((stream, s), state.resume[s]) for s in state.offsets}
-            places[stream] = StreamPlace(offsets, state.pending, self.pending.marks.get(stream))
-            streams[stream] = replace(state, resume={**state.resume, **offsets})
-        return replace(self, streams=streams, pending=None, checkpoints={**self.checkpoints, self.pending.name: places})
+        pending = self.pending
+        if pending is None or pending.waiting:
+            return
+        positions = {}
+        for stream, reading in self.streams.items():
+            offsets = {s: pending.offsets.get((stream, s), reading.resume[s]) for s in reading.offsets}
+            positions[stream] = StreamPosition(offsets, dict(reading.pending), pending.marks.get(stream))
+            reading.resume.update(offsets)
+        self.checkpoints[pending.name] = positions
+        self.pending = None
 
-    def _owned_of(self, reader: str, offsets: Mapping[Place, int]) -> dict[Place, int]:
+    def _owned_of(self, reader: str, offsets: Mapping[StreamSegment, int]) -> dict[StreamSegment, int]:
         """Of the offsets those of segments that a reader owns."""
         return {
             (stream, segment): offset
@@ -397,18 +355,31 @@ class Membership:
             if self.streams[stream].owners.get(segment) == reader
         }
 
-    def _one(self, stream: str, change: Callable[[GroupState], GroupState]) -> Membership:
-        return replace(self, streams={**self.streams, stream: change(self.streams[stream])})
+    def _refuse_unknown(self, reader: str) -> None:
+        if reader not in self.readers:
+            raise ModelError(f"Reader {reader} is not in the group.", remedy="Add the reader first.")
 
-    def _all(self, change: Callable[[GroupState], GroupState]) -> Membership:
-        return replace(self, streams={name: change(state) for name, state in self.streams.items()})
+    def _reading_of(self, reader: str, segment: StreamSegment) -> StreamReading:
+        """The part of a segment's stream. Raises `ModelError` when the reader does not own the segment."""
+        self._refuse_unknown(reader)
+        reading = self.streams[segment[0]]
+        if reading.owners.get(segment[1]) != reader:
+            raise ModelError(
+                f"Reader {reader} does not own segment {segment_name(segment[1])}.", remedy="Let it acquire it first."
+            )
+        return reading
 
 
-Loads = Mapping[str, Mapping[Place, int]]
+def _refuse_negative(segment: int, offset: int) -> int:
+    """The offset, or `ModelError` when it is negative."""
+    return ReaderPosition({segment: offset}).offsets[segment]
+
+
+Loads = Mapping[str, Mapping[StreamSegment, int]]
 """Of each reader, the weight of each segment that it owns."""
 
 
-def to_release(loads: Loads, reader: str, *, gain: int = 1) -> Place | None:
+def to_release(loads: Loads, reader: str, *, gain: int = 1) -> StreamSegment | None:
     """The segment that a reader should give back, or None.
 
     Nothing is given back for less than `gain`, nor the last segment of a reader. Raises `KeyError` for an unknown
@@ -419,8 +390,8 @@ def to_release(loads: Loads, reader: str, *, gain: int = 1) -> Place | None:
     least = min((sum(other.values()) for name, other in loads.items() if name != reader), default=load)
     if len(mine) < 2:
         return None
-    larger = {place: max(load - weight, least + weight) for place, weight in mine.items()}
-    best = min(mine, key=lambda place: (larger[place], mine[place], place))
+    larger = {segment: max(load - weight, least + weight) for segment, weight in mine.items()}
+    best = min(mine, key=lambda segment: (larger[segment], mine[segment], segment))
     return best if load - larger[best] >= gain else None
 
 

@@ -150,8 +150,8 @@ class StreamHistory:
         for number, created in groupby(sorted(segments, key=lambda segment: segment.id), key=lambda s: s.epoch):
             new = tuple(created)
             before = epochs[-1].segments if epochs else ()
-            kept = tuple(old for old in before if not any(old.keys.overlaps(segment.keys) for segment in new))
-            epochs.append(Epoch(number, "scale" if epochs else "create", kept + new))
+            unchanged = tuple(old for old in before if not any(old.keys.overlaps(segment.keys) for segment in new))
+            epochs.append(Epoch(number, "scale" if epochs else "create", unchanged + new))
         return cls(tuple(epochs))
 
     @classmethod
@@ -194,8 +194,8 @@ class StreamHistory:
             )
         number = max(segment.number for segment in self.active.segments) + 1
         epoch = self.active.number + 1
-        kept = tuple(segment for segment in self.active.segments if segment not in sealed)
-        return self.append(Epoch(epoch, "scale", kept + _numbered(ranges, number, epoch)))
+        unchanged = tuple(segment for segment in self.active.segments if segment not in sealed)
+        return self.append(Epoch(epoch, "scale", unchanged + _numbered(ranges, number, epoch)))
 
     def roll(self, txn_epoch: int) -> StreamHistory:
         """The history after committing a transaction that was begun in an older epoch: two duplicate epochs.
@@ -261,22 +261,22 @@ class StreamHistory:
 
     def ancestors(self, identifier: int) -> tuple[Segment, ...]:
         """All transitive predecessors, ascending. Raises `ModelError` if the segment never existed."""
-        found: dict[int, Segment] = {}
+        ancestors: dict[int, Segment] = {}
         waiting = list(self.predecessors(identifier))
         while waiting:
             segment = waiting.pop()
-            if segment.id not in found:
-                found[segment.id] = segment
+            if segment.id not in ancestors:
+                ancestors[segment.id] = segment
                 waiting += self.predecessors(segment.id)
-        return tuple(found[ancestor] for ancestor in sorted(found))
+        return tuple(ancestors[ancestor] for ancestor in sorted(ancestors))
 
     def gaps(self, cut: Iterable[int]) -> tuple[KeyRange, ...]:
         """The parts of the key space that no segment of a cut covers, ascending; all segments are known."""
         members = frozenset(cut)
-        if (found := self._gaps.get(members)) is None:
+        if (missing := self._gaps.get(members)) is None:
             # A log has thousands of cuts in few sets of segments.
-            found = self._gaps[members] = gaps((self.segments[member].keys for member in members), within=self.space)
-        return found
+            missing = self._gaps[members] = gaps((self.segments[member].keys for member in members), within=self.space)
+        return missing
 
     def spans(self, cut: Mapping[int, int | None]) -> Mapping[int, int]:
         """Epoch of each segment of a cut: the last with the segment, not later than its newest segment's creation.

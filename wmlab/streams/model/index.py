@@ -72,10 +72,10 @@ class MarksIndex:
     def __len__(self) -> int:
         return len(self.content) // RECORD_BYTES
 
-    def __getitem__(self, place: int) -> IndexRecord:
-        if not 0 <= place < len(self):
-            raise IndexError(place)
-        return IndexRecord(*_RECORD.unpack_from(self.content, place * RECORD_BYTES))
+    def __getitem__(self, index: int) -> IndexRecord:
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        return IndexRecord(*_RECORD.unpack_from(self.content, index * RECORD_BYTES))
 
     @property
     def last(self) -> IndexRecord | None:
@@ -136,7 +136,7 @@ def stream_cut_at(index: MarksIndex, log: MarksLog[Watermark], time: int) -> Pos
 def record_at(index: MarksIndex, log: MarksLog[Watermark], time: int) -> IndexRecord | None:
     """The record of the last watermark not beyond a time, None before the first."""
     index = caught_up(index, log)
-    later = _first(0, len(index), lambda place: index[place].time > time)
+    later = _first(0, len(index), lambda i: index[i].time > time)
     return index[later - 1] if later else None
 
 
@@ -151,38 +151,40 @@ def window_at(
     """
     index = caught_up(index, log)
 
-    def mark(place: int) -> Watermark:
-        return log.first_after(index[place].offset)[1]
+    def watermark(i: int) -> Watermark:
+        return log.first_after(index[i].offset)[1]
 
-    oldest = _first(0, len(index), lambda place: index[place].offset >= log.oldest)
-    passed = _first(oldest, len(index), lambda place: compare(position, mark(place).cut, segments) != 1)
-    ahead = _first(passed, len(index), lambda place: compare(position, mark(place).cut, segments) == -1)
+    oldest = _first(0, len(index), lambda i: index[i].offset >= log.oldest)
+    passed = _first(oldest, len(index), lambda i: compare(position, watermark(i).cut, segments) != 1)
+    ahead = _first(passed, len(index), lambda i: compare(position, watermark(i).cut, segments) == -1)
 
-    def parted(place: int, side: int) -> bool:
-        """Whether right after a watermark there is an end of known time, and the position lies on that side of it."""
-        revision, _ = log.first_after(index[place].offset)
+    def order_at_end_after(i: int) -> int | None:
+        """How the position compares with the end of known time right after a watermark; None: there is no such end."""
+        revision, _ = log.first_after(index[i].offset)
         after = log.first_after(revision)[1] if revision < log.end else None
-        return after is not None and not after.known and compare(position, after.cut, segments) == side
+        return None if after is None or after.known else compare(position, after.cut, segments)
 
-    has_lower = passed > oldest and not parted(passed - 1, 1)
-    has_upper = ahead < len(index) and not (ahead > oldest and parted(ahead - 1, -1))
-    return TimeWindow(mark(passed - 1).lower if has_lower else None, mark(ahead).upper if has_upper else None)
+    is_past_an_end = passed > oldest and order_at_end_after(passed - 1) == 1
+    is_before_an_end = ahead > oldest and order_at_end_after(ahead - 1) == -1
+    has_lower = passed > oldest and not is_past_an_end
+    has_upper = ahead < len(index) and not is_before_an_end
+    return TimeWindow(watermark(passed - 1).lower if has_lower else None, watermark(ahead).upper if has_upper else None)
 
 
 def start_of(log: MarksLog[Watermark], lower: int | None) -> int:
     """Where the entry with this lower bound begins in the log; its oldest revision when there is none."""
-    place = 0 if lower is None else _first(0, len(log.entries), lambda p: log.entries[p][1].lower >= lower)
-    return log.entries[place - 1][0] if 0 < place < len(log.entries) else log.oldest
+    entry = 0 if lower is None else _first(0, len(log.entries), lambda i: log.entries[i][1].lower >= lower)
+    return log.entries[entry - 1][0] if 0 < entry < len(log.entries) else log.oldest
 
 
 def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """The first place in [low, high) for which a monotone condition holds; `high` if there is none."""
+    """The first index in [low, high) for which a monotone condition holds; `high` if there is none."""
     return low + bisect_left(range(low, high), True, key=holds)
 
 
 Known = Sequence[tuple[int, Watermark]]
 """Watermarks with the clock time in ms from which on each is known, ascending."""
-Window = Callable[[ReaderPosition, int], TimeWindow]
+BoundsAt = Callable[[ReaderPosition, int], TimeWindow]
 """The bounds at a position and a clock time in ms."""
 
 _TRIPLE_BYTES: Final = 24
@@ -207,7 +209,7 @@ class ReadSide:
     """
 
     name: str
-    window: Window = field(repr=False)
+    window: BoundsAt = field(repr=False)
     requests: int
     bytes_stored: int
     search: int
@@ -240,8 +242,8 @@ def segment_index(notes: Sequence[NotedTime], segments: Mapping[int, Segment], t
 
     def window(position: ReaderPosition, now_ms: int) -> TimeWindow:
         offsets = position.offsets.items()
-        found = [_following(logs[s], segments)(ReaderPosition({s: offset}), now_ms) for s, offset in offsets]
-        return joint(found)
+        windows = [_following(logs[s], segments)(ReaderPosition({s: offset}), now_ms) for s, offset in offsets]
+        return joint(windows)
 
     requests = sum(len(note.position) for note in notes if not note.is_txn)
     stored = _TRIPLE_BYTES * sum(map(len, logs.values()))
@@ -260,17 +262,17 @@ def ingestion_time(appends: Mapping[int, Sequence[tuple[int, int]]], sealed_ms: 
         read: list[int] = []
         for segment, offset in position.offsets.items():
             stored, end_ms = appends.get(segment, ()), sealed_ms[segment]
-            place = bisect_right(stored, offset, key=lambda append: append[0])
-            rest = [at_ms for _, at_ms in stored[place : place + 1]]
+            first_unread = bisect_right(stored, offset, key=lambda append: append[0])
+            rest = [at_ms for _, at_ms in stored[first_unread : first_unread + 1]]
             following += [now_ms, *rest, *([] if end_ms is None else [end_ms])]
-            read += [at_ms for _, at_ms in stored[max(0, place - 1) : place]]
+            read += [at_ms for _, at_ms in stored[max(0, first_unread - 1) : first_unread]]
         return TimeWindow(min(following, default=None), max(read, default=None))
 
     stored = RECORD_BYTES * sum(map(len, appends.values()))
     return ReadSide("ingestion time", window, 0, stored, _halvings(appends.values()))
 
 
-def _following(log: Known, segments: Mapping[int, Segment]) -> Window:
+def _following(log: Known, segments: Mapping[int, Segment]) -> BoundsAt:
     """What a reader that follows the log knows from the watermarks that there were by then."""
 
     def window(position: ReaderPosition, now_ms: int) -> TimeWindow:

@@ -46,7 +46,7 @@ def acknowledge(position: Position, segment: int, length: int) -> Position:
 
 def remove_segment(position: Position, segment: int) -> Position:
     """The position after the writer has dealt with the seal of a segment."""
-    return Position({held: offset for held, offset in position.items() if held != segment})
+    return Position({other: offset for other, offset in position.items() if other != segment})
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +209,8 @@ class MarkTable:
             return self, StoreOutcome.DATA_NOT_FOUND
         if self.records[writer].mark != mark:
             return self, StoreOutcome.WRITE_CONFLICT
-        kept = {name: record for name, record in self.records.items() if name != writer}
-        return replace(self, records=kept), StoreOutcome.OK
+        others = {name: record for name, record in self.records.items() if name != writer}
+        return replace(self, records=others), StoreOutcome.OK
 
     @property
     def marks(self) -> Mapping[str, WriterMark]:

@@ -34,8 +34,8 @@ class Position(Mapping[int, int | None]):
     __slots__ = ("_offsets",)
 
     def __init__(self, offsets: Mapping[int, int | None] | Mapping[str, int | None] | None = None) -> None:
-        given: dict[int, int | None] = _given(offsets)
-        self._offsets = {segment: given[segment] for segment in sorted(given)}
+        by_segment: dict[int, int | None] = _given(offsets)
+        self._offsets = {segment: by_segment[segment] for segment in sorted(by_segment)}
 
     def __getitem__(self, segment: int) -> int | None:
         return self._offsets[segment]
@@ -90,14 +90,14 @@ class ReaderPosition:
     def __init__(
         self, offsets: Mapping[int, int] | Mapping[str, int] | None = None, finished: Iterable[int] | Iterable[str] = ()
     ) -> None:
-        given = _given(offsets)
+        open_offsets = _given(offsets)
         ended = frozenset(as_segment_id(segment) for segment in finished)
-        if both := sorted(ended & given.keys()):
+        if both := sorted(ended & open_offsets.keys()):
             raise ModelError(
                 f"Segment {segment_name(both[0])} is finished and has an offset.",
                 remedy="List it either among the offsets or among the finished segments.",
             )
-        object.__setattr__(self, "offsets", {segment: given[segment] for segment in sorted(given)})
+        object.__setattr__(self, "offsets", {segment: open_offsets[segment] for segment in sorted(open_offsets)})
         object.__setattr__(self, "finished", ended)
 
     def __hash__(self) -> int:
@@ -208,7 +208,7 @@ def bytes_between(
 
     Raises `ModelError` as `segments_between`, when a length is missing, or where `to` lies before `frm`.
     """
-    found = {}
+    bytes_of = {}
     for segment in segments_between(frm, to, history):
         if segment.id not in to and segment.id not in sealed_bytes:
             raise ModelError(f"The length of {segment.name} is missing.", remedy="Give the length of every segment.")
@@ -216,14 +216,14 @@ def bytes_between(
         stop = (to[segment.id] or 0) if segment.id in to else sealed_bytes[segment.id]
         if stop < start:
             raise ModelError(f"{segment.name} would end at {stop} and begin at {start}.", remedy="Give a later cut.")
-        found[segment.id] = stop - start
-    return found
+        bytes_of[segment.id] = stop - start
+    return bytes_of
 
 
 def moved(state: Mapping[int, T], changes: Iterable[tuple[int, T | None]]) -> dict[int, T]:
     """What a group has of each open segment after an update, which has None for a segment that leaves its position."""
     after: dict[int, T | None] = {**state, **dict(changes)}
-    return {segment: held for segment, held in after.items() if held is not None}
+    return {segment: offset for segment, offset in after.items() if offset is not None}
 
 
 def _covering(cut: Iterable[int], history: StreamHistory) -> list[Segment]:
@@ -239,14 +239,16 @@ def _covering(cut: Iterable[int], history: StreamHistory) -> list[Segment]:
 def _given(offsets: Mapping[Any, Any] | None) -> dict[int, Any]:
     """Offsets by segment id; raises `ModelError` for what is no map of segments to offsets of 0 or more."""
     try:
-        given = {as_segment_id(segment): offset for segment, offset in ({} if offsets is None else offsets).items()}
-        negative = [segment for segment, offset in given.items() if offset is not None and offset < 0]
+        by_segment = {
+            as_segment_id(segment): offset for segment, offset in ({} if offsets is None else offsets).items()
+        }
+        negative = [segment for segment, offset in by_segment.items() if offset is not None and offset < 0]
     except (AttributeError, TypeError):
         remedy = 'Give a map of offsets, as in {"0@0": 1_000}.'
         raise ModelError(f"{shown(offsets)} is no position.", remedy=remedy) from None
     if negative:
         raise ModelError(
-            f"Offset {given[negative[0]]} of segment {segment_name(negative[0])} is negative.",
+            f"Offset {by_segment[negative[0]]} of segment {segment_name(negative[0])} is negative.",
             remedy="Give None for 'nothing acknowledged yet', and list finished segments as finished.",
         )
-    return given
+    return by_segment

@@ -65,7 +65,7 @@ def received_of(rows: Iterable[tuple[int, str, int | None, Any]]) -> list[Receiv
 
     A row has the fields of `Received`; a position is one of all forms that `dict` takes, or None.
     """
-    received = [Received(at_ms, who, time, Position(dict(held or ()))) for at_ms, who, time, held in rows]
+    received = [Received(at_ms, writer, time, Position(dict(position or ()))) for at_ms, writer, time, position in rows]
     return sorted(received, key=lambda entry: (entry.received_ms, entry.time is None, entry.time))
 
 
@@ -106,19 +106,19 @@ def advance(
     due_ms, seen_ms = progress.due_ms, progress.seen_ms
     arrived = [*progress.waiting, *(entry for entry in received if entry.writer not in config.without)]
     emitted: list[tuple[int, Watermark]] = []
-    place = 0
+    taken = 0
     while True:
         if due_ms is None:
-            entering = next((entry for entry in arrived[place:] if entry.time is not None), None)
+            entering = next((entry for entry in arrived[taken:] if entry.time is not None), None)
             if entering is None:
                 break
             due_ms = entering.received_ms + config.delay_ms
             seen_ms = due_ms + (config.delay_ms == 0)
         if due_ms >= until_ms:
             break
-        while place < len(arrived) and arrived[place].received_ms < seen_ms:
-            _take(arrived[place], marks, noted_ms, history, config)
-            place += 1
+        while taken < len(arrived) and arrived[taken].received_ms < seen_ms:
+            _take(arrived[taken], marks, noted_ms, history, config)
+            taken += 1
         observed = cycle.Observe(now_ms=due_ms, marks=marks, previous=previous, history=history, noted_ms=noted_ms)
         state, effects = cycle.step(state, observed, config)
         now_ms, due_ms = due_ms, due_ms + config.period_ms
@@ -132,7 +132,7 @@ def advance(
                 emitted.append((now_ms, previous))
             elif isinstance(effect, cycle.LeaveBucket):
                 due_ms = None
-    return Progress(due_ms, seen_ms, state, previous, marks, noted_ms, tuple(arrived[place:])), emitted
+    return Progress(due_ms, seen_ms, state, previous, marks, noted_ms, tuple(arrived[taken:])), emitted
 
 
 def replay(

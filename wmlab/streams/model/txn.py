@@ -81,7 +81,7 @@ def refuse_unless_open(state: TxnState, call: str) -> None:
         raise ModelError(f"Cannot {call} a transaction that is {state}.", remedy="Begin a new transaction.")
 
 
-class Waiting(Protocol):
+class WaitingTxn(Protocol):
     """A transaction whose commit was requested."""
 
     @property
@@ -89,10 +89,10 @@ class Waiting(Protocol):
         """The epoch in which it began."""
 
 
-W = TypeVar("W", bound=Waiting)
+AnyTxn = TypeVar("AnyTxn", bound=WaitingTxn)
 
 
-def next_batch(waiting: Sequence[W], limit: int = 100) -> tuple[W, ...]:
+def next_batch(waiting: Sequence[AnyTxn], limit: int = 100) -> tuple[AnyTxn, ...]:
     """The transactions that are committed together next: of the lowest epoch that has any, in the order given.
 
     `waiting` is in the order of the commit requests, so non-overlapping transactions of one writer stay in order.
@@ -108,7 +108,7 @@ def targets(history: StreamHistory, txn_epoch: int, into_epoch: int) -> Mapping[
     `ModelError` when the ranges differ.
     """
     into = {segment.number: segment for segment in history.epoch(into_epoch).segments}
-    found = {}
+    pairs = {}
     for segment in history.epoch(txn_epoch).segments:
         target = into.get(segment.number)
         if target is None or target.keys != segment.keys:
@@ -116,8 +116,8 @@ def targets(history: StreamHistory, txn_epoch: int, into_epoch: int) -> Mapping[
                 f"Segment {segment.name} has no counterpart in epoch {into_epoch}.",
                 remedy="Roll the transaction: merge it into a duplicate of its own epoch.",
             )
-        found[segment.id] = target.id
-    return found
+        pairs[segment.id] = target.id
+    return pairs
 
 
 def needs_rolling(history: StreamHistory, txn_epoch: int) -> bool:

@@ -28,7 +28,7 @@ _NUMBER: Final = 8
 _CONNECTION: Final = 16
 
 
-class Append(NamedTuple):
+class AppendRequest(NamedTuple):
     """Events for a segment; `last` is the number of the last event, `txn` the transaction they are written in."""
 
     segment: int
@@ -50,7 +50,7 @@ class Append(NamedTuple):
 class DataAppended(NamedTuple):
     """The acknowledgement of an append; `offset` is the length of the segment in bytes, None: not carried."""
 
-    append: Append
+    append: AppendRequest
     offset: int | None
 
     @property
@@ -87,9 +87,37 @@ class Lengths:
         return f"{merged}{Position(self.offsets)}"
 
 
-def note_bytes(stream: str, writer: str, position: Position) -> int:
-    """The length of a noted time: both names, the time, and each segment with its offset."""
-    return _HEADER + _text(stream) + _text(writer) + _NUMBER + 2 * _NUMBER * len(position)
+class Note(NamedTuple):
+    """A noted time: by a `process` of a writer at `noted_ms` of simulated time, or by the commit of a transaction."""
+
+    stream: str
+    writer: str
+    time: int
+    position: Position
+    noted_ms: int
+    process: str | None = None
+    txn: str | None = None
+
+    @property
+    def wire_bytes(self) -> int:
+        """Both names, the time, and each segment with its offset."""
+        return _HEADER + _text(self.stream) + _text(self.writer) + _NUMBER + 2 * _NUMBER * len(self.position)
+
+    def __str__(self) -> str:
+        return f"time {self.time}, position {self.position}"
+
+
+class Leave(NamedTuple):
+    """A process says that its writer need not be waited for: it shuts down, or it is idle."""
+
+    stream: str
+    writer: str
+    process: str
+    call: str
+    sent_ms: int
+
+    def __str__(self) -> str:
+        return self.call
 
 
 def _text(text: str) -> int:

@@ -1,1 +1,1 @@
-"""What to run, as validated values: the scenario, its parties, their noting policies, and the script of events."""
+"""What to run, as validated values: the scenario, its parts, their noting policies, and the script of events."""

@@ -21,7 +21,7 @@ from wmlab.streams.scenario.parts import (
     TransactionalWriter,
     WriterPart,
     controller_name,
-    created,
+    created_history,
     process_name,
 )
 
@@ -45,12 +45,12 @@ def process_names(writers: Sequence[WriterPart], actions: Sequence[script.Action
 def _processes(
     writers: Sequence[WriterPart], actions: Sequence[script.Action]
 ) -> Iterator[tuple[str, WriterPart, tuple[int, int]]]:
-    """Every process: its name, its writer, and the action that starts it, by its time and its place in the script."""
+    """Every process: its name, its writer, and the action that starts it, by its time and its index in the script."""
     for writer in writers:
         starts = [_AT_THE_START] * (writer.processes if isinstance(writer, EventWriter) else 1)
         starts += sorted(
-            (action.at_ms, place)
-            for place, action in enumerate(actions)
+            (action.at_ms, index)
+            for index, action in enumerate(actions)
             if isinstance(action, script.DuplicateWriter) and action.writer == writer.name
         )
         yield from ((process_name(writer.name, n), writer, start) for n, start in enumerate(starts, start=1))
@@ -60,9 +60,10 @@ def _writer_problems(scenario: StreamScenario) -> Iterator[Problem]:
     """Actions that their writer cannot carry out, or on a process that a later action starts."""
     by_process = {name: (writer, start) for name, writer, start in _processes(scenario.writers, scenario.script)}
     for index, action in enumerate(scenario.script):
-        if (found := by_process.get(getattr(action, "writer", ""))) is None:
+        process = by_process.get(getattr(action, "writer", ""))
+        if process is None:
             continue
-        writer, start = found
+        writer, start = process
         message = _refusal(action, writer)
         if message is None and (action.at_ms, index) < start:
             message = f"starts at {start[0]} (got {action.at_ms})"
@@ -108,12 +109,12 @@ def _reader_problems(scenario: StreamScenario) -> Iterator[Problem]:
         if isinstance(action, script.ResetToCheckpoint):
             known = [name for of, name in checkpoints if of == group]
             yield from unknown(("script", index, "checkpoint"), "checkpoint", action.checkpoint, known)
-        reads = [name for one in groups if one.name == group for name in (one.streams or (one.stream,)) if name]
+        reads = [name for part in groups if part.name == group for name in (part.streams or (part.stream,)) if name]
         if isinstance(action, script.ReleaseSegment) and reads:
             yield from unknown(("script", index, "stream"), f"stream of group {group!r}", action.stream, reads)
-    for one in groups:
-        others = [name for of, name in checkpoints if of != one.name]
-        yield from unknown(("readers",), "checkpoint of another group", one.starting_checkpoint, others)
+    for part in groups:
+        others = [name for of, name in checkpoints if of != part.name]
+        yield from unknown(("readers",), "checkpoint of another group", part.starting_checkpoint, others)
 
 
 def _joining_problems(on_readers: Iterable[tuple[int, Any]], readers: Mapping[str, int]) -> Iterator[Problem]:
@@ -135,20 +136,20 @@ def _group_problems(
     if hasattr(action, "group") and named is None and len(groups) > 1:
         yield Problem(("script", index, "group"), f"must say which group; there are: {', '.join(names)}")
     yield from unknown(("script", index, "group"), "group", named, names)
-    starts_ms = max((one.starts_ms for one in groups if one.name == group), default=0)
+    starts_ms = max((part.starts_ms for part in groups if part.name == group), default=0)
     if action.at_ms <= starts_ms:
         message = f"lies before or at the start of the readers, {starts_ms} (got {action.at_ms})"
         yield Problem(("script", index, "at_ms"), message)
 
 
-ROLES = ("leader", "committer", "distributor")
+CONTROLLER_ROLES = ("leader", "committer", "distributor")
 """What a script may call a controller besides its name."""
 
 
 def problems_across(scenario: StreamScenario) -> Iterator[Problem]:
     """All mistakes across the parts of a scenario."""
     yield from _stream_problems(scenario)
-    for what, field, named in (
+    for kind, field, named in (
         ("writer", "writers", scenario.writers),
         ("stream", "streams", scenario.streams),
         ("group", "readers", scenario.groups),
@@ -156,7 +157,7 @@ def problems_across(scenario: StreamScenario) -> Iterator[Problem]:
         counts = Counter(part.name for part in named)
         for index, part in enumerate(named):
             if counts[part.name] > 1:
-                yield Problem((field, index, "name"), f"another {what} is called {part.name!r} too")
+                yield Problem((field, index, "name"), f"another {kind} is called {part.name!r} too")
     processes = Counter(process_names(scenario.writers, scenario.script))
     for index, writer in enumerate(scenario.writers):
         if processes[writer.name] > sum(other.name == writer.name for other in scenario.writers):
@@ -220,7 +221,7 @@ def _name_problems(scenario: StreamScenario) -> Iterator[Problem]:
     everybody = [*EVERY, *SERVICES, *processes, *controllers, *readers_of(scenario)]
     known = {
         "writer": ("writer", processes),
-        "controller": ("controller", [*ROLES, *controllers]),
+        "controller": ("controller", [*CONTROLLER_ROLES, *controllers]),
         "stream": ("stream", [stream.name for stream in scenario.all_streams]),
         "party": ("writer or controller", [*sorted(writer.name for writer in scenario.writers), *controllers]),
         "a": ("party", everybody),
@@ -230,8 +231,8 @@ def _name_problems(scenario: StreamScenario) -> Iterator[Problem]:
         if action.at_ms >= scenario.duration_ms:
             message = f"lies at or after the end of the scenario, {scenario.duration_ms} (got {action.at_ms})"
             yield Problem(("script", index, "at_ms"), message)
-        for field, (what, names) in known.items():
-            yield from unknown(("script", index, field), what, getattr(action, field, None), names)
+        for field, (kind, names) in known.items():
+            yield from unknown(("script", index, field), kind, getattr(action, field, None), names)
 
 
 def _scale_problems(scenario: StreamScenario) -> Iterator[Problem]:
@@ -256,7 +257,7 @@ class _Histories:
     def __init__(self, scenario: StreamScenario) -> None:
         self._streams = {stream.name: stream for stream in scenario.resolved.all_streams}
         later = created_later(scenario)
-        self._present = {name: created(stream) for name, stream in self._streams.items() if name not in later}
+        self._present = {name: created_history(stream) for name, stream in self._streams.items() if name not in later}
         self._first = Counter[str]()
         self._sealed: set[str] = set()
         self.numbers: dict[str, set[int]] = {}
@@ -271,7 +272,7 @@ class _Histories:
             yield Problem(("script", index, "at_ms"), f"the stream {name!r} is {state} then")
             return
         if creates:
-            self._present[name] = created(self._streams[name], self._first[name])
+            self._present[name] = created_history(self._streams[name], self._first[name])
             self._sealed.discard(name)
         elif isinstance(action, script.DeleteStream):
             self._first[name] = 1 + max(segment.number for segment in self._present.pop(name).segments.values())
@@ -327,7 +328,7 @@ _OnStream = script.Scale | script.TruncateStream | script.SealStream | script.Cr
 
 
 def _steps(scenario: StreamScenario) -> Iterator[tuple[int, int, str, _OnStream | None]]:
-    """What changes a stream's segments: when, place in the script, stream, and the action; None: it is created anew."""
+    """What changes a stream's segments: when, index in the script, stream, and the action; None: it is created anew."""
     names = {stream.name for stream in scenario.all_streams}
     for index, action in enumerate(scenario.script):
         if isinstance(action, _OnStream) and (name := action.stream or scenario.all_streams[0].name) in names:
@@ -385,4 +386,4 @@ _TALKS_TO: Mapping[str, tuple[str, ...]] = {
     "metadata-store": ("controllers",),
     "coordinator": ("controllers",),
 }
-"""Between which kinds of parties messages pass."""
+"""Between which kinds of nodes messages pass."""

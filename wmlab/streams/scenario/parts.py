@@ -8,7 +8,7 @@ options keep their default under all rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, asdict
 from typing import Annotated, Any, Final, Literal
 
@@ -19,7 +19,7 @@ from wmlab.core.values import UNSET, AnyName, MeanMs, Ms, Name, Offset, Option, 
 from wmlab.streams.model.cycle import CycleRules
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.replay import Configuration
-from wmlab.streams.model.segment import Arithmetic, KeyRange, as_segment_id, segment_name
+from wmlab.streams.model.segment import Arithmetic, KeyRange
 from wmlab.streams.scenario.noting import EarliestOpen, Noting
 
 WriterId = Annotated[str, Field(max_length=256, pattern=r"^(\{name\}|[A-Za-z0-9._-])+$")]
@@ -42,20 +42,8 @@ def _key_range(text: str) -> str:
     return text
 
 
-Keys = Annotated[str, AfterValidator(_key_range)]
+KeyRangeText = Annotated[str, AfterValidator(_key_range)]
 """A key range as "low..high" in rationals, for example "0..1/2"."""
-
-
-def _by_name(offered: object) -> object:
-    """A stream cut with its segments as `number@epoch`, ascending, whether given by id or by name."""
-    if not isinstance(offered, Mapping):
-        return offered
-    ids = sorted((as_segment_id(segment), segment) for segment in offered)
-    return {segment_name(identifier): offered[segment] for identifier, segment in ids}
-
-
-Cut = Annotated[dict[str, Offset], Field(min_length=1), BeforeValidator(_by_name)]
-"""A stream cut: offset in bytes by segment; `recording.stream_cut_at` gives one."""
 
 
 def controller_name(index: int) -> str:
@@ -68,7 +56,7 @@ def process_name(writer: str, number: int) -> str:
     return writer if number == 1 else f"{writer}/{number}"
 
 
-EventTime = Annotated[Any, BeforeValidator(rule_over("clock"))]
+EventTimeRule = Annotated[Any, BeforeValidator(rule_over("clock"))]
 """The time of an event, by what the writer's clock showed when it happened."""
 
 
@@ -158,7 +146,7 @@ class Stream:
         )
 
 
-def created(stream: Stream, first_number: int = 0) -> StreamHistory:
+def created_history(stream: Stream, first_number: int = 0) -> StreamHistory:
     """A stream of a `resolved` scenario as it is created, its segments numbered from `first_number`."""
     # Pravega computes even ranges in doubles, which is what makes 49 segments fail there.
     arithmetic: Arithmetic = "double" if stream.cut_algorithm == "pravega" else "exact"
@@ -174,8 +162,8 @@ class WriterPart:
     rate_per_s: Annotated[float, Field(ge=0, le=10_000_000, strict=True)] | None = None
     trace: str | None = None
     delay_mean_ms: MeanMs = 0.0
-    keys: Keys = "0..1"
-    event_time: EventTime | None = None
+    keys: KeyRangeText = "0..1"
+    event_time: EventTimeRule | None = None
     noting: Noting = EarliestOpen()
     writer_id: WriterId | None = "{name}"
     automatically_note_time: bool = False
@@ -192,8 +180,8 @@ class WriterPart:
 
     def _problems(self) -> Iterator[Problem]:
         if (self.rate_per_s is None) == (self.trace is None):
-            given = "both" if self.trace is not None else "neither"
-            yield Problem(("rate_per_s",), f"give either rate_per_s or trace (got {given})")
+            which = "both" if self.trace is not None else "neither"
+            yield Problem(("rate_per_s",), f"give either rate_per_s or trace (got {which})")
         if self.trace is not None and self.delay_mean_ms:
             yield Problem(("delay_mean_ms",), "a trace has its own arrival times; leave delay_mean_ms out")
         if self.trace is not None and self.keys != "0..1":
@@ -273,10 +261,9 @@ class ReaderGroup:
       those that the readers have for their segments. In the latter a crashed reader takes its time with it, and
       checkpoints carry the offset in the marks segment.
     - `time_windows`: False, nobody looks at the marks.
-    - `own_position`: True, a reader compares what it has read itself, published or not (upstream issue 4308).
-    - `tracker_ms`, `mark_read_ms`: how long a reader works on one position, and on each mark it fetches, in the
-      background; of the positions that come meanwhile only the last is looked at. (In the document's design a reader
-      compares when it publishes, and that takes no time.)
+    - `tracker_ms`: how long a reader works on one position, in the background; of the positions that come meanwhile
+      only the last is looked at. (In the document's design a reader compares when it publishes, and that takes no
+      time.)
 
     How the state is shared:
 
@@ -289,7 +276,6 @@ class ReaderGroup:
       changed; `bytes` sums what remains to be read; `time` sums how far segments are behind the last mark (PDP-33,
       "Future Possibilities"). Differences up to `rebalance_slack_bytes` or `rebalance_slack_ms` are left alone.
     - `automatic_checkpoint_every_ms`: a checkpoint that often; Pravega takes one every 30 s.
-    - `starting_cut`, `ending_cut`: begin, and stop, at a stream cut instead of the head of the stream and never.
     - `starting_time`: begin at the stream cut that the watermark index has for a time, or at the head if there is none
       (PDP-33, "Future Possibilities"); `starting_checkpoint`: begin where another group was at a checkpoint or stream
       cut. With either its readers go on in the marks segment from there on.
@@ -307,9 +293,7 @@ class ReaderGroup:
     starts_ms: Ms = 0
     read_side: Option[Literal["implementation", "document"]] = UNSET
     time_windows: bool = True
-    own_position: bool = False
     tracker_ms: Ms = 0
-    mark_read_ms: MeanMs = 0.0
     publish_timer: Option[Literal["fixed", "pravega"]] = UNSET
     read_every_ms: Period = 100
     group_refresh_ms: Period = 3_000
@@ -318,21 +302,17 @@ class ReaderGroup:
     rebalance_slack_bytes: Offset = 100_000
     rebalance_slack_ms: Ms = 5_000
     automatic_checkpoint_every_ms: Period | None = None
-    starting_cut: Cut | None = None
     starting_time: Time | None = None
     starting_checkpoint: Name | None = None
-    ending_cut: Cut | None = None
     stream: Name | None = None
     streams: tuple[Name, ...] = ()
 
     def _problems(self) -> Iterator[Problem]:
-        for field in ("stream", "starting_cut", "ending_cut") if self.streams else ():
-            if getattr(self, field) is not None:
-                yield Problem((field,), f"does not go with several streams (got {getattr(self, field)!r})")
-        starts = {name: getattr(self, name) for name in ("starting_cut", "starting_time", "starting_checkpoint")}
-        given = [name for name, start in starts.items() if start is not None]
-        if len(given) > 1:
-            yield Problem((given[1],), f"does not go with {given[0]} (got {starts[given[1]]!r})")
+        if self.streams and self.stream is not None:
+            yield Problem(("stream",), f"does not go with several streams (got {self.stream!r})")
+        if self.starting_time is not None and self.starting_checkpoint is not None:
+            message = f"does not go with starting_time (got {self.starting_checkpoint!r})"
+            yield Problem(("starting_checkpoint",), message)
 
     @property
     def compares_position(self) -> bool:
@@ -355,14 +335,13 @@ class Controllers:
     sends nothing for `session_timeout_ms` loses its session and with it its buckets, whether it notices or not.
     `distribution`: with `even` the elected distributor spreads the buckets evenly over the controllers when one joins
     or goes, at most every `redistribute_every_ms`; with `contest`, the document's way, each controller tries to take
-    every free bucket, one every `contest_ms` in an order of its own, and keeps what it gets, so that one that joins
+    every free bucket, one every 10 ms in an order of its own, and keeps what it gets, so that one that joins
     later finds nothing free (Pravega issue 6663).
 
     A stream's first cycle runs `start_delay_ms` after the stream came to its owner (None: one period, Pravega's
     intentional delay), each later one `period_ms` after the one before has ended, plus up to `period_jitter_ms`.
     `contact` says which controller a writer calls next. `clocks` are the clocks of the first controllers, which they
-    measure a writer's silence with; the others have an exact one. `marks_read_ms` is how long it takes to read the
-    writer marks of a stream, one after the other: beyond 0 it is no snapshot.
+    measure a writer's silence with; the others have an exact one.
 
     `double_work_entry`: a stream that leaves its bucket and comes back within a period is worked on twice as often
     from then on, as in Pravega, where the old entry of the work queue survives (upstream `BucketService`).
@@ -379,10 +358,8 @@ class Controllers:
     session_timeout_ms: Period = 10_000
     distribution: Option[Literal["even", "contest"]] = UNSET
     redistribute_every_ms: Ms = 10_000
-    contest_ms: Ms = 10
     contact: Literal["round_robin", "random"] = "round_robin"
     clocks: tuple[Clock, ...] = ()
-    marks_read_ms: Ms = 0
     double_work_entry: Option[bool] = UNSET
 
     def configuration(self, stream: Stream) -> Configuration:

@@ -66,13 +66,13 @@ RULE_TABLE: Final[RuleTable] = {
 }
 
 
-def _how_many(offered: object) -> str:
-    return "several" if isinstance(offered, list | tuple) else "none" if offered is None else "one"
+def _how_many(raw: object) -> str:
+    return "several" if isinstance(raw, list | tuple) else "none" if raw is None else "one"
 
 
-def _writer_kind(offered: object) -> str:
+def _writer_kind(raw: object) -> str:
     """Which writer a value is; plain data that does not say so is an event writer."""
-    named = offered.get("kind") if isinstance(offered, Mapping) else getattr(offered, "kind", None)
+    named = raw.get("kind") if isinstance(raw, Mapping) else getattr(raw, "kind", None)
     return "transactional" if named == "transactional" else UNNAMED_KIND
 
 
@@ -145,7 +145,7 @@ class StreamScenario(ScenarioFile, only_field="writers", users_call_it="wm.Scena
 
     def _repr_html_(self) -> str:
         rows = [
-            ("stream", "; ".join(f"{one.name}, {counted(one.segments, 'segment')}" for one in self.all_streams)),
+            ("stream", "; ".join(f"{part.name}, {counted(part.segments, 'segment')}" for part in self.all_streams)),
             ("writers", ", ".join(writer.name for writer in self.writers)),
             ("readers", "; ".join(f"{group.readers} in group {group.name}" for group in self.groups) or "none"),
             ("script", "; ".join(repr(action) for action in self.script) or "nothing"),
@@ -153,7 +153,7 @@ class StreamScenario(ScenarioFile, only_field="writers", users_call_it="wm.Scena
         ]
         if self.rules != "sound":
             sound = self.replace(rules="sound").options
-            others = [f"{path}={held!r}" for path, held in self.options.items() if held != sound[path]]
+            others = [f"{path}={option!r}" for path, option in self.options.items() if option != sound[path]]
             rows.append(("rules", f"{self.rules}: {', '.join(others)}"))
         cells = "".join(f"<tr><th style='text-align:left'>{k}</th><td>{escape(v)}</td></tr>" for k, v in rows)
         return f"<table><caption>Scenario “{escape(self.name)}”</caption>{cells}</table>"
@@ -172,8 +172,8 @@ def costs(scenario: StreamScenario) -> Iterator[Cost]:
         for cost in _of_writer(writer, f"writers[{index}]", scenario, logs):
             if cost.what == "events" and _is_drawn(writer):
                 # Two row groups of all the events that are drawn are in memory at once.
-                held = -(-cost.bytes_each * min(drawn, 2 * ROW_GROUP) // max(1, drawn))
-                cost = replace(cost, bytes_each=held)
+                bytes_each_in_memory = -(-cost.bytes_each * min(drawn, 2 * ROW_GROUP) // max(1, drawn))
+                cost = replace(cost, bytes_each=bytes_each_in_memory)
             yield cost
     cycles = scenario.duration_ms // scenario.controllers.period_ms
     yield Cost("cycles", "controllers.period_ms", cycles * len(segments), _ROW)
@@ -209,8 +209,8 @@ def _of_writer(
     processes = getattr(writer, "processes", 1)
     batches = min(events, span_ms // writer.batch_ms * processes)
     # A batch leaves memory with its events.
-    kept = messages if _is_drawn(writer) else 300 + messages
-    yield Cost("batches", f"{field}.batch_ms", min(events, batches * stream.segments), kept)
+    bytes_each = messages if _is_drawn(writer) else 300 + messages
+    yield Cost("batches", f"{field}.batch_ms", min(events, batches * stream.segments), bytes_each)
     width = _ROW + _PER_SEGMENT * stream.segments + messages
     if isinstance(writer, TransactionalWriter):
         yield Cost("transactions", f"{field}.every_ms", span_ms // writer.every_ms, 4 * width)
@@ -225,11 +225,11 @@ def _events_of(log: traces.Trace, writer: WriterPart, scenario: StreamScenario) 
     """How many events of a log the writer replays at most, and how many of its own lie outside the run."""
     happens, arrives = (log.table[name].to_numpy() for name in ("event_time", "arrival_ms"))
     own = pc.equal(log.table["writer"], writer.name).to_numpy()
-    count = int((own & replayed(scenario, writer, happens, arrives)).sum())
+    count = int((own & is_replayed(scenario, writer, happens, arrives)).sum())
     return count, int(own.sum()) - count
 
 
-def replayed(
+def is_replayed(
     scenario: StreamScenario, writer: WriterPart, happens: NDArray[np.int64], arrives: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """Which events of its trace a writer replays: what is under way when it starts or happens before the end."""
@@ -251,12 +251,12 @@ def _of_group(group: ReaderGroup, field: str, duration_ms: int, segments: int) -
         yield Cost("checkpoints", f"{field}.automatic_checkpoint_every_ms", count * group.readers, _ROW)
 
 
-Kind = Literal["whole", "real", "flag", "choice", "text", "yaml"]
-Path = tuple[str | int, ...]
+FieldKind = Literal["whole", "real", "flag", "choice", "text", "yaml"]
+FieldPath = tuple[str | int, ...]
 Scenario = TypeVar("Scenario", bound=StreamScenario)
 
 _UNITS: Final = {"_ms": "ms", "_bytes": "bytes", "_per_s": "per s"}
-_KINDS: Final[Mapping[str, Kind]] = {"integer": "whole", "number": "real", "boolean": "flag", "string": "text"}
+_KINDS: Final[Mapping[str, FieldKind]] = {"integer": "whole", "number": "real", "boolean": "flag", "string": "text"}
 _PARTS: Final = ("stream", "streams", "writers", "readers", "controllers", "network", "script")
 _LISTS: Final = {"streams": "stream", "writers": "writer", "readers": "readers"}
 
@@ -269,11 +269,11 @@ class FormField:
     fields may be empty, which is None. A value of kind `yaml` is text.
     """
 
-    path: Path
+    path: FieldPath
     group: str
     label: str
     unit: str
-    kind: Kind
+    kind: FieldKind
     value: Any
     low: float | None = None
     high: float | None = None
@@ -302,7 +302,7 @@ def fields_of(scenario: StreamScenario) -> tuple[FormField, ...]:
     return tuple(fields)
 
 
-def with_changes(scenario: Scenario, changes: Mapping[Path, Any]) -> Scenario:
+def with_changes(scenario: Scenario, changes: Mapping[FieldPath, Any]) -> Scenario:
     """The scenario with the values at these paths; all its mistakes are raised as one `Problems`."""
     data = scenario.to_dict()
     problems: list[Problem] = []
@@ -330,7 +330,7 @@ def with_part(scenario: Scenario, name: Literal["writers", "script"], text: str)
     return _checked(scenario, data)
 
 
-def without_part(scenario: Scenario, path: Path) -> Scenario:
+def without_part(scenario: Scenario, path: FieldPath) -> Scenario:
     """The scenario without the writer or the act at `path`, for example ("script", 0)."""
     data = scenario.to_dict()
     name, index = path
@@ -345,7 +345,7 @@ def _checked(scenario: Scenario, data: dict[str, Any]) -> Scenario:
         raise Problems("the form", problems_of(error, data)) from None
 
 
-def _of_part(part: Any, path: Path, group: str, *, without: tuple[str, ...] = ()) -> list[FormField]:
+def _of_part(part: Any, path: FieldPath, group: str, *, without: tuple[str, ...] = ()) -> list[FormField]:
     schema, options = _schema(part.__class__), options_of(type(part), RULE_TABLE)
     names = [field.name for field in dataclasses.fields(part) if field.name not in ("kind", *without)]
     fields = [_field((*path, name), group, getattr(part, name), schema) for name in names]
@@ -357,13 +357,13 @@ def _schema(part: type) -> dict[str, Any]:
     return TypeAdapter(part).json_schema()
 
 
-def _field(path: Path, group: str, held: Any, schema: Mapping[str, Any]) -> FormField:
+def _field(path: FieldPath, group: str, content: Any, schema: Mapping[str, Any]) -> FormField:
     name = str(path[-1])
     described, defined = schema["properties"][name], schema.get("$defs", {})
-    offered = [defined.get(one.get("$ref", "").rpartition("/")[2], one) for one in described.get("anyOf", [described])]
-    known = [one for one in offered if one.get("type") != "null"]
+    forms = [defined.get(form.get("$ref", "").rpartition("/")[2], form) for form in described.get("anyOf", [described])]
+    known = [form for form in forms if form.get("type") != "null"]
     rules = known[0] if len(known) == 1 else {}
-    kind: Kind = "choice" if "enum" in rules else _KINDS.get(rules.get("type", ""), "yaml")
+    kind: FieldKind = "choice" if "enum" in rules else _KINDS.get(rules.get("type", ""), "yaml")
     ending, unit = next(((end, unit) for end, unit in _UNITS.items() if name.endswith(end)), ("", ""))
     return FormField(
         path=path,
@@ -371,11 +371,11 @@ def _field(path: Path, group: str, held: Any, schema: Mapping[str, Any]) -> Form
         label=name.removesuffix(ending).replace("_", " "),
         unit=unit,
         kind=kind,
-        value=dump_fragment(plain(held), one_line=True) if kind == "yaml" else held,
+        value=dump_fragment(plain(content), one_line=True) if kind == "yaml" else content,
         low=_bound(rules, "minimum", int(kind == "whole")),
         high=_bound(rules, "maximum", -int(kind == "whole")),
         choices=tuple(rules.get("enum", ())),
-        optional=len(known) < len(offered),
+        optional=len(known) < len(forms),
     )
 
 

@@ -110,11 +110,11 @@ class TruncateMarks(Timed):
 # Writers. One with several processes is called like its first one; the others are `w1/2`, `w1/3` and so on.
 
 
-def _pairs(offered: object) -> object:
-    return tuple(offered.items()) if isinstance(offered, Mapping) else offered
+def _pairs(raw: object) -> object:
+    return tuple(raw.items()) if isinstance(raw, Mapping) else raw
 
 
-Offsets = Annotated[tuple[tuple[str, Offset | None], ...], BeforeValidator(_pairs)]
+SegmentOffsets = Annotated[tuple[tuple[str, Offset | None], ...], BeforeValidator(_pairs)]
 """Segments as `number@epoch` with their offsets, as a mapping or as pairs; None: nothing acknowledged yet."""
 
 
@@ -149,7 +149,7 @@ class NoteTime(Timed):
 
     writer: str
     time: Time
-    position: Offsets | None = None
+    position: SegmentOffsets | None = None
 
 
 @action
@@ -157,14 +157,12 @@ class ShutDownWriter(Timed):
     """Close a writer gracefully: what it has is written and acknowledged, then it tells a controller that it leaves.
 
     With `last_note` it notes the time once more before that; without, no mark covers what it wrote after its last
-    note, and that may come late. Pravega's client neither notes nor tells a controller when it closes:
-    `tell_controller=False` (the call exists since PDP-33, "Internal Changes", but nothing uses it on master).
+    note, and that may come late. The call is that of PDP-33, "Internal Changes"; Pravega's client does not make it.
     A transactional writer commits what is open and waits until that is done.
     """
 
     writer: str
     last_note: bool = False
-    tell_controller: bool = True
     restart_after_ms: Period | None = None
     backlog: Literal["lost", "kept"] = "lost"
 
@@ -184,7 +182,7 @@ class MarkIdle(Timed):
 class DuplicateWriter(Timed):
     """A second process starts under the same writer id while the first one goes on noting (PDP-33, "Metadata").
 
-    That is what happens when a partitioned writer is replaced: to the network the new process is a party of its own,
+    That is what happens when a partitioned writer is replaced: to the network the new process is a node of its own,
     so a partition of the first one leaves it alone. `load` says who writes the events that happen from then on: the
     new process alone (`moves`), or both (`copied`). It is called after its writer, `w1/2`.
     """
@@ -196,12 +194,12 @@ class DuplicateWriter(Timed):
 # Transactions: named after their writer and counted from 1, `t1-1`, `t1-2`; without a name, the oldest open one.
 # Source: PDP-33, "Controller Changes"; upstream `CommitRequestHandler`.
 
-Count = Annotated[int, Field(gt=0, le=10_000_000, strict=True)]
+ReplyCount = Annotated[int, Field(gt=0, le=10_000_000, strict=True)]
 
 
-def _time_or_policy(offered: object) -> object:
-    if offered in (None, "policy") or (type(offered) is int and -(2**63) <= offered < 2**63):
-        return offered
+def _time_or_policy(raw: object) -> object:
+    if raw in (None, "policy") or (type(raw) is int and -(2**63) <= raw < 2**63):
+        return raw
     raise ValueError('give "policy", a 64-bit integer, or nothing for a commit without a time')
 
 
@@ -260,7 +258,7 @@ class LoseMergeReply(Timed):
     segment's length instead of the offset (PDP-33, "Server Changes").
     """
 
-    count: Count = 1
+    count: ReplyCount = 1
     noticed_after_ms: Period = 1_000
     stream: str | None = None
 
@@ -278,14 +276,14 @@ class CrashCommitHandler(Timed):
     stream: str | None = None
 
 
-# What is between the parties.
+# What is between the nodes.
 
 
 @action
 class Partition(Timed):
     """Nothing passes between `a` and `b` for `for_ms`, or until the end when that is None.
 
-    Each side is a party (a writer, a reader such as `readers-0`, a controller such as `controller-0`,
+    Each side is a node (a writer, a reader such as `readers-0`, a controller such as `controller-0`,
     `segment-store`, `metadata-store`, `coordinator`) or all of a kind: `writers`, `readers`, `controllers`. Calls
     sent meanwhile are lost, or with `calls="held"` arrive when it ends; what is on a connection always waits. A
     controller that stays cut off from the coordinator loses its session and does not notice before the end.
@@ -330,11 +328,11 @@ class StepClock(Timed):
 _MOST_PARTS = 1_000
 
 
-def _count_or_ranges(offered: object) -> object:
-    count = isinstance(offered, int) and not isinstance(offered, bool) and 1 <= offered <= _MOST_PARTS
-    if not count and not (isinstance(offered, Sequence) and offered and all(isinstance(text, str) for text in offered)):
+def _count_or_ranges(raw: object) -> object:
+    count = isinstance(raw, int) and not isinstance(raw, bool) and 1 <= raw <= _MOST_PARTS
+    if not count and not (isinstance(raw, Sequence) and raw and all(isinstance(text, str) for text in raw)):
         raise ValueError(f"give a count from 1 to {grouped(_MOST_PARTS)}, or the new key ranges")
-    return offered
+    return raw
 
 
 Into = Annotated[int | tuple[str, ...], BeforeValidator(_count_or_ranges)]
@@ -457,7 +455,7 @@ class ReleaseSegment(Timed):
 
 @action
 class Checkpoint(Timed):
-    """Ask the group for a checkpoint; each reader reports at its next turn, and the last one completes it."""
+    """Ask the group for a checkpoint; each reader reports at its next poll, and the last one completes it."""
 
     name: Name
     group: str | None = None

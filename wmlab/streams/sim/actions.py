@@ -25,11 +25,11 @@ from wmlab.streams.tables import DONE, NO_EFFECT, NOBODY_THERE, Outcome, Subject
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.controller import Controller
-    from wmlab.streams.sim.group import Group
-    from wmlab.streams.sim.reader import Reader
+    from wmlab.streams.sim.group import RunningGroup
+    from wmlab.streams.sim.reader import ReaderProcess
     from wmlab.streams.sim.world import World
 
-W = TypeVar("W", bound=WriterProcess)
+AnyWriter = TypeVar("AnyWriter", bound=WriterProcess)
 _OLDEST = "its oldest transaction"
 
 
@@ -54,7 +54,7 @@ class Actions:
 
     def _span(
         self,
-        scope: World | StreamWorld | Group,
+        scope: World | StreamWorld | RunningGroup,
         subject: Subject,
         target: str,
         for_ms: int | None,
@@ -124,7 +124,7 @@ class Actions:
         if controller.session is not None:
             self.world.happened("expire", "controller", controller.name, f"session of {controller.name} expires")
             self.world.coordinator.close(controller.session)
-            self.world.after(action.notice_after_ms, controller.notice_expiry, controller.life)
+            self.world.after(action.notice_after_ms, controller.notice_expiry, controller.incarnation)
 
     def lose_bucket_owner(self, action: script.LoseBucketOwner) -> None:
         """Leave a stream's bucket without an owner for a while."""
@@ -175,28 +175,32 @@ class Actions:
     def partition(self, action: script.Partition) -> None:
         """Separate two sides for a while; a controller without its coordinator loses its session after the timeout."""
         world, sides = self.world, f"{action.a} and {action.b}"
-        cut = world.network.cut(world.parties(action.a), world.parties(action.b), holds_calls=action.calls == "held")
+        partition = world.network.separate(
+            world.nodes(action.a), world.nodes(action.b), holds_calls=action.calls == "held"
+        )
         world.happened("partition", "network", sides, f"{sides} are separated")
-        alone = [member for member in world.fleet.members if cut.separates(member.name, COORDINATOR)]
+        alone = [member for member in world.fleet.members if partition.separates(member.name, COORDINATOR)]
 
-        def expire_if_alone(controller: Controller, life: int) -> None:
-            session = controller.session if life == controller.life else None
-            if session is not None and world.network.is_cut(controller.name, COORDINATOR):
+        def expire_if_alone(controller: Controller, incarnation: int) -> None:
+            session = controller.session if incarnation == controller.incarnation else None
+            if session is not None and world.network.is_separated(controller.name, COORDINATOR):
                 world.coordinator.close(session)
 
         def heal() -> None:
-            world.network.heal(cut)
+            world.network.heal(partition)
             world.happened("heal", "network", sides, f"{sides} are connected again")
             for controller in alone:
                 # It learns that its session has ended, or its share of the buckets.
                 world.coordinator.plan()
                 if controller.session is not None and controller.session not in world.coordinator.state.sessions:
-                    world.later(controller.notice_expiry, controller.life)
+                    world.later(controller.notice_expiry, controller.incarnation)
                 else:
                     controller.rebalance_buckets()
 
         for controller in alone:
-            world.after(world.scenario.controllers.session_timeout_ms, expire_if_alone, controller, controller.life)
+            world.after(
+                world.scenario.controllers.session_timeout_ms, expire_if_alone, controller, controller.incarnation
+            )
         if action.for_ms is not None:
             world.after(action.for_ms, heal)
 
@@ -215,7 +219,7 @@ class Actions:
 
     # Reader groups.
 
-    def _group(self, name: str | None) -> Group:
+    def _group(self, name: str | None) -> RunningGroup:
         """The group called `name`, the only one for None; `_NobodyError` if its streams were gone when it was to start.
 
         That is no incident of a stream.
@@ -225,7 +229,7 @@ class Actions:
             raise _NobodyError
         return group
 
-    def _reader(self, kind: str, name: str) -> Reader:
+    def _reader(self, kind: str, name: str) -> ReaderProcess:
         """The running reader of that name; if there is none, an incident that says so, and `_NobodyError`."""
         for group in self.world.groups.values():
             reader = group.readers.get(name)
@@ -246,7 +250,7 @@ class Actions:
         """A reader closes, and reports its position."""
         reader = self._reader("leave", action.reader)
         reader.stop()
-        self.world.env.process(reader.group.remove(reader.name, "leave", reader.places))
+        self.world.env.process(reader.group.remove(reader.name, "leave", reader.offsets))
         reader.group.happened("leave", "reader", reader.name, f"{reader.name} leaves")
 
     def crash_reader(self, action: script.CrashReader) -> None:
@@ -282,11 +286,11 @@ class Actions:
         """A reader gives a segment back, if it owns it."""
         reader = self._reader("release", action.reader)
         group = reader.group
-        place = (action.stream or next(iter(group.feeds)), parse_segment(action.segment))
-        owned = place in reader.places
+        segment = (action.stream or next(iter(group.streams)), parse_segment(action.segment))
+        owned = segment in reader.offsets
         if owned:
-            group.balance.kept_free[place] = self.world.now_ms + action.keep_free_ms
-            self.world.env.process(reader.give_back(place))
+            group.balance.kept_free_until[segment] = self.world.now_ms + action.keep_free_ms
+            self.world.env.process(reader.give_back(segment))
         what, outcome = "releases" if owned else "does not own", DONE if owned else NO_EFFECT
         detail = f"{reader.name} {what} {action.segment}"
         group.happened("release", "reader", reader.name, detail, outcome=outcome)
@@ -306,15 +310,14 @@ class Actions:
     def reset_to_checkpoint(self, action: script.ResetToCheckpoint) -> None:
         """Take a group back to a checkpoint, if it is complete."""
         group = self._group(action.group)
-        completed = list(group.shared.value.checkpoints)
+        completed = list(group.state.checkpoints)
         name = completed[-1] if action.checkpoint is None and completed else action.checkpoint
         outcome: Outcome = DONE
         if name is None or name not in completed:
             detail = "no checkpoint is complete" if name is None else f"checkpoint {name} is not complete"
             outcome = NO_EFFECT
         else:
-            steps = group.update(group.shared, None, "reset", lambda value: value.reset(name, ranges=action.ranges))
-            self.world.env.process(steps)
+            self.world.env.process(group.reset(name, ranges=action.ranges))
             detail = f"back to checkpoint {name}"
         group.happened("reset", "group", group.part.name, detail, outcome=outcome)
 
@@ -377,7 +380,7 @@ class Actions:
         world, stream = self.world, self.world.stream(action.stream)
         stream.happened("delete", "stream", stream.name, f"{stream.name} is deleted")
         for writer in world.writers.values():
-            if writer.world is stream and writer.life:
+            if writer.stream is stream and writer.incarnation:
                 writer.crash()
         stream.delete()
         if action.recreate_after_ms is not None:
@@ -397,9 +400,9 @@ class Actions:
         new.happened("create", "stream", name, f"{name} is created{' again' if again else ''}")
         since_ms = world.now_ms - world.scenario.start_ms
         for writer in world.writers.values():
-            if writer.world is old:
-                writer.world = new
-                if writer.life or writer.part.starts_ms < since_ms:
+            if writer.stream is old:
+                writer.stream = new
+                if writer.incarnation or writer.part.starts_ms < since_ms:
                     writer.restart("lost")
         for group in world.scenario.groups:
             if not group.streams and world.stream(group.stream) is new and group.starts_ms < since_ms:
@@ -407,19 +410,19 @@ class Actions:
 
     # Writers and their transactions.
 
-    def _running(self, kind: str, name: str, of: type[W]) -> W:
+    def _running(self, kind: str, name: str, of: type[AnyWriter]) -> AnyWriter:
         """The writer process of that name; when it has crashed or not begun, an incident and `_NobodyError`."""
         writer = self.world.writers[name]
-        if isinstance(writer, of) and writer.life and not writer.client.stopped:
+        if isinstance(writer, of) and writer.incarnation and not writer.client.stopped:
             return writer
-        writer.world.happened(kind, "writer", name, f"{name} is not running", outcome=NOBODY_THERE)
+        writer.stream.happened(kind, "writer", name, f"{name} is not running", outcome=NOBODY_THERE)
         raise _NobodyError
 
     def _restart_later(self, action: script.CrashWriter | script.ShutDownWriter) -> None:
         def restart() -> None:
             writer = self.world.writers[action.writer]
             writer.restart(action.backlog)
-            writer.world.happened("restart", "writer", action.writer, f"{action.writer} restarts")
+            writer.stream.happened("restart", "writer", action.writer, f"{action.writer} restarts")
 
         if action.restart_after_ms is not None:
             self.world.after(action.restart_after_ms, restart)
@@ -428,7 +431,7 @@ class Actions:
         """Crash a writer, and start it again if the script says so."""
         writer = self.world.writers[action.writer]
         writer.crash()
-        writer.world.happened("crash", "writer", action.writer, f"{action.writer} crashes")
+        writer.stream.happened("crash", "writer", action.writer, f"{action.writer} crashes")
         self._restart_later(action)
 
     def silence_writer(self, action: script.SilenceWriter) -> None:
@@ -436,7 +439,7 @@ class Actions:
         writer = self.world.writers[action.writer]
         writer.silent_until = self._until(action.for_ms)
         begin, end = ("silence", "falls silent"), ("speak", "speaks again")
-        self._span(writer.world, "writer", action.writer, action.for_ms, begin, end)
+        self._span(writer.stream, "writer", action.writer, action.for_ms, begin, end)
 
     def mark_idle(self, action: script.MarkIdle) -> None:
         """A writer says that it is idle, and notes nothing for a while."""
@@ -444,27 +447,26 @@ class Actions:
         writer.silent_until = self._until(action.for_ms)
         writer.leave("mark idle")
         begin, end = ("idle", "is idle"), ("active", "is active again")
-        self._span(writer.world, "writer", action.writer, action.for_ms, begin, end)
+        self._span(writer.stream, "writer", action.writer, action.for_ms, begin, end)
 
     def note_time(self, action: script.NoteTime) -> None:
         """The application notes a time."""
         writer = self._running("note", action.writer, Writer)
         detail = f"{action.writer} notes {bare(action.time, clock_ms=self.world.now_ms)}"
-        writer.world.happened("note", "writer", action.writer, detail)
+        writer.stream.happened("note", "writer", action.writer, detail)
         writer.note_explicitly(action.time, None if action.position is None else dict(action.position))
 
     def shut_down_writer(self, action: script.ShutDownWriter) -> None:
         """Close a writer in order, and start it again if the script says so."""
         writer = self._running("shut_down", action.writer, WriterProcess)
-        writer.world.happened("shut_down", "writer", action.writer, f"{action.writer} shuts down")
+        writer.stream.happened("shut_down", "writer", action.writer, f"{action.writer} shuts down")
 
         def leave() -> None:
             if action.backlog == "lost":
                 writer.backlog.abandon(self.world.now_ms)
             if action.last_note and isinstance(writer, Writer):
                 writer.note_chosen()
-            if action.tell_controller:
-                writer.leave("shut down")
+            writer.leave("shut down")
 
         writer.close(leave)
         self._restart_later(action)
@@ -475,16 +477,16 @@ class Actions:
         if isinstance(writer, Writer):
             load = writer.backlog.from_now_on(self.world.now_ms, moves=action.load == "moves")
             number = 1 + sum(other.part is writer.part for other in self.world.writers.values())
-            twin = Writer(writer.world, writer.part, writer.index, (load,), number)
-            self.world.writers[twin.party] = twin
-            twin.start()
-            writer.world.happened("duplicate", "writer", twin.party, f"{twin.party} starts beside {writer.party}")
+            second = Writer(writer.stream, writer.part, writer.index, (load,), number)
+            self.world.writers[second.node] = second
+            second.start()
+            writer.stream.happened("duplicate", "writer", second.node, f"{second.node} starts beside {writer.node}")
 
     def _transacting(self, kind: str, writer: str, does: str) -> TxnWriter:
         """A running transactional writer; what it does is written down."""
-        found = self._running(kind, writer, TxnWriter)
-        found.world.happened(kind, "writer", writer, f"{writer} {does}")
-        return found
+        process = self._running(kind, writer, TxnWriter)
+        process.stream.happened(kind, "writer", writer, f"{writer} {does}")
+        return process
 
     def commit_transaction(self, action: script.CommitTransaction) -> None:
         """Commit a transaction now."""

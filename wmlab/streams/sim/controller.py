@@ -1,13 +1,16 @@
-"""A controller: it serves writers, and runs the watermark cycle of the streams whose buckets it owns.
+"""A controller: it judges what writers note, and runs the watermark cycle of the streams whose buckets it owns.
 
 A process that may crash, pause, and go on as a leader that has been replaced: what it believes to own and what the
 coordination service says are two things. Only the inactivity clocks live in its memory; all else is in the stores.
+
+It judges a call in three steps: it lets the stream join its bucket, reads the writer's mark, and stores a new one by
+compare-and-set. Notes of transactions by the controller that commits them go the same way.
 
 The rules of a cycle are in `wmlab.streams.model.cycle`; here is the order of their effects. Between any two steps the
 controller may be stopped, another leader may be at work, and a writer may note a time.
 
 Source: PDP-33, "Controller Changes" and "Periodic Watermark Workflow"; upstream `BucketService`,
-`PeriodicWatermarking` and `ControllerServiceImpl`.
+`PeriodicWatermarking`, `ControllerServiceImpl` and `PersistentStreamBase`.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import simpy
 
@@ -25,24 +28,30 @@ from wmlab.streams.model.coordination import Session
 from wmlab.streams.model.cycle import CycleState
 from wmlab.streams.model.log import LeaderView, NoSuchLogError, TruncatedError, Watermark
 from wmlab.streams.model.marks import StoreOutcome, WriterMark
+from wmlab.streams.model.wire import Leave, Note
 from wmlab.streams.scenario.parts import COORDINATOR, METADATA_STORE, SEGMENT_STORE, Clock, controller_name
 from wmlab.streams.sim.load import LocalClock
-from wmlab.streams.sim.store import UnavailableError
+from wmlab.streams.sim.network import NetworkMessage
+from wmlab.streams.sim.store import UNAVAILABLE, UnavailableError
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.stream import StreamWorld
     from wmlab.streams.sim.world import World
 
-T = TypeVar("T")
-Job = Generator[simpy.Event | int | None, None, T]
-"""Work in steps: it yields the moment to go on at, as an event or in how many ms.
+_CONTEST_MS: Final = 10
+"""How long a controller takes in a contest to try for one bucket."""
 
-None is to go on at once, unless the controller is stopped right now.
+T = TypeVar("T")
+Job = Generator[int, None, T]
+"""Work in steps: it yields in how many ms it goes on.
+
+Before every step the controller may have been stopped, which ends the job, or paused, which puts the step off. Nothing
+happens between two steps that are 0 ms apart, so 0 asks only whether the step before has stopped the controller.
 """
 
 
 @dataclass(slots=True)
-class Memory:
+class StreamMemory:
     """What a controller remembers of a stream between two cycles: its clocks, and the marks segment it knew."""
 
     log_number: int
@@ -50,17 +59,17 @@ class Memory:
 
 
 class Controller:
-    """One controller process; `life` numbers its incarnations."""
+    """One controller process; `incarnation` counts how often it was started or stopped."""
 
     def __init__(self, world: World, name: str, clock: LocalClock) -> None:
         self.world = world
         self.name = name
         self.clock = clock
-        self.life = 0
+        self.incarnation = 0
         self.is_running = False
         self.session: Session | None = None
         self.buckets: set[int] = set()
-        self.memory: dict[str, Memory] = {}
+        self.memory: dict[str, StreamMemory] = {}
         self._contested: list[int] = []
         self.armed: list[tuple[str, str, Callable[[], None]]] = []
         self._part = world.scenario.controllers
@@ -78,8 +87,8 @@ class Controller:
         return self.is_running and self._resumed is None
 
     def start(self) -> None:
-        """Begin a life without memory and buckets, and open a session."""
-        self.life += 1
+        """Begin an incarnation without memory and buckets, and open a session."""
+        self.incarnation += 1
         self.is_running = True
         self._forget()
         self._sessions += 1
@@ -87,16 +96,16 @@ class Controller:
         self.world.coordinator.open(self.session)
 
     def _forget(self) -> None:
-        """A life has ended: what was in memory is lost, and the connections break."""
+        """An incarnation has ended: what was in memory is lost, and the connections break."""
         self.buckets, self.memory, self._work, self._contested = set(), {}, {}, []
         broken, self._open = self._open, []
         for answer in broken:
             answer(None)
 
     def stop(self, *, crashed: bool) -> None:
-        """End the life; the session ends with it, and so do its nodes, or after a crash when it times out."""
+        """End the incarnation; the session ends with it, and so do its nodes, or after a crash when it times out."""
         session, self.session = self.session, None
-        self.life += 1
+        self.incarnation += 1
         self.is_running, self._resumed = False, None
         self._forget()
         if session is not None and crashed:
@@ -109,23 +118,23 @@ class Controller:
         if not self.is_working:
             return
         self._resumed = self.world.env.event()
-        life, session = self.life, self.session
+        incarnation, session = self.incarnation, self.session
         if for_ms > self._part.session_timeout_ms and session is not None:
             self.world.after(self._part.session_timeout_ms, self.world.coordinator.close, session)
-        self.world.after(for_ms, self._resume, life)
+        self.world.after(for_ms, self._resume, incarnation)
 
-    def _resume(self, life: int) -> None:
-        if life != self.life or self._resumed is None:
+    def _resume(self, incarnation: int) -> None:
+        if incarnation != self.incarnation or self._resumed is None:
             return
         resumed, self._resumed = self._resumed, None
         resumed.succeed()
         self.world.coordinator.plan()
         if self.session not in self.world.coordinator.state.sessions:
-            self.world.later(self.notice_expiry, life)
+            self.world.later(self.notice_expiry, incarnation)
 
-    def notice_expiry(self, life: int) -> None:
+    def notice_expiry(self, incarnation: int) -> None:
         """The process learns that its session has ended, and starts its services again."""
-        if life == self.life and not self._put_off(self.notice_expiry, life):
+        if incarnation == self.incarnation and not self._put_off(self.notice_expiry, incarnation):
             self.start()
 
     def _put_off(self, act: Callable[..., None], *args: Any) -> bool:
@@ -148,15 +157,55 @@ class Controller:
         self.drive(self._served(job, answer))
 
     def _served(self, job: Job[T], answer: Callable[[T | None], None]) -> Job[None]:
-        found: T | None = None
+        result: T | None = None
         with suppress(UnavailableError):
-            found = yield from job
+            result = yield from job
         self._open.remove(answer)
-        answer(found)
+        answer(result)
+
+    def receive(self, message: Note | Leave, answer: Callable[[str], None]) -> None:
+        """Judge a call and answer; a controller that is down refuses the connection."""
+        if self.is_running:
+            self.drive(self._answered(message, answer))
+        else:
+            answer(UNAVAILABLE)
+
+    def _answered(self, message: Note | Leave, answer: Callable[[str], None]) -> Job[None]:
+        answer((yield from self.judge(message)))
+
+    def judge(self, message: Note | Leave) -> Job[str]:
+        """The stream of a note joins its bucket, the mark is read, the call judged, and stored by compare-and-set.
+
+        A note counts as judged at the moment of the compare-and-set, from which on cycles find it. That a writer
+        leaves, which marks it as no longer alive, counts as received when it was heard (upstream `removeWriter`).
+        """
+        world, metadata, heard_ms = self.world, self.world.metadata, self.world.now_ms
+        stream = world.streams[message.stream]
+        leaves = isinstance(message, Leave)
+        try:
+            if not leaves:
+                yield from self.ask(METADATA_STORE, stream, "join bucket", lambda: metadata.join(message.stream))
+            read = yield from self.ask(
+                METADATA_STORE, stream, "read mark", lambda: metadata.read(message.stream, message.writer)
+            )
+            shown_ms = self.clock.read(world.now_ms)
+
+            def store() -> tuple[str, int]:
+                if isinstance(message, Leave):
+                    return metadata.shut_down(message.stream, message.writer, read), heard_ms
+                return metadata.note(message, read, shown_ms), world.now_ms
+
+            outcome, judged_ms = yield from self.ask(METADATA_STORE, stream, "write mark", store)
+        except UnavailableError:
+            outcome, judged_ms = UNAVAILABLE, heard_ms if leaves else world.now_ms
+        row = message._asdict() | {"controller": self.name, "received_ms": judged_ms, "outcome": outcome}
+        table = "writer_shutdowns" if leaves else "writer_marks"
+        world.streams[row.pop("stream")].journal.write(table, **row)
+        return outcome
 
     def check_alive(self) -> Job[bool]:
         """Look something up: not while this controller is down, and later while it is paused."""
-        yield None
+        yield 0
         return True
 
     def rebalance_buckets(self) -> None:
@@ -180,7 +229,7 @@ class Controller:
     def _take(self, bucket: int, session: Session) -> None:
         """Try to take a bucket; with it come the cycles of its streams, and the commits that a leader makes."""
         if self.world.coordinator.take(bucket, session):
-            self.world.network.internal_delay_ms(None, self.name, COORDINATOR, "take bucket", bucket)
+            self.world.network.internal_delay_ms(NetworkMessage(None, self.name, COORDINATOR, "take bucket", bucket))
             self.buckets.add(bucket)
             for stream in self.world.metadata.members(bucket):
                 self.add_work(stream)
@@ -191,16 +240,16 @@ class Controller:
     def _contest_for(self, free: Iterable[int]) -> None:
         """Try to take these buckets, one after the other in an order of its own, behind those it is trying already."""
         more = [bucket for bucket in free if bucket not in self._contested]
-        idle, ordered = not self._contested, [more[place] for place in self._order.permutation(len(more))]
+        idle, ordered = not self._contested, [more[index] for index in self._order.permutation(len(more))]
         self._contested += ordered
         if idle and ordered:
             self.drive(self._contest())
 
     def _contest(self) -> Job[None]:
         while self._contested:
-            yield self._part.contest_ms
+            yield _CONTEST_MS
             bucket = self._contested.pop(0)
-            if self.session is not None and not self.world.network.is_cut(self.name, COORDINATOR):
+            if self.session is not None and not self.world.network.is_separated(self.name, COORDINATOR):
                 self._take(bucket, self.session)
 
     def release_bucket(self, bucket: int) -> None:
@@ -225,10 +274,10 @@ class Controller:
     def _enqueue(self, stream: str, entry: int, delay_ms: int) -> None:
         if self._part.period_jitter_ms:
             delay_ms += int(self._jitter.integers(self._part.period_jitter_ms + 1))
-        self.world.after(delay_ms, self._run, stream, entry, self.life)
+        self.world.after(delay_ms, self._run, stream, entry, self.incarnation)
 
-    def _run(self, stream: str, entry: int, life: int) -> None:
-        if life == self.life and self._is_current(stream, entry):
+    def _run(self, stream: str, entry: int, incarnation: int) -> None:
+        if incarnation == self.incarnation and self._is_current(stream, entry):
             self.drive(self._work_once(stream, entry))
 
     def _work_once(self, stream: str, entry: int) -> Job[None]:
@@ -240,50 +289,51 @@ class Controller:
     def _is_current(self, stream: str, entry: int) -> bool:
         return stream in self._work if self._part.double_work_entry else self._work.get(stream) == entry
 
-    def ask(self, party: str, stream: StreamWorld, what: str, act: Callable[[], T], about: object = "") -> Job[T]:
+    def ask(self, store: str, stream: StreamWorld, kind: str, act: Callable[[], T], content: object = "") -> Job[T]:
         """Go to a store, do `act` there, and come back with its result. Raises `UnavailableError`.
 
-        `about` is the content of the request; the result is that of the answer if the request has one.
+        `kind` names the request and `content` is what it says; the result is what the answer says, if the request says
+        something.
         """
         network = self.world.network
-        if network.is_cut(self.name, party):
-            raise UnavailableError(party.replace("-", " "))
-        delay_ms = network.internal_delay_ms(stream.title, self.name, party, what, about)
+        if network.is_immediate:
+            return act()
+        if network.is_separated(self.name, store):
+            raise UnavailableError(store.replace("-", " "))
+        request = NetworkMessage(stream.title, self.name, store, kind, content)
+        delay_ms = network.internal_delay_ms(request)
         if delay_ms:
             yield delay_ms
-            if network.is_cut(self.name, party):
-                raise UnavailableError(party.replace("-", " "))
+            if network.is_separated(self.name, store):
+                raise UnavailableError(store.replace("-", " "))
         result = act()
-        delay_ms = network.internal_delay_ms(stream.title, party, self.name, f"{what}: answer", about and result)
+        delay_ms = network.internal_delay_ms(request.reply(f"{kind}: answer", content and result))
         if delay_ms:
             yield delay_ms
         return result
 
     def failpoint(self, point: str, stream: str) -> Job[None]:
-        """A place in the cycle where the script may stop this controller."""
+        """A point in the cycle where the script may stop this controller."""
         while (armed := next((entry for entry in self.armed if entry[:2] == (point, stream)), None)) is not None:
-            # Another job of this controller may come to the same place before this one goes on.
+            # Another job of this controller may come to the same point before this one goes on.
             self.armed.remove(armed)
             armed[2]()
-            yield None
+            yield 0
 
     def drive(self, job: Job[Any]) -> None:
-        """Do a job step by step in simulated time, as long as this life lasts, and not while it is paused."""
-        self._drive(job, self.life)
+        """Do a job step by step in simulated time, as long as this incarnation lasts, and not while it is paused."""
+        self._drive(job, self.incarnation)
 
-    def _drive(self, job: Job[Any], life: int) -> None:
-        while life == self.life:
-            if self._put_off(self._drive, job, life):
+    def _drive(self, job: Job[Any], incarnation: int) -> None:
+        while incarnation == self.incarnation:
+            if self._resumed is not None and self._put_off(self._drive, job, incarnation):
                 return
             try:
-                moment = next(job)
+                wait_ms = next(job)
             except StopIteration:
                 return
-            if isinstance(moment, int):
-                Timer(self.world.env, moment, self._drive, (job, life))
-                return
-            if moment is not None:
-                moment.callbacks.append(lambda _: self._drive(job, life))
+            if wait_ms:
+                Timer(self.world.env, wait_ms, self._drive, (job, incarnation))
                 return
         job.close()
 
@@ -312,10 +362,10 @@ class _Cycle:
         self.stream = stream
         self.began_ms = stream.now_ms
         self.removed: list[str] = []
-        self.memory = controller.memory.setdefault(stream.name, Memory(stream.log.number))
+        self.memory = controller.memory.setdefault(stream.name, StreamMemory(stream.log.number))
 
-    def _ask(self, party: str, what: str, act: Callable[[], T]) -> Job[T]:
-        return self.controller.ask(party, self.stream, what, act)
+    def _ask(self, store: str, kind: str, act: Callable[[], T]) -> Job[T]:
+        return self.controller.ask(store, self.stream, kind, act)
 
     def _failpoint(self, point: str) -> Job[None]:
         return self.controller.failpoint(point, self.stream.name)
@@ -323,7 +373,7 @@ class _Cycle:
     def steps(self) -> Job[None]:
         """Read the marks, then the log, decide, and carry the decision out."""
         stream = self.stream
-        marks, noted_ms = yield from self._marks()
+        marks, noted_ms = yield from self._ask(METADATA_STORE, "read marks", self._read_marks)
         yield from self._failpoint("after_marks")
         view = yield from self._ask(SEGMENT_STORE, "read log", self._open_log)
         yield from self._failpoint("after_log")
@@ -364,27 +414,10 @@ class _Cycle:
         self.stream.write_index(self.controller.name)
         return view
 
-    def _marks(self) -> Job[tuple[dict[str, WriterMark], dict[str, int]]]:
-        """All marks of the stream: at once, or one after the other, so that they are of different moments."""
-        stream = self.stream
-        metadata, span_ms = stream.world.metadata, stream.scenario.controllers.marks_read_ms
-
-        def all_now() -> tuple[dict[str, WriterMark], dict[str, int]]:
-            record = metadata.record(stream.name)
-            return ({}, {}) if record is None else (dict(record.marks.marks), dict(record.noted_ms))
-
-        marks, noted_ms = yield from self._ask(METADATA_STORE, "read marks", all_now)
-        if not span_ms or not marks:
-            return marks, noted_ms
-        read: dict[str, WriterMark] = {}
-        for index, writer in enumerate(list(marks)):
-            wait_ms = span_ms * (index + 1) // len(marks) - span_ms * index // len(marks)
-            if wait_ms:
-                yield stream.env.timeout(wait_ms)
-            now, noted_now = all_now()
-            if writer in now:
-                read[writer], noted_ms[writer] = now[writer], noted_now[writer]
-        return read, noted_ms
+    def _read_marks(self) -> tuple[dict[str, WriterMark], dict[str, int]]:
+        """All marks of the stream, and when they were noted."""
+        marks = self.stream.world.metadata.marks(self.stream.name)
+        return ({}, {}) if marks is None else (dict(marks.table.marks), dict(marks.noted_ms))
 
     def _remove(self, effect: cycle.RemoveWriter) -> Job[None]:
         """Remove a writer if its mark is unchanged; its inactivity clock is forgotten only then."""

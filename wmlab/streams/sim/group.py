@@ -1,4 +1,4 @@
-"""A reader group: its shared state, changed by compare-and-set, who owns which segment, and the rows of both.
+"""A reader group: its shared state, changed by compare-and-set, who takes which segment, and the rows of both.
 
 Source: PDP-33, "Client Changes"; upstream `ReaderGroupStateManager` and `StateSynchronizerImpl`; PDP-33, "Future
 Possibilities", for rebalancing by time instead of bytes.
@@ -12,12 +12,20 @@ from typing import TYPE_CHECKING, Any
 import simpy
 
 from wmlab.core.errors import ScenarioError
-from wmlab.streams.model import group as model
+from wmlab.streams.model.group import (
+    GroupPosition,
+    GroupState,
+    StreamPosition,
+    StreamSegment,
+    fair_share,
+    is_least_loaded,
+    to_release,
+)
 from wmlab.streams.model.index import record_at, start_of, window_at
-from wmlab.streams.model.position import Position, ReaderPosition, is_valid_cut
-from wmlab.streams.model.segment import parse_segment
+from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.scenario.parts import SEGMENT_STORE, ReaderGroup
-from wmlab.streams.sim.reader import Reader
+from wmlab.streams.sim.network import NetworkMessage
+from wmlab.streams.sim.reader import ReaderProcess
 from wmlab.streams.tables import DONE, Outcome, Subject
 
 if TYPE_CHECKING:
@@ -30,56 +38,55 @@ _PATIENCE = 3
 class Balance:
     """The rules of one group: `segments` by number, `bytes` by what remains, `time` by what the segments lag behind."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: RunningGroup) -> None:
         self._group = group
         self._by = group.part.rebalance
-        self._free_since: dict[model.Place, int] = {}
-        self.kept_free: dict[model.Place, int] = {}
-        self.given_back: set[model.Place] = set()
+        self._free_since: dict[StreamSegment, int] = {}
+        self.kept_free_until: dict[StreamSegment, int] = {}
+        self.given_back: set[StreamSegment] = set()
         self.members_changed = False
 
-    def note(self, before: model.Membership, after: model.Membership) -> None:
+    def note(self, before: GroupState, after: GroupState) -> None:
         """Remember since when segments are free."""
-        if any(state.owners is not before.streams[name].owners for name, state in after.streams.items()):
-            now = self._group.world.now_ms
-            self._free_since = {place: self._free_since.get(place, now) for place in after.unassigned}
+        if any(reading.owners != before.streams[stream].owners for stream, reading in after.streams.items()):
+            now_ms = self._group.world.now_ms
+            self._free_since = {segment: self._free_since.get(segment, now_ms) for segment in after.unassigned}
             self.given_back &= self._free_since.keys()
 
-    def acquired(self, value: model.Membership, reader: str) -> model.Membership | None:
-        """The state after a reader has taken the free segments that are for it, None when none is."""
-        if reader not in value.readers:
-            return None
-        taken = value
-        while (place := self._next(taken, reader)) is not None:
-            taken = taken.acquire(reader, place)
-        return None if taken is value else taken
+    def acquire(self, state: GroupState, reader: str) -> bool:
+        """Let a reader take the free segments that are for it; whether there was one."""
+        before = len(state.unassigned)
+        while reader in state.readers and (segment := self._next(state, reader)) is not None:
+            state.acquire(reader, segment)
+        return len(state.unassigned) < before
 
-    def _next(self, value: model.Membership, reader: str) -> model.Place | None:
-        now = self._group.world.now_ms
-        free = [place for place in value.unassigned if self.kept_free.get(place, now) <= now]
+    def _next(self, state: GroupState, reader: str) -> StreamSegment | None:
+        now_ms = self._group.world.now_ms
+        free = [segment for segment in state.unassigned if self.kept_free_until.get(segment, now_ms) <= now_ms]
         if not free:
             return None
-        short = len(value.owned(reader)) < model.fair_share(value.size, len(value.readers))
+        is_short = len(state.owned(reader)) < fair_share(state.size, len(state.readers))
         if self._by == "segments":
-            return free[0] if short else None
-        if model.is_least_loaded(self._loads(value), reader):
+            return free[0] if is_short else None
+        if is_least_loaded(self._loads(state), reader):
             return free[0]
-        # Nobody's yet: for anybody with less than a fair share. Given back: for the least loaded reader, which may be
-        # gone without a word; what nobody takes is for everybody.
+        # A segment that nobody has owned yet is for any reader with less than its fair share. One that was given back
+        # is for the least loaded reader, which may be gone without a word; what nobody takes is for everybody.
         patience_ms = _PATIENCE * self._group.part.publish_every_ms
-        for place in free:
-            if (short and place not in self.given_back) or now - self._free_since.get(place, now) > patience_ms:
-                return place
+        for segment in free:
+            is_left = now_ms - self._free_since.get(segment, now_ms) > patience_ms
+            if is_left or (is_short and segment not in self.given_back):
+                return segment
         return None
 
-    def to_release(self, value: model.Membership, reader: str) -> model.Place | None:
+    def to_release(self, state: GroupState, reader: str) -> StreamSegment | None:
         """The segment that a reader should give back now, if any; not while segments are free."""
-        if (self._by == "segments" and not self.members_changed) or reader not in value.readers or value.has_unassigned:
+        if (self._by == "segments" and not self.members_changed) or reader not in state.readers or state.has_unassigned:
             return None
-        place = model.to_release(self._loads(value), reader, gain=self._slack)
-        if place is not None:
-            self.given_back.add(place)
-        return place
+        segment = to_release(self._loads(state), reader, gain=self._slack)
+        if segment is not None:
+            self.given_back.add(segment)
+        return segment
 
     @property
     def _slack(self) -> int:
@@ -87,48 +94,52 @@ class Balance:
         part = self._group.part
         return max(1, {"segments": 1, "bytes": part.rebalance_slack_bytes, "time": part.rebalance_slack_ms}[self._by])
 
-    def _loads(self, value: model.Membership) -> Mapping[str, Mapping[model.Place, int]]:
+    def _loads(self, state: GroupState) -> Mapping[str, Mapping[StreamSegment, int]]:
         return {
-            reader: {place: self._slack + self._lag(value, place) for place in value.owned(reader)}
-            for reader in sorted(value.readers)
+            reader: {segment: self._slack + self._lag(state, segment) for segment in state.owned(reader)}
+            for reader in sorted(state.readers)
         }
 
-    def _lag(self, value: model.Membership, place: model.Place) -> int:
-        """Bytes that remain in a segment, or how far its time is behind the last mark; nothing by number."""
-        stream, segment = place
-        feed, offset = self._group.feeds[stream], value.streams[stream].offsets[segment]
-        if feed.deleted or self._by == "segments":
+    def _lag(self, state: GroupState, segment: StreamSegment) -> int:
+        """Bytes that remain in a segment, or how far its time is behind the last watermark; nothing by number."""
+        stream, number = segment
+        stream_world, offset = self._group.streams[stream], state.streams[stream].offsets[number]
+        if stream_world.deleted or self._by == "segments":
             return 0
         if self._by == "bytes":
-            return max(0, feed.store[segment].length - offset)
-        if not feed.log.entries:
+            return max(0, stream_world.store[number].length - offset)
+        if not stream_world.log.entries:
             return 0
-        here = window_at(feed.index, feed.log, ReaderPosition({segment: offset}), feed.history.segments).lower
-        first, last = feed.log.entries[0][1].lower, feed.log.entries[-1][1].lower
-        return last - (first if here is None else here)
+        passed = window_at(
+            stream_world.index, stream_world.log, ReaderPosition({number: offset}), stream_world.history.segments
+        ).lower
+        first, last = stream_world.log.entries[0][1].lower, stream_world.log.entries[-1][1].lower
+        return last - (first if passed is None else passed)
 
 
-State = model.Shared[model.Membership]
-Change = Callable[[model.Membership], model.Membership | None]
-Update = Generator[simpy.Event, None, State]
+GroupChange = Callable[[GroupState], bool]
+"""Changes the state that it is given, a copy; False: there is nothing to do."""
+GroupSteps = Generator[simpy.Event, None, GroupState]
+"""Steps that end with the newest state."""
 
 
-class Group:
-    """The group's shared state over its streams (`feeds`), its readers, and how far each segment was ever read.
+class RunningGroup:
+    """The group's shared state over its `streams`, its readers, and how far each segment was ever read.
 
     The state lives in the segment store, and whoever reads or changes it sends messages there; the application that
-    asks for checkpoints and resets does so under the name of the group. `by_time`: the document's design, in which
-    readers share the times they have passed.
+    asks for checkpoints and resets does so under the name of the group. A changed copy takes its place, so what a
+    reader has fetched stays as it was. `by_time`: the document's design, in which readers share the times they have
+    passed.
     """
 
-    def __init__(self, world: World, part: ReaderGroup, feeds: Iterable[StreamWorld]) -> None:
+    def __init__(self, world: World, part: ReaderGroup, streams: Iterable[StreamWorld]) -> None:
         self.world = world
         self.part = part
-        self.feeds = {feed.name: feed for feed in feeds}
-        self.shared: State = model.Shared(model.Membership({}))
-        self.readers: dict[str, Reader] = {}
+        self.streams = {stream_world.name: stream_world for stream_world in streams}
+        self.state = GroupState({})
+        self.readers: dict[str, ReaderProcess] = {}
         self.balance = Balance(self)
-        self.read_up_to: dict[model.Place, int] = {}
+        self.read_up_to: dict[StreamSegment, int] = {}
         self.by_time = part.read_side == "document" and part.time_windows
         self._requested: dict[str, int] = {}
         self._completed: dict[str, int] = {}
@@ -136,106 +147,88 @@ class Group:
 
     def start(self) -> None:
         """Bring the group to life: its starting position, then its readers."""
-        empty = model.Membership({name: model.GroupState.create({}) for name in self.feeds})
         origin = self._origin()
-        ends = {parse_segment(name): offset for name, offset in (self.part.ending_cut or {}).items()}
-        places = origin or {name: model.StreamPlace(feed.head, {}) for name, feed in self.feeds.items()}
-        states = {n: model.GroupState.create(places[n].offsets, places[n].pending, ends=ends) for n in self.feeds}
-        begun = model.Membership(states, origin=origin)
-        self._write_positions(empty, begun, None, None)
-        for name in self.part.reader_names():
-            begun = begun.add_reader(name)
-        self.shared = model.Shared(begun)
+        heads = {name: StreamPosition(stream_world.head) for name, stream_world in self.streams.items()}
+        start = heads if origin is None else {name: origin[name] for name in self.streams}
+        self.state = GroupState.begin(start)
+        self.state.origin = origin
+        nowhere = GroupState.begin(dict.fromkeys(self.streams, StreamPosition({})))
+        self._write_positions(nowhere, self.state, None, None)
+        self.state.readers.update(self.part.reader_names())
         for name in self.part.reader_names():
             self.add(name)
         if self.part.automatic_checkpoint_every_ms is not None:
             self.world.env.process(self._checkpointing(self.part.automatic_checkpoint_every_ms))
 
-    def _origin(self) -> model.Checkpoint | None:
+    def _origin(self) -> GroupPosition | None:
         """Where the group is to begin in each stream; None: at the head of all."""
         if self.part.starting_checkpoint is not None:
             return self._checkpoint_of_another(self.part.starting_checkpoint)
         if self.part.starting_time is not None:
-            return {name: self._place_at(feed, self.part.starting_time) for name, feed in self.feeds.items()}
-        if self.part.starting_cut is not None:
-            cut = Position(self.part.starting_cut)
-            return {name: self._place_of(feed, cut) for name, feed in self.feeds.items()}
+            return {
+                name: _position_at(stream_world, self.part.starting_time) for name, stream_world in self.streams.items()
+            }
         return None
 
-    def _checkpoint_of_another(self, name: str) -> model.Checkpoint:
+    def _checkpoint_of_another(self, name: str) -> GroupPosition:
         for other in self.world.groups.values():
-            found = other.shared.value.checkpoints.get(name)
-            same = all(other.feeds.get(name) is feed for name, feed in self.feeds.items())
-            if other is not self and found is not None and same:
-                return found
+            checkpoint = other.state.checkpoints.get(name)
+            reads_the_same = all(
+                other.streams.get(stream) is stream_world for stream, stream_world in self.streams.items()
+            )
+            if other is not self and checkpoint is not None and reads_the_same:
+                return checkpoint
         raise ScenarioError(
             f"Group {self.part.name!r} cannot start at {name!r}: no other group of its streams has come to it by then.",
             remedy="Let it start later, with starts_ms, or read the streams of the group that takes it.",
         )
 
-    def _place_at(self, feed: StreamWorld, time: int) -> model.StreamPlace:
-        """The stream cut of a time, and where its entry begins in the marks segment; the head before the first."""
-        record = record_at(feed.index, feed.log, time)
-        if record is None:
-            return model.StreamPlace(feed.head, {})
-        return _place(feed.log.first_after(record.offset)[1].cut, record.offset)
-
-    def _place_of(self, feed: StreamWorld, cut: Position) -> model.StreamPlace:
-        exists = is_valid_cut(cut, feed.history)
-        if not exists or any((offset or 0) > feed.store[segment].length for segment, offset in cut.items()):
-            raise ScenarioError(
-                f"Group {self.part.name!r} cannot start at {cut}: it is no place in {feed.name!r} at that time.",
-                remedy="Give one offset at each key, in what is written by the time the readers start.",
-            )
-        return _place(cut)
-
     def write(self, stream: str, table: str, **row: Any) -> None:
         """Write down what the group does now in a stream."""
-        self.feeds[stream].journal.write(table, group=self.part.name, at_ms=self.world.now_ms, **row)
+        self.streams[stream].journal.write(table, group=self.part.name, at_ms=self.world.now_ms, **row)
 
     def happened(self, kind: str, subject: Subject, target: str, detail: str, *, outcome: Outcome = DONE) -> None:
         """Write down something that was made to happen to the group: a row for each of its streams."""
-        for feed in self.feeds.values():
-            feed.happened(kind, subject, target, detail, outcome=outcome)
+        for stream_world in self.streams.values():
+            stream_world.happened(kind, subject, target, detail, outcome=outcome)
 
     def add(self, name: str, *, join: bool = False) -> None:
         """Start a reader; with `join` it still has to become a member."""
-        self.readers[name] = Reader(self, name, join=join)
+        self.readers[name] = ReaderProcess(self, name, join=join)
 
-    def fetch(self, reader: str) -> Update:
+    def fetch(self, reader: str) -> GroupSteps:
         """The present state, one round trip later."""
         yield from self._travel(reader, SEGMENT_STORE, "fetch state")
-        newest = self.shared
+        newest = self.state
         yield from self._travel(SEGMENT_STORE, reader, "state")
         return newest
 
-    def update(self, seen: State, reader: str | None, operation: str, change: Change) -> Update:
-        """Change the shared state from what was `seen`, and again from what is there when somebody was faster.
-
-        `change` gives None, or the state itself, when there is nothing to do. Returns the newest state.
-        """
-        party = reader or self.part.name
+    def update(self, seen: GroupState, reader: str | None, operation: str, change: GroupChange) -> GroupSteps:
+        """Change the shared state from what was `seen`, and again from what is there when somebody was faster."""
+        node = reader or self.part.name
         if self.part.state_latency_ms == 0:
-            seen = self.shared
+            seen = self.state
         while True:
-            before, wanted = seen.value, change(seen.value)
-            if wanted is None or wanted is before:
+            wanted = seen.copy()
+            if not change(wanted):
                 return seen
-            yield from self._travel(party, SEGMENT_STORE, operation)
-            self.shared, applied = self.shared.replace_if(seen.revision, wanted)
+            wanted.revision += 1
+            yield from self._travel(node, SEGMENT_STORE, operation)
+            applied = self.state.revision == seen.revision
+            if applied:
+                self.state = wanted
             outcome = "applied" if applied else "conflict"
-            changed = [name for name in self.feeds if wanted.streams[name] is not before.streams[name]]
-            for name in changed or self.feeds:
+            for name in _concerned(seen, wanted):
                 row = {"operation": operation, "outcome": outcome, "revision": seen.revision}
-                window = self.shared.value.streams[name].window
+                window = self.state.streams[name].window
                 self.write(name, "group_updates", reader=reader, lower=window.lower, upper=window.upper, **row)
             if applied:
-                self.balance.note(before, wanted)
-                for name in wanted.checkpoints.keys() - before.checkpoints.keys():
+                self.balance.note(seen, wanted)
+                for name in wanted.checkpoints.keys() - seen.checkpoints.keys():
                     self._completed[name] = self.world.now_ms
-                self._write_positions(before, wanted, reader, operation)
-            newest = self.shared
-            yield from self._travel(SEGMENT_STORE, party, f"{operation}: {outcome}")
+                self._write_positions(seen, wanted, reader, operation)
+            newest = self.state
+            yield from self._travel(SEGMENT_STORE, node, f"{operation}: {outcome}")
             if applied:
                 return newest
             seen = newest
@@ -243,51 +236,66 @@ class Group:
     def checkpoint(self, name: str) -> Generator[simpy.Event]:
         """Ask for a checkpoint, once no other is under way; of several that wait one comes first."""
 
-        def begun(value: model.Membership) -> model.Membership | None:
-            return value.begin_checkpoint(name) if value.pending is None else None
+        def begin(state: GroupState) -> bool:
+            if state.pending is not None:
+                return False
+            state.begin_checkpoint(name)
+            return True
 
         while True:
-            while self.shared.value.pending is not None:
+            while self.state.pending is not None:
                 yield self.world.env.timeout(self.part.publish_every_ms)
             self._requested[name] = self.world.now_ms
-            newest = (yield from self.update(self.shared, None, "checkpoint", begun)).value
+            newest = yield from self.update(self.state, None, "checkpoint", begin)
             if name in newest.checkpoints or (newest.pending is not None and newest.pending.name == name):
                 return
 
     def take_cut(self, name: str) -> Generator[simpy.Event]:
-        """Keep the stream cut that is published, by the document with the least place in the marks."""
+        """Keep the stream cut that is published, by the document with the least offset in the marks segment."""
 
-        def taken(value: model.Membership) -> model.Membership:
-            marks = {s: start_of(self.feeds[s].log, state.time) for s, state in value.streams.items()}
-            return value.take_cut(name, marks if self.by_time else {})
+        def take(state: GroupState) -> bool:
+            marks = {s: start_of(self.streams[s].log, reading.window.lower) for s, reading in state.streams.items()}
+            state.take_cut(name, marks if self.by_time else {})
+            return True
 
         self._requested[name] = self.world.now_ms
-        yield from self.update(self.shared, None, "stream cut", taken)
+        yield from self.update(self.state, None, "stream cut", take)
 
-    def remove(self, name: str, operation: str, at: dict[model.Place, int] | None = None) -> Generator[simpy.Event]:
+    def remove(self, name: str, operation: str, at: dict[StreamSegment, int] | None = None) -> Generator[simpy.Event]:
         """Take a reader out of the group, with what it says about where it is, or without."""
+
+        def remove(state: GroupState) -> bool:
+            is_member = name in state.readers
+            if is_member:
+                state.remove_reader(name, at)
+            return is_member
+
         self.balance.members_changed = True
-        yield from self.update(
-            self.shared,
-            name if at is not None else None,
-            operation,
-            lambda value: value.remove_reader(name, at) if name in value.readers else None,
-        )
+        yield from self.update(self.state, name if at is not None else None, operation, remove)
+
+    def reset(self, name: str, *, ranges: bool) -> Generator[simpy.Event]:
+        """Take the group back to a completed checkpoint."""
+
+        def reset(state: GroupState) -> bool:
+            state.reset(name, ranges=ranges)
+            return True
+
+        yield from self.update(self.state, None, "reset", reset)
 
     def write_checkpoints(self) -> None:
         """Write down every checkpoint that was asked for, at the end of the run."""
         for name, requested_ms in self._requested.items():
-            checkpoint = self.shared.value.checkpoints.get(name)
-            for stream, feed in self.feeds.items():
-                place = None if checkpoint is None else checkpoint[stream]
-                feed.journal.write(
+            checkpoint = self.state.checkpoints.get(name)
+            for stream, stream_world in self.streams.items():
+                position = None if checkpoint is None else checkpoint[stream]
+                stream_world.journal.write(
                     "checkpoints",
                     group=self.part.name,
                     checkpoint=name,
                     requested_ms=requested_ms,
                     completed_ms=self._completed.get(name),
-                    cut=None if place is None else dict(place.offsets),
-                    marks_offset=None if place is None else place.marks_offset,
+                    cut=None if position is None else dict(position.offsets),
+                    marks_offset=None if position is None else position.marks_offset,
                 )
 
     def _checkpointing(self, every_ms: int) -> Generator[simpy.Event]:
@@ -297,35 +305,48 @@ class Group:
             count += 1
             yield from self.checkpoint(f"automatic {count}")
 
-    def _travel(self, sender: str, receiver: str, what: str) -> Generator[simpy.Event]:
-        only = next(iter(self.feeds.values())).title if len(self.feeds) == 1 else None
-        delay_ms = self.part.state_latency_ms
-        arrival = self.world.network.delivery(only, sender, receiver, what, self.part.name, delay_ms=delay_ms)
+    def _travel(self, sender: str, receiver: str, kind: str) -> Generator[simpy.Event]:
+        only = next(iter(self.streams.values())).title if len(self.streams) == 1 else None
+        message = NetworkMessage(only, sender, receiver, kind, self.part.name)
+        arrival = self.world.network.arrival(message, delay_ms=self.part.state_latency_ms)
         if arrival is not None:
             yield arrival
 
     def _write_positions(
-        self, before: model.Membership, after: model.Membership, reader: str | None, operation: str | None
+        self, before: GroupState, after: GroupState, reader: str | None, operation: str | None
     ) -> None:
         """Write down what left the open position, and what is new or moved in it, under the next version."""
         version = self._version + 1
-        for name, state in after.streams.items():
-            feed, old, new = self.feeds[name], before.streams[name], state.offsets
-            if new is old.offsets:
-                continue
+        for name, reading in after.streams.items():
+            stream_world, old, new = self.streams[name], before.streams[name].offsets, reading.offsets
             rows = []
-            for segment in sorted(old.offsets.keys() - new.keys()):
-                at_end = operation == "complete"
-                offset = old.ends.get(segment, feed.store[segment].length) if at_end else old.offsets[segment]
+            for segment in sorted(old.keys() - new.keys()):
+                offset = stream_world.store[segment].length if operation == "complete" else old[segment]
                 rows.append((segment, offset, True, reader))
-            for segment in sorted(new):
-                if new[segment] != old.offsets.get(segment):
-                    rows.append((segment, new[segment], False, reader if segment in old.offsets else None))
+            for segment in new:
+                if new[segment] != old.get(segment):
+                    rows.append((segment, new[segment], False, reader if segment in old else None))
             for segment, offset, finished, who in rows:
                 self._version = version
                 row = {"version": version, "segment_id": segment, "offset": offset, "finished": finished}
                 self.write(name, "positions", reader=who, **row)
 
 
-def _place(cut: Position, marks_offset: int | None = None) -> model.StreamPlace:
-    return model.StreamPlace({segment: offset or 0 for segment, offset in cut.items()}, {}, marks_offset)
+def _position_at(stream_world: StreamWorld, time: int) -> StreamPosition:
+    """The stream cut of a time, and where its entry begins in the marks segment; the head before the first."""
+    record = record_at(stream_world.index, stream_world.log, time)
+    if record is None:
+        return StreamPosition(stream_world.head)
+    cut = stream_world.log.first_after(record.offset)[1].cut
+    return StreamPosition({segment: offset or 0 for segment, offset in cut.items()}, marks_offset=record.offset)
+
+
+def _concerned(before: GroupState, after: GroupState) -> list[str]:
+    """The streams that a change is about: those whose part is another one now, or all if it is about the group."""
+    changed = [stream for stream, reading in after.streams.items() if reading != before.streams[stream]]
+    is_about_all = (
+        after.readers != before.readers
+        or after.generation != before.generation
+        or after.checkpoints.keys() != before.checkpoints.keys()
+    )
+    return list(after.streams) if is_about_all or not changed else changed

@@ -53,38 +53,38 @@ class LocalClock:
     steps: tuple[tuple[int, int], ...] = ()
 
     @staticmethod
-    def of(scenario: StreamScenario, party: str, part: Clock) -> LocalClock:
-        """The clock of a party under the script of its scenario."""
-        mine = [action for action in scenario.script if isinstance(action, StepClock) and action.party == party]
+    def of(scenario: StreamScenario, node: str, part: Clock) -> LocalClock:
+        """The clock of a node under the script of its scenario."""
+        mine = [action for action in scenario.script if isinstance(action, StepClock) and action.party == node]
         steps = sorted((scenario.start_ms + step.at_ms, step.by_ms) for step in mine)
         totals = accumulate(steps, lambda total, step: (step[0], total[1] + step[1]))
         return LocalClock(scenario.start_ms, part, tuple(totals))
 
     def read(self, now_ms: int) -> int:
         """What it shows at a simulated time."""
-        shown = now_ms + self.part.skew_ms + (now_ms - self.start_ms) * self.part.drift_ppm // _MILLION
+        clock_ms = now_ms + self.part.skew_ms + (now_ms - self.start_ms) * self.part.drift_ppm // _MILLION
         if not self.steps:
-            return shown
+            return clock_ms
         passed = bisect_right(self.steps, now_ms, key=lambda step: step[0])
-        return shown + (self.steps[passed - 1][1] if passed else 0)
+        return clock_ms + (self.steps[passed - 1][1] if passed else 0)
 
     def read_all(self, times_ms: NDArray[np.int64]) -> NDArray[np.int64]:
         """What it shows at each of many simulated times."""
-        shown = times_ms + self.part.skew_ms
+        clock_ms = times_ms + self.part.skew_ms
         if self.part.drift_ppm:
             whole, rest = np.divmod(times_ms - self.start_ms, _MILLION)  # the product of both might exceed 64 bits
-            shown += whole * self.part.drift_ppm + rest * self.part.drift_ppm // _MILLION
+            clock_ms += whole * self.part.drift_ppm + rest * self.part.drift_ppm // _MILLION
         if self.steps:
             moments, totals = np.array(self.steps, np.int64).T
-            shown += np.concatenate([[0], totals])[np.searchsorted(moments, times_ms, side="right")]
-        return shown
+            clock_ms += np.concatenate([[0], totals])[np.searchsorted(moments, times_ms, side="right")]
+        return clock_ms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Load:
     """Events of one writer in the order in which they happen; all arrays have one entry per event.
 
-    `happens_ms` and `arrives_ms` are simulated clock time in ms, `key` is the event's place in key space as a
+    `happens_ms` and `arrives_ms` are simulated clock time in ms, `key` is the event's key as a
     multiple of 2**-64.
     """
 
@@ -153,6 +153,10 @@ class Backlog:
     `load` may come in spans that follow each other in time. Of those only a window is in memory: the events that are
     not settled, and the spans that have begun. The time of an event is what the writer's clock showed when it happened,
     or what `time_by` makes of that.
+
+    Two orders of events in memory. By index, from event `_first` on: `_window`, `_times` and `_settled`, of which
+    `_first_open` is the first that is not settled. By the tick of their batch: `_queue` and `_queue_ticks`, in which
+    the first `_answered` events are settled, those up to `_sent` are sent, and the others wait.
     """
 
     def __init__(
@@ -182,7 +186,7 @@ class Backlog:
             self._extend(self._next)
 
     def keys_of(self, events: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """The place of these events in key space; they are not settled."""
+        """The keys of these events, as multiples of 2**-64; they are not settled."""
         return self._window.key[events - self._first]
 
     def times_of(self, events: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -195,37 +199,43 @@ class Backlog:
             self._extend(self._next)
 
     def _extend(self, span: Load) -> None:
-        """Take a span into the window, and let go of the settled events before the first that is still needed."""
+        """Take a span into memory, and line its events up with those that wait for the ticks of their batches."""
         self._next = next(self._spans, None)
+        self._let_go_of_settled()
+        begin = self._first + len(self._times)
+        times = self.clock.read_all(span.happens_ms)
+        if self._time_by is not None:
+            times = np.fromiter((self.time_of(clock_ms) for clock_ms in times.tolist()), np.int64, len(times))
+        self._window = Load.whole((self._window, span))
+        self._times = np.concatenate([self._times, times])
+        self._settled_bytes = self._settled_bytes + bytes(len(span))
+        self._settled = np.frombuffer(self._settled_bytes, bool)
+        ticks = self._start_ms - (self._start_ms - span.arrives_ms) // self._batch_ms * self._batch_ms
+        waiting = np.concatenate([self._queue[self._sent :], np.arange(begin, begin + len(span))])
+        waiting_ticks = np.concatenate([self._queue_ticks[self._sent :], ticks])
+        order = np.argsort(waiting_ticks, kind="stable")
+        self._queue = np.concatenate([self._queue[: self._sent], waiting[order]])
+        self._queue_ticks = np.concatenate([self._queue_ticks[: self._sent], waiting_ticks[order]])
+
+    def _let_go_of_settled(self) -> None:
+        """Forget the answered part of the queue, and the settled events before the first that is still needed."""
         self._condense()
         self._skip_answered()
         self._skip_settled()
-        queue = self._queue[self._answered :]
-        end, kept = self._first + len(self._times), int(queue.min(initial=self._first_open)) - self._first
-        self._window = Load.whole((self._window[kept:], span))
-        times = self.clock.read_all(span.happens_ms)
-        if self._time_by is not None:
-            times = np.fromiter((self.time_of(shown) for shown in times.tolist()), np.int64, len(times))
-        self._times = np.concatenate([self._times[kept:], times])
-        self._settled_bytes = self._settled_bytes[kept:] + bytes(len(span))
-        self._settled = np.frombuffer(self._settled_bytes, bool)
-        self._first += kept
-        waiting = np.concatenate([self._queue[self._sent :], np.arange(end, end + len(span))])
-        due = self._start_ms - (self._start_ms - span.arrives_ms) // self._batch_ms * self._batch_ms
-        ticks = np.concatenate([self._queue_ticks[self._sent :], due])
-        order = np.argsort(ticks, kind="stable")
-        self._sent -= self._answered
-        sent, self._answered = slice(self._answered, self._answered + self._sent), 0
-        self._queue_ticks = np.concatenate([self._queue_ticks[sent], ticks[order]])
-        self._queue = np.concatenate([self._queue[sent], waiting[order]])
+        self._queue, self._queue_ticks = self._queue[self._answered :], self._queue_ticks[self._answered :]
+        self._sent, self._answered = self._sent - self._answered, 0
+        count = int(self._queue.min(initial=self._first_open)) - self._first
+        self._window, self._times = self._window[count:], self._times[count:]
+        self._settled_bytes = self._settled_bytes[count:]
+        self._first += count
 
-    def time_of(self, shown: int) -> int:
+    def time_of(self, clock_ms: int) -> int:
         """The application's time when the clock shows that. Raises `ScenarioError` when it has none."""
         if self._time_by is None:
-            return shown
-        time = self._time_by({"clock": shown})
+            return clock_ms
+        time = self._time_by({"clock": clock_ms})
         if time is None:
-            raise ScenarioError(f"event_time is missing for clock {shown}.", remedy="give every event a time.")
+            raise ScenarioError(f"event_time is missing for clock {clock_ms}.", remedy="give every event a time.")
         return time
 
     @property
@@ -247,7 +257,7 @@ class Backlog:
         return self._sendable(batch)
 
     def _sendable(self, batch: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The events of a batch that were not given up before their turn."""
+        """The events of a batch that were not given up before they were due."""
         return batch[~self._settled[batch - self._first]] if self._has_gaps else batch
 
     def take_arrived(self, now_ms: int) -> NDArray[np.int64]:
@@ -333,8 +343,8 @@ class Backlog:
 
     def _skip_settled(self) -> None:
         """Find the first event that is not settled; the one after the window if all are."""
-        found = self._settled_bytes.find(0, self._first_open - self._first)
-        self._first_open = self._first + (len(self) if found < 0 else found)
+        index = self._settled_bytes.find(0, self._first_open - self._first)
+        self._first_open = self._first + (len(self) if index < 0 else index)
 
     def start_over(self, now_ms: int, *, keep: bool) -> None:
         """The process died: what it sent is out of its hands; what it had not sent it loses, or keeps."""
@@ -364,13 +374,13 @@ class Backlog:
 
 def time_to_note(policy: Noting, backlog: Backlog, now_ms: int) -> int | None:
     """The time to note, or None to note nothing; the application chooses (PDP-33, "Event Writer API Changes")."""
-    shown = backlog.clock.read(now_ms)
+    clock_ms = backlog.clock.read(now_ms)
     match policy:
         case EarliestOpen():
-            earliest, now = backlog.earliest_open(now_ms), backlog.time_of(shown)
+            earliest, now = backlog.earliest_open(now_ms), backlog.time_of(clock_ms)
             return now if earliest is None else min(earliest, now)
         case WallClock():
-            return backlog.time_of(shown)
+            return backlog.time_of(clock_ms)
         case LastEventTime():
             return backlog.acknowledged_times[0]
         case MaxMinusSlack(slack_ms=slack_ms):
@@ -378,7 +388,7 @@ def time_to_note(policy: Noting, backlog: Backlog, now_ms: int) -> int | None:
             return None if highest is None else highest - slack_ms
         case Compute(time=rule):
             last, highest = backlog.acknowledged_times
-            known = {"clock": shown, "earliest_open": backlog.earliest_open(now_ms)}
+            known = {"clock": clock_ms, "earliest_open": backlog.earliest_open(now_ms)}
             return number_by(rule)(known | {"last_event_time": last, "max_event_time": highest})
         case Never():
             return None
@@ -427,13 +437,13 @@ class Routes:
         if len(self.routes) == 1:
             return [(self.routes[0].segment_id, events)]
         # Narrow integers are sorted in linear time; the sort is stable, which keeps the order of the batch.
-        place = self._lows.searchsorted(keys, side="right").astype(np.min_scalar_type(len(self.routes)))
-        by_place = events[place.argsort(kind="stable")]
+        route = self._lows.searchsorted(keys, side="right").astype(np.min_scalar_type(len(self.routes)))
+        by_route = events[route.argsort(kind="stable")]
         batches: dict[int, NDArray[np.int64]] = {}
         end = 0
-        for index, count in enumerate(np.bincount(place).tolist()):
+        for index, count in enumerate(np.bincount(route).tolist()):
             if count:
-                segment_id, part = self.routes[index - 1].segment_id, by_place[end : end + count]
+                segment_id, part = self.routes[index - 1].segment_id, by_route[end : end + count]
                 end += count
                 other = batches.get(segment_id)
                 batches[segment_id] = part if other is None else np.sort(np.concatenate([other, part]))

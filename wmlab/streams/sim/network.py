@@ -1,15 +1,17 @@
-"""The simulated network: every message between two named parties goes through it.
+"""The simulated network: every message between two named nodes goes through it.
 
-A call may be lost, delivered twice or overtaken, as the scenario says; what travels on a connection arrives once and
-in order, sooner or later. Each direction between two parties draws from generators of its own. A network without
-faults, with one delay and without a record of its messages costs one entry in the queue of the simulated clock.
+Two ways to send. `call` makes a request that stands alone: the scenario says how often it or its answer is lost,
+arrives twice or is overtaken. `deliver` sends on a connection: the message arrives once and in order, sooner or later.
+Messages inside the service, between controllers, stores and coordinator, take a delay of their own. Each direction
+between two nodes draws from generators of its own. A network without faults, with one delay and without a record of
+its messages costs one entry in the queue of the simulated clock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import simpy
 
@@ -23,20 +25,34 @@ Act = Callable[..., None]
 """What is done where and when a message arrives."""
 
 
+class NetworkMessage(NamedTuple):
+    """Who tells whom what, as the table `messages` shows it; `stream` is the title of the stream that it is about."""
+
+    stream: str | None
+    sender: str
+    receiver: str
+    kind: str
+    content: object = ""
+
+    def reply(self, kind: str, content: object = "") -> NetworkMessage:
+        """The message that goes back."""
+        return NetworkMessage(self.stream, self.receiver, self.sender, kind, content)
+
+
 @dataclass(slots=True, eq=False)
-class Message:
-    """One copy of a message, and what its arrival does; `delay_ms` None: it takes as long as any other."""
+class _Packet:
+    """One copy of a message on its way, and what its arrival does; `delay_ms` None: it takes as long as any other."""
 
     act: Callable[..., object]
     args: tuple[Any, ...]
     row: dict[str, object] | None
-    connected: bool
+    reliable: bool
     delay_ms: int | None = None
 
 
 @dataclass(slots=True)
-class Link:
-    """One direction between two parties: its draws, and when its last message in order arrives."""
+class _Channel:
+    """One direction between two nodes: its draws, and when its last message in order arrives."""
 
     delays: Iterator[int]
     chances: Iterator[float]
@@ -44,21 +60,21 @@ class Link:
 
 
 @dataclass(slots=True, eq=False)
-class Cut:
-    """A partition: what it separates, and what waits for its end."""
+class NetworkPartition:
+    """What a partition separates, and what waits for its end."""
 
     a: frozenset[str]
     b: frozenset[str]
     holds_calls: bool
-    waiting: list[tuple[str, str, Message]] = field(default_factory=list)
+    waiting: list[tuple[str, str, _Packet]] = field(default_factory=list)
 
-    def separates(self, one: str, other: str) -> bool:
+    def separates(self, node: str, other: str) -> bool:
         """Whether messages between the two are stopped, in either direction."""
-        return (one in self.a and other in self.b) or (one in self.b and other in self.a)
+        return (node in self.a and other in self.b) or (node in self.b and other in self.a)
 
 
-class Network:
-    """All messages of a run."""
+class SimulatedNetwork:
+    """All messages of a run; `is_immediate`: those inside the service take no time now, and nobody writes them down."""
 
     def __init__(self, world: World) -> None:
         part = world.scenario.network
@@ -66,148 +82,173 @@ class Network:
         self._world = world
         self._env = world.env
         self._delay = part.delay if part.delay is not None else Fixed(world.scenario.latency_ms)
-        self._links: dict[tuple[str, str, bool], Link] = {}
-        self._cuts: list[Cut] = []
+        self._channels: dict[tuple[str, str, bool], _Channel] = {}
+        self._partitions: list[NetworkPartition] = []
         even = isinstance(self._delay, Fixed) and not (part.loss or part.duplication or part.reordering)
         self._always_plain = even and not part.keep_messages
         self._plain = self._always_plain
         self._plain_ms = self._delay.ms if isinstance(self._delay, Fixed) else 0
         self._inside_ms = part.inside.ms if isinstance(part.inside, Fixed) else None
+        self._always_immediate = self._inside_ms == 0 and not part.keep_messages
+        self.is_immediate = self._always_immediate
 
-    def send(
-        self, connected: bool, stream: str, sender: str, receiver: str, what: str, about: object, act: Act, *args: Any
+    def call(
+        self,
+        request: NetworkMessage,
+        serve: Callable[[Callable[[Any], None]], None],
+        then: Callable[[Any], None],
+        *,
+        answer_within_ms: int | None = None,
     ) -> None:
-        """Send a message; `act(*args)` is done where and when it arrives.
+        """Make a request whose answer may never come; `then` gets the first answer that does.
 
-        One that is `connected` arrives once, in order, when the two parties are; any other stands alone, and may not.
+        `serve` is done where and when the request arrives, once for each copy of it, and gets a function that sends the
+        answer back. Without an answer `then` gets None after `answer_within_ms`, if that is given.
         """
+        is_answered = False
+
+        def take(answer: Any) -> None:
+            nonlocal is_answered
+            if not is_answered:
+                is_answered = True
+                then(answer)
+
+        def send_back(answer: Any) -> None:
+            self._send_alone(request.reply("answer", answer), take, answer)
+
+        self._send_alone(request, serve, send_back)
+        if answer_within_ms is not None:
+            self._world.after(answer_within_ms, take, None)
+
+    def deliver(self, message: NetworkMessage, act: Act, *args: Any) -> None:
+        """Send a message on a connection: once and in order `act(*args)` is done where and when it arrives."""
         if self._plain:
             Timer(self._env, self._plain_ms, act, args)
         else:
-            row = self._row(stream, sender, receiver, what, about)
-            self._dispatch(sender, receiver, Message(act, args, row, connected))
+            packet = _Packet(act, args, self._row(message), reliable=True)
+            self._dispatch(message.sender, message.receiver, packet)
 
-    def internal_delay_ms(self, stream: str | None, sender: str, receiver: str, what: str, about: object = "") -> int:
-        """A message between controllers, stores and coordinator: in how many ms it arrives, 0 for this very moment."""
+    def arrival(self, message: NetworkMessage, *, delay_ms: int | None) -> simpy.Event | None:
+        """Send a message on a connection and wait: the event of its arrival, None when it arrives this very moment.
+
+        It takes `delay_ms`, None: as long as any other message. A partition holds it up in any case.
+        """
+        row = self._row(message)
+        if delay_ms == 0 and not self.is_separated(message.sender, message.receiver):
+            if row is not None:
+                row["received_ms"] = self._world.now_ms
+            return None
+        arrival = self._env.event()
+        packet = _Packet(arrival.succeed, (), row, reliable=True, delay_ms=delay_ms)
+        self._dispatch(message.sender, message.receiver, packet)
+        return arrival
+
+    def internal_delay_ms(self, message: NetworkMessage) -> int:
+        """Send a message inside the service: in how many ms it arrives, 0 for this very moment."""
         delay_ms = self._inside_ms
         if delay_ms is None:
-            delay_ms = next(self._link(sender, receiver, inside=True).delays)
-        row = self._row(stream, sender, receiver, what, about)
-        if row is not None and not (isinstance(about, Lengths) and about.lost_ms):
+            delay_ms = next(self._channel(message.sender, message.receiver, inside=True).delays)
+        row = self._row(message)
+        if row is not None and not (isinstance(message.content, Lengths) and message.content.lost_ms):
             row["received_ms"] = self._world.now_ms + delay_ms
         return delay_ms
 
-    def notify(self, stream: str | None, sender: str, receiver: str, what: str, about: object, act: Act) -> None:
+    def notify(self, message: NetworkMessage, act: Act) -> None:
         """Let a controller know of a change, which a partition prevents; `act` is done when it arrives."""
-        if not self.is_cut(sender, receiver):
-            delay_ms = self.internal_delay_ms(stream, sender, receiver, what, about)
+        if not self.is_separated(message.sender, message.receiver):
+            delay_ms = self.internal_delay_ms(message)
             if delay_ms:
                 self._world.after(delay_ms, act)
             else:
                 act()
 
-    def delivery(
-        self, stream: str | None, sender: str, receiver: str, what: str, about: object, *, delay_ms: int | None
-    ) -> simpy.Event | None:
-        """A message on a connection that its sender waits for: the moment it arrives, None for this very one.
+    def is_separated(self, node: str, other: str) -> bool:
+        """Whether a partition lies between two nodes right now."""
+        return bool(self._partitions) and any(partition.separates(node, other) for partition in self._partitions)
 
-        It takes `delay_ms`, None: as long as any other message. A partition holds it up in any case.
-        """
-        row = self._row(stream, sender, receiver, what, about)
-        if delay_ms == 0 and not self.is_cut(sender, receiver):
-            if row is not None:
-                row["received_ms"] = self._world.now_ms
-            return None
-        arrival = self._env.event()
-        self._dispatch(sender, receiver, Message(arrival.succeed, (), row, connected=True, delay_ms=delay_ms))
-        return arrival
+    def separate(self, a: frozenset[str], b: frozenset[str], *, holds_calls: bool) -> NetworkPartition:
+        """Begin a partition between two sides."""
+        self._plain = self.is_immediate = False
+        self._partitions.append(NetworkPartition(a, b, holds_calls))
+        return self._partitions[-1]
 
-    @property
-    def is_immediate(self) -> bool:
-        """Whether internal messages take no time and are not recorded, and there is no partition."""
-        return self._inside_ms == 0 and not self._cuts and not self.part.keep_messages
-
-    def is_cut(self, one: str, other: str) -> bool:
-        """Whether a partition lies between two parties right now."""
-        return bool(self._cuts) and any(cut.separates(one, other) for cut in self._cuts)
-
-    def cut(self, a: frozenset[str], b: frozenset[str], *, holds_calls: bool) -> Cut:
-        """Separate two sides."""
-        self._plain = False
-        self._cuts.append(Cut(a, b, holds_calls))
-        return self._cuts[-1]
-
-    def heal(self, cut: Cut) -> None:
+    def heal(self, partition: NetworkPartition) -> None:
         """End a partition: what waited for its end is sent now, in order."""
-        self._cuts.remove(cut)
-        self._plain = self._always_plain and not self._cuts
-        for sender, receiver, message in cut.waiting:
-            self._dispatch(sender, receiver, message)
+        self._partitions.remove(partition)
+        if not self._partitions:
+            self._plain, self.is_immediate = self._always_plain, self._always_immediate
+        for sender, receiver, packet in partition.waiting:
+            self._dispatch(sender, receiver, packet)
 
-    def _dispatch(self, sender: str, receiver: str, message: Message) -> None:
-        cut = next((cut for cut in self._cuts if cut.separates(sender, receiver)), None)
-        if cut is None:
-            self._travel(self._link(sender, receiver), message)
-        elif message.connected or cut.holds_calls:
-            cut.waiting.append((sender, receiver, message))
+    def _send_alone(self, message: NetworkMessage, act: Act, *args: Any) -> None:
+        if self._plain:
+            Timer(self._env, self._plain_ms, act, args)
+        else:
+            packet = _Packet(act, args, self._row(message), reliable=False)
+            self._dispatch(message.sender, message.receiver, packet)
 
-    def _travel(self, link: Link, message: Message) -> None:
+    def _dispatch(self, sender: str, receiver: str, packet: _Packet) -> None:
+        partition = next((each for each in self._partitions if each.separates(sender, receiver)), None)
+        if partition is None:
+            self._travel(self._channel(sender, receiver), packet)
+        elif packet.reliable or partition.holds_calls:
+            partition.waiting.append((sender, receiver, packet))
+
+    def _travel(self, channel: _Channel, packet: _Packet) -> None:
         part = self.part
-        delay_ms = next(link.delays) if message.delay_ms is None else message.delay_ms
-        if message.connected:
-            while self._happens(link, part.loss):
+        delay_ms = next(channel.delays) if packet.delay_ms is None else packet.delay_ms
+        if packet.reliable:
+            while self._happens(channel, part.loss):
                 delay_ms += part.retransmit_ms
-        elif self._happens(link, part.loss):
+        elif self._happens(channel, part.loss):
             return
         else:
-            if self._happens(link, part.duplication):
-                row = None if message.row is None else self._world.shared.write("messages", **message.row)
-                self._in_order(link, next(link.delays), replace(message, row=row))
-            if self._happens(link, part.reordering):
-                self._world.after(delay_ms + part.reordering_ms, self._arrive, message)
+            if self._happens(channel, part.duplication):
+                row = None if packet.row is None else self._world.shared.write("messages", **packet.row)
+                self._in_order(channel, next(channel.delays), replace(packet, row=row))
+            if self._happens(channel, part.reordering):
+                self._world.after(delay_ms + part.reordering_ms, self._arrive, packet)
                 return
-        self._in_order(link, delay_ms, message)
+        self._in_order(channel, delay_ms, packet)
 
-    def _in_order(self, link: Link, delay_ms: int, message: Message) -> None:
+    def _in_order(self, channel: _Channel, delay_ms: int, packet: _Packet) -> None:
         now_ms = self._world.now_ms
-        link.last_ms = max(link.last_ms, now_ms + delay_ms)
-        self._world.after(link.last_ms - now_ms, self._arrive, message)
+        channel.last_ms = max(channel.last_ms, now_ms + delay_ms)
+        self._world.after(channel.last_ms - now_ms, self._arrive, packet)
 
-    def _arrive(self, message: Message) -> None:
-        if message.row is not None:
-            message.row["received_ms"] = self._world.now_ms
-        message.act(*message.args)
+    def _arrive(self, packet: _Packet) -> None:
+        if packet.row is not None:
+            packet.row["received_ms"] = self._world.now_ms
+        packet.act(*packet.args)
 
     @staticmethod
-    def _happens(link: Link, share: float) -> bool:
-        return share > 0 and next(link.chances) < share
+    def _happens(channel: _Channel, share: float) -> bool:
+        return share > 0 and next(channel.chances) < share
 
-    def _link(self, sender: str, receiver: str, *, inside: bool = False) -> Link:
+    def _channel(self, sender: str, receiver: str, *, inside: bool = False) -> _Channel:
         key = (sender, receiver, inside)
-        if key not in self._links:
+        if key not in self._channels:
             seed, name = self._world.scenario.seed, f"{sender} → {receiver}{' inside' if inside else ''}"
             draws = generator(seed, f"delays {name}")
-            self._links[key] = Link(
+            self._channels[key] = _Channel(
                 delays=delays_ms(self.part.inside if inside else self._delay, draws),
                 chances=chances(generator(seed, f"chances {name}")),
                 last_ms=self._world.now_ms,
             )
-        return self._links[key]
+        return self._channels[key]
 
-    def _row(
-        self, stream: str | None, sender: str, receiver: str, what: str, about: object
-    ) -> dict[str, object] | None:
+    def _row(self, message: NetworkMessage) -> dict[str, object] | None:
         """The row of a message that is sent now; None when messages are not kept."""
         if not self.part.keep_messages:
             return None
         return self._world.shared.write(
             "messages",
-            stream=stream,
-            sender=sender,
-            receiver=receiver,
-            kind=what,
-            content=str(about),
-            bytes=getattr(about, "wire_bytes", None),
+            stream=message.stream,
+            sender=message.sender,
+            receiver=message.receiver,
+            kind=message.kind,
+            content=str(message.content),
+            bytes=getattr(message.content, "wire_bytes", None),
             sent_ms=self._world.now_ms,
             received_ms=None,
         )

@@ -11,12 +11,11 @@ Source: PDP-33, "Client Changes"; upstream `EventStreamReaderImpl`, `ReaderGroup
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 import simpy
 
-from wmlab.streams.model.group import GroupState, Membership, Place
+from wmlab.streams.model.group import GroupState, StreamReading, StreamSegment
 from wmlab.streams.model.index import start_of
 from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.model.segment import Segment
@@ -24,7 +23,7 @@ from wmlab.streams.model.window import LatestItem, TimeWindow, Tracker
 from wmlab.streams.scenario.parts import SEGMENT_STORE, ReaderGroup
 
 if TYPE_CHECKING:
-    from wmlab.streams.sim.group import Change, Group, State
+    from wmlab.streams.sim.group import GroupChange, RunningGroup
     from wmlab.streams.sim.store import StoredSegment
     from wmlab.streams.sim.stream import StreamWorld
 
@@ -63,143 +62,143 @@ class Timers:
 class Follower:
     """The tracker of one stream, and the positions that it works on, each with the segments whose keys are known."""
 
-    def __init__(self, group: Group, feed: StreamWorld, tracker: Tracker) -> None:
+    def __init__(self, group: RunningGroup, stream_world: StreamWorld, tracker: Tracker) -> None:
         self._group = group
-        self._feed = feed
+        self._stream_world = stream_world
         self.tracker = tracker
         self._queue: LatestItem[tuple[ReaderPosition, Mapping[int, Segment]]] = LatestItem()
 
     def offer(self, position: ReaderPosition, segments: Mapping[int, Segment]) -> None:
-        """A newer position: worked on at once, or next."""
+        """A newer position: worked on at once, or when the one before is done."""
         idle = not self._queue.working_on
         self._queue = self._queue.offer((position, segments))
         if idle:
-            self._work()
+            self._begin()
 
-    def _work(self, finished: Tracker | None = None) -> None:
-        """Work on what is offered; `finished` is the tracker after a position that has taken its time."""
-        part = self._group.part
-        while True:
-            if finished is not None:
-                self.tracker, self._queue = finished, self._queue.done()
-            if not self._queue.working_on:
-                return
-            finished = advance(self.tracker, *self._queue.working_on[0], self._feed)
-            busy_ms = part.tracker_ms + ceil(part.mark_read_ms * (finished.fetched - self.tracker.fetched))
-            if busy_ms:
-                self._group.world.after(busy_ms, self._work, finished)
-                return
+    def _begin(self) -> None:
+        """Compare the position that is worked on with the log as it is now; what comes of that is known later."""
+        tracker = _advance(self.tracker, *self._queue.working_on[0], self._stream_world)
+        if self._group.part.tracker_ms:
+            self._group.world.after(self._group.part.tracker_ms, self._finish, tracker)
+        else:
+            self._finish(tracker)
+
+    def _finish(self, tracker: Tracker) -> None:
+        self.tracker, self._queue = tracker, self._queue.done()
+        if self._queue.working_on:
+            self._begin()
 
 
-def advance(tracker: Tracker, position: ReaderPosition, segments: Mapping[int, Segment], feed: StreamWorld) -> Tracker:
+def _advance(
+    tracker: Tracker, position: ReaderPosition, segments: Mapping[int, Segment], stream_world: StreamWorld
+) -> Tracker:
     """The tracker after a position: unmoved while the marks cannot be read, past what was truncated."""
-    log = feed.readable_log
+    log = stream_world.readable_log
     return tracker if log is None else tracker.skip_truncated(log).advance(position, log, segments)
 
 
-class Windows:
-    """The windows of a reader that begins now, by stream in `shown`; `value` is the shared state it has seen."""
+class ReaderWindows:
+    """The windows of a reader that begins now, by stream in `shown`; `state` is the shared state it has seen."""
 
-    def __init__(self, group: Group, reader: str, value: Membership) -> None:
+    def __init__(self, group: RunningGroup, reader: str, state: GroupState) -> None:
         self._group = group
         self._part = group.part
         self._reader = reader
-        self._origin = value.origin
-        self.shown = dict.fromkeys(group.feeds, TimeWindow(None, None))
+        self._origin = state.origin
+        self.shown = dict.fromkeys(group.streams, TimeWindow(None, None))
         self._written: dict[str, TimeWindow] = {}
-        self._passed = {stream: self._tracker(stream) for stream in group.feeds}
+        self._passed = {stream: self._tracker(stream) for stream in group.streams}
         self._compared: dict[str, frozenset[int]] = {}
-        self._followers = {stream: Follower(group, feed, self._passed[stream]) for stream, feed in group.feeds.items()}
+        self._followers = {
+            stream: Follower(group, stream_world, self._passed[stream])
+            for stream, stream_world in group.streams.items()
+        }
 
-    def pass_marks(self, value: Membership) -> Mapping[str, TimeWindow]:
+    def pass_marks(self, state: GroupState) -> Mapping[str, TimeWindow]:
         """The document's step: the time passed in each stream of which the reader owns a segment, and what is ahead.
 
         A segment that it did not count before may be far behind: then it compares anew, and the time may go back.
         """
         times = {}
-        for stream, state in value.streams.items():
-            if not state.owned(self._reader):
+        for stream, reading in state.streams.items():
+            if not reading.owned(self._reader):
                 continue
-            share = state.share_of(self._reader)
+            share = reading.share_of(self._reader)
             counted = frozenset(share.offsets)
             if not counted <= self._compared.get(stream, frozenset()):
                 self._passed[stream] = self._tracker(stream)
             self._compared[stream] = counted
-            known = self._known(stream, state)
-            self._passed[stream] = advance(self._passed[stream], share, known, self._group.feeds[stream])
+            known = self._known(stream, reading)
+            self._passed[stream] = _advance(self._passed[stream], share, known, self._group.streams[stream])
             times[stream] = self._passed[stream].window
         return times
 
-    def marks_offsets(self, value: Membership) -> Mapping[str, int]:
+    def marks_offsets(self, state: GroupState) -> Mapping[str, int]:
         """Where the reader is in the marks segments of the streams of which it owns a segment."""
         return {
-            stream: start_of(self._group.feeds[stream].log, self._passed[stream].passed)
-            for stream, state in value.streams.items()
-            if state.owned(self._reader)
+            stream: start_of(self._group.streams[stream].log, self._passed[stream].passed)
+            for stream, reading in state.streams.items()
+            if reading.owned(self._reader)
         }
 
-    def look(self, value: Membership, places: Mapping[Place, int], *, due: bool) -> None:
+    def look(self, state: GroupState, *, due: bool) -> None:
         """Bring the windows up to date, and write them down when a check was `due` or they have changed."""
-        for stream, state in value.streams.items():
-            if self._group.feeds[stream].deleted:
+        for stream, reading in state.streams.items():
+            if self._group.streams[stream].deleted:
                 continue
             if self._part.time_windows:
-                self.shown[stream] = self._bounds(stream, state, places, due=due)
+                self.shown[stream] = self._bounds(stream, reading, due=due)
             window = self.shown[stream]
             if due or self._written.get(stream) != window:
                 self._written[stream] = window
                 self._group.write(stream, "windows", reader=self._reader, lower=window.lower, upper=window.upper)
 
-    def _bounds(self, stream: str, state: GroupState, places: Mapping[Place, int], *, due: bool) -> TimeWindow:
+    def _bounds(self, stream: str, reading: StreamReading, *, due: bool) -> TimeWindow:
         if self._part.read_side == "document":
-            return state.window
-        position = state.position
-        if self._part.own_position:
-            own = {segment: places[stream, segment] for segment in position.offsets if (stream, segment) in places}
-            position = ReaderPosition({**position.offsets, **own})
-        if due or self._part.own_position:
-            self._followers[stream].offer(position, self._known(stream, state))
+            return reading.window
+        if due:
+            self._followers[stream].offer(reading.position, self._known(stream, reading))
         return self._followers[stream].tracker.window
 
-    def _known(self, stream: str, state: GroupState) -> Mapping[int, Segment]:
+    def _known(self, stream: str, reading: StreamReading) -> Mapping[int, Segment]:
         """The segments whose key ranges the group knows."""
-        segments = self._group.feeds[stream].history.segments
-        if not state.rangeless:
+        segments = self._group.streams[stream].history.segments
+        if not reading.rangeless:
             return segments
-        return {segment: known for segment, known in segments.items() if segment not in state.rangeless}
+        return {segment: known for segment, known in segments.items() if segment not in reading.rangeless}
 
     def _tracker(self, stream: str) -> Tracker:
         offset = None if self._origin is None else self._origin[stream].marks_offset
-        return Tracker() if offset is None else Tracker.resume(self._group.feeds[stream].log, offset)
+        return Tracker() if offset is None else Tracker.resume(self._group.streams[stream].log, offset)
 
 
-Steps = Generator[simpy.Event]
-Verdict = Generator[simpy.Event, None, bool]
+ReaderSteps = Generator[simpy.Event]
+ReaderAnswer = Generator[simpy.Event, None, bool]
 
 
 class _Progress(NamedTuple):
-    """How far a reader has read in a segment: the events before that place, and its offset."""
+    """How far a reader has read in a segment: how many events, and the offset after them."""
 
     events: int
     offset: int
 
 
-class Reader:
+class ReaderProcess:
     """A reader object: what it owns and has read, its copy of the shared state, and its windows."""
 
-    def __init__(self, group: Group, name: str, *, join: bool) -> None:
+    def __init__(self, group: RunningGroup, name: str, *, join: bool) -> None:
         self.group = group
         self.name = name
         self.paused_until: float = group.world.now_ms
         self._world = group.world
         self._part = group.part
-        self._seen = group.shared
-        self._generation = self._seen.value.generation
+        self._seen = group.state
+        self._generation = self._seen.generation
         self._timers = Timers(group.part, group.world.now_ms)
         self._allowance = 0.0
-        self._progress: dict[Place, _Progress] = {}
-        self._leaving: set[Place] = set()
-        self.windows = Windows(group, name, self._seen.value)
+        self._progress: dict[StreamSegment, _Progress] = {}
+        self._leaving: set[StreamSegment] = set()
+        self.windows = ReaderWindows(group, name, self._seen)
         self._process = group.world.env.process(self._running(join=join))
 
     @property
@@ -208,9 +207,9 @@ class Reader:
         return self._process.is_alive
 
     @property
-    def places(self) -> dict[Place, int]:
+    def offsets(self) -> dict[StreamSegment, int]:
         """The offset that it has reached in each segment it owns."""
-        return {place: progress.offset for place, progress in self._progress.items()}
+        return {segment: progress.offset for segment, progress in self._progress.items()}
 
     def stop(self) -> None:
         """End at once, without a word to anybody."""
@@ -220,200 +219,208 @@ class Reader:
         elif self.alive:
             self._process.interrupt()
 
-    def _running(self, *, join: bool) -> Steps:
-        """Read until stopped or taken out of the group: a turn at every step of the timers."""
+    def _running(self, *, join: bool) -> ReaderSteps:
+        """Read until stopped or taken out of the group: a poll at every step of the timers."""
         step, begun = self._timers.step_ms, self._world.now_ms
         try:
             if join:
-                yield from self._change("join", lambda value: value.add_reader(self.name))
+                yield from self._change("join", self._joined)
             while True:
                 yield self._world.env.timeout(step - (self._world.now_ms - begun) % step)
-                if all(feed.deleted for feed in self.group.feeds.values()):
+                if all(stream_world.deleted for stream_world in self.group.streams.values()):
                     return
                 # Everything that it needs is in the segment store.
-                cut_off = self._world.network.is_cut(self.name, SEGMENT_STORE)
-                if self._world.now_ms >= self.paused_until and not cut_off and not (yield from self._turn()):
+                cut_off = self._world.network.is_separated(self.name, SEGMENT_STORE)
+                if self._world.now_ms >= self.paused_until and not cut_off and not (yield from self._poll()):
                     return
         except simpy.Interrupt:
             return
 
-    def give_back(self, place: Place) -> Steps:
-        """Release a segment where it stands, if it is owned."""
-        progress = self._progress.pop(place, None)
+    def _joined(self, state: GroupState) -> bool:
+        state.add_reader(self.name)
+        return True
+
+    def _owns(self, state: GroupState, segment: StreamSegment) -> bool:
+        """Whether the segment is this reader's by the shared state."""
+        return state.streams[segment[0]].owners.get(segment[1]) == self.name
+
+    def give_back(self, segment: StreamSegment) -> ReaderSteps:
+        """Release a segment where the reader stands in it, if it is owned."""
+        progress = self._progress.pop(segment, None)
         if progress is None:
             return
 
-        def released(value: Membership) -> Membership | None:
-            owner = value.streams[place[0]].owners.get(place[1])
-            return value.release(self.name, place, progress.offset) if owner == self.name else None
+        def release(state: GroupState) -> bool:
+            owns = self._owns(state, segment)
+            if owns:
+                state.release(self.name, segment, progress.offset)
+            return owns
 
-        self._leaving.add(place)
-        yield from self._change("release", released)
-        self._leaving.discard(place)
+        self._leaving.add(segment)
+        yield from self._change("release", release)
+        self._leaving.discard(segment)
 
-    def _turn(self) -> Verdict:
+    def _poll(self) -> ReaderAnswer:
         """Read what is there and do what is due; False when somebody has taken the reader out of the group."""
         if self._part.rate_per_s is not None:
             # What was not used lapses, but for the fraction of an event.
             self._allowance = self._allowance % 1 + self._part.rate_per_s * self._timers.step_ms / 1_000
-        due = self._timers.check_due(self._world.now_ms, free=self._seen.value.has_unassigned)
+        due = self._timers.check_due(self._world.now_ms, free=self._seen.has_unassigned)
         if due:
             self._learn((yield from self.group.fetch(self.name)))
-            if self.name not in self._seen.value.readers:
+            if self.name not in self._seen.readers:
                 return False
         yield from self._report()
         more = True
         while more:
             acquired = due and (yield from self._acquire())
             self._read()
-            readers = len(self._seen.value.readers)
+            readers = len(self._seen.readers)
             if due and self._timers.publish_due(self._world.now_ms, readers, acquired=acquired):
                 yield from self._publish()
             more = yield from self._complete()
         if due and not self._is_bound():
-            place = self.group.balance.to_release(self._seen.value, self.name)
-            if place is not None:
-                yield from self.give_back(place)
-        self.windows.look(self._seen.value, self.places, due=due)
+            segment = self.group.balance.to_release(self._seen, self.name)
+            if segment is not None:
+                yield from self.give_back(segment)
+        self.windows.look(self._seen, due=due)
         return True
 
-    def _change(self, operation: str, change: Change) -> Steps:
+    def _change(self, operation: str, change: GroupChange) -> ReaderSteps:
         self._learn((yield from self.group.update(self._seen, self.name, operation, change)))
 
-    def _learn(self, state: State) -> None:
-        """Take over a newer state: begin anew after a reset, hold what is owned and nothing else."""
+    def _learn(self, state: GroupState) -> None:
+        """Take over a newer state: begin anew after a reset, read what is owned and nothing else."""
         self._seen = state
-        value = state.value
-        if value.generation != self._generation:
-            self._generation = value.generation
+        if state.generation != self._generation:
+            self._generation = state.generation
             self._progress = {}
-            self.windows = Windows(self.group, self.name, value)
+            self.windows = ReaderWindows(self.group, self.name, state)
             self.group.happened("anew", "reader", self.name, f"{self.name} begins anew")
-        owned = tuple(place for place in value.owned(self.name) if place not in self._leaving)
+        owned = tuple(segment for segment in state.owned(self.name) if segment not in self._leaving)
         if tuple(self._progress) != owned:
-            self._progress = {place: self._progress.get(place) or self._resumed(value, place) for place in owned}
+            self._progress = {segment: self._progress.get(segment) or self._resumed(segment) for segment in owned}
 
-    def _resumed(self, value: Membership, place: Place) -> _Progress:
-        offset = value.streams[place[0]].resume[place[1]]
-        return _Progress(self._stored(place).events_at(offset), offset)
+    def _resumed(self, segment: StreamSegment) -> _Progress:
+        offset = self._seen.streams[segment[0]].resume[segment[1]]
+        return _Progress(self._stored(segment).events_at(offset), offset)
 
-    def _stored(self, place: Place) -> StoredSegment:
-        return self.group.feeds[place[0]].store[place[1]]
+    def _stored(self, segment: StreamSegment) -> StoredSegment:
+        return self.group.streams[segment[0]].store[segment[1]]
 
     def _is_bound(self) -> bool:
         """Whether it has reported for a checkpoint that others have yet to report for: then segments stay put."""
-        pending = self._seen.value.pending
+        pending = self._seen.pending
         return pending is not None and self.name not in pending.waiting
 
-    def _acquire(self) -> Verdict:
+    def _acquire(self) -> ReaderAnswer:
         """Take free segments; whether there were any."""
-        if self._is_bound() or not self._seen.value.has_unassigned:
+        if self._is_bound() or not self._seen.has_unassigned:
             return False
         before = len(self._progress)
-        yield from self._change("acquire", lambda value: self.group.balance.acquired(value, self.name))
+        yield from self._change("acquire", lambda state: self.group.balance.acquire(state, self.name))
         return len(self._progress) > before
 
     def _read(self) -> None:
         """Read every owned segment as far as there are events and the allowance goes."""
         waiting = {}
-        for place in self._readable():
-            stored = self._stored(place)
-            if self._progress[place].events < stored.truncated_events:
+        for segment in self._readable():
+            stored = self._stored(segment)
+            if self._progress[segment].events < stored.truncated_events:
                 # It goes on where a truncated segment begins now.
-                self._progress[place] = _Progress(stored.truncated_events, stored.end_of(stored.truncated_events))
-            waiting[place] = self._limit(place) - self._progress[place].events
+                self._progress[segment] = _Progress(stored.truncated_events, stored.end_of(stored.truncated_events))
+            waiting[segment] = stored.events - self._progress[segment].events
         if self._part.rate_per_s is not None:
             waiting = _shared_out(waiting, int(self._allowance))
             self._allowance -= sum(waiting.values())
-        for place, count in waiting.items():
+        for segment, count in waiting.items():
             if count > 0:
-                before = self._progress[place]
+                before = self._progress[segment]
                 events = before.events + count
-                self._progress[place] = _Progress(events, self._stored(place).end_of(events))
-                self._write(place, before.offset, self._progress[place].offset)
+                self._progress[segment] = _Progress(events, self._stored(segment).end_of(events))
+                self._write(segment, before.offset, self._progress[segment].offset)
 
-    def _readable(self) -> list[Place]:
+    def _readable(self) -> list[StreamSegment]:
         """The segments that it owns of the streams that are there."""
-        return [place for place in self._progress if not self.group.feeds[place[0]].deleted]
+        return [segment for segment in self._progress if not self.group.streams[segment[0]].deleted]
 
-    def _limit(self, place: Place) -> int:
-        """How many events of a segment there are for the group."""
-        stored, end = self._stored(place), self._end(place)
-        return stored.events if end is None else stored.events_at(end)
-
-    def _end(self, place: Place) -> int | None:
-        """Where the group is to stop in a segment."""
-        return self._seen.value.streams[place[0]].ends.get(place[1])
-
-    def _publish(self) -> Steps:
+    def _publish(self) -> ReaderSteps:
         """Publish the position; in the document's design also the time passed in each stream, if it is another one."""
-        offsets = self.places
-        yield from self._change("publish", lambda value: value.publish(self.name, offsets))
+        offsets = self.offsets
+        yield from self._change("publish", lambda state: state.publish(self.name, offsets))
         if self.group.by_time:
-            for stream, window in self.windows.pass_marks(self._seen.value).items():
+            for stream, window in self.windows.pass_marks(self._seen).items():
 
-                def noted(value: Membership, stream: str = stream, window: TimeWindow = window) -> Membership | None:
-                    times = value.streams[stream].times
-                    if self.name not in times or times[self.name] == window:
-                        return None
-                    return value.note_time(self.name, stream, window)
+                def note(state: GroupState, stream: str = stream, window: TimeWindow = window) -> bool:
+                    times = state.streams[stream].times
+                    is_new = self.name in times and times[self.name] != window
+                    if is_new:
+                        state.note_time(self.name, stream, window)
+                    return is_new
 
-                yield from self._change("time", noted)
+                yield from self._change("time", note)
 
-    def _complete(self) -> Verdict:
+    def _complete(self) -> ReaderAnswer:
         """Record the segments that are read to their end; whether there were any."""
-        done = [] if self._is_bound() else list(filter(self._is_at_end, self._readable()))
-        for stream, segment in done:
-            history = self.group.feeds[stream].history
+        finished = [] if self._is_bound() else list(filter(self._is_at_end, self._readable()))
+        for segment in finished:
+            history = self.group.streams[segment[0]].history
             following = {
                 successor.id: frozenset(before.id for before in history.predecessors(successor.id))
-                for successor in history.successors(segment)
+                for successor in history.successors(segment[1])
             }
 
-            def completed(value: Membership, place: Place = (stream, segment)) -> Membership | None:
-                owner = value.streams[place[0]].owners.get(place[1])
-                return value.complete(self.name, place, following) if owner == self.name else None  # noqa: B023
+            def complete(
+                state: GroupState,
+                segment: StreamSegment = segment,
+                following: Mapping[int, frozenset[int]] = following,
+            ) -> bool:
+                owns = self._owns(state, segment)
+                if owns:
+                    state.complete(self.name, segment, following)
+                return owns
 
-            yield from self._change("complete", completed)
-        return bool(done)
+            yield from self._change("complete", complete)
+        return bool(finished)
 
-    def _is_at_end(self, place: Place) -> bool:
-        stored, progress, end = self._stored(place), self._progress[place], self._end(place)
-        if end is not None and stored.length >= end:
-            return progress.events == self._limit(place)
-        return stored.sealed_ms is not None and progress.offset == stored.length
+    def _is_at_end(self, segment: StreamSegment) -> bool:
+        stored = self._stored(segment)
+        return stored.sealed_ms is not None and self._progress[segment].offset == stored.length
 
-    def _report(self) -> Steps:
-        """Report for a checkpoint that waits for it; in the document's design with the place in the marks."""
-        pending = self._seen.value.pending
+    def _report(self) -> ReaderSteps:
+        """Report for a checkpoint that waits for it; in the document's design with its offset in the marks segment."""
+        pending = self._seen.pending
         if pending is None or self.name not in pending.waiting:
             return
-        offsets = self.places
-        marks = self.windows.marks_offsets(self._seen.value) if self.group.by_time else None
+        offsets = self.offsets
+        marks = self.windows.marks_offsets(self._seen) if self.group.by_time else None
 
-        def reported(value: Membership) -> Membership | None:
-            expected = value.pending is not None and self.name in value.pending.waiting
-            return value.report(self.name, offsets, marks) if expected else None
+        def report(state: GroupState) -> bool:
+            is_expected = state.pending is not None and self.name in state.pending.waiting
+            if is_expected:
+                state.report(self.name, offsets, marks)
+            return is_expected
 
-        yield from self._change("report", reported)
+        yield from self._change("report", report)
         self._timers.refresh_ms = self._world.now_ms
 
-    def _write(self, place: Place, start: int, end: int) -> None:
+    def _write(self, segment: StreamSegment, start: int, end: int) -> None:
         """Write down what was read, first what the group had read before."""
-        known = self.group.read_up_to.get(place, 0)
+        stream, number = segment
+        known = self.group.read_up_to.get(segment, 0)
         middle = min(max(known, start), end)
-        lower = self.windows.shown[place[0]].lower
+        lower = self.windows.shown[stream].lower
         for begin, stop, again in ((start, middle, True), (middle, end, False)):
             if begin < stop:
-                span = {"segment_id": place[1], "from_offset": begin, "to_offset": stop}
-                self.group.write(place[0], "reads", reader=self.name, **span, again=again, lower=lower)
-        self.group.read_up_to[place] = max(known, end)
+                span = {"segment_id": number, "from_offset": begin, "to_offset": stop}
+                self.group.write(stream, "reads", reader=self.name, **span, again=again, lower=lower)
+        self.group.read_up_to[segment] = max(known, end)
 
 
-def _shared_out(waiting: dict[Place, int], allowance: int) -> dict[Place, int]:
+def _shared_out(waiting: dict[StreamSegment, int], allowance: int) -> dict[StreamSegment, int]:
     """As many events of each segment as wait there, and together not more than the allowance, evenly."""
     counts = dict.fromkeys(waiting, 0)
-    for done, place in enumerate(sorted(waiting, key=lambda place: (waiting[place], place))):
-        counts[place] = min(waiting[place], allowance // (len(waiting) - done))
-        allowance -= counts[place]
+    for done, segment in enumerate(sorted(waiting, key=lambda segment: (waiting[segment], segment))):
+        counts[segment] = min(waiting[segment], allowance // (len(waiting) - done))
+        allowance -= counts[segment]
     return counts

@@ -1,4 +1,4 @@
-"""What all parties of a run share: the stores of segments, streams and writers, and the coordination service.
+"""What all nodes of a run share: the stores of segments, streams and writers, and the coordination service.
 
 An event occupies 8 header bytes and its payload (upstream wire format). A sealed segment refuses appends. All
 controllers share the metadata store; it answers at once, and how long the way there takes is a matter of the network.
@@ -16,17 +16,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.coordination import Coordination, Session, bucket_of
-from wmlab.streams.model.marks import NoteOutcome, StoreOutcome, Versioned, WriterMark
+from wmlab.streams.model.marks import MarkTable, NoteOutcome, StoreOutcome, Versioned, WriterMark
+from wmlab.streams.model.wire import Note
 from wmlab.streams.scenario.parts import COORDINATOR, METADATA_STORE
+from wmlab.streams.sim.network import NetworkMessage
 
 if TYPE_CHECKING:
-    from wmlab.streams.sim.client import Note
     from wmlab.streams.sim.controller import Controller
-    from wmlab.streams.sim.stream import StreamWorld
     from wmlab.streams.sim.world import World
 
 
@@ -74,36 +74,58 @@ class StoredSegment:
         return events_before + (min(offset, self.length) - before) // size
 
 
-NO_SUCH_STREAM = "no such stream"
+NO_SUCH_STREAM: Final = "no such stream"
 """The answer to a note for a stream that was deleted."""
+UNAVAILABLE: Final = "unavailable"
+"""The answer of a controller that is not there, or that cannot reach its store."""
 
 
 class UnavailableError(ModelError):
     """A store that refuses to answer, or that a partition keeps out of reach."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(f"The {what} is unavailable.", remedy="Wait until it is back.")
-        self.reason = f"{what} unavailable"
+    def __init__(self, store: str) -> None:
+        super().__init__(f"The {store} is unavailable.", remedy="Wait until it is back.")
+        self.reason = f"{store} unavailable"
+
+
+@dataclass(slots=True)
+class WriterMarks:
+    """The writer marks of one stream, and when each was noted by the clock of the controller that judged it, in ms."""
+
+    table: MarkTable = field(default_factory=MarkTable)
+    noted_ms: dict[str, int] = field(default_factory=dict)
 
 
 class MetadataStore:
-    """The records of all streams, which are kept in their `StreamWorld`, and the streams in each bucket."""
+    """The writer marks of all streams that are there, and the streams in each bucket."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._buckets = world.scenario.controllers.buckets
+        self._marks: dict[str, WriterMarks] = {}
         self._members: dict[str, int] = {}
         self._refusals: Counter[str] = Counter()
 
-    def refuse(self, what: str, for_ms: int) -> None:
-        """Let a part of the store refuse everything for a while."""
-        self._refusals[what] += 1
-        self._world.after(for_ms, self._refusals.subtract, [what])
+    def create(self, stream: str) -> None:
+        """A stream is there, without marks; with unconditional cycles it is in its bucket at once."""
+        self._marks[stream] = WriterMarks()
+        if self._world.streams[stream].part.cycles == "unconditional":
+            self._enter(stream)
 
-    def require(self, what: str) -> None:
+    def delete(self, stream: str) -> None:
+        """A stream is gone, and its marks with it."""
+        self.leave(stream)
+        del self._marks[stream]
+
+    def refuse(self, store: str, for_ms: int) -> None:
+        """Let a part of the store refuse everything for a while."""
+        self._refusals[store] += 1
+        self._world.after(for_ms, self._refusals.subtract, [store])
+
+    def require(self, store: str) -> None:
         """Nothing, or `UnavailableError` while that part refuses."""
-        if self._refusals[what]:
-            raise UnavailableError(what.replace("_", " "))
+        if self._refusals[store]:
+            raise UnavailableError(store.replace("_", " "))
 
     def bucket(self, stream: str, buckets: int | None = None) -> int:
         """The bucket a stream belongs to, of all buckets or of that many; it follows from the stream's full name."""
@@ -115,11 +137,10 @@ class MetadataStore:
 
     def join(self, stream: str) -> None:
         """Put a stream into its bucket, if the stream exists and is not there. Raises `UnavailableError`."""
-        if self.record(stream) is not None and stream not in self._members:
-            self.enter(stream)
+        if self.marks(stream) is not None and stream not in self._members:
+            self._enter(stream)
 
-    def enter(self, stream: str) -> None:
-        """Put a new stream into its bucket, whatever is refused."""
+    def _enter(self, stream: str) -> None:
         self._members[stream] = self.bucket(stream)
         self._notify(stream, lambda owner: owner.add_work(stream))
 
@@ -133,52 +154,52 @@ class MetadataStore:
         bucket, world = self.bucket(stream), self._world
         for controller in world.fleet.members:
             if bucket in controller.buckets:
-                news = (world.streams[stream].title, METADATA_STORE, controller.name, "bucket changed", bucket)
-                world.network.notify(*news, partial(act, controller))
+                title = world.streams[stream].title
+                news = NetworkMessage(title, METADATA_STORE, controller.name, "bucket changed", bucket)
+                world.network.notify(news, partial(act, controller))
 
-    def record(self, stream: str) -> StreamWorld | None:
-        """The stream that has the records, None when it is deleted. Raises `UnavailableError`."""
+    def marks(self, stream: str) -> WriterMarks | None:
+        """The marks of a stream, None when it is not there. Raises `UnavailableError`."""
         self.require("writer_marks")
-        found = self._world.streams[stream]
-        return None if found.deleted else found
+        return self._marks.get(stream)
 
     def read(self, stream: str, writer: str) -> Versioned | None:
         """The mark of a writer with its version. Raises `UnavailableError`."""
-        record = self.record(stream)
-        return None if record is None else record.marks.records.get(writer)
+        marks = self.marks(stream)
+        return None if marks is None else marks.table.records.get(writer)
 
     def note(self, note: Note, read: Versioned | None, shown_ms: int) -> str:
         """Judge a note against the record read before, and store it if that has not changed; returns the outcome.
 
         `shown_ms` is the controller's clock. Raises `UnavailableError`.
         """
-        record = self.record(note.stream)
-        if record is None:
+        marks, stream = self.marks(note.stream), self._world.streams[note.stream]
+        if marks is None:
             return NO_SUCH_STREAM
-        segments, rule = record.history.segments, record.part.note_rule
-        record.marks, outcome = record.marks.note(
+        segments, rule = stream.history.segments, stream.part.note_rule
+        marks.table, outcome = marks.table.note(
             note.writer, note.time, note.position, rule=rule, read=read, segments=segments
         )
         if outcome is NoteOutcome.SUCCESS:
-            record.noted_ms[note.writer] = shown_ms
+            marks.noted_ms[note.writer] = shown_ms
         return outcome.value
 
     def shut_down(self, stream: str, writer: str, read: Versioned | None) -> str:
         """Mark a writer as no longer alive if its record is as it was read; the outcome. Raises `UnavailableError`."""
-        record = self.record(stream)
-        if record is None:
+        marks = self.marks(stream)
+        if marks is None:
             return NO_SUCH_STREAM
         if read is None:
             return StoreOutcome.UNKNOWN_WRITER.value
-        record.marks, outcome = record.marks.shutdown(writer, version=read.version)
+        marks.table, outcome = marks.table.shutdown(writer, version=read.version)
         return outcome.value
 
     def remove(self, stream: str, writer: str, mark: WriterMark) -> StoreOutcome:
         """Remove a writer if its mark is unchanged. Raises `UnavailableError`."""
-        record = self.record(stream)
-        if record is None:
+        marks = self.marks(stream)
+        if marks is None:
             return StoreOutcome.DATA_NOT_FOUND
-        record.marks, outcome = record.marks.remove(writer, mark)
+        marks.table, outcome = marks.table.remove(writer, mark)
         return outcome
 
 
@@ -244,11 +265,12 @@ class Coordinator:
         distributor = None if elected is None else self._world.fleet[elected.controller]
         if distributor is None or distributor.session != elected or not distributor.is_working:
             return
-        if self._world.network.is_cut(distributor.name, COORDINATOR):
+        if self._world.network.is_separated(distributor.name, COORDINATOR):
             return
         self._next_ms = self._world.now_ms + self._part.redistribute_every_ms
         self.state = self.state.distribute()
-        self._world.network.internal_delay_ms(None, distributor.name, COORDINATOR, "distribute", self._part.buckets)
+        request = NetworkMessage(None, distributor.name, COORDINATOR, "distribute", self._part.buckets)
+        self._world.network.internal_delay_ms(request)
         self._announce()
 
     def _announce(self, bucket: int | None = None) -> None:
@@ -256,8 +278,8 @@ class Coordinator:
         anybody = bucket is None or self._part.distribution == "contest"
         for controller in self._world.fleet.members:
             if anybody or bucket in self.state.share(controller.name):
-                act = controller.rebalance_buckets
-                self._world.network.notify(None, COORDINATOR, controller.name, "shares changed", "", act)
+                news = NetworkMessage(None, COORDINATOR, controller.name, "shares changed")
+                self._world.network.notify(news, controller.rebalance_buckets)
 
     def take(self, bucket: int, session: Session) -> bool:
         """Create the node of a bucket, if there is none and nobody holds it back."""

@@ -1,4 +1,4 @@
-"""One stream of a run: its segments, its epochs, its marks log, and the rows of its tables.
+"""One stream of a run: its segments, its epochs, its log of watermarks, and the rows of its tables.
 
 Writers and readers know the world only through their stream. A stream that is deleted and created again is another
 stream of the same name: its tables are called `name#2`.
@@ -14,9 +14,8 @@ from wmlab.core.simulation import Journal
 from wmlab.streams.model.history import Epoch, StreamHistory
 from wmlab.streams.model.index import MarksIndex, missing
 from wmlab.streams.model.log import LeaderView, MarksLog, NoSuchLogError, Watermark, open_view, settle_pointer
-from wmlab.streams.model.marks import MarkTable
 from wmlab.streams.model.segment import Segment
-from wmlab.streams.scenario.parts import Stream, created
+from wmlab.streams.scenario.parts import Stream, created_history
 from wmlab.streams.sim.store import StoredSegment, UnavailableError
 from wmlab.streams.sim.transactions import Transactions
 from wmlab.streams.tables import DONE, Outcome, Subject
@@ -38,19 +37,14 @@ class StreamWorld:
         self.env = world.env
         self.end_ms = world.end_ms
         self.network = world.network
-        # Send a message about this stream: one that stands alone, and one on a connection.
-        self.send_rpc = partial(world.network.send, False, self.title)
-        self.send = partial(world.network.send, True, self.title)
         self.after = world.after
         self.later = world.later
         taken = world.take_events and partial(world.take_events, self.title)
         self.journal = Journal(common={"stream": self.title}, take_events=taken)
         self.store: dict[int, StoredSegment] = {}
-        self.history = created(part, first_number)
+        self.history = created_history(part, first_number)
         self.log: MarksLog[Watermark] = MarksLog(number=generation - 1)
         self.index = MarksIndex()
-        self.marks = MarkTable()
-        self.noted_ms: dict[str, int] = {}
         self.log_missing = False
         self.deleted = False
         self.head = {segment.id: 0 for segment in self.history.active.segments}
@@ -62,9 +56,8 @@ class StreamWorld:
         return int(self.env.now)
 
     def open(self) -> None:
-        """Begin the stream: its first epoch and segments; with unconditional cycles it is in its bucket at once."""
-        if self.part.cycles == "unconditional":
-            self.world.metadata.enter(self.name)
+        """Begin the stream: its records in the metadata store, its first epoch and segments."""
+        self.world.metadata.create(self.name)
         self.open_epoch(self.history.active.segments)
 
     def open_epoch(self, created: Iterable[Segment]) -> None:
@@ -99,7 +92,7 @@ class StreamWorld:
     def delete(self) -> None:
         """End the stream: nobody reaches its records and its bytes any more, its tables are kept."""
         self.deleted = True
-        self.world.metadata.leave(self.name)
+        self.world.metadata.delete(self.name)
         self.world.past.append(self)
 
     def read_history(self) -> StreamHistory:
@@ -150,10 +143,10 @@ class StreamWorld:
         """
         records, first = missing(self.index, self.log), len(self.index)
         self.index, _ = self.index.append_if(len(self.index.content), records)
-        for place, record in enumerate(records, first):
+        for index, record in enumerate(records, first):
             self.journal.write(
                 "watermark_index",
-                place=place,
+                place=index,
                 time=record.time,
                 offset=record.offset,
                 controller=controller,

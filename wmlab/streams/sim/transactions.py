@@ -27,11 +27,11 @@ from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.marks import NoteOutcome
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.txn import CommittedTxn, TxnEvent, TxnState
-from wmlab.streams.model.wire import EVENT_HEADER_BYTES, Lengths
+from wmlab.streams.model.wire import EVENT_HEADER_BYTES, Lengths, Note
 from wmlab.streams.scenario.parts import METADATA_STORE, SEGMENT_STORE
 from wmlab.streams.scenario.script import CrashCommitHandler
-from wmlab.streams.sim.client import UNAVAILABLE, Note, judge
-from wmlab.streams.sim.store import UnavailableError
+from wmlab.streams.sim.network import NetworkMessage
+from wmlab.streams.sim.store import UNAVAILABLE, UnavailableError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -144,7 +144,7 @@ class Transactions:
         def create() -> Txn | Literal[False]:
             if name not in self.records:
                 if self._closed or stream.deleted:
-                    stream.refuse(client.party, "begin", f"{name}: {stream.name} takes no more transactions.")
+                    stream.refuse(client.node, "begin", f"{name}: {stream.name} takes no more transactions.")
                     return False
                 self.records[name] = Txn(name, client, stream.history.active.number, stream.now_ms)
             return self.records[name]
@@ -205,7 +205,7 @@ class Transactions:
         try:
             txn.state = rules.step(txn.state, event)
         except ModelError as error:
-            self.stream.refuse(txn.client.party, call, f"{txn.name}: {error.problem}")
+            self.stream.refuse(txn.client.node, call, f"{txn.name}: {error.problem}")
             return False
         return True
 
@@ -239,7 +239,7 @@ class Transactions:
         # A controller that has come back before its old session ended is not the one that commits.
         if controller is None or not controller.is_running or controller.session != self._host:
             return
-        worker = (controller.name, controller.life)
+        worker = (controller.name, controller.incarnation)
         if self._worker != worker:
             self._worker = worker
             controller.drive(self._run(controller, worker))
@@ -262,7 +262,7 @@ class Transactions:
         retry_ms = 0
         while not self._has_passed_on(controller):
             if retry_ms:
-                yield self.stream.env.timeout(retry_ms)
+                yield retry_ms
             try:
                 batch = yield from controller.ask(METADATA_STORE, self.stream, "next batch", self._take)
                 if batch is None:
@@ -293,14 +293,14 @@ class Transactions:
         return None if self.stream.deleted else self._batch
 
     def _ask(
-        self, controller: Controller, batch: _Batch, store: str, what: str, act: Callable[[], T], about: object = ""
+        self, controller: Controller, batch: _Batch, store: str, kind: str, act: Callable[[], T], content: object = ""
     ) -> Job[T]:
         def unless_done() -> T:
             if self._batch is not batch or self.stream.deleted:
                 raise _SupersededError
             return act()
 
-        return (yield from controller.ask(store, self.stream, what, unless_done, about))
+        return (yield from controller.ask(store, self.stream, kind, unless_done, content))
 
     def _commit(self, controller: Controller, batch: _Batch) -> Job[None]:
         def record() -> None:
@@ -325,7 +325,8 @@ class Transactions:
         yield from self._failpoint(controller, "after_noting")
         yield from ask(METADATA_STORE, "record committed", record)
         for txn in batch.txns:
-            self.stream.send(controller.name, txn.client.party, "committed", txn, txn.client.on_done, txn)
+            news = NetworkMessage(self.stream.title, controller.name, txn.client.node, "committed", txn)
+            self.stream.network.deliver(news, txn.client.on_done, txn)
 
     def _failpoint(self, controller: Controller, point: str) -> Job[None]:
         """A place at which the script may stop this handler, or its controller."""
@@ -365,7 +366,7 @@ class Transactions:
         merge = partial(ask, SEGMENT_STORE, "merge transaction")
         request = Lengths(unknown, txn.name)
         while (answer := (yield from merge(lambda: self._merge_parts(txn, pairs), request))).lost_ms:
-            yield self.stream.env.timeout(answer.lost_ms)
+            yield answer.lost_ms
         if None in answer.offsets.values():
             measured = partial(self._lengths, unknown)
             answer = yield from ask(SEGMENT_STORE, "get lengths", measured, Lengths(unknown))
@@ -392,7 +393,7 @@ class Transactions:
         stream = self.stream
         before, copy, active = rolled.epochs[-3:]
 
-        def turn() -> None:
+        def open_and_seal() -> None:
             stream.seal(copy.ids)
             stream.open_segments(active.segments)
 
@@ -404,7 +405,7 @@ class Transactions:
                 detail = f"epoch {copy.reference} again as {copy.number}, then epoch {before.number} as {active.number}"
                 stream.happened("roll", "epoch", f"epoch {copy.reference}", detail)
 
-        yield from ask(SEGMENT_STORE, "turn epochs", turn)
+        yield from ask(SEGMENT_STORE, "turn epochs", open_and_seal)
         yield from ask(METADATA_STORE, "record epochs", record)
         yield from ask(SEGMENT_STORE, "seal segments", lambda: stream.seal(before.ids))
 
@@ -422,6 +423,6 @@ class Transactions:
             note = Note(self.stream.name, committed.writer, mark.time, mark.position, noted_ms, txn=txn.name)
             if self._batch is not batch or self.stream.deleted:
                 raise _SupersededError
-            outcome = yield from judge(controller, note)
+            outcome = yield from controller.judge(note)
             if outcome in (NoteOutcome.WRITE_CONFLICT.value, UNAVAILABLE):
                 raise _FailedError(_RETRY_MS)

@@ -20,8 +20,9 @@ import simpy
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.marks import EXPLICIT_NOTE
 from wmlab.streams.model.txn import TxnState, refuse_unless_open
-from wmlab.streams.model.wire import EVENT_HEADER_BYTES, Append, DataAppended
-from wmlab.streams.scenario.parts import SEGMENT_STORE, TransactionalWriter
+from wmlab.streams.model.wire import EVENT_HEADER_BYTES, AppendRequest, DataAppended
+from wmlab.streams.scenario.parts import TransactionalWriter
+from wmlab.streams.scenario.script import CommitTime
 from wmlab.streams.sim.load import Load, Routes, time_to_note
 from wmlab.streams.sim.writer import NO_EVENTS, WriterProcess
 
@@ -50,16 +51,13 @@ class TxnHandle:
         return np.concatenate([NO_EVENTS, *self.written])
 
 
-CommitTime = int | Literal["policy"] | None
-
-
 class TxnWriter(WriterProcess):
     """One transactional writer process."""
 
     part: TransactionalWriter
 
-    def __init__(self, world: StreamWorld, part: TransactionalWriter, index: int, load: Load) -> None:
-        super().__init__(world, part, index, (load,), part.name)
+    def __init__(self, stream: StreamWorld, part: TransactionalWriter, index: int, load: Load) -> None:
+        super().__init__(stream, part, index, (load,), part.name)
         self._begun = 0
         self._pending: list[NDArray[np.int64]] = []
 
@@ -76,52 +74,52 @@ class TxnWriter(WriterProcess):
 
     def _work(self) -> None:
         """Begin and commit transactions."""
-        self.world.env.process(self._working(self.life))
+        self.stream.env.process(self._working(self.incarnation))
 
-    def _runs(self, life: int) -> bool:
-        return life == self.life and not self.closed
+    def _runs(self, incarnation: int) -> bool:
+        return incarnation == self.incarnation and not self.closed
 
-    def _working(self, life: int) -> Generator[simpy.Event]:
+    def _working(self, incarnation: int) -> Generator[simpy.Event]:
         """Begin a transaction every period; one that is late delays the next."""
-        env, part = self.world.env, self.part
+        env, part = self.stream.env, self.part
         open_ms = part.every_ms if part.open_ms is None else part.open_ms
         planned_ms = int(env.now)
-        while self._runs(life):
+        while self._runs(incarnation):
             name = self.begin()
             self._planned_ms[name] = planned_ms + open_ms
             if open_ms <= part.every_ms:
-                yield from self._committing(life, name)
+                yield from self._committing(incarnation, name)
             else:
-                env.process(self._committing(life, name))
+                env.process(self._committing(incarnation, name))
             planned_ms += part.every_ms
             while planned_ms + open_ms <= env.now:
                 planned_ms += part.every_ms
             yield env.timeout(max(0, planned_ms - int(env.now)))
 
-    def _committing(self, life: int, name: str) -> Generator[simpy.Event]:
+    def _committing(self, incarnation: int, name: str) -> Generator[simpy.Event]:
         """Commit a transaction when its time has come, and wait until the controller has the request."""
-        env = self.world.env
+        env = self.stream.env
         while env.now < self._planned_ms[name] or name not in self.handles:
             yield env.timeout(max(1, self._planned_ms[name] - int(env.now)))
-            if not self._runs(life):
+            if not self._runs(incarnation):
                 return
         if self.handles[name].state is TxnState.OPEN:
             self.commit_open(self.handles[name])
         yield self._requested[name]
 
     def crash(self) -> None:
-        """End the life at once; nobody keeps its open transactions alive any more."""
+        """End the incarnation at once; nobody keeps its open transactions alive any more."""
         super().crash()
         for name in self._unfinished:
             if name in self.handles:
-                self.world.after(self.part.lease_ms, self.world.transactions.expire, self.handles[name].txn)
+                self.stream.after(self.part.lease_ms, self.stream.transactions.expire, self.handles[name].txn)
 
     def restart(self, backlog: str) -> None:
-        """Begin a new life; what was not committed is lost, or kept to be written once more."""
+        """Begin a new incarnation; what was not committed is lost, or kept to be written once more."""
         keep = backlog == "kept"
         never_seen = [*self._pending, *(handle.events for handle in (*self._open, *self._to_request))]
         self._pending = []
-        self.backlog.start_over(self.world.now_ms, keep=keep)
+        self.backlog.start_over(self.stream.now_ms, keep=keep)
         for events in never_seen if keep else ():
             self.backlog.reopen(events)
             self._pending.append(events)
@@ -131,7 +129,7 @@ class TxnWriter(WriterProcess):
         """Commit what is open, wait until all commits are done, then do what comes `then`."""
         self.closed = True
         self._leaving = then
-        self._send(self.backlog.take_arrived(self.world.now_ms))
+        self._send(self.backlog.take_arrived(self.stream.now_ms))
         beginning = any(name not in self.handles for name in self._unfinished)
         if any(map(len, self._pending)) and not beginning:
             self.begin()
@@ -155,25 +153,25 @@ class TxnWriter(WriterProcess):
         for segment_id, part in handle.routes.split(self.backlog.keys_of(events), events) if len(events) else ():
             handle.unanswered += 1
             handle.numbers[segment_id] += len(part)
-            append = Append(
+            append = AppendRequest(
                 segment_id, len(part), self.part.event_bytes, handle.numbers[segment_id], txn=handle.txn.name
             )
             times = self.backlog.times_of(part)
-            self.world.send(self.party, SEGMENT_STORE, "append", append, self._arrive, self.life, handle, append, times)
+            self._tell_store("append", append, self._arrive, self.incarnation, handle, append, times)
 
-    def _arrive(self, life: int, handle: TxnHandle, append: Append, times: NDArray[np.int64]) -> None:
+    def _arrive(self, incarnation: int, handle: TxnHandle, append: AppendRequest, times: NDArray[np.int64]) -> None:
         """At the segment store: kept beside the segment until the transaction is merged."""
-        if self.world.deleted:
+        if self.stream.deleted:
             return
         handle.txn.write(append.segment, times)
         # Each part of a transaction is a segment of its own until it is merged, and its events have one size.
         length = append.last * (EVENT_HEADER_BYTES + append.event_bytes)
-        answer = DataAppended(append, length if self.world.part.acks_carry_offset else None)
-        self.world.send(SEGMENT_STORE, self.party, "acknowledge", answer, self._on_acknowledged, life, handle)
+        answer = DataAppended(append, length if self.stream.part.acks_carry_offset else None)
+        self._hear_from_store("acknowledge", answer, self._on_acknowledged, incarnation, handle)
 
-    def _on_acknowledged(self, life: int, handle: TxnHandle) -> None:
+    def _on_acknowledged(self, incarnation: int, handle: TxnHandle) -> None:
         handle.unanswered -= 1
-        if life == self.life:
+        if incarnation == self.incarnation:
             self._request_next()
 
     def begin(self) -> str:
@@ -181,26 +179,26 @@ class TxnWriter(WriterProcess):
         self._begun += 1
         name = f"{self.part.name}-{self._begun}"
         self._unfinished[name] = None
-        self._requested[name] = self.world.env.event()
-        transactions = self.world.transactions
+        self._requested[name] = self.stream.env.event()
+        transactions = self.stream.transactions
         self.client.ask(
             "begin transaction",
             name,
             lambda controller: transactions.begin(controller, self, name),
-            partial(self._on_begun, self.life),
+            partial(self._on_begun, self.incarnation),
         )
         return name
 
-    def _on_begun(self, life: int, txn: Txn | Literal[False]) -> None:
+    def _on_begun(self, incarnation: int, txn: Txn | Literal[False]) -> None:
         """The controller has begun a transaction, or says that the stream takes none any more."""
         if not txn:
-            if life == self.life:
+            if incarnation == self.incarnation:
                 self.crash()
             return
-        if life != self.life:
-            self.world.after(self.part.lease_ms, self.world.transactions.expire, txn)
+        if incarnation != self.incarnation:
+            self.stream.after(self.part.lease_ms, self.stream.transactions.expire, txn)
             return
-        handle = TxnHandle(txn, Routes.of(self.world.history.epoch(txn.epoch).segments))
+        handle = TxnHandle(txn, Routes.of(self.stream.history.epoch(txn.epoch).segments))
         self.handles[txn.name] = handle
         self._open.append(handle)
         if self._pending:
@@ -208,9 +206,9 @@ class TxnWriter(WriterProcess):
         if self.closed:
             self.commit_open(handle)
 
-    def _on_requested(self, life: int, txn: Txn) -> None:
+    def _on_requested(self, incarnation: int, txn: Txn) -> None:
         """The controller has recorded that a transaction is to be committed: `commit` returns."""
-        if life == self.life:
+        if incarnation == self.incarnation:
             self._to_request.pop(0).written.clear()
             self._asked = False
             self._requested[txn.name].succeed()
@@ -238,7 +236,7 @@ class TxnWriter(WriterProcess):
     def write(self, name: str | None) -> None:
         """Write what was given so far in the named or the oldest open transaction, if that is open."""
         if (handle := self._named(name, "write in")) is not None:
-            self._send(self.backlog.take_arrived(self.world.now_ms), handle)
+            self._send(self.backlog.take_arrived(self.stream.now_ms), handle)
 
     def abort(self, name: str | None, backlog: str) -> None:
         """Abort the named or the oldest open transaction, if that is open."""
@@ -248,7 +246,7 @@ class TxnWriter(WriterProcess):
         handle.state = TxnState.ABORTING
         self._open.remove(handle)
         self._requested[handle.txn.name].succeed()
-        events, transactions = handle.events, self.world.transactions
+        events, transactions = handle.events, self.stream.transactions
         self.backlog.settle(events)
         self.client.ask(
             "abort transaction",
@@ -272,19 +270,19 @@ class TxnWriter(WriterProcess):
             return None
         return handle
 
-    def commit_open(self, handle: TxnHandle, given: CommitTime = "policy") -> None:
+    def commit_open(self, handle: TxnHandle, time: CommitTime = "policy") -> None:
         """Settle the events, choose the time, and queue the request behind those of earlier commits."""
         handle.state = TxnState.COMMITTING
         self._open.remove(handle)
         self._to_request.append(handle)
         self.backlog.acknowledge(handle.events)
-        now_ms = self.world.now_ms
+        now_ms = self.stream.now_ms
         if self.notes_automatically:
-            given = self.clock.read(now_ms)
-        elif given == "policy":
+            time = self.clock.read(now_ms)
+        elif time == "policy":
             silent = now_ms < self.silent_until
-            given = None if silent else time_to_note(self.part.noting, self.backlog, now_ms)
-        handle.time = given
+            time = None if silent else time_to_note(self.part.noting, self.backlog, now_ms)
+        handle.time = time
         if handle.time is not None and self.part.id is None:
             self.refuse("commit")
             handle.time = None
@@ -295,10 +293,10 @@ class TxnWriter(WriterProcess):
         if self._to_request and not self._asked and self._to_request[0].unanswered == 0:
             handle = self._to_request[0]
             self._asked = True
-            life, txn, time, transactions = self.life, handle.txn, handle.time, self.world.transactions
+            incarnation, txn, time, transactions = self.incarnation, handle.txn, handle.time, self.stream.transactions
             self.client.ask(
                 "commit transaction",
                 txn,
                 lambda controller: transactions.commit(controller, txn, time),
-                lambda _: self._on_requested(life, txn),
+                lambda _: self._on_requested(incarnation, txn),
             )

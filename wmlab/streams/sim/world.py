@@ -1,6 +1,6 @@
-"""The simulated world: a clock, the parties of a scenario, and the messages between them.
+"""The simulated world: a clock, the nodes of a scenario, and the messages between them.
 
-SimPy holds the clock and the queue of what is to come; the rules are in `wmlab.streams.model`, the parties carry them
+SimPy holds the clock and the queue of what is to come; the rules are in `wmlab.streams.model`, the nodes carry them
 out. Nothing here depends on wall time or on hash order.
 """
 
@@ -15,9 +15,9 @@ from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, Transactional
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.sim.actions import Actions
 from wmlab.streams.sim.controller import Fleet
-from wmlab.streams.sim.group import Group
+from wmlab.streams.sim.group import RunningGroup
 from wmlab.streams.sim.load import Load, synthetic
-from wmlab.streams.sim.network import Network
+from wmlab.streams.sim.network import SimulatedNetwork
 from wmlab.streams.sim.store import Coordinator, MetadataStore
 from wmlab.streams.sim.stream import StreamWorld
 from wmlab.streams.sim.txn_writer import TxnWriter
@@ -43,18 +43,18 @@ class World(Simulation):
         self.scenario = scenario = scenario.resolved
         self.shared = Journal()
         self.take_events = take_events
-        self.network = Network(self)
+        self.network = SimulatedNetwork(self)
         self.metadata = MetadataStore(self)
         self.coordinator = Coordinator(self)
         self.fleet = Fleet(self)
         self.past: list[StreamWorld] = []
-        self.groups: dict[str, Group] = {}
-        self._begun_groups: list[Group] = []
+        self.groups: dict[str, RunningGroup] = {}
+        self._begun_groups: list[RunningGroup] = []
         self.streams = {part.name: StreamWorld(self, part) for part in scenario.all_streams}
         for name in created_later(scenario):
             self.streams[name].deleted = True
         self.writers = {
-            process.party: process
+            process.node: process
             for index, part in enumerate(scenario.writers)
             for process in self._processes(part, index, traces)
         }
@@ -85,8 +85,8 @@ class World(Simulation):
         load, count = Load.whole(spans), part.processes
         return [Writer(stream, part, index, (load[number::count],), number + 1) for number in range(count)]
 
-    def parties(self, named: str) -> frozenset[str]:
-        """The parties that a script means by a name: itself, or all of a kind."""
+    def nodes(self, named: str) -> frozenset[str]:
+        """The nodes that a script means by a name: itself, or all of a kind."""
         kinds = {
             "writers": tuple(process_names(self.scenario.writers, self.scenario.script)),
             "readers": readers_of(self.scenario),
@@ -124,9 +124,9 @@ class World(Simulation):
     def start_group(self, part: ReaderGroup) -> None:
         """Bring a reader group to life on its streams as they are now, if they are there."""
         streams = [self.stream(name) for name in part.streams or (part.stream,)]
-        feeds = [stream for stream in streams if not stream.deleted]
-        if feeds:
-            group = self.groups[part.name] = Group(self, part, feeds)
+        present = [stream for stream in streams if not stream.deleted]
+        if present:
+            group = self.groups[part.name] = RunningGroup(self, part, present)
             self._begun_groups.append(group)
             group.start()
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import simpy
@@ -21,10 +21,11 @@ from wmlab.core.errors import ModelError
 from wmlab.streams.model.marks import AutomaticNotes, acknowledge, add_segment, refuse_explicit_note, remove_segment
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import Segment
-from wmlab.streams.model.wire import EVENT_HEADER_BYTES, Append, DataAppended, Lengths
+from wmlab.streams.model.wire import EVENT_HEADER_BYTES, AppendRequest, DataAppended, Lengths
 from wmlab.streams.scenario.parts import SEGMENT_STORE, EventWriter, WriterPart, process_name
 from wmlab.streams.sim.client import ControllerClient
 from wmlab.streams.sim.load import Backlog, Load, LocalClock, Routes, time_to_note
+from wmlab.streams.sim.network import NetworkMessage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,11 +39,11 @@ NO_EVENTS: Final = np.empty(0, np.int64)
 class _Append:
     """A batch on its way to a segment; `resent_from` is the sealed segment that refused it before."""
 
-    life: int
+    incarnation: int
     events: NDArray[np.int64]
     times: NDArray[np.int64]
     resent_from: int | None
-    content: Append
+    content: AppendRequest
 
 
 @dataclass(slots=True)
@@ -55,50 +56,50 @@ class _Seal:
 
 
 class WriterProcess:
-    """One process of a writer: its life, its load, and its calls; `party` is its name.
+    """One process of a writer: its incarnations, its load, and its calls; `node` is its name.
 
-    `life` numbers its incarnations: whatever was sent to an earlier one arrives at nobody. It notes no time until
+    `incarnation` counts them: whatever was sent to an earlier one arrives at nobody. It notes no time until
     `silent_until`, in ms of the simulated clock.
     """
 
     part: WriterPart
 
-    def __init__(self, world: StreamWorld, part: WriterPart, index: int, load: Iterable[Load], party: str) -> None:
-        self.world = world
+    def __init__(self, stream: StreamWorld, part: WriterPart, index: int, load: Iterable[Load], node: str) -> None:
+        self.stream = stream
         self.part = part
         self.index = index
-        self.party = party
-        self.life = 0
+        self.node = node
+        self.incarnation = 0
         self.closed = False
-        self.silent_until: float = world.now_ms
-        self.clock = LocalClock.of(world.scenario, part.name, part.clock)
+        self.silent_until: float = stream.now_ms
+        self.clock = LocalClock.of(stream.scenario, part.name, part.clock)
         self.backlog = Backlog(
-            load, self.clock, start_ms=world.scenario.start_ms, batch_ms=part.batch_ms, time_by=part.event_time
+            load, self.clock, start_ms=stream.scenario.start_ms, batch_ms=part.batch_ms, time_by=part.event_time
         )
         self._begin_anew()
 
     @property
     def notes_automatically(self) -> bool:
         """Whether it notes its clock by itself, by its own option or by that of its stream."""
-        return self.part.automatically_note_time or self.world.part.automatically_note_time
+        return self.part.automatically_note_time or self.stream.part.automatically_note_time
 
     def _begin_anew(self) -> None:
         """Know what a process knows when it starts."""
-        self.client = ControllerClient(self.world, self.party)
+        self.client = ControllerClient(self.stream, self.node)
 
     def _send(self, events: NDArray[np.int64]) -> None:
         """Write a batch of events."""
         raise NotImplementedError
 
     def start(self) -> None:
-        """Begin a life: send what comes, and do the work of that kind of writer. There is none without a stream."""
-        if self.world.deleted:
+        """Begin an incarnation, if there is a stream: send what comes, and do the work of that kind of writer."""
+        if self.stream.deleted:
             return
-        self.life += 1
+        self.incarnation += 1
         self.closed = False
         self.client.stopped = True
         self._begin_anew()
-        self.world.env.process(self._sending(self.life))
+        self.stream.env.process(self._sending(self.incarnation))
         self._work()
 
     def _work(self) -> None:
@@ -106,17 +107,17 @@ class WriterProcess:
         raise NotImplementedError
 
     def crash(self) -> None:
-        """End the life at once, without a word to anybody."""
-        self.life += 1
+        """End the incarnation at once, without a word to anybody."""
+        self.incarnation += 1
         self.client.stopped = True
 
     def restart(self, backlog: str) -> None:
-        """Begin a new life; events that happened meanwhile are lost, or kept to be sent at once."""
-        self.backlog.start_over(self.world.now_ms, keep=backlog == "kept")
+        """Begin a new incarnation; events that happened meanwhile are lost, or kept to be sent at once."""
+        self.backlog.start_over(self.stream.now_ms, keep=backlog == "kept")
         self.start()
 
     def close(self, then: Callable[[], None]) -> None:
-        """End the life in order, and do what comes `then`."""
+        """End the incarnation in order, and do what comes `then`."""
         raise NotImplementedError
 
     def leave(self, call: str) -> None:
@@ -128,16 +129,26 @@ class WriterProcess:
 
     def refuse(self, call: str, problem: str = "The writer has no id under which a time could be kept.") -> None:
         """Write down that a call of this process was refused."""
-        self.world.refuse(self.party, call, problem)
+        self.stream.refuse(self.node, call, problem)
 
-    def _sending(self, life: int) -> Generator[simpy.Event]:
-        env = self.world.env
+    def _tell_store(self, kind: str, content: object, act: Callable[..., None], *args: Any) -> None:
+        """Send to the segment store, on the connection to it; `act(*args)` is done there."""
+        message = NetworkMessage(self.stream.title, self.node, SEGMENT_STORE, kind, content)
+        self.stream.network.deliver(message, act, *args)
+
+    def _hear_from_store(self, kind: str, content: object, act: Callable[..., None], *args: Any) -> None:
+        """Send from the segment store to this process; `act(*args)` is done here."""
+        message = NetworkMessage(self.stream.title, SEGMENT_STORE, self.node, kind, content)
+        self.stream.network.deliver(message, act, *args)
+
+    def _sending(self, incarnation: int) -> Generator[simpy.Event]:
+        env = self.stream.env
         while (due := self.backlog.next_tick) is not None:
             tick = max(due, int(env.now))
-            if tick >= self.world.end_ms:
+            if tick >= self.stream.end_ms:
                 return
             yield env.timeout(tick - env.now)
-            if life != self.life or self.closed:
+            if incarnation != self.incarnation or self.closed:
                 return
             self._send(self.backlog.take(tick))
 
@@ -148,9 +159,9 @@ class Writer(WriterProcess):
     part: EventWriter
 
     def __init__(
-        self, world: StreamWorld, part: EventWriter, index: int, load: Iterable[Load], number: int = 1
+        self, stream: StreamWorld, part: EventWriter, index: int, load: Iterable[Load], number: int = 1
     ) -> None:
-        super().__init__(world, part, index, load, process_name(part.name, number))
+        super().__init__(stream, part, index, load, process_name(part.name, number))
         period_ms = part.automatic_note_period_ms
         self._automatic = AutomaticNotes(period_ms, period_ms) if self.notes_automatically else None
 
@@ -164,24 +175,26 @@ class Writer(WriterProcess):
 
     def _work(self) -> None:
         """Learn the open segments, and note periodically."""
-        active = self.world.history.active.segments
+        active = self.stream.history.active.segments
         for segment in active:
             self.position = add_segment(self.position, segment.id)
         self.routes = Routes.of(active)
-        now_ms, every_ms = self.world.now_ms, self.part.note_every_ms
+        now_ms, every_ms = self.stream.now_ms, self.part.note_every_ms
         if self._automatic is not None:
-            self.world.env.process(self._noting(self.life, self._automatic.times_ms(now_ms, self.world.end_ms)))
+            self.stream.env.process(
+                self._noting(self.incarnation, self._automatic.times_ms(now_ms, self.stream.end_ms))
+            )
         elif every_ms is not None:
-            self.world.env.process(self._noting(self.life, count(now_ms + every_ms, every_ms)))
+            self.stream.env.process(self._noting(self.incarnation, count(now_ms + every_ms, every_ms)))
 
     def close(self, then: Callable[[], None]) -> None:
-        """End the life in order: write what is there, wait for the acknowledgements, then do what comes `then`."""
+        """End the incarnation in order: write what is there, wait for acknowledgements, then do what comes `then`."""
         self.closed = True
         self.flush(then)
 
     def flush(self, then: Callable[[], None]) -> None:
         """Send what the application has handed over so far, and go on once all of it is acknowledged."""
-        self._send(self.backlog.take_arrived(self.world.now_ms))
+        self._send(self.backlog.take_arrived(self.stream.now_ms))
         self._flushes.append((self.backlog.unanswered(), then))
         self._end_flushes()
 
@@ -197,37 +210,37 @@ class Writer(WriterProcess):
 
     def _append(self, segment_id: int, events: NDArray[np.int64], resent_from: int | None = None) -> None:
         self._numbers[segment_id] += len(events)
-        content = Append(segment_id, len(events), self.part.event_bytes, self._numbers[segment_id])
-        append = _Append(self.life, events, self.backlog.times_of(events), resent_from, content)
-        self.world.send(self.party, SEGMENT_STORE, "append", content, self._arrive, append)
+        content = AppendRequest(segment_id, len(events), self.part.event_bytes, self._numbers[segment_id])
+        append = _Append(self.incarnation, events, self.backlog.times_of(events), resent_from, content)
+        self._tell_store("append", content, self._arrive, append)
 
     def _arrive(self, append: _Append) -> None:
         """At the segment store: take the append, or refuse it because the segment is sealed."""
-        world = self.world
-        segment = None if world.deleted else world.store.get(append.content.segment)
+        stream = self.stream
+        segment = None if stream.deleted else stream.store.get(append.content.segment)
         if segment is None:
             return
         if segment.sealed_ms is not None:
-            world.send(SEGMENT_STORE, self.party, "sealed", str(append.content), self._on_sealed, append)
+            self._hear_from_store("sealed", str(append.content), self._on_sealed, append)
             return
         if len(append.events):
             size = EVENT_HEADER_BYTES + self.part.event_bytes
             before = segment.append(len(append.events), size)
-            world.journal.append(append.content.segment, before, size, append.times, world.now_ms, self.index)
-        carried = segment.length if world.part.acks_carry_offset else None
+            stream.journal.append(append.content.segment, before, size, append.times, stream.now_ms, self.index)
+        carried = segment.length if stream.part.acks_carry_offset else None
         answer = DataAppended(append.content, carried)
-        world.send(SEGMENT_STORE, self.party, "acknowledge", answer, self._on_acknowledged, append, carried)
+        self._hear_from_store("acknowledge", answer, self._on_acknowledged, append, carried)
 
     def _on_acknowledged(self, append: _Append, length: int | None) -> None:
         """An answer with the segment's length; from an older server without it, and then it has to be asked for.
 
         Only with a length is the append done: its events are not covered by the position before that.
         """
-        if append.life != self.life:
+        if append.incarnation != self.incarnation:
             return
         if length is None:
-            asked = Lengths({append.content.segment: None})
-            self.world.send(self.party, SEGMENT_STORE, "get length", asked, self._tell_length, append)
+            request = Lengths({append.content.segment: None})
+            self._tell_store("get length", request, self._tell_length, append)
             return
         if append.content.segment in self.position:
             self.position = acknowledge(self.position, append.content.segment, length)
@@ -242,23 +255,23 @@ class Writer(WriterProcess):
 
         A segment that is gone went with its stream, and nobody waits for its length any more.
         """
-        segment = self.world.store.get(append.content.segment)
+        segment = self.stream.store.get(append.content.segment)
         if segment is not None:
             answer = Lengths({append.content.segment: segment.length})
-            self.world.send(SEGMENT_STORE, self.party, "length", answer, self._on_acknowledged, append, segment.length)
+            self._hear_from_store("length", answer, self._on_acknowledged, append, segment.length)
 
     def _on_sealed(self, append: _Append) -> None:
         """The store refused an append: ask for the successors once, then send the events again."""
-        if append.life != self.life:
+        if append.incarnation != self.incarnation:
             return
-        sealed_id, life = append.content.segment, self.life
+        sealed_id, incarnation = append.content.segment, self.incarnation
         if sealed_id not in self._seals:
             self._seals[sealed_id] = _Seal()
             self.client.ask(
                 "get successors",
                 sealed_id,
                 lambda controller: controller.check_alive(),
-                lambda _: self._on_successors(life, sealed_id),
+                lambda _: self._on_successors(incarnation, sealed_id),
             )
         if self._seals[sealed_id].successors is not None:
             self._send(append.events, sealed_id)
@@ -267,11 +280,11 @@ class Writer(WriterProcess):
         if append.resent_from is not None:
             self._account(append.resent_from)
 
-    def _on_successors(self, life: int, sealed_id: int) -> None:
-        if life != self.life:
+    def _on_successors(self, incarnation: int, sealed_id: int) -> None:
+        if incarnation != self.incarnation:
             return
         seal = self._seals[sealed_id]
-        seal.successors = self.world.history.successors(sealed_id)
+        seal.successors = self.stream.history.successors(sealed_id)
         if not seal.successors:
             # The whole stream is sealed; there is nothing left to write to (upstream: the writer fails).
             self.crash()
@@ -286,7 +299,7 @@ class Writer(WriterProcess):
                 self.position = add_segment(self.position, successor.id)
         self._send(np.concatenate(seal.waiting), sealed_id)
         opened = [successor.id for successor in seal.successors]
-        for segment_id in [held for held in self.position if held not in self._seals]:
+        for segment_id in [known for known in self.position if known not in self._seals]:
             if self.part.probe_on_seal or segment_id in opened:
                 self._append(segment_id, NO_EVENTS)
         self._drop(sealed_id)
@@ -300,19 +313,19 @@ class Writer(WriterProcess):
         if self._seals[sealed_id].outstanding == 0:
             self.position = remove_segment(self.position, sealed_id)
 
-    def _noting(self, life: int, times_ms: Iterable[int]) -> Generator[simpy.Event]:
+    def _noting(self, incarnation: int, times_ms: Iterable[int]) -> Generator[simpy.Event]:
         """Note the time at each of these times, unless the writer is silent then, until it is closed."""
-        world = self.world
+        stream = self.stream
         for at_ms in times_ms:
-            yield world.env.timeout(at_ms - world.now_ms)
-            if life != self.life or (self.closed and not self.part.auto_note_survives_close):
+            yield stream.env.timeout(at_ms - stream.now_ms)
+            if incarnation != self.incarnation or (self.closed and not self.part.auto_note_survives_close):
                 return
-            if world.now_ms >= self.silent_until:
+            if stream.now_ms >= self.silent_until:
                 self.note_chosen()
 
     def note_chosen(self) -> None:
         """Note the time that the policy chooses, if it chooses one; in automatic mode the clock."""
-        now_ms = self.world.now_ms
+        now_ms = self.stream.now_ms
         if self._automatic is not None:
             self._note(self.clock.read(now_ms))
         elif (time := time_to_note(self.part.noting, self.backlog, now_ms)) is not None:
@@ -328,13 +341,13 @@ class Writer(WriterProcess):
         self._note(time, None if position is None else Position(position))
 
     def _note(self, time: int, position: Position | None = None) -> None:
-        life, noted_ms, writer_id = self.life, self.world.now_ms, self.part.id
+        incarnation, noted_ms, writer_id = self.incarnation, self.stream.now_ms, self.part.id
         if writer_id is None:
             self.refuse("note time")
             return
 
         def send() -> None:
-            if life == self.life:
+            if incarnation == self.incarnation:
                 self.client.note(writer_id, time, self.position if position is None else position, noted_ms)
 
         if self.part.flush_before_note:
