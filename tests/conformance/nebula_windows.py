@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -21,7 +22,7 @@ DISTINCT = re.compile(
     r"(\d+) outputs, no \(seq,chunk\) twice, exactly one last per seq and it has the largest chunk number of that seq"
 )
 SAME_SET = re.compile(r"same set of (\d+) windows for every lag")
-START = Rechunking(ProgressRules(chunk_base=1))
+RULES = ProgressRules(chunk_base=1)
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
 
@@ -35,17 +36,14 @@ def run_rechunking(case: Fields) -> None:
     if match is None or int(match[1]) != math.factorial(len(inputs)):
         raise UnknownFormatError("permutations")
     wanted = case.take("expect")
-    for outputs in in_all_orders(START, inputs, each):
+    for outputs in in_all_orders(Rechunking(RULES), inputs, each):
         assert as_described(outputs, wanted), f"{wanted}: {outputs}"
 
 
 def rechunked(inputs: Sequence[Sequence[Any]], each: int) -> list[Output]:
     """The outputs of a pipeline."""
-    state, outputs = START, []
-    for one in inputs:
-        state, made = rechunk(state, one, each)
-        outputs += made
-    return outputs
+    state = Rechunking(RULES)
+    return [output for buffer in inputs for output in rechunk(state, buffer, each)]
 
 
 def in_all_orders(
@@ -54,17 +52,18 @@ def in_all_orders(
     """The outputs of every order of what is left; orders that begin alike share the steps of their beginning."""
     if not left:
         yield list(before)
-    for place, one in enumerate(left):
-        after, made = rechunk(state, one, each)
-        yield from in_all_orders(after, [*left[:place], *left[place + 1 :]], each, [*before, *made])
+    for index, buffer in enumerate(left):
+        after = copy.deepcopy(state)
+        made = rechunk(after, buffer, each)
+        yield from in_all_orders(after, [*left[:index], *left[index + 1 :]], each, [*before, *made])
 
 
-def rechunk(state: Rechunking, one: Sequence[Any], each: int) -> tuple[Rechunking, list[Output]]:
+def rechunk(state: Rechunking, buffer: Sequence[Any], each: int) -> list[Output]:
     """What one input (sequence, chunk, last) becomes."""
-    sequence, chunk, last = one
-    state, made, effects = state.emit(TupleBuffer(1, sequence, chunk, last, 0), each)
+    sequence, chunk, last = buffer
+    made, effects = state.emit(TupleBuffer(1, sequence, chunk, last, 0), each)
     assert not any(isinstance(effect, Finding) for effect in effects)
-    return state, [(buffer.sequence, buffer.chunk, buffer.last) for buffer in made]
+    return [(output.sequence, output.chunk, output.last) for output in made]
 
 
 def as_described(outputs: Sequence[Output], text: str) -> bool:
@@ -104,8 +103,9 @@ def run_slices(case: Fields) -> None:
 def run_store(case: Fields) -> None:
     """The slices that records leave behind."""
     windows = windows_of(case)
-    state, _ = Firing(FiringRules(windows=windows, trigger="strict")).fill(case.take("ts"))
-    expect("slices", [list(windows.slice_of(start)) for start, _ in state.slices], case.take("slices"))
+    state = Firing(FiringRules(windows=windows, trigger="strict"))
+    state.fill(case.take("ts"))
+    expect("slices", [list(windows.slice_of(start)) for start in sorted(state.slices)], case.take("slices"))
 
 
 def run_trigger(case: Fields) -> None:
@@ -114,21 +114,21 @@ def run_trigger(case: Fields) -> None:
     if "emit_lags" in case:
         run_lags(case, windows, times)
         return
-    state, late = Firing(FiringRules(windows=windows, trigger="strict", emit_lag=case.take("emit_lag"))).fill(times)
-    assert not late
+    state = Firing(FiringRules(windows=windows, trigger="strict", emit_lag=case.take("emit_lag")))
+    assert not state.fill(times)
     outputs: list[dict[str, int]] = []
     for fields in steps_of(case):
         if "late_ts" in fields:
-            _, late = state.fill([fields.take("late_ts")])
+            late = copy.deepcopy(state).fill([fields.take("late_ts")])
             expect("late record", "late" if late else "in time", fields.take("result"))
             continue
-        state, fired = fire(state, fields)
+        fired = fire(state, fields)
         expect("fired", [window.end for window in fired], fields.take("fired_ends"))
         outputs += [written(window) for window in fired]
     expect_if(case, outputs=outputs)
 
 
-def fire(state: Firing, fields: Fields) -> tuple[Firing, tuple[Fired, ...]]:
+def fire(state: Firing, fields: Fields) -> tuple[Fired, ...]:
     """The windows that a watermark, or the end of the stream, fires."""
     if "terminate" in fields:
         expect("terminate", fields.take("terminate"), True)
@@ -151,12 +151,10 @@ def run_lags(case: Fields, windows: Windows, times: Sequence[int]) -> None:
     if match is None:
         raise UnknownFormatError("expect")
     for lag in case.take("emit_lags"):
-        state, _ = Firing(FiringRules(windows=windows, trigger="strict", emit_lag=lag)).fill(times)
-        ends = []
-        for watermark in watermarks:
-            state, fired = state.advance(watermark)
-            ends += [window.end for window in fired]
-        ends += [window.end for window in state.end()[1]]
+        state = Firing(FiringRules(windows=windows, trigger="strict", emit_lag=lag))
+        state.fill(times)
+        ends = [window.end for watermark in watermarks for window in state.advance(watermark)]
+        ends += [window.end for window in state.end()]
         held = {windows.span(number)[1] for time in times for number in windows.windows_of(time)}
         expect(f"windows at lag {lag}", ends, sorted(held))
         expect(f"count at lag {lag}", len(ends), int(match[1]))

@@ -54,7 +54,7 @@ TWINS: Final = (
         "coalescing",
     ),
     Twin(
-        ("progress/model", "OriginProgress"),
+        ("progress/model", "ProgressTracker"),
         ("progress/checks", "progress"),
         ("test_every_arrival_is_that_of_the_pure_tracker", "test_the_rules_that_count_are_those_of_the_pure_tracker"),
         "the progress tracker",

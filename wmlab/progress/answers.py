@@ -18,7 +18,7 @@ from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording, the_moment, the_one
 from wmlab.core.words import counted, listed, moment
 from wmlab.progress.model.numbers import FIRST_ORIGIN, TupleBuffer
-from wmlab.progress.model.tracker import Cause, Progress, ProgressRules, explain, holding, step
+from wmlab.progress.model.tracker import BlockingOrigin, ProgressRules, ProgressTracker, blocking
 from wmlab.progress.scenario import BUILD, SINK, Origins, ProgressScenario, origins_of, rules_of
 
 _SILENT: Final = "it had sent nothing complete"
@@ -60,7 +60,7 @@ class ProgressExplanation(Answer):
 
     @classmethod
     def of(
-        cls, causes: Sequence[Cause], *, at_ms: int, stream: str, operator: str, emitters: Mapping[int, str]
+        cls, causes: Sequence[BlockingOrigin], *, at_ms: int, stream: str, operator: str, emitters: Mapping[int, str]
     ) -> ProgressExplanation:
         """From the causes that a tracker gives, at least one; `emitters` names the origins."""
         first = causes[0]
@@ -102,7 +102,7 @@ def _stretches(rows: Sequence[Mapping[str, Any]], emitters: Mapping[int, str]) -
         prefix[origin] = max(prefix[origin], reached)
         if row["arrived_ms"] == following["arrived_ms"]:
             continue
-        held_by = holding(local, row["reached"])
+        held_by = blocking(local, row["reached"])
         others = [value for value in local.values() if value is not None and value != row["reached"]]
         by_ms = min(others) - row["reached"] if others and row["reached"] is not None else None
         for one in held_by:
@@ -151,8 +151,8 @@ def _plans(recording: Recording) -> dict[str, Origins]:
 
 def causes(
     recording: Recording, *, query: str, at_ms: int, operator: str = BUILD, rules: ProgressRules | None = None
-) -> tuple[Cause, ...]:
-    """What held the global watermark of an operator at a clock time: one `Cause` per origin at its value.
+) -> tuple[BlockingOrigin, ...]:
+    """What held the global watermark of an operator at a clock time: one `BlockingOrigin` per origin at its value.
 
     `rules` are those of the recording's scenario by default. Where no scenario tells the declared origins, they are
     taken to be those that ever came and, up to as many as the table says, the smallest others. Raises `RecordingError`
@@ -174,10 +174,10 @@ def causes(
         silent = (origin for origin in count(FIRST_ORIGIN) if origin not in came)
         origins = tuple(sorted([*came, *islice(silent, rows[0]["origins"] - len(came))]))
     rules = rules or rules_of(recording) or ProgressRules(chunk_base=rows[0]["chunk_base"])
-    state = Progress.start(origins, rules)
+    tracker = ProgressTracker(origins, rules)
     for row in rows:
-        state, _ = step(state, stamp_of(row), row["arrived_ms"])
-    return explain(state)
+        tracker.step(stamp_of(row), row["arrived_ms"])
+    return tracker.blocking_origins()
 
 
 def stamp_of(row: Mapping[str, int]) -> TupleBuffer:

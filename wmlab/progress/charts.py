@@ -37,7 +37,7 @@ from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import bare, counted, grouped, is_instant, listed, rounded, shown
 from wmlab.progress.answers import arrived
-from wmlab.progress.model.tracker import holding
+from wmlab.progress.model.tracker import blocking
 from wmlab.progress.scenario import BUILD, SINK
 
 _CAP: Final = 600
@@ -231,7 +231,7 @@ def _stragglers(table: Table, stretch: Standstill) -> list[str]:
     last: dict[str, Value] = dict.fromkeys(_emitters(table))
     for row in range(stretch.rows.stop):
         last[table["emitter"][row]] = table["local_watermark"][row]
-    return holding(last, stretch.value)
+    return blocking(last, stretch.value)
 
 
 def _describe_progress(table: Table) -> str:

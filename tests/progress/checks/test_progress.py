@@ -15,7 +15,7 @@ from wmlab.core.errors import ModelError
 from wmlab.progress.checks.progress import PROGRESS_COLUMNS, fired_windows, progress
 from wmlab.progress.model.chunks import Completed
 from wmlab.progress.model.numbers import TupleBuffer
-from wmlab.progress.model.tracker import Progress, ProgressRules, step
+from wmlab.progress.model.tracker import ProgressRules, ProgressTracker
 from wmlab.progress.scenario import Aggregate, DelayBuffer, EmptyBuffer, Join, LoseBuffer, Renumber, SilenceSource
 from wmlab.progress.sim.world import PlanWorld
 
@@ -64,13 +64,13 @@ def tracked(plan: list[Row], local: Any, complete: Any = "set") -> dict[tuple[st
     if not plan:
         return {}
     rules = ProgressRules(chunk_base=plan[0]["chunk_base"], local=local, complete=complete)
-    state, found = Progress.start(range(1, plan[0]["origins"] + 1), rules), {}
+    tracker, found = ProgressTracker(range(1, plan[0]["origins"] + 1), rules), {}
     for row in plan:
         buffer = TupleBuffer(row["origin"], row["sequence"], row["chunk"], row["last"], row["watermark"])
-        state, effects = step(state, buffer)
-        mine = state.of(buffer.origin)
+        effects = tracker.step(buffer)
+        mine = tracker.origins[buffer.origin]
         completes = any(isinstance(effect, Completed) for effect in effects)
-        found[row["stream"], row["arrival"]] = (completes, mine.prefix, mine.local, state.watermark)
+        found[row["stream"], row["arrival"]] = (completes, mine.prefix, mine.local, tracker.watermark)
     return found
 
 

@@ -18,7 +18,7 @@ def test_rechunking_gives_each_sequence_one_last_chunk_on_its_highest_number(dat
     fans = data.draw(st.lists(st.integers(0, 3), min_size=len(buffers), max_size=len(buffers)))
     state, outputs = Rechunking(ProgressRules(chunk_base=base)), []
     for buffer, fan in zip(buffers, fans, strict=True):
-        state, made, _ = state.emit(buffer, fan)
+        made, _ = state.emit(buffer, fan)
         assert [b.watermark for b in made] == [buffer.watermark] * max(1, fan)
         outputs += made
     for sequence in {buffer.sequence for buffer in buffers}:
@@ -34,7 +34,7 @@ def test_downstream_of_rechunking_time_comes_just_as_far(data) -> None:
     buffers = data.draw(st.permutations(data.draw(origin_buffers())))
     state, outputs = Rechunking(), []
     for buffer in buffers:
-        state, made, _ = state.emit(buffer, 2)
+        made, _ = state.emit(buffer, 2)
         outputs += made
     before, after = run_origin(buffers), run_origin(data.draw(st.permutations(outputs)))
     assert (before.prefix, before.local) == (after.prefix, after.local)
@@ -42,27 +42,26 @@ def test_downstream_of_rechunking_time_comes_just_as_far(data) -> None:
 
 def test_a_repeated_input_gives_no_output() -> None:
     buffer = TupleBuffer(1, 1, 0, True, 5)
-    state, made, _ = Rechunking().emit(buffer)
-    again, nothing, effects = state.emit(buffer)
-    assert (again, nothing) == (state, ())
-    assert effects == (Finding(Breach.FINISHED, buffer),)
-    assert made == (buffer,)
+    state = Rechunking()
+    assert state.emit(buffer)[0] == (buffer,)
+    assert state.emit(buffer) == ((), (Finding(Breach.FINISHED, buffer),))
+    assert (state.inputs, state.emitted) == (run_origin([buffer]), {})
 
 
 @given(several_origins())
 def test_a_blocking_operator_numbers_only_what_is_in_a_prefix(case) -> None:
     origins, buffers = case
-    state, outputs, inputs, reached = Renumbering.start(9, origins), [], [], 0
+    state, outputs, inputs, reached = Renumbering(9, origins), [], [], 0
     for taken, after in zip(buffers, run(origins, buffers)[1:], strict=True):
-        state, made, _ = state.emit(taken)
+        made, _ = state.emit(taken)
         outputs += [one.buffer for one in made]
         inputs += [(one.origin, one.sequence) for one in made]
-        complete = sum(local.prefix for local in after.locals)
+        complete = sum(origin.prefix for origin in after.origins.values())
         assert len(outputs) == (0 if after.watermark is None else complete)
         marks = [one.buffer.watermark for one in made]
         assert marks == [*[reached] * (len(made) - 1), after.watermark][: len(made)]
         reached = marks[-1] if marks else reached
-        assert len(inputs) + len(state.held) == complete
+        assert len(inputs) + len(state.ready) == complete
     assert [(b.origin, b.sequence, b.chunk, b.last) for b in outputs] == [
         (9, number, 0, True) for number in range(1, len(outputs) + 1)
     ]
@@ -77,9 +76,9 @@ def test_a_blocking_operator_numbers_only_what_is_in_a_prefix(case) -> None:
 def test_no_output_of_a_blocking_operator_promises_more_than_the_outputs_behind_it_keep(case) -> None:
     """The watermark of an input is its largest time, so it may hold records as old as the sequence before it."""
     origins, buffers = case
-    state, outputs = Renumbering.start(9, origins), []
+    state, outputs = Renumbering(9, origins), []
     for taken in buffers:
-        state, made, _ = state.emit(taken)
+        made, _ = state.emit(taken)
         outputs += made
     oldest = {}
     for origin in origins:

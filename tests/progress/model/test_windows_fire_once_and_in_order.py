@@ -49,11 +49,9 @@ def play(rules: FiringRules, steps) -> tuple[list[Fired], list[Late], list[int]]
     """All that fires up to the end, all late records, and the watermark at which each window fired."""
     state, fired, late, at = Firing(rules), [], [], []
     for times, watermark in steps:
-        state, missed = state.fill(times)
-        state, now = state.advance(watermark)
+        missed, now = state.fill(times), state.advance(watermark)
         fired, late, at = [*fired, *now], [*late, *missed], [*at, *[watermark] * len(now)]
-    state, now = state.end()
-    return [*fired, *now], late, at
+    return [*fired, *state.end()], late, at
 
 
 @given(SHAPES, arrivals(), st.sampled_from(["strict", "exact"]), st.integers(0, 30))
@@ -73,23 +71,24 @@ def test_each_window_with_a_record_fires_once_in_order_of_end(windows, steps, tr
 
 
 def test_a_late_record_still_counts_in_windows_that_are_open() -> None:
-    state, _ = Firing(FiringRules(windows=Windows(10, 5))).fill([6])
-    state, _ = state.advance(11)
-    state, late = state.fill([7])
-    assert late == (Late(7, 0, 10, 1),)
-    assert [(f.start, f.records) for f in state.end()[1]] == [(5, 2)]
+    state = Firing(FiringRules(windows=Windows(10, 5)))
+    state.fill([6])
+    state.advance(11)
+    assert state.fill([7]) == (Late(7, 0, 10, 1),)
+    assert [(f.start, f.records) for f in state.end()] == [(5, 2)]
+    assert state.slices == {}
 
 
 def test_a_record_after_the_end_is_late() -> None:
-    state, _ = Firing(FiringRules(windows=Windows(10, 10))).end()
-    assert state.fill([100])[1] == (Late(100, 100, 110, 1),)
+    state = Firing(FiringRules(windows=Windows(10, 10)))
+    state.end()
+    assert state.fill([100]) == (Late(100, 100, 110, 1),)
 
 
 def test_an_engine_that_forgets_fires_a_window_twice_and_is_found_out() -> None:
-    state, _ = Firing(FiringRules(windows=Windows(10, 10), forget_fired=True)).fill([5])
-    state, first = state.advance(11)
-    state, late = state.fill([6])
-    state, second = state.advance(11)
+    state = Firing(FiringRules(windows=Windows(10, 10), forget_fired=True))
+    state.fill([5])
+    first, late, second = state.advance(11), state.fill([6]), state.advance(11)
     assert [(f.sequence, f.end, f.records, f.again) for f in (*first, *second)] == [(1, 10, 1, False), (2, 10, 1, True)]
     assert late == (Late(6, 0, 10, 1),)
 

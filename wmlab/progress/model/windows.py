@@ -41,16 +41,18 @@ Source: "Watermarking and Progress", Triggering windows and ChunkNumber; upstrea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from itertools import product
 from numbers import Integral
-from typing import Final, Literal, NamedTuple
+from typing import Literal
 
 from wmlab.core.errors import ModelError
-from wmlab.progress.model.chunks import Completed, Effect
-from wmlab.progress.model.numbers import FIRST_ORIGIN, INITIAL, ChunkBase, NumberMap, TupleBuffer
-from wmlab.progress.model.tracker import OriginProgress, Progress, ProgressRules, step, take
+from wmlab.progress.model.chunks import Completed, Effect, Finding
+from wmlab.progress.model.numbers import FIRST_ORIGIN, INITIAL, ChunkBase, TupleBuffer
+from wmlab.progress.model.tracker import OriginProgress, ProgressRules, ProgressTracker
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ def _require_time(time: int) -> None:
 
 
 Trigger = Literal["strict", "exact"]
-Cause = Literal["watermark", "end of stream"]
+FiringCause = Literal["watermark", "end of stream"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +141,7 @@ class Fired:
     start: int
     end: int
     records: int
-    cause: Cause
+    cause: FiringCause
     again: bool = False
 
 
@@ -156,180 +158,184 @@ class Late:
     closed: int
 
 
-@dataclass(frozen=True, slots=True)
 class Firing:
     """The windows of one operator: records per slice, open windows, and how many have fired.
 
-    `closed` is how many windows (from the first on, empty or not) the watermark has closed; `fired` keeps the numbers
-    of fired windows and is only kept with `forget_fired`.
+    `slices` counts the records in each slice of an open window, by the slice's start. `closed` is how many windows
+    (from the first on, empty or not) the watermark has closed; `fired` has the numbers of fired windows and is only
+    kept with `forget_fired`.
     """
 
-    rules: FiringRules
-    slices: NumberMap[int] = field(default_factory=NumberMap)
-    open: NumberMap[None] = field(default_factory=NumberMap)
-    closed: int = 0
-    ended: bool = False
-    outputs: int = 0
-    fired: NumberMap[None] = field(default_factory=NumberMap)
+    def __init__(self, rules: FiringRules) -> None:
+        self.rules = rules
+        self.slices: dict[int, int] = {}
+        self.closed = 0
+        self.ended = False
+        self.outputs = 0
+        self.fired: set[int] = set()
+        self._open: set[int] = set()
+        self._first_open: list[int] = []
+        """The open windows as a heap."""
 
-    def fill(self, times: Sequence[int]) -> tuple[Firing, tuple[Late, ...]]:
-        """The windows after the records of one buffer; late ones are named.
-
-        Raises `ModelError` for a negative time.
-        """
+    def fill(self, times: Iterable[int]) -> tuple[Late, ...]:
+        """Count the records of one buffer; those that come too late are named. Raises `ModelError` below time 0."""
         late: list[Late] = []
-        slices, opened = self.slices, self.open
-        for time in times:
-            within = self.rules.windows.windows_of(time)
-            shut = [k for k in within if self.ended or k < self.closed]
-            if shut:
-                late.append(Late(time, *self.rules.windows.span(shut[0]), len(shut)))
-            reachable = within if self.rules.forget_fired else within[len(shut) :]
-            if reachable:
-                begin, _ = self.rules.windows.slice_of(time)
-                count = slices.get(begin)
-                if count is None or shut:
-                    for number in reachable:
-                        opened = opened.put(number, None)
-                slices = slices.put(begin, (count or 0) + 1)
-        return replace(self, slices=slices, open=opened), tuple(late)
-
-    def advance(self, watermark: int | None) -> tuple[Firing, tuple[Fired, ...]]:
-        """The windows after the global watermark has come to `watermark` (None: unknown), and those that fire."""
-        if watermark is None:
-            return self, ()
-        reached = max(0, watermark - self.rules.emit_lag) + (self.rules.trigger == "exact")
-        closed = max(self.closed, self.rules.windows.ended_before(reached))
-        return self._fire(closed, "watermark")
-
-    def end(self) -> tuple[Firing, tuple[Fired, ...]]:
-        """The windows after the last input has ended: all that are open fire."""
-        last = self.open.last()
-        state, fired = self._fire(self.closed if last is None else max(self.closed, last[0] + 1), "end of stream")
-        return replace(state, ended=True), fired
-
-    def _fire(self, closed: int, cause: Cause) -> tuple[Firing, tuple[Fired, ...]]:
-        opened, outputs, past = self.open, self.outputs, self.fired
-        fired: list[Fired] = []
-        while (first := opened.first()) is not None and first[0] < closed:
-            number = first[0]
-            opened, outputs = opened.without(number), outputs + 1
-            again = number in past
-            fired.append(Fired(outputs, *self.rules.windows.span(number), self._content(number), cause, again))
-            if self.rules.forget_fired:
-                past = past.put(number, None)
-        kept = self.slices
-        while (oldest := kept.first()) is not None and oldest[0] // self.rules.windows.slide < closed:
-            kept = kept.without(oldest[0])
-        state = replace(self, slices=kept, open=opened, closed=closed, outputs=outputs, fired=past)
-        return state, tuple(fired)
-
-    def _content(self, number: int) -> int:
         windows = self.rules.windows
-        return sum(self.slices.get(start) or 0 for start in windows.slices(*windows.span(number)))
+        for time in times:
+            shut = self.count(windows.slice_of(time)[0])
+            if shut:
+                late.append(Late(time, *windows.span(shut[0]), len(shut)))
+        return tuple(late)
+
+    def count(self, start: int, records: int = 1) -> range:
+        """Count records in the slice that begins at `start`; the numbers of those of its windows that are closed."""
+        within = self.rules.windows.windows_of(start)
+        shut = len(within) if self.ended else min(max(0, self.closed - within.start), len(within))
+        reachable = within if self.rules.forget_fired else within[shut:]
+        if reachable:
+            if start not in self.slices or shut:
+                for number in reachable:
+                    self._reopen(number)
+            self.slices[start] = self.slices.get(start, 0) + records
+        return within[:shut]
+
+    def _reopen(self, number: int) -> None:
+        if number not in self._open:
+            self._open.add(number)
+            heappush(self._first_open, number)
+
+    def advance(self, watermark: int | None) -> tuple[Fired, ...]:
+        """The windows that fire because the global watermark has come to `watermark` (None: unknown)."""
+        if watermark is None:
+            return ()
+        reached = max(0, watermark - self.rules.emit_lag) + (self.rules.trigger == "exact")
+        self.closed = max(self.closed, self.rules.windows.ended_before(reached))
+        return self._fire("watermark")
+
+    def end(self) -> tuple[Fired, ...]:
+        """The windows that fire because the last input has ended: all that are open."""
+        self.ended = True
+        self.closed = max(self.closed, max(self._open, default=-1) + 1)
+        return self._fire("end of stream")
+
+    def _fire(self, cause: FiringCause) -> tuple[Fired, ...]:
+        fired = []
+        while self._first_open and self._first_open[0] < self.closed:
+            number = heappop(self._first_open)
+            self._open.remove(number)
+            self.outputs += 1
+            span = self.rules.windows.span(number)
+            slices = [start for start in self.rules.windows.slices(*span) if start in self.slices]
+            records = sum(self.slices[start] for start in slices)
+            fired.append(Fired(self.outputs, *span, records, cause, number in self.fired))
+            if self.rules.forget_fired:
+                self.fired.add(number)
+            for start in slices:
+                if start // self.rules.windows.slide == number:  # It is the last window that holds the slice.
+                    del self.slices[start]
+        return tuple(fired)
 
 
-class Side(NamedTuple):
+@dataclass(slots=True)
+class Side:
     """What one side of a join has built in a slice: how many records each key has, and the largest time of all."""
 
-    keys: NumberMap[int] = NumberMap()
+    keys: Counter[int] = field(default_factory=Counter)
     largest: int = 0
 
 
-_EMPTY: Final = (Side(), Side())
-
-
-@dataclass(frozen=True, slots=True)
 class JoinTables:
     """The tables of all slices, left and right, by the start of the slice."""
 
-    windows: Windows
-    slices: NumberMap[tuple[Side, Side]] = field(default_factory=NumberMap)
+    def __init__(self, windows: Windows) -> None:
+        self.windows = windows
+        self.slices: dict[int, tuple[Side, Side]] = {}
+        self._oldest: list[int] = []
+        """The starts of the slices as a heap."""
 
-    def build(self, times: Sequence[int], keys: Sequence[int], side: int) -> JoinTables:
-        """The tables after the records of one buffer of a side; `times` and `keys` are parallel.
+    def build(self, times: Sequence[int], keys: Sequence[int], side: int) -> None:
+        """Add the records of one buffer of a side; `times` and `keys` are parallel.
 
-        Raises `ModelError` for a side that does not exist and for a negative time or key.
+        Raises `ModelError` for a side that does not exist and for a negative time.
         """
         if side not in (0, 1):
             raise ModelError(f"There is no side {side} of a join.", remedy="Give 0 for left or 1 for right.")
-        slices = self.slices
         for time, key in zip(times, keys, strict=True):
             start, _ = self.windows.slice_of(time)
-            left, right = slices.get(start) or _EMPTY
-            known, largest = (left, right)[side]
-            mine = Side(known.put(key, (known.get(key) or 0) + 1), max(largest, time))
-            slices = slices.put(start, (mine, right) if side == 0 else (left, mine))
-        return replace(self, slices=slices)
-
-    def _sides(self, start: int) -> tuple[Side, Side]:
-        return self.slices.get(start) or _EMPTY
-
-    def records(self, start: int) -> tuple[int, int]:
-        """How many records the slice has left and right."""
-        left, right = self._sides(start)
-        return sum(count for _, count in left.keys), sum(count for _, count in right.keys)
+            if start not in self.slices:
+                self.slices[start] = (Side(), Side())
+                heappush(self._oldest, start)
+            table = self.slices[start][side]
+            table.keys[key] += 1
+            table.largest = max(table.largest, time)
 
     def pairs(self, start: int, end: int) -> tuple[tuple[int, int], ...]:
         """The pairs (left slice, right slice) of the window [start, end), by the starts of the slices."""
-        tables = [(begin, self._sides(begin)) for begin in self.windows.slices(start, end)]
-        lefts = (begin for begin, (left, _) in tables if left.keys)
-        return tuple(product(lefts, (begin for begin, (_, right) in tables if right.keys)))
+        starts = [begin for begin in self.windows.slices(start, end) if begin in self.slices]
+        lefts, rights = ([begin for begin in starts if self.slices[begin][side].keys] for side in (0, 1))
+        return tuple(product(lefts, rights))
 
     def matches(self, left: int, right: int) -> int:
         """How many pairs of records of two slices have equal keys."""
-        ours, theirs = self._sides(left)[0].keys, self._sides(right)[1].keys
-        return sum(count * (theirs.get(key) or 0) for key, count in ours)
+        ours, theirs = self.slices[left][0].keys, self.slices[right][1].keys
+        return sum(count * theirs.get(key, 0) for key, count in ours.items())
 
     def largest(self, left: int, right: int) -> int:
         """The largest time of the records of two slices: what an output of them carries by the rule for all buffers.
 
         Source: "Watermarking and Progress", Watermark Timestamp and the outputs of the diagram.
         """
-        return max(self._sides(left)[0].largest, self._sides(right)[1].largest)
+        return max(self.slices[left][0].largest, self.slices[right][1].largest)
 
-    def collect(self, watermark: int | None) -> tuple[JoinTables, tuple[int, ...]]:
-        """The tables without the slices that the probe has done with, and the starts of these, ascending.
-
-        `watermark` is the probe's, None: unknown.
-        """
-        kept, gone = self.slices, list[int]()
-        while watermark is not None and (first := kept.first()) is not None:
-            if self.windows.slice_of(first[0])[1] + self.windows.size >= watermark:
+    def collect(self, watermark: int | None) -> tuple[CollectedSlice, ...]:
+        """Throw away the slices that the probe has done with at its watermark (None: unknown), ascending."""
+        gone = []
+        while watermark is not None and self._oldest:
+            end = self.windows.slice_of(self._oldest[0])[1]
+            if end + self.windows.size >= watermark:
                 break
-            kept = kept.without(first[0])
-            gone.append(first[0])
-        return replace(self, slices=kept), tuple(gone)
+            start = heappop(self._oldest)
+            left, right = self.slices.pop(start)
+            gone.append(CollectedSlice(start, end, left.keys.total(), right.keys.total()))
+        return tuple(gone)
 
 
 @dataclass(frozen=True, slots=True)
+class CollectedSlice:
+    """Effect: the probe threw the slice [start, end) away, with so many records left and right."""
+
+    start: int
+    end: int
+    left: int
+    right: int
+
+
 class Rechunking:
     """The emission of a pipeline without state, for one origin: its inputs and how many outputs each sequence has."""
 
-    rules: ProgressRules = field(default_factory=ProgressRules)
-    inputs: OriginProgress = field(default_factory=OriginProgress)
-    emitted: NumberMap[int] = field(default_factory=NumberMap)
+    def __init__(self, rules: ProgressRules | None = None) -> None:
+        self.rules = rules or ProgressRules()
+        self.inputs = OriginProgress(self.rules)
+        self.emitted: dict[int, int] = {}
 
-    def emit(
-        self, buffer: TupleBuffer, outputs: int = 1
-    ) -> tuple[Rechunking, tuple[TupleBuffer, ...], tuple[Effect, ...]]:
+    def emit(self, buffer: TupleBuffer, outputs: int = 1) -> tuple[tuple[TupleBuffer, ...], tuple[Effect, ...]]:
         """The buffers that one input becomes: `outputs` of them, at least one, the last of which may be the last.
 
         A buffer that breaks the protocol gives no output and a `Finding`. Raises `ModelError` for negative `outputs`.
         """
         if outputs < 0:
             raise ModelError(f"A buffer cannot become {outputs} buffers.", remedy="Give 0 or more.")
-        inputs, effects = take(self.inputs, buffer, self.rules)
-        if inputs is self.inputs:
-            return self, (), effects
+        effects = self.inputs.step(buffer)
+        if any(isinstance(effect, Finding) for effect in effects):
+            return (), effects
         closes = any(isinstance(effect, Completed) for effect in effects)
-        count = max(1, outputs)
-        before = self.emitted.get(buffer.sequence) or 0
+        count, before = max(1, outputs), self.emitted.pop(buffer.sequence, 0)
         made = chunked(
             buffer.origin, buffer.sequence, buffer.watermark, count, self.rules.chunk_base, before=before, closed=closes
         )
-        emitted = self.emitted.without(buffer.sequence) if closes else self.emitted.put(buffer.sequence, before + count)
-        return Rechunking(self.rules, inputs, emitted), made, effects
+        if not closes:
+            self.emitted[buffer.sequence] = before + count
+        return made, effects
 
 
 def chunked(
@@ -338,7 +344,7 @@ def chunked(
     """`count` chunks of a sequence after `before` earlier ones; if `closed`, the final one carries the last flag."""
     first = base + before
     return tuple(
-        TupleBuffer(origin, sequence, first + place, closed and place == count - 1, watermark) for place in range(count)
+        TupleBuffer(origin, sequence, first + index, closed and index == count - 1, watermark) for index in range(count)
     )
 
 
@@ -351,54 +357,50 @@ def window_output(fired: Fired, origin: int, base: ChunkBase = 0, *, pairs: int 
     return chunked(origin, fired.sequence, fired.start, max(1, pairs), base)
 
 
-@dataclass(frozen=True, slots=True)
 class Renumbering:
     """A blocking operator that hands on whole sequences in order, under an origin of its own.
 
-    It waits for the longest complete prefix of each input and gives new, gapless numbers only to what lies in it;
-    `held` are the (origin, sequence) in a prefix that wait for an input that has none yet. Nothing goes out
-    while one of the inputs is silent. The last output of a step carries their smallest local watermark, those before it
-    what went out last (`watermark`): the records behind them in the same step may be as old as that.
+    It waits for the longest consecutive sequence of each input and gives new, gapless numbers only to what lies in it;
+    `ready` are the (origin, sequence) in one that wait for an input that has none yet. Nothing goes out while one of
+    the inputs is silent. The last output of a step carries their smallest local watermark, those before it what went
+    out last (`watermark`): the records behind them in the same step may be as old as that.
+
+    Raises `ModelError` for no input or an origin that is its own input.
     """
 
-    origin: int
-    inputs: Progress
-    outputs: int = 0
-    watermark: int = INITIAL
-    held: tuple[tuple[int, int], ...] = ()
-
-    @classmethod
-    def start(cls, origin: int, inputs: Sequence[int], rules: ProgressRules | None = None) -> Renumbering:
-        """An operator that has seen nothing. Raises `ModelError` for no input or an origin that is its own input."""
+    def __init__(self, origin: int, inputs: Sequence[int], rules: ProgressRules | None = None) -> None:
         if not inputs or origin in inputs or origin < FIRST_ORIGIN:
             raise ModelError(
                 f"Origin {origin} cannot renumber the origins {list(inputs)}.",
                 remedy="Give it at least one input and an origin id of its own.",
             )
-        return cls(origin, Progress.start(inputs, rules))
+        self.origin = origin
+        self.inputs = ProgressTracker(inputs, rules)
+        self.outputs = 0
+        self.watermark = INITIAL
+        self.ready: list[tuple[int, int]] = []
 
-    def emit(self, buffer: TupleBuffer) -> tuple[Renumbering, tuple[Renumbered, ...], tuple[Effect, ...]]:
-        """One buffer per input sequence that has entered a prefix, once every input has one.
+    def emit(self, buffer: TupleBuffer) -> tuple[tuple[Renumbered, ...], tuple[Effect, ...]]:
+        """One buffer per input sequence that has become ready, once every input has one.
 
         Raises `ModelError` for an origin that is no input.
         """
-        before = self.inputs.of(buffer.origin).prefix
-        inputs, effects = step(self.inputs, buffer)
-        entered = range(before + 1, inputs.of(buffer.origin).prefix + 1)
-        ready = (*self.held, *((buffer.origin, sequence) for sequence in entered))
-        reached = inputs.watermark
+        origin = self.inputs.origins.get(buffer.origin)
+        before = 0 if origin is None else origin.prefix
+        effects = self.inputs.step(buffer)
+        assert origin is not None
+        self.ready += [(buffer.origin, sequence) for sequence in range(before + 1, origin.prefix + 1)]
+        reached = self.inputs.watermark
         if reached is None:
-            return replace(self, inputs=inputs, held=ready), (), effects
-        outputs = self.outputs + len(ready)
-        base = self.inputs.rules.chunk_base
-        made = tuple(
-            Renumbered(
-                TupleBuffer(self.origin, number, base, True, reached if number == outputs else self.watermark), *old
-            )
-            for number, old in enumerate(ready, self.outputs + 1)
-        )
-        watermark = reached if made else self.watermark
-        return Renumbering(self.origin, inputs, outputs, watermark), made, effects
+            return (), effects
+        ready, self.ready = self.ready, []
+        outputs = []
+        for left, (number, sequence) in zip(reversed(range(len(ready))), ready, strict=True):
+            self.outputs += 1
+            self.watermark = self.watermark if left else reached
+            stamp = TupleBuffer(self.origin, self.outputs, self.inputs.rules.chunk_base, True, self.watermark)
+            outputs.append(Renumbered(stamp, number, sequence))
+        return tuple(outputs), effects
 
 
 @dataclass(frozen=True, slots=True)

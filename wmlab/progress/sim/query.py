@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmlab.progress import scenario as plans
-from wmlab.progress.model import tracker
 from wmlab.progress.model.chunks import Completed, Finding
 from wmlab.progress.model.numbers import UNBOUNDED, ChunkBase, Place, Sequencer, TupleBuffer
-from wmlab.progress.model.tracker import Progress, ProgressRules
+from wmlab.progress.model.tracker import ProgressRules, ProgressTracker
 from wmlab.progress.model.windows import (
+    CollectedSlice,
     Fired,
     Firing,
     FiringRules,
@@ -82,8 +82,8 @@ class Emitting:
     def __init__(self, part: plans.Emit, rules: ProgressRules) -> None:
         self._part = part
         # Whatever the trackers believe, the emission closes a sequence on its true last chunk.
-        self._start = Rechunking(ProgressRules(chunk_base=rules.chunk_base))
-        self._states: dict[int, Rechunking] = {}
+        rules = ProgressRules(chunk_base=rules.chunk_base)
+        self._origins: dict[int, Rechunking] = defaultdict(lambda: Rechunking(rules))
 
     def take(self, buffer: Filled) -> list[Filled]:
         """The chunks that a buffer becomes, at least one."""
@@ -91,8 +91,7 @@ class Emitting:
         # Rounded, so that ten records of size 1.1 fill a buffer of eleven.
         volume = round(buffer.records * buffer.size, 6)
         count = 1 if capacity is None else max(1, math.ceil(volume / capacity))
-        origin = buffer.stamp.origin
-        self._states[origin], made, _ = self._states.get(origin, self._start).emit(buffer.stamp, count)
+        made, _ = self._origins[buffer.stamp.origin].emit(buffer.stamp, count)
         edges = pairwise(number * buffer.records // count for number in range(count + 1))
         return [
             replace(buffer, stamp=stamp, records=end - begin, rows=buffer.rows[begin:end])
@@ -105,13 +104,13 @@ class Blocking:
 
     def __init__(self, part: plans.Renumber, origin: int, inputs: tuple[int, ...], rules: ProgressRules) -> None:
         self.name: str | None = part.name
-        self._state = Renumbering.start(origin, inputs, rules)
+        self._state = Renumbering(origin, inputs, rules)
         self._waiting: dict[tuple[int, int], list[Filled]] = {}
 
     def take(self, buffer: Filled) -> list[Filled]:
         """The sequences that go on because a buffer has come."""
         self._waiting.setdefault((buffer.stamp.origin, buffer.stamp.sequence), []).append(buffer)
-        self._state, made, _ = self._state.emit(buffer.stamp)
+        made, _ = self._state.emit(buffer.stamp)
         return [self._whole(new.origin, new.sequence, new.buffer) for new in made]
 
     def _whole(self, origin: int, sequence: int, stamp: TupleBuffer) -> Filled:
@@ -261,32 +260,22 @@ class Windowing:
     def build(self, buffer: Filled) -> tuple[Late, ...]:
         """Take the records of a buffer; those that come too late are named."""
         times = buffer.rows["time"].tolist()
-        self.firing, late = self.firing.fill(times)
+        late = self.firing.fill(times)
         if self.tables is not None:
-            self.tables = self.tables.build(times, buffer.rows["key"].tolist(), self._sides[buffer.stamp.origin])
+            self.tables.build(times, buffer.rows["key"].tolist(), self._sides[buffer.stamp.origin])
         return late
 
     def advance(self, watermark: int | None) -> list[Output]:
         """The windows that the global watermark fires."""
-        self.firing, fired = self.firing.advance(watermark)
-        return [self._output(window) for window in fired]
+        return [self._output(window) for window in self.firing.advance(watermark)]
 
     def end(self) -> list[Output]:
         """The windows that are left at the end of the stream."""
-        self.firing, fired = self.firing.end()
-        return [self._output(window) for window in fired]
+        return [self._output(window) for window in self.firing.end()]
 
-    def collect(self, watermark: int | None) -> list[dict[str, int]]:
-        """The slices that the probe has done with at its watermark, as columns of the table `slices`."""
-        if self.tables is None:
-            return []
-        before = self.tables
-        self.tables, gone = before.collect(watermark)
-        held = [(start, *before.records(start)) for start in gone]
-        return [
-            {"start": start, "end": self.windows.slice_of(start)[1], "left": left, "right": right}
-            for start, left, right in held
-        ]
+    def collect(self, watermark: int | None) -> tuple[CollectedSlice, ...]:
+        """The slices that the probe has done with at its watermark."""
+        return () if self.tables is None else self.tables.collect(watermark)
 
     def slices(self, times: Iterable[int]) -> dict[int, int]:
         """How many of these times fall in each slice, by its start, ascending."""
@@ -318,7 +307,7 @@ class QueryRun:
         self.rules = plans.tracker_rules(scenario)
         self.origins = plans.origins_of(part)
         self.emitters = self.origins.emitters
-        self.progress = {name: Progress.start(inputs, self.rules) for name, inputs in self.origins.inputs.items()}
+        self.progress = {name: ProgressTracker(inputs, self.rules) for name, inputs in self.origins.inputs.items()}
         self.arrivals = dict.fromkeys(self.progress, 0)
         self.window = None if part.window is None else Windowing(part, part.window, self.origins, scenario.chunk_base)
         shared = steps_of(part.operators, self.origins, self.rules, part.name)
@@ -400,9 +389,9 @@ class QueryRun:
         """A buffer has come to a tracker."""
         stamp, now_ms = buffer.stamp, self.world.now_ms
         self.arrivals[operator] += 1
-        state, effects = tracker.step(self.progress[operator], stamp, now_ms)
-        self.progress[operator] = state
-        origin = state.of(stamp.origin)
+        tracker = self.progress[operator]
+        effects = tracker.step(stamp, now_ms)
+        origin = tracker.origins[stamp.origin]
         slices = self.window.slices(buffer.rows["time"].tolist()) if self.window else {}
         self.world.journal.write(
             "buffers",
@@ -411,7 +400,7 @@ class QueryRun:
             arrival=self.arrivals[operator],
             arrived_ms=now_ms,
             created_ms=buffer.created_ms,
-            origins=len(state.origins),
+            origins=len(tracker.origins),
             emitter=self.emitters[stamp.origin],
             chunk_base=self.rules.chunk_base,
             records=buffer.records,
@@ -421,7 +410,7 @@ class QueryRun:
             completed=any(isinstance(effect, Completed) for effect in effects),
             reached_prefix=origin.prefix,
             reached_local=origin.local,
-            reached=state.watermark,
+            reached=tracker.watermark,
             **{name: getattr(stamp, name) for name in _OF_STAMPS},
         )
         for effect in effects:
@@ -446,11 +435,11 @@ class QueryRun:
             self.world.note(self.part.name, "double fire", BUILD, detail)
 
     def _note_slices(
-        self, slices: Iterable[dict[str, int]], *, collected_ms: int | None = None, reached: int | None = None
+        self, slices: Iterable[CollectedSlice], *, collected_ms: int | None = None, reached: int | None = None
     ) -> None:
         entry = {"stream": self.part.name, "operator": PROBE, "collected_ms": collected_ms, "reached": reached}
-        for row in slices:
-            self.world.journal.write("slices", **row, **entry)
+        for collected in slices:
+            self.world.journal.write("slices", **asdict(collected), **entry)
 
     def _note_late(self, origin: int, late: Sequence[Late]) -> None:
         if late:
