@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count, islice, pairwise
+from itertools import pairwise
 from typing import Any, Final
 
 from wmlab.core.answers import Answer, Stragglers, Stretch, stragglers_from
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording, the_moment, the_one
 from wmlab.core.words import counted, listed, moment
-from wmlab.progress.model.numbers import FIRST_ORIGIN, TupleBuffer
-from wmlab.progress.model.tracker import BlockingOrigin, ProgressRules, ProgressTracker, blocking
+from wmlab.progress.model.numbers import stamp_of
+from wmlab.progress.model.tracker import BlockingOrigin, ProgressRules, ProgressTracker, blocking, supposed_origins
 from wmlab.progress.scenario import BUILD, SINK, Origins, ProgressScenario, origins_of, rules_of
 
 _SILENT: Final = "it had sent nothing complete"
@@ -170,16 +170,9 @@ def causes(
     planned = _plans(recording).get(query)
     origins = None if planned is None else planned.inputs.get(operator)
     if origins is None:
-        came = {row["origin"] for row in mine}
-        silent = (origin for origin in count(FIRST_ORIGIN) if origin not in came)
-        origins = tuple(sorted([*came, *islice(silent, rows[0]["origins"] - len(came))]))
+        origins = tuple(supposed_origins((row["origin"] for row in mine), rows[0]["origins"]))
     rules = rules or rules_of(recording) or ProgressRules(chunk_base=rows[0]["chunk_base"])
     tracker = ProgressTracker(origins, rules)
     for row in rows:
         tracker.step(stamp_of(row), row["arrived_ms"])
     return tracker.blocking_origins()
-
-
-def stamp_of(row: Mapping[str, int]) -> TupleBuffer:
-    """The identifiers of a row of the table `buffers`."""
-    return TupleBuffer(row["origin"], row["sequence"], row["chunk"], bool(row["last"]), row["watermark"])

@@ -1,4 +1,4 @@
-"""N3, N4: the set rule is right in every order, the count rule unless a chunk repeats, the literal rule never."""
+"""N3: the set rule is right in every order, the count rule unless a chunk repeats, the literal rule never."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wmlab.progress.answers import stamp_of
+from wmlab.progress.model.numbers import stamp_of
 from wmlab.progress.model.tracker import ProgressRules, ProgressTracker
 from wmlab.progress.recording import PlanScenario
 from wmlab.progress.scenario import Aggregate, Emit, Join, Map, Query, Source, Workers

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from wmlab.core.errors import ModelError
 
@@ -60,6 +60,11 @@ class TupleBuffer:
                 f"No buffer has origin {self.origin}, sequence {self.sequence}, chunk {self.chunk}.",
                 remedy="Number origins and sequences from 1, chunks from 0 or 1.",
             )
+
+
+def stamp_of(row: Mapping[str, Any]) -> TupleBuffer:
+    """The identifiers of a row of the table `buffers`."""
+    return TupleBuffer(row["origin"], row["sequence"], row["chunk"], row["last"], row["watermark"])
 
 
 def assign_origins(emitters: Sequence[str]) -> Mapping[str, int]:

@@ -30,9 +30,10 @@ Source: "Watermarking and Progress", Reasoning about progress; upstream class `M
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from itertools import count, islice
+from typing import Literal, NamedTuple, TypeVar
 
 from wmlab.core.errors import ModelError
 from wmlab.progress.model.chunks import Breach, Chunks, Completed, CompletenessRule, Effect, Finding
@@ -210,3 +211,37 @@ class ProgressTracker:
 def blocking(local: Mapping[K, int | None], watermark: int | None) -> list[K]:
     """The origins whose local watermark is the global one."""
     return [origin for origin, value in local.items() if value == watermark]
+
+
+class Reached(NamedTuple):
+    """How far time has come after one arrival.
+
+    `completes` tells whether the arrival completed its sequence, `prefix` and `local_watermark` are those of its origin
+    (None before the first complete sequence), `global_watermark` is that of the operator (None: unknown).
+    """
+
+    completes: bool
+    prefix: int
+    local_watermark: int | None
+    global_watermark: int | None
+
+
+def follow(buffers: Iterable[TupleBuffer], origins: Sequence[int], rules: ProgressRules) -> Iterator[Reached]:
+    """What a tracker that begins with the first of these buffers knows after each. Raises as `ProgressTracker`."""
+    tracker = ProgressTracker(origins, rules)
+    for buffer in buffers:
+        effects = tracker.step(buffer)
+        origin = tracker.origins[buffer.origin]
+        # At most one effect, a sequence that is complete or a finding.
+        completes = bool(effects) and isinstance(effects[0], Completed)
+        yield Reached(completes, origin.prefix, origin.local, tracker.watermark)
+
+
+def supposed_origins(arrived: Iterable[int], declared: int) -> list[int]:
+    """The origins of an operator that has declared so many, where nothing tells which.
+
+    They are those of which a buffer ever came and, up to the declared number, the smallest others, of which none did.
+    """
+    known = set(arrived)
+    others = (origin for origin in count(FIRST_ORIGIN) if origin not in known)
+    return sorted([*known, *islice(others, max(0, declared - len(known)))])

@@ -182,14 +182,15 @@ class Firing:
         late: list[Late] = []
         windows = self.rules.windows
         for time in times:
-            shut = self.count(windows.slice_of(time)[0])
+            shut = self.count(time)
             if shut:
                 late.append(Late(time, *windows.span(shut[0]), len(shut)))
         return tuple(late)
 
-    def count(self, start: int, records: int = 1) -> range:
-        """Count records in the slice that begins at `start`; the numbers of those of its windows that are closed."""
-        within = self.rules.windows.windows_of(start)
+    def count(self, time: int, records: int = 1) -> range:
+        """Count records of one time, or of one slice; the numbers of those of their windows that are closed."""
+        start, _ = self.rules.windows.slice_of(time)
+        within = self.rules.windows.windows_of(time)
         shut = len(within) if self.ended else min(max(0, self.closed - within.start), len(within))
         reachable = within if self.rules.forget_fired else within[shut:]
         if reachable:
