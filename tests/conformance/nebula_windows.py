@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect, expect_if, known, steps_of
-from wmlab.progress.model.chunks import Finding
-from wmlab.progress.model.numbers import Sequencer, TupleBuffer, by_event_time, by_ingestion_time
-from wmlab.progress.model.tracker import ProgressRules
-from wmlab.progress.model.windows import Fired, Firing, FiringRules, Rechunking, Windows, window_output
+from wmlab.progress.model.numbers import TupleBuffer, by_event_time, by_ingestion_time
+from wmlab.progress.model.operators import Emission, Sequencer
+from wmlab.progress.model.windows import Fired, Firing, FiringRules, WindowedAggregation, Windows
 
 Output = tuple[int, int, bool]
 
@@ -22,7 +21,6 @@ DISTINCT = re.compile(
     r"(\d+) outputs, no \(seq,chunk\) twice, exactly one last per seq and it has the largest chunk number of that seq"
 )
 SAME_SET = re.compile(r"same set of (\d+) windows for every lag")
-RULES = ProgressRules(chunk_base=1)
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
 
@@ -36,33 +34,38 @@ def run_rechunking(case: Fields) -> None:
     if match is None or int(match[1]) != math.factorial(len(inputs)):
         raise UnknownFormatError("permutations")
     wanted = case.take("expect")
-    for outputs in in_all_orders(Rechunking(RULES), inputs, each):
+    for outputs in in_all_orders(emission(each), inputs):
         assert as_described(outputs, wanted), f"{wanted}: {outputs}"
 
 
 def rechunked(inputs: Sequence[Sequence[Any]], each: int) -> list[Output]:
     """The outputs of a pipeline."""
-    state = Rechunking(RULES)
-    return [output for buffer in inputs for output in rechunk(state, buffer, each)]
+    operator = emission(each)
+    return [output for buffer in inputs for output in rechunk(operator, buffer)]
+
+
+def emission(each: int) -> Emission[TupleBuffer]:
+    """An emission that makes so many buffers of each."""
+    return Emission(lambda buffer: [buffer] * each, chunk_base=1)
 
 
 def in_all_orders(
-    state: Rechunking, left: Sequence[Sequence[Any]], each: int, before: Sequence[Output] = ()
+    operator: Emission[TupleBuffer], left: Sequence[Sequence[Any]], before: Sequence[Output] = ()
 ) -> Iterator[list[Output]]:
     """The outputs of every order of what is left; orders that begin alike share the steps of their beginning."""
     if not left:
         yield list(before)
     for index, buffer in enumerate(left):
-        after = copy.deepcopy(state)
-        made = rechunk(after, buffer, each)
-        yield from in_all_orders(after, [*left[:index], *left[index + 1 :]], each, [*before, *made])
+        after = copy.deepcopy(operator)
+        made = rechunk(after, buffer)
+        yield from in_all_orders(after, [*left[:index], *left[index + 1 :]], [*before, *made])
 
 
-def rechunk(state: Rechunking, buffer: Sequence[Any], each: int) -> list[Output]:
+def rechunk(operator: Emission[TupleBuffer], buffer: Sequence[Any]) -> list[Output]:
     """What one input (sequence, chunk, last) becomes."""
     sequence, chunk, last = buffer
-    made, effects = state.emit(TupleBuffer(1, sequence, chunk, last, 0), each)
-    assert not any(isinstance(effect, Finding) for effect in effects)
+    made = operator.take(TupleBuffer(1, sequence, chunk, last, 0))
+    assert made
     return [(output.sequence, output.chunk, output.last) for output in made]
 
 
@@ -138,7 +141,8 @@ def fire(state: Firing, fields: Fields) -> tuple[Fired, ...]:
 
 def written(window: Fired) -> dict[str, int]:
     """A fired window's output as the cases write it."""
-    (buffer,) = window_output(window, origin=2, base=1)
+    rules = FiringRules(windows=Windows(window.end - window.start, 1))
+    ((buffer, _),) = WindowedAggregation(rules, origin=2, chunk_base=1).outputs(window)
     assert (buffer.chunk, buffer.last) == (1, True)
     return {"seq": buffer.sequence, "start": window.start, "watermark": buffer.watermark}
 
@@ -163,14 +167,14 @@ def run_lags(case: Fields, windows: Windows, times: Sequence[int]) -> None:
 def run_sequencer(case: Fields) -> None:
     """Take and acknowledge."""
     assert case.take("api", "take/ack") == "take/ack"
-    state, released = Sequencer(known("policy", case.take("policy", "keep"), ("keep", "drop"))), None
+    sequencer = Sequencer[TupleBuffer](known("policy", case.take("policy", "keep"), ("keep", "drop")))
     for fields in steps_of(case):
         if "take" in fields:
             sequence, chunk, last = fields.take("take")
-            state, released = state.take((sequence, chunk), last)
+            released = sequencer.take(TupleBuffer(1, sequence, chunk, last, 0))
         else:
-            state, released = state.ack(tuple(fields.take("ack")))
-        expect_if(fields, out=None if released is None else list(released))
+            released = sequencer.done(TupleBuffer(1, *fields.take("ack"), True, 0))
+        expect_if(fields, out=[released[0].sequence, released[0].chunk] if released else None)
 
 
 def run_assigner(case: Fields) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from wmlab.core.errors import ModelError
-from wmlab.progress.model.numbers import Sequencer, TupleBuffer, assign_origins, by_event_time
+from wmlab.progress.model.numbers import TupleBuffer, assign_origins, by_event_time
+from wmlab.progress.model.operators import Renumbering, Sequencer
 from wmlab.progress.model.tracker import ProgressRules, ProgressTracker
-from wmlab.progress.model.windows import FiringRules, JoinTables, Rechunking, Renumbering, Windows
+from wmlab.progress.model.windows import FiringRules, WindowedAggregation, Windows
 
 TUMBLING = Windows(10, 10)
+AGGREGATION = WindowedAggregation(FiringRules(windows=TUMBLING), origin=2)
 FIRST = TupleBuffer(1, 1, 0, True, 5)
 
 
@@ -18,7 +20,7 @@ FIRST = TupleBuffer(1, 1, 0, True, 5)
     [
         (lambda: assign_origins(["a", "b", "a"]), "Two emitters are called 'a'"),
         (lambda: by_event_time([1], unit=0), "unit of 0"),
-        (lambda: Sequencer().ack((1, 1)), "is not in hand, nothing is"),
+        (lambda: Sequencer().done(FIRST), "is not in hand, nothing is"),
         (lambda: ProgressTracker([1, 1]), "not distinct numbers from 1"),
         (lambda: ProgressTracker([0]), "not distinct numbers from 1"),
         (lambda: ProgressTracker([2, 3]).step(FIRST), "Origin 1 is not declared; declared are: 2, 3"),
@@ -30,9 +32,8 @@ FIRST = TupleBuffer(1, 1, 0, True, 5)
         (lambda: TUMBLING.slice_of(-1), "before the first window"),
         (lambda: TUMBLING.windows_of(-1), "before the first window"),
         (lambda: FiringRules(windows=TUMBLING, emit_lag=-1), "emit lag of -1"),
-        (lambda: JoinTables(TUMBLING).build([1], [0], 2), "no side 2"),
-        (lambda: JoinTables(TUMBLING).build([-1], [0], 0), "before the first window"),
-        (lambda: Rechunking().emit(FIRST, -1), "cannot become -1"),
+        (lambda: AGGREGATION.build(1, [-1], [0]), "before the first window"),
+        (lambda: Renumbering(2, [1]).take(TupleBuffer(3, 1, 0, True, 5)), "Origin 3 is not declared"),
         (lambda: Renumbering(1, [1]), "Origin 1 cannot renumber"),
         (lambda: Renumbering(1, []), "cannot renumber"),
     ],

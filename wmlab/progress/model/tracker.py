@@ -166,13 +166,7 @@ class ProgressTracker:
                 f"whose chunks start at {self.rules.chunk_base}.",
                 remedy="Give the whole trace one base: chunk_base=0 as documented, or 1 as in the engine.",
             )
-        origin = self.origins.get(buffer.origin)
-        if origin is None:
-            known = ", ".join(map(str, self.origins)) or "none"
-            raise ModelError(
-                f"Origin {buffer.origin} is not declared; declared are: {known}.",
-                remedy="Declare all origins of the plan before the first buffer comes.",
-            )
+        origin = self.origin(buffer.origin)
         before = origin.local
         effects = origin.step(buffer)
         if origin.local != before:
@@ -180,6 +174,16 @@ class ProgressTracker:
             if watermark != self.watermark:
                 self.watermark, self.moved_ms = watermark, at_ms
         return effects
+
+    def origin(self, number: int) -> OriginProgress:
+        """The progress of one declared origin. Raises `ModelError` for any other."""
+        if number not in self.origins:
+            known = ", ".join(map(str, self.origins)) or "none"
+            raise ModelError(
+                f"Origin {number} is not declared; declared are: {known}.",
+                remedy="Declare all origins of the plan before the first buffer comes.",
+            )
+        return self.origins[number]
 
     def _smallest(self, before: int | None, after: int | None) -> int | None:
         """The smallest local watermark, one of which has changed from `before` to `after`."""

@@ -1,4 +1,4 @@
-"""Windows over event time and their slices, and the buffers that operators put out.
+"""Windows over event time and their slices, and the operators that fill them and put them out.
 
 The windows are [k·slide, k·slide + size) for k = 0, 1, ...; slices are cut at all their starts and ends. A window is
 the disjoint union of its slices, so a record is kept once however many windows overlap. Windows that are shorter than
@@ -19,30 +19,25 @@ A windowed join keeps what both sides have built in each slice; the probe matche
 
     call      side    does
     build     build   adds the records of a buffer to the table of their slice and side
-    pairs     probe   the pairs of slices of a window in which both sides have records; each is a task and a chunk
-    matches   probe   how many pairs of records with equal keys a pair of slices has
+    outputs   probe   each pair of slices of a window in which both sides have records is a task and a chunk: how many
+                      pairs of records with equal keys it has
     collect   probe   throws away the slices [s, e) with e + size < W, W being the watermark of the probe
 
 The probe's watermark is that of the join's own outputs, which carry the start of their window: a slice is needed until
 no window that holds it can still be probed.
 
-A pipeline without state keeps origin and sequence and numbers its outputs in the order in which it emits them,
-whatever the order of its inputs; the output that closes the last missing input carries the last flag. An input that
-leaves no record still gives an empty buffer, or the sequence would never be complete downstream.
-
 A window goes out under the operator's own origin, with the window's output number as sequence: one chunk for an
 aggregation, one chunk per pair of slices for a join.
 
-Source: "Watermarking and Progress", Triggering windows and ChunkNumber; upstream classes `SliceAssigner`,
+Source: "Watermarking and Progress", Triggering windows; upstream classes `SliceAssigner`,
 `WindowBasedOperatorHandler`, `DefaultTimeBasedSliceStore` (states of a window, garbage collection),
-`StreamJoinOperatorHandler`, `StreamJoinProbePhysicalOperator`, `EmitOperatorHandler` and
-`AggregationProbePhysicalOperator`.
+`StreamJoinOperatorHandler`, `StreamJoinProbePhysicalOperator` and `AggregationProbePhysicalOperator`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import product
@@ -50,9 +45,7 @@ from numbers import Integral
 from typing import Literal
 
 from wmlab.core.errors import ModelError
-from wmlab.progress.model.chunks import Completed, Effect, Finding
-from wmlab.progress.model.numbers import FIRST_ORIGIN, INITIAL, ChunkBase, TupleBuffer
-from wmlab.progress.model.tracker import OriginProgress, ProgressRules, ProgressTracker
+from wmlab.progress.model.numbers import ChunkBase, TupleBuffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +88,10 @@ class Windows:
     def span(self, number: int) -> tuple[int, int]:
         """The window's [start, end)."""
         return number * self.slide, number * self.slide + self.size
+
+    def records_of_slices(self, times: Iterable[int]) -> dict[int, int]:
+        """How many of these times fall in each slice, by its start, ascending. Raises as `slice_of`."""
+        return dict(sorted(Counter(self.slice_of(time)[0] for time in times).items()))
 
     def ended_before(self, time: int) -> int:
         """How many windows end before a time, that is, end < time."""
@@ -162,8 +159,8 @@ class Firing:
     """The windows of one operator: records per slice, open windows, and how many have fired.
 
     `slices` counts the records in each slice of an open window, by the slice's start. `closed` is how many windows
-    (from the first on, empty or not) the watermark has closed; `fired` has the numbers of fired windows and is only
-    kept with `forget_fired`.
+    (from the first on, empty or not) the watermark has closed, `sequence` the number of the last output. `fired` has
+    the numbers of fired windows and is only kept with `forget_fired`.
     """
 
     def __init__(self, rules: FiringRules) -> None:
@@ -171,7 +168,7 @@ class Firing:
         self.slices: dict[int, int] = {}
         self.closed = 0
         self.ended = False
-        self.outputs = 0
+        self.sequence = 0
         self.fired: set[int] = set()
         self._open: set[int] = set()
         self._first_open: list[int] = []
@@ -224,11 +221,11 @@ class Firing:
         while self._first_open and self._first_open[0] < self.closed:
             number = heappop(self._first_open)
             self._open.remove(number)
-            self.outputs += 1
+            self.sequence += 1
             span = self.rules.windows.span(number)
             slices = [start for start in self.rules.windows.slices(*span) if start in self.slices]
             records = sum(self.slices[start] for start in slices)
-            fired.append(Fired(self.outputs, *span, records, cause, number in self.fired))
+            fired.append(Fired(self.sequence, *span, records, cause, number in self.fired))
             if self.rules.forget_fired:
                 self.fired.add(number)
             for start in slices:
@@ -237,68 +234,119 @@ class Firing:
         return tuple(fired)
 
 
+class WindowedAggregation(Firing):
+    """Counts the records of its inputs in windows, and puts out one chunk for a window, under an origin of its own."""
+
+    def __init__(self, rules: FiringRules, origin: int, chunk_base: ChunkBase = 0) -> None:
+        super().__init__(rules)
+        self.origin = origin
+        self.chunk_base = chunk_base
+
+    def build(self, origin: int, times: Sequence[int], keys: Sequence[int]) -> tuple[Late, ...]:  # noqa: ARG002
+        """Take the records of one buffer of an input; those that come too late are named.
+
+        `times` and `keys` are parallel. Raises `ModelError` for a negative time.
+        """
+        return self.fill(times)
+
+    def outputs(self, fired: Fired) -> list[tuple[TupleBuffer, int]]:
+        """The buffers of the probe side that a window becomes, each with its number of results.
+
+        They carry the start of the window, so that nothing downstream fires past results still to come.
+        Source: upstream class `AggregationProbePhysicalOperator`.
+        """
+        return self._chunks(fired, [(fired.start, 1)])
+
+    def _chunks(self, fired: Fired, chunks: Sequence[tuple[int, int]]) -> list[tuple[TupleBuffer, int]]:
+        """A window as chunks, each with its watermark and its number of results."""
+        final = len(chunks) - 1
+        return [
+            (TupleBuffer(self.origin, fired.sequence, self.chunk_base + index, index == final, watermark), results)
+            for index, (watermark, results) in enumerate(chunks)
+        ]
+
+    def collect(self, watermark: int | None) -> tuple[CollectedSlice, ...]:  # noqa: ARG002
+        """The slices that are thrown away as the probe side has come to a watermark: it keeps none."""
+        return ()
+
+
+Carried = Literal["start", "largest"]
+
+
 @dataclass(slots=True)
-class Side:
+class JoinSide:
     """What one side of a join has built in a slice: how many records each key has, and the largest time of all."""
 
     keys: Counter[int] = field(default_factory=Counter)
     largest: int = 0
 
 
-class JoinTables:
-    """The tables of all slices, left and right, by the start of the slice."""
+class WindowedJoin(WindowedAggregation):
+    """Joins records of equal keys in windows; `sides` tells the side of each input origin, 0 for left and 1 for right.
 
-    def __init__(self, windows: Windows) -> None:
-        self.windows = windows
-        self.slices: dict[int, tuple[Side, Side]] = {}
+    `tables` has both sides of each slice, by its start. An output carries the `start` of its window, as in the engine,
+    or the `largest` time of the records of its two slices, as by the rule for all buffers.
+    """
+
+    def __init__(
+        self,
+        rules: FiringRules,
+        origin: int,
+        chunk_base: ChunkBase = 0,
+        *,
+        sides: Mapping[int, int],
+        carries: Carried = "start",
+    ) -> None:
+        super().__init__(rules, origin, chunk_base)
+        self.sides = sides
+        self.carries = carries
+        self.tables: dict[int, tuple[JoinSide, JoinSide]] = {}
         self._oldest: list[int] = []
         """The starts of the slices as a heap."""
 
-    def build(self, times: Sequence[int], keys: Sequence[int], side: int) -> None:
-        """Add the records of one buffer of a side; `times` and `keys` are parallel.
-
-        Raises `ModelError` for a side that does not exist and for a negative time.
-        """
-        if side not in (0, 1):
-            raise ModelError(f"There is no side {side} of a join.", remedy="Give 0 for left or 1 for right.")
+    def build(self, origin: int, times: Sequence[int], keys: Sequence[int]) -> tuple[Late, ...]:
+        """Take the records of one buffer of an input, see `WindowedAggregation`; late ones are joined, too."""
+        late = self.fill(times)
+        side = self.sides[origin]
         for time, key in zip(times, keys, strict=True):
-            start, _ = self.windows.slice_of(time)
-            if start not in self.slices:
-                self.slices[start] = (Side(), Side())
+            start, _ = self.rules.windows.slice_of(time)
+            if start not in self.tables:
+                self.tables[start] = (JoinSide(), JoinSide())
                 heappush(self._oldest, start)
-            table = self.slices[start][side]
+            table = self.tables[start][side]
             table.keys[key] += 1
             table.largest = max(table.largest, time)
+        return late
 
-    def pairs(self, start: int, end: int) -> tuple[tuple[int, int], ...]:
-        """The pairs (left slice, right slice) of the window [start, end), by the starts of the slices."""
-        starts = [begin for begin in self.windows.slices(start, end) if begin in self.slices]
-        lefts, rights = ([begin for begin in starts if self.slices[begin][side].keys] for side in (0, 1))
-        return tuple(product(lefts, rights))
+    def outputs(self, fired: Fired) -> list[tuple[TupleBuffer, int]]:
+        """One chunk for each pair of slices of a window, with its number of matches; an empty one without a pair.
 
-    def matches(self, left: int, right: int) -> int:
-        """How many pairs of records of two slices have equal keys."""
-        ours, theirs = self.slices[left][0].keys, self.slices[right][1].keys
-        return sum(count * theirs.get(key, 0) for key, count in ours.items())
-
-    def largest(self, left: int, right: int) -> int:
-        """The largest time of the records of two slices: what an output of them carries by the rule for all buffers.
-
-        Source: "Watermarking and Progress", Watermark Timestamp and the outputs of the diagram.
+        Source: upstream class `StreamJoinProbePhysicalOperator`; "Watermarking and Progress", Watermark Timestamp and
+        the outputs of the diagram.
         """
-        return max(self.slices[left][0].largest, self.slices[right][1].largest)
+        chunks = []
+        for left, right in self._pairs(fired.start, fired.end):
+            watermark = fired.start if self.carries == "start" else max(left.largest, right.largest)
+            chunks.append((watermark, sum(count * right.keys[key] for key, count in left.keys.items())))
+        return self._chunks(fired, chunks or [(fired.start, 0)])
+
+    def _pairs(self, start: int, end: int) -> Iterator[tuple[JoinSide, JoinSide]]:
+        """The left and right sides of the slices of the window [start, end) in which there are records."""
+        tables = [self.tables[begin] for begin in self.rules.windows.slices(start, end) if begin in self.tables]
+        lefts, rights = ([table[side] for table in tables if table[side].keys] for side in (0, 1))
+        return product(lefts, rights)
 
     def collect(self, watermark: int | None) -> tuple[CollectedSlice, ...]:
-        """Throw away the slices that the probe has done with at its watermark (None: unknown), ascending."""
-        gone = []
+        """Throw away the slices that the probe side has done with at its watermark (None: unknown), ascending."""
+        collected = []
         while watermark is not None and self._oldest:
-            end = self.windows.slice_of(self._oldest[0])[1]
-            if end + self.windows.size >= watermark:
+            end = self.rules.windows.slice_of(self._oldest[0])[1]
+            if end + self.rules.windows.size >= watermark:
                 break
             start = heappop(self._oldest)
-            left, right = self.slices.pop(start)
-            gone.append(CollectedSlice(start, end, left.keys.total(), right.keys.total()))
-        return tuple(gone)
+            left, right = self.tables.pop(start)
+            collected.append(CollectedSlice(start, end, left.keys.total(), right.keys.total()))
+        return tuple(collected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,105 +357,3 @@ class CollectedSlice:
     end: int
     left: int
     right: int
-
-
-class Rechunking:
-    """The emission of a pipeline without state, for one origin: its inputs and how many outputs each sequence has."""
-
-    def __init__(self, rules: ProgressRules | None = None) -> None:
-        self.rules = rules or ProgressRules()
-        self.inputs = OriginProgress(self.rules)
-        self.emitted: dict[int, int] = {}
-
-    def emit(self, buffer: TupleBuffer, outputs: int = 1) -> tuple[tuple[TupleBuffer, ...], tuple[Effect, ...]]:
-        """The buffers that one input becomes: `outputs` of them, at least one, the last of which may be the last.
-
-        A buffer that breaks the protocol gives no output and a `Finding`. Raises `ModelError` for negative `outputs`.
-        """
-        if outputs < 0:
-            raise ModelError(f"A buffer cannot become {outputs} buffers.", remedy="Give 0 or more.")
-        effects = self.inputs.step(buffer)
-        if any(isinstance(effect, Finding) for effect in effects):
-            return (), effects
-        closes = any(isinstance(effect, Completed) for effect in effects)
-        count, before = max(1, outputs), self.emitted.pop(buffer.sequence, 0)
-        made = chunked(
-            buffer.origin, buffer.sequence, buffer.watermark, count, self.rules.chunk_base, before=before, closed=closes
-        )
-        if not closes:
-            self.emitted[buffer.sequence] = before + count
-        return made, effects
-
-
-def chunked(
-    origin: int, sequence: int, watermark: int, count: int, base: ChunkBase, *, before: int = 0, closed: bool = True
-) -> tuple[TupleBuffer, ...]:
-    """`count` chunks of a sequence after `before` earlier ones; if `closed`, the final one carries the last flag."""
-    first = base + before
-    return tuple(
-        TupleBuffer(origin, sequence, first + index, closed and index == count - 1, watermark) for index in range(count)
-    )
-
-
-def window_output(fired: Fired, origin: int, base: ChunkBase = 0, *, pairs: int = 1) -> tuple[TupleBuffer, ...]:
-    """The output of a window: one chunk per pair of slices of a join, an empty one without; one of an aggregation.
-
-    It carries the start of the window, so that nothing downstream fires past results still to come.
-    Source: upstream classes `AggregationProbePhysicalOperator` and `StreamJoinProbePhysicalOperator`.
-    """
-    return chunked(origin, fired.sequence, fired.start, max(1, pairs), base)
-
-
-class Renumbering:
-    """A blocking operator that hands on whole sequences in order, under an origin of its own.
-
-    It waits for the longest consecutive sequence of each input and gives new, gapless numbers only to what lies in it;
-    `ready` are the (origin, sequence) in one that wait for an input that has none yet. Nothing goes out while one of
-    the inputs is silent. The last output of a step carries their smallest local watermark, those before it what went
-    out last (`watermark`): the records behind them in the same step may be as old as that.
-
-    Raises `ModelError` for no input or an origin that is its own input.
-    """
-
-    def __init__(self, origin: int, inputs: Sequence[int], rules: ProgressRules | None = None) -> None:
-        if not inputs or origin in inputs or origin < FIRST_ORIGIN:
-            raise ModelError(
-                f"Origin {origin} cannot renumber the origins {list(inputs)}.",
-                remedy="Give it at least one input and an origin id of its own.",
-            )
-        self.origin = origin
-        self.inputs = ProgressTracker(inputs, rules)
-        self.outputs = 0
-        self.watermark = INITIAL
-        self.ready: list[tuple[int, int]] = []
-
-    def emit(self, buffer: TupleBuffer) -> tuple[tuple[Renumbered, ...], tuple[Effect, ...]]:
-        """One buffer per input sequence that has become ready, once every input has one.
-
-        Raises `ModelError` for an origin that is no input.
-        """
-        origin = self.inputs.origins.get(buffer.origin)
-        before = 0 if origin is None else origin.prefix
-        effects = self.inputs.step(buffer)
-        assert origin is not None
-        self.ready += [(buffer.origin, sequence) for sequence in range(before + 1, origin.prefix + 1)]
-        reached = self.inputs.watermark
-        if reached is None:
-            return (), effects
-        ready, self.ready = self.ready, []
-        outputs = []
-        for left, (number, sequence) in zip(reversed(range(len(ready))), ready, strict=True):
-            self.outputs += 1
-            self.watermark = self.watermark if left else reached
-            stamp = TupleBuffer(self.origin, self.outputs, self.inputs.rules.chunk_base, True, self.watermark)
-            outputs.append(Renumbered(stamp, number, sequence))
-        return tuple(outputs), effects
-
-
-@dataclass(frozen=True, slots=True)
-class Renumbered:
-    """An output of a renumbering, and the origin and sequence of the input it stands for."""
-
-    buffer: TupleBuffer
-    origin: int
-    sequence: int

@@ -90,7 +90,7 @@ class PlanWorld(Simulation):
         records = received(source, self.scenario, self._traces.get(source.name))
         origin = query.origins.ids[source.name]
         for sent_ms, buffer in cut(records, source, self.scenario, origin=origin, silent_ms=silent_ms, empty=empty):
-            for delay_ms in self.faulty(name, (source.name, buffer.stamp.sequence, None), buffer.records, sent_ms):
+            for delay_ms in self.faulty(name, (source.name, buffer.sequence, None), buffer.records, sent_ms):
                 query.on_its_way += 1
                 self.at(sent_ms + delay_ms, query.send, index, buffer)
 
