@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect, expect_if, known, steps_of
 from wmlab.core.errors import ModelError
-from wmlab.progress.model.chunks import Breach, Chunks, Completed, CompletenessRule, Finding
+from wmlab.progress.model.chunks import Chunks, Completed, CompletenessRule, ProtocolViolation, ViolationKind
 from wmlab.progress.model.numbers import INITIAL, TupleBuffer
 from wmlab.progress.model.tracker import OriginProgress, ProgressRules, ProgressTracker
 
@@ -57,7 +57,7 @@ def completions(offered: Iterable[Sequence[Any]], rules: ProgressRules) -> list[
             found.append(ERROR)
             continue
         done: list[Any] = [[e.sequence, e.watermark] for e in effects if isinstance(e, Completed)]
-        broken = any(isinstance(e, Finding) and e.breach is not Breach.REPEATED for e in effects)
+        broken = any(isinstance(e, ProtocolViolation) and e.kind is not ViolationKind.REPEATED for e in effects)
         found.append(ERROR if broken else done[0] if done else None)
     return found
 
@@ -80,7 +80,7 @@ def run_sequences(case: Fields) -> None:
     for fields in steps_of(case):
         sequence, value = fields.take("put")
         effects = tracker.step(TupleBuffer(1, sequence, 0, True, value))
-        found = ERROR if any(isinstance(e, Finding) for e in effects) else native(tracker.watermark)
+        found = ERROR if any(isinstance(e, ProtocolViolation) for e in effects) else native(tracker.watermark)
         expect_if(fields, current=found)
     expect_if(case, final=native(tracker.watermark))
 

@@ -11,7 +11,7 @@ from typing import Any
 from tests.conformance.fields import Fields, UnknownFormatError, expect, expect_if, known, steps_of
 from wmlab.progress.model.numbers import TupleBuffer, by_event_time, by_ingestion_time
 from wmlab.progress.model.operators import Emission, Sequencer
-from wmlab.progress.model.windows import Fired, Firing, FiringRules, WindowedAggregation, Windows
+from wmlab.progress.model.windows import Fired, Firing, FiringRules, SlidingWindows, WindowedAggregation
 
 Output = tuple[int, int, bool]
 
@@ -86,9 +86,9 @@ def as_described(outputs: Sequence[Output], text: str) -> bool:
     raise UnknownFormatError(f"outputs {text!r}")
 
 
-def windows_of(case: Fields) -> Windows:
+def windows_of(case: Fields) -> SlidingWindows:
     """The windows of a case."""
-    return Windows(case.take("size"), case.take("slide"))
+    return SlidingWindows(case.take("size"), case.take("slide"))
 
 
 def run_slices(case: Fields) -> None:
@@ -141,13 +141,13 @@ def fire(state: Firing, fields: Fields) -> tuple[Fired, ...]:
 
 def written(window: Fired) -> dict[str, int]:
     """A fired window's output as the cases write it."""
-    rules = FiringRules(windows=Windows(window.end - window.start, 1))
+    rules = FiringRules(windows=SlidingWindows(window.end - window.start, 1))
     ((buffer, _),) = WindowedAggregation(rules, origin=2, chunk_base=1).outputs(window)
     assert (buffer.chunk, buffer.last) == (1, True)
     return {"seq": buffer.sequence, "start": window.start, "watermark": buffer.watermark}
 
 
-def run_lags(case: Fields, windows: Windows, times: Sequence[int]) -> None:
+def run_lags(case: Fields, windows: SlidingWindows, times: Sequence[int]) -> None:
     """The same records under several emit lags, flushed at the end."""
     watermarks = case.take("wms")
     expect("then", case.take("then"), "terminate")

@@ -19,7 +19,7 @@ from wmlab.core.recording import Recording, the_moment, the_one
 from wmlab.core.words import counted, listed, moment
 from wmlab.progress.model.numbers import stamp_of
 from wmlab.progress.model.tracker import BlockingOrigin, ProgressRules, ProgressTracker, blocking, supposed_origins
-from wmlab.progress.scenario import BUILD, SINK, Origins, ProgressScenario, origins_of, rules_of
+from wmlab.progress.scenario import BUILD, SINK, Origins, ProgressScenario, origins_of, recorded_rules
 
 _SILENT: Final = "it had sent nothing complete"
 _GAP: Final = "a gap, behind which buffers wait"
@@ -28,11 +28,11 @@ _OF_CAUSES: Final = ("origin", "sequence", "started", "chunks", "waiting")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HoldingOrigin:
+class BlockingEmitter:
     """An origin whose local watermark is the global one, and what has to come before it moves.
 
     `sequence` is the first that is not complete, `chunks` those known to be missing of it (the first ten), `started`
-    whether any of it has come, `waiting` how many buffers came beyond the prefix.
+    whether any of it has come, `waiting` how many buffers came beyond the longest consecutive sequence.
     """
 
     origin: int
@@ -55,7 +55,7 @@ class ProgressExplanation(Answer):
     operator: str
     watermark: int | None
     since_ms: int | None
-    origins: tuple[HoldingOrigin, ...]
+    origins: tuple[BlockingEmitter, ...]
     sentence: str
 
     @classmethod
@@ -76,15 +76,18 @@ class ProgressExplanation(Answer):
             watermark=first.watermark,
             since_ms=first.since_ms,
             origins=tuple(
-                HoldingOrigin(emitter=emitters[cause.origin], **{name: getattr(cause, name) for name in _OF_CAUSES})
+                BlockingEmitter(emitter=emitters[cause.origin], **{name: getattr(cause, name) for name in _OF_CAUSES})
                 for cause in causes
             ),
             sentence=f"global watermark of {stream} at {operator} {stands}{since}: {listed(lacks)}; {behind} behind it",
         )
 
 
-def arrived(beyond: set[int], sequence: int, before: int, prefix: int) -> None:
-    """Bring the sequence numbers beyond a prefix up to date after an arrival, by which it grew from `before`."""
+def update_beyond(beyond: set[int], sequence: int, before: int, prefix: int) -> None:
+    """Bring the sequence numbers beyond the longest consecutive sequence up to date after an arrival.
+
+    By the arrival it grew from `before` to `prefix`.
+    """
     if sequence > before:
         beyond.add(sequence)
     beyond.difference_update(range(before + 1, prefix + 1))
@@ -98,16 +101,16 @@ def _stretches(rows: Sequence[Mapping[str, Any]], emitters: Mapping[int, str]) -
     for row, following in pairwise(rows):
         origin, reached = row["origin"], row["reached_prefix"]
         local[origin] = row["reached_local"]
-        arrived(beyond[origin], row["sequence"], prefix[origin], reached)
+        update_beyond(beyond[origin], row["sequence"], prefix[origin], reached)
         prefix[origin] = max(prefix[origin], reached)
         if row["arrived_ms"] == following["arrived_ms"]:
             continue
         held_by = blocking(local, row["reached"])
         others = [value for value in local.values() if value is not None and value != row["reached"]]
         by_ms = min(others) - row["reached"] if others and row["reached"] is not None else None
-        for one in held_by:
-            why = _GAP if beyond[one] else _SILENT if local[one] is None else _SLOWEST
-            yield Stretch((emitters[one],), why, row["arrived_ms"], following["arrived_ms"], by_ms, len(held_by))
+        for origin in held_by:
+            why = _GAP if beyond[origin] else _SILENT if local[origin] is None else _SLOWEST
+            yield Stretch((emitters[origin],), why, row["arrived_ms"], following["arrived_ms"], by_ms, len(held_by))
 
 
 def explain_plan(
@@ -130,9 +133,9 @@ def explain_plan(
     operator = BUILD if BUILD in ({row["operator"] for row in rows} if planned is None else planned.inputs) else SINK
     emitters = {row["origin"]: row["emitter"] for row in rows} | ({} if planned is None else planned.emitters)
     if at_ms is not None:
-        found = causes(recording, query=query, at_ms=at_ms, operator=operator)
-        named = {cause.origin: emitters.get(cause.origin, "unheard of") for cause in found}
-        return ProgressExplanation.of(found, at_ms=at_ms, stream=query, operator=operator, emitters=named)
+        blocking = blocking_origins_at(recording, query=query, at_ms=at_ms, operator=operator)
+        named = {cause.origin: emitters.get(cause.origin, "unheard of") for cause in blocking}
+        return ProgressExplanation.of(blocking, at_ms=at_ms, stream=query, operator=operator, emitters=named)
     mine = [row for row in rows if row["operator"] == operator]
     if not mine:
         raise RecordingError(f"no buffer of query {query!r} had come.", remedy="ask for a query that has some.")
@@ -149,7 +152,7 @@ def _plans(recording: Recording) -> dict[str, Origins]:
     return {} if scenario is None else {query.name: origins_of(query) for query in scenario.queries}
 
 
-def causes(
+def blocking_origins_at(
     recording: Recording, *, query: str, at_ms: int, operator: str = BUILD, rules: ProgressRules | None = None
 ) -> tuple[BlockingOrigin, ...]:
     """What held the global watermark of an operator at a clock time: one `BlockingOrigin` per origin at its value.
@@ -171,7 +174,7 @@ def causes(
     origins = None if planned is None else planned.inputs.get(operator)
     if origins is None:
         origins = tuple(supposed_origins((row["origin"] for row in mine), rows[0]["origins"]))
-    rules = rules or rules_of(recording) or ProgressRules(chunk_base=rows[0]["chunk_base"])
+    rules = rules or recorded_rules(recording) or ProgressRules(chunk_base=rows[0]["chunk_base"])
     tracker = ProgressTracker(origins, rules)
     for row in rows:
         tracker.step(stamp_of(row), row["arrived_ms"])

@@ -36,7 +36,7 @@ from wmlab.core.charts.scene import (
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import bare, counted, grouped, is_instant, listed, rounded, shown
-from wmlab.progress.answers import arrived
+from wmlab.progress.answers import update_beyond
 from wmlab.progress.model.tracker import blocking
 from wmlab.progress.scenario import BUILD, SINK
 
@@ -282,12 +282,12 @@ def _describe_prefix(mine: Table, emitter: str, when: Callable[[int], str]) -> s
 def _waiting(sequences: Sequence[int], prefix: Sequence[int]) -> list[int]:
     """Of how many sequence numbers beyond the prefix something has come, after each arrival."""
     pending: set[int] = set()
-    found, reached = [], 0
+    counts, reached = [], 0
     for sequence, length in zip(sequences, prefix, strict=True):
-        arrived(pending, sequence, reached, length)
+        update_beyond(pending, sequence, reached, length)
         reached = length
-        found.append(len(pending))
-    return found
+        counts.append(len(pending))
+    return counts
 
 
 _MOST: Final = 400

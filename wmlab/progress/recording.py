@@ -7,7 +7,7 @@ from typing import Any
 
 from wmlab.core.recording import Recording, recorded
 from wmlab.core.values import value
-from wmlab.progress.answers import causes, explain_plan
+from wmlab.progress.answers import blocking_origins_at, explain_plan
 from wmlab.progress.scenario import ProgressScenario
 from wmlab.progress.sim.world import simulate
 from wmlab.progress.tables import PROGRESS_TABLES
@@ -18,7 +18,7 @@ class ProgressRecording(Recording, kind="progress", schemas=PROGRESS_TABLES):
 
     __slots__ = ()
 
-    progress_at = causes
+    progress_at = blocking_origins_at
     explain = explain_plan
 
     def check(self, spark: Any = None, *only: str) -> Any:

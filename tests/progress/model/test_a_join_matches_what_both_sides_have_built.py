@@ -7,24 +7,24 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wmlab.progress.model.windows import CollectedSlice, Fired, FiringRules, WindowedJoin, Windows
+from wmlab.progress.model.windows import CollectedSlice, Fired, FiringRules, SlidingWindows, WindowedJoin
 
-SHAPES = st.builds(Windows, st.integers(1, 12), st.integers(1, 12))
+SHAPES = st.builds(SlidingWindows, st.integers(1, 12), st.integers(1, 12))
 RECORDS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3), st.sampled_from([0, 1])), max_size=15)
 
 
-def built(windows: Windows, records, **options) -> WindowedJoin:
+def built(windows: SlidingWindows, records, **options) -> WindowedJoin:
     join = WindowedJoin(FiringRules(windows=windows), origin=3, sides={1: 0, 2: 1}, **options)
     for time, key, side in records:
         join.build(1 + side, [time], [key])
     return join
 
 
-def fired(windows: Windows, number: int) -> Fired:
+def fired(windows: SlidingWindows, number: int) -> Fired:
     return Fired(number + 1, *windows.span(number), records=0, cause="watermark")
 
 
-def pairs_of(windows: Windows, records, start: int, end: int) -> list[list[tuple[int, int, int]]]:
+def pairs_of(windows: SlidingWindows, records, start: int, end: int) -> list[list[tuple[int, int, int]]]:
     """The records of each pair of slices of a window in which both sides have some, by the definition."""
     inside = [record for record in records if start <= record[0] < end]
     slices = {side: sorted({windows.slice_of(time) for time, _, of in inside if of == side}) for side in (0, 1)}
@@ -36,7 +36,9 @@ def pairs_of(windows: Windows, records, start: int, end: int) -> list[list[tuple
 
 
 @given(SHAPES, RECORDS)
-def test_the_outputs_of_a_window_are_its_pairs_of_slices_with_every_match_once(windows: Windows, records) -> None:
+def test_the_outputs_of_a_window_are_its_pairs_of_slices_with_every_match_once(
+    windows: SlidingWindows, records
+) -> None:
     join = built(windows, records)
     for number in range(windows.ended_before(60)):
         window = fired(windows, number)
@@ -53,14 +55,16 @@ def test_the_outputs_of_a_window_are_its_pairs_of_slices_with_every_match_once(w
 
 
 @given(SHAPES, RECORDS, st.randoms(use_true_random=False))
-def test_the_order_of_building_changes_nothing(windows: Windows, records, order) -> None:
+def test_the_order_of_building_changes_nothing(windows: SlidingWindows, records, order) -> None:
     other = list(records)
     order.shuffle(other)
     assert built(windows, records).tables == built(windows, other).tables
 
 
 @given(SHAPES, RECORDS, st.integers(0, 70))
-def test_a_slice_is_kept_while_a_window_from_the_watermark_on_holds_it(windows: Windows, records, mark: int) -> None:
+def test_a_slice_is_kept_while_a_window_from_the_watermark_on_holds_it(
+    windows: SlidingWindows, records, mark: int
+) -> None:
     join = built(windows, records)
     counts = Counter((windows.slice_of(time), side) for time, _, side in records)
     slices = sorted({piece for piece, _ in counts})
@@ -73,7 +77,7 @@ def test_a_slice_is_kept_while_a_window_from_the_watermark_on_holds_it(windows: 
 
 
 @given(SHAPES, RECORDS)
-def test_an_output_may_carry_the_largest_time_of_the_records_of_its_slices(windows: Windows, records) -> None:
+def test_an_output_may_carry_the_largest_time_of_the_records_of_its_slices(windows: SlidingWindows, records) -> None:
     join = built(windows, records, carries="largest")
     for number in range(windows.ended_before(60)):
         window = fired(windows, number)

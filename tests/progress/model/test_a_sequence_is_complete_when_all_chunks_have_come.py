@@ -9,7 +9,7 @@ from hypothesis import find, given
 from hypothesis import strategies as st
 
 from tests.progress.model.streams import origin_buffers, run_origin
-from wmlab.progress.model.chunks import Breach, Chunks, Completed, CompletenessRule, Finding
+from wmlab.progress.model.chunks import Chunks, Completed, CompletenessRule, ProtocolViolation, ViolationKind
 from wmlab.progress.model.numbers import ChunkBase, TupleBuffer
 from wmlab.progress.model.tracker import OriginProgress
 
@@ -68,30 +68,30 @@ def test_repeats_change_nothing_and_are_named(data) -> None:
     origin, findings, completed = OriginProgress(), [], []
     for buffer in data.draw(st.permutations(buffers + repeats)):
         effects = origin.step(buffer)
-        findings += [effect for effect in effects if isinstance(effect, Finding)]
+        findings += [effect for effect in effects if isinstance(effect, ProtocolViolation)]
         completed += [effect.sequence for effect in effects if isinstance(effect, Completed)]
     assert origin == run_origin(buffers)
     assert len(findings) == len(repeats)
-    assert {finding.breach for finding in findings} <= {Breach.REPEATED, Breach.FINISHED}
+    assert {finding.kind for finding in findings} <= {ViolationKind.REPEATED, ViolationKind.FINISHED}
     assert sorted(completed) == sorted({buffer.sequence for buffer in buffers})
 
 
 @pytest.mark.parametrize(
     ("arrivals", "breach"),
     [
-        ([(0, False), (0, False)], Breach.REPEATED),
-        ([(0, True), (0, True)], Breach.FINISHED),
-        ([(2, True), (1, True)], Breach.SECOND_LAST),
-        ([(2, False), (1, True)], Breach.SECOND_LAST),
-        ([(1, True), (2, False)], Breach.BEYOND_LAST),
+        ([(0, False), (0, False)], ViolationKind.REPEATED),
+        ([(0, True), (0, True)], ViolationKind.FINISHED),
+        ([(2, True), (1, True)], ViolationKind.SECOND_LAST),
+        ([(2, False), (1, True)], ViolationKind.SECOND_LAST),
+        ([(1, True), (2, False)], ViolationKind.BEYOND_LAST),
     ],
 )
-def test_a_broken_protocol_is_named_and_left_out(arrivals, breach: Breach) -> None:
+def test_a_broken_protocol_is_named_and_left_out(arrivals, breach: ViolationKind) -> None:
     (first, second) = (TupleBuffer(1, 1, chunk, last, 7) for chunk, last in arrivals)
     origin = run_origin([first])
     effects = origin.step(second)
     assert origin == run_origin([first])
-    assert effects == (Finding(breach, second),)
+    assert effects == (ProtocolViolation(breach, second),)
     assert effects[0].sentence == f"{breach}: origin 1, sequence 1, chunk {second.chunk}"
 
 

@@ -8,9 +8,9 @@ from wmlab.core.errors import ModelError
 from wmlab.progress.model.numbers import TupleBuffer, assign_origins, by_event_time
 from wmlab.progress.model.operators import Renumbering, Sequencer
 from wmlab.progress.model.tracker import ProgressRules, ProgressTracker
-from wmlab.progress.model.windows import FiringRules, WindowedAggregation, Windows
+from wmlab.progress.model.windows import FiringRules, SlidingWindows, WindowedAggregation
 
-TUMBLING = Windows(10, 10)
+TUMBLING = SlidingWindows(10, 10)
 AGGREGATION = WindowedAggregation(FiringRules(windows=TUMBLING), origin=2)
 FIRST = TupleBuffer(1, 1, 0, True, 5)
 
@@ -28,7 +28,7 @@ FIRST = TupleBuffer(1, 1, 0, True, 5)
             lambda: ProgressTracker([1], ProgressRules(chunk_base=1)).step(FIRST),
             "chunk 0 in a trace whose .* start at 1",
         ),
-        (lambda: Windows(0, 1), "size 0"),
+        (lambda: SlidingWindows(0, 1), "size 0"),
         (lambda: TUMBLING.slice_of(-1), "before the first window"),
         (lambda: TUMBLING.windows_of(-1), "before the first window"),
         (lambda: FiringRules(windows=TUMBLING, emit_lag=-1), "emit lag of -1"),

@@ -22,9 +22,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from wmlab.core.invariants import Evidence, Finding, invariant, name_text, time_text
 from wmlab.progress.model.numbers import stamp_of
-from wmlab.progress.model.tracker import LocalRule, ProgressRules, Reached, follow, supposed_origins
+from wmlab.progress.model.tracker import LocalRule, ProgressRules, Reached, follow_buffers, supposed_origins
 
-Rows: TypeAlias = Sequence[Mapping[str, Any]]
+RecordedRows: TypeAlias = Sequence[Mapping[str, Any]]
 
 _NO_WINDOW: Final = "no window fired"
 _NO_BUFFER: Final = "no buffer came to an operator"
@@ -39,7 +39,7 @@ class Tracked(NamedTuple):
     reached: Reached
 
 
-def tracked(buffers: Rows, local: LocalRule) -> list[Tracked]:
+def tracked(buffers: RecordedRows, local: LocalRule) -> list[Tracked]:
     """The arrivals at each operator of one query in their order, followed by a tracker that goes by the set of chunks.
 
     `local` is the recording's rule. By the literal sentence of the text a watermark counts before its sequence is
@@ -50,16 +50,16 @@ def tracked(buffers: Rows, local: LocalRule) -> list[Tracked]:
         first = arrivals[0]
         rules = ProgressRules(chunk_base=first["chunk_base"], local="head" if local == "literal" else local)
         origins = supposed_origins((row["origin"] for row in arrivals), first["origins"])
-        followed += map(Tracked, arrivals, follow(map(stamp_of, arrivals), origins, rules))
+        followed += map(Tracked, arrivals, follow_buffers(map(stamp_of, arrivals), origins, rules))
     return followed
 
 
-def _by_operator(rows: Rows, order: str) -> list[Rows]:
+def _by_operator(rows: RecordedRows, order: str) -> list[RecordedRows]:
     """The rows of each operator, in the order of a column."""
     by_operator: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         by_operator.setdefault(row["operator"], []).append(row)
-    return [sorted(mine, key=itemgetter(order)) for mine in by_operator.values()]
+    return [sorted(rows_of_one, key=itemgetter(order)) for rows_of_one in by_operator.values()]
 
 
 @invariant("prefix and local watermark are those of the longest complete prefix", _NO_BUFFER)
@@ -89,7 +89,7 @@ def complete_by_the_set(tracked: Sequence[Tracked]) -> Iterator[Finding]:
 
 
 @invariant("the global watermark is the smallest local one, unknown while an origin has none", _NO_BUFFER)
-def smallest_of_the_origins(buffers: Rows) -> Iterator[Finding]:
+def smallest_of_the_origins(buffers: RecordedRows) -> Iterator[Finding]:
     """N6: the global watermark is the smallest of the recorded local ones, unknown while a declared origin has none."""
     for arrivals in _by_operator(buffers, "arrival"):
         local: dict[int, int | None] = {}
@@ -112,31 +112,31 @@ def _broken_at(row: Mapping[str, Any], what: str, *columns: str) -> Finding:
 
 
 @invariant("no chunk comes twice, and only the one with the highest number is the last", _NO_BUFFER)
-def chunks_in_order(buffers: Rows) -> Iterator[Finding]:
+def chunks_in_order(buffers: RecordedRows) -> Iterator[Finding]:
     """N10: no chunk of a sequence comes twice, one at most is the last, and none has a higher number."""
     sequences: dict[tuple[str, int, int], list[Mapping[str, Any]]] = {}
     for row in buffers:
         sequences.setdefault((row["operator"], row["origin"], row["sequence"]), []).append(row)
-    for mine in sequences.values():
-        chunks = sorted(row["chunk"] for row in mine)
-        lasts = [row["chunk"] for row in mine if row["last"]]
+    for arrivals in sequences.values():
+        chunks = sorted(row["chunk"] for row in arrivals)
+        lasts = [row["chunk"] for row in arrivals if row["last"]]
         if len(set(chunks)) == len(chunks) and lasts in ([], [chunks[-1]]):
             yield Finding(True)
             continue
-        row, listed = mine[0], ", ".join(map(str, chunks))
+        row, listed = arrivals[0], ", ".join(map(str, chunks))
         what = (
             f"sequence {row['sequence']} of {name_text(row['emitter'])} at {name_text(row['operator'])} has the chunks "
             f"{listed} and {len(lasts)} last flags"
         )
         others = {"chunks": chunks, "last_chunk": max(lasts, default=None)}
         proof = Evidence.of("buffers", row, "stream", "operator", "origin", "sequence", **others)
-        yield Finding(False, max(row["arrived_ms"] for row in mine), what, [proof])
+        yield Finding(False, max(row["arrived_ms"] for row in arrivals), what, [proof])
 
 
 @invariant(
     "windows fire once, in order of end, numbered without a gap, not before time has come to their end", _NO_WINDOW
 )
-def fires_once(windows_fired: Rows) -> Iterator[Finding]:
+def fires_once(windows_fired: RecordedRows) -> Iterator[Finding]:
     """N8: windows fire once, in order of end, numbered 1, 2, ..., not before the watermark has come to their end."""
     for outputs in _by_operator(windows_fired, "sequence"):
         before = outputs[0]["end"]
@@ -156,7 +156,7 @@ def fires_once(windows_fired: Rows) -> Iterator[Finding]:
 
 
 @invariant("outputs carry the start of their window, which never goes back", _NO_WINDOW)
-def outputs_carry_the_start(windows_fired: Rows, buffers: Rows) -> Iterator[Finding]:
+def outputs_carry_the_start(windows_fired: RecordedRows, buffers: RecordedRows) -> Iterator[Finding]:
     """N9: what the probe is given carries the start of its window, and no later window starts earlier."""
     for outputs in _by_operator(windows_fired, "sequence"):
         for before, window in pairwise(outputs):
@@ -176,7 +176,7 @@ def outputs_carry_the_start(windows_fired: Rows, buffers: Rows) -> Iterator[Find
 
 
 @invariant("a window holds the records of its slices", _NO_WINDOW)
-def windows_are_their_slices(windows_fired: Rows, buffers: Rows) -> Iterator[Finding]:
+def windows_are_their_slices(windows_fired: RecordedRows, buffers: RecordedRows) -> Iterator[Finding]:
     """N11: a window holds the records that had come in its slices when it fired; double fires are left to N8."""
     filled = {arrivals[0]["operator"]: SliceCounts(arrivals) for arrivals in _by_operator(buffers, "arrival")}
     for window in windows_fired:
@@ -192,7 +192,7 @@ def windows_are_their_slices(windows_fired: Rows, buffers: Rows) -> Iterator[Fin
 class SliceCounts:
     """How many records had come to an operator in each slice, from its arrivals in their order."""
 
-    def __init__(self, arrivals: Rows) -> None:
+    def __init__(self, arrivals: RecordedRows) -> None:
         came: dict[int, list[tuple[int, int]]] = {}
         for row in arrivals:
             for start, records in zip(row["slices"], row["slice_records"], strict=True):

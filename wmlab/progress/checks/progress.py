@@ -1,7 +1,7 @@
 """Progress at every arrival of a recorded buffer, and the windows that fire there, on Spark.
 
 Spark brings the arrivals of one operator to one task; there the tracker and the windows of `wmlab.progress.model`
-follow them in their order. An operator's arrivals have to fit into the memory of a task, about 100 bytes each.
+follow_buffers them in their order. An operator's arrivals have to fit into the memory of a task, about 100 bytes each.
 
 Source: "Watermarking and Progress", Reasoning about progress and Triggering windows.
 """
@@ -19,8 +19,8 @@ from wmlab.core.errors import ModelError
 from wmlab.core.spark.schemas import choose, refuse, spark_schema, typed
 from wmlab.progress.model.chunks import CompletenessRule
 from wmlab.progress.model.numbers import TupleBuffer
-from wmlab.progress.model.tracker import LocalRule, ProgressRules, Reached, follow, supposed_origins
-from wmlab.progress.model.windows import Fired, Firing, FiringRules, Trigger, Windows
+from wmlab.progress.model.tracker import LocalRule, ProgressRules, Reached, follow_buffers, supposed_origins
+from wmlab.progress.model.windows import Fired, Firing, FiringRules, SlidingWindows, Trigger
 from wmlab.progress.tables import PROGRESS_TABLES
 
 _OPERATOR: Final = ("stream", "operator")
@@ -75,7 +75,7 @@ def followed_arrivals(arrivals: pa.Table, local: LocalRule, complete: Completene
         )
     rules = ProgressRules(chunk_base=bases[0], complete=complete, local=local)
     buffers = map(TupleBuffer, *stamps)
-    reached = zip(*follow(buffers, supposed_origins(stamps[0], origins[0]), rules), strict=True)
+    reached = zip(*follow_buffers(buffers, supposed_origins(stamps[0], origins[0]), rules), strict=True)
     for field, values in zip(_ADDED, reached, strict=True):
         arrivals = arrivals.append_column(field, pa.array(values, field.type))
     return arrivals
@@ -116,7 +116,7 @@ def fired_windows(
     """
     progressed = typed(progressed, "progressed", _NEEDED, _PROGRESSED)
     choose("trigger", trigger, get_args(Trigger))
-    windows = Windows(size, size if slide is None else slide)
+    windows = SlidingWindows(size, size if slide is None else slide)
     rules = FiringRules(windows=windows, trigger=trigger, forget_fired=forget_fired)
 
     def fired(arrivals: pa.Table) -> pa.Table:

@@ -12,7 +12,7 @@ With base b and last chunk L, known once a chunk with the last flag has come:
 `literal` is the text's own snippet, `balance` what the engine does since 2025.
 
 Of buffers that break the protocol NebulaStream aborts on some and miscounts others. Here they are named; under the set
-rule a buffer with a finding leaves the state as it was.
+rule such a buffer leaves the state as it was.
 
 Source: "Watermarking and Progress", SequenceNumber and ChunkNumber; upstream classes `ChunkCollector` and
 `NonBlockingMonotonicSeqQueue` (preconditions and invariants).
@@ -23,14 +23,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from wmlab.progress.model.numbers import TupleBuffer
 
 CompletenessRule = Literal["set", "count", "literal", "balance"]
 
 
-class Breach(StrEnum):
+class ViolationKind(StrEnum):
     """How a buffer breaks the protocol."""
 
     REPEATED = "repeated buffer"
@@ -49,20 +49,20 @@ class Completed:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """Effect: a buffer broke the protocol and was left out (under the set rule)."""
+class ProtocolViolation:
+    """Effect: a buffer broke the protocol and was left out."""
 
-    breach: Breach
+    kind: ViolationKind
     buffer: TupleBuffer
 
     @property
     def sentence(self) -> str:
         """What was wrong with which buffer."""
         buffer = self.buffer
-        return f"{self.breach}: origin {buffer.origin}, sequence {buffer.sequence}, chunk {buffer.chunk}"
+        return f"{self.kind}: origin {buffer.origin}, sequence {buffer.sequence}, chunk {buffer.chunk}"
 
 
-Effect = Completed | Finding
+TrackerEffect: TypeAlias = Completed | ProtocolViolation
 
 
 @dataclass(slots=True)
@@ -93,21 +93,21 @@ class Chunks:
     watermark: int = 0
     done: bool = False
 
-    def breach(self, buffer: TupleBuffer, rule: CompletenessRule) -> Breach | None:
+    def violation(self, buffer: TupleBuffer, rule: CompletenessRule) -> ViolationKind | None:
         """How a buffer contradicts what has come of its sequence, None if it does not.
 
         Only the set rule looks at the chunks; the others count what they are given until the sequence is done.
         """
         if self.done:
-            return Breach.FINISHED
+            return ViolationKind.FINISHED
         if rule != "set" or not self.buffers:
             return None
         if buffer.chunk in self.seen:
-            return Breach.REPEATED
+            return ViolationKind.REPEATED
         if self.last is not None and buffer.chunk > self.last:
-            return Breach.BEYOND_LAST
+            return ViolationKind.BEYOND_LAST
         if buffer.last and (self.last is not None or self.highest > buffer.chunk):
-            return Breach.SECOND_LAST
+            return ViolationKind.SECOND_LAST
         return None
 
     def add(self, chunk: int, last: bool, watermark: int) -> None:

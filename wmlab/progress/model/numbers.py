@@ -7,7 +7,7 @@ part of a trace, and one trace has one base.
 
 By event time the watermark of a buffer is the largest time among its records, in the unit of the field times a
 multiplier. A buffer without a record carries 0, because the engine starts its maximum there; a tracker that reads the
-value at the head of the prefix is thrown back by it. By ingestion time it is the creation time of the buffer.
+value of the last complete sequence is thrown back by it. By ingestion time it is the creation time of the buffer.
 
 Source: "Watermarking and Progress", OriginId, SequenceNumber, ChunkNumber and Watermark Timestamp; upstream type
 `ChunkNumber` (INITIAL) and classes `EventTimeFunction` and `IngestionTimeFunction`.
@@ -67,7 +67,7 @@ def assign_origins(emitters: Sequence[str]) -> Mapping[str, int]:
     twice = sorted({name for name in emitters if emitters.count(name) > 1})
     if twice:
         raise ModelError(f"Two emitters are called {twice[0]!r}.", remedy="Give each emitter a name of its own.")
-    return {name: FIRST_ORIGIN + place for place, name in enumerate(emitters)}
+    return {name: FIRST_ORIGIN + index for index, name in enumerate(emitters)}
 
 
 def by_event_time(times: Iterable[int], *, unit: int = 1, allowed_lateness: int = 0) -> int:

@@ -45,7 +45,7 @@ from operator import attrgetter
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 from wmlab.core.errors import ModelError
-from wmlab.progress.model.chunks import Finding
+from wmlab.progress.model.chunks import ProtocolViolation
 from wmlab.progress.model.numbers import FIRST_ORIGIN, FIRST_SEQUENCE, INITIAL, ChunkBase, TupleBuffer
 from wmlab.progress.model.tracker import OriginProgress, ProgressRules, ProgressTracker
 
@@ -70,7 +70,7 @@ class Emission(Generic[B]):
     def take(self, buffer: B) -> list[B]:
         """The chunks that a buffer becomes."""
         effects = self.inputs[buffer.origin].step(buffer)
-        if any(isinstance(effect, Finding) for effect in effects):
+        if any(isinstance(effect, ProtocolViolation) for effect in effects):
             return []
         closes = bool(effects)
         parts = self.parts(buffer)

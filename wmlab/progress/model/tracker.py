@@ -36,10 +36,17 @@ from itertools import count, islice
 from typing import Literal, NamedTuple, TypeVar
 
 from wmlab.core.errors import ModelError
-from wmlab.progress.model.chunks import Breach, Chunks, Completed, CompletenessRule, Effect, Finding
+from wmlab.progress.model.chunks import (
+    Chunks,
+    Completed,
+    CompletenessRule,
+    ProtocolViolation,
+    TrackerEffect,
+    ViolationKind,
+)
 from wmlab.progress.model.numbers import FIRST_ORIGIN, UNBOUNDED, ChunkBase, TupleBuffer
 
-K = TypeVar("K")
+OriginKey = TypeVar("OriginKey")
 LocalRule = Literal["running_max", "head", "literal"]
 
 
@@ -70,16 +77,16 @@ class OriginProgress:
         """How many buffers have come beyond the longest consecutive sequence."""
         return sum(chunks.buffers for chunks in self.beyond.values())
 
-    def step(self, buffer: TupleBuffer) -> tuple[Effect, ...]:
+    def step(self, buffer: TupleBuffer) -> tuple[TrackerEffect, ...]:
         """Take one buffer of this origin; what it brought about. One that breaks the protocol changes nothing."""
         sequence, rule = buffer.sequence, self.rules.complete
         if sequence <= self.prefix:
-            return (Finding(Breach.FINISHED, buffer),)
+            return (ProtocolViolation(ViolationKind.FINISHED, buffer),)
         chunks = self.beyond.get(sequence)
         if chunks is None:
             chunks = self.beyond[sequence] = Chunks(self.rules.chunk_base)
-        elif (breach := chunks.breach(buffer, rule)) is not None:
-            return (Finding(breach, buffer),)
+        elif (violation := chunks.violation(buffer, rule)) is not None:
+            return (ProtocolViolation(violation, buffer),)
         chunks.add(buffer.chunk, buffer.last, buffer.watermark)
         chunks.done = chunks.complete(rule)
         if chunks.done and sequence == self.prefix + 1:
@@ -89,7 +96,7 @@ class OriginProgress:
         return (Completed(buffer.origin, sequence, chunks.watermark),) if chunks.done else ()
 
     def _grow(self) -> None:
-        """Go on over the next sequence, which is complete, and over all complete ones that follow it."""
+        """Go on over the next sequence, which is complete, and over all complete ones that follow_buffers it."""
         keeps_largest = self.rules.local == "running_max"
         while (following := self.beyond.get(self.prefix + 1)) is not None and following.done:
             self.prefix += 1
@@ -154,11 +161,11 @@ class ProgressTracker:
         self.watermark: int | None = None if self.origins else UNBOUNDED
         self.moved_ms: int | None = None
 
-    def step(self, buffer: TupleBuffer, at_ms: int | None = None) -> tuple[Effect, ...]:
+    def step(self, buffer: TupleBuffer, at_ms: int | None = None) -> tuple[TrackerEffect, ...]:
         """Take one buffer at a processing time (None: there is no clock); what it brought about.
 
         Raises `ModelError` for an origin that is not declared and for a chunk below the base; a buffer that breaks the
-        protocol is a `Finding` and changes nothing.
+        protocol is a `ProtocolViolation` and changes nothing.
         """
         if buffer.chunk < self.rules.chunk_base:
             raise ModelError(
@@ -212,7 +219,7 @@ class ProgressTracker:
         )
 
 
-def blocking(local: Mapping[K, int | None], watermark: int | None) -> list[K]:
+def blocking(local: Mapping[OriginKey, int | None], watermark: int | None) -> list[OriginKey]:
     """The origins whose local watermark is the global one."""
     return [origin for origin, value in local.items() if value == watermark]
 
@@ -230,7 +237,7 @@ class Reached(NamedTuple):
     global_watermark: int | None
 
 
-def follow(buffers: Iterable[TupleBuffer], origins: Sequence[int], rules: ProgressRules) -> Iterator[Reached]:
+def follow_buffers(buffers: Iterable[TupleBuffer], origins: Sequence[int], rules: ProgressRules) -> Iterator[Reached]:
     """What a tracker that begins with the first of these buffers knows after each. Raises as `ProgressTracker`."""
     tracker = ProgressTracker(origins, rules)
     for buffer in buffers:

@@ -49,7 +49,7 @@ from wmlab.progress.model.numbers import ChunkBase, TupleBuffer
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class SlidingWindows:
     """Windows of one size and slide, in the unit of the event times; tumbling if both are equal.
 
     Raises `ModelError` unless both are whole numbers of at least 1.
@@ -117,7 +117,7 @@ class FiringRules:
     `ModelError` for a negative lag.
     """
 
-    windows: Windows
+    windows: SlidingWindows
     trigger: Trigger = "exact"
     emit_lag: int = 0
     forget_fired: bool = False

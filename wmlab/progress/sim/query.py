@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wmlab.progress import scenario as plans
-from wmlab.progress.model.chunks import Completed, Finding
+from wmlab.progress.model.chunks import Completed, ProtocolViolation
 from wmlab.progress.model.numbers import UNBOUNDED, ChunkBase, TupleBuffer
 from wmlab.progress.model.operators import Emission, Renumbering, Sequencer
 from wmlab.progress.model.tracker import ProgressRules, ProgressTracker
@@ -31,9 +31,9 @@ from wmlab.progress.model.windows import (
     Fired,
     FiringRules,
     Late,
+    SlidingWindows,
     WindowedAggregation,
     WindowedJoin,
-    Windows,
 )
 from wmlab.progress.scenario import BUILD, PROBE, SINK
 from wmlab.progress.sim.records import Filled, stamped
@@ -71,7 +71,7 @@ def restamped(buffer: Filled, source: plans.Source) -> Filled:
     return replace(buffer, watermark=watermark)
 
 
-def cut(buffer: Filled, capacity: int | None) -> list[Filled]:
+def split_to_capacity(buffer: Filled, capacity: int | None) -> list[Filled]:
     """What a buffer becomes, at least one: as many as hold its records at the size they have now."""
     capacity = capacity or buffer.capacity
     # Rounded, so that ten records of size 1.1 fill a buffer of eleven.
@@ -81,7 +81,7 @@ def cut(buffer: Filled, capacity: int | None) -> list[Filled]:
     return [replace(buffer, records=end - begin, rows=buffer.rows[begin:end]) for begin, end in edges]
 
 
-def whole(chunks: Sequence[Filled]) -> Filled:
+def joined_chunks(chunks: Sequence[Filled]) -> Filled:
     """The chunks of a sequence as one buffer, in the order of their numbers."""
     return replace(
         chunks[0],
@@ -159,23 +159,23 @@ def pipeline_steps(
     operators: Sequence[object], origins: plans.Origins, rules: ProgressRules, name: str
 ) -> list[PipelineStep]:
     """The steps of one chain; `name` tells its filters from those of other chains."""
-    made: list[PipelineStep] = []
+    steps: list[PipelineStep] = []
     for index, operator in enumerate(operators):
         match operator:
             case plans.Filter():
                 salt = zlib.crc32(f"filter {index} of {name}".encode())
-                made.append(partial(filtered, keep=operator.keep, salt=salt))
+                steps.append(partial(filtered, keep=operator.keep, salt=salt))
             case plans.Map():
-                made.append(partial(grown, growth=operator.growth))
+                steps.append(partial(grown, growth=operator.growth))
             case plans.Emit():
-                parts = partial(cut, capacity=operator.buffer_records)
-                made.append(Ending(Emission(parts, rules.chunk_base)))
+                parts = partial(split_to_capacity, capacity=operator.buffer_records)
+                steps.append(Ending(Emission(parts, rules.chunk_base)))
             case plans.Renumber():
                 number, inputs = origins.ids[operator.name], origins.inputs[operator.name]
-                made.append(Ending(Renumbering(number, inputs, rules, whole), operator.name))
+                steps.append(Ending(Renumbering(number, inputs, rules, joined_chunks), operator.name))
             case plans.InOrder():
-                made.append(Ending(Sequencer(operator.policy, rules.chunk_base), operator.name))
-    return made
+                steps.append(Ending(Sequencer(operator.policy, rules.chunk_base), operator.name))
+    return steps
 
 
 _OF_STAMPS: Final = ("origin", "sequence", "chunk", "last", "watermark")
@@ -184,10 +184,10 @@ _OF_WINDOWS: Final = ("sequence", "start", "end", "records", "cause", "again")
 
 
 def window_operator(
-    query: plans.Query, part: plans.Windowed, origins: plans.Origins, chunk_base: ChunkBase
+    query: plans.Query, part: plans.WindowOperator, origins: plans.Origins, chunk_base: ChunkBase
 ) -> WindowedAggregation:
     """The operator of the windows of a query."""
-    windows = Windows(part.size_ms, part.slide_ms or part.size_ms)
+    windows = SlidingWindows(part.size_ms, part.slide_ms or part.size_ms)
     rules = FiringRules(
         windows=windows, trigger=part.trigger, emit_lag=part.emit_lag_ms, forget_fired=part.forget_fired
     )
@@ -326,7 +326,7 @@ class QueryRun:
             **{name: getattr(buffer, name) for name in _OF_STAMPS},
         )
         for effect in effects:
-            if isinstance(effect, Finding):
+            if isinstance(effect, ProtocolViolation):
                 self.world.note(self.part.name, "breach", operator, effect.sentence)
 
     def _note_fired(self, window: Fired, outputs: Sequence[tuple[TupleBuffer, int]]) -> None:

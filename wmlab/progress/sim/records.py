@@ -109,7 +109,7 @@ def received(source: Source, scenario: ProgressScenario, traced: Records | None 
     return Records(happens[inside], arrives[inside], (keys if traced is None else traced.key)[inside])
 
 
-def cut(
+def buffers_of_source(
     records: Records,
     source: Source,
     scenario: ProgressScenario,
