@@ -45,7 +45,7 @@ class BlockingEmitter:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ProgressExplanation(Answer):
-    """What holds the global watermark of an operator of a query at `at_ms` (clock, ms).
+    """What holds the global watermark of an operator of a query at `at_ms` (processing time).
 
     `watermark` is None while it is unknown; `since_ms` is when it last moved, None: never.
     """
@@ -105,18 +105,18 @@ def _stretches(rows: Sequence[Mapping[str, Any]], emitters: Mapping[int, str]) -
         prefix[origin] = max(prefix[origin], reached)
         if row["arrived_ms"] == following["arrived_ms"]:
             continue
-        held_by = blocking(local, row["reached"])
+        blockers = blocking(local, row["reached"])
         others = [value for value in local.values() if value is not None and value != row["reached"]]
         by_ms = min(others) - row["reached"] if others and row["reached"] is not None else None
-        for origin in held_by:
+        for origin in blockers:
             why = _GAP if beyond[origin] else _SILENT if local[origin] is None else _SLOWEST
-            yield Stretch((emitters[origin],), why, row["arrived_ms"], following["arrived_ms"], by_ms, len(held_by))
+            yield Stretch((emitters[origin],), why, row["arrived_ms"], following["arrived_ms"], by_ms, len(blockers))
 
 
 def explain_plan(
     recording: Recording, *, at_ms: int | None = None, reader: str | None = None, stream: str | None = None
 ) -> ProgressExplanation | Stragglers:
-    """What holds the global watermark of a query at `at_ms` (clock, ms), or who held it over the run and at what cost.
+    """What holds the global watermark of a query at `at_ms` (processing time), or who held it over the run.
 
     It is that at the build of windows or, without windows, at the sink. `stream` names the query and is needed when
     there are several. Raises `RecordingError` for a query that is not there, for a reader, which no query plan has, for
@@ -136,13 +136,13 @@ def explain_plan(
         blocking = blocking_origins_at(recording, query=query, at_ms=at_ms, operator=operator)
         named = {cause.origin: emitters.get(cause.origin, "unheard of") for cause in blocking}
         return ProgressExplanation.of(blocking, at_ms=at_ms, stream=query, operator=operator, emitters=named)
-    mine = [row for row in rows if row["operator"] == operator]
-    if not mine:
+    arrivals = [row for row in rows if row["operator"] == operator]
+    if not arrivals:
         raise RecordingError(f"no buffer of query {query!r} had come.", remedy="ask for a query that has some.")
-    mine.sort(key=lambda row: int(row["arrival"]))
-    declared = {row["origin"] for row in mine} if planned is None else planned.inputs[operator]
-    stretches = _stretches(mine, {origin: emitters[origin] for origin in declared})
-    run_ms = mine[-1]["arrived_ms"] - mine[0]["arrived_ms"]
+    arrivals.sort(key=lambda row: int(row["arrival"]))
+    declared = {row["origin"] for row in arrivals} if planned is None else planned.inputs[operator]
+    stretches = _stretches(arrivals, {origin: emitters[origin] for origin in declared})
+    run_ms = arrivals[-1]["arrived_ms"] - arrivals[0]["arrived_ms"]
     return stragglers_from(stretches, stream=query, run_ms=run_ms, bound="global watermark")
 
 
@@ -155,7 +155,7 @@ def _plans(recording: Recording) -> dict[str, Origins]:
 def blocking_origins_at(
     recording: Recording, *, query: str, at_ms: int, operator: str = BUILD, rules: ProgressRules | None = None
 ) -> tuple[BlockingOrigin, ...]:
-    """What held the global watermark of an operator at a clock time: one `BlockingOrigin` per origin at its value.
+    """What held the global watermark of an operator at a processing time: one `BlockingOrigin` per origin at its value.
 
     `rules` are those of the recording's scenario by default. Where no scenario tells the declared origins, they are
     taken to be those that ever came and, up to as many as the table says, the smallest others. Raises `RecordingError`
@@ -163,8 +163,8 @@ def blocking_origins_at(
     """
     at_ms = the_moment(at_ms)
     buffers = recording.table("buffers").to_pylist()
-    mine = [row for row in buffers if row["stream"] == query and row["operator"] == operator]
-    rows = sorted((row for row in mine if row["arrived_ms"] <= at_ms), key=lambda row: int(row["arrival"]))
+    arrivals = [row for row in buffers if row["stream"] == query and row["operator"] == operator]
+    rows = sorted((row for row in arrivals if row["arrived_ms"] <= at_ms), key=lambda row: int(row["arrival"]))
     if not rows:
         raise RecordingError(
             f"no buffer of query {query!r} had come to {operator!r} by {moment(at_ms)}.",
@@ -173,7 +173,7 @@ def blocking_origins_at(
     planned = _plans(recording).get(query)
     origins = None if planned is None else planned.inputs.get(operator)
     if origins is None:
-        origins = tuple(supposed_origins((row["origin"] for row in mine), rows[0]["origins"]))
+        origins = tuple(supposed_origins((row["origin"] for row in arrivals), rows[0]["origins"]))
     rules = rules or recorded_rules(recording) or ProgressRules(chunk_base=rows[0]["chunk_base"])
     tracker = ProgressTracker(origins, rules)
     for row in rows:

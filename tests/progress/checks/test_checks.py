@@ -53,6 +53,14 @@ def test_all_is_well_in_a_sound_run(spark: SparkSession) -> None:
     assert {verdict.invariant: verdict.what for verdict in verdicts if verdict.verdict != "ok"} == {}
 
 
+def test_a_check_is_one_job_of_spark(spark: SparkSession) -> None:
+    recording = recorded(queries=SOUND)
+    jobs = spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs
+    before = jobs()
+    recording.check(spark)
+    assert jobs() - before == 1
+
+
 def plan(*sources: Source, **fields: Any) -> dict[str, Any]:
     return {"queries": (query(*sources, **fields),)}
 
