@@ -19,7 +19,7 @@ from wmlab.core.recording import Recording, the_moment, the_one
 from wmlab.core.words import counted, listed, moment
 from wmlab.progress.model.numbers import stamp_of
 from wmlab.progress.model.tracker import BlockingOrigin, ProgressRules, ProgressTracker, blocking, supposed_origins
-from wmlab.progress.scenario import BUILD, SINK, Origins, ProgressScenario, origins_of, recorded_rules
+from wmlab.progress.scenario import BUILD, SINK, Origins, ProgressScenario, origins_of, tracker_rules_of
 
 _SILENT: Final = "it had sent nothing complete"
 _GAP: Final = "a gap, behind which buffers wait"
@@ -174,7 +174,7 @@ def blocking_origins_at(
     origins = None if planned is None else planned.inputs.get(operator)
     if origins is None:
         origins = tuple(supposed_origins((row["origin"] for row in arrivals), rows[0]["origins"]))
-    rules = rules or recorded_rules(recording) or ProgressRules(chunk_base=rows[0]["chunk_base"])
+    rules = rules or tracker_rules_of(recording) or ProgressRules(chunk_base=rows[0]["chunk_base"])
     tracker = ProgressTracker(origins, rules)
     for row in rows:
         tracker.step(stamp_of(row), row["arrived_ms"])

@@ -549,7 +549,7 @@ def _emits(scenario: ProgressScenario, name: str) -> bool:
     return False
 
 
-def recorded_rules(recording: Recording) -> ProgressRules | None:
+def tracker_rules_of(recording: Recording) -> ProgressRules | None:
     """The rules of the recorded scenario, where the recording tells it; what a scenario leaves out is the default."""
     scenario = recording.scenario_as(ProgressScenario)
     return None if scenario is None else tracker_rules(scenario.resolved)

@@ -21,7 +21,7 @@ from wmlab.core.recording import Recording
 from wmlab.core.spark import verdict
 from wmlab.progress.checks import invariants
 from wmlab.progress.model.tracker import LocalRule
-from wmlab.progress.scenario import recorded_rules
+from wmlab.progress.scenario import tracker_rules_of
 
 INVARIANTS: Final[Mapping[str, Invariant]] = {
     "N1": invariants.prefix_decides,
@@ -47,7 +47,7 @@ def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
 
     `only` names those that are judged; without names, all are. Raises `ModelError` for a name that is none.
     """
-    rules = recorded_rules(recording)
+    rules = tracker_rules_of(recording)
     tables = {name: recording.table(name) for name in TABLES}
     inputs = inputs_of(tables, local="running_max" if rules is None else rules.local)
     return verdict.check(spark, recording.name, INVARIANTS, inputs, only)

@@ -1,7 +1,7 @@
 """Progress at every arrival of a recorded buffer, and the windows that fire there, on Spark.
 
 Spark brings the arrivals of one operator to one task; there the tracker and the windows of `wmlab.progress.model`
-follow_buffers them in their order. An operator's arrivals have to fit into the memory of a task, about 100 bytes each.
+follow them in their order. An operator's arrivals have to fit into the memory of a task, about 100 bytes each.
 
 Source: "Watermarking and Progress", Reasoning about progress and Triggering windows.
 """
@@ -9,6 +9,7 @@ Source: "Watermarking and Progress", Reasoning about progress and Triggering win
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any, Final, get_args
 
 import pyarrow as pa
@@ -27,6 +28,8 @@ _OPERATOR: Final = ("stream", "operator")
 _STAMP: Final = ("origin", "sequence", "chunk", "last", "watermark")
 BUFFER_COLUMNS: Final = (*_OPERATOR, "arrival", "origins", "chunk_base", *_STAMP)
 PROGRESS_COLUMNS: Final = Reached._fields
+_ARRIVALS_AT_ONCE: Final = 1 << 14
+"""So many at a time become columns: Python collects garbage the longer the more tuples there are."""
 _ADDED: Final = pa.schema({name: pa.bool_() if name == "completes" else pa.int64() for name in PROGRESS_COLUMNS})
 
 
@@ -74,10 +77,13 @@ def followed_arrivals(arrivals: pa.Table, local: LocalRule, complete: Completene
             remedy="Give the whole trace one base: chunk_base=0 as documented, or 1 as in the engine.",
         )
     rules = ProgressRules(chunk_base=bases[0], complete=complete, local=local)
-    buffers = map(TupleBuffer, *stamps)
-    reached = zip(*follow_buffers(buffers, supposed_origins(stamps[0], origins[0]), rules), strict=True)
-    for field, values in zip(_ADDED, reached, strict=True):
-        arrivals = arrivals.append_column(field, pa.array(values, field.type))
+    reached = follow_buffers(map(TupleBuffer, *stamps), supposed_origins(stamps[0], origins[0]), rules)
+    parts = [_ADDED.empty_table()]
+    while batch := list(islice(reached, _ARRIVALS_AT_ONCE)):
+        parts.append(pa.table([*zip(*batch, strict=True)], schema=_ADDED))
+    added = pa.concat_tables(parts)
+    for field in _ADDED:
+        arrivals = arrivals.append_column(field, added[field.name])
     return arrivals
 
 

@@ -96,7 +96,7 @@ class OriginProgress:
         return (Completed(buffer.origin, sequence, chunks.watermark),) if chunks.done else ()
 
     def _grow(self) -> None:
-        """Go on over the next sequence, which is complete, and over all complete ones that follow_buffers it."""
+        """Go on over the next sequence, which is complete, and over all complete ones that follow it."""
         keeps_largest = self.rules.local == "running_max"
         while (following := self.beyond.get(self.prefix + 1)) is not None and following.done:
             self.prefix += 1
