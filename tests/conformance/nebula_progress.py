@@ -10,9 +10,9 @@ from typing import Any
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect, expect_if, known, steps_of
 from wmlab.core.errors import ModelError
-from wmlab.progress.model.chunks import Breach, Chunks, Completed, CompletenessRule, Finding
+from wmlab.progress.model.chunks import Chunks, Completed, CompletenessRule, ProtocolViolation, ViolationKind
 from wmlab.progress.model.numbers import INITIAL, TupleBuffer
-from wmlab.progress.model.tracker import OriginProgress, Progress, ProgressRules, step, take
+from wmlab.progress.model.tracker import OriginProgress, ProgressRules, ProgressTracker
 
 RULES: dict[str, CompletenessRule] = {
     "seed_literal_seen_eq_last": "literal",
@@ -49,34 +49,26 @@ def run_chunks(case: Fields) -> None:
 
 def completions(offered: Iterable[Sequence[Any]], rules: ProgressRules) -> list[Any]:
     """What each buffer completes: [sequence, watermark], None, or an error."""
-    state, found = OriginProgress(), []
+    tracker, found = ProgressTracker([1], rules), []
     for sequence, chunk, last, watermark in offered:
         try:
-            buffer = TupleBuffer(1, sequence, chunk, last, watermark)
-            state, effects = step_of_one(state, buffer, rules)
+            effects = tracker.step(TupleBuffer(1, sequence, chunk, last, watermark))
         except ModelError:
             found.append(ERROR)
             continue
         done: list[Any] = [[e.sequence, e.watermark] for e in effects if isinstance(e, Completed)]
-        broken = any(isinstance(e, Finding) and e.breach is not Breach.REPEATED for e in effects)
+        broken = any(isinstance(e, ProtocolViolation) and e.kind is not ViolationKind.REPEATED for e in effects)
         found.append(ERROR if broken else done[0] if done else None)
     return found
-
-
-def step_of_one(state: OriginProgress, buffer: TupleBuffer, rules: ProgressRules) -> tuple[OriginProgress, Any]:
-    """One buffer through the whole tracker, which also looks at the chunk base."""
-    whole = Progress(rules, (1,), (state,))
-    after, effects = step(whole, buffer)
-    return after.of(1), effects
 
 
 def run_rules(case: Fields) -> None:
     """After which arrival each rule first takes a sequence for complete; -1: never."""
     base, arrivals = case.take("chunk_base"), case.take("arrivals")
     for name, wanted in case.take("complete_at").items():
-        rule, chunks, first = RULES[known("rule", name, RULES)], Chunks.none(base), -1
+        rule, chunks, first = RULES[known("rule", name, RULES)], Chunks(base), -1
         for place, (chunk, last) in enumerate(arrivals):
-            chunks = chunks.add(chunk, last, 0)
+            chunks.add(chunk, last, 0)
             if first < 0 and chunks.complete(rule):
                 first = place
         expect(name, first, wanted)
@@ -84,13 +76,13 @@ def run_rules(case: Fields) -> None:
 
 def run_sequences(case: Fields) -> None:
     """Whole sequences (sequence, value) of one origin and the local watermark after each."""
-    state = Progress.start([1], rules_of(case))
+    tracker = ProgressTracker([1], rules_of(case))
     for fields in steps_of(case):
         sequence, value = fields.take("put")
-        state, effects = step(state, TupleBuffer(1, sequence, 0, True, value))
-        found = ERROR if any(isinstance(e, Finding) for e in effects) else native(state.watermark)
+        effects = tracker.step(TupleBuffer(1, sequence, 0, True, value))
+        found = ERROR if any(isinstance(e, ProtocolViolation) for e in effects) else native(tracker.watermark)
         expect_if(fields, current=found)
-    expect_if(case, final=native(state.watermark))
+    expect_if(case, final=native(tracker.watermark))
 
 
 def rules_of(case: Fields) -> ProgressRules:
@@ -106,10 +98,10 @@ def run_generated(case: Fields) -> None:
     count, missing = case.take("n"), case.take("missing_seq", None)
     expect("value", case.take("value"), "seq")
     order = order_of(case.take("order"), count, missing)
-    state, seen = Progress.start([1]), []
+    tracker, seen = ProgressTracker([1]), []
     for sequence in order:
-        state, _ = step(state, TupleBuffer(1, sequence, 0, True, sequence))
-        seen.append(native(state.watermark))
+        tracker.step(TupleBuffer(1, sequence, 0, True, sequence))
+        seen.append(native(tracker.watermark))
     if "current_after_k" in case:
         expect("after each", case.take("current_after_k"), "k")
         expect("after each", seen, list(range(1, count + 1)))
@@ -147,12 +139,12 @@ def run_random(case: Fields) -> None:
             TupleBuffer(1, sequence, chunk, chunk == last, draws.randrange(10**6)) for chunk in range(1, last + 1)
         ]
     draws.shuffle(buffers)
-    state, rules = OriginProgress(), ProgressRules(chunk_base=1, local="head")
+    origin = OriginProgress(ProgressRules(chunk_base=1, local="head"))
     seen: dict[int, list[TupleBuffer]] = {}
     done: dict[int, int] = {}
     prefix = 0
     for buffer in buffers:
-        state, _ = take(state, buffer, rules)
+        origin.step(buffer)
         mine = seen.setdefault(buffer.sequence, [])
         mine.append(buffer)
         lasts = [b.chunk for b in mine if b.last]
@@ -160,25 +152,25 @@ def run_random(case: Fields) -> None:
             done[buffer.sequence] = max(b.watermark for b in mine)
         while prefix + 1 in done:
             prefix += 1
-        assert (state.prefix, state.local) == (prefix, done.get(prefix)), f"after {buffer}"
+        assert (origin.prefix, origin.local) == (prefix, done.get(prefix)), f"after {buffer}"
     expect("all complete", prefix, count)
 
 
 def run_origins(case: Fields) -> None:
     """Several origins and the global watermark."""
     origins = case.take("origins")
-    state = Progress.start(origins, rules_of(case))
+    tracker = ProgressTracker(origins, rules_of(case))
     if "generator" in case:
-        state = run_rounds(case, state, origins)
+        run_rounds(case, tracker, origins)
     else:
         for fields in steps_of(case):
             origin, sequence, watermark = fields.take("u")
-            state, _ = step(state, TupleBuffer(origin, sequence, 0, True, watermark))
-            expect(f"after {sequence} of {origin}", native(state.watermark), fields.take("global"))
-    expect_if(case, final=native(state.watermark))
+            tracker.step(TupleBuffer(origin, sequence, 0, True, watermark))
+            expect(f"after {sequence} of {origin}", native(tracker.watermark), fields.take("global"))
+    expect_if(case, final=native(tracker.watermark))
 
 
-def run_rounds(case: Fields, state: Progress, origins: Sequence[int]) -> Progress:
+def run_rounds(case: Fields, tracker: ProgressTracker, origins: Sequence[int]) -> None:
     """Sequence after sequence, each from all origins in turn."""
     with Fields(case.take("generator"), "generator") as fields:
         count, order = fields.take("n"), fields.take("order")
@@ -188,7 +180,6 @@ def run_rounds(case: Fields, state: Progress, origins: Sequence[int]) -> Progres
         raise UnknownFormatError(f"order {order!r}, rule {rule!r}")
     for sequence in range(1, count + 1):
         for origin in origins:
-            state, _ = step(state, TupleBuffer(origin, sequence, 0, True, sequence))
+            tracker.step(TupleBuffer(origin, sequence, 0, True, sequence))
             wanted = sequence if origin == origins[-1] else sequence - 1
-            expect(f"after {sequence} of {origin}", native(state.watermark), wanted)
-    return state
+            expect(f"after {sequence} of {origin}", native(tracker.watermark), wanted)

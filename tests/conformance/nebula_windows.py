@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect, expect_if, known, steps_of
-from wmlab.progress.model.chunks import Finding
-from wmlab.progress.model.numbers import Sequencer, TupleBuffer, by_event_time, by_ingestion_time
-from wmlab.progress.model.tracker import ProgressRules
-from wmlab.progress.model.windows import Fired, Firing, FiringRules, Rechunking, Windows, window_output
+from wmlab.progress.model.numbers import TupleBuffer, by_event_time, by_ingestion_time
+from wmlab.progress.model.operators import Emission, Sequencer
+from wmlab.progress.model.windows import Fired, Firing, FiringRules, SlidingWindows, WindowedAggregation
 
 Output = tuple[int, int, bool]
 
@@ -21,7 +21,6 @@ DISTINCT = re.compile(
     r"(\d+) outputs, no \(seq,chunk\) twice, exactly one last per seq and it has the largest chunk number of that seq"
 )
 SAME_SET = re.compile(r"same set of (\d+) windows for every lag")
-START = Rechunking(ProgressRules(chunk_base=1))
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
 
@@ -35,36 +34,39 @@ def run_rechunking(case: Fields) -> None:
     if match is None or int(match[1]) != math.factorial(len(inputs)):
         raise UnknownFormatError("permutations")
     wanted = case.take("expect")
-    for outputs in in_all_orders(START, inputs, each):
+    for outputs in in_all_orders(emission(each), inputs):
         assert as_described(outputs, wanted), f"{wanted}: {outputs}"
 
 
 def rechunked(inputs: Sequence[Sequence[Any]], each: int) -> list[Output]:
     """The outputs of a pipeline."""
-    state, outputs = START, []
-    for one in inputs:
-        state, made = rechunk(state, one, each)
-        outputs += made
-    return outputs
+    operator = emission(each)
+    return [output for buffer in inputs for output in rechunk(operator, buffer)]
+
+
+def emission(each: int) -> Emission[TupleBuffer]:
+    """An emission that makes so many buffers of each."""
+    return Emission(lambda buffer: [buffer] * each, chunk_base=1)
 
 
 def in_all_orders(
-    state: Rechunking, left: Sequence[Sequence[Any]], each: int, before: Sequence[Output] = ()
+    operator: Emission[TupleBuffer], left: Sequence[Sequence[Any]], before: Sequence[Output] = ()
 ) -> Iterator[list[Output]]:
     """The outputs of every order of what is left; orders that begin alike share the steps of their beginning."""
     if not left:
         yield list(before)
-    for place, one in enumerate(left):
-        after, made = rechunk(state, one, each)
-        yield from in_all_orders(after, [*left[:place], *left[place + 1 :]], each, [*before, *made])
+    for index, buffer in enumerate(left):
+        after = copy.deepcopy(operator)
+        made = rechunk(after, buffer)
+        yield from in_all_orders(after, [*left[:index], *left[index + 1 :]], [*before, *made])
 
 
-def rechunk(state: Rechunking, one: Sequence[Any], each: int) -> tuple[Rechunking, list[Output]]:
+def rechunk(operator: Emission[TupleBuffer], buffer: Sequence[Any]) -> list[Output]:
     """What one input (sequence, chunk, last) becomes."""
-    sequence, chunk, last = one
-    state, made, effects = state.emit(TupleBuffer(1, sequence, chunk, last, 0), each)
-    assert not any(isinstance(effect, Finding) for effect in effects)
-    return state, [(buffer.sequence, buffer.chunk, buffer.last) for buffer in made]
+    sequence, chunk, last = buffer
+    made = operator.take(TupleBuffer(1, sequence, chunk, last, 0))
+    assert made
+    return [(output.sequence, output.chunk, output.last) for output in made]
 
 
 def as_described(outputs: Sequence[Output], text: str) -> bool:
@@ -84,9 +86,9 @@ def as_described(outputs: Sequence[Output], text: str) -> bool:
     raise UnknownFormatError(f"outputs {text!r}")
 
 
-def windows_of(case: Fields) -> Windows:
+def windows_of(case: Fields) -> SlidingWindows:
     """The windows of a case."""
-    return Windows(case.take("size"), case.take("slide"))
+    return SlidingWindows(case.take("size"), case.take("slide"))
 
 
 def run_slices(case: Fields) -> None:
@@ -104,8 +106,9 @@ def run_slices(case: Fields) -> None:
 def run_store(case: Fields) -> None:
     """The slices that records leave behind."""
     windows = windows_of(case)
-    state, _ = Firing(FiringRules(windows=windows, trigger="strict")).fill(case.take("ts"))
-    expect("slices", [list(windows.slice_of(start)) for start, _ in state.slices], case.take("slices"))
+    state = Firing(FiringRules(windows=windows, trigger="strict"))
+    state.fill(case.take("ts"))
+    expect("slices", [list(windows.slice_of(start)) for start in sorted(state.slices)], case.take("slices"))
 
 
 def run_trigger(case: Fields) -> None:
@@ -114,21 +117,21 @@ def run_trigger(case: Fields) -> None:
     if "emit_lags" in case:
         run_lags(case, windows, times)
         return
-    state, late = Firing(FiringRules(windows=windows, trigger="strict", emit_lag=case.take("emit_lag"))).fill(times)
-    assert not late
+    state = Firing(FiringRules(windows=windows, trigger="strict", emit_lag=case.take("emit_lag")))
+    assert not state.fill(times)
     outputs: list[dict[str, int]] = []
     for fields in steps_of(case):
         if "late_ts" in fields:
-            _, late = state.fill([fields.take("late_ts")])
+            late = copy.deepcopy(state).fill([fields.take("late_ts")])
             expect("late record", "late" if late else "in time", fields.take("result"))
             continue
-        state, fired = fire(state, fields)
+        fired = fire(state, fields)
         expect("fired", [window.end for window in fired], fields.take("fired_ends"))
         outputs += [written(window) for window in fired]
     expect_if(case, outputs=outputs)
 
 
-def fire(state: Firing, fields: Fields) -> tuple[Firing, tuple[Fired, ...]]:
+def fire(state: Firing, fields: Fields) -> tuple[Fired, ...]:
     """The windows that a watermark, or the end of the stream, fires."""
     if "terminate" in fields:
         expect("terminate", fields.take("terminate"), True)
@@ -138,12 +141,13 @@ def fire(state: Firing, fields: Fields) -> tuple[Firing, tuple[Fired, ...]]:
 
 def written(window: Fired) -> dict[str, int]:
     """A fired window's output as the cases write it."""
-    (buffer,) = window_output(window, origin=2, base=1)
+    rules = FiringRules(windows=SlidingWindows(window.end - window.start, 1))
+    ((buffer, _),) = WindowedAggregation(rules, origin=2, chunk_base=1).outputs(window)
     assert (buffer.chunk, buffer.last) == (1, True)
     return {"seq": buffer.sequence, "start": window.start, "watermark": buffer.watermark}
 
 
-def run_lags(case: Fields, windows: Windows, times: Sequence[int]) -> None:
+def run_lags(case: Fields, windows: SlidingWindows, times: Sequence[int]) -> None:
     """The same records under several emit lags, flushed at the end."""
     watermarks = case.take("wms")
     expect("then", case.take("then"), "terminate")
@@ -151,12 +155,10 @@ def run_lags(case: Fields, windows: Windows, times: Sequence[int]) -> None:
     if match is None:
         raise UnknownFormatError("expect")
     for lag in case.take("emit_lags"):
-        state, _ = Firing(FiringRules(windows=windows, trigger="strict", emit_lag=lag)).fill(times)
-        ends = []
-        for watermark in watermarks:
-            state, fired = state.advance(watermark)
-            ends += [window.end for window in fired]
-        ends += [window.end for window in state.end()[1]]
+        state = Firing(FiringRules(windows=windows, trigger="strict", emit_lag=lag))
+        state.fill(times)
+        ends = [window.end for watermark in watermarks for window in state.advance(watermark)]
+        ends += [window.end for window in state.end()]
         held = {windows.span(number)[1] for time in times for number in windows.windows_of(time)}
         expect(f"windows at lag {lag}", ends, sorted(held))
         expect(f"count at lag {lag}", len(ends), int(match[1]))
@@ -165,14 +167,14 @@ def run_lags(case: Fields, windows: Windows, times: Sequence[int]) -> None:
 def run_sequencer(case: Fields) -> None:
     """Take and acknowledge."""
     assert case.take("api", "take/ack") == "take/ack"
-    state, released = Sequencer(known("policy", case.take("policy", "keep"), ("keep", "drop"))), None
+    sequencer = Sequencer[TupleBuffer](known("policy", case.take("policy", "keep"), ("keep", "drop")))
     for fields in steps_of(case):
         if "take" in fields:
             sequence, chunk, last = fields.take("take")
-            state, released = state.take((sequence, chunk), last)
+            released = sequencer.take(TupleBuffer(1, sequence, chunk, last, 0))
         else:
-            state, released = state.ack(tuple(fields.take("ack")))
-        expect_if(fields, out=None if released is None else list(released))
+            released = sequencer.done(TupleBuffer(1, *fields.take("ack"), True, 0))
+        expect_if(fields, out=[released[0].sequence, released[0].chunk] if released else None)
 
 
 def run_assigner(case: Fields) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wmlab.progress.answers import ProgressExplanation
-from wmlab.progress.model.tracker import Cause
+from wmlab.progress.model.tracker import BlockingOrigin
 
 START_MS = 1_388_757_600_000
 
@@ -19,6 +19,6 @@ START_MS = 1_388_757_600_000
     ],
 )
 def test_the_clock_says_whether_a_watermark_is_a_date(at_ms: int, watermark: int, said: str) -> None:
-    cause = Cause(1, watermark, 2, started=False, chunks=(), waiting=0, since_ms=at_ms)
+    cause = BlockingOrigin(1, watermark, 2, started=False, chunks=(), waiting=0, since_ms=at_ms)
     found = ProgressExplanation.of([cause], at_ms=at_ms, stream="q", operator="build", emitters={1: "a"})
     assert said in found.sentence

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count, islice, pairwise
+from itertools import pairwise
 from typing import Any, Final
 
 from wmlab.core.answers import Answer, Stragglers, Stretch, stragglers_from
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording, the_moment, the_one
 from wmlab.core.words import counted, listed, moment
-from wmlab.progress.model.numbers import FIRST_ORIGIN, TupleBuffer
-from wmlab.progress.model.tracker import Cause, Progress, ProgressRules, explain, holding, step
-from wmlab.progress.scenario import BUILD, SINK, Origins, ProgressScenario, origins_of, rules_of
+from wmlab.progress.model.numbers import stamp_of
+from wmlab.progress.model.tracker import BlockingOrigin, ProgressRules, ProgressTracker, blocking, supposed_origins
+from wmlab.progress.scenario import BUILD, SINK, Origins, ProgressScenario, origins_of, tracker_rules_of
 
 _SILENT: Final = "it had sent nothing complete"
 _GAP: Final = "a gap, behind which buffers wait"
@@ -28,11 +28,11 @@ _OF_CAUSES: Final = ("origin", "sequence", "started", "chunks", "waiting")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HoldingOrigin:
+class BlockingEmitter:
     """An origin whose local watermark is the global one, and what has to come before it moves.
 
     `sequence` is the first that is not complete, `chunks` those known to be missing of it (the first ten), `started`
-    whether any of it has come, `waiting` how many buffers came beyond the prefix.
+    whether any of it has come, `waiting` how many buffers came beyond the longest consecutive sequence.
     """
 
     origin: int
@@ -45,7 +45,7 @@ class HoldingOrigin:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ProgressExplanation(Answer):
-    """What holds the global watermark of an operator of a query at `at_ms` (clock, ms).
+    """What holds the global watermark of an operator of a query at `at_ms` (processing time).
 
     `watermark` is None while it is unknown; `since_ms` is when it last moved, None: never.
     """
@@ -55,12 +55,12 @@ class ProgressExplanation(Answer):
     operator: str
     watermark: int | None
     since_ms: int | None
-    origins: tuple[HoldingOrigin, ...]
+    origins: tuple[BlockingEmitter, ...]
     sentence: str
 
     @classmethod
     def of(
-        cls, causes: Sequence[Cause], *, at_ms: int, stream: str, operator: str, emitters: Mapping[int, str]
+        cls, causes: Sequence[BlockingOrigin], *, at_ms: int, stream: str, operator: str, emitters: Mapping[int, str]
     ) -> ProgressExplanation:
         """From the causes that a tracker gives, at least one; `emitters` names the origins."""
         first = causes[0]
@@ -76,15 +76,18 @@ class ProgressExplanation(Answer):
             watermark=first.watermark,
             since_ms=first.since_ms,
             origins=tuple(
-                HoldingOrigin(emitter=emitters[cause.origin], **{name: getattr(cause, name) for name in _OF_CAUSES})
+                BlockingEmitter(emitter=emitters[cause.origin], **{name: getattr(cause, name) for name in _OF_CAUSES})
                 for cause in causes
             ),
             sentence=f"global watermark of {stream} at {operator} {stands}{since}: {listed(lacks)}; {behind} behind it",
         )
 
 
-def arrived(beyond: set[int], sequence: int, before: int, prefix: int) -> None:
-    """Bring the sequence numbers beyond a prefix up to date after an arrival, by which it grew from `before`."""
+def update_beyond(beyond: set[int], sequence: int, before: int, prefix: int) -> None:
+    """Bring the sequence numbers beyond the longest consecutive sequence up to date after an arrival.
+
+    By the arrival it grew from `before` to `prefix`.
+    """
     if sequence > before:
         beyond.add(sequence)
     beyond.difference_update(range(before + 1, prefix + 1))
@@ -98,22 +101,22 @@ def _stretches(rows: Sequence[Mapping[str, Any]], emitters: Mapping[int, str]) -
     for row, following in pairwise(rows):
         origin, reached = row["origin"], row["reached_prefix"]
         local[origin] = row["reached_local"]
-        arrived(beyond[origin], row["sequence"], prefix[origin], reached)
+        update_beyond(beyond[origin], row["sequence"], prefix[origin], reached)
         prefix[origin] = max(prefix[origin], reached)
         if row["arrived_ms"] == following["arrived_ms"]:
             continue
-        held_by = holding(local, row["reached"])
+        blockers = blocking(local, row["reached"])
         others = [value for value in local.values() if value is not None and value != row["reached"]]
         by_ms = min(others) - row["reached"] if others and row["reached"] is not None else None
-        for one in held_by:
-            why = _GAP if beyond[one] else _SILENT if local[one] is None else _SLOWEST
-            yield Stretch((emitters[one],), why, row["arrived_ms"], following["arrived_ms"], by_ms, len(held_by))
+        for origin in blockers:
+            why = _GAP if beyond[origin] else _SILENT if local[origin] is None else _SLOWEST
+            yield Stretch((emitters[origin],), why, row["arrived_ms"], following["arrived_ms"], by_ms, len(blockers))
 
 
 def explain_plan(
     recording: Recording, *, at_ms: int | None = None, reader: str | None = None, stream: str | None = None
 ) -> ProgressExplanation | Stragglers:
-    """What holds the global watermark of a query at `at_ms` (clock, ms), or who held it over the run and at what cost.
+    """What holds the global watermark of a query at `at_ms` (processing time), or who held it over the run.
 
     It is that at the build of windows or, without windows, at the sink. `stream` names the query and is needed when
     there are several. Raises `RecordingError` for a query that is not there, for a reader, which no query plan has, for
@@ -130,16 +133,16 @@ def explain_plan(
     operator = BUILD if BUILD in ({row["operator"] for row in rows} if planned is None else planned.inputs) else SINK
     emitters = {row["origin"]: row["emitter"] for row in rows} | ({} if planned is None else planned.emitters)
     if at_ms is not None:
-        found = causes(recording, query=query, at_ms=at_ms, operator=operator)
-        named = {cause.origin: emitters.get(cause.origin, "unheard of") for cause in found}
-        return ProgressExplanation.of(found, at_ms=at_ms, stream=query, operator=operator, emitters=named)
-    mine = [row for row in rows if row["operator"] == operator]
-    if not mine:
+        blocking = blocking_origins_at(recording, query=query, at_ms=at_ms, operator=operator)
+        named = {cause.origin: emitters.get(cause.origin, "unheard of") for cause in blocking}
+        return ProgressExplanation.of(blocking, at_ms=at_ms, stream=query, operator=operator, emitters=named)
+    arrivals = [row for row in rows if row["operator"] == operator]
+    if not arrivals:
         raise RecordingError(f"no buffer of query {query!r} had come.", remedy="ask for a query that has some.")
-    mine.sort(key=lambda row: int(row["arrival"]))
-    declared = {row["origin"] for row in mine} if planned is None else planned.inputs[operator]
-    stretches = _stretches(mine, {origin: emitters[origin] for origin in declared})
-    run_ms = mine[-1]["arrived_ms"] - mine[0]["arrived_ms"]
+    arrivals.sort(key=lambda row: int(row["arrival"]))
+    declared = {row["origin"] for row in arrivals} if planned is None else planned.inputs[operator]
+    stretches = _stretches(arrivals, {origin: emitters[origin] for origin in declared})
+    run_ms = arrivals[-1]["arrived_ms"] - arrivals[0]["arrived_ms"]
     return stragglers_from(stretches, stream=query, run_ms=run_ms, bound="global watermark")
 
 
@@ -149,10 +152,10 @@ def _plans(recording: Recording) -> dict[str, Origins]:
     return {} if scenario is None else {query.name: origins_of(query) for query in scenario.queries}
 
 
-def causes(
+def blocking_origins_at(
     recording: Recording, *, query: str, at_ms: int, operator: str = BUILD, rules: ProgressRules | None = None
-) -> tuple[Cause, ...]:
-    """What held the global watermark of an operator at a clock time: one `Cause` per origin at its value.
+) -> tuple[BlockingOrigin, ...]:
+    """What held the global watermark of an operator at a processing time: one `BlockingOrigin` per origin at its value.
 
     `rules` are those of the recording's scenario by default. Where no scenario tells the declared origins, they are
     taken to be those that ever came and, up to as many as the table says, the smallest others. Raises `RecordingError`
@@ -160,8 +163,8 @@ def causes(
     """
     at_ms = the_moment(at_ms)
     buffers = recording.table("buffers").to_pylist()
-    mine = [row for row in buffers if row["stream"] == query and row["operator"] == operator]
-    rows = sorted((row for row in mine if row["arrived_ms"] <= at_ms), key=lambda row: int(row["arrival"]))
+    arrivals = [row for row in buffers if row["stream"] == query and row["operator"] == operator]
+    rows = sorted((row for row in arrivals if row["arrived_ms"] <= at_ms), key=lambda row: int(row["arrival"]))
     if not rows:
         raise RecordingError(
             f"no buffer of query {query!r} had come to {operator!r} by {moment(at_ms)}.",
@@ -170,16 +173,9 @@ def causes(
     planned = _plans(recording).get(query)
     origins = None if planned is None else planned.inputs.get(operator)
     if origins is None:
-        came = {row["origin"] for row in mine}
-        silent = (origin for origin in count(FIRST_ORIGIN) if origin not in came)
-        origins = tuple(sorted([*came, *islice(silent, rows[0]["origins"] - len(came))]))
-    rules = rules or rules_of(recording) or ProgressRules(chunk_base=rows[0]["chunk_base"])
-    state = Progress.start(origins, rules)
+        origins = tuple(supposed_origins((row["origin"] for row in arrivals), rows[0]["origins"]))
+    rules = rules or tracker_rules_of(recording) or ProgressRules(chunk_base=rows[0]["chunk_base"])
+    tracker = ProgressTracker(origins, rules)
     for row in rows:
-        state, _ = step(state, stamp_of(row), row["arrived_ms"])
-    return explain(state)
-
-
-def stamp_of(row: Mapping[str, int]) -> TupleBuffer:
-    """The identifiers of a row of the table `buffers`."""
-    return TupleBuffer(row["origin"], row["sequence"], row["chunk"], bool(row["last"]), row["watermark"])
+        tracker.step(stamp_of(row), row["arrived_ms"])
+    return tracker.blocking_origins()

@@ -36,8 +36,8 @@ from wmlab.core.charts.scene import (
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import bare, counted, grouped, is_instant, listed, rounded, shown
-from wmlab.progress.answers import arrived
-from wmlab.progress.model.tracker import holding
+from wmlab.progress.answers import update_beyond
+from wmlab.progress.model.tracker import blocking
 from wmlab.progress.scenario import BUILD, SINK
 
 _CAP: Final = 600
@@ -73,8 +73,8 @@ def progress(
     """
     table = _read_progress(progressed, stream, operator)
     sentence = _describe_progress(table)
-    held = _stragglers(table, _longest(table))
-    curves = [_local(table, emitter, "upper" if [emitter] == held else "perfect") for emitter in _emitters(table)]
+    blockers = _blocking_emitters(table, _longest(table))
+    curves = [_local(table, emitter, "upper" if [emitter] == blockers else "perfect") for emitter in _emitters(table)]
     xs, ys = thinned(table["arrived_ms"], table["global_watermark"], _CAP)
     curves.append(Steps(name="global", role="lower", xs=xs, ys=ys))
     every = {f"the watermark of {emitter}": _over_time(_of(table, emitter), table) for emitter in _emitters(table)}
@@ -89,8 +89,8 @@ def progress(
         across=clock,
         panels=[Panel(up=up, layers=at_rim(up, joined(curves)), height=_HEIGHT)],
     )
-    told = {name: table[name] for name in ("emitter", *_UNKNOWN)}
-    return Chart(sentence=sentence, data={"at_ms": table["arrived_ms"]} | told, scene=scene)
+    columns = {name: table[name] for name in ("emitter", *_UNKNOWN)}
+    return Chart(sentence=sentence, data={"at_ms": table["arrived_ms"]} | columns, scene=scene)
 
 
 def sequence_prefix(
@@ -108,10 +108,10 @@ def sequence_prefix(
     """
     table = _read_progress(progressed, stream, operator)
     chosen = _chosen(table, emitter)
-    mine = _of(table, chosen)
-    sentence = _describe_prefix(mine, chosen, time_words(table["arrived_ms"]))
-    at_ms, sequences = mine["arrived_ms"], mine["sequence"]
-    reached: list[Value] = [*mine["prefix"]]
+    arrivals = _of(table, chosen)
+    sentence = _describe_prefix(arrivals, chosen, time_words(table["arrived_ms"]))
+    at_ms, sequences = arrivals["arrived_ms"], arrivals["sequence"]
+    reached: list[Value] = [*arrivals["prefix"]]
     highest: list[Value] = [*accumulate(sequences, max)]
     kept = thin([reached, highest], _CAP, xs=at_ms)
     xs, below, above = [at_ms[i] for i in kept], [reached[i] for i in kept], [highest[i] for i in kept]
@@ -149,15 +149,16 @@ def _chosen(table: Table, emitter: str | None) -> str:
 
 def _local(table: Table, emitter: str, role: str) -> Steps:
     """An origin's local watermark; it holds to the end of the table."""
-    mine = _of(table, emitter)
-    xs, ys = thinned(mine["arrived_ms"], mine["local_watermark"], _CAP)
-    return Steps(name=emitter, role=role, xs=[*xs, table["arrived_ms"][-1]], ys=[*ys, mine["local_watermark"][-1]])
+    arrivals = _of(table, emitter)
+    xs, ys = thinned(arrivals["arrived_ms"], arrivals["local_watermark"], _CAP)
+    return Steps(name=emitter, role=role, xs=[*xs, table["arrived_ms"][-1]], ys=[*ys, arrivals["local_watermark"][-1]])
 
 
-def _over_time(mine: Table, table: Table) -> OverTime:
+def _over_time(arrivals: Table, table: Table) -> OverTime:
     """An origin's local watermark, up to the end of the table."""
     return OverTime.steps(
-        [*mine["arrived_ms"], table["arrived_ms"][-1]], [*mine["local_watermark"], mine["local_watermark"][-1]]
+        [*arrivals["arrived_ms"], table["arrived_ms"][-1]],
+        [*arrivals["local_watermark"], arrivals["local_watermark"][-1]],
     )
 
 
@@ -226,12 +227,12 @@ def _longest(table: Table) -> Standstill:
     return max(standstills(table["arrived_ms"], table["global_watermark"]), key=lambda stretch: stretch.length_ms)
 
 
-def _stragglers(table: Table, stretch: Standstill) -> list[str]:
+def _blocking_emitters(table: Table, stretch: Standstill) -> list[str]:
     """The origins whose local watermark was the global one all through a stretch; without one, those unheard of."""
     last: dict[str, Value] = dict.fromkeys(_emitters(table))
     for row in range(stretch.rows.stop):
         last[table["emitter"][row]] = table["local_watermark"][row]
-    return holding(last, stretch.value)
+    return blocking(last, stretch.value)
 
 
 def _describe_progress(table: Table) -> str:
@@ -240,7 +241,7 @@ def _describe_progress(table: Table) -> str:
     stretch = _longest(table)
     known = [value for value in table["global_watermark"] if value is not None]
     if not known:
-        silent = _stragglers(table, stretch)
+        silent = _blocking_emitters(table, stretch)
         names = listed(silent, most=3)
         who = f"; nothing complete came from {names}" if names else ", for a declared origin sent nothing"
         return f"The global watermark is unknown throughout{who}."
@@ -250,7 +251,7 @@ def _describe_progress(table: Table) -> str:
         else f"stood at {time_words(known, clock=table['arrived_ms'])(stretch.value)}"
     )
     end = "" if stretch.ended else ", the end of the table"
-    by = listed(_stragglers(table, stretch), most=3) or "an origin that had not sent"
+    by = listed(_blocking_emitters(table, stretch), most=3) or "an origin that had not sent"
     back = sum(a > b for a, b in pairwise(known))
     falls = f" It went back {counted(back, 'time')}." if back > 1 else " It went back once." if back else ""
     return (
@@ -259,10 +260,10 @@ def _describe_progress(table: Table) -> str:
     )
 
 
-def _describe_prefix(mine: Table, emitter: str, when: Callable[[int], str]) -> str:
+def _describe_prefix(arrivals: Table, emitter: str, when: Callable[[int], str]) -> str:
     """The sentence of the chart of one origin's prefix, from its arrivals."""
-    at_ms, prefix = mine["arrived_ms"], mine["prefix"]
-    waiting = _waiting(mine["sequence"], prefix)
+    at_ms, prefix = arrivals["arrived_ms"], arrivals["prefix"]
+    waiting = _waiting(arrivals["sequence"], prefix)
     most = max(waiting)
     if not most:
         every = f"All {counted(len(prefix), 'buffer')}" if len(prefix) > 1 else "The only buffer"
@@ -282,12 +283,12 @@ def _describe_prefix(mine: Table, emitter: str, when: Callable[[int], str]) -> s
 def _waiting(sequences: Sequence[int], prefix: Sequence[int]) -> list[int]:
     """Of how many sequence numbers beyond the prefix something has come, after each arrival."""
     pending: set[int] = set()
-    found, reached = [], 0
+    counts, reached = [], 0
     for sequence, length in zip(sequences, prefix, strict=True):
-        arrived(pending, sequence, reached, length)
+        update_beyond(pending, sequence, reached, length)
         reached = length
-        found.append(len(pending))
-    return found
+        counts.append(len(pending))
+    return counts
 
 
 _MOST: Final = 400
@@ -331,8 +332,8 @@ def windows_firing(recording: Recording, *, stream: str | None = None, title: st
         panels=[Panel(up=up, height=300.0, layers=at_rim(up, [curve, *dots]))],
         rules=faults(recording, name, without=("late",)),
     )
-    told = ("operator", "start", "end", "records", "fired_ms", "cause", "again")
-    data = {column: [row[column] for row in fired] for column in told}
+    columns_drawn = ("operator", "start", "end", "records", "fired_ms", "cause", "again")
+    data = {column: [row[column] for row in fired] for column in columns_drawn}
     return Chart(sentence=sentence, data=data, scene=scene)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from wmlab.core.recording import Recording, recorded
 from wmlab.core.values import value
-from wmlab.progress.answers import causes, explain_plan
+from wmlab.progress.answers import blocking_origins_at, explain_plan
 from wmlab.progress.scenario import ProgressScenario
 from wmlab.progress.sim.world import simulate
 from wmlab.progress.tables import PROGRESS_TABLES
@@ -18,11 +18,11 @@ class ProgressRecording(Recording, kind="progress", schemas=PROGRESS_TABLES):
 
     __slots__ = ()
 
-    progress_at = causes
+    progress_at = blocking_origins_at
     explain = explain_plan
 
     def check(self, spark: Any = None, *only: str) -> Any:
-        """One verdict per invariant, N1 to N11, or of those named in `only`: check(None, "N1").
+        """One verdict per invariant (N1, N3, N6, N8 to N11), or of those named in `only`: check(None, "N1").
 
         A verdict says whether the invariant holds, and has the rows that prove a violation. Without `spark` by the
         Spark session of the process, which is started if there is none. Raises `SessionError` for what is no session,

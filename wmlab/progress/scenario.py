@@ -32,7 +32,7 @@ from wmlab.core.words import counted, span
 from wmlab.progress.model.numbers import assign_origins
 from wmlab.progress.model.tracker import ProgressRules
 
-Count = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
+PositiveCount = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 
 
 @tagged
@@ -67,15 +67,15 @@ class Emit:
     """
 
     _: KW_ONLY
-    buffer_records: Count | None = None
+    buffer_records: PositiveCount | None = None
 
 
 @tagged
 class Renumber:
     """A blocking operator: it gives new sequence numbers, under an origin of its own called `name`.
 
-    It hands a sequence on, in one buffer, once that lies in the longest complete prefix of its origin; what comes
-    beyond a gap that never closes is never handed on. The watermark is the smallest local one of all inputs, and
+    It hands a sequence on, in one buffer, once that lies in the longest consecutive sequence of its origin; what
+    comes beyond a gap that never closes is never handed on. The watermark is the smallest local one of all inputs, and
     nothing goes out while one of them is silent ("Watermarking and Progress", ChunkNumber).
     """
 
@@ -95,7 +95,7 @@ class InOrder:
     policy: Literal["keep", "drop"] = "keep"
 
 
-Operator = Annotated[Scan | Filter | Map | Emit | Renumber | InOrder, Field(discriminator="kind")]
+PlanOperator = Annotated[Scan | Filter | Map | Emit | Renumber | InOrder, Field(discriminator="kind")]
 """Any operator between the sources and the windows or the sink."""
 OutputOperator = Annotated[Scan | Map | Emit | Renumber | InOrder, Field(discriminator="kind")]
 """Any operator behind windows."""
@@ -135,13 +135,13 @@ class Source:
     delay_mean_ms: MeanMs = 0.0
     lag_ms: Ms = 0
     disorder_ms: Ms = 0
-    buffer_records: Count = 64
+    buffer_records: PositiveCount = 64
     flush_every_ms: Period | None = 1_000
     stamp: Literal["event_time", "ingestion_time"] = "event_time"
     allowed_lateness_ms: Ms = 0
     stamped: Option[Literal["source", "filter"]] = UNSET
     keys: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = 1
-    operators: tuple[Operator, ...] = ()
+    operators: tuple[PlanOperator, ...] = ()
 
     def _problems(self) -> Iterator[Problem]:
         given = [name for name in ("rate_per_s", "trace", "times_ms", "rows") if getattr(self, name) is not None]
@@ -212,7 +212,7 @@ class Join(Windowing):
     carries: Option[Literal["start", "largest"]] = UNSET
 
 
-Windowed = Annotated[Aggregate | Join, Field(discriminator="kind")]
+WindowOperator = Annotated[Aggregate | Join, Field(discriminator="kind")]
 """Any operator with windows."""
 
 
@@ -228,8 +228,8 @@ class Query:
     name: Name
     _: KW_ONLY
     sources: Annotated[tuple[Source, ...], Field(min_length=1, max_length=1_000)]
-    operators: tuple[Operator, ...] = ()
-    window: Windowed | None = None
+    operators: tuple[PlanOperator, ...] = ()
+    window: WindowOperator | None = None
     output: tuple[OutputOperator, ...] = ()
 
     def _problems(self) -> Iterator[Problem]:
@@ -267,11 +267,11 @@ def _join_problems(query: Query) -> Iterator[Problem]:
         yield Problem(("sources",), f"a join needs at least two sources (got {names[0]!r} alone)")
     elif set(names) <= set(query.window.left):
         yield Problem(("window", "left"), "no source is left for the right side of the join")
-    for place, name in enumerate(query.window.left):
-        yield from unknown(("window", "left", place), "source", name, names)
-    for place, operator in enumerate(query.operators):
+    for index, name in enumerate(query.window.left):
+        yield from unknown(("window", "left", index), "source", name, names)
+    for index, operator in enumerate(query.operators):
         if isinstance(operator, Renumber):
-            yield Problem(("operators", place), "it makes one origin of both sides of the join")
+            yield Problem(("operators", index), "it makes one origin of both sides of the join")
 
 
 @value
@@ -288,7 +288,7 @@ class Workers:
     service: Literal["exponential", "lognormal", "constant"] = "exponential"
 
 
-Chunk = Annotated[int, Field(ge=0, le=1_000_000, strict=True)] | None
+FaultyChunk = Annotated[int, Field(ge=0, le=1_000_000, strict=True)] | None
 """The chunk of a buffer that a fault happens to, behind the first `Emit`; None: the whole buffer, at the source."""
 
 
@@ -297,9 +297,9 @@ class BufferFault:
     """The base of what can happen to a buffer, or to one chunk of it, on its way to the workers."""
 
     source: str
-    sequence: Count
+    sequence: PositiveCount
     _: KW_ONLY
-    chunk: Chunk = None
+    chunk: FaultyChunk = None
 
 
 @tagged
@@ -331,7 +331,7 @@ class EmptyBuffer:
     """The filter leaves no record of a buffer; it is sent on all the same, to keep the chain of numbers."""
 
     source: str
-    sequence: Count
+    sequence: PositiveCount
 
 
 @tagged
@@ -347,7 +347,7 @@ class SilenceSource:
 class StallWorker:
     """A worker stands still for `for_ms`, with the buffer it holds; workers are numbered from 1."""
 
-    worker: Count
+    worker: PositiveCount
     _: KW_ONLY
     at_ms: Ms
     for_ms: Period
@@ -445,10 +445,10 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
         for number, query in enumerate(self.queries):
             if queries[query.name] > 1:
                 yield Problem(("queries", number, "name"), f"another query is called {query.name!r} too")
-            for place, source in enumerate(query.sources):
+            for index, source in enumerate(query.sources):
                 if sources[source.name] > 1:
                     message = f"another source is called {source.name!r} too"
-                    yield Problem(("queries", number, "sources", place, "name"), message)
+                    yield Problem(("queries", number, "sources", index, "name"), message)
         yield from _script_problems(self, set(sources))
 
     def _costs(self) -> Iterator[Cost]:
@@ -456,8 +456,8 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
         logs = traces.load_each(source.trace for query in self.queries for source in query.sources)
         for number, query in enumerate(self.queries):
             total = 0
-            for place, source in enumerate(query.sources):
-                field = f"queries[{number}].sources[{place}]"
+            for index, source in enumerate(query.sources):
+                field = f"queries[{number}].sources[{index}]"
                 if source.trace is not None:
                     records, named = logs[source.trace].rows, "trace"
                 elif source.rate_per_s is None:
@@ -549,10 +549,10 @@ def _emits(scenario: ProgressScenario, name: str) -> bool:
     return False
 
 
-def rules_of(recording: Recording) -> ProgressRules | None:
+def tracker_rules_of(recording: Recording) -> ProgressRules | None:
     """The rules of the recorded scenario, where the recording tells it; what a scenario leaves out is the default."""
-    told = recording.scenario_as(ProgressScenario)
-    return None if told is None else tracker_rules(told.resolved)
+    scenario = recording.scenario_as(ProgressScenario)
+    return None if scenario is None else tracker_rules(scenario.resolved)
 
 
 def tracker_rules(scenario: ProgressScenario) -> ProgressRules:

@@ -19,7 +19,7 @@ PROGRESS_TABLES: Final[dict[str, pa.Schema]] = {
     "buffers": table(
         _STREAM,
         _OPERATOR,
-        column("arrival", LONG, "place in the order of arrival at the operator, from 1"),
+        column("arrival", LONG, "number in the order of arrival at the operator, from 1"),
         column("arrived_ms", LONG, "when a worker had executed it", unit="ms"),
         column("created_ms", LONG, "when its first record was received or its window fired", unit="ms"),
         column("origins", LONG, "how many origins the operator has declared"),
@@ -35,7 +35,11 @@ PROGRESS_TABLES: Final[dict[str, pa.Schema]] = {
         column("slice_records", pa.list_(LONG), "how many records fall in each of these slices"),
         column("worker", LONG, "the worker that executed it, from 1"),
         column("completed", FLAG, "whether the operator took its sequence for complete with it"),
-        column("reached_prefix", LONG, "how many sequences of its origin the operator then held for gapless"),
+        column(
+            "reached_prefix",
+            LONG,
+            "length of the longest consecutive sequence of its origin then, as the operator saw it",
+        ),
         column("reached_local", LONG, "local watermark then; null: unknown", unit="ms", nullable=True),
         column("reached", LONG, "global watermark then; null: unknown", unit="ms", nullable=True),
     ),

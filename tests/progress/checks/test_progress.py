@@ -1,163 +1,31 @@
-"""Progress on Spark is that of the pure tracker, arrival by arrival, over many generated plans in one call."""
+"""Progress and fired windows on Spark are those that the operators of recorded plans wrote down."""
 
 from __future__ import annotations
 
-import random
-import sys
 from functools import cache
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tests.progress.sim.plans import growing, query, rows, run, source
 from wmlab.core.errors import ModelError
+from wmlab.core.spark.schemas import dataframe
 from wmlab.progress.checks.progress import PROGRESS_COLUMNS, fired_windows, progress
-from wmlab.progress.model.chunks import Completed
-from wmlab.progress.model.numbers import TupleBuffer
-from wmlab.progress.model.tracker import Progress, ProgressRules, step
-from wmlab.progress.scenario import Aggregate, DelayBuffer, EmptyBuffer, Join, LoseBuffer, Renumber, SilenceSource
+from wmlab.progress.scenario import (
+    Aggregate,
+    DelayBuffer,
+    DuplicateBuffer,
+    EmptyBuffer,
+    Join,
+    LoseBuffer,
+    Renumber,
+    SilenceSource,
+)
 from wmlab.progress.sim.world import PlanWorld
-
-SCHEMA = (
-    "stream string, operator string, arrival long, origins long, origin long, sequence long, chunk long,"
-    "last boolean, chunk_base long, watermark long, slices array<long>, slice_records array<long>"
-)
-NAMES = [column.split()[0] for column in SCHEMA.split(",")]
-Row = dict[str, Any]
-
-
-def plan(number: int) -> list[Row]:
-    """The arrivals at one operator: shuffled, with losses, repeats, gaps, silent origins and values that fall."""
-    draws = random.Random(number)
-    origins, base = draws.randint(1, 4), number % 2
-    buffers = []
-    for origin in range(1, origins + 1):
-        for sequence in range(1, draws.randint(0, 9)):
-            count = draws.choice([1, 1, 2, 3])
-            floor = 10 * sequence if number % 3 else 0
-            buffers += [
-                (origin, sequence, base + chunk, chunk == count - 1, floor + draws.randint(0, 30))
-                for chunk in range(count)
-            ]
-    lost = draws.choice([0.0, 0.0, 0.1])
-    buffers = [buffer for buffer in buffers if draws.random() >= lost]
-    buffers += draws.sample(buffers, k=min(len(buffers), draws.choice([0, 0, 3])))
-    # Workers overtake each other a little, or wholly.
-    spread = draws.choice([2, 8, 100])
-    order = sorted(range(len(buffers)), key=lambda place: place % 12 + draws.uniform(0, spread))
-    taken = enumerate((buffers[place] for place in order), 1)
-    return [
-        dict(
-            zip(
-                NAMES,
-                (f"plan {number}", "build", place, origins, *numbers, base, mark, [mark // 5 * 5], [1]),
-                strict=True,
-            )
-        )
-        for place, (*numbers, mark) in taken
-    ]
-
-
-def tracked(plan: list[Row], local: Any, complete: Any = "set") -> dict[tuple[str, int], tuple[Any, ...]]:
-    """What the pure tracker says after each arrival."""
-    if not plan:
-        return {}
-    rules = ProgressRules(chunk_base=plan[0]["chunk_base"], local=local, complete=complete)
-    state, found = Progress.start(range(1, plan[0]["origins"] + 1), rules), {}
-    for row in plan:
-        buffer = TupleBuffer(row["origin"], row["sequence"], row["chunk"], row["last"], row["watermark"])
-        state, effects = step(state, buffer)
-        mine = state.of(buffer.origin)
-        completes = any(isinstance(effect, Completed) for effect in effects)
-        found[row["stream"], row["arrival"]] = (completes, mine.prefix, mine.local, state.watermark)
-    return found
-
-
-PLANS = [plan(number) for number in range(120)]
-
-
-def frame(spark, plans) -> Any:
-    shuffled = [row for rows_of_plan in plans for row in rows_of_plan]
-    random.Random(0).shuffle(shuffled)
-    return spark.createDataFrame([tuple(row.values()) for row in shuffled], SCHEMA)
-
-
-def all_tracked(local: Any, complete: Any = "set") -> dict[tuple[str, int], tuple[Any, ...]]:
-    return {key: value for one in PLANS for key, value in tracked(one, local, complete).items()}
-
-
-def all_found(spark, local: Any, complete: Any = "set") -> dict[tuple[str, int], tuple[Any, ...]]:
-    """What Spark says after each arrival."""
-    rows_found = progress(frame(spark, PLANS), local=local, complete=complete).collect()
-    return {(row["stream"], row["arrival"]): tuple(row[name] for name in PROGRESS_COLUMNS) for row in rows_found}
-
-
-@pytest.mark.parametrize(
-    ("local", "bits"), [("running_max", 16), ("running_max", 2), ("head", 8), ("head", 1), ("literal", 2)]
-)
-def test_every_arrival_is_that_of_the_pure_tracker(spark, monkeypatch, local, bits) -> None:
-    monkeypatch.setattr(sys.modules[progress.__module__], "_BLOCK_BITS", bits)
-    wanted = all_tracked(local)
-    assert len(wanted) > 1_500
-    assert all_found(spark, local) == wanted
-
-
-@pytest.mark.parametrize(
-    ("complete", "local"), [("count", "running_max"), ("literal", "head"), ("balance", "head"), ("count", "literal")]
-)
-def test_the_rules_that_count_are_those_of_the_pure_tracker(spark, complete, local) -> None:
-    wanted = all_tracked(local, complete)
-    assert all_found(spark, local, complete) == wanted != all_tracked(local)
-
-
-def test_two_chunk_bases_are_refused_when_the_answer_is_asked_for(spark) -> None:
-    rows_of_plan = [dict(row) for row in PLANS[0]]
-    rows_of_plan[-1] |= {"chunk_base": 1, "chunk": 1}
-    for local in ("running_max", "head"):
-        with pytest.raises(Exception, match="no single chunk base: operator build of plan 0 has 0 and 1"):
-            progress(frame(spark, [rows_of_plan]), local=local).collect()
-
-
-def test_a_chunk_below_the_base_is_refused_when_the_answer_is_asked_for(spark) -> None:
-    below = [row | {"chunk_base": 1} for row in PLANS[0]]
-    with pytest.raises(Exception, match="has a chunk 0 in a trace whose chunks start at 1"):
-        progress(frame(spark, [below])).collect()
-
-
-def test_the_plans_hold_what_they_are_to_test() -> None:
-    states = [value for one in PLANS for value in tracked(one, "head").values()]
-    assert {completes for completes, *_ in states} == {True, False}
-    assert any(value is None for *_, value in states)
-    assert any(value is not None and value > 50 for *_, value in states)
-    assert any(one and len({row["origin"] for row in one}) < one[0]["origins"] for one in PLANS)
-    keys = [(r["stream"], r["origin"], r["sequence"], r["chunk"]) for one in PLANS for r in one]
-    assert len(set(keys)) < len(keys)
-
-
-@pytest.mark.parametrize("local", ["running_max", "head"])
-def test_all_columns_and_rows_are_kept(spark, local) -> None:
-    mine = [f"arrival * 7 as {name}" for name in ("before", "after", "next", "begins", "start", "end", "heard")]
-    given = frame(spark, PLANS[:5]).selectExpr("*", *mine)
-    answer = progress(given, local=local)
-    assert answer.columns == [*given.columns, *PROGRESS_COLUMNS]
-    kept = sorted(tuple(map(str, row))[:-4] for row in answer.collect())
-    assert kept == sorted(tuple(map(str, row)) for row in given.collect())
-
-
-@pytest.mark.parametrize("local", ["running_max", "head"])
-def test_arrivals_may_begin_anywhere_and_numbers_be_short(spark, local) -> None:
-    """The largest arrivals are nanoseconds since 1970."""
-    given, began = frame(spark, PLANS[:5]), 1_700_000_000_000_000_000
-    short = dict.fromkeys(("origins", "origin", "sequence", "chunk", "chunk_base", "watermark"), "int")
-    other = given.withColumn("arrival", given.arrival + began)
-    other = other.withColumns({name: other[name].cast(kind) for name, kind in short.items()})
-    found = [
-        sorted((row["stream"], row["arrival"] % began, *(row[name] for name in PROGRESS_COLUMNS)) for row in rows)
-        for rows in (progress(one, local=local).collect() for one in (given, other))
-    ]
-    assert found[0] == found[1]
-
+from wmlab.progress.tables import PROGRESS_TABLES
 
 RUNS: dict[str, Any] = {
     "plain": {},
@@ -166,6 +34,7 @@ RUNS: dict[str, Any] = {
         "script": [DelayBuffer("a", 20, 2_000)],
     },
     "lost": {"script": [LoseBuffer("a", 100)]},
+    "repeated": {"script": [DuplicateBuffer("a", 20, after_ms=50)], "complete": "count", "local": "literal"},
     "silent": {"script": [SilenceSource("b", at_ms=3_000)]},
     "disordered": {"queries": [query(source("a", disorder_ms=2_500), source("b"))]},
     "exact": {"queries": [query(window=Aggregate(300, slide_ms=1_000, trigger="exact"))]},
@@ -192,35 +61,106 @@ def world_of(name: str) -> PlanWorld:
     return run(**RUNS[name])
 
 
-def recorded(spark, name: str) -> Any:
-    buffers = [tuple(row[column] for column in NAMES) for row in rows(world_of(name), "buffers", operator="build")]
-    return spark.createDataFrame(buffers, SCHEMA)
+def buffers_of(spark, name: str, **where: object) -> DataFrame:
+    """The arrivals of a run, the last one first."""
+    recorded = rows(world_of(name), "buffers", **where)
+    return dataframe(spark, pa.Table.from_pylist([dict(row) for row in recorded[::-1]], PROGRESS_TABLES["buffers"]))
+
+
+def reached(spark, name: str, **where: object) -> dict[tuple[str, int], tuple[Any, ...]]:
+    """What Spark says after each arrival of a run, by the rules of the run."""
+    scenario = world_of(name).scenario
+    answer = progress(buffers_of(spark, name, **where), local=scenario.local, complete=scenario.complete)
+    return {
+        (row["operator"], row["arrival"]): tuple(row[name] for name in PROGRESS_COLUMNS) for row in answer.collect()
+    }
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_arrival_brings_what_the_operator_wrote_down(spark, name) -> None:
+    noted = ("completed", "reached_prefix", "reached_local", "reached")
+    assert reached(spark, name) == {
+        (row["operator"], row["arrival"]): tuple(row[column] for column in noted)
+        for row in rows(world_of(name), "buffers")
+    }
+
+
+def test_the_runs_have_what_they_are_to_test() -> None:
+    arrivals = [row for name in RUNS for row in rows(world_of(name), "buffers")]
+    assert {row["completed"] for row in arrivals} == {True, False}
+    assert None in {row["reached"] for row in arrivals}
+    assert {world_of(name).scenario.local for name in RUNS} == {"running_max", "head", "literal"}
+    assert "breach" in {row["kind"] for row in rows(world_of("repeated"), "incidents")}
+
+
+def test_columns_and_rows_are_kept_and_names_found_whatever_their_case(spark) -> None:
+    mine = [f"arrival * 7 as {name}" for name in ("before", "place", "Records_Before")]
+    given = buffers_of(spark, "lost").selectExpr("*", *mine).withColumnsRenamed({"arrival": "Arrival", "last": "LAST"})
+    answer = progress(given)
+    assert answer.columns == [*given.columns, *PROGRESS_COLUMNS]
+    kept = sorted(tuple(map(str, row))[: -len(PROGRESS_COLUMNS)] for row in answer.collect())
+    assert kept == sorted(tuple(map(str, row)) for row in given.collect())
+
+
+def test_arrivals_may_begin_anywhere_and_numbers_be_short(spark) -> None:
+    """The largest arrivals are nanoseconds since 1970."""
+    given, began = buffers_of(spark, "lost", operator="build"), 1_700_000_000_000_000_000
+    short = dict.fromkeys(("origins", "origin", "sequence", "chunk", "chunk_base", "watermark"), "int")
+    other = given.withColumn("arrival", given.arrival + began)
+    other = other.withColumns({name: other[name].cast(kind) for name, kind in short.items()})
+    answer = progress(other).collect()
+    found = {("build", row["arrival"] - began): tuple(row[name] for name in PROGRESS_COLUMNS) for row in answer}
+    assert found == reached(spark, "lost", operator="build")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"chunk_base": "if(arrival > 9, 1, 0)", "chunk": "1"},
+            "no single chunk base: operator build of q has 0 and 1",
+        ),
+        ({"chunk_base": "1"}, "has a chunk 0 in a trace whose chunks start at 1"),
+    ],
+    ids=["two bases", "below the base"],
+)
+def test_chunks_that_do_not_fit_their_base_are_refused_when_the_answer_is_asked_for(spark, change, message) -> None:
+    arrivals = buffers_of(spark, "lost", operator="build")
+    columns = {name: F.expr(value).cast("long") for name, value in change.items()}
+    with pytest.raises(Exception, match=message):
+        progress(arrivals.withColumns(columns)).collect()
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_the_fired_windows_are_those_of_the_run(spark, name) -> None:
-    world = world_of(name)
-    window = world.scenario.queries[0].window
+    scenario = world_of(name).scenario
+    window = scenario.queries[0].window
+    arrivals = buffers_of(spark, name, operator="build")
     found = fired_windows(
-        progress(recorded(spark, name), local=world.scenario.local, complete=world.scenario.complete),
+        progress(arrivals, local=scenario.local, complete=scenario.complete),
         size=window.size_ms,
         slide=window.slide_ms,
         trigger=window.trigger,
         flush=name != "silent",
         forget_fired=window.forget_fired,
     )
-    columns = ("sequence", "start", "end", "records", "arrival", "again")
-    wanted = [tuple(row[column] for column in columns) for row in rows(world, "windows_fired")]
-    assert sorted(tuple(row[column] for column in columns) for row in found.collect()) == sorted(wanted)
+    columns = ("stream", "operator", "sequence", "start", "end", "records", "arrival", "reached", "again")
+    fired = rows(world_of(name), "windows_fired")
+    # At the end of the stream there is no arrival, and Spark says nothing of the watermark.
+    wanted = [tuple((row | ({"reached": None} if row["arrival"] is None else {}))[c] for c in columns) for row in fired]
+    assert found.columns == [*columns]
+    assert sorted(map(tuple, found.collect())) == sorted(wanted)
     assert wanted
-    assert any(again for *_, again in wanted) == name.startswith("forgets")
+    assert any(row["again"] for row in fired) == name.startswith("forgets")
 
 
-def test_what_the_watermark_had_reached_is_told(spark) -> None:
-    found = fired_windows(progress(recorded(spark, "plain")), size=1_000)
-    reached = {row["sequence"]: row["reached"] for row in found.collect() if row["arrival"] is not None}
-    wanted = {row["sequence"]: row["reached"] for row in rows(world_of("plain"), "windows_fired", cause="watermark")}
-    assert reached == wanted
+def test_windows_of_another_size_than_the_recorded_slices(spark) -> None:
+    """The run has windows of 1,000 ms; two of them make one of 2,000 ms."""
+    answer = fired_windows(progress(buffers_of(spark, "plain", operator="build")), size=2_000).collect()
+    single = {row["start"]: row["records"] for row in rows(world_of("plain"), "windows_fired")}
+    assert [(row["start"], row["records"]) for row in answer] == [
+        (start, single[start] + single[start + 1_000]) for start in range(0, 10_000, 2_000)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -240,4 +180,4 @@ def test_what_the_watermark_had_reached_is_told(spark) -> None:
 )
 def test_what_makes_no_sense_is_refused(spark, ask, message) -> None:
     with pytest.raises(ModelError, match=message):
-        ask(frame(spark, PLANS[:1]))
+        ask(buffers_of(spark, "lost"))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
 from wmlab.progress.model.numbers import TupleBuffer
-from wmlab.progress.model.tracker import OriginProgress, Progress, ProgressRules, step, take
+from wmlab.progress.model.tracker import OriginProgress, ProgressRules, ProgressTracker
 
 
 @st.composite
@@ -35,17 +36,20 @@ def several_origins(draw, most: int = 3, ordered: bool = False) -> tuple[list[in
 
 
 def run_origin(buffers: Sequence[TupleBuffer], rules: ProgressRules | None = None) -> OriginProgress:
-    state = OriginProgress()
+    origin = OriginProgress(rules or ProgressRules())
     for buffer in buffers:
-        state, _ = take(state, buffer, rules or ProgressRules())
-    return state
+        origin.step(buffer)
+    return origin
 
 
-def run(origins: Sequence[int], buffers: Sequence[TupleBuffer], rules: ProgressRules | None = None) -> list[Progress]:
-    """The state before the first buffer and after each."""
-    states = [Progress.start(origins, rules)]
-    for place, buffer in enumerate(buffers):
-        states.append(step(states[-1], buffer, at_ms=10 * place)[0])
+def run(
+    origins: Sequence[int], buffers: Sequence[TupleBuffer], rules: ProgressRules | None = None
+) -> list[ProgressTracker]:
+    """The tracker before the first buffer and after each."""
+    states = [ProgressTracker(origins, rules)]
+    for number, buffer in enumerate(buffers):
+        states.append(copy.deepcopy(states[-1]))
+        states[-1].step(buffer, at_ms=10 * number)
     return states
 
 

@@ -2,53 +2,84 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wmlab.progress.model.windows import JoinTables, Windows
+from wmlab.progress.model.windows import CollectedSlice, Fired, FiringRules, SlidingWindows, WindowedJoin
 
-SHAPES = st.builds(Windows, st.integers(1, 12), st.integers(1, 12))
+SHAPES = st.builds(SlidingWindows, st.integers(1, 12), st.integers(1, 12))
 RECORDS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3), st.sampled_from([0, 1])), max_size=15)
 
 
-def built(windows: Windows, records) -> JoinTables:
-    tables = JoinTables(windows)
+def built(windows: SlidingWindows, records, **options) -> WindowedJoin:
+    join = WindowedJoin(FiringRules(windows=windows), origin=3, sides={1: 0, 2: 1}, **options)
     for time, key, side in records:
-        tables = tables.build([time], [key], side)
-    return tables
+        join.build(1 + side, [time], [key])
+    return join
+
+
+def fired(windows: SlidingWindows, number: int) -> Fired:
+    return Fired(number + 1, *windows.span(number), records=0, cause="watermark")
+
+
+def pairs_of(windows: SlidingWindows, records, start: int, end: int) -> list[list[tuple[int, int, int]]]:
+    """The records of each pair of slices of a window in which both sides have some, by the definition."""
+    inside = [record for record in records if start <= record[0] < end]
+    slices = {side: sorted({windows.slice_of(time) for time, _, of in inside if of == side}) for side in (0, 1)}
+    return [
+        [record for record in inside if windows.slice_of(record[0]) == (left, right)[record[2]]]
+        for left in slices[0]
+        for right in slices[1]
+    ]
 
 
 @given(SHAPES, RECORDS)
-def test_the_pairs_of_slices_have_every_match_of_a_window_once(windows: Windows, records) -> None:
-    tables = built(windows, records)
+def test_the_outputs_of_a_window_are_its_pairs_of_slices_with_every_match_once(
+    windows: SlidingWindows, records
+) -> None:
+    join = built(windows, records)
     for number in range(windows.ended_before(60)):
-        start, end = windows.span(number)
-        inside = [(key, side) for time, key, side in records if start <= time < end]
-        wanted = sum(one == (other[0], 1 - other[1]) and other[1] == 1 for one in inside for other in inside)
-        assert sum(tables.matches(*pair) for pair in tables.pairs(start, end)) == wanted
+        window = fired(windows, number)
+        pairs = pairs_of(windows, records, window.start, window.end)
+        outputs = join.outputs(window)
+        keys = [[Counter(key for _, key, of in pair if of == side) for side in (0, 1)] for pair in pairs]
+        matches = [sum(left[key] * right[key] for key in left) for left, right in keys]
+        assert [results for _, results in outputs] == (matches or [0])
+        stamps = [stamp for stamp, _ in outputs]
+        assert {(stamp.origin, stamp.sequence, stamp.watermark) for stamp in stamps} == {(3, number + 1, window.start)}
+        assert [(stamp.chunk, stamp.last) for stamp in stamps] == [
+            (index, index == len(stamps) - 1) for index in range(max(1, len(pairs)))
+        ]
 
 
 @given(SHAPES, RECORDS, st.randoms(use_true_random=False))
-def test_the_order_of_building_changes_nothing(windows: Windows, records, order) -> None:
+def test_the_order_of_building_changes_nothing(windows: SlidingWindows, records, order) -> None:
     other = list(records)
     order.shuffle(other)
-    assert built(windows, records) == built(windows, other)
+    assert built(windows, records).tables == built(windows, other).tables
 
 
 @given(SHAPES, RECORDS, st.integers(0, 70))
-def test_a_slice_is_kept_while_a_window_from_the_watermark_on_holds_it(windows: Windows, records, mark: int) -> None:
-    tables, gone = built(windows, records).collect(mark)
-    assert list(gone) == sorted(gone)
-    for start in gone:
-        assert windows.slice_of(start)[1] + windows.size < mark
+def test_a_slice_is_kept_while_a_window_from_the_watermark_on_holds_it(
+    windows: SlidingWindows, records, mark: int
+) -> None:
+    join = built(windows, records)
+    counts = Counter((windows.slice_of(time), side) for time, _, side in records)
+    slices = sorted({piece for piece, _ in counts})
+    wanted = [piece for piece in slices if piece[1] + windows.size < mark]
+    assert join.collect(None) == ()
+    assert [*join.collect(mark)] == [CollectedSlice(*piece, counts[piece, 0], counts[piece, 1]) for piece in wanted]
+    for start, _ in wanted:
         assert all(windows.span(number)[0] < mark for number in windows.windows_of(start))
-        assert tables.records(start) == (0, 0)
-    assert all(windows.slice_of(start)[1] + windows.size >= mark for start, _ in tables.slices)
+    assert sorted(join.tables) == [start for start, _ in slices[len(wanted) :]]
 
 
-@given(SHAPES, RECORDS, st.integers(0, 40))
-def test_the_largest_time_of_two_slices_is_that_of_the_records_in_them(windows: Windows, records, mark: int) -> None:
-    tables, _ = built(windows, records).collect(mark)
-    for left, right in tables.pairs(0, 60):
-        inside = [time for time, _, side in records if windows.slice_of(time)[0] == (left, right)[side]]
-        assert tables.largest(left, right) == max(inside)
+@given(SHAPES, RECORDS)
+def test_an_output_may_carry_the_largest_time_of_the_records_of_its_slices(windows: SlidingWindows, records) -> None:
+    join = built(windows, records, carries="largest")
+    for number in range(windows.ended_before(60)):
+        window = fired(windows, number)
+        largest = [max(time for time, _, _ in pair) for pair in pairs_of(windows, records, window.start, window.end)]
+        assert [stamp.watermark for stamp, _ in join.outputs(window)] == (largest or [window.start])

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from wmlab.core.errors import ModelError
-from wmlab.progress.model.numbers import NumberMap, TupleBuffer, assign_origins, by_event_time, by_ingestion_time
+from wmlab.progress.model.numbers import TupleBuffer, assign_origins, by_event_time, by_ingestion_time
 
 
 def test_origins_are_numbered_from_1_within_each_plan() -> None:
@@ -28,21 +26,3 @@ def test_a_buffer_is_stamped_with_its_largest_time_or_its_creation() -> None:
     assert by_event_time([]) == 0
     assert by_ingestion_time(50) == 50
     assert by_ingestion_time(50, carried=70) == 70
-
-
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 500))))
-def test_a_number_map_is_a_map(changes) -> None:
-    found: NumberMap[int] = NumberMap()
-    wanted: dict[int, int] = {}
-    for place, (puts, key) in enumerate(changes):
-        if puts:
-            found, wanted = found.put(key, place), {**wanted, key: place}
-        else:
-            found = found.without(key)
-            wanted.pop(key, None)
-        assert found.get(key) == wanted.get(key)
-    ordered = sorted(wanted.items())
-    assert list(found) == ordered
-    assert len(found) == len(ordered)
-    assert (found.first(), found.last()) == ((ordered[0], ordered[-1]) if ordered else (None, None))
-    assert repr(found) == repr(dict(ordered))

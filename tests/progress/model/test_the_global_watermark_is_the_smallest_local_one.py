@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from tests.progress.model.streams import run, several_origins
 from wmlab.progress.model.numbers import UNBOUNDED, TupleBuffer
-from wmlab.progress.model.tracker import Progress, ProgressRules, explain
+from wmlab.progress.model.tracker import ProgressRules, ProgressTracker
 
 
 @given(several_origins(), st.sampled_from(["running_max", "head"]))
 def test_it_is_the_minimum_and_unknown_while_an_origin_is_silent(case, local) -> None:
     origins, buffers = case
     for state in run(origins, buffers, ProgressRules(local=local)):
-        known = [local.local for local in state.locals]
+        known = [origin.local for origin in state.origins.values()]
         assert state.watermark == (None if None in known else min(known))
 
 
@@ -25,13 +25,13 @@ def test_it_never_promises_more_than_is_kept(case) -> None:
     for place, state in enumerate(run(origins, buffers)):
         for origin in origins:
             missing = {b.sequence for b in buffers[place:] if b.origin == origin}
-            assert not missing or state.of(origin).prefix < min(missing)
+            assert not missing or state.origins[origin].prefix < min(missing)
 
 
 def test_without_origins_nothing_can_come() -> None:
-    state = Progress.start([])
-    assert state.watermark == UNBOUNDED
-    assert explain(state) == ()
+    tracker = ProgressTracker([])
+    assert tracker.watermark == UNBOUNDED
+    assert tracker.blocking_origins() == ()
 
 
 def buffers_with_a_gap() -> list[TupleBuffer]:
@@ -49,7 +49,7 @@ def buffers_with_a_gap() -> list[TupleBuffer]:
     ],
 )
 def test_what_holds_it_is_explained(taken: int, expected: tuple[object, ...]) -> None:
-    (cause,) = explain(run([1, 2], buffers_with_a_gap()[:taken])[-1])
+    (cause,) = run([1, 2], buffers_with_a_gap()[:taken])[-1].blocking_origins()
     assert (cause.watermark, cause.since_ms, cause.origin, cause.lack, cause.waiting) == expected
 
 
@@ -58,10 +58,10 @@ def test_what_holds_it_is_explained(taken: int, expected: tuple[object, ...]) ->
     [(False, ("lacks the last chunk of sequence 1", 1)), (True, ("has sent nothing after sequence 1", 0))],
 )
 def test_a_chunk_whose_number_is_not_known_is_missing_too(last: bool, expected: tuple[str, int]) -> None:
-    (cause,) = explain(run([1], [TupleBuffer(1, 1, 0, last, 5)])[-1])
+    (cause,) = run([1], [TupleBuffer(1, 1, 0, last, 5)])[-1].blocking_origins()
     assert (cause.lack, cause.waiting) == expected
 
 
 def test_all_origins_at_the_minimum_hold_it() -> None:
     state = run([1, 2, 3], [TupleBuffer(origin, 1, 0, True, 5 + (origin == 3)) for origin in (1, 2, 3)])[-1]
-    assert [cause.origin for cause in explain(state)] == [1, 2]
+    assert [cause.origin for cause in state.blocking_origins()] == [1, 2]

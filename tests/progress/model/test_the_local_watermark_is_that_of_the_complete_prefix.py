@@ -1,4 +1,4 @@
-"""N1, N2, N5, N7: the local watermark depends on the longest complete prefix and on nothing else."""
+"""N1: the local watermark depends on the longest complete prefix and on nothing else."""
 
 from __future__ import annotations
 

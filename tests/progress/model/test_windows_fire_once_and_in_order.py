@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from wmlab.progress.model.windows import Fired, Firing, FiringRules, Late, Windows
+from wmlab.progress.model.windows import Fired, Firing, FiringRules, Late, SlidingWindows
 
-SHAPES = st.builds(Windows, st.integers(1, 12), st.integers(1, 12))
+SHAPES = st.builds(SlidingWindows, st.integers(1, 12), st.integers(1, 12))
 TIMES = st.lists(st.integers(0, 60), max_size=12)
 
 
 @given(SHAPES, st.integers(0, 80))
-def test_a_slice_lies_in_the_same_windows_from_end_to_end(windows: Windows, time: int) -> None:
+def test_a_slice_lies_in_the_same_windows_from_end_to_end(windows: SlidingWindows, time: int) -> None:
     start, end = windows.slice_of(time)
     assert start <= time < end
     for within in range(start, end):
@@ -23,13 +23,13 @@ def test_a_slice_lies_in_the_same_windows_from_end_to_end(windows: Windows, time
 
 
 @given(SHAPES, st.integers(0, 80))
-def test_a_record_is_in_exactly_the_windows_that_hold_it(windows: Windows, time: int) -> None:
+def test_a_record_is_in_exactly_the_windows_that_hold_it(windows: SlidingWindows, time: int) -> None:
     held = [k for k in range(100) if windows.span(k)[0] <= time < windows.span(k)[1]]
     assert list(windows.windows_of(time)) == held
 
 
 @given(SHAPES, st.integers(-3, 80))
-def test_windows_that_end_before_a_time_are_counted(windows: Windows, time: int) -> None:
+def test_windows_that_end_before_a_time_are_counted(windows: SlidingWindows, time: int) -> None:
     assert windows.ended_before(time) == sum(windows.span(k)[1] < time for k in range(100))
 
 
@@ -49,16 +49,14 @@ def play(rules: FiringRules, steps) -> tuple[list[Fired], list[Late], list[int]]
     """All that fires up to the end, all late records, and the watermark at which each window fired."""
     state, fired, late, at = Firing(rules), [], [], []
     for times, watermark in steps:
-        state, missed = state.fill(times)
-        state, now = state.advance(watermark)
+        missed, now = state.fill(times), state.advance(watermark)
         fired, late, at = [*fired, *now], [*late, *missed], [*at, *[watermark] * len(now)]
-    state, now = state.end()
-    return [*fired, *now], late, at
+    return [*fired, *state.end()], late, at
 
 
 @given(SHAPES, arrivals(), st.sampled_from(["strict", "exact"]), st.integers(0, 30))
-@example(Windows(10, 10), [([5], 10)], "exact", 0)
-@example(Windows(10, 10), [([5], 10)], "strict", 0)
+@example(SlidingWindows(10, 10), [([5], 10)], "exact", 0)
+@example(SlidingWindows(10, 10), [([5], 10)], "strict", 0)
 def test_each_window_with_a_record_fires_once_in_order_of_end(windows, steps, trigger, lag) -> None:
     fired, late, at = play(FiringRules(windows=windows, trigger=trigger, emit_lag=lag), steps)
     times = [time for buffer, _ in steps for time in buffer]
@@ -73,23 +71,24 @@ def test_each_window_with_a_record_fires_once_in_order_of_end(windows, steps, tr
 
 
 def test_a_late_record_still_counts_in_windows_that_are_open() -> None:
-    state, _ = Firing(FiringRules(windows=Windows(10, 5))).fill([6])
-    state, _ = state.advance(11)
-    state, late = state.fill([7])
-    assert late == (Late(7, 0, 10, 1),)
-    assert [(f.start, f.records) for f in state.end()[1]] == [(5, 2)]
+    state = Firing(FiringRules(windows=SlidingWindows(10, 5)))
+    state.fill([6])
+    state.advance(11)
+    assert state.fill([7]) == (Late(7, 0, 10, 1),)
+    assert [(f.start, f.records) for f in state.end()] == [(5, 2)]
+    assert state.slices == {}
 
 
 def test_a_record_after_the_end_is_late() -> None:
-    state, _ = Firing(FiringRules(windows=Windows(10, 10))).end()
-    assert state.fill([100])[1] == (Late(100, 100, 110, 1),)
+    state = Firing(FiringRules(windows=SlidingWindows(10, 10)))
+    state.end()
+    assert state.fill([100]) == (Late(100, 100, 110, 1),)
 
 
 def test_an_engine_that_forgets_fires_a_window_twice_and_is_found_out() -> None:
-    state, _ = Firing(FiringRules(windows=Windows(10, 10), forget_fired=True)).fill([5])
-    state, first = state.advance(11)
-    state, late = state.fill([6])
-    state, second = state.advance(11)
+    state = Firing(FiringRules(windows=SlidingWindows(10, 10), forget_fired=True))
+    state.fill([5])
+    first, late, second = state.advance(11), state.fill([6]), state.advance(11)
     assert [(f.sequence, f.end, f.records, f.again) for f in (*first, *second)] == [(1, 10, 1, False), (2, 10, 1, True)]
     assert late == (Late(6, 0, 10, 1),)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wmlab.progress.answers import stamp_of
-from wmlab.progress.model.tracker import Progress, ProgressRules, step
+from wmlab.progress.model.numbers import stamp_of
+from wmlab.progress.model.tracker import ProgressRules, ProgressTracker
 from wmlab.progress.recording import PlanScenario
 from wmlab.progress.scenario import Aggregate, Emit, Join, Map, Query, Source, Workers
 from wmlab.progress.sim.records import Records
@@ -58,13 +59,13 @@ def identifiers(world: PlanWorld, **where: object) -> list[tuple[int, int, int, 
 
 def tracked(
     world: PlanWorld, *, operator: str = "build", origins: Sequence[int] = (1, 2), **rules: Any
-) -> list[tuple[Mapping[str, Any], Progress]]:
-    """The arrivals at an operator, each with the state of a tracker behind it."""
-    state, found = Progress.start(origins, ProgressRules(**rules)), []
+) -> list[tuple[Mapping[str, Any], ProgressTracker]]:
+    """The arrivals at an operator, each with the state of a tracker after it."""
+    tracker, arrivals = ProgressTracker(origins, ProgressRules(**rules)), []
     for row in rows(world, "buffers", operator=operator):
-        state, _ = step(state, stamp_of(row))
-        found.append((row, state))
-    return found
+        tracker.step(stamp_of(row))
+        arrivals.append((row, copy.deepcopy(tracker)))
+    return arrivals
 
 
 def fired(world: PlanWorld) -> list[tuple[int, int, int]]:

@@ -63,4 +63,4 @@ def test_every_operator_is_given_whole_sequences_and_follows_them_to_the_end(pla
         assert sorted(chunks) == [(base + place, place == len(chunks) - 1) for place in range(len(chunks))]
     (states,) = [query.progress for query in world.queries]
     for state in states.values():
-        assert not any(origin.waiting for origin in state.locals)
+        assert not any(origin.waiting for origin in state.origins.values())

@@ -68,7 +68,7 @@ def test_a_renumbering_numbers_only_what_is_in_a_prefix() -> None:
     out = 0
     outputs = {r["sequence"]: r for r in rows(world, "buffers", operator="build")}
     for row, state in tracked(world, operator="merged"):
-        out = 0 if state.watermark is None else sum(origin.prefix for origin in state.locals)
+        out = 0 if state.watermark is None else sum(origin.prefix for origin in state.origins.values())
         assert all(outputs[n]["arrived_ms"] >= row["arrived_ms"] for n in range(out + 1, len(outputs) + 1))
     assert sorted(outputs) == list(range(1, out + 1))
     assert {(row["origin"], row["emitter"], row["chunk"], row["last"]) for row in outputs.values()} == {

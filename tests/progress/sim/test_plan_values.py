@@ -30,7 +30,7 @@ from wmlab.progress.scenario import (
     Source,
     StallWorker,
     origins_of,
-    rules_of,
+    tracker_rules_of,
 )
 
 FULL = scenario(
@@ -184,5 +184,9 @@ def test_a_run_follows_the_rules_and_checks_and_answers_know_them() -> None:
     sources = [source("a", stamped="filter"), source("b", stamped="filter")]
     runs = [plan.record(), named.replace(queries=[query(*sources)]).record()]
     assert runs[0].table("buffers") == runs[1].table("buffers")
-    assert rules_of(runs[0]) == rules_of(runs[1]) == ProgressRules(chunk_base=1, complete="balance", local="head")
+    assert (
+        tracker_rules_of(runs[0])
+        == tracker_rules_of(runs[1])
+        == ProgressRules(chunk_base=1, complete="balance", local="head")
+    )
     assert "chunk_base" not in (runs[0].scenario or {})

@@ -12,7 +12,7 @@ With base b and last chunk L, known once a chunk with the last flag has come:
 `literal` is the text's own snippet, `balance` what the engine does since 2025.
 
 Of buffers that break the protocol NebulaStream aborts on some and miscounts others. Here they are named; under the set
-rule a buffer with a finding leaves the state as it was.
+rule such a buffer leaves the state as it was.
 
 Source: "Watermarking and Progress", SequenceNumber and ChunkNumber; upstream classes `ChunkCollector` and
 `NonBlockingMonotonicSeqQueue` (preconditions and invariants).
@@ -20,101 +20,17 @@ Source: "Watermarking and Progress", SequenceNumber and ChunkNumber; upstream cl
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
-from typing import Literal
+from typing import Literal, TypeAlias
 
-from wmlab.progress.model.numbers import ChunkBase, NumberMap, TupleBuffer
+from wmlab.progress.model.numbers import TupleBuffer
 
 CompletenessRule = Literal["set", "count", "literal", "balance"]
 
 
-@dataclass(frozen=True, slots=True)
-class NumberSet:
-    """A set of numbers as a gapless run from its base, `run` long, and what lies beyond a gap.
-
-    Adding in order costs O(1), in any order O(log n).
-    """
-
-    base: int
-    run: int = 0
-    beyond: NumberMap[None] = field(default_factory=NumberMap)
-
-    def __contains__(self, number: int) -> bool:
-        return self.base <= number < self.base + self.run or number in self.beyond
-
-    def add(self, number: int) -> NumberSet:
-        """The set with `number`."""
-        if number in self:
-            return self
-        if number != self.base + self.run:
-            return replace(self, beyond=self.beyond.put(number, None))
-        run, beyond = self.run + 1, self.beyond
-        while beyond and self.base + run in beyond:
-            beyond = beyond.without(self.base + run)
-            run += 1
-        return NumberSet(self.base, run, beyond)
-
-    @property
-    def largest(self) -> int | None:
-        """The largest number, None if there is none."""
-        last = self.beyond.last()
-        if last is not None:
-            return last[0]
-        return self.base + self.run - 1 if self.run else None
-
-
-@dataclass(frozen=True, slots=True)
-class Chunks:
-    """What has come of one sequence: the chunks, how many buffers, the last chunk's number, the largest watermark."""
-
-    seen: NumberSet
-    buffers: int = 0
-    last: int | None = None
-    balance: int = 0
-    watermark: int = 0
-
-    @classmethod
-    def none(cls, base: ChunkBase) -> Chunks:
-        """A sequence of which nothing has come."""
-        return cls(NumberSet(base))
-
-    @property
-    def base(self) -> int:
-        """The number of the first chunk."""
-        return self.seen.base
-
-    def add(self, chunk: int, last: bool, watermark: int) -> Chunks:
-        """The sequence after one more buffer."""
-        return Chunks(
-            self.seen.add(chunk),
-            self.buffers + 1,
-            chunk if last else self.last,
-            self.balance + (chunk - self.base if last else -1),
-            watermark if self.buffers == 0 else max(self.watermark, watermark),
-        )
-
-    def complete(self, rule: CompletenessRule = "set") -> bool:
-        """Whether the sequence is complete by the rule; see the table above."""
-        if rule == "balance":
-            return self.buffers > 0 and self.balance == 0
-        if self.last is None:
-            return False
-        if rule == "set":
-            return self.base + self.seen.run > self.last
-        return self.buffers == (self.last if rule == "literal" else self.last - self.base + 1)
-
-    def missing(self) -> tuple[int, ...]:
-        """The chunks that are known to be missing, ascending; at most the first 10."""
-        end = self.last if self.last is not None else self.seen.largest
-        if end is None:
-            return ()
-        gap = (number for number in range(self.base + self.seen.run, end + 1) if number not in self.seen)
-        return tuple(islice(gap, 10))
-
-
-class Breach(StrEnum):
+class ViolationKind(StrEnum):
     """How a buffer breaks the protocol."""
 
     REPEATED = "repeated buffer"
@@ -133,34 +49,90 @@ class Completed:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """Effect: a buffer broke the protocol and was left out (under the set rule)."""
+class ProtocolViolation:
+    """Effect: a buffer broke the protocol and was left out."""
 
-    breach: Breach
+    kind: ViolationKind
     buffer: TupleBuffer
 
     @property
     def sentence(self) -> str:
         """What was wrong with which buffer."""
         buffer = self.buffer
-        return f"{self.breach}: origin {buffer.origin}, sequence {buffer.sequence}, chunk {buffer.chunk}"
+        return f"{self.kind}: origin {buffer.origin}, sequence {buffer.sequence}, chunk {buffer.chunk}"
 
 
-Effect = Completed | Finding
+TrackerEffect: TypeAlias = Completed | ProtocolViolation
 
 
-def breach(chunks: Chunks, buffer: TupleBuffer, rule: CompletenessRule) -> Breach | None:
-    """How the buffer contradicts what has come of its sequence, None if it does not.
+@dataclass(slots=True)
+class Chunks:
+    """What has come of one sequence: the chunks, how many buffers, the last chunk's number, the largest watermark.
 
-    Only the set rule looks; the others count what they are given.
+    `highest` is the largest number among the chunks, `balance` the sum of the rule of that name. `done` is set by the
+    tracker once the sequence is complete; from then on every buffer of it breaks the protocol.
+
+    The last of three chunks comes first, then the first one, twice; by the count the sequence is complete, by the set
+    it lacks a chunk:
+
+    >>> chunks = Chunks(base=0)
+    >>> for chunk, last in ((2, True), (0, False), (0, False)):
+    ...     chunks.add(chunk, last, watermark=10 * chunk)
+    ...     print(chunks.complete("count"), chunks.complete("set"), chunks.missing())
+    False False (0, 1)
+    False False (1,)
+    True False (1,)
     """
-    if rule != "set" or not chunks.buffers:
+
+    base: int
+    seen: set[int] = field(default_factory=set)
+    highest: int = -1
+    buffers: int = 0
+    last: int | None = None
+    balance: int = 0
+    watermark: int = 0
+    done: bool = False
+
+    def violation(self, buffer: TupleBuffer, rule: CompletenessRule) -> ViolationKind | None:
+        """How a buffer contradicts what has come of its sequence, None if it does not.
+
+        Only the set rule looks at the chunks; the others count what they are given until the sequence is done.
+        """
+        if self.done:
+            return ViolationKind.FINISHED
+        if rule != "set" or not self.buffers:
+            return None
+        if buffer.chunk in self.seen:
+            return ViolationKind.REPEATED
+        if self.last is not None and buffer.chunk > self.last:
+            return ViolationKind.BEYOND_LAST
+        if buffer.last and (self.last is not None or self.highest > buffer.chunk):
+            return ViolationKind.SECOND_LAST
         return None
-    if buffer.chunk in chunks.seen:
-        return Breach.REPEATED
-    if chunks.last is not None and buffer.chunk > chunks.last:
-        return Breach.BEYOND_LAST
-    largest = chunks.seen.largest
-    if buffer.last and (chunks.last is not None or (largest is not None and largest > buffer.chunk)):
-        return Breach.SECOND_LAST
-    return None
+
+    def add(self, chunk: int, last: bool, watermark: int) -> None:
+        """Count one more buffer."""
+        self.watermark = max(self.watermark, watermark) if self.buffers else watermark
+        self.buffers += 1
+        self.seen.add(chunk)
+        self.highest = max(self.highest, chunk)
+        if last:
+            self.last = chunk
+            self.balance += chunk - self.base
+        else:
+            self.balance -= 1
+
+    def complete(self, rule: CompletenessRule = "set") -> bool:
+        """Whether the sequence is complete by the rule; see the table above."""
+        if rule == "balance":
+            return self.buffers > 0 and self.balance == 0
+        if self.last is None:
+            return False
+        if rule == "literal":
+            return self.buffers == self.last
+        return (len(self.seen) if rule == "set" else self.buffers) == self.last - self.base + 1
+
+    def missing(self) -> tuple[int, ...]:
+        """The chunks that are known to be missing, ascending; at most the first 10."""
+        end = self.highest if self.last is None else self.last
+        return tuple(islice((chunk for chunk in range(self.base, end + 1) if chunk not in self.seen), 10))

@@ -1,29 +1,52 @@
 """How far time has come: the local watermark of every origin and the global one, buffer by buffer.
 
-The local watermark is read off the longest complete prefix 1..k of an origin's sequences: the value of k (`head`, as
-the engine does) or the largest value in the prefix (`running_max`). They differ only if values go back. The text has
-another sentence, `literal`: the value of the largest sequence i for which all chunks of the sequences up to i - 1 have
-come. So the first chunk of k + 1 counts before the others are there, and their records can be late.
+The local watermark is read off the longest consecutive sequence 1..k of complete sequences of an origin: the value of k
+(`head`, as the engine does) or the largest value up to k (`running_max`). They differ only if values go back. The text
+has another sentence, `literal`: the value of the largest sequence i for which all chunks of the sequences up to i - 1
+have come. So the first chunk of k + 1 counts before the others are there, and their records can be late.
 
-The global watermark is the smallest local one of the declared origins; it is unknown while one of them has no prefix.
-There is no idleness and no timeout: an origin that never sends holds it for ever.
+The global watermark is the smallest local one of the declared origins; it is unknown while one of them has none. There
+is no idleness and no timeout: an origin that never sends holds it for ever.
 
-A step costs O(log n) in the number of buffers that wait beyond a gap, and the state holds nothing else.
+Two sources, of which the second is late and the first loses sequence 2 for a while. What a buffer completes, how far
+its origin has come, and the global watermark:
+
+>>> tracker = ProgressTracker([1, 2])
+>>> for number, sequence, watermark in ((1, 1, 10), (1, 3, 30), (2, 1, 20), (1, 2, 25), (2, 2, 40)):
+...     effects = tracker.step(TupleBuffer(number, sequence, chunk=0, last=True, watermark=watermark))
+...     origin = tracker.origins[number]
+...     print(*effects, origin.prefix, origin.local, origin.waiting, tracker.watermark)
+Completed(origin=1, sequence=1, watermark=10) 1 10 0 None
+Completed(origin=1, sequence=3, watermark=30) 1 10 1 None
+Completed(origin=2, sequence=1, watermark=20) 1 20 0 10
+Completed(origin=1, sequence=2, watermark=25) 3 30 0 20
+Completed(origin=2, sequence=2, watermark=40) 2 40 0 30
+
+The tracker is changed in place; whoever branches takes a `copy.deepcopy`. Per origin it holds the sequences that have
+come beyond the first gap, and nothing else.
 
 Source: "Watermarking and Progress", Reasoning about progress; upstream class `MultiOriginWatermarkProcessor`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count, islice
+from typing import Literal, NamedTuple, TypeVar
 
 from wmlab.core.errors import ModelError
-from wmlab.progress.model.chunks import Breach, Chunks, Completed, CompletenessRule, Effect, Finding, breach
-from wmlab.progress.model.numbers import FIRST_ORIGIN, UNBOUNDED, ChunkBase, NumberMap, TupleBuffer
+from wmlab.progress.model.chunks import (
+    Chunks,
+    Completed,
+    CompletenessRule,
+    ProtocolViolation,
+    TrackerEffect,
+    ViolationKind,
+)
+from wmlab.progress.model.numbers import FIRST_ORIGIN, UNBOUNDED, ChunkBase, TupleBuffer
 
-T = TypeVar("T")
+OriginKey = TypeVar("OriginKey")
 LocalRule = Literal["running_max", "head", "literal"]
 
 
@@ -36,158 +59,60 @@ class ProgressRules:
     local: LocalRule = "running_max"
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """A complete sequence beyond a gap: its watermark and how many buffers it took."""
-
-    watermark: int
-    buffers: int
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OriginProgress:
-    """One origin: the longest complete prefix, its local watermark, and what has come beyond it.
+    """One origin: its longest consecutive sequence, its local watermark, and what has come beyond it.
 
-    `local` is None before the first complete sequence, `waiting` counts the buffers in `beyond`, and `moved_ms` is the
-    clock time at which the prefix last grew (None: never, or no clock).
+    `prefix` is the number of the last sequence up to which all are complete, `local` is None before the first one.
+    `beyond` has the chunks of every later sequence of which any has come, complete or not.
     """
 
+    rules: ProgressRules = field(default_factory=ProgressRules)
     prefix: int = 0
     local: int | None = None
-    beyond: NumberMap[Chunks | Done] = field(default_factory=NumberMap)
-    waiting: int = 0
-    moved_ms: int | None = None
+    beyond: dict[int, Chunks] = field(default_factory=dict)
+
+    @property
+    def waiting(self) -> int:
+        """How many buffers have come beyond the longest consecutive sequence."""
+        return sum(chunks.buffers for chunks in self.beyond.values())
+
+    def step(self, buffer: TupleBuffer) -> tuple[TrackerEffect, ...]:
+        """Take one buffer of this origin; what it brought about. One that breaks the protocol changes nothing."""
+        sequence, rule = buffer.sequence, self.rules.complete
+        if sequence <= self.prefix:
+            return (ProtocolViolation(ViolationKind.FINISHED, buffer),)
+        chunks = self.beyond.get(sequence)
+        if chunks is None:
+            chunks = self.beyond[sequence] = Chunks(self.rules.chunk_base)
+        elif (violation := chunks.violation(buffer, rule)) is not None:
+            return (ProtocolViolation(violation, buffer),)
+        chunks.add(buffer.chunk, buffer.last, buffer.watermark)
+        chunks.done = chunks.complete(rule)
+        if chunks.done and sequence == self.prefix + 1:
+            self._grow()
+        if self.rules.local == "literal" and (following := self.beyond.get(self.prefix + 1)) is not None:
+            self.local = following.watermark
+        return (Completed(buffer.origin, sequence, chunks.watermark),) if chunks.done else ()
+
+    def _grow(self) -> None:
+        """Go on over the next sequence, which is complete, and over all complete ones that follow it."""
+        keeps_largest = self.rules.local == "running_max"
+        while (following := self.beyond.get(self.prefix + 1)) is not None and following.done:
+            self.prefix += 1
+            del self.beyond[self.prefix]
+            if self.local is None or not keeps_largest or following.watermark > self.local:
+                self.local = following.watermark
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """The progress at one operator over its declared origins; `watermark` is the global one, None: unknown.
-
-    `moved_ms` is the clock time at which the global watermark last changed.
-    """
-
-    rules: ProgressRules
-    origins: tuple[int, ...]
-    locals: tuple[OriginProgress, ...]
-    watermark: int | None = None
-    moved_ms: int | None = None
-
-    @classmethod
-    def start(cls, origins: Sequence[int], rules: ProgressRules | None = None) -> Progress:
-        """An operator that has seen nothing. Without origins nothing can come and the watermark is unbounded.
-
-        Raises `ModelError` for an origin below 1 or one that is declared twice.
-        """
-        declared = tuple(origins)
-        if len(set(declared)) < len(declared) or any(origin < FIRST_ORIGIN for origin in declared):
-            raise ModelError(
-                f"The origins {list(declared)} are not distinct numbers from {FIRST_ORIGIN}.",
-                remedy="Declare each origin of the plan once.",
-            )
-        watermark = None if declared else UNBOUNDED
-        return cls(rules or ProgressRules(), declared, (OriginProgress(),) * len(declared), watermark)
-
-    def of(self, origin: int) -> OriginProgress:
-        """The progress of one declared origin. Raises `ModelError` for any other."""
-        return self.locals[self._place(origin)]
-
-    def _place(self, origin: int) -> int:
-        try:
-            return self.origins.index(origin)
-        except ValueError:
-            known = ", ".join(map(str, self.origins)) or "none"
-            raise ModelError(
-                f"Origin {origin} is not declared; declared are: {known}.",
-                remedy="Declare all origins of the plan before the first buffer comes.",
-            ) from None
-
-
-def step(state: Progress, buffer: TupleBuffer, at_ms: int | None = None) -> tuple[Progress, tuple[Effect, ...]]:
-    """The progress after one buffer, and what it brought about.
-
-    `at_ms` is the clock time of its arrival; None if there is no clock. Raises `ModelError` for an origin that is not
-    declared and for a chunk below the base; a buffer that breaks the protocol is a `Finding`.
-    """
-    if buffer.chunk < state.rules.chunk_base:
-        raise ModelError(
-            f"Sequence {buffer.sequence} of origin {buffer.origin} has a chunk {buffer.chunk} in a trace "
-            f"whose chunks start at {state.rules.chunk_base}.",
-            remedy="Give the whole trace one base: chunk_base=0 as documented, or 1 as in the engine.",
-        )
-    place = state._place(buffer.origin)
-    before = state.locals[place]
-    after, effects = take(before, buffer, state.rules, at_ms)
-    if after is before:
-        return state, effects
-    local = (*state.locals[:place], after, *state.locals[place + 1 :])
-    if after.local == before.local:
-        return replace(state, locals=local), effects
-    watermark = _watermark(local, state.watermark, before.local, after.local)
-    moved_ms = state.moved_ms if watermark == state.watermark else at_ms
-    return Progress(state.rules, state.origins, local, watermark, moved_ms), effects
-
-
-def take(
-    state: OriginProgress, buffer: TupleBuffer, rules: ProgressRules, at_ms: int | None = None
-) -> tuple[OriginProgress, tuple[Effect, ...]]:
-    """The progress of one origin after one of its buffers; see `step`."""
-    known = state.beyond.get(buffer.sequence)
-    if buffer.sequence <= state.prefix or isinstance(known, Done):
-        return state, (Finding(Breach.FINISHED, buffer),)
-    chunks = known or Chunks.none(rules.chunk_base)
-    broken = breach(chunks, buffer, rules.complete)
-    if broken is not None:
-        return state, (Finding(broken, buffer),)
-    chunks = chunks.add(buffer.chunk, buffer.last, buffer.watermark)
-    waiting = state.waiting + 1
-    if not chunks.complete(rules.complete):
-        opened = replace(state, beyond=state.beyond.put(buffer.sequence, chunks), waiting=waiting)
-        return _opened(opened, rules.local), ()
-    done = Done(chunks.watermark, chunks.buffers)
-    completed = Completed(buffer.origin, buffer.sequence, done.watermark)
-    if buffer.sequence != state.prefix + 1:
-        return replace(state, beyond=state.beyond.put(buffer.sequence, done), waiting=waiting), (completed,)
-    grown = _grow(replace(state, waiting=waiting, moved_ms=at_ms), done, rules.local)
-    return _opened(grown, rules.local), (completed,)
-
-
-def _opened(state: OriginProgress, rule: LocalRule) -> OriginProgress:
-    """By the literal rule with the watermark of the sequence behind the prefix, if one of its chunks has come."""
-    following = state.beyond.get(state.prefix + 1) if rule == "literal" else None
-    return state if following is None else replace(state, local=following.watermark)
-
-
-def _grow(state: OriginProgress, done: Done, rule: LocalRule) -> OriginProgress:
-    """The prefix over the next sequence, which is complete, and over all complete ones that follow it."""
-    prefix, local, beyond, waiting = state.prefix, state.local, state.beyond, state.waiting
-    following: Chunks | Done | None = done
-    while isinstance(following, Done):
-        prefix += 1
-        beyond = beyond.without(prefix)
-        waiting -= following.buffers
-        regresses = rule == "running_max" and local is not None and local > following.watermark
-        local = local if regresses else following.watermark
-        following = beyond.get(prefix + 1) if beyond else None
-    return OriginProgress(prefix, local, beyond, waiting, state.moved_ms)
-
-
-def _watermark(
-    states: Sequence[OriginProgress], watermark: int | None, before: int | None, after: int | None
-) -> int | None:
-    """The smallest local watermark, when one of them has changed from `before` to `after`."""
-    if watermark is not None and before != watermark and after is not None:
-        return min(watermark, after)
-    known = [state.local for state in states if state.local is not None]
-    return min(known) if len(known) == len(states) else None
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
+class BlockingOrigin:
     """An origin at the global watermark, and what has to come before it moves on.
 
     `sequence` is the first one that is not complete. `chunks` are those of it known to be missing (the first ten);
     `started` tells whether any has come, `ended` whether the last one has. `waiting` counts the buffers that came
-    beyond the prefix, `since_ms` is the clock time since which the global watermark stands (None: it never moved).
+    beyond the longest consecutive sequence, `since_ms` is the processing time since which the global watermark stands
+    (None: it never moved).
     """
 
     origin: int
@@ -213,28 +138,121 @@ class Cause:
         return f"lacks {word} {', '.join(map(str, self.chunks))} of sequence {self.sequence}"
 
 
-def explain(state: Progress) -> tuple[Cause, ...]:
-    """Every origin that holds the global watermark, in the order declared; empty without origins."""
-    local = {origin: known.local for origin, known in zip(state.origins, state.locals, strict=True)}
-    return tuple(_cause(state, origin, state.of(origin)) for origin in holding(local, state.watermark))
+class ProgressTracker:
+    """The progress at one operator over its declared origins.
+
+    `watermark` is the global one (None: unknown; without origins nothing can come and it is unbounded), `moved_ms` the
+    processing time at which it last changed (None: never, or no clock). `origins` has the progress of every declared
+    origin, in the order declared.
+
+    Raises `ModelError` for an origin below 1 or one that is declared twice.
+    """
+
+    __slots__ = ("moved_ms", "origins", "rules", "watermark")
+
+    def __init__(self, origins: Sequence[int], rules: ProgressRules | None = None) -> None:
+        if len(set(origins)) < len(origins) or any(origin < FIRST_ORIGIN for origin in origins):
+            raise ModelError(
+                f"The origins {list(origins)} are not distinct numbers from {FIRST_ORIGIN}.",
+                remedy="Declare each origin of the plan once.",
+            )
+        self.rules = rules or ProgressRules()
+        self.origins = {origin: OriginProgress(self.rules) for origin in origins}
+        self.watermark: int | None = None if self.origins else UNBOUNDED
+        self.moved_ms: int | None = None
+
+    def step(self, buffer: TupleBuffer, at_ms: int | None = None) -> tuple[TrackerEffect, ...]:
+        """Take one buffer at a processing time (None: there is no clock); what it brought about.
+
+        Raises `ModelError` for an origin that is not declared and for a chunk below the base; a buffer that breaks the
+        protocol is a `ProtocolViolation` and changes nothing.
+        """
+        if buffer.chunk < self.rules.chunk_base:
+            raise ModelError(
+                f"Sequence {buffer.sequence} of origin {buffer.origin} has a chunk {buffer.chunk} in a trace "
+                f"whose chunks start at {self.rules.chunk_base}.",
+                remedy="Give the whole trace one base: chunk_base=0 as documented, or 1 as in the engine.",
+            )
+        origin = self.origin(buffer.origin)
+        before = origin.local
+        effects = origin.step(buffer)
+        if origin.local != before:
+            watermark = self._smallest(before, origin.local)
+            if watermark != self.watermark:
+                self.watermark, self.moved_ms = watermark, at_ms
+        return effects
+
+    def origin(self, number: int) -> OriginProgress:
+        """The progress of one declared origin. Raises `ModelError` for any other."""
+        if number not in self.origins:
+            known = ", ".join(map(str, self.origins)) or "none"
+            raise ModelError(
+                f"Origin {number} is not declared; declared are: {known}.",
+                remedy="Declare all origins of the plan before the first buffer comes.",
+            )
+        return self.origins[number]
+
+    def _smallest(self, before: int | None, after: int | None) -> int | None:
+        """The smallest local watermark, one of which has changed from `before` to `after`."""
+        if self.watermark is not None and after is not None and before != self.watermark:
+            return min(self.watermark, after)
+        known = [origin.local for origin in self.origins.values() if origin.local is not None]
+        return min(known) if len(known) == len(self.origins) else None
+
+    def blocking_origins(self) -> tuple[BlockingOrigin, ...]:
+        """Every origin that holds the global watermark, in the order declared; empty without origins."""
+        local = {number: origin.local for number, origin in self.origins.items()}
+        return tuple(self._blocking(number, self.origins[number]) for number in blocking(local, self.watermark))
+
+    def _blocking(self, number: int, origin: OriginProgress) -> BlockingOrigin:
+        sequence = origin.prefix + 1
+        chunks = origin.beyond.get(sequence)
+        return BlockingOrigin(
+            number,
+            self.watermark,
+            sequence,
+            started=chunks is not None,
+            chunks=() if chunks is None else chunks.missing(),
+            waiting=origin.waiting,
+            since_ms=self.moved_ms,
+            ended=chunks is not None and chunks.last is not None,
+        )
 
 
-def holding(local: Mapping[T, int | None], watermark: int | None) -> list[T]:
+def blocking(local: Mapping[OriginKey, int | None], watermark: int | None) -> list[OriginKey]:
     """The origins whose local watermark is the global one."""
     return [origin for origin, value in local.items() if value == watermark]
 
 
-def _cause(state: Progress, origin: int, local: OriginProgress) -> Cause:
-    sequence = local.prefix + 1
-    chunks = local.beyond.get(sequence)
-    known = chunks if isinstance(chunks, Chunks) else None
-    return Cause(
-        origin,
-        state.watermark,
-        sequence,
-        started=known is not None,
-        chunks=() if known is None else known.missing(),
-        waiting=local.waiting,
-        since_ms=state.moved_ms,
-        ended=known is not None and known.last is not None,
-    )
+class Reached(NamedTuple):
+    """How far time has come after one arrival.
+
+    `completes` tells whether the arrival completed its sequence, `prefix` and `local_watermark` are those of its origin
+    (None before the first complete sequence), `global_watermark` is that of the operator (None: unknown).
+    """
+
+    completes: bool
+    prefix: int
+    local_watermark: int | None
+    global_watermark: int | None
+
+
+def follow_buffers(buffers: Iterable[TupleBuffer], origins: Sequence[int], rules: ProgressRules) -> Iterator[Reached]:
+    """What a tracker that begins with the first of these buffers knows after each. Raises as `ProgressTracker`."""
+    tracker = ProgressTracker(origins, rules)
+    for buffer in buffers:
+        effects = tracker.step(buffer)
+        origin = tracker.origins[buffer.origin]
+        # At most one effect, a sequence that is complete or a finding.
+        completes = bool(effects) and isinstance(effects[0], Completed)
+        yield Reached(completes, origin.prefix, origin.local, tracker.watermark)
+
+
+def supposed_origins(arrived: Iterable[int], declared: int) -> list[int]:
+    """The origins of an operator that has declared so many, where nothing tells which.
+
+    They are those of which a buffer ever came and, up to the declared number, the smallest others, of which none did.
+    """
+    known = set(arrived)
+    others = (origin for origin in count(FIRST_ORIGIN) if origin not in known)
+    return sorted([*known, *islice(others, max(0, declared - len(known)))])

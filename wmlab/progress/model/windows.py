@@ -1,4 +1,4 @@
-"""Windows over event time and their slices, and the buffers that operators put out.
+"""Windows over event time and their slices, and the operators that fill them and put them out.
 
 The windows are [k·slide, k·slide + size) for k = 0, 1, ...; slices are cut at all their starts and ends. A window is
 the disjoint union of its slices, so a record is kept once however many windows overlap. Windows that are shorter than
@@ -19,42 +19,37 @@ A windowed join keeps what both sides have built in each slice; the probe matche
 
     call      side    does
     build     build   adds the records of a buffer to the table of their slice and side
-    pairs     probe   the pairs of slices of a window in which both sides have records; each is a task and a chunk
-    matches   probe   how many pairs of records with equal keys a pair of slices has
+    outputs   probe   each pair of slices of a window in which both sides have records is a task and a chunk: how many
+                      pairs of records with equal keys it has
     collect   probe   throws away the slices [s, e) with e + size < W, W being the watermark of the probe
 
 The probe's watermark is that of the join's own outputs, which carry the start of their window: a slice is needed until
 no window that holds it can still be probed.
 
-A pipeline without state keeps origin and sequence and numbers its outputs in the order in which it emits them,
-whatever the order of its inputs; the output that closes the last missing input carries the last flag. An input that
-leaves no record still gives an empty buffer, or the sequence would never be complete downstream.
-
 A window goes out under the operator's own origin, with the window's output number as sequence: one chunk for an
 aggregation, one chunk per pair of slices for a join.
 
-Source: "Watermarking and Progress", Triggering windows and ChunkNumber; upstream classes `SliceAssigner`,
+Source: "Watermarking and Progress", Triggering windows; upstream classes `SliceAssigner`,
 `WindowBasedOperatorHandler`, `DefaultTimeBasedSliceStore` (states of a window, garbage collection),
-`StreamJoinOperatorHandler`, `StreamJoinProbePhysicalOperator`, `EmitOperatorHandler` and
-`AggregationProbePhysicalOperator`.
+`StreamJoinOperatorHandler`, `StreamJoinProbePhysicalOperator` and `AggregationProbePhysicalOperator`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from itertools import product
 from numbers import Integral
-from typing import Final, Literal, NamedTuple
+from typing import Literal
 
 from wmlab.core.errors import ModelError
-from wmlab.progress.model.chunks import Completed, Effect
-from wmlab.progress.model.numbers import FIRST_ORIGIN, INITIAL, ChunkBase, NumberMap, TupleBuffer
-from wmlab.progress.model.tracker import OriginProgress, Progress, ProgressRules, step, take
+from wmlab.progress.model.numbers import ChunkBase, TupleBuffer
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class SlidingWindows:
     """Windows of one size and slide, in the unit of the event times; tumbling if both are equal.
 
     Raises `ModelError` unless both are whole numbers of at least 1.
@@ -94,6 +89,10 @@ class Windows:
         """The window's [start, end)."""
         return number * self.slide, number * self.slide + self.size
 
+    def records_of_slices(self, times: Iterable[int]) -> dict[int, int]:
+        """How many of these times fall in each slice, by its start, ascending. Raises as `slice_of`."""
+        return dict(sorted(Counter(self.slice_of(time)[0] for time in times).items()))
+
     def ended_before(self, time: int) -> int:
         """How many windows end before a time, that is, end < time."""
         return max(0, (time - self.size - 1) // self.slide + 1)
@@ -105,7 +104,7 @@ def _require_time(time: int) -> None:
 
 
 Trigger = Literal["strict", "exact"]
-Cause = Literal["watermark", "end of stream"]
+FiringCause = Literal["watermark", "end of stream"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +117,7 @@ class FiringRules:
     `ModelError` for a negative lag.
     """
 
-    windows: Windows
+    windows: SlidingWindows
     trigger: Trigger = "exact"
     emit_lag: int = 0
     forget_fired: bool = False
@@ -139,7 +138,7 @@ class Fired:
     start: int
     end: int
     records: int
-    cause: Cause
+    cause: FiringCause
     again: bool = False
 
 
@@ -156,255 +155,205 @@ class Late:
     closed: int
 
 
-@dataclass(frozen=True, slots=True)
 class Firing:
     """The windows of one operator: records per slice, open windows, and how many have fired.
 
-    `closed` is how many windows (from the first on, empty or not) the watermark has closed; `fired` keeps the numbers
-    of fired windows and is only kept with `forget_fired`.
+    `slices` counts the records in each slice of an open window, by the slice's start. `closed` is how many windows
+    (from the first on, empty or not) the watermark has closed, `sequence` the number of the last output. `fired` has
+    the numbers of fired windows and is only kept with `forget_fired`.
     """
 
-    rules: FiringRules
-    slices: NumberMap[int] = field(default_factory=NumberMap)
-    open: NumberMap[None] = field(default_factory=NumberMap)
-    closed: int = 0
-    ended: bool = False
-    outputs: int = 0
-    fired: NumberMap[None] = field(default_factory=NumberMap)
+    def __init__(self, rules: FiringRules) -> None:
+        self.rules = rules
+        self.slices: dict[int, int] = {}
+        self.closed = 0
+        self.ended = False
+        self.sequence = 0
+        self.fired: set[int] = set()
+        self._open: set[int] = set()
+        self._first_open: list[int] = []
+        """The open windows as a heap."""
 
-    def fill(self, times: Sequence[int]) -> tuple[Firing, tuple[Late, ...]]:
-        """The windows after the records of one buffer; late ones are named.
-
-        Raises `ModelError` for a negative time.
-        """
+    def fill(self, times: Iterable[int]) -> tuple[Late, ...]:
+        """Count the records of one buffer; those that come too late are named. Raises `ModelError` below time 0."""
         late: list[Late] = []
-        slices, opened = self.slices, self.open
-        for time in times:
-            within = self.rules.windows.windows_of(time)
-            shut = [k for k in within if self.ended or k < self.closed]
-            if shut:
-                late.append(Late(time, *self.rules.windows.span(shut[0]), len(shut)))
-            reachable = within if self.rules.forget_fired else within[len(shut) :]
-            if reachable:
-                begin, _ = self.rules.windows.slice_of(time)
-                count = slices.get(begin)
-                if count is None or shut:
-                    for number in reachable:
-                        opened = opened.put(number, None)
-                slices = slices.put(begin, (count or 0) + 1)
-        return replace(self, slices=slices, open=opened), tuple(late)
-
-    def advance(self, watermark: int | None) -> tuple[Firing, tuple[Fired, ...]]:
-        """The windows after the global watermark has come to `watermark` (None: unknown), and those that fire."""
-        if watermark is None:
-            return self, ()
-        reached = max(0, watermark - self.rules.emit_lag) + (self.rules.trigger == "exact")
-        closed = max(self.closed, self.rules.windows.ended_before(reached))
-        return self._fire(closed, "watermark")
-
-    def end(self) -> tuple[Firing, tuple[Fired, ...]]:
-        """The windows after the last input has ended: all that are open fire."""
-        last = self.open.last()
-        state, fired = self._fire(self.closed if last is None else max(self.closed, last[0] + 1), "end of stream")
-        return replace(state, ended=True), fired
-
-    def _fire(self, closed: int, cause: Cause) -> tuple[Firing, tuple[Fired, ...]]:
-        opened, outputs, past = self.open, self.outputs, self.fired
-        fired: list[Fired] = []
-        while (first := opened.first()) is not None and first[0] < closed:
-            number = first[0]
-            opened, outputs = opened.without(number), outputs + 1
-            again = number in past
-            fired.append(Fired(outputs, *self.rules.windows.span(number), self._content(number), cause, again))
-            if self.rules.forget_fired:
-                past = past.put(number, None)
-        kept = self.slices
-        while (oldest := kept.first()) is not None and oldest[0] // self.rules.windows.slide < closed:
-            kept = kept.without(oldest[0])
-        state = replace(self, slices=kept, open=opened, closed=closed, outputs=outputs, fired=past)
-        return state, tuple(fired)
-
-    def _content(self, number: int) -> int:
         windows = self.rules.windows
-        return sum(self.slices.get(start) or 0 for start in windows.slices(*windows.span(number)))
+        for time in times:
+            shut = self.count(time)
+            if shut:
+                late.append(Late(time, *windows.span(shut[0]), len(shut)))
+        return tuple(late)
+
+    def count(self, time: int, records: int = 1) -> range:
+        """Count records of one time, or of one slice; the numbers of those of their windows that are closed."""
+        start, _ = self.rules.windows.slice_of(time)
+        within = self.rules.windows.windows_of(time)
+        shut = len(within) if self.ended else min(max(0, self.closed - within.start), len(within))
+        reachable = within if self.rules.forget_fired else within[shut:]
+        if reachable:
+            if start not in self.slices or shut:
+                for number in reachable:
+                    self._reopen(number)
+            self.slices[start] = self.slices.get(start, 0) + records
+        return within[:shut]
+
+    def _reopen(self, number: int) -> None:
+        if number not in self._open:
+            self._open.add(number)
+            heappush(self._first_open, number)
+
+    def advance(self, watermark: int | None) -> tuple[Fired, ...]:
+        """The windows that fire because the global watermark has come to `watermark` (None: unknown)."""
+        if watermark is None:
+            return ()
+        reached = max(0, watermark - self.rules.emit_lag) + (self.rules.trigger == "exact")
+        self.closed = max(self.closed, self.rules.windows.ended_before(reached))
+        return self._fire("watermark")
+
+    def end(self) -> tuple[Fired, ...]:
+        """The windows that fire because the last input has ended: all that are open."""
+        self.ended = True
+        self.closed = max(self.closed, max(self._open, default=-1) + 1)
+        return self._fire("end of stream")
+
+    def _fire(self, cause: FiringCause) -> tuple[Fired, ...]:
+        fired = []
+        while self._first_open and self._first_open[0] < self.closed:
+            number = heappop(self._first_open)
+            self._open.remove(number)
+            self.sequence += 1
+            span = self.rules.windows.span(number)
+            slices = [start for start in self.rules.windows.slices(*span) if start in self.slices]
+            records = sum(self.slices[start] for start in slices)
+            fired.append(Fired(self.sequence, *span, records, cause, number in self.fired))
+            if self.rules.forget_fired:
+                self.fired.add(number)
+            for start in slices:
+                if start // self.rules.windows.slide == number:  # It is the last window that holds the slice.
+                    del self.slices[start]
+        return tuple(fired)
 
 
-class Side(NamedTuple):
+class WindowedAggregation(Firing):
+    """Counts the records of its inputs in windows, and puts out one chunk for a window, under an origin of its own."""
+
+    def __init__(self, rules: FiringRules, origin: int, chunk_base: ChunkBase = 0) -> None:
+        super().__init__(rules)
+        self.origin = origin
+        self.chunk_base = chunk_base
+
+    def build(self, origin: int, times: Sequence[int], keys: Sequence[int]) -> tuple[Late, ...]:  # noqa: ARG002
+        """Take the records of one buffer of an input; those that come too late are named.
+
+        `times` and `keys` are parallel. Raises `ModelError` for a negative time.
+        """
+        return self.fill(times)
+
+    def outputs(self, fired: Fired) -> list[tuple[TupleBuffer, int]]:
+        """The buffers of the probe side that a window becomes, each with its number of results.
+
+        They carry the start of the window, so that nothing downstream fires past results still to come.
+        Source: upstream class `AggregationProbePhysicalOperator`.
+        """
+        return self._chunks(fired, [(fired.start, 1)])
+
+    def _chunks(self, fired: Fired, chunks: Sequence[tuple[int, int]]) -> list[tuple[TupleBuffer, int]]:
+        """A window as chunks, each with its watermark and its number of results."""
+        final = len(chunks) - 1
+        return [
+            (TupleBuffer(self.origin, fired.sequence, self.chunk_base + index, index == final, watermark), results)
+            for index, (watermark, results) in enumerate(chunks)
+        ]
+
+    def collect(self, watermark: int | None) -> tuple[CollectedSlice, ...]:  # noqa: ARG002
+        """The slices that are thrown away as the probe side has come to a watermark: it keeps none."""
+        return ()
+
+
+Carried = Literal["start", "largest"]
+
+
+@dataclass(slots=True)
+class JoinSide:
     """What one side of a join has built in a slice: how many records each key has, and the largest time of all."""
 
-    keys: NumberMap[int] = NumberMap()
+    keys: Counter[int] = field(default_factory=Counter)
     largest: int = 0
 
 
-_EMPTY: Final = (Side(), Side())
+class WindowedJoin(WindowedAggregation):
+    """Joins records of equal keys in windows; `sides` tells the side of each input origin, 0 for left and 1 for right.
 
+    `tables` has both sides of each slice, by its start. An output carries the `start` of its window, as in the engine,
+    or the `largest` time of the records of its two slices, as by the rule for all buffers.
+    """
 
-@dataclass(frozen=True, slots=True)
-class JoinTables:
-    """The tables of all slices, left and right, by the start of the slice."""
+    def __init__(
+        self,
+        rules: FiringRules,
+        origin: int,
+        chunk_base: ChunkBase = 0,
+        *,
+        sides: Mapping[int, int],
+        carries: Carried = "start",
+    ) -> None:
+        super().__init__(rules, origin, chunk_base)
+        self.sides = sides
+        self.carries = carries
+        self.tables: dict[int, tuple[JoinSide, JoinSide]] = {}
+        self._oldest: list[int] = []
+        """The starts of the slices as a heap."""
 
-    windows: Windows
-    slices: NumberMap[tuple[Side, Side]] = field(default_factory=NumberMap)
-
-    def build(self, times: Sequence[int], keys: Sequence[int], side: int) -> JoinTables:
-        """The tables after the records of one buffer of a side; `times` and `keys` are parallel.
-
-        Raises `ModelError` for a side that does not exist and for a negative time or key.
-        """
-        if side not in (0, 1):
-            raise ModelError(f"There is no side {side} of a join.", remedy="Give 0 for left or 1 for right.")
-        slices = self.slices
+    def build(self, origin: int, times: Sequence[int], keys: Sequence[int]) -> tuple[Late, ...]:
+        """Take the records of one buffer of an input, see `WindowedAggregation`; late ones are joined, too."""
+        late = self.fill(times)
+        side = self.sides[origin]
         for time, key in zip(times, keys, strict=True):
-            start, _ = self.windows.slice_of(time)
-            left, right = slices.get(start) or _EMPTY
-            known, largest = (left, right)[side]
-            mine = Side(known.put(key, (known.get(key) or 0) + 1), max(largest, time))
-            slices = slices.put(start, (mine, right) if side == 0 else (left, mine))
-        return replace(self, slices=slices)
+            start, _ = self.rules.windows.slice_of(time)
+            if start not in self.tables:
+                self.tables[start] = (JoinSide(), JoinSide())
+                heappush(self._oldest, start)
+            table = self.tables[start][side]
+            table.keys[key] += 1
+            table.largest = max(table.largest, time)
+        return late
 
-    def _sides(self, start: int) -> tuple[Side, Side]:
-        return self.slices.get(start) or _EMPTY
+    def outputs(self, fired: Fired) -> list[tuple[TupleBuffer, int]]:
+        """One chunk for each pair of slices of a window, with its number of matches; an empty one without a pair.
 
-    def records(self, start: int) -> tuple[int, int]:
-        """How many records the slice has left and right."""
-        left, right = self._sides(start)
-        return sum(count for _, count in left.keys), sum(count for _, count in right.keys)
-
-    def pairs(self, start: int, end: int) -> tuple[tuple[int, int], ...]:
-        """The pairs (left slice, right slice) of the window [start, end), by the starts of the slices."""
-        tables = [(begin, self._sides(begin)) for begin in self.windows.slices(start, end)]
-        lefts = (begin for begin, (left, _) in tables if left.keys)
-        return tuple(product(lefts, (begin for begin, (_, right) in tables if right.keys)))
-
-    def matches(self, left: int, right: int) -> int:
-        """How many pairs of records of two slices have equal keys."""
-        ours, theirs = self._sides(left)[0].keys, self._sides(right)[1].keys
-        return sum(count * (theirs.get(key) or 0) for key, count in ours)
-
-    def largest(self, left: int, right: int) -> int:
-        """The largest time of the records of two slices: what an output of them carries by the rule for all buffers.
-
-        Source: "Watermarking and Progress", Watermark Timestamp and the outputs of the diagram.
+        Source: upstream class `StreamJoinProbePhysicalOperator`; "Watermarking and Progress", Watermark Timestamp and
+        the outputs of the diagram.
         """
-        return max(self._sides(left)[0].largest, self._sides(right)[1].largest)
+        chunks = []
+        for left, right in self._pairs(fired.start, fired.end):
+            watermark = fired.start if self.carries == "start" else max(left.largest, right.largest)
+            chunks.append((watermark, sum(count * right.keys[key] for key, count in left.keys.items())))
+        return self._chunks(fired, chunks or [(fired.start, 0)])
 
-    def collect(self, watermark: int | None) -> tuple[JoinTables, tuple[int, ...]]:
-        """The tables without the slices that the probe has done with, and the starts of these, ascending.
+    def _pairs(self, start: int, end: int) -> Iterator[tuple[JoinSide, JoinSide]]:
+        """The left and right sides of the slices of the window [start, end) in which there are records."""
+        tables = [self.tables[begin] for begin in self.rules.windows.slices(start, end) if begin in self.tables]
+        lefts, rights = ([table[side] for table in tables if table[side].keys] for side in (0, 1))
+        return product(lefts, rights)
 
-        `watermark` is the probe's, None: unknown.
-        """
-        kept, gone = self.slices, list[int]()
-        while watermark is not None and (first := kept.first()) is not None:
-            if self.windows.slice_of(first[0])[1] + self.windows.size >= watermark:
+    def collect(self, watermark: int | None) -> tuple[CollectedSlice, ...]:
+        """Throw away the slices that the probe side has done with at its watermark (None: unknown), ascending."""
+        collected = []
+        while watermark is not None and self._oldest:
+            end = self.rules.windows.slice_of(self._oldest[0])[1]
+            if end + self.rules.windows.size >= watermark:
                 break
-            kept = kept.without(first[0])
-            gone.append(first[0])
-        return replace(self, slices=kept), tuple(gone)
+            start = heappop(self._oldest)
+            left, right = self.tables.pop(start)
+            collected.append(CollectedSlice(start, end, left.keys.total(), right.keys.total()))
+        return tuple(collected)
 
 
 @dataclass(frozen=True, slots=True)
-class Rechunking:
-    """The emission of a pipeline without state, for one origin: its inputs and how many outputs each sequence has."""
+class CollectedSlice:
+    """Effect: the probe threw the slice [start, end) away, with so many records left and right."""
 
-    rules: ProgressRules = field(default_factory=ProgressRules)
-    inputs: OriginProgress = field(default_factory=OriginProgress)
-    emitted: NumberMap[int] = field(default_factory=NumberMap)
-
-    def emit(
-        self, buffer: TupleBuffer, outputs: int = 1
-    ) -> tuple[Rechunking, tuple[TupleBuffer, ...], tuple[Effect, ...]]:
-        """The buffers that one input becomes: `outputs` of them, at least one, the last of which may be the last.
-
-        A buffer that breaks the protocol gives no output and a `Finding`. Raises `ModelError` for negative `outputs`.
-        """
-        if outputs < 0:
-            raise ModelError(f"A buffer cannot become {outputs} buffers.", remedy="Give 0 or more.")
-        inputs, effects = take(self.inputs, buffer, self.rules)
-        if inputs is self.inputs:
-            return self, (), effects
-        closes = any(isinstance(effect, Completed) for effect in effects)
-        count = max(1, outputs)
-        before = self.emitted.get(buffer.sequence) or 0
-        made = chunked(
-            buffer.origin, buffer.sequence, buffer.watermark, count, self.rules.chunk_base, before=before, closed=closes
-        )
-        emitted = self.emitted.without(buffer.sequence) if closes else self.emitted.put(buffer.sequence, before + count)
-        return Rechunking(self.rules, inputs, emitted), made, effects
-
-
-def chunked(
-    origin: int, sequence: int, watermark: int, count: int, base: ChunkBase, *, before: int = 0, closed: bool = True
-) -> tuple[TupleBuffer, ...]:
-    """`count` chunks of a sequence after `before` earlier ones; if `closed`, the final one carries the last flag."""
-    first = base + before
-    return tuple(
-        TupleBuffer(origin, sequence, first + place, closed and place == count - 1, watermark) for place in range(count)
-    )
-
-
-def window_output(fired: Fired, origin: int, base: ChunkBase = 0, *, pairs: int = 1) -> tuple[TupleBuffer, ...]:
-    """The output of a window: one chunk per pair of slices of a join, an empty one without; one of an aggregation.
-
-    It carries the start of the window, so that nothing downstream fires past results still to come.
-    Source: upstream classes `AggregationProbePhysicalOperator` and `StreamJoinProbePhysicalOperator`.
-    """
-    return chunked(origin, fired.sequence, fired.start, max(1, pairs), base)
-
-
-@dataclass(frozen=True, slots=True)
-class Renumbering:
-    """A blocking operator that hands on whole sequences in order, under an origin of its own.
-
-    It waits for the longest complete prefix of each input and gives new, gapless numbers only to what lies in it;
-    `held` are the (origin, sequence) in a prefix that wait for an input that has none yet. Nothing goes out
-    while one of the inputs is silent. The last output of a step carries their smallest local watermark, those before it
-    what went out last (`watermark`): the records behind them in the same step may be as old as that.
-    """
-
-    origin: int
-    inputs: Progress
-    outputs: int = 0
-    watermark: int = INITIAL
-    held: tuple[tuple[int, int], ...] = ()
-
-    @classmethod
-    def start(cls, origin: int, inputs: Sequence[int], rules: ProgressRules | None = None) -> Renumbering:
-        """An operator that has seen nothing. Raises `ModelError` for no input or an origin that is its own input."""
-        if not inputs or origin in inputs or origin < FIRST_ORIGIN:
-            raise ModelError(
-                f"Origin {origin} cannot renumber the origins {list(inputs)}.",
-                remedy="Give it at least one input and an origin id of its own.",
-            )
-        return cls(origin, Progress.start(inputs, rules))
-
-    def emit(self, buffer: TupleBuffer) -> tuple[Renumbering, tuple[Renumbered, ...], tuple[Effect, ...]]:
-        """One buffer per input sequence that has entered a prefix, once every input has one.
-
-        Raises `ModelError` for an origin that is no input.
-        """
-        before = self.inputs.of(buffer.origin).prefix
-        inputs, effects = step(self.inputs, buffer)
-        entered = range(before + 1, inputs.of(buffer.origin).prefix + 1)
-        ready = (*self.held, *((buffer.origin, sequence) for sequence in entered))
-        reached = inputs.watermark
-        if reached is None:
-            return replace(self, inputs=inputs, held=ready), (), effects
-        outputs = self.outputs + len(ready)
-        base = self.inputs.rules.chunk_base
-        made = tuple(
-            Renumbered(
-                TupleBuffer(self.origin, number, base, True, reached if number == outputs else self.watermark), *old
-            )
-            for number, old in enumerate(ready, self.outputs + 1)
-        )
-        watermark = reached if made else self.watermark
-        return Renumbering(self.origin, inputs, outputs, watermark), made, effects
-
-
-@dataclass(frozen=True, slots=True)
-class Renumbered:
-    """An output of a renumbering, and the origin and sequence of the input it stands for."""
-
-    buffer: TupleBuffer
-    origin: int
-    sequence: int
+    start: int
+    end: int
+    left: int
+    right: int

@@ -1,7 +1,7 @@
-"""A query that runs: its chains of operators as tasks, its operators as the states of `wmlab.progress.model`.
+"""A query that runs: its chains of operators as tasks, its operators as those of `wmlab.progress.model`.
 
-A `Change` happens inside a pipeline. An `End` ends one: each buffer that it returns is another task. A sequencer also
-gets notice when that task is `done`.
+A `Transformation` happens inside a pipeline. An `Ending` ends one: each buffer that its operator returns is another
+task. A sequencer also gets notice when that task is `done`.
 
 Each pipeline is a task; after a stateful operator has seen all records of a buffer it looks which windows it can fire.
 
@@ -12,31 +12,28 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wmlab.progress import scenario as plans
-from wmlab.progress.model import tracker
-from wmlab.progress.model.chunks import Completed, Finding
-from wmlab.progress.model.numbers import UNBOUNDED, ChunkBase, Place, Sequencer, TupleBuffer
-from wmlab.progress.model.tracker import Progress, ProgressRules
+from wmlab.progress.model.chunks import Completed, ProtocolViolation
+from wmlab.progress.model.numbers import UNBOUNDED, ChunkBase, TupleBuffer
+from wmlab.progress.model.operators import Emission, Renumbering, Sequencer
+from wmlab.progress.model.tracker import ProgressRules, ProgressTracker
 from wmlab.progress.model.windows import (
+    CollectedSlice,
     Fired,
-    Firing,
     FiringRules,
-    JoinTables,
     Late,
-    Rechunking,
-    Renumbering,
-    Windows,
-    window_output,
+    SlidingWindows,
+    WindowedAggregation,
+    WindowedJoin,
 )
 from wmlab.progress.scenario import BUILD, PROBE, SINK
 from wmlab.progress.sim.records import Filled, stamped
@@ -71,97 +68,42 @@ def grown(buffer: Filled, growth: float) -> Filled:
 def restamped(buffer: Filled, source: plans.Source) -> Filled:
     """The buffer with the watermark of the records it still has, at the end of its first pipeline."""
     watermark = stamped(source, buffer.created_ms, buffer.rows["time"])
-    return replace(buffer, stamp=replace(buffer.stamp, watermark=watermark))
+    return replace(buffer, watermark=watermark)
 
 
-class Emitting:
-    """Cuts what has outgrown a buffer into chunks, for each origin on its own."""
+def split_to_capacity(buffer: Filled, capacity: int | None) -> list[Filled]:
+    """What a buffer becomes, at least one: as many as hold its records at the size they have now."""
+    capacity = capacity or buffer.capacity
+    # Rounded, so that ten records of size 1.1 fill a buffer of eleven.
+    volume = round(buffer.records * buffer.size, 6)
+    count = 1 if capacity is None else max(1, math.ceil(volume / capacity))
+    edges = pairwise(number * buffer.records // count for number in range(count + 1))
+    return [replace(buffer, records=end - begin, rows=buffer.rows[begin:end]) for begin, end in edges]
 
+
+def joined_chunks(chunks: Sequence[Filled]) -> Filled:
+    """The chunks of a sequence as one buffer, in the order of their numbers."""
+    return replace(
+        chunks[0],
+        created_ms=min(chunk.created_ms for chunk in chunks),
+        records=sum(chunk.records for chunk in chunks),
+        rows=np.concatenate([chunk.rows for chunk in chunks]),
+    )
+
+
+Transformation: TypeAlias = Callable[[Filled], Filled]
+"""An operator inside a pipeline."""
+PipelineEnd: TypeAlias = Emission[Filled] | Renumbering[Filled] | Sequencer[Filled]
+
+
+class Ending(NamedTuple):
+    """An operator that ends a pipeline, and the name under which it follows progress, None if it does not."""
+
+    operator: PipelineEnd
     name: str | None = None
 
-    def __init__(self, part: plans.Emit, rules: ProgressRules) -> None:
-        self._part = part
-        # Whatever the trackers believe, the emission closes a sequence on its true last chunk.
-        self._start = Rechunking(ProgressRules(chunk_base=rules.chunk_base))
-        self._states: dict[int, Rechunking] = {}
 
-    def take(self, buffer: Filled) -> list[Filled]:
-        """The chunks that a buffer becomes, at least one."""
-        capacity = self._part.buffer_records or buffer.capacity
-        # Rounded, so that ten records of size 1.1 fill a buffer of eleven.
-        volume = round(buffer.records * buffer.size, 6)
-        count = 1 if capacity is None else max(1, math.ceil(volume / capacity))
-        origin = buffer.stamp.origin
-        self._states[origin], made, _ = self._states.get(origin, self._start).emit(buffer.stamp, count)
-        edges = pairwise(number * buffer.records // count for number in range(count + 1))
-        return [
-            replace(buffer, stamp=stamp, records=end - begin, rows=buffer.rows[begin:end])
-            for stamp, (begin, end) in zip(made, edges, strict=False)
-        ]
-
-
-class Blocking:
-    """Gives new numbers to what lies in the longest complete prefixes, a whole sequence in one buffer."""
-
-    def __init__(self, part: plans.Renumber, origin: int, inputs: tuple[int, ...], rules: ProgressRules) -> None:
-        self.name: str | None = part.name
-        self._state = Renumbering.start(origin, inputs, rules)
-        self._waiting: dict[tuple[int, int], list[Filled]] = {}
-
-    def take(self, buffer: Filled) -> list[Filled]:
-        """The sequences that go on because a buffer has come."""
-        self._waiting.setdefault((buffer.stamp.origin, buffer.stamp.sequence), []).append(buffer)
-        self._state, made, _ = self._state.emit(buffer.stamp)
-        return [self._whole(new.origin, new.sequence, new.buffer) for new in made]
-
-    def _whole(self, origin: int, sequence: int, stamp: TupleBuffer) -> Filled:
-        """The chunks of a sequence as one buffer, in the order of their numbers."""
-        chunks = sorted(self._waiting.pop((origin, sequence)), key=lambda chunk: chunk.stamp.chunk)
-        return replace(
-            chunks[0],
-            stamp=stamp,
-            created_ms=min(chunk.created_ms for chunk in chunks),
-            records=sum(chunk.records for chunk in chunks),
-            rows=np.concatenate([chunk.rows for chunk in chunks]),
-        )
-
-
-class Ordering:
-    """Releases the buffers of each origin one at a time, in the order of sequence and chunk."""
-
-    def __init__(self, part: plans.InOrder, rules: ProgressRules) -> None:
-        self.name: str | None = part.name
-        self._start = Sequencer(part.policy, rules.chunk_base)
-        self._states: dict[int, Sequencer] = {}
-        self._parked: dict[tuple[int, Place], Filled] = {}
-
-    def take(self, buffer: Filled) -> list[Filled]:
-        """The buffer that is released because this one has come, if any."""
-        stamp = buffer.stamp
-        place = (stamp.sequence, stamp.chunk)
-        self._parked[stamp.origin, place] = buffer
-        state = self._states.get(stamp.origin, self._start)
-        return self._released(stamp.origin, *state.take(place, stamp.last))
-
-    def done(self, buffer: Filled) -> list[Filled]:
-        """The buffer that is released because one in hand has been executed, if any."""
-        stamp = buffer.stamp
-        return self._released(stamp.origin, *self._states[stamp.origin].ack((stamp.sequence, stamp.chunk)))
-
-    def _released(self, origin: int, state: Sequencer, place: Place | None) -> list[Filled]:
-        self._states[origin] = state
-        released = [] if place is None else [self._parked.pop((origin, place))]
-        if state.policy == "drop":
-            kept = {(origin, parked) for parked, _ in state.parked}
-            self._parked = {key: held for key, held in self._parked.items() if key[0] != origin or key in kept}
-        return released
-
-
-Change = Callable[[Filled], Filled]
-"""An operator inside a pipeline."""
-End = Emitting | Blocking | Ordering
-"""An operator that ends a pipeline; `name` is under which it follows progress, None if it does not."""
-Step = Change | End
+PipelineStep: TypeAlias = Transformation | Ending
 Task = Callable[[int], None]
 """What happens when a worker, whose number it gets, has executed a task."""
 Handler = Callable[[Filled, int], None]
@@ -177,7 +119,7 @@ class Chain:
     chunk of an emission with what hands it on.
     """
 
-    steps: Sequence[Step]
+    steps: Sequence[PipelineStep]
     end: Handler
     arrive: Callable[[str, Filled, int], None]
     submit: Callable[[Task], None]
@@ -187,52 +129,53 @@ class Chain:
     def run(self, buffer: Filled, worker: int, begin: int = 0) -> None:
         """Execute the pipeline that begins with step `begin`."""
         for index, step in enumerate(self.steps[begin:], begin + 1):
-            if not isinstance(step, End):
+            if not isinstance(step, Ending):
                 buffer = step(buffer)
                 continue
             if step.name is not None:
                 self.arrive(step.name, buffer, worker)
-            self._hand_on(step, step.take(buffer), index, worker)
+            self._hand_on(step.operator, step.operator.take(buffer), index, worker)
             return
         self.end(buffer, worker)
 
-    def _hand_on(self, step: End, buffers: Sequence[Filled], index: int, worker: int) -> None:
+    def _hand_on(self, ended: PipelineEnd, buffers: Sequence[Filled], index: int, worker: int) -> None:
+        """Go on with what the operator that ended a pipeline released, at step `index`."""
         for buffer in buffers:
-            go = partial(self.submit, partial(self._execute, step, buffer, index))
-            if index == len(self.steps) and not self.fused:
-                go = partial(self._execute, step, buffer, index, worker)
-            if isinstance(step, Emitting):
+            execute = partial(self._execute, ended, buffer, index)
+            at_end = index == len(self.steps) and not self.fused
+            go = partial(execute, worker) if at_end else partial(self.submit, execute)
+            if isinstance(ended, Emission):
                 self.pass_on(buffer, go)
             else:
                 go()
 
-    def _execute(self, step: End, buffer: Filled, index: int, worker: int) -> None:
+    def _execute(self, ended: PipelineEnd, buffer: Filled, index: int, worker: int) -> None:
         self.run(buffer, worker, index)
-        if isinstance(step, Ordering):
-            self._hand_on(step, step.done(buffer), index, worker)
+        if isinstance(ended, Sequencer):
+            self._hand_on(ended, ended.done(buffer), index, worker)
 
 
-def steps_of(operators: Sequence[object], origins: plans.Origins, rules: ProgressRules, name: str) -> list[Step]:
+def pipeline_steps(
+    operators: Sequence[object], origins: plans.Origins, rules: ProgressRules, name: str
+) -> list[PipelineStep]:
     """The steps of one chain; `name` tells its filters from those of other chains."""
-    made: list[Step] = []
+    steps: list[PipelineStep] = []
     for index, operator in enumerate(operators):
         match operator:
             case plans.Filter():
                 salt = zlib.crc32(f"filter {index} of {name}".encode())
-                made.append(partial(filtered, keep=operator.keep, salt=salt))
+                steps.append(partial(filtered, keep=operator.keep, salt=salt))
             case plans.Map():
-                made.append(partial(grown, growth=operator.growth))
+                steps.append(partial(grown, growth=operator.growth))
             case plans.Emit():
-                made.append(Emitting(operator, rules))
+                parts = partial(split_to_capacity, capacity=operator.buffer_records)
+                steps.append(Ending(Emission(parts, rules.chunk_base)))
             case plans.Renumber():
-                made.append(Blocking(operator, origins.ids[operator.name], origins.inputs[operator.name], rules))
+                number, inputs = origins.ids[operator.name], origins.inputs[operator.name]
+                steps.append(Ending(Renumbering(number, inputs, rules, joined_chunks), operator.name))
             case plans.InOrder():
-                made.append(Ordering(operator, rules))
-    return made
-
-
-Output = tuple[Fired, list[tuple[TupleBuffer, int]]]
-"""A fired window as the probe is given it: one task per stamp, each with its number of results."""
+                steps.append(Ending(Sequencer(operator.policy, rules.chunk_base), operator.name))
+    return steps
 
 
 _OF_STAMPS: Final = ("origin", "sequence", "chunk", "last", "watermark")
@@ -240,68 +183,19 @@ _OF_WINDOWS: Final = ("sequence", "start", "end", "records", "cause", "again")
 """The fields of a stamp and of a fired window that are columns of their tables."""
 
 
-class Windowing:
-    """The windows of one query: `firing` says when, `tables` hold what a join matches."""
-
-    def __init__(self, query: plans.Query, part: plans.Windowed, origins: plans.Origins, base: ChunkBase) -> None:
-        self.windows = Windows(part.size_ms, part.slide_ms or part.size_ms)
-        self.firing = Firing(
-            FiringRules(
-                windows=self.windows, trigger=part.trigger, emit_lag=part.emit_lag_ms, forget_fired=part.forget_fired
-            )
-        )
-        self.tables = JoinTables(self.windows) if isinstance(part, plans.Join) else None
-        left = (part.left or (query.sources[0].name,)) if isinstance(part, plans.Join) else ()
-        self._carries_largest = isinstance(part, plans.Join) and part.carries == "largest"
-        # The side of each origin of a join, 0 for left and 1 for right.
-        self._sides = {origin: int(name not in left) for name, origin in origins.at_end.items()}
-        self._origin = origins.ids[BUILD]
-        self._base = base
-
-    def build(self, buffer: Filled) -> tuple[Late, ...]:
-        """Take the records of a buffer; those that come too late are named."""
-        times = buffer.rows["time"].tolist()
-        self.firing, late = self.firing.fill(times)
-        if self.tables is not None:
-            self.tables = self.tables.build(times, buffer.rows["key"].tolist(), self._sides[buffer.stamp.origin])
-        return late
-
-    def advance(self, watermark: int | None) -> list[Output]:
-        """The windows that the global watermark fires."""
-        self.firing, fired = self.firing.advance(watermark)
-        return [self._output(window) for window in fired]
-
-    def end(self) -> list[Output]:
-        """The windows that are left at the end of the stream."""
-        self.firing, fired = self.firing.end()
-        return [self._output(window) for window in fired]
-
-    def collect(self, watermark: int | None) -> list[dict[str, int]]:
-        """The slices that the probe has done with at its watermark, as columns of the table `slices`."""
-        if self.tables is None:
-            return []
-        before = self.tables
-        self.tables, gone = before.collect(watermark)
-        held = [(start, *before.records(start)) for start in gone]
-        return [
-            {"start": start, "end": self.windows.slice_of(start)[1], "left": left, "right": right}
-            for start, left, right in held
-        ]
-
-    def slices(self, times: Iterable[int]) -> dict[int, int]:
-        """How many of these times fall in each slice, by its start, ascending."""
-        return dict(sorted(Counter(self.windows.slice_of(time)[0] for time in times).items()))
-
-    def _output(self, window: Fired) -> Output:
-        if self.tables is None:
-            return window, [(stamp, 1) for stamp in window_output(window, self._origin, self._base)]
-        pairs = self.tables.pairs(window.start, window.end)
-        matches = [self.tables.matches(*pair) for pair in pairs] or [0]
-        stamps = window_output(window, self._origin, self._base, pairs=len(pairs))
-        if self._carries_largest and pairs:
-            largest = [self.tables.largest(*pair) for pair in pairs]
-            stamps = tuple(replace(stamp, watermark=time) for stamp, time in zip(stamps, largest, strict=True))
-        return window, list(zip(stamps, matches, strict=True))
+def window_operator(
+    query: plans.Query, part: plans.WindowOperator, origins: plans.Origins, chunk_base: ChunkBase
+) -> WindowedAggregation:
+    """The operator of the windows of a query."""
+    windows = SlidingWindows(part.size_ms, part.slide_ms or part.size_ms)
+    rules = FiringRules(
+        windows=windows, trigger=part.trigger, emit_lag=part.emit_lag_ms, forget_fired=part.forget_fired
+    )
+    if isinstance(part, plans.Aggregate):
+        return WindowedAggregation(rules, origins.ids[BUILD], chunk_base)
+    left = part.left or (query.sources[0].name,)
+    sides = {origin: int(name not in left) for name, origin in origins.at_end.items()}
+    return WindowedJoin(rules, origins.ids[BUILD], chunk_base, sides=sides, carries=part.carries)
 
 
 class QueryRun:
@@ -318,20 +212,22 @@ class QueryRun:
         self.rules = plans.tracker_rules(scenario)
         self.origins = plans.origins_of(part)
         self.emitters = self.origins.emitters
-        self.progress = {name: Progress.start(inputs, self.rules) for name, inputs in self.origins.inputs.items()}
+        self.progress = {name: ProgressTracker(inputs, self.rules) for name, inputs in self.origins.inputs.items()}
         self.arrivals = dict.fromkeys(self.progress, 0)
-        self.window = None if part.window is None else Windowing(part, part.window, self.origins, scenario.chunk_base)
-        shared = steps_of(part.operators, self.origins, self.rules, part.name)
+        self.window = (
+            None if part.window is None else window_operator(part, part.window, self.origins, scenario.chunk_base)
+        )
+        shared = pipeline_steps(part.operators, self.origins, self.rules, part.name)
         self.chains = [self._chain(source, shared) for source in part.sources]
-        behind = steps_of(part.output, self.origins, self.rules, f"output of {part.name}")
+        behind = pipeline_steps(part.output, self.origins, self.rules, f"output of {part.name}")
         sink = partial(self._arrive, SINK)
         self.output = Chain(steps=behind, end=sink, arrive=self._arrive, submit=world.pool.submit, fused=False)
         self.on_its_way = 0
 
-    def _chain(self, source: plans.Source, shared: Sequence[Step]) -> Chain:
-        steps = [*steps_of(source.operators, self.origins, self.rules, source.name), *shared]
+    def _chain(self, source: plans.Source, shared: Sequence[PipelineStep]) -> Chain:
+        steps = [*pipeline_steps(source.operators, self.origins, self.rules, source.name), *shared]
         if source.stamped == "filter" and source.stamp == "event_time":
-            first = next((index for index, step in enumerate(steps) if isinstance(step, End)), len(steps))
+            first = next((index for index, step in enumerate(steps) if isinstance(step, Ending)), len(steps))
             steps.insert(first, partial(restamped, source=source))
         fused = self.window is not None
         end = self._build if fused else partial(self._arrive, SINK)
@@ -344,9 +240,8 @@ class QueryRun:
 
     def _pass_on(self, buffer: Filled, go: Callable[[], None]) -> None:
         """Hand a chunk on by `go`, with the faults that the script has for it."""
-        stamp = buffer.stamp
-        place = (self.emitters[stamp.origin], stamp.sequence, stamp.chunk)
-        for delay_ms in self.world.faulty(self.part.name, place, buffer.records, self.world.now_ms):
+        chunk = (self.emitters[buffer.origin], buffer.sequence, buffer.chunk)
+        for delay_ms in self.world.faulty(self.part.name, chunk, buffer.records, self.world.now_ms):
             if delay_ms:
                 self.on_its_way += 1
                 self.world.after(delay_ms, self._arrived, go)
@@ -367,13 +262,14 @@ class QueryRun:
     def _build(self, buffer: Filled, worker: int) -> None:
         """The windows take the records of a buffer; then time may have come for some of them."""
         assert self.window is not None
-        self._note_late(buffer.stamp.origin, self.window.build(buffer))
+        times, keys = (buffer.rows[name].tolist() for name in ("time", "key"))
+        self._note_late(buffer.origin, self.window.build(buffer.origin, times, keys))
         self._arrive(BUILD, buffer, worker)
         self._hand_on(self.window.advance(self.progress[BUILD].watermark))
 
     def flush(self) -> None:
         """Fire what is left, if the stream has ended and nothing is on its way any more."""
-        if self.window is None or self.on_its_way or self.window.firing.ended or not self.world.ended(self.part):
+        if self.window is None or self.on_its_way or self.window.ended or not self.world.ended(self.part):
             return
         self._hand_on(self.window.end())
 
@@ -382,12 +278,16 @@ class QueryRun:
         if self.window is not None:
             self._note_slices(self.window.collect(UNBOUNDED))
 
-    def _hand_on(self, fired: Iterable[Output]) -> None:
+    def _hand_on(self, fired: Iterable[Fired]) -> None:
         """Each pair of slices of a fired window, or the window itself, is a task of the probe side."""
-        for window, parts in fired:
-            self._note_fired(window, parts)
-            for stamp, results in parts:
-                self.world.pool.submit(partial(self._probe, Filled(stamp, self.world.now_ms, results)))
+        assert self.window is not None
+        for window in fired:
+            outputs = self.window.outputs(window)
+            self._note_fired(window, outputs)
+            for stamp, results in outputs:
+                numbers = {name: getattr(stamp, name) for name in _OF_STAMPS}
+                buffer = Filled(**numbers, created_ms=self.world.now_ms, records=results)
+                self.world.pool.submit(partial(self._probe, buffer))
 
     def _probe(self, buffer: Filled, worker: int) -> None:
         assert self.window is not None
@@ -398,12 +298,13 @@ class QueryRun:
 
     def _arrive(self, operator: str, buffer: Filled, worker: int) -> None:
         """A buffer has come to a tracker."""
-        stamp, now_ms = buffer.stamp, self.world.now_ms
+        now_ms = self.world.now_ms
         self.arrivals[operator] += 1
-        state, effects = tracker.step(self.progress[operator], stamp, now_ms)
-        self.progress[operator] = state
-        origin = state.of(stamp.origin)
-        slices = self.window.slices(buffer.rows["time"].tolist()) if self.window else {}
+        tracker = self.progress[operator]
+        effects = tracker.step(buffer, now_ms)
+        origin = tracker.origins[buffer.origin]
+        windows = None if self.window is None else self.window.rules.windows
+        slices = {} if windows is None else windows.records_of_slices(buffer.rows["time"].tolist())
         self.world.journal.write(
             "buffers",
             stream=self.part.name,
@@ -411,8 +312,8 @@ class QueryRun:
             arrival=self.arrivals[operator],
             arrived_ms=now_ms,
             created_ms=buffer.created_ms,
-            origins=len(state.origins),
-            emitter=self.emitters[stamp.origin],
+            origins=len(tracker.origins),
+            emitter=self.emitters[buffer.origin],
             chunk_base=self.rules.chunk_base,
             records=buffer.records,
             slices=list(slices),
@@ -421,21 +322,21 @@ class QueryRun:
             completed=any(isinstance(effect, Completed) for effect in effects),
             reached_prefix=origin.prefix,
             reached_local=origin.local,
-            reached=state.watermark,
-            **{name: getattr(stamp, name) for name in _OF_STAMPS},
+            reached=tracker.watermark,
+            **{name: getattr(buffer, name) for name in _OF_STAMPS},
         )
         for effect in effects:
-            if isinstance(effect, Finding):
+            if isinstance(effect, ProtocolViolation):
                 self.world.note(self.part.name, "breach", operator, effect.sentence)
 
-    def _note_fired(self, window: Fired, parts: Sequence[tuple[TupleBuffer, int]]) -> None:
+    def _note_fired(self, window: Fired, outputs: Sequence[tuple[TupleBuffer, int]]) -> None:
         self.world.journal.write(
             "windows_fired",
             stream=self.part.name,
             operator=BUILD,
             origin=self.origins.ids[BUILD],
-            results=sum(results for _, results in parts),
-            chunks=len(parts),
+            results=sum(results for _, results in outputs),
+            chunks=len(outputs),
             arrival=self.arrivals[BUILD] if window.cause == "watermark" else None,
             reached=self.progress[BUILD].watermark,
             fired_ms=self.world.now_ms,
@@ -446,11 +347,11 @@ class QueryRun:
             self.world.note(self.part.name, "double fire", BUILD, detail)
 
     def _note_slices(
-        self, slices: Iterable[dict[str, int]], *, collected_ms: int | None = None, reached: int | None = None
+        self, slices: Iterable[CollectedSlice], *, collected_ms: int | None = None, reached: int | None = None
     ) -> None:
         entry = {"stream": self.part.name, "operator": PROBE, "collected_ms": collected_ms, "reached": reached}
-        for row in slices:
-            self.world.journal.write("slices", **row, **entry)
+        for collected in slices:
+            self.world.journal.write("slices", **asdict(collected), **entry)
 
     def _note_late(self, origin: int, late: Sequence[Late]) -> None:
         if late:

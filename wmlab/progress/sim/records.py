@@ -37,8 +37,8 @@ ROW: Final = np.dtype([("time", np.int64), ("key", np.int64), ("number", np.uint
 """A record in a buffer: event time in ms, key, and a number, which is another one for every record of a plan."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Filled:
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Filled(TupleBuffer):
     """A tuple buffer with what it holds.
 
     `rows` are its records, each a `ROW`; behind windows there are none, as only their number counts. `size` is how
@@ -46,7 +46,6 @@ class Filled:
     None: any number.
     """
 
-    stamp: TupleBuffer
     created_ms: int
     records: int
     rows: NDArray[np.void] = field(default_factory=lambda: np.empty(0, ROW))
@@ -110,7 +109,7 @@ def received(source: Source, scenario: ProgressScenario, traced: Records | None 
     return Records(happens[inside], arrives[inside], (keys if traced is None else traced.key)[inside])
 
 
-def cut(
+def buffers_of_source(
     records: Records,
     source: Source,
     scenario: ProgressScenario,
@@ -141,8 +140,10 @@ def cut(
         at_source = source.stamped == "source"
         watermark = stamped(source, created, inside["time"]) if at_source else INITIAL
         rows_left = inside[:0] if sequence in empty else inside
-        stamp = TupleBuffer(origin, sequence, scenario.chunk_base, True, watermark)
-        yield sent, Filled(stamp, created, len(rows_left), rows_left, capacity=source.buffer_records)
+        yield sent, Filled(
+            origin, sequence, scenario.chunk_base, True, watermark,
+            created_ms=created, records=len(rows_left), rows=rows_left, capacity=source.buffer_records,
+        )  # fmt: skip
         sequence, begin = sequence + 1, stop
 
 

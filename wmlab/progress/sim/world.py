@@ -6,7 +6,7 @@ Source: "Watermarking and Progress" (task-based execution on worker threads).
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from wmlab.core.words import span
 from wmlab.progress import scenario as plans
 from wmlab.progress.scenario import BufferFault, ProgressScenario, Query, Source, StallWorker, Workers
 from wmlab.progress.sim.query import QueryRun, Task
-from wmlab.progress.sim.records import Records, cut, received, trace_records
+from wmlab.progress.sim.records import Records, buffers_of_source, received, trace_records
 from wmlab.progress.tables import PROGRESS_TABLES
 
 
@@ -26,12 +26,12 @@ def simulate(scenario: ProgressScenario) -> dict[str, pa.Table]:
     return PlanWorld(scenario, trace_records(scenario)).run().tables(PROGRESS_TABLES)
 
 
-Place = tuple[str, int, int | None]
+FaultTarget: TypeAlias = tuple[str, int, int | None]
 """A buffer by source and sequence, or one chunk of it."""
 
 
 def words(source: str, sequence: int, chunk: int | None) -> str:
-    """A place as incidents name it: "a 20", "a 20 chunk 1"."""
+    """The target of a fault as incidents name it: "a 20", "a 20 chunk 1"."""
     return f"{source} {sequence}" + ("" if chunk is None else f" chunk {chunk}")
 
 
@@ -45,11 +45,11 @@ class PlanWorld(Simulation):
         self._traces = traces or {}
         self._stalls = [action for action in scenario.script if isinstance(action, StallWorker)]
         self.pool = Pool(self.env, scenario.workers, self._stalls, scenario.seed)
-        self.faults: dict[Place, list[BufferFault | plans.EmptyBuffer]] = {}
+        self.faults: dict[FaultTarget, list[BufferFault | plans.EmptyBuffer]] = {}
         for action in scenario.script:
             if isinstance(action, BufferFault | plans.EmptyBuffer):
-                place = action.source, action.sequence, getattr(action, "chunk", None)
-                self.faults.setdefault(place, []).append(action)
+                target = action.source, action.sequence, getattr(action, "chunk", None)
+                self.faults.setdefault(target, []).append(action)
         self.queries = [QueryRun(self, query) for query in scenario.queries]
 
     def run(self) -> Journal:
@@ -65,9 +65,9 @@ class PlanWorld(Simulation):
         self.env.run()
         for query in self.queries:
             query.finish()
-            for place in self.faults:
-                if place[0] in (source.name for source in query.part.sources):
-                    self.note(query.part.name, "unsent", words(*place), "its fault never happened")
+            for target in self.faults:
+                if target[0] in (source.name for source in query.part.sources):
+                    self.note(query.part.name, "unsent", words(*target), "its fault never happened")
         return self.journal
 
     def ended(self, query: Query) -> bool:
@@ -89,28 +89,30 @@ class PlanWorld(Simulation):
             self.at(silent_ms, self.note, name, "silence", source.name, "until the end")
         records = received(source, self.scenario, self._traces.get(source.name))
         origin = query.origins.ids[source.name]
-        for sent_ms, buffer in cut(records, source, self.scenario, origin=origin, silent_ms=silent_ms, empty=empty):
-            for delay_ms in self.faulty(name, (source.name, buffer.stamp.sequence, None), buffer.records, sent_ms):
+        for sent_ms, buffer in buffers_of_source(
+            records, source, self.scenario, origin=origin, silent_ms=silent_ms, empty=empty
+        ):
+            for delay_ms in self.faulty(name, (source.name, buffer.sequence, None), buffer.records, sent_ms):
                 query.on_its_way += 1
                 self.at(sent_ms + delay_ms, query.send, index, buffer)
 
-    def faulty(self, query: str, place: Place, records: int, at_ms: int) -> list[int]:
+    def faulty(self, query: str, target: FaultTarget, records: int, at_ms: int) -> list[int]:
         """After how many ms each copy of a buffer or chunk reaches the workers.
 
         Its faults are noted at `at_ms`, and happen once.
         """
-        copies, number = [0], words(*place)
-        for fault in sorted(self.faults.pop(place, ()), key=lambda fault: type(fault).__name__):
+        copies, number = [0], words(*target)
+        for fault in sorted(self.faults.pop(target, ()), key=lambda fault: type(fault).__name__):
             match fault:
                 case plans.DelayBuffer(by_ms=by_ms):
-                    copies, told = [by_ms], ("delay", number, span(by_ms))
+                    copies, incident = [by_ms], ("delay", number, span(by_ms))
                 case plans.DuplicateBuffer(after_ms=after_ms):
-                    copies, told = [*copies, copies[0] + after_ms], ("duplicate", number, f"{records} records")
+                    copies, incident = [*copies, copies[0] + after_ms], ("duplicate", number, f"{records} records")
                 case plans.LoseBuffer():
-                    copies, told = [], ("loss", number, f"{records} records")
+                    copies, incident = [], ("loss", number, f"{records} records")
                 case _:
-                    told = ("empty", number, "no record is left")
-            self.at(at_ms, self.note, query, *told)
+                    incident = ("empty", number, "no record is left")
+            self.at(at_ms, self.note, query, *incident)
         return copies
 
     def _silent_ms(self, source: str) -> int | None:

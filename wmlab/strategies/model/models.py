@@ -15,8 +15,7 @@ from wmlab.dataflow.model.coalescer import Keyed
 from wmlab.dataflow.model.items import Event, Frames, Item, Watermark
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, SourceState
 from wmlab.progress.model.numbers import TupleBuffer, assign_origins, by_event_time
-from wmlab.progress.model.tracker import LocalRule, Progress, ProgressRules
-from wmlab.progress.model.tracker import step as progress_step
+from wmlab.progress.model.tracker import LocalRule, ProgressRules, ProgressTracker
 from wmlab.strategies.model.strategy import END, UNKNOWN, Input, NotNegative, Positive, Record, Strategy, now_of
 
 
@@ -102,7 +101,7 @@ class Filling:
     """The state of NebulaStream: the tracker, and for each origin when its open buffer began and its event times."""
 
     origins: Mapping[str, int]
-    progress: Progress
+    tracker: ProgressTracker
     sequences: dict[int, int] = field(default_factory=dict)
     open: dict[int, tuple[int, list[int]]] = field(default_factory=dict)
     x: int = UNKNOWN
@@ -130,7 +129,7 @@ class NebulaWatermark(Strategy[Filling]):
 
     def start(self) -> Filling:
         origins = assign_origins(self.writers)
-        return Filling(origins, Progress.start(list(origins.values()), ProgressRules(local=self.local)))
+        return Filling(origins, ProgressTracker(list(origins.values()), ProgressRules(local=self.local)))
 
     def step(self, state: Filling, given: Input) -> tuple[Filling, int, int | None]:
         now_ms = now_of(given)
@@ -144,15 +143,15 @@ class NebulaWatermark(Strategy[Filling]):
             times.append(given.event_time)
             if len(times) == self.rows:
                 self._send(state, origin)
-        return state, state.x, state.progress.watermark
+        return state, state.x, state.tracker.watermark
 
     def at_end(self, state: Filling) -> tuple[int, int | None]:
-        return END, state.progress.watermark
+        return END, state.tracker.watermark
 
     def _send(self, state: Filling, origin: int) -> None:
         _, times = state.open.pop(origin)
         state.sequences[origin] = sequence = state.sequences.get(origin, 0) + 1
         buffer = TupleBuffer(origin, sequence, 0, last=True, watermark=by_event_time(times))
-        state.progress, _ = progress_step(state.progress, buffer)
-        if state.progress.watermark is not None:
-            state.x = max(state.x, state.progress.watermark)
+        state.tracker.step(buffer)
+        if state.tracker.watermark is not None:
+            state.x = max(state.x, state.tracker.watermark)
