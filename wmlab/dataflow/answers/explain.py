@@ -22,7 +22,8 @@ from wmlab.core.answers import Stragglers, Stretch, stragglers_from
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording, the_moment
 from wmlab.core.words import counted, moment, span
-from wmlab.dataflow.answers.outcome import Open, Windows, dropped_rows, explain_row, the_window
+from wmlab.dataflow.answers.outcome import Windows, dropped_rows, explain_row, the_window
+from wmlab.dataflow.answers.replay import OpenWindow
 from wmlab.dataflow.answers.run import Drops, Explanation, Holder, Run, StateForecast
 from wmlab.dataflow.answers.search import Search
 from wmlab.dataflow.model.join import START
@@ -101,7 +102,7 @@ class Standing:
     key: int
     mark: tuple[int, int] | None
     needed: int
-    window: Open | None
+    window: OpenWindow | None
     holders: tuple[Holder, ...]
 
 
@@ -149,7 +150,7 @@ def standing_of(search: Search, vertex: str, key: int | None, instance: int | No
         raise RecordingError(
             f"{vertex!r} has no instance {instance}.", remedy=f"give a number from 0 to {copies[-1]}, or leave it out."
         )
-    opened: list[Open] = []
+    opened: list[OpenWindow] = []
     if vertex in search.windows:
         windows = Windows(search, vertex)
         known, opened = (windows.key,), windows.open()
@@ -167,10 +168,10 @@ def standing_of(search: Search, vertex: str, key: int | None, instance: int | No
     return min(standings, key=weight)
 
 
-def _standing(search: Search, vertex: str, instance: int, key: int, opened: Sequence[Open]) -> Standing:
+def _standing(search: Search, vertex: str, instance: int, key: int, opened: Sequence[OpenWindow]) -> Standing:
     outwards = vertex in search.joins or search.run.vertex(vertex)["kind"] == "source"
     merged = None if outwards else search.level(vertex, instance, "global")
-    mark = search.sent(vertex, instance, key) if merged is None else merged.emitted.get(key)
+    mark = (search.output(vertex, instance).watermarks if merged is None else merged.emitted).get(key)
     needed = START if mark is None else mark[0] + 1
     # One that the watermark has closed is on its way out.
     window = next((window for window in opened if window.instance == instance and window.needed >= needed), None)

@@ -98,10 +98,7 @@ def level_of(recording: Recording, vertex: str | None, instance: int) -> LevelHi
     if type(instance) is not int or instance not in range(copies):
         raise ChartError(f"{name!r} has no instance {instance!r}.", remedy=f"Choose one below {copies}.")
     execution = max((row["execution"] for row in run.executions), default=1)
-    steps, drops = (
-        [row for row in run.indexed(table).get((name, instance), ()) if row["execution"] == execution]
-        for table in ("coalescing", "drops")
-    )
+    steps, drops = (run.indexed(table).get((execution, name, instance), ()) for table in ("coalescing", "drops"))
     names, level = _inputs(run.into(name, instance), steps)
     shown = [row for row in steps if row["level"] == level]
     if not shown:
