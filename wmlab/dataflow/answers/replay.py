@@ -16,7 +16,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar, cast
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.answers.run import Row, Run, read
@@ -240,8 +240,7 @@ class WindowState:
         self.held = reply.state
         for item in reply.out:
             if isinstance(item, Event):
-                *window, rows = item.values
-                self.leaving[tuple(window)] = rows
+                self.leaving[item.values[:-1]] = cast("int", item.values[-1])
         return self
 
     def _left(self, window: _Named) -> None:
@@ -286,11 +285,11 @@ class WindowRows:
                 self.results.setdefault(result.row["end"], []).append(result)
         self.playbacks = self._playbacks()
 
-    def values(self, row: Mapping[str, Any]) -> Values:
+    def values(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
         """A row that came in as the rule takes it."""
         return tuple(plain_value(row[name]) for name in self._window.inputs[0])
 
-    def instance_of(self, values: Values, taken_by: int) -> int:
+    def instance_of(self, values: tuple[Any, ...], taken_by: int) -> int:
         """The instance whose result a row is part of, that instance `taken_by` of the entry has taken.
 
         The first of two stages hands what it has of a group to the instance of the second that the group belongs to.
