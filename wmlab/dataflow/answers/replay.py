@@ -56,19 +56,20 @@ class Playback(Generic[S]):
 
 @dataclass(slots=True, kw_only=True)
 class Level:
-    """One level of coalescing: which inputs count, which are idle, and what each brought.
+    """One level of coalescing: which inputs count, are idle or have ended, and what each brought.
 
     `watermarks` is the last one by input and key, `emitted` by key what came out: (watermark, clock ms).
     """
 
     active: Sequence[int]
     idle: Sequence[int] = ()
+    done: Sequence[int] = ()
     watermarks: dict[tuple[int, int], int] = field(default_factory=dict)
     emitted: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def follow(self, row: Row) -> Level:
         """After a step of coalescing."""
-        self.active, self.idle = row["active"], row["idle"]
+        self.active, self.idle, self.done = row["active"], row["idle"], row["done"]
         if row["input"] is not None and row["key"] is not None and row["value"] is not None:
             self.watermarks[row["input"], row["key"]] = row["value"]
         for key, value in row["emitted"]:
