@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cache
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -49,8 +50,8 @@ SOUND = cache(sound)
 
 def checked(spark: SparkSession, name: str, tables: Tables, rules: DataflowRules | None = None) -> Any:
     invariants = UNKNOWN_DATAFLOW if rules is None else INVARIANTS
-    (row,) = verdict.verdict(name, invariants[name], inputs_of(frames_of(spark, tables), rules)).collect()
-    return row
+    (row,) = verdict.verdicts(spark, {name: invariants[name]}, inputs_of(frames_of(spark, tables), rules))
+    return SimpleNamespace(**row)
 
 
 def test_all_is_well_in_a_sound_run(spark: SparkSession) -> None:

@@ -6,6 +6,7 @@ import copy
 import functools
 import re
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -40,8 +41,8 @@ def judged(spark: SparkSession, name: str, tables: Tables, **options: Any) -> An
         table: dataframe(spark, pa.Table.from_pylist(rows, schema=PROGRESS_TABLES[table]))
         for table, rows in tables.items()
     }
-    (row,) = verdict.verdict(name, INVARIANTS[name], inputs_of(frames, **options)).collect()
-    return row
+    (row,) = verdict.verdicts(spark, {name: INVARIANTS[name]}, inputs_of(frames, **options))
+    return SimpleNamespace(**row)
 
 
 SOUND = (query(growing("a", 3), source("b"), window=Join(1_000, slide_ms=500)),)

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from wmlab.core.recording import Recording
 from wmlab.core.spark.schemas import dataframe
-from wmlab.core.spark.verdict import verdict
+from wmlab.core.spark.verdict import verdicts
 from wmlab.core.words import with_moments
 from wmlab.streams.api import Scenario
 from wmlab.streams.bounds.recorded import time_bounds
@@ -60,8 +60,7 @@ def check(spark: SparkSession, recording: Recording, name: str, **changes: Chang
     for table in INVARIANTS[name].inputs:
         rows = recording.table(table).to_pylist(maps_as_pydicts="strict")
         tables[table] = frame(spark, table, changes[table](rows) if table in changes else rows)
-    (row,) = verdict(name, INVARIANTS[name], tables).collect()
-    found: dict[str, Any] = row.asDict(recursive=True)
+    (found,) = verdicts(spark, {name: INVARIANTS[name]}, tables)
     return found | {"what": found["what"] and with_moments(found["what"])}
 
 

@@ -1,32 +1,32 @@
-"""Invariants, the findings on each, and the verdict: what the checks of all models share.
+"""The check of a recording by Spark: rules over the rows of one stream, all in one pass, and queries over all rows.
 
-A finding is one row for everything that could be decided about an invariant: good (`ok` true), bad (`ok` false) or not
-decided (`ok` null). A bad one carries its evidence: the rows of the recording's tables, cut down to the columns that
-matter, each as (table, row), the row as JSON. A verdict is "violated" with the first proof, "ok" when everything that
-could be decided was in order, or "unknown" when nothing could be.
+An `Invariant` (`wmlab.core.invariants`) is a rule in Python, which gets the rows of one stream. A `BatchInvariant` is a
+query over whole tables, for what is about very many rows: windows and joins are stated as a batch query has them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, field
+from functools import partial, reduce
 from inspect import signature
 from string import Formatter
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from wmlab.core.answers import Verdicts, unknown_invariant
-from wmlab.core.spark.schemas import spark_schema
+from wmlab.core.invariants import EVIDENCE, TOTALS, Derived, Inputs, Invariant, totals_of, verdict_of
+from wmlab.core.spark.grouped import Tables, by_stream
+from wmlab.core.spark.schemas import dataframe, spark_schema
 from wmlab.core.words import TIME_MARK
 
 FINDINGS_IN_ARROW: Final = pa.schema(
     {"stream": pa.string(), "at_ms": pa.int64(), "ok": pa.bool_(), "judged": pa.int64(), "what": pa.string()}
-    | {"evidence": pa.list_(pa.field("element", pa.struct({"table": pa.string(), "row": pa.string()})))}
+    | {"evidence": EVIDENCE}
 )
 FINDINGS: Final = spark_schema(FINDINGS_IN_ARROW)
 """stream; at_ms: when it happened; ok; judged: how many single things this row stands for; what: the violation, or why
@@ -38,10 +38,11 @@ BEFORE: Final = (Window.unboundedPreceding, -1)
 
 
 @dataclass(frozen=True, slots=True)
-class Invariant:
-    """One statement, the function that gives its `FINDINGS`, and why there may be none.
+class BatchInvariant:
+    """One statement, the query that gives its `FINDINGS` on all streams, and why there may be none.
 
-    The parameters of the function are called as what they take: tables of a recording, and what is made of them.
+    The parameters of the query are called as what it takes: tables of a recording as DataFrames, and what is made of
+    them.
     """
 
     statement: str
@@ -50,70 +51,129 @@ class Invariant:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """What the function takes, by name."""
+        """What the query takes, by name."""
         return tuple(signature(self.findings).parameters)
 
-    def found(self, inputs: Mapping[str, Any]) -> DataFrame:
-        """The findings in these inputs; one may be a function that makes it, which is called only if it is taken."""
-        given = {name: inputs[name] for name in self.inputs}
-        return self.findings(**{name: one() if callable(one) else one for name, one in given.items()})
 
-
-def invariant(statement: str, no_data: str) -> Callable[[Callable[..., DataFrame]], Invariant]:
-    """Makes the function that it stands above an invariant."""
-    return lambda findings: Invariant(statement, findings, no_data)
+def batch_invariant(statement: str, no_data: str) -> Callable[[Callable[..., DataFrame]], BatchInvariant]:
+    """Makes the query that it stands above an invariant."""
+    return lambda findings: BatchInvariant(statement, findings, no_data)
 
 
 def check(
-    recording: str, invariants: Mapping[str, Invariant], inputs: Mapping[str, Any], only: Sequence[str] = ()
+    spark: SparkSession,
+    recording: str,
+    invariants: Mapping[str, Invariant | BatchInvariant],
+    inputs: Inputs,
+    only: Sequence[str] = (),
 ) -> Verdicts:
-    """One verdict per invariant on the recording with this name; `inputs` are what their functions take, by name.
+    """One verdict per invariant on the recording with this name.
 
-    `only` names the invariants that are judged; without names, all are. Raises `ModelError` for one that is none.
+    `inputs` has what rules and queries take, by name, see `Inputs`; tables of a recording may be DataFrames, too, and
+    for a query Arrow tables are made such. A function without arguments is called when its input is first taken. `only`
+    names the invariants that are judged; without names, all are. Raises `ModelError` for one that is none.
     """
     if unknown := [name for name in only if name not in invariants]:
         raise unknown_invariant(unknown[0], invariants)
-    frames = [verdict(name, invariants[name], inputs) for name in invariants if name in only or not only]
+    chosen = {name: invariants[name] for name in invariants if name in only or not only}
+    return Verdicts.of(recording, verdicts(spark, chosen, inputs))
+
+
+def verdicts(
+    spark: SparkSession, invariants: Mapping[str, Invariant | BatchInvariant], inputs: Inputs
+) -> list[dict[str, Any]]:
+    """The verdict on each invariant over all streams, in their order, as `Verdicts.of` takes it.
+
+    Each has invariant, statement, verdict ("ok", "violated", "unknown"), judged and violations (how many single
+    things), what (the first violation, or why nothing could be decided, or, when ok, the first thing that went wrong
+    and does not count; else None), and evidence: the rows that prove it, each with table and row (JSON), else None.
+    """
+    taken = _Taken(spark, inputs)
+    rules = {name: entry for name, entry in invariants.items() if isinstance(entry, Invariant)}
+    frames = [taken.totals(rules)] if rules else []
+    frames += [
+        _batch_totals(name, entry.findings(**{name: taken.frame(name) for name in entry.inputs}))
+        for name, entry in invariants.items()
+        if isinstance(entry, BatchInvariant)
+    ]
     with ThreadPoolExecutor(max_workers=3) as pool:
-        rows = list(pool.map(DataFrame.first, frames))
-    return Verdicts.of(recording, [row.asDict(recursive=True) for row in rows if row is not None])
+        collected = list(pool.map(lambda frame: frame.collect(), frames))
+    rows = [row.asDict(recursive=True) for table in collected for row in table]
+    return [
+        verdict_of(name, entry.statement, entry.no_data, [row for row in rows if row["invariant"] == name])
+        for name, entry in invariants.items()
+    ]
 
 
-def violations(invariants: Mapping[str, Invariant], inputs: Mapping[str, Any]) -> DataFrame:
-    """How often any of the invariants is violated in each stream: stream, count; without streams where none is."""
-    found = (entry.found(inputs) for entry in invariants.values())
+def violations(invariants: Mapping[str, BatchInvariant], inputs: Mapping[str, Any]) -> DataFrame:
+    """How often any of these is violated in each stream: stream, count; without streams where none is."""
+    found = (entry.findings(**{name: inputs[name] for name in entry.inputs}) for entry in invariants.values())
     return reduce(DataFrame.unionByName, found).where(~F.col("ok")).groupBy("stream").count()
 
 
-def verdict(name: str, invariant: Invariant, inputs: Mapping[str, Any]) -> DataFrame:
-    """The verdict on one invariant over all streams of a recording: exactly one row.
-
-    Columns: invariant, statement, verdict ("ok", "violated", "unknown"), judged and violations (how many single
-    things), what (the first violation, or why nothing could be decided, or, when ok, the first thing that went wrong
-    and does not count; else null), and evidence: the rows that prove it, an array of (table, row as JSON), else null.
-    Nothing is executed here.
-    """
+def _batch_totals(name: str, findings: DataFrame) -> DataFrame:
+    """A row of `TOTALS` for these `FINDINGS`."""
     # SQL text: PySpark builds the same of columns with some two hundred calls of the JVM.
-    totals = invariant.found(inputs).selectExpr(
+    return findings.selectExpr(
+        f"{_text(name)} AS invariant",
+        "CAST(NULL AS STRING) AS stream",
         "CAST(COALESCE(SUM(judged), 0) AS LONG) AS judged",
         "COUNT_IF(NOT ok) AS violations",
         "COUNT_IF(ok) AS good",
-        f"MIN(CASE WHEN NOT ok THEN {_PROOF} END) AS proof",
         "COUNT_IF(ok AND what IS NOT NULL) AS spared",
+        f"MIN(CASE WHEN NOT ok THEN {_PROOF} END) AS proof",
         f"MIN(CASE WHEN ok AND what IS NOT NULL THEN {_PROOF} END) AS harm",
         "MIN(CASE WHEN ok IS NULL THEN what END) AS why",
     )
-    outcome = "CASE WHEN violations > 0 THEN 'violated' WHEN good > 0 THEN 'ok' ELSE 'unknown' END"
-    harm = "CONCAT('does not count, nor do ', spared - 1, ' others: ', harm.what)"
-    return totals.selectExpr(
-        f"{_text(name)} AS invariant",
-        f"{_text(invariant.statement)} AS statement",
-        f"{outcome} AS verdict",
-        "judged",
-        "violations",
-        f"IF(violations + good > 0, COALESCE(proof.what, {harm}), COALESCE(why, {_text(invariant.no_data)})) AS what",
-        "COALESCE(proof.evidence, harm.evidence) AS evidence",
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """The inputs of a check, each made when it is first taken, with a session for what becomes a DataFrame."""
+
+    spark: SparkSession
+    inputs: Inputs
+    _made: dict[str, Any] = field(default_factory=dict)
+
+    def value(self, name: str) -> Any:
+        """An input; one that is a function is called once."""
+        if name not in self._made:
+            given = self.inputs[name]
+            self._made[name] = given() if callable(given) and not isinstance(given, Derived) else given
+        return self._made[name]
+
+    def frame(self, name: str) -> Any:
+        """An input as a query takes it."""
+        value = self.value(name)
+        return dataframe(self.spark, value) if isinstance(value, pa.Table) else value
+
+    def totals(self, rules: Mapping[str, Invariant]) -> DataFrame:
+        """The `TOTALS` of rules in each stream, all from one pass."""
+        needed = self._needed(name for entry in rules.values() for name in entry.inputs)
+        values = {name: self.value(name) for name in needed}
+        tables = {name: value for name, value in values.items() if isinstance(value, pa.Table | DataFrame)}
+        others = {name: value for name, value in values.items() if name not in tables}
+        return by_stream(self.spark, tables, partial(_totals_of_stream, dict(rules), others), TOTALS)
+
+    def _needed(self, names: Iterable[str]) -> list[str]:
+        """These inputs and all that they are made of."""
+        needed: dict[str, None] = {}
+        waiting = list(names)
+        while waiting:
+            name = waiting.pop()
+            if name not in needed:
+                needed[name] = None
+                value = self.value(name)
+                waiting += signature(value.make).parameters if isinstance(value, Derived) else ()
+        return sorted(needed)
+
+
+def _totals_of_stream(rules: Mapping[str, Invariant], values: Inputs, tables: Tables) -> pa.Table:
+    """The `TOTALS` of one stream; runs on an executor."""
+    stream = next(
+        table["stream"][0].as_py() for table in tables.values() if "stream" in table.schema.names and table.num_rows
     )
+    return pa.Table.from_pylist(totals_of(rules, tables, values, stream), schema=TOTALS)
 
 
 def findings(frame: DataFrame, *, ok: Column, at_ms: str, what: Column | str, evidence: Sequence[Column]) -> DataFrame:

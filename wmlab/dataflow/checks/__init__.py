@@ -20,14 +20,14 @@ from wmlab.core.answers import Verdicts
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.core.spark import verdict
-from wmlab.core.spark.verdict import Invariant
+from wmlab.core.spark.verdict import BatchInvariant
 from wmlab.dataflow.checks import rows, watermarks
 from wmlab.dataflow.checks.batch import joins_equal_batch, windows_equal_batch
 from wmlab.dataflow.checks.watermarks import coalesced
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
 from wmlab.dataflow.sim.rules import DataflowRules, rules_of
 
-INVARIANTS: Final[Mapping[str, Invariant]] = {
+INVARIANTS: Final[Mapping[str, BatchInvariant]] = {
     "K1": watermarks.marks_increase,
     "K2": watermarks.idle_once,
     "K3": watermarks.marks_merged,
@@ -71,5 +71,5 @@ def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
     try:
         rules = rules_of(dataflow_of(recording, DataflowScenario, stand_ins=True))
     except RecordingError:
-        return verdict.check(recording.name, UNKNOWN_DATAFLOW, inputs_of(tables, None), only)
-    return verdict.check(recording.name, INVARIANTS, inputs_of(tables, rules), only)
+        return verdict.check(spark, recording.name, UNKNOWN_DATAFLOW, inputs_of(tables, None), only)
+    return verdict.check(spark, recording.name, INVARIANTS, inputs_of(tables, rules), only)

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from wmlab.core.errors import ModelError
-from wmlab.core.spark.verdict import SO_FAR, findings, invariant, row_of, undecided
+from wmlab.core.spark.verdict import SO_FAR, batch_invariant, findings, row_of, undecided
 from wmlab.dataflow.checks.rows import field, on_time_rows, progress_of, put_items
 from wmlab.dataflow.model.aggregate import accumulated, created, finished, group_of
 from wmlab.dataflow.model.join import LEFT, RIGHT, StreamJoin
@@ -192,7 +192,9 @@ def _values(text: str, columns: tuple[str, ...]) -> Values:
 _DIGITS: Final = 9
 
 
-@invariant("windows are those of a batch query over the on-time rows", "no window or session gave a result, or had to")
+@batch_invariant(
+    "windows are those of a batch query over the on-time rows", "no window or session gave a result, or had to"
+)
 def windows_equal_batch(
     items: DataFrame, queues: DataFrame, drops: DataFrame, executions: DataFrame, rules: DataflowRules
 ) -> DataFrame:
@@ -200,7 +202,7 @@ def windows_equal_batch(
     return _all([_windows(items, queues, drops, executions, rule) for rule in rules.windows.values()], executions)
 
 
-@invariant("joins are those of a batch query over the on-time rows", "no join gave a result, or had to")
+@batch_invariant("joins are those of a batch query over the on-time rows", "no join gave a result, or had to")
 def joins_equal_batch(
     items: DataFrame, queues: DataFrame, drops: DataFrame, executions: DataFrame, rules: DataflowRules
 ) -> DataFrame:

@@ -20,7 +20,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from wmlab.core.spark.verdict import BEFORE, SO_FAR, findings, invariant, row_of
+from wmlab.core.spark.verdict import BEFORE, SO_FAR, batch_invariant, findings, row_of
 from wmlab.dataflow.sim.party import FRAMES
 from wmlab.dataflow.sim.rules import DataflowRules, RecordedRule
 
@@ -117,7 +117,7 @@ _KEEPING: Final = (*_AT_ONCE, "async map", "custom", "stateful map")
 """Kinds of vertices whose rows keep the time that they came with."""
 
 
-@invariant("a row that is on time on input is on time on output", "no row with a time went through a vertex")
+@batch_invariant("a row that is on time on input is on time on output", "no row with a time went through a vertex")
 def on_time_stays_on_time(items: DataFrame, queues: DataFrame, coalescing: DataFrame, vertices: DataFrame) -> DataFrame:
     """K7: a row that is on time on input is on time on output; one finding per row that left.
 
@@ -129,7 +129,7 @@ def on_time_stays_on_time(items: DataFrame, queues: DataFrame, coalescing: DataF
     return _judged(_left(items, queues, vertices, _KEEPING, bound, fits), ~F.col("_late"), what)
 
 
-@invariant("a row that is late on input is late on output", "no row came in late")
+@batch_invariant("a row that is late on input is late on output", "no row came in late")
 def late_stays_late(items: DataFrame, queues: DataFrame, coalescing: DataFrame, vertices: DataFrame) -> DataFrame:
     """K8: a row that is late on input is late on output; one finding per row that left.
 
@@ -190,7 +190,7 @@ def _judged(left: DataFrame, ok: Column, what: str) -> DataFrame:
     return findings(left, ok=ok, at_ms="put_ms", what=what, evidence=evidence)
 
 
-@invariant("a row is dropped only when it is below the watermark", "no row was dropped")
+@batch_invariant("a row is dropped only when it is below the watermark", "no row was dropped")
 def drops_by_rule(drops: DataFrame, coalescing: DataFrame, vertices: DataFrame, executions: DataFrame) -> DataFrame:
     """K9: a row is dropped only below its limit, which is not beyond the watermark its instance had; one finding each.
 
@@ -222,7 +222,7 @@ def drops_by_rule(drops: DataFrame, coalescing: DataFrame, vertices: DataFrame, 
     )
 
 
-@invariant("no window or join holds more than its limit", "nothing with a limit held rows")
+@batch_invariant("no window or join holds more than its limit", "nothing with a limit held rows")
 def within_limits(state: DataFrame, rules: DataflowRules) -> DataFrame:
     """K12: a window or join never holds more than its limit; one finding per change of its size."""
     results = rules.results.values()
@@ -236,7 +236,7 @@ def within_limits(state: DataFrame, rules: DataflowRules) -> DataFrame:
     )
 
 
-@invariant("every row makes one call, and no more calls are in flight than the capacity", "no call was made")
+@batch_invariant("every row makes one call, and no more calls are in flight than the capacity", "no call was made")
 def calls_consistent(
     calls: DataFrame, items: DataFrame, queues: DataFrame, executions: DataFrame, rules: DataflowRules
 ) -> DataFrame:
@@ -287,7 +287,7 @@ def _calls_at_once(calls: DataFrame, capacities: Mapping[str, int]) -> DataFrame
     )
 
 
-@invariant("an idle message overtakes no call in flight", "no asynchronous vertex became idle")
+@batch_invariant("an idle message overtakes no call in flight", "no asynchronous vertex became idle")
 def idle_overtakes_no_call(calls: DataFrame, items: DataFrame, queues: DataFrame, coalescing: DataFrame) -> DataFrame:
     """K14: an idle message leaves an asynchronous step behind the results of all rows that came before it.
 

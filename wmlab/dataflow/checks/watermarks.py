@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from wmlab.core.spark.schemas import typed
-from wmlab.core.spark.verdict import BEFORE, SO_FAR, findings, invariant, phrase, previous, row_of
+from wmlab.core.spark.verdict import BEFORE, SO_FAR, batch_invariant, findings, phrase, previous, row_of
 from wmlab.dataflow.checks.rows import INSTANCE, let_through, outcomes, put_items
 from wmlab.dataflow.model.items import MIN
 from wmlab.dataflow.model.processor import DESIGN, Deviations
@@ -202,7 +202,7 @@ FORWARDING: Final = (
 _MERGED: Final = ("vertex", "instance", "level", "edge", "step", "at_ms", "input", "stimulus", "key", "value")
 
 
-@invariant("the watermarks of a key strictly increase on every queue", "no queue had two watermarks of a key")
+@batch_invariant("the watermarks of a key strictly increase on every queue", "no queue had two watermarks of a key")
 def marks_increase(items: DataFrame, queues: DataFrame) -> DataFrame:
     """K1: on every queue each watermark of a key is above the one before; one finding per pair of neighbours."""
     mark = ("sequence", "put_ms", "value")
@@ -219,7 +219,7 @@ def marks_increase(items: DataFrame, queues: DataFrame) -> DataFrame:
     )
 
 
-@invariant("merging lets one idle message through until an input is active again", "no merging became idle")
+@batch_invariant("merging lets one idle message through until an input is active again", "no merging became idle")
 def idle_once(coalescing: DataFrame) -> DataFrame:
     """K2: merging lets one idle message through until an input is active again; one finding per idle message."""
     along = Window.partitionBy(*LANE).orderBy("step").rowsBetween(*SO_FAR)
@@ -238,7 +238,7 @@ def idle_once(coalescing: DataFrame) -> DataFrame:
     )
 
 
-@invariant("merging lets the lowest watermark of the active inputs through, and never goes back", _NO_STEP)
+@batch_invariant("merging lets the lowest watermark of the active inputs through, and never goes back", _NO_STEP)
 def marks_merged(coalescing: DataFrame, merged: DataFrame) -> DataFrame:
     """K3: merging lets through the lowest watermark of the inputs that count, and never goes back.
 
@@ -254,7 +254,7 @@ def marks_merged(coalescing: DataFrame, merged: DataFrame) -> DataFrame:
     )
 
 
-@invariant("merging says idle when its last active input is idle or ends, and only then", _NO_STEP)
+@batch_invariant("merging says idle when its last active input is idle or ends, and only then", _NO_STEP)
 def idle_when_all_are(coalescing: DataFrame, merged: DataFrame) -> DataFrame:
     """K4: merging says idle when the last input that counts is idle or ends, and only then; one finding per step."""
     wrong = F.when(F.col("emitted_idle"), "says that it is idle where it is not to").otherwise(
@@ -269,7 +269,7 @@ def idle_when_all_are(coalescing: DataFrame, merged: DataFrame) -> DataFrame:
     )
 
 
-@invariant(
+@batch_invariant(
     "every watermark that an edge lets through reaches the merging of all edges", "no edge let a watermark through"
 )
 def reaches_the_instance(coalescing: DataFrame, executions: DataFrame) -> DataFrame:
@@ -283,7 +283,7 @@ def reaches_the_instance(coalescing: DataFrame, executions: DataFrame) -> DataFr
     return _lost(_of_level(coalescing, "edge"), heard, [*INSTANCE, "edge"], executions, what)
 
 
-@invariant("every merged watermark leaves a vertex that hands watermarks on", "no such vertex merged a watermark")
+@batch_invariant("every merged watermark leaves a vertex that hands watermarks on", "no such vertex merged a watermark")
 def leaves_the_instance(
     coalescing: DataFrame, items: DataFrame, queues: DataFrame, vertices: DataFrame, executions: DataFrame
 ) -> DataFrame:
@@ -297,7 +297,7 @@ def leaves_the_instance(
     return _lost(sent, heard, list(INSTANCE), executions, what)
 
 
-@invariant(
+@batch_invariant(
     "a merged watermark leaves at once where no row is held back",
     "no vertex that hands watermarks on at once merged one",
 )

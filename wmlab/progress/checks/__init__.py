@@ -18,13 +18,13 @@ from pyspark.sql import DataFrame, SparkSession
 from wmlab.core.answers import Verdicts
 from wmlab.core.recording import Recording
 from wmlab.core.spark import verdict
-from wmlab.core.spark.verdict import Invariant
+from wmlab.core.spark.verdict import BatchInvariant
 from wmlab.progress.checks import invariants
 from wmlab.progress.checks.progress import progress
 from wmlab.progress.model.tracker import LocalRule
 from wmlab.progress.scenario import rules_of
 
-INVARIANTS: Final[Mapping[str, Invariant]] = {
+INVARIANTS: Final[Mapping[str, BatchInvariant]] = {
     "N1": invariants.prefix_decides,
     "N2": invariants.gap_blocks,
     "N3": invariants.complete_by_the_set,
@@ -62,4 +62,4 @@ def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
     rules = rules_of(recording)
     tables = {name: recording.spark(spark, name) for name in TABLES}
     inputs = inputs_of(tables, local="running_max" if rules is None else rules.local)
-    return verdict.check(recording.name, INVARIANTS, inputs, only)
+    return verdict.check(spark, recording.name, INVARIANTS, inputs, only)

@@ -15,7 +15,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from wmlab.core.spark.verdict import findings, invariant, phrase, row_of
+from wmlab.core.spark.verdict import batch_invariant, findings, phrase, row_of
 from wmlab.progress.checks.progress import SLICES, falling_minimum
 
 _NO_WINDOW: Final = "no window fired"
@@ -27,7 +27,7 @@ _NAMED: Final = "the window from {start:ms} to {end:ms} of {stream} "
 _IDENTIFIERS: Final = (*_PLACE, "origin", "sequence", "chunk", "last", "watermark")
 
 
-@invariant("prefix and local watermark are those of the longest complete prefix", _NO_BUFFER)
+@batch_invariant("prefix and local watermark are those of the longest complete prefix", _NO_BUFFER)
 def prefix_decides(tracked: DataFrame) -> DataFrame:
     """N1: prefix and local watermark are those of the longest complete prefix."""
     return _found(
@@ -40,7 +40,7 @@ def prefix_decides(tracked: DataFrame) -> DataFrame:
     )
 
 
-@invariant("a missing sequence blocks the prefix until it comes", _NO_BUFFER)
+@batch_invariant("a missing sequence blocks the prefix until it comes", _NO_BUFFER)
 def gap_blocks(tracked: DataFrame) -> DataFrame:
     """N2: the prefix grows when the sequence right behind it is complete, and then only."""
     what = "the prefix of {emitter} went from {stood_at} to {reached_prefix} with sequence {sequence}"
@@ -48,7 +48,7 @@ def gap_blocks(tracked: DataFrame) -> DataFrame:
     return _found(tracked.withColumn("stood_at", _stood_at()), F.expr(grows), what, "reached_prefix")
 
 
-@invariant("a sequence is complete exactly when all its chunks have come", _NO_BUFFER)
+@batch_invariant("a sequence is complete exactly when all its chunks have come", _NO_BUFFER)
 def complete_by_the_set(tracked: DataFrame) -> DataFrame:
     """N3: an arrival completes its sequence exactly when it is the last of all chunks to come."""
     wrong = F.when(F.col("completed"), "was taken for complete too early").otherwise("was complete and not seen to be")
@@ -56,7 +56,9 @@ def complete_by_the_set(tracked: DataFrame) -> DataFrame:
     return _found(tracked.withColumn("wrong", wrong), F.expr("completed = completes"), what, "completed")
 
 
-@invariant("counting chunks finds the same as their set where none is repeated", "every sequence has a repeated chunk")
+@batch_invariant(
+    "counting chunks finds the same as their set where none is repeated", "every sequence has a repeated chunk"
+)
 def count_is_set(tracked: DataFrame, counted: DataFrame) -> DataFrame:
     """N4: the count of chunks is complete with the same arrival as their set, in sequences without a repeat."""
     sequence = [*_LANE, "sequence"]
@@ -67,7 +69,7 @@ def count_is_set(tracked: DataFrame, counted: DataFrame) -> DataFrame:
     return _found(both, F.expr("completes = by_count"), what)
 
 
-@invariant("the watermark of a sequence is the largest of its chunks'", "no prefix grew by one sequence")
+@batch_invariant("the watermark of a sequence is the largest of its chunks'", "no prefix grew by one sequence")
 def largest_of_its_chunks(tracked: DataFrame) -> DataFrame:
     """N5: where the prefix grows by one sequence, the local watermark is the largest of its chunks or stays above."""
     mine = Window.partitionBy(*_LANE, "sequence").orderBy("arrival")
@@ -88,7 +90,7 @@ def _stood_at() -> Column:
     return F.coalesce(F.lag("reached_prefix").over(_arrivals()), F.lit(0))
 
 
-@invariant("the global watermark is the smallest local one, unknown while an origin has none", _NO_BUFFER)
+@batch_invariant("the global watermark is the smallest local one, unknown while an origin has none", _NO_BUFFER)
 def smallest_of_the_origins(tracked: DataFrame) -> DataFrame:
     """N6: the global watermark is the smallest of the recorded local ones, unknown while a declared origin has none."""
     recorded = tracked.drop("local_watermark", "global_watermark").withColumns(
@@ -100,7 +102,7 @@ def smallest_of_the_origins(tracked: DataFrame) -> DataFrame:
     return _found(found, F.expr("reached <=> global_watermark"), what, "reached_local", "reached")
 
 
-@invariant(
+@batch_invariant(
     "the local watermark is between that at the head of the prefix and its running maximum",
     "no origin has a local watermark",
 )
@@ -113,7 +115,7 @@ def head_below_maximum(head: DataFrame, running_max: DataFrame) -> DataFrame:
     return _found(both, between, what, "reached_local")
 
 
-@invariant("no chunk comes twice, and only the one with the highest number is the last", _NO_BUFFER)
+@batch_invariant("no chunk comes twice, and only the one with the highest number is the last", _NO_BUFFER)
 def chunks_in_order(buffers: DataFrame) -> DataFrame:
     """N10: no chunk of a sequence comes twice, one at most is the last, and none has a higher number."""
     sequences = buffers.groupBy(*_LANE, "emitter", "sequence").agg(
@@ -147,7 +149,7 @@ def _found(frame: DataFrame, ok: Column, what: str, *columns: str) -> DataFrame:
     )
 
 
-@invariant(
+@batch_invariant(
     "windows fire once, in order of end, numbered without a gap, not before time has come to their end", _NO_WINDOW
 )
 def fires_once(windows_fired: DataFrame) -> DataFrame:
@@ -176,7 +178,7 @@ def fires_once(windows_fired: DataFrame) -> DataFrame:
     )
 
 
-@invariant("outputs carry the start of their window, which never goes back", _NO_WINDOW)
+@batch_invariant("outputs carry the start of their window, which never goes back", _NO_WINDOW)
 def outputs_carry_the_start(windows_fired: DataFrame, buffers: DataFrame) -> DataFrame:
     """N9: what the probe is given carries the start of its window, and no later window starts earlier."""
     outputs = Window.partitionBy("stream", "operator").orderBy("sequence")
@@ -200,7 +202,7 @@ def outputs_carry_the_start(windows_fired: DataFrame, buffers: DataFrame) -> Dat
     return in_order.unionByName(carried)
 
 
-@invariant("a window holds the records of its slices", _NO_WINDOW)
+@batch_invariant("a window holds the records of its slices", _NO_WINDOW)
 def windows_are_their_slices(windows_fired: DataFrame, buffers: DataFrame) -> DataFrame:
     """N11: a window holds the records that had come in its slices when it fired; double fires are left to N8."""
     place = ["stream", "operator", "sequence"]

@@ -19,11 +19,11 @@ from wmlab.core.answers import Verdicts
 from wmlab.core.recording import Recording
 from wmlab.core.spark import verdict
 from wmlab.core.spark.schemas import dataframe
-from wmlab.core.spark.verdict import Invariant
+from wmlab.core.spark.verdict import BatchInvariant
 from wmlab.streams.checks import log, readers, windows
 from wmlab.streams.tables import TABLES as RECORDED
 
-INVARIANTS: Final[Mapping[str, Invariant]] = {
+INVARIANTS: Final[Mapping[str, BatchInvariant]] = {
     "I1": log.lower_increases,
     "I2": log.upper_never_decreases,
     "I3": log.cut_never_moves_back,
@@ -56,4 +56,4 @@ def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
     """
     inputs: dict[str, Callable[[], DataFrame]] = {name: cache(partial(recording.spark, spark, name)) for name in TABLES}
     inputs["compared_groups"] = lambda: dataframe(spark, windows.compared_groups(recording))
-    return verdict.check(recording.name, INVARIANTS, inputs, only)
+    return verdict.check(spark, recording.name, INVARIANTS, inputs, only)

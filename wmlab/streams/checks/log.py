@@ -25,8 +25,8 @@ from wmlab.core.spark.verdict import (
     BEFORE,
     FINDINGS,
     FINDINGS_IN_ARROW,
+    batch_invariant,
     findings,
-    invariant,
     phrase,
     previous,
     row_of,
@@ -42,7 +42,7 @@ EMPTY: Final = "the log has no watermarks"
 _TOO_SHORT: Final = "the log has fewer than two watermarks"
 
 
-@invariant("the lower bound strictly increases along the log", _TOO_SHORT)
+@batch_invariant("the lower bound strictly increases along the log", _TOO_SHORT)
 def lower_increases(watermarks: DataFrame) -> DataFrame:
     """I1: one finding per pair of neighbouring entries."""
     return findings(
@@ -54,7 +54,7 @@ def lower_increases(watermarks: DataFrame) -> DataFrame:
     )
 
 
-@invariant("the upper bound never decreases along the log (single leader)", _TOO_SHORT)
+@batch_invariant("the upper bound never decreases along the log (single leader)", _TOO_SHORT)
 def upper_never_decreases(watermarks: DataFrame, cycles: DataFrame) -> DataFrame:
     """I2: one finding per pair of neighbouring entries.
 
@@ -73,7 +73,9 @@ def upper_never_decreases(watermarks: DataFrame, cycles: DataFrame) -> DataFrame
     return found.unionByName(undecided(rivals, why))
 
 
-@invariant("the lower bound is at or below the upper bound", "there are no watermarks and no windows with two bounds")
+@batch_invariant(
+    "the lower bound is at or below the upper bound", "there are no watermarks and no windows with two bounds"
+)
 def bounds_in_order(watermarks: DataFrame, windows: DataFrame) -> DataFrame:
     """I7: one finding per watermark, and per window that has both bounds."""
     in_order = F.col("lower") <= F.col("upper")
@@ -94,7 +96,7 @@ def bounds_in_order(watermarks: DataFrame, windows: DataFrame) -> DataFrame:
     return log.unionByName(shown)
 
 
-@invariant("every revision of the log has one winner", EMPTY)
+@batch_invariant("every revision of the log has one winner", EMPTY)
 def one_winner(watermarks: DataFrame) -> DataFrame:
     """I8: every place in the log, too, has one entry; one finding per entry."""
     seq, revision, before = F.col("seq"), F.col("revision"), F.col("before")
@@ -190,7 +192,7 @@ Row = dict[str, Any]
 Offsets = Mapping[int, int | None]
 
 
-@invariant("the cut never moves back at any key", _TOO_SHORT)
+@batch_invariant("the cut never moves back at any key", _TOO_SHORT)
 def cut_never_moves_back(watermarks: DataFrame, segments: DataFrame, epochs: DataFrame) -> DataFrame:
     """I3: one finding per pair of neighbouring entries.
 
@@ -199,7 +201,7 @@ def cut_never_moves_back(watermarks: DataFrame, segments: DataFrame, epochs: Dat
     return _found(watermarks, segments, epochs, _backwards, neighbours=True)
 
 
-@invariant("the cut is at or beyond every counted writer at every key", EMPTY)
+@batch_invariant("the cut is at or beyond every counted writer at every key", EMPTY)
 def cut_beyond_writers(
     watermarks: DataFrame, writer_marks: DataFrame, cycles: DataFrame, segments: DataFrame, epochs: DataFrame
 ) -> DataFrame:
@@ -211,7 +213,7 @@ def cut_beyond_writers(
     return _found(with_counted(with_writers(watermarks), writer_marks, cycles), segments, epochs, _behind_writer)
 
 
-@invariant("the cut covers the key space once and can be passed by a reader", EMPTY)
+@batch_invariant("the cut covers the key space once and can be passed by a reader", EMPTY)
 def cut_complete(watermarks: DataFrame, segments: DataFrame, epochs: DataFrame) -> DataFrame:
     """I5: one finding per entry; a reader cannot pass a cut of which a segment waits for one that it has not passed.
 

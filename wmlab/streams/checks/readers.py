@@ -26,7 +26,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from wmlab.core.spark.verdict import BEFORE, SO_FAR, finding_rows, findings, invariant, phrase, previous, row_of
+from wmlab.core.spark.verdict import BEFORE, SO_FAR, batch_invariant, finding_rows, findings, phrase, previous, row_of
 from wmlab.streams.bounds.log_by_segment import is_end
 from wmlab.streams.checks.log import EMPTY, accepted, read_at, with_writers
 from wmlab.streams.model.cycle import HeldBy
@@ -39,7 +39,7 @@ _EVENT: Final = ("stream", "group", "segment_id", "offset")
 _WINDOW: Final = ("stream", "group", "reader", "lower", "upper", "at_ms")
 
 
-@invariant(
+@batch_invariant(
     "no event of a well-behaved writer is read behind a lower bound that was shown",
     "nothing was read after a window had shown a lower bound",
 )
@@ -83,7 +83,7 @@ def nothing_late(
     return finding_rows(counts, ok=F.lit(True), judged=F.col("count")).unionByName(of_late)
 
 
-@invariant("the windows of a reader only move forward", "no reader looked at its window twice")
+@batch_invariant("the windows of a reader only move forward", "no reader looked at its window twice")
 def windows_monotone(windows: DataFrame, watermarks: DataFrame, incidents: DataFrame) -> DataFrame:
     """I9: the lower bound of a reader's windows never goes back, nor becomes unknown; known upper bounds neither.
 
@@ -268,7 +268,7 @@ _LOST: Final = [cause.value for cause in (HeldBy.UNKNOWN_SEGMENT, HeldBy.NO_POSI
 _CYCLE: Final = ("stream", "controller", "at_ms", "previous_lower", "participating", "lagging", "outcome", "reason")
 
 
-@invariant(
+@batch_invariant(
     "the lower bound rises within one timeout of a cycle that found a writer beyond it",
     "no cycle with a recorded timeout found a writer beyond the lower bound",
 )
@@ -315,7 +315,7 @@ def lower_rises(cycles: DataFrame, ownership: DataFrame) -> DataFrame:
     )
 
 
-@invariant(
+@batch_invariant(
     "the upper bound is at or above every time noted before an event that the cut covers",
     "nothing was noted before an event that a cut covers",
 )
@@ -363,7 +363,7 @@ def upper_covers_noted(
     )
 
 
-@invariant("the lower bound is at or below the latest time of every writer on record", EMPTY)
+@batch_invariant("the lower bound is at or below the latest time of every writer on record", EMPTY)
 def lower_below_latest(watermarks: DataFrame, writer_marks: DataFrame, cycles: DataFrame) -> DataFrame:
     """I12: one finding per watermark and writer that was on record when it was appended.
 

@@ -35,7 +35,7 @@ from pyspark.sql import functions as F
 
 from wmlab.core.recording import Recording
 from wmlab.core.simulation import Fixed
-from wmlab.core.spark.verdict import SO_FAR, finding_rows, invariant, phrase, row_of
+from wmlab.core.spark.verdict import SO_FAR, batch_invariant, finding_rows, phrase, row_of
 from wmlab.streams.bounds.groups import possible_time_bounds
 from wmlab.streams.bounds.maps import TIMES, groups_with_map
 from wmlab.streams.bounds.recorded import with_resets
@@ -52,7 +52,7 @@ _NO_SCENARIO: Final = "no scenario says how its readers look"
 _UNREADABLE: Final = "its marks could not be read for a time"
 
 
-@invariant(
+@batch_invariant(
     "the windows of readers are the time bounds of their group at that moment",
     "no reader looked at its window",
 )

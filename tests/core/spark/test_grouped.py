@@ -1,0 +1,76 @@
+"""One grouped pass: a rule sees all rows of one stream, and no others."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from wmlab.core.invariants import Derived, Evidence, Finding, invariant
+from wmlab.core.spark import grouped, verdict
+from wmlab.core.spark.schemas import dataframe
+
+MARKS = pa.table(
+    {"stream": ["a", "b", "a"], "time": [3, 5, 1], "cut": pa.array([{}, {1: 2}, {}], pa.map_("int64", "int64"))}
+)
+EVENTS = pa.table({"stream": ["b"] * 3 + ["c"], "offset": [1, 2, 3, 4]})
+EVERYWHERE = pa.table({"bucket": [7]})
+SEEN = pa.schema({"stream": pa.string(), "times": pa.list_(pa.int64()), "events": pa.int64(), "buckets": pa.int64()})
+
+
+def seen(tables: grouped.Tables) -> pa.Table:
+    stream = next(table["stream"][0].as_py() for table in (tables["marks"], tables["events"]) if table.num_rows)
+    times, events = tables["marks"]["time"].to_pylist(), tables["events"].num_rows
+    assert tables["marks"].schema.names == MARKS.schema.names
+    return pa.table([[stream], [times], [events], [tables["everywhere"].num_rows]], schema=SEEN)
+
+
+def test_a_rule_gets_all_rows_of_one_stream_in_their_order(spark: SparkSession) -> None:
+    tables = {"marks": MARKS, "events": dataframe(spark, EVENTS), "everywhere": EVERYWHERE}
+    answer = grouped.by_stream(spark, tables, seen, SEEN).orderBy("stream").toArrow()
+    assert answer.to_pydict() == {
+        "stream": ["a", "b", "c"],
+        "times": [[3, 1], [5], []],
+        "events": [0, 3, 1],
+        "buckets": [1, 1, 1],
+    }
+
+
+def test_no_rows_give_no_answer(spark: SparkSession) -> None:
+    tables = {"marks": MARKS.slice(0, 0), "events": dataframe(spark, EVENTS.slice(0, 0)), "everywhere": EVERYWHERE}
+    assert grouped.by_stream(spark, tables, seen, SEEN).toArrow().num_rows == 0
+
+
+def test_many_rows_of_a_stream_travel_in_parts(spark: SparkSession) -> None:
+    many = pa.table({"stream": ["a"] * 200_000, "time": range(200_000)})
+    parts = grouped.parts_of("marks", many, "stream")
+    assert parts["number"].to_pylist() == [0, 1, 2, 3]
+    assert grouped.tables_of(parts.take([2, 0, 3, 1]), {"marks": many.schema})["marks"].equals(many)
+
+
+@invariant("times rise", "there are no marks")
+def times_rise(marks: list[dict[str, int]], limit: int, largest: int) -> list[Finding]:
+    findings = [Finding.undecided("a time is beyond the limit")] if largest > limit else []
+    for before, after in pairwise(marks):
+        proof = [Evidence.of("marks", after, "time")]
+        findings.append(Finding(before["time"] < after["time"], at_ms=after["time"], what="it falls", evidence=proof))
+    return findings
+
+
+def largest(marks: list[dict[str, int]]) -> int:
+    return max((mark["time"] for mark in marks), default=0)
+
+
+def test_invariants_are_judged_stream_by_stream_in_one_pass(spark: SparkSession) -> None:
+    scheduler = spark.sparkContext._jsc.sc().dagScheduler()  # type: ignore[union-attr]
+    before = scheduler.numTotalJobs()
+    inputs = {"marks": lambda: MARKS, "limit": 4, "largest": Derived(largest)}
+    (row,) = verdict.verdicts(spark, {"X1": times_rise}, inputs)
+    assert scheduler.numTotalJobs() - before <= 2
+    assert (row["verdict"], row["judged"], row["violations"], row["what"]) == ("violated", 1, 1, "it falls")
+    assert row["evidence"] == [{"table": "marks", "row": '{"time":1}'}]
+    (row,) = verdict.verdicts(spark, {"X1": times_rise}, inputs | {"marks": MARKS.slice(1, 1)})
+    assert (row["verdict"], row["what"], row["evidence"]) == ("unknown", "a time is beyond the limit", None)
+    (row,) = verdict.verdicts(spark, {"X1": times_rise}, inputs | {"marks": MARKS.slice(0, 0)})
+    assert (row["verdict"], row["what"]) == ("unknown", "there are no marks")

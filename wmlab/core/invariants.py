@@ -1,0 +1,206 @@
+"""Invariants, the findings on each, and the verdict: what the checks of all models share.
+
+A finding stands for something about an invariant that could be decided, good (`ok` True) or bad (`ok` False), or for
+something that could not (`ok` None). A bad one carries its evidence: the rows of the recording's tables, cut down to
+the columns that matter, each as (table, row), the row as JSON. A verdict is "violated" with the first proof, "ok" when
+everything that could be decided was in order, or "unknown" when nothing could be.
+
+An `Invariant` is a rule in Python over the rows of one stream. `wmlab.core.spark.verdict` brings these to it, for all
+invariants in one pass, and has the other kind, which is a query over the rows of all streams.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from wmlab.core.words import TIME_MARK, grouped
+
+EVIDENCE: Final = pa.list_(pa.field("element", pa.struct({"table": pa.string(), "row": pa.string()})))
+_PROOF: Final = pa.struct({"at_ms": pa.int64(), "stream": pa.string(), "what": pa.string(), "evidence": EVIDENCE})
+TOTALS: Final = pa.schema(
+    {"invariant": pa.string(), "stream": pa.string()}
+    | {name: pa.int64() for name in ("judged", "violations", "good", "spared")}
+    | {"proof": _PROOF, "harm": _PROOF, "why": pa.string()}
+)
+"""What the findings on one invariant come to: judged, violations, good and spared (how many single things, bad
+findings, good ones, and good ones that say what went wrong and does not count), the first bad one (`proof`), the first
+spared one (`harm`), and the first reason (`why`) that something was not decided. The stream is null for all streams."""
+
+Inputs: TypeAlias = Mapping[str, Any]
+"""What rules take, by name: an Arrow table, of which a rule gets the rows of its stream as a list of dicts, with maps
+as dicts; a `Derived`; or any other value, which is handed on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A row of a table of the recording, cut down to the columns that matter, as JSON."""
+
+    table: str
+    row: str
+
+    @classmethod
+    def of(cls, table: str, row: Mapping[str, Any], *columns: str, **others: object) -> Evidence:
+        """These columns of a row, and others with a value of their own; a segment id in a map is a text, as in JSON."""
+        chosen = {column: row[column] for column in columns} | others
+        return cls(table, json.dumps(chosen, ensure_ascii=False, separators=(",", ":")))
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a rule found about an invariant.
+
+    `ok` is None where nothing could be decided; `judged` is how many single things the finding stands for; `what` is
+    the violation, or why nothing was decided, or, of a good one, what went wrong and does not count. `at_ms` is None
+    where the finding has no time.
+    """
+
+    ok: bool | None
+    at_ms: int | None = None
+    what: str | None = None
+    evidence: Sequence[Evidence] = ()
+    judged: int = 1
+
+    @classmethod
+    def undecided(cls, why: str) -> Finding:
+        """That nothing was decided, and why."""
+        return cls(None, what=why, judged=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Invariant:
+    """One statement, the rule that gives its findings on one stream, and why there may be none.
+
+    The parameters of the rule are called as what it takes, see `Inputs`.
+    """
+
+    statement: str
+    findings: Callable[..., Iterable[Finding]]
+    no_data: str
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """What the rule takes, by name."""
+        return tuple(signature(self.findings).parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """An input that is made of others of the same stream; its parameters are called as these.
+
+    It is made once for all rules that take it.
+    """
+
+    make: Callable[..., Any]
+
+
+def invariant(statement: str, no_data: str) -> Callable[[Callable[..., Iterable[Finding]]], Invariant]:
+    """Makes the rule that it stands above an invariant."""
+    return lambda findings: Invariant(statement, findings, no_data)
+
+
+def totals_of(
+    invariants: Mapping[str, Invariant], tables: Mapping[str, pa.Table], values: Inputs, stream: str
+) -> list[dict[str, Any]]:
+    """A row of `TOTALS` for each invariant, from the tables of one stream; `values` are all other inputs."""
+    inputs = _OfStream(tables, values)
+    rows = []
+    for name, entry in invariants.items():
+        findings = entry.findings(**{parameter: inputs[parameter] for parameter in entry.inputs})
+        rows.append({"invariant": name, "stream": stream} | _totals(findings, stream))
+    return rows
+
+
+def _totals(findings: Iterable[Finding], stream: str) -> dict[str, Any]:
+    """What the findings on one stream come to, as in `TOTALS`."""
+    totals: dict[str, Any] = dict.fromkeys(("judged", "violations", "good", "spared"), 0)
+    first: dict[str, dict[str, Any] | None] = {"proof": None, "harm": None}
+    whys = []
+    for finding in findings:
+        totals["judged"] += finding.judged
+        totals["good"] += finding.ok is True
+        totals["violations"] += finding.ok is False
+        if finding.ok is None:
+            whys.append(finding.what or "")
+        elif not finding.ok or finding.what is not None:
+            kind = "harm" if finding.ok else "proof"
+            totals["spared"] += finding.ok is True
+            evidence = [{"table": proof.table, "row": proof.row} for proof in finding.evidence]
+            proof = {"at_ms": finding.at_ms, "stream": stream, "what": finding.what, "evidence": evidence}
+            first[kind] = min(filter(None, (first[kind], proof)), key=_order)
+    return totals | first | {"why": min(whys, default=None)}
+
+
+def _order(proof: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The first proof is the earliest one; one without a time comes before."""
+    rows = [(evidence["table"], evidence["row"]) for evidence in proof["evidence"] or ()]
+    time = (proof["at_ms"] is not None, proof["at_ms"] or 0)
+    return *time, proof["stream"] or "", proof["what"] or "", rows
+
+
+def verdict_of(name: str, statement: str, no_data: str, totals: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The verdict on one invariant, from its rows of `TOTALS`."""
+    judged, violations, good, spared = (
+        sum(row[column] for row in totals) for column in ("judged", "violations", "good", "spared")
+    )
+    proof = min((row["proof"] for row in totals if row["proof"] is not None), key=_order, default=None)
+    harm = min((row["harm"] for row in totals if row["harm"] is not None), key=_order, default=None)
+    why = min((row["why"] for row in totals if row["why"] is not None), default=no_data)
+    what = None
+    if proof is not None:
+        what = proof["what"]
+    elif harm is not None:
+        what = f"does not count, nor do {spared - 1} others: {harm['what']}"
+    elif not good:
+        what = why
+    shown = proof or harm
+    return {
+        "invariant": name,
+        "statement": statement,
+        "verdict": "violated" if violations else "ok" if good else "unknown",
+        "judged": judged,
+        "violations": violations,
+        "what": what,
+        "evidence": None if shown is None else shown["evidence"],
+    }
+
+
+class _OfStream:
+    """The inputs of rules over one stream: rows of tables, what is made of them, and other values."""
+
+    def __init__(self, tables: Mapping[str, pa.Table], values: Inputs) -> None:
+        self.tables, self.values = tables, values
+        self.made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.made:
+            self.made[name] = self._make(name)
+        return self.made[name]
+
+    def _make(self, name: str) -> Any:
+        if name in self.tables:
+            return self.tables[name].to_pylist(maps_as_pydicts="strict")
+        value = self.values[name]
+        if isinstance(value, Derived):
+            return value.make(**{parameter: self[parameter] for parameter in signature(value.make).parameters})
+        return value
+
+
+def time_text(time_ms: int | None) -> str:
+    """A time in a phrase: "29 400 ms" between two marks, by which `words.with_moments` tells it from a name."""
+    return "unknown" if time_ms is None else f"{TIME_MARK}{grouped(time_ms)} ms{TIME_MARK}"
+
+
+def span_text(length_ms: int | None) -> str:
+    """A duration in a phrase."""
+    return "unknown" if length_ms is None else f"{grouped(length_ms)} ms"
+
+
+def name_text(name: object) -> str:
+    """A name, or a number, in a phrase; no name can look like a time."""
+    return "unknown" if name is None else str(name).replace(TIME_MARK, "")

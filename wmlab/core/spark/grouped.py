@@ -1,0 +1,121 @@
+"""One grouped pass: Spark brings all tables of a stream to one task, where a rule in Python answers for that stream.
+
+The tables of a recording are small, but for its events. As a query over seven of them, a question is dozens of stages
+that move a few rows each. Here every table is cut by stream and travels as bytes, so one shuffle does for all of them.
+What is large is given as a DataFrame: it is cut where it lies. It should be reduced there first, by
+`DataFrame.mapInArrow` for one, because all rows of one stream come into the memory of one task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import reduce
+from typing import Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from wmlab.core.spark.schemas import dataframe, spark_schema
+
+Tables: TypeAlias = Mapping[str, pa.Table]
+"""The tables of one stream by name, each with all its columns, possibly empty."""
+
+PARTS: Final = pa.schema(
+    [
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("table", pa.string(), nullable=False),
+        pa.field("number", pa.int64(), nullable=False),
+        pa.field("rows", pa.binary(), nullable=False),
+    ]
+)
+"""Some rows of one table of one stream: the stream, the table, the number of the part, and the rows as Arrow bytes."""
+_ROWS_OF_A_PART: Final = 1 << 16
+"""A value of Spark holds at most 2 GB."""
+
+
+def by_stream(
+    spark: SparkSession,
+    tables: Mapping[str, pa.Table | DataFrame],
+    rule: Callable[[Tables], pa.Table],
+    schema: pa.Schema,
+    *,
+    by: str = "stream",
+) -> DataFrame:
+    """What `rule` answers for each stream of these tables, as a DataFrame with the columns of `schema`.
+
+    The text column `by` of a table is the name of the stream; an Arrow table without it is given whole to every stream.
+    `rule` is called once for each stream, on an executor, with its rows of all tables; those of an Arrow table are in
+    their order, those of a DataFrame in any. Nothing is executed here, except that Arrow tables are cut.
+    """
+    of_all = {
+        name: table for name, table in tables.items() if isinstance(table, pa.Table) and by not in table.schema.names
+    }
+    of_one = {name: table for name, table in tables.items() if name not in of_all}
+    schemas = {name: _schema_of(table) for name, table in of_one.items()}
+    in_memory = [parts_of(name, table, by) for name, table in of_one.items() if isinstance(table, pa.Table)]
+    in_spark = [
+        table.mapInArrow(_Cutting(name, by), spark_schema(PARTS))
+        for name, table in of_one.items()
+        if not isinstance(table, pa.Table)
+    ]
+
+    def answer(parts: pa.Table) -> pa.Table:
+        return rule(of_all | tables_of(parts, schemas)).select(schema.names).cast(schema)
+
+    parts = [dataframe(spark, pa.concat_tables([PARTS.empty_table(), *in_memory])), *in_spark]
+    return reduce(DataFrame.unionByName, parts).groupBy("key").applyInArrow(answer, spark_schema(schema))
+
+
+def parts_of(name: str, table: pa.Table, by: str) -> pa.Table:
+    """A table cut by stream: rows of `PARTS`."""
+    keys = pc.dictionary_encode(table[by].combine_chunks())
+    order = np.argsort(keys.indices.to_numpy(zero_copy_only=False), kind="stable")
+    ordered = table.take(order)
+    parts, start = [], 0
+    for key, count in zip(keys.dictionary.to_pylist(), np.bincount(keys.indices.to_numpy()).tolist(), strict=True):
+        for number, first in enumerate(range(start, start + count, _ROWS_OF_A_PART)):
+            length = min(_ROWS_OF_A_PART, start + count - first)
+            parts.append((key, name, number, _bytes_of(ordered.slice(first, length))))
+        start += count
+    return pa.Table.from_pylist([dict(zip(PARTS.names, part, strict=True)) for part in parts], schema=PARTS)
+
+
+def tables_of(parts: pa.Table, schemas: Mapping[str, pa.Schema]) -> dict[str, pa.Table]:
+    """All tables of one stream, from its rows of `PARTS`."""
+    by_table: dict[str, list[pa.Table]] = {name: [] for name in schemas}
+    for part in parts.sort_by("number").to_pylist():
+        by_table[part["table"]].append(_rows_of(part["rows"]))
+    return {
+        name: pa.concat_tables([schema.empty_table(), *by_table[name]], promote_options="permissive").cast(schema)
+        for name, schema in schemas.items()
+    }
+
+
+class _Cutting:
+    """Cuts the rows of a DataFrame by stream, batch by batch; a value, since Spark sends it to the executors."""
+
+    def __init__(self, name: str, by: str) -> None:
+        self.name, self.by = name, by
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from parts_of(self.name, pa.Table.from_batches([batch]), self.by).to_batches()
+
+
+def _schema_of(table: pa.Table | DataFrame) -> pa.Schema:
+    return table.schema if isinstance(table, pa.Table) else to_arrow_schema(table.schema)
+
+
+def _bytes_of(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def _rows_of(data: bytes) -> pa.Table:
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_all()
