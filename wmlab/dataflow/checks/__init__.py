@@ -23,7 +23,8 @@ from wmlab.core.spark import verdict
 from wmlab.core.spark.verdict import BatchInvariant
 from wmlab.dataflow.checks import rows, watermarks
 from wmlab.dataflow.checks.batch import joins_equal_batch, windows_equal_batch
-from wmlab.dataflow.checks.watermarks import Row, coalesced_steps, coalescing_items
+from wmlab.dataflow.checks.rows import Row
+from wmlab.dataflow.checks.watermarks import coalesced_steps, coalescing_items
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
 from wmlab.dataflow.sim.rules import DataflowRules, rules_of
 
@@ -47,7 +48,7 @@ INVARIANTS: Final[Mapping[str, Invariant | BatchInvariant]] = {
 """What a recording of a dataflow has to keep, by name."""
 UNKNOWN_DATAFLOW: Final = {
     name: replace(invariant, no_data="the recording does not tell its dataflow")
-    if "rules" in invariant.inputs
+    if {"rules", "limits"} & {*invariant.inputs}
     else invariant
     for name, invariant in INVARIANTS.items()
 }
@@ -58,8 +59,9 @@ TABLES: Final = ("items", "queues", "coalescing", "vertices", "executions", "dro
 
 def inputs_of(tables: Mapping[str, DataFrame], rules: DataflowRules | None) -> dict[str, Any]:
     """What the invariants take, from the tables of a recording and what they do not say of its dataflow."""
+    rules = rules or DataflowRules()
     specials = coalescing_items(tables["items"]).drop("row")
-    made = {"specials": specials, "due": Derived(_due), "rules": rules or DataflowRules()}
+    made = {"specials": specials, "due": Derived(_due), "limits": _limits(rules), "rules": rules}
     return {**tables, **made}
 
 
@@ -78,3 +80,8 @@ def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
     except RecordingError:
         return verdict.check(spark, recording.name, UNKNOWN_DATAFLOW, inputs_of(tables, None), only)
     return verdict.check(spark, recording.name, INVARIANTS, inputs_of(tables, rules), only)
+
+
+def _limits(rules: DataflowRules) -> dict[str, int]:
+    known = [(rule, rule.limit) for rule in rules.results.values()]
+    return {name: limit for rule, limit in known if limit is not None for name in {rule.vertex, rule.entry}}

@@ -25,7 +25,7 @@ from wmlab.core.invariants import Evidence, Finding, invariant, name_text
 from wmlab.core.spark.grouped import Tables, by_stream
 from wmlab.core.spark.schemas import typed
 from wmlab.core.spark.verdict import SO_FAR, batch_invariant, findings, phrase, row_of
-from wmlab.dataflow.checks.rows import INSTANCE, let_through, outcomes, put_items
+from wmlab.dataflow.checks.rows import INSTANCE, Row, let_through, outcomes, put_items
 from wmlab.dataflow.model.coalescer import Keyed
 from wmlab.dataflow.model.items import DONE, MIN, Event, Idle, Item, Watermark
 from wmlab.dataflow.model.processor import DESIGN, Deviations, JobFailedError
@@ -50,7 +50,6 @@ _COALESCED: Final = pa.schema(
     | {"emitted_idle": pa.bool_()}
 )
 _ITEMS: Final[dict[str, Item]] = {"done": DONE, "event": Event(())}
-Row = Mapping[str, Any]
 
 
 def coalesced(
