@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.words import counted, grouped, listed, moment, shown
-from wmlab.dataflow.answers.replay import OpenWindow, Result
+from wmlab.dataflow.answers.replay import OpenWindow, WindowResult
 from wmlab.dataflow.answers.run import DroppedRow, Explanation, Row, Run, listing, read
 from wmlab.dataflow.answers.search import Search, unique_holders
 from wmlab.dataflow.model.aggregate import group_of
@@ -53,7 +53,7 @@ class Windows:
         every = (window for n, playback in playbacks for window in playback.at(self.search.at_ms).open(n))
         return sorted(every, key=lambda window: (window.end, window.instance))
 
-    def _results(self, start: int | None, end: int) -> list[Result]:
+    def _results(self, start: int | None, end: int) -> list[WindowResult]:
         """The results of windows with that end (and, if given, that start) that had left."""
         known = self.rows.results.get(end, ())
         return [one for one in known if one.at_ms <= self.search.at_ms and start in {None, one.row["start"]}]
@@ -70,7 +70,7 @@ class Windows:
             return self._waits([w for w in waiting if w.start == waiting[0].start], results)
         return self._came_out(end, results) if results else self._empty(start, end)
 
-    def _came_out(self, end: int, results: Sequence[Result]) -> Explanation:
+    def _came_out(self, end: int, results: Sequence[WindowResult]) -> Explanation:
         """The first step that merged a watermark which closes the window let it come out, or else the end."""
         firsts = {result.instance: result.at_ms for result in reversed(results)}
         # It is out when the last of its instances has let it out.
@@ -91,7 +91,7 @@ class Windows:
         start = results[0].row["start"]
         return self._explanation("came out", start, end, text, instance=instance, watermark=watermark, since_ms=at_ms)
 
-    def _left(self, results: Sequence[Result]) -> str:
+    def _left(self, results: Sequence[WindowResult]) -> str:
         """Which instances the results left, and when."""
         firsts = {result.instance: result.at_ms for result in reversed(results)}
         counts = Counter(result.instance for result in results)
@@ -102,7 +102,7 @@ class Windows:
         ]
         return f"came out {listed(parts)}"
 
-    def _waits(self, windows: Sequence[OpenWindow], results: Sequence[Result] = ()) -> Explanation:
+    def _waits(self, windows: Sequence[OpenWindow], results: Sequence[WindowResult] = ()) -> Explanation:
         """`windows` are the parts of one window, by instance, and `results` what has come out of others."""
         needed, rows = windows[0].needed, Counter[int]()
         for window in windows:

@@ -55,7 +55,7 @@ class Playback(Generic[S]):
 
 
 @dataclass(slots=True, kw_only=True)
-class Level:
+class LevelState:
     """One level of coalescing: which inputs count, are idle or have ended, and what each brought.
 
     `watermarks` is the last one by input and key, `emitted` by key what came out: (watermark, clock ms).
@@ -67,7 +67,7 @@ class Level:
     watermarks: dict[tuple[int, int], int] = field(default_factory=dict)
     emitted: dict[int, tuple[int, int]] = field(default_factory=dict)
 
-    def follow(self, row: Row) -> Level:
+    def follow(self, row: Row) -> LevelState:
         """After a step of coalescing."""
         self.active, self.idle, self.done = row["active"], row["idle"], row["done"]
         if row["input"] is not None and row["key"] is not None and row["value"] is not None:
@@ -79,7 +79,7 @@ class Level:
 
 def level_playback(
     run: Run, execution: int, vertex: str, instance: int, name: LevelName, edge: int | None
-) -> Playback[Level]:
+) -> Playback[LevelState]:
     """A level of coalescing of an instance: `edge`, `global` or `partition`."""
     if name == "partition":
         rows = run.indexed("source_rows")
@@ -90,18 +90,18 @@ def level_playback(
         inputs = sorted({queue[column] for queue in run.into(vertex, instance, edge)})
     steps = run.indexed("coalescing").get((execution, vertex, instance), ())
     mine = [(row["at_ms"], row) for row in steps if row["level"] == name and row["edge"] == edge]
-    return Playback(lambda: Level(active=inputs), Level.follow, mine)
+    return Playback(lambda: LevelState(active=inputs), LevelState.follow, mine)
 
 
 @dataclass(slots=True)
-class Output:
+class SentItems:
     """What left an instance: by key the last watermark and when it was put (ms), the kind of the last item, the end."""
 
     watermarks: dict[int, tuple[int, int]] = field(default_factory=dict)
     last_kind: str | None = None
     ended: bool = False
 
-    def follow(self, item: Row) -> Output:
+    def follow(self, item: Row) -> SentItems:
         """After an item was put."""
         self.last_kind = item["kind"]
         self.ended = self.ended or item["kind"] == "done"
@@ -110,14 +110,14 @@ class Output:
         return self
 
 
-def output_playback(run: Run, execution: int, vertex: str, instance: int) -> Playback[Output]:
+def output_playback(run: Run, execution: int, vertex: str, instance: int) -> Playback[SentItems]:
     """What an instance put on one of its queues: all get the same watermarks, idle messages and ends."""
     items = [
         (item["put_ms"], item)
         for queue in run.out_of(vertex, instance)[:1]
         for item in run.indexed("items").get((execution, queue["queue"]), ())
     ]
-    return Playback(Output, Output.follow, items)
+    return Playback(SentItems, SentItems.follow, items)
 
 
 def queue_playback(run: Run, execution: int, queue: int) -> Playback[deque[Row]]:
@@ -193,7 +193,7 @@ def join_playback(run: Run, execution: int, vertex: str, instance: int) -> Playb
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class WindowResult:
     """A result of a window vertex: when it left which instance (clock ms), and the row."""
 
     at_ms: int
@@ -279,7 +279,7 @@ class WindowRows:
         assert not isinstance(window.rule, StreamJoin)
         self._run, self._execution, self._window, self.rule = run, execution, window, window.rule
         self.instances: int = run.vertex(window.vertex)["parallelism"]
-        self.results: dict[int, list[Result]] = {}
+        self.results: dict[int, list[WindowResult]] = {}
         """The results by the end of their windows, in the order of instances and the clock."""
         for instance in range(self.instances):
             for result in self._results(instance):
@@ -299,7 +299,7 @@ class WindowRows:
             return taken_by
         return spread(group_of(values, self.rule.group)) % self.instances
 
-    def _results(self, instance: int) -> Iterator[Result]:
+    def _results(self, instance: int) -> Iterator[WindowResult]:
         """Those that left an instance; one that went to several queues once."""
         left = dict.fromkeys(
             (item["put_ms"], item["row"])
@@ -307,7 +307,7 @@ class WindowRows:
             for item in self._items(queue)
             if item["kind"] == "event"
         )
-        return (Result(at_ms, instance, read(row)) for at_ms, row in left)
+        return (WindowResult(at_ms, instance, read(row)) for at_ms, row in left)
 
     def _items(self, queue: Row) -> Sequence[Row]:
         return self._run.indexed("items").get((self._execution, queue["queue"]), ())

@@ -429,10 +429,10 @@ def _events(run: Run, holders: Sequence[Holder]) -> str:
             row = f"a row after {moment(holder.row_after_ms)}"
         names.setdefault(row, []).append(holder.name)
     texts = []
-    for row, those in list(names.items())[:_MOST_HOLDERS]:
-        more = [f"{grouped(len(those) - _MOST_HOLDERS)} more"] if len(those) > _MOST_HOLDERS else []
-        among = f"{'any' if idle else 'each'} of " if len(those) > 1 else ""
-        texts.append(f"{row} in {among}{listed([*those[:_MOST_HOLDERS], *more])}")
+    for row, senders in list(names.items())[:_MOST_HOLDERS]:
+        more = [f"{grouped(len(senders) - _MOST_HOLDERS)} more"] if len(senders) > _MOST_HOLDERS else []
+        among = f"{'any' if idle else 'each'} of " if len(senders) > 1 else ""
+        texts.append(f"{row} in {among}{listed([*senders[:_MOST_HOLDERS], *more])}")
     return "by " + (" or " if idle else " and ").join(texts)
 
 

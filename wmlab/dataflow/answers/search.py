@@ -21,11 +21,11 @@ from typing import Any, Literal, TypeVar
 from wmlab.core.errors import RecordingError
 from wmlab.core.words import moment
 from wmlab.dataflow.answers.replay import (
-    Level,
     LevelName,
-    Output,
+    LevelState,
     PartitionState,
     Playback,
+    SentItems,
     WindowRows,
     join_playback,
     level_playback,
@@ -111,11 +111,11 @@ class Search:
         rows: WindowRows = self.run.replayed[known]
         return rows
 
-    def level(self, vertex: str, instance: int, name: LevelName, edge: int | None = None) -> Level:
+    def level(self, vertex: str, instance: int, name: LevelName, edge: int | None = None) -> LevelState:
         """A level of coalescing of an instance."""
         return self.replayed(level_playback, vertex, instance, name, edge)
 
-    def output(self, vertex: str, instance: int) -> Output:
+    def output(self, vertex: str, instance: int) -> SentItems:
         """What had left an instance."""
         return self.replayed(output_playback, vertex, instance)
 

@@ -15,7 +15,7 @@ from wmlab.core.recording import Recording
 from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.words import grouped, moment, rounded, span
 from wmlab.dataflow.answers.permutations import Permutations, Permuted
-from wmlab.dataflow.answers.replay import Level
+from wmlab.dataflow.answers.replay import LevelState
 from wmlab.dataflow.answers.run import Row, Run, listing, read
 from wmlab.dataflow.model.items import MIN
 
@@ -62,9 +62,9 @@ class LevelHistory:
             values[self.end_ms] = values[last_ms]
         return list(values), list(values.values())
 
-    def states(self) -> Iterator[tuple[int, int, Level]]:
+    def states(self) -> Iterator[tuple[int, int, LevelState]]:
         """The level from when to when, step by step; one object that changes."""
-        level, from_ms = Level(active=sorted(self.names)), self.begun_ms
+        level, from_ms = LevelState(active=sorted(self.names)), self.begun_ms
         for row in self.steps:
             yield from_ms, row["at_ms"], level
             level, from_ms = level.follow(row), row["at_ms"]

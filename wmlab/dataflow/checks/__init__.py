@@ -23,7 +23,7 @@ from wmlab.core.spark import verdict
 from wmlab.core.spark.verdict import BatchInvariant
 from wmlab.dataflow.checks import rows, watermarks
 from wmlab.dataflow.checks.batch import joins_equal_batch, windows_equal_batch
-from wmlab.dataflow.checks.rows import Row
+from wmlab.dataflow.checks.rows import TableRow
 from wmlab.dataflow.checks.watermarks import coalesced_steps, coalescing_items
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
 from wmlab.dataflow.sim.rules import DataflowRules, rules_of
@@ -65,7 +65,9 @@ def inputs_of(tables: Mapping[str, DataFrame], rules: DataflowRules | None) -> d
     return {**tables, **made}
 
 
-def _due(specials: Sequence[Row], queues: Sequence[Row], coalescing: Sequence[Row]) -> list[dict[str, Any]]:
+def _due(
+    specials: Sequence[TableRow], queues: Sequence[TableRow], coalescing: Sequence[TableRow]
+) -> list[dict[str, Any]]:
     return coalesced_steps(specials, queues, coalescing)
 
 

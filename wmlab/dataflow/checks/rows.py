@@ -25,7 +25,7 @@ from wmlab.core.spark.verdict import BEFORE, SO_FAR, batch_invariant, findings, 
 from wmlab.dataflow.sim.party import FRAMES
 from wmlab.dataflow.sim.rules import DataflowRules
 
-Row = Mapping[str, Any]
+TableRow = Mapping[str, Any]
 INSTANCE: Final = ("stream", "execution", "vertex", "instance")
 _TIME_KEY: Final = "array_min(map_keys(map_filter(keys, (key, column) -> column is not null)))"
 """The key of the column that is the time of the rows on a queue."""
@@ -164,7 +164,10 @@ def _judged(left: DataFrame, ok: Column, what: str) -> DataFrame:
 
 @invariant("a row is dropped only when it is below the watermark", "no row was dropped")
 def drops_by_rule(
-    drops: Sequence[Row], coalescing: Sequence[Row], vertices: Sequence[Row], executions: Sequence[Row]
+    drops: Sequence[TableRow],
+    coalescing: Sequence[TableRow],
+    vertices: Sequence[TableRow],
+    executions: Sequence[TableRow],
 ) -> Iterator[Finding]:
     """K9: a row is dropped only below its limit, which is not beyond the watermark its instance had; one finding each.
 
@@ -201,7 +204,7 @@ def drops_by_rule(
 
 
 @invariant("no window or join holds more than its limit", "nothing with a limit held rows")
-def within_limits(state: Sequence[Row], limits: Mapping[str, int]) -> Iterator[Finding]:
+def within_limits(state: Sequence[TableRow], limits: Mapping[str, int]) -> Iterator[Finding]:
     """K12: a window or join never holds more than its limit; one finding per change of its size.
 
     `limits` are those of the vertices that have one.

@@ -25,7 +25,7 @@ from wmlab.core.invariants import Evidence, Finding, invariant, name_text
 from wmlab.core.spark.grouped import Tables, by_stream
 from wmlab.core.spark.schemas import typed
 from wmlab.core.spark.verdict import SO_FAR, batch_invariant, findings, phrase, row_of
-from wmlab.dataflow.checks.rows import INSTANCE, Row, let_through, outcomes, put_items
+from wmlab.dataflow.checks.rows import INSTANCE, TableRow, let_through, outcomes, put_items
 from wmlab.dataflow.model.coalescer import Keyed
 from wmlab.dataflow.model.items import DONE, MIN, Event, Idle, Item, Watermark
 from wmlab.dataflow.model.processor import DESIGN, Deviations, JobFailedError
@@ -105,7 +105,10 @@ def coalescing_items(items: DataFrame, *, every_event: bool = False) -> DataFram
 
 
 def coalesced_steps(
-    items: Sequence[Row], queues: Sequence[Row], coalescing: Sequence[Row], deviations: Deviations = DESIGN
+    items: Sequence[TableRow],
+    queues: Sequence[TableRow],
+    coalescing: Sequence[TableRow],
+    deviations: Deviations = DESIGN,
 ) -> list[dict[str, Any]]:
     """As `coalesced`, from the rows of one stream; of the items it takes those of `coalescing_items`."""
     inputs: dict[tuple[Any, ...], set[int]] = {}
@@ -165,10 +168,10 @@ _STEP: Final = ("vertex", "instance", "level", "edge", "step", "at_ms", "input",
 
 
 @invariant("the watermarks of a key strictly increase on every queue", "no queue had two watermarks of a key")
-def watermarks_increase(specials: Sequence[Row], queues: Sequence[Row]) -> Iterator[Finding]:
+def watermarks_increase(specials: Sequence[TableRow], queues: Sequence[TableRow]) -> Iterator[Finding]:
     """K1: on every queue each watermark of a key is above the one before; one finding per pair of neighbours."""
     ends = {queue["queue"]: {name: queue[name] for name in ("source", "target")} for queue in queues}
-    watermarks: dict[tuple[int, ...], list[Row]] = {}
+    watermarks: dict[tuple[int, ...], list[TableRow]] = {}
     for item in sorted(specials, key=itemgetter("sequence")):
         if item["kind"] == "watermark":
             where = item["execution"], item["queue"], item["key"]
@@ -188,9 +191,9 @@ def watermarks_increase(specials: Sequence[Row], queues: Sequence[Row]) -> Itera
 
 
 @invariant("merging lets one idle message through until an input is active again", "no merging became idle")
-def idle_once(coalescing: Sequence[Row]) -> Iterator[Finding]:
+def idle_once(coalescing: Sequence[TableRow]) -> Iterator[Finding]:
     """K2: merging lets one idle message through until an input is active again; one finding per idle message."""
-    said: dict[tuple[Any, ...], Row] = {}
+    said: dict[tuple[Any, ...], TableRow] = {}
     for step in sorted(_of_queues_and_edges(coalescing), key=itemgetter("step")):
         lane = tuple(step[name] for name in LANE)
         if step["active"]:
@@ -211,7 +214,7 @@ def idle_once(coalescing: Sequence[Row]) -> Iterator[Finding]:
 
 
 @invariant("merging lets the lowest watermark of the active inputs through, and never goes back", _NO_STEP)
-def watermarks_coalesced(coalescing: Sequence[Row], due: Sequence[Row]) -> Iterator[Finding]:
+def watermarks_coalesced(coalescing: Sequence[TableRow], due: Sequence[TableRow]) -> Iterator[Finding]:
     """K3: merging lets through the lowest watermark of the inputs that count, and never goes back.
 
     One finding per step. `due` is what `coalesced_steps` makes of the items, as designed.
@@ -226,7 +229,7 @@ def watermarks_coalesced(coalescing: Sequence[Row], due: Sequence[Row]) -> Itera
 
 
 @invariant("merging says idle when its last active input is idle or ends, and only then", _NO_STEP)
-def idle_when_all_are(coalescing: Sequence[Row], due: Sequence[Row]) -> Iterator[Finding]:
+def idle_when_all_are(coalescing: Sequence[TableRow], due: Sequence[TableRow]) -> Iterator[Finding]:
     """K4: merging says idle when the last input that counts is idle or ends, and only then; one finding per step."""
     for step, designed in _beside(coalescing, due):
         if step["emitted_idle"] == designed["emitted_idle"]:
@@ -241,7 +244,7 @@ def idle_when_all_are(coalescing: Sequence[Row], due: Sequence[Row]) -> Iterator
 @invariant(
     "every watermark that an edge lets through reaches the merging of all edges", "no edge let a watermark through"
 )
-def reaches_the_instance(coalescing: Sequence[Row], executions: Sequence[Row]) -> Iterator[Finding]:
+def reaches_the_instance(coalescing: Sequence[TableRow], executions: Sequence[TableRow]) -> Iterator[Finding]:
     """K5: every watermark that an edge lets through reaches the merging of all edges.
 
     One finding per watermark of an execution that came to its end, or behind which another one got through.
@@ -261,11 +264,11 @@ def reaches_the_instance(coalescing: Sequence[Row], executions: Sequence[Row]) -
 
 @invariant("every merged watermark leaves a vertex that hands watermarks on", "no such vertex merged a watermark")
 def leaves_the_instance(
-    coalescing: Sequence[Row],
-    specials: Sequence[Row],
-    queues: Sequence[Row],
-    vertices: Sequence[Row],
-    executions: Sequence[Row],
+    coalescing: Sequence[TableRow],
+    specials: Sequence[TableRow],
+    queues: Sequence[TableRow],
+    vertices: Sequence[TableRow],
+    executions: Sequence[TableRow],
 ) -> Iterator[Finding]:
     """K6: every merged watermark leaves a vertex that hands watermarks on, if its key can leave it.
 
@@ -286,7 +289,7 @@ def leaves_the_instance(
     yield from _reach(sent, left, executions, "never left {at}")
 
 
-def _emitted(coalescing: Sequence[Row], level: str) -> list[dict[str, Any]]:
+def _emitted(coalescing: Sequence[TableRow], level: str) -> list[dict[str, Any]]:
     """Each watermark that a level let through, with the columns of its step."""
     return [
         {**step, "key": key, "value": value}
@@ -297,12 +300,12 @@ def _emitted(coalescing: Sequence[Row], level: str) -> list[dict[str, Any]]:
 
 
 def _reach(
-    sent: Sequence[Row], received: Set[tuple[Any, ...]], executions: Sequence[Row], what: str
+    sent: Sequence[TableRow], received: Set[tuple[Any, ...]], executions: Sequence[TableRow], what: str
 ) -> Iterator[Finding]:
     """A finding for each watermark that had to get further; `received` are those that did."""
     completed = {row["execution"] for row in executions if row["outcome"] == "completed"}
     known = {row["execution"] for row in executions}
-    ways: dict[tuple[Any, ...], list[tuple[Row, bool]]] = {}
+    ways: dict[tuple[Any, ...], list[tuple[TableRow, bool]]] = {}
     for entry in sent:
         way = (*(entry[name] for name in _INSTANCE), entry["edge"])
         ways.setdefault(way, []).append((entry, (*way, entry["key"], entry["value"]) in received))
@@ -321,11 +324,11 @@ def _reach(
             yield Finding(False, entry["at_ms"], said, [Evidence.of("coalescing", entry, *columns)])
 
 
-def _of_queues_and_edges(coalescing: Sequence[Row]) -> Iterator[Row]:
+def _of_queues_and_edges(coalescing: Sequence[TableRow]) -> Iterator[TableRow]:
     return (step for step in coalescing if step["level"] != "partition")
 
 
-def _beside(coalescing: Sequence[Row], due: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
+def _beside(coalescing: Sequence[TableRow], due: Sequence[TableRow]) -> Iterator[tuple[TableRow, TableRow]]:
     """The recorded steps at which a watermark, idle message or end came, each with what it should do."""
     designed = {(*(step[name] for name in LANE), step["place"]): step for step in due if step["stimulus"] != "event"}
     for step in _of_queues_and_edges(coalescing):
@@ -340,7 +343,7 @@ def _text(watermarks: Mapping[int, int]) -> str:
     return ", ".join(f"{value} of key {key}" for key, value in sorted(watermarks.items())) or "no watermark"
 
 
-def _at(step: Row) -> str:
+def _at(step: TableRow) -> str:
     instance = f"{name_text(step['vertex'])}[{step['instance']}]"
     return f"input edge {step['edge']} of {instance}" if step["level"] == "edge" else instance
 
