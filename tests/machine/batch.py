@@ -47,7 +47,7 @@ def judged_by_spark(frames: Mapping[str, DataFrame]) -> Findings:
     """What Spark's checks say about every stream, in the words of the second judge."""
     found: Findings = {}
     for name, invariant in INVARIANTS.items():
-        findings = invariant.found(frames)
+        findings = invariant.findings(**{name: frames[name] for name in invariant.inputs})
         broken = F.sort_array(F.collect_list(F.when(F.col("ok") == F.lit(False), F.col("at_ms"))))
         summed = findings.groupBy("stream").agg(F.sum("judged").alias("judged"), broken.alias("broken"))
         for row in summed.where("judged > 0 or size(broken) > 0").collect():

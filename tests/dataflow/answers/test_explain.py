@@ -16,8 +16,10 @@ from tests.dataflow.flows import ROWS, WINDOW, joined, line, merged, source
 from wmlab import dataflow as flow
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
+from wmlab.dataflow.answers.replay import Playback
 from wmlab.dataflow.answers.run import Explanation
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, RealTimeLag
+from wmlab.dataflow.model.window import Window
 
 
 @pytest.fixture(scope="module")
@@ -574,3 +576,34 @@ def test_every_row_came_out_in_a_window_waits_or_was_dropped(times: list[int], l
 def test_questions_that_have_no_answer_are_refused(run: Recording, question: dict[str, Any], words: str) -> None:
     with pytest.raises(RecordingError, match=words):
         run.explain(**question)
+
+
+def test_over_a_run_every_row_goes_to_the_rule_of_its_window_once(
+    run: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = Counter[str]()
+    step = Window.step
+
+    def counted(rule: Window, state: Any, stimulus: Any) -> Any:
+        steps[type(stimulus).__name__] += 1
+        return step(rule, state, stimulus)
+
+    monkeypatch.setattr(Window, "step", counted)
+    run.explain()
+    into = {queue["queue"] for queue in run.table("queues").to_pylist() if queue["target"] == "count"}
+    taken = [i for i in run.table("items").to_pylist() if i["queue"] in into and i["taken_ms"] is not None]
+    assert steps["Row"] == sum(item["kind"] == "event" for item in taken) > 30
+
+
+def test_a_playback_goes_on_to_a_later_moment_and_begins_anew_for_an_earlier_one() -> None:
+    followed: list[int] = []
+
+    def step(total: int, number: int) -> int:
+        followed.append(number)
+        return total + number
+
+    playback = Playback(int, step, [(10, 1), (20, 2), (20, 3), (30, 4)])
+    assert [playback.at(at_ms) for at_ms in (5, 10, 20, 25)] == [0, 1, 6, 6]
+    assert followed == [1, 2, 3]
+    assert [playback.at(at_ms) for at_ms in (19, 40)] == [1, 10]
+    assert followed == [1, 2, 3, 1, 2, 3, 4]

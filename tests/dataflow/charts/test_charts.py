@@ -13,7 +13,7 @@ from tests.dataflow.flows import ROWS, WINDOW, joined, line, merged, source
 from wmlab import dataflow as flow
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.dataflow.charts.merging import held_ms, level_of
+from wmlab.dataflow.charts.levels import blocking_ms, level_of
 
 charts = wm.dataflow.chart
 
@@ -87,7 +87,7 @@ def test_a_dropped_row_of_another_time_stands_at_the_rim() -> None:
 
 
 def test_who_holds_is_the_lowest_that_counts(run: Recording) -> None:
-    held = held_ms(level_of(run, "a", 0), 0)
+    held = blocking_ms(level_of(run, "a", 0), 0)
     assert held[1] > held[0]
     assert 290 <= held[1] <= 700
 

@@ -22,7 +22,8 @@ from wmlab.core.answers import Stragglers, Stretch, stragglers_from
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording, the_moment
 from wmlab.core.words import counted, moment, span
-from wmlab.dataflow.answers.outcome import Open, Windows, dropped_rows, explain_row, the_window
+from wmlab.dataflow.answers.outcome import Windows, dropped_rows, explain_row, the_window
+from wmlab.dataflow.answers.replay import OpenWindow
 from wmlab.dataflow.answers.run import Drops, Explanation, Holder, Run, StateForecast
 from wmlab.dataflow.answers.search import Search
 from wmlab.dataflow.model.join import START
@@ -94,46 +95,46 @@ def why_dropped(recording: Recording, row: Mapping[str, Any] | None = None, *, v
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class KeyStatus:
     """A key at an instance: the last watermark (value, since when), what is wanted, who keeps it from there."""
 
     instance: int
     key: int
     mark: tuple[int, int] | None
     needed: int
-    window: Open | None
+    window: OpenWindow | None
     holders: tuple[Holder, ...]
 
 
 def explain_vertex(search: Search, vertex: str, key: int | None, instance: int | None) -> Explanation:
     """Why nothing comes out of `vertex`; raises `RecordingError` if no watermark can reach it."""
-    standing = standing_of(search, vertex, key, instance)
-    state = forecast(search, vertex, standing.instance)
-    cause = search.outcome if search.outcome != "running" else _cause(standing.holders)
+    status = key_status(search, vertex, key, instance)
+    state = forecast(search, vertex, status.instance)
+    cause = search.outcome if search.outcome != "running" else _cause(status.holders)
     idles = cause in {"held", "idle"}
     text, release_ms = search.waiting(
-        _stands(search.run, standing), standing.holders, free="nothing holds it back", idles=idles
+        _stands(search.run, status), status.holders, free="nothing holds it back", idles=idles
     )
     growth = f"; {state.sentence}" if state is not None and state.bounded is False and cause != "completed" else ""
-    mark, since_ms = standing.mark or (None, None)
-    where = search.run.instance_name(vertex, standing.instance)
+    mark, since_ms = status.mark or (None, None)
+    where = search.run.instance_name(vertex, status.instance)
     return search.explanation(
         "watermark",
         cause=cause,
         vertex=vertex,
         sentence=f"{where} at {moment(search.at_ms)}: {search.end or text}{growth}",
-        instance=standing.instance,
-        key=standing.key,
+        instance=status.instance,
+        key=status.key,
         watermark=mark,
         since_ms=since_ms,
-        needed=None if standing.needed == START else standing.needed,
-        holders=() if search.end else standing.holders,
+        needed=None if status.needed == START else status.needed,
+        holders=() if search.end else status.holders,
         release_ms=release_ms,
         state=state,
     )
 
 
-def standing_of(search: Search, vertex: str, key: int | None, instance: int | None) -> Standing:
+def key_status(search: Search, vertex: str, key: int | None, instance: int | None) -> KeyStatus:
     """The instance and the key that are held most, of those asked for."""
     known = search.run.keys(vertex)
     if not known:
@@ -149,35 +150,35 @@ def standing_of(search: Search, vertex: str, key: int | None, instance: int | No
         raise RecordingError(
             f"{vertex!r} has no instance {instance}.", remedy=f"give a number from 0 to {copies[-1]}, or leave it out."
         )
-    opened: list[Open] = []
+    opened: list[OpenWindow] = []
     if vertex in search.windows:
         windows = Windows(search, vertex)
         known, opened = (windows.key,), windows.open()
-    standings = [
-        _standing(search, vertex, number, wanted, opened)
+    statuses = [
+        _key_status(search, vertex, number, wanted, opened)
         for wanted in (known if key is None else (key,))
         for number in (copies if instance is None else (instance,))
     ]
 
-    def weight(standing: Standing) -> tuple[bool, int, int, int]:
+    def weight(status: KeyStatus) -> tuple[bool, int, int, int]:
         """The lower, the more it is held: held at all, then the key, the lowest watermark, the lowest instance."""
-        number = 0 if vertex in search.joins else standing.key
-        return not standing.holders, number, START if standing.mark is None else standing.mark[0], standing.instance
+        number = 0 if vertex in search.joins else status.key
+        return not status.holders, number, START if status.mark is None else status.mark[0], status.instance
 
-    return min(standings, key=weight)
+    return min(statuses, key=weight)
 
 
-def _standing(search: Search, vertex: str, instance: int, key: int, opened: Sequence[Open]) -> Standing:
+def _key_status(search: Search, vertex: str, instance: int, key: int, opened: Sequence[OpenWindow]) -> KeyStatus:
     outwards = vertex in search.joins or search.run.vertex(vertex)["kind"] == "source"
     merged = None if outwards else search.level(vertex, instance, "global")
-    mark = search.sent(vertex, instance, key) if merged is None else merged.emitted.get(key)
+    mark = (search.output(vertex, instance).watermarks if merged is None else merged.emitted).get(key)
     needed = START if mark is None else mark[0] + 1
     # One that the watermark has closed is on its way out.
     window = next((window for window in opened if window.instance == instance and window.needed >= needed), None)
     if window is not None:
         needed = window.needed
     holders = search.holders(vertex, instance, key, needed, at="output" if outwards else "inputs")
-    return Standing(instance=instance, key=key, mark=mark, needed=needed, window=window, holders=holders)
+    return KeyStatus(instance=instance, key=key, mark=mark, needed=needed, window=window, holders=holders)
 
 
 def _cause(holders: tuple[Holder, ...]) -> str:
@@ -191,17 +192,17 @@ def _cause(holders: tuple[Holder, ...]) -> str:
     return "ended" if kinds <= {"ended"} else "held"
 
 
-def _stands(run: Run, standing: Standing) -> str:
-    text = f"no watermark of key {standing.key} has come"
-    if standing.mark is not None:
-        value, since_ms = standing.mark
-        text = f"the watermark of key {standing.key} stands at {run.time(value)} since {moment(since_ms)}"
-    if standing.window is None:
+def _stands(run: Run, status: KeyStatus) -> str:
+    text = f"no watermark of key {status.key} has come"
+    if status.mark is not None:
+        value, since_ms = status.mark
+        text = f"the watermark of key {status.key} stands at {run.time(value)} since {moment(since_ms)}"
+    if status.window is None:
         return text
-    window = standing.window
+    window = status.window
     return (
         f"{text}, and the window from {run.time(window.start)} to {run.time(window.end)} with "
-        f"{counted(window.rows, 'row')} waits for {run.time(standing.needed)}"
+        f"{counted(window.rows, 'row')} waits for {run.time(status.needed)}"
     )
 
 
@@ -294,7 +295,7 @@ def stragglers_at(run: Run, vertex: str, key: int | None, instance: int | None) 
             moments = [moments[(n + 1) * len(moments) // _MOMENTS - 1] for n in range(_MOMENTS)]
         for from_ms, to_ms in pairwise([begun, *moments, end_ms]):
             search = Search(run, from_ms)
-            held = standing_of(search, vertex, key, instance).holders
+            held = key_status(search, vertex, key, instance).holders
             stretches += [Stretch((h.name,), h.kind, from_ms, to_ms, h.behind_by, len(held)) for h in held]
     run_ms = max(end_ms - begun, 1)
     lowest = "lowest " if instance is None and run.vertices[vertex]["parallelism"] > 1 else ""

@@ -10,37 +10,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, Final, cast
+from dataclasses import fields, replace
+from typing import Any, Final
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.words import counted, grouped, listed, moment, shown
+from wmlab.dataflow.answers.replay import OpenWindow, WindowResult
 from wmlab.dataflow.answers.run import DroppedRow, Explanation, Row, Run, listing, read
 from wmlab.dataflow.answers.search import Search, unique_holders
-from wmlab.dataflow.model.aggregate import Aggregate, finished, group_of
-from wmlab.dataflow.model.items import MIN, Event, Values
-from wmlab.dataflow.model.join import StreamJoin
-from wmlab.dataflow.model.processor import Row as RowStimulus
-from wmlab.dataflow.model.window import Sessions, SessionWindow
-from wmlab.dataflow.scenario.vertices import plain_value
-from wmlab.dataflow.sim.party import FRAMES, spread
-
-_COUNT: Final = (Aggregate("count", None),)
-
-
-@dataclass(frozen=True, slots=True)
-class Open:
-    """A window [start, end) whose result has not left an instance that has `rows` rows for it.
-
-    `needed` is the watermark of that instance which closes it, `group` the group of a session.
-    """
-
-    start: int
-    end: int
-    needed: int
-    rows: int
-    instance: int
-    group: Values = ()
+from wmlab.dataflow.model.aggregate import group_of
+from wmlab.dataflow.model.items import MIN
+from wmlab.dataflow.model.window import SessionWindow
+from wmlab.dataflow.sim.party import FRAMES
 
 
 def the_window(run: Run, vertex: str | None) -> str:
@@ -62,34 +43,24 @@ class Windows:
 
     def __init__(self, search: Search, vertex: str) -> None:
         self.search, self.run, self.vertex = search, search.run, vertex
-        recorded = search.windows[vertex]
-        assert not isinstance(recorded.rule, StreamJoin)
-        self.rule, self.columns, self.entry = recorded.rule, recorded.inputs[0], recorded.entry
-        self.key, self.results_columns = recorded.rule.key, recorded.columns
-        self._instances = range(self.run.vertex(vertex)["parallelism"])
+        self.rows = search.window_rows(vertex)
+        self.rule, self.entry, self.key = self.rows.rule, search.windows[vertex].entry, self.rows.rule.key
+        self._several = self.rows.instances > 1
 
-    def open(self) -> list[Open]:
+    def open(self) -> list[OpenWindow]:
         """The windows that hold rows and have not come out, by their end, one for each instance that has some."""
-        windows = self._sessions(self.rule) if isinstance(self.rule, SessionWindow) else self._windows()
-        left = {(instance, *self._of_result(row)) for _, instance, row in self._results()}
-        waiting = (w for w in windows if (w.instance, w.start, w.end, w.group) not in left)
-        return sorted(waiting, key=lambda window: (window.end, window.instance))
+        playbacks = enumerate(self.rows.playbacks)
+        every = (window for n, playback in playbacks for window in playback.at(self.search.at_ms).open(n))
+        return sorted(every, key=lambda window: (window.end, window.instance))
 
-    def _of_result(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The start and the end of the window that a result is of; of a session its group too."""
-        group: Values = ()
-        if isinstance(self.rule, SessionWindow):
-            names = self.results_columns[2 : 2 + len(self.rule.group)]
-            group = tuple(plain_value(row[name]) for name in names)
-        return row["start"], row["end"], group
+    def _results(self, start: int | None, end: int) -> list[WindowResult]:
+        """The results of windows with that end (and, if given, that start) that had left."""
+        known = self.rows.results.get(end, ())
+        return [one for one in known if one.at_ms <= self.search.at_ms and start in {None, one.row["start"]}]
 
     def explanation(self, start: int | None, end: int, instance: int | None = None) -> Explanation:
         """Why the window with that end (and, if given, that start) has or has not come out of any, or one, instance."""
-        results = [
-            (at_ms, number, row)
-            for at_ms, number, row in self._results()
-            if row["end"] == end and start in {None, row["start"]} and instance in {None, number}
-        ]
+        results = [result for result in self._results(start, end) if instance in {None, result.instance}]
         waiting = [
             window
             for window in self.open()
@@ -99,31 +70,31 @@ class Windows:
             return self._waits([w for w in waiting if w.start == waiting[0].start], results)
         return self._came_out(end, results) if results else self._empty(start, end)
 
-    def _came_out(self, end: int, results: Sequence[tuple[int, int, dict[str, Any]]]) -> Explanation:
+    def _came_out(self, end: int, results: Sequence[WindowResult]) -> Explanation:
         """The first step that merged a watermark which closes the window let it come out, or else the end."""
-        firsts = {number: at_ms for at_ms, number, _ in reversed(results)}
+        firsts = {result.instance: result.at_ms for result in reversed(results)}
         # It is out when the last of its instances has let it out.
         at_ms, instance = max((at_ms, number) for number, at_ms in firsts.items())
         steps = self.search.rows("coalescing", self.vertex, instance)
-        marks = ((step, dict(step["emitted"]).get(self.key)) for step in steps if step["level"] == "global")
-        closing = ((step, mark) for step, mark in marks if mark is not None and mark >= self.rule.closed_by(end))
-        step, mark = next(closing, (None, None))
+        emitted = ((step, dict(step["emitted"]).get(self.key)) for step in steps if step["level"] == "global")
+        closing = ((step, value) for step, value in emitted if value is not None and value >= self.rule.closed_by(end))
+        step, watermark = next(closing, (None, None))
         let = "at the end of its inputs"
         if step is not None:
             sources = (queue["source"] for queue in self.run.into(self.vertex, instance, step["input"]))
             source = next(sources, self.vertex)
             did = {"idle": "became idle", "done": "ended"}.get(step["stimulus"], "brought it")
-            let = f"the watermark reached {self.run.time(mark)} when {source} {did}"
+            let = f"the watermark reached {self.run.time(watermark)} when {source} {did}"
         text = f"came out at {moment(at_ms)} with {counted(len(results), 'result')}: {let}"
-        if len(self._instances) > 1:
+        if self._several:
             text = f"{self._left(results)}: at {self.run.instance_name(self.vertex, instance)} {let}"
-        start = results[0][2]["start"]
-        return self._explanation("came out", start, end, text, instance=instance, watermark=mark, since_ms=at_ms)
+        start = results[0].row["start"]
+        return self._explanation("came out", start, end, text, instance=instance, watermark=watermark, since_ms=at_ms)
 
-    def _left(self, results: Sequence[tuple[int, int, dict[str, Any]]]) -> str:
+    def _left(self, results: Sequence[WindowResult]) -> str:
         """Which instances the results left, and when."""
-        firsts = {number: at_ms for at_ms, number, _ in reversed(results)}
-        counts = Counter(number for _, number, _ in results)
+        firsts = {result.instance: result.at_ms for result in reversed(results)}
+        counts = Counter(result.instance for result in results)
         parts = [
             f"of {self.run.instance_name(self.vertex, number)} at {moment(at_ms)} with "
             f"{counted(counts[number], 'result')}"
@@ -131,23 +102,26 @@ class Windows:
         ]
         return f"came out {listed(parts)}"
 
-    def _waits(self, windows: Sequence[Open], results: Sequence[tuple[int, int, dict[str, Any]]] = ()) -> Explanation:
+    def _waits(self, windows: Sequence[OpenWindow], results: Sequence[WindowResult] = ()) -> Explanation:
         """`windows` are the parts of one window, by instance, and `results` what has come out of others."""
         needed, rows = windows[0].needed, Counter[int]()
         for window in windows:
             rows[window.instance] += window.rows
-        marks = {
+        watermarks = {
             number: self.search.level(self.vertex, number, "global").emitted.get(self.key, (None, None))
             for number in rows
         }
-        asked = [(self.vertex, number, self.key, needed) for number in rows]
-        holders = unique_holders(held for one in asked for held in self.search.holders(*one, at="inputs"))
+        holders = unique_holders(
+            holder
+            for number in rows
+            for holder in self.search.holders(self.vertex, number, self.key, needed, at="inputs")
+        )
         text = f"holds {counted(rows.total(), 'row')}"
-        if len(self._instances) > 1:
+        if self._several:
             parts = []
             for number, count in rows.items():
-                mark = marks[number][0]
-                stands = "no watermark yet" if mark is None else f"watermark {self.run.time(mark)}"
+                watermark = watermarks[number][0]
+                stands = "no watermark yet" if watermark is None else f"watermark {self.run.time(watermark)}"
                 parts.append(f"{counted(count, 'row')} at {self.run.instance_name(self.vertex, number)} ({stands})")
             text = f"holds {listed(parts)}"
         text = f"{text} and waits for watermark {self.run.time(needed)} of key {self.key}"
@@ -156,9 +130,9 @@ class Windows:
         free = "that watermark has come, and the result has not left yet"
         text, release_ms = self.search.waiting(text, holders, free=free)
         # Of several instances the one that is furthest from it.
-        instance = min(rows, key=lambda number: (MIN if marks[number][0] is None else marks[number][0], number))
-        mark, since_ms = marks[instance]
-        fields = {"instance": instance, "watermark": mark, "since_ms": since_ms}
+        instance = min(rows, key=lambda number: (_least(watermarks[number][0]), number))
+        watermark, since_ms = watermarks[instance]
+        fields = {"instance": instance, "watermark": watermark, "since_ms": since_ms}
         start, end = windows[0].start, windows[0].end
         return self._explanation("waiting", start, end, text, holders=holders, release_ms=release_ms, **fields)
 
@@ -168,7 +142,9 @@ class Windows:
         begins = end - size if start is None else start
         # The sessions that there are at that stretch of time, or the windows that there can be.
         if isinstance(self.rule, SessionWindow):
-            near = [(s.start, s.end) for s in self._sessions(self.rule) if s.start < end and s.end > begins]
+            left = [(one.row["start"], one.row["end"]) for ends in self.rows.results.values() for one in ends]
+            every = [*((window.start, window.end) for window in self.open()), *left]
+            near = [(starts, ends) for starts, ends in every if starts < end and ends > begins]
         else:
             near = list(self.rule.shape.windows_of(end - 1))
         if near and not any(known[1] == end and start in {None, known[0]} for known in near):
@@ -197,7 +173,7 @@ class Windows:
     def _on_queue(self, begins: int, end: int) -> int:
         """How many rows with a time in a stretch lie on the queues in front of it."""
         return sum(
-            begins <= self._values(read(item["row"]))[self._time_on(queue["edge"])] < end
+            begins <= self.rows.values(read(item["row"]))[self._time_on(queue["edge"])] < end
             for instance in range(self.run.vertex(self.entry)["parallelism"])
             for queue in self.run.into(self.entry, instance)
             for item in self.search.rows("items", queue["queue"])
@@ -215,75 +191,15 @@ class Windows:
 
     def of(self, row: Mapping[str, Any], edge: int) -> list[tuple[int, int]]:
         """The windows that a row belongs to which came on an input edge, or its session while that is open."""
-        values = self._values(row)
+        values = self.rows.values(row)
         if not isinstance(self.rule, SessionWindow):
             return list(self.rule.shape.windows_of(values[self._time_on(edge)]))
         time, group = values[self.rule.time], group_of(values, self.rule.group)
         return [(s.start, s.end) for s in self.open() if s.group == group and s.start <= time < s.end]
 
-    def _values(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
-        return tuple(plain_value(row[name]) for name in self.columns)
 
-    def _taken(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
-        """The rows that were taken and not dropped, each with the instance and the input edge."""
-        for instance in range(self.run.vertex(self.entry)["parallelism"]):
-            dropped = Counter((drop["edge"], drop["row"]) for drop in self.search.rows("drops", self.entry, instance))
-            for queue in self.run.into(self.entry, instance):
-                for item in self.search.rows("items", queue["queue"]):
-                    if item["kind"] != "event" or self.search.still(item["taken_ms"]):
-                        continue
-                    known = queue["edge"], item["row"]
-                    if dropped[known]:
-                        dropped[known] -= 1
-                    else:
-                        yield instance, queue["edge"], read(item["row"])
-
-    def _results(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
-        """The results that had left, as (clock ms, instance, row); one that went to several queues once."""
-        for instance in self._instances:
-            left = dict.fromkeys(
-                (item["put_ms"], item["row"])
-                for queue in self.run.out_of(self.vertex, instance)
-                for item in self.search.rows("items", queue["queue"])
-                if item["kind"] == "event"
-            )
-            for at_ms, row in left:
-                yield at_ms, instance, read(row)
-
-    def instance_of(self, row: Mapping[str, Any], taken_by: int) -> int:
-        """The instance whose result a row is part of, that instance `taken_by` of the entry has taken.
-
-        The first of two stages hands what it has of a group to the instance of the second that the group belongs to.
-        """
-        if self.vertex == self.entry:
-            return taken_by
-        return spread(group_of(self._values(row), self.rule.group)) % len(self._instances)
-
-    def _windows(self) -> list[Open]:
-        """The windows that an instance has rows for, whether they have come out or not."""
-        rows: Counter[tuple[int, int, int]] = Counter()
-        for taken_by, edge, row in self._taken():
-            instance = self.instance_of(row, taken_by)
-            rows.update((*window, instance) for window in self.of(row, edge))
-        return [
-            Open(start, end, self.rule.closed_by(end), count, instance)
-            for (start, end, instance), count in rows.items()
-        ]
-
-    def _sessions(self, rule: SessionWindow) -> list[Open]:
-        """The sessions of every instance and group as the model joins them, each with the number of its rows."""
-        counting = replace(rule, aggregates=_COUNT)
-        states: dict[int, Sessions] = {}
-        for instance, edge, row in self._taken():
-            stimulus = RowStimulus(edge, Event(self._values(row)))
-            states[instance] = counting.step(states.get(instance, counting.start()), stimulus).state
-        return [
-            Open(session.start, session.end, rule.closed_by(session.end), rows, instance, group)
-            for instance, state in states.items()
-            for group, sessions in state.groups.items()
-            for session in sessions
-            for rows in cast(tuple[int, ...], finished(_COUNT, session.accumulators))
-        ]
+def _least(watermark: int | None) -> int:
+    return MIN if watermark is None else watermark
 
 
 def explain_row(run: Run, row: Mapping[str, Any], *, at_ms: int, vertex: str | None = None) -> Explanation:
@@ -293,7 +209,7 @@ def explain_row(run: Run, row: Mapping[str, Any], *, at_ms: int, vertex: str | N
     """
     alike = [
         read_row
-        for (name, _), rows in run.indexed("source_rows").items()
+        for (_, name, _), rows in run.indexed("source_rows").items()
         for read_row in rows
         if vertex in {None, name} and read_row["at_ms"] <= at_ms and _has(read(read_row["row"]), row)
     ]
@@ -321,8 +237,8 @@ def dropped_rows(run: Run, row: Mapping[str, Any], *, vertex: str | None = None)
 def _passed_ms(run: Run, drop: Row) -> int | None:
     """When the watermark had come by which the row was late."""
     level = "edge" if drop["rule"] == "join" else "global"
-    for step in run.indexed("coalescing").get((drop["vertex"], drop["instance"]), ()):
-        known = step["execution"] == drop["execution"] and step["at_ms"] <= drop["at_ms"] and step["level"] == level
+    for step in run.indexed("coalescing").get((drop["execution"], drop["vertex"], drop["instance"]), ()):
+        known = step["at_ms"] <= drop["at_ms"] and step["level"] == level
         if known and dict(step["emitted"]).get(drop["key"], MIN) >= drop["limit"]:
             return int(step["at_ms"])
     return None
@@ -402,7 +318,7 @@ class _Fate:
     def _in_window(self, name: str, queue: Row, values: Mapping[str, Any]) -> Explanation:
         """In the first of its windows that has not come out of its instance, or in the last one that has."""
         windows = Windows(self.search, name)
-        instance = windows.instance_of(values, queue["target_instance"])
+        instance = windows.rows.instance_of(windows.rows.values(values), queue["target_instance"])
         answers = [windows.explanation(*window, instance) for window in windows.of(values, queue["edge"])]
         label = self.run.instance_name(name, instance)
         if not answers:
@@ -416,7 +332,7 @@ class _Fate:
         key = min(join.keys[edge])
         time = values[self.run.vertices[queues[0]["source"]]["keys"][key]]
         limits = {
-            number: self.search.limit(name, number, key)
+            number: self.search.join_state(name, number).limits[key]
             for number in sorted({queue["target_instance"] for queue in queues if queue["edge"] == edge})
         }
         # The instance that keeps it longest.

@@ -36,13 +36,15 @@ class Run:
         self.rows: Callable[[str], list[Row]] = cache(lambda table: recording.table(table).to_pylist())
         """The rows of a table, in their order."""
         self.indexed = cache(self._indexed)
-        """The rows of a table by vertex and instance, of `items` by queue; each in their order."""
+        """The rows of a table by execution, vertex and instance, of `items` by execution and queue; in their order."""
         self.vertices: dict[str, Row] = {row["vertex"]: _keyed(row) for row in self.rows("vertices")}
         if not self.vertices:
             raise no_dataflow(recording)
         self.stream = str(next(iter(self.vertices.values()))["stream"])
         self.queues: list[Row] = [_keyed(row) for row in self.rows("queues")]
         self.executions = self.rows("executions")
+        self.replayed: dict[tuple[Any, ...], Any] = {}
+        """What has been followed through the tables, by what it is; see `answers.replay`."""
 
     @cached_property
     def rules(self) -> DataflowRules:
@@ -80,7 +82,7 @@ class Run:
 
     def _indexed(self, table: str) -> Mapping[tuple[Any, ...], Sequence[Row]]:
         index: dict[tuple[Any, ...], list[Row]] = {}
-        names = ("queue",) if table == "items" else ("vertex", "instance")
+        names = ("execution", "queue") if table == "items" else ("execution", "vertex", "instance")
         for row in self.rows(table):
             index.setdefault(tuple(row[name] for name in names), []).append(row)
         return index
@@ -427,10 +429,10 @@ def _events(run: Run, holders: Sequence[Holder]) -> str:
             row = f"a row after {moment(holder.row_after_ms)}"
         names.setdefault(row, []).append(holder.name)
     texts = []
-    for row, those in list(names.items())[:_MOST_HOLDERS]:
-        more = [f"{grouped(len(those) - _MOST_HOLDERS)} more"] if len(those) > _MOST_HOLDERS else []
-        among = f"{'any' if idle else 'each'} of " if len(those) > 1 else ""
-        texts.append(f"{row} in {among}{listed([*those[:_MOST_HOLDERS], *more])}")
+    for row, senders in list(names.items())[:_MOST_HOLDERS]:
+        more = [f"{grouped(len(senders) - _MOST_HOLDERS)} more"] if len(senders) > _MOST_HOLDERS else []
+        among = f"{'any' if idle else 'each'} of " if len(senders) > 1 else ""
+        texts.append(f"{row} in {among}{listed([*senders[:_MOST_HOLDERS], *more])}")
     return "by " + (" or " if idle else " and ").join(texts)
 
 

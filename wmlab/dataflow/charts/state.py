@@ -14,7 +14,7 @@ from wmlab.core.words import counted, grouped, moment, rounded, span
 from wmlab.dataflow.answers.explain import forecast
 from wmlab.dataflow.answers.run import Row, Run, StateForecast, listing, read
 from wmlab.dataflow.answers.search import Search
-from wmlab.dataflow.charts.merging import clock_of, left_out, run_of
+from wmlab.dataflow.charts.levels import clock_of, left_out, run_of
 
 _MOST: Final = 400
 _COLUMNS: Final = ("queue", "put_ms", "taken_ms", "kind", "key", "value", "time")

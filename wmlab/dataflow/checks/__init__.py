@@ -1,36 +1,37 @@
 """The check of a recorded dataflow: the invariants K1 to K15, from the tables of its recording.
 
 What merging let through, what was dropped and what came out is recorded, and compared with what stood on the queues:
-the merged watermarks are computed anew as the documents have them, windows and joins by batch queries over the on-time
-rows. So a recording of mode `hz` shows its defects where they had an effect.
+the coalesced watermarks are asked of the model as the documents have it, windows and joins of batch queries over the
+on-time rows. So a recording of mode `hz` shows its defects where they had an effect.
 
 Source: "Keyed watermark support"; "Stream-to-stream join"; wmlab's own list of what they guarantee.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
 from wmlab.core.answers import Verdicts
 from wmlab.core.errors import RecordingError
+from wmlab.core.invariants import Derived, Invariant
 from wmlab.core.recording import Recording
 from wmlab.core.spark import verdict
 from wmlab.core.spark.verdict import BatchInvariant
 from wmlab.dataflow.checks import rows, watermarks
 from wmlab.dataflow.checks.batch import joins_equal_batch, windows_equal_batch
-from wmlab.dataflow.checks.watermarks import coalesced
+from wmlab.dataflow.checks.rows import TableRow
+from wmlab.dataflow.checks.watermarks import coalesced_steps, coalescing_items
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
 from wmlab.dataflow.sim.rules import DataflowRules, rules_of
 
-INVARIANTS: Final[Mapping[str, BatchInvariant]] = {
-    "K1": watermarks.marks_increase,
+INVARIANTS: Final[Mapping[str, Invariant | BatchInvariant]] = {
+    "K1": watermarks.watermarks_increase,
     "K2": watermarks.idle_once,
-    "K3": watermarks.marks_merged,
+    "K3": watermarks.watermarks_coalesced,
     "K4": watermarks.idle_when_all_are,
     "K5": watermarks.reaches_the_instance,
     "K6": watermarks.leaves_the_instance,
@@ -47,7 +48,7 @@ INVARIANTS: Final[Mapping[str, BatchInvariant]] = {
 """What a recording of a dataflow has to keep, by name."""
 UNKNOWN_DATAFLOW: Final = {
     name: replace(invariant, no_data="the recording does not tell its dataflow")
-    if "rules" in invariant.inputs
+    if {"rules", "limits"} & {*invariant.inputs}
     else invariant
     for name, invariant in INVARIANTS.items()
 }
@@ -58,8 +59,16 @@ TABLES: Final = ("items", "queues", "coalescing", "vertices", "executions", "dro
 
 def inputs_of(tables: Mapping[str, DataFrame], rules: DataflowRules | None) -> dict[str, Any]:
     """What the invariants take, from the tables of a recording and what they do not say of its dataflow."""
-    merged = cache(partial(coalesced, tables["items"], tables["queues"], tables["coalescing"]))
-    return {**tables, "merged": merged, "rules": rules or DataflowRules()}
+    rules = rules or DataflowRules()
+    specials = coalescing_items(tables["items"]).drop("row")
+    made = {"specials": specials, "due": Derived(_due), "limits": _limits(rules), "rules": rules}
+    return {**tables, **made}
+
+
+def _due(
+    specials: Sequence[TableRow], queues: Sequence[TableRow], coalescing: Sequence[TableRow]
+) -> list[dict[str, Any]]:
+    return coalesced_steps(specials, queues, coalescing)
 
 
 def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
@@ -73,3 +82,8 @@ def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
     except RecordingError:
         return verdict.check(spark, recording.name, UNKNOWN_DATAFLOW, inputs_of(tables, None), only)
     return verdict.check(spark, recording.name, INVARIANTS, inputs_of(tables, rules), only)
+
+
+def _limits(rules: DataflowRules) -> dict[str, int]:
+    known = [(rule, rule.limit) for rule in rules.results.values()]
+    return {name: limit for rule, limit in known if limit is not None for name in {rule.vertex, rule.entry}}

@@ -14,16 +14,18 @@ wmlab's own reading of a recording.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from wmlab.core.invariants import Evidence, Finding, invariant, name_text
 from wmlab.core.spark.verdict import BEFORE, SO_FAR, batch_invariant, findings, row_of
 from wmlab.dataflow.sim.party import FRAMES
-from wmlab.dataflow.sim.rules import DataflowRules, RecordedRule
+from wmlab.dataflow.sim.rules import DataflowRules
 
+TableRow = Mapping[str, Any]
 INSTANCE: Final = ("stream", "execution", "vertex", "instance")
 _TIME_KEY: Final = "array_min(map_keys(map_filter(keys, (key, column) -> column is not null)))"
 """The key of the column that is the time of the rows on a queue."""
@@ -80,36 +82,6 @@ def on_time_rows(items: DataFrame, queues: DataFrame, drops: DataFrame, entry: s
     return kept.where(F.col("_gone").isNull() | (F.col("_place") > F.col("_gone"))).select(
         "stream", "execution", "instance", "edge", "taken", "taken_ms", "time", "row"
     )
-
-
-def progress_of(items: DataFrame, queues: DataFrame, executions: DataFrame, rule: RecordedRule, key: int) -> DataFrame:
-    """How far each instance of a window or join is that began without a snapshot; by `rule.place`, with
-
-    - completed: whether its execution came to its end, so that all results are out;
-    - busy_ms: when it took something last; what it took then may still wait for its turn, all else is done with;
-    - released: the watermark of `key` that had left before `busy_ms`; null: none.
-
-    Of a window in two stages the instance counts that is behind the others. Source: as the module.
-    """
-    took = taken_items(items, queues).where(F.col("vertex") == rule.entry)
-    busy = took.groupBy("stream", "execution", "instance").agg(F.max("taken_ms").alias("busy_ms"))
-    left = put_items(items, queues).where((F.col("vertex") == rule.vertex) & (F.col("key") == key))
-    if rule.one_stage:
-        released = _released(left, busy, rule.place)
-    else:
-        busy = busy.groupBy(*rule.place).agg(F.min("busy_ms").alias("busy_ms"))
-        each = _released(left, busy, rule.place, "instance")
-        copies = F.count_distinct("source_instance").alias("_copies")
-        all_of_them = queues.where(F.col("source") == rule.vertex).groupBy("stream").agg(copies)
-        lowest = each.groupBy(*rule.place).agg(F.min("released").alias("released"), F.count("*").alias("_heard"))
-        released = lowest.join(F.broadcast(all_of_them), "stream").where("_heard = _copies").drop("_heard", "_copies")
-    known = busy.join(outcomes(executions), ["stream", "execution"]).where("fresh").drop("fresh")
-    return known.join(F.broadcast(released), list(rule.place), "left")
-
-
-def _released(left: DataFrame, busy: DataFrame, place: tuple[str, ...], *by: str) -> DataFrame:
-    before = left.join(F.broadcast(busy), list(place)).where("put_ms < busy_ms")
-    return before.groupBy(*place, *by).agg(F.max("value").alias("released"))
 
 
 _AT_ONCE: Final = ("map", "filter", "flat map", "merge", "late drop")
@@ -190,50 +162,63 @@ def _judged(left: DataFrame, ok: Column, what: str) -> DataFrame:
     return findings(left, ok=ok, at_ms="put_ms", what=what, evidence=evidence)
 
 
-@batch_invariant("a row is dropped only when it is below the watermark", "no row was dropped")
-def drops_by_rule(drops: DataFrame, coalescing: DataFrame, vertices: DataFrame, executions: DataFrame) -> DataFrame:
+@invariant("a row is dropped only when it is below the watermark", "no row was dropped")
+def drops_by_rule(
+    drops: Sequence[TableRow],
+    coalescing: Sequence[TableRow],
+    vertices: Sequence[TableRow],
+    executions: Sequence[TableRow],
+) -> Iterator[Finding]:
     """K9: a row is dropped only below its limit, which is not beyond the watermark its instance had; one finding each.
 
-    A join has the watermarks of each edge, all others those merged over the edges. Partial results on their way between
-    two stages stand for a whole frame, and are late already at the limit less one. Executions that began from a
+    A join has the watermarks of each edge, all others those coalesced over the edges. Partial results on their way
+    between two stages stand for a whole frame, and are late already at the limit less one. Executions that began from a
     snapshot are left out, since it held watermarks of the one before.
     """
-    staged = vertices.where(F.col("vertex").endswith(FRAMES)).selectExpr(
-        "stream", f"left(vertex, length(vertex) - {len(FRAMES)}) as vertex", "1 as _ahead"
-    )
-    rows = drops.join(outcomes(executions), ["stream", "execution"]).where("fresh")
-    shown = ("vertex", "instance", "at_ms", "edge", "rule", "key", "time", "limit", "margin", "row")
-    known = rows.join(F.broadcast(staged), ["stream", "vertex"], "left")
-    dropped = known.selectExpr("stream", "execution", *shown, "_ahead", "if(rule = 'join', edge, -1) as _scope")
-    scope = F.expr("if(level = 'edge', edge, -1)").alias("_scope")
-    marks = let_through(coalescing.where(F.col("level").isin("edge", "global")), scope, "at_ms")
-    # By default a window reaches to the end of its millisecond, so that marks of the same one count.
-    along = Window.partitionBy(*INSTANCE, "_scope", "key").orderBy("at_ms")
-    both = dropped.unionByName(marks, allowMissingColumns=True).withColumn("_mark", F.max("value").over(along))
-    below = (F.col("margin") == F.col("limit") - F.col("time")) & (F.col("margin") > 0)
-    reached = F.coalesce(F.col("limit") <= F.col("_mark") + F.coalesce("_ahead", F.lit(0)), F.lit(False))
-    return findings(
-        both.where("rule is not null"),
-        ok=below & reached,
-        at_ms="at_ms",
-        what="{vertex} dropped a row at {time} below {limit} by the rule '{rule}', when its watermark of key {key} was "
-        "{_mark}",
-        evidence=[row_of("drops", *shown)],
-    )
+    fresh = {row["execution"] for row in executions if row["snapshot"] is None}
+    staged = {row["vertex"].removesuffix(FRAMES) for row in vertices if row["vertex"].endswith(FRAMES)}
+    watermarks: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
+    for step in coalescing:
+        edge = step["edge"] if step["level"] == "edge" else None
+        for key, value in step["emitted"].items() if step["level"] != "partition" else ():
+            scope = step["execution"], step["vertex"], step["instance"], edge, key
+            watermarks.setdefault(scope, []).append((step["at_ms"], value))
+    for drop in drops:
+        if drop["execution"] not in fresh:
+            continue
+        edge = drop["edge"] if drop["rule"] == "join" else None
+        scope = drop["execution"], drop["vertex"], drop["instance"], edge, drop["key"]
+        # Those of the same millisecond count.
+        known = [value for at_ms, value in watermarks.get(scope, ()) if at_ms <= drop["at_ms"]]
+        watermark = max(known, default=None)
+        below = drop["margin"] == drop["limit"] - drop["time"] and drop["margin"] > 0
+        if below and watermark is not None and drop["limit"] <= watermark + (drop["vertex"] in staged):
+            yield Finding(True, drop["at_ms"])
+            continue
+        what = (
+            f"{name_text(drop['vertex'])} dropped a row at {drop['time']} below {drop['limit']} by the rule "
+            f"'{drop['rule']}', when its watermark of key {drop['key']} was {name_text(watermark)}"
+        )
+        shown = ("vertex", "instance", "at_ms", "edge", "rule", "key", "time", "limit", "margin", "row")
+        yield Finding(False, drop["at_ms"], what, [Evidence.of("drops", drop, *shown)])
 
 
-@batch_invariant("no window or join holds more than its limit", "nothing with a limit held rows")
-def within_limits(state: DataFrame, rules: DataflowRules) -> DataFrame:
-    """K12: a window or join never holds more than its limit; one finding per change of its size."""
-    results = rules.results.values()
-    limits = {name: rule.limit for rule in results if rule.limit is not None for name in {rule.vertex, rule.entry}}
-    return findings(
-        state.where("buffer = 'all'").withColumn("limit", _by_vertex(limits)).where("limit is not null"),
-        ok=F.col("size") <= F.col("limit"),
-        at_ms="at_ms",
-        what="{vertex} held {size} at a limit of {limit}",
-        evidence=[row_of("state", "vertex", "instance", "at_ms", "size", "limit")],
-    )
+@invariant("no window or join holds more than its limit", "nothing with a limit held rows")
+def within_limits(state: Sequence[TableRow], limits: Mapping[str, int]) -> Iterator[Finding]:
+    """K12: a window or join never holds more than its limit; one finding per change of its size.
+
+    `limits` are those of the vertices that have one.
+    """
+    for row in state:
+        limit = limits.get(row["vertex"])
+        if row["buffer"] != "all" or limit is None:
+            continue
+        if row["size"] <= limit:
+            yield Finding(True, row["at_ms"])
+            continue
+        what = f"{name_text(row['vertex'])} held {row['size']} at a limit of {limit}"
+        proof = Evidence.of("state", row, "vertex", "instance", "at_ms", "size", limit=limit)
+        yield Finding(False, row["at_ms"], what, [proof])
 
 
 @batch_invariant("every row makes one call, and no more calls are in flight than the capacity", "no call was made")

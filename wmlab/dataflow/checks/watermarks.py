@@ -1,197 +1,161 @@
-"""The merged watermark at every recorded step of a dataflow, and the invariants of watermarks and idle messages.
+"""The coalesced watermark at every recorded step of a dataflow, and the invariants of watermarks and idle messages.
 
-Of one key, an input asks for the highest watermark it brought, and for nothing while it is idle or after its end. The
-lowest of what the inputs ask for is let through, or the highest watermark of all when none of them asks. What was let
-through never goes back, so the merged watermark is the running maximum of that. An event can only lower it, so it does
-not matter that upstream looks at the inputs only when a watermark, an idle message or an end comes. So windows of two
-kinds answer for all keys and instances together: along the steps of each input, and along the steps of each key.
-
-There are two levels: the queues of an edge are merged first, and the edges of an instance then.
+What the items on the queues come to is asked of the model's own coalescer, one for each edge of an instance and one for
+all its edges. The invariants are rules over the rows of one dataflow; of the items they get only those that can move
+what is coalesced, see `coalescing_items`.
 
 Source: "Keyed watermark support", Description of current behavior, WM rules, Coalescing of WMs with different keys,
-Handling of keyed idle messages; `wmlab.dataflow.model.coalescer`, which merges the same.
+Handling of keyed idle messages; `wmlab.dataflow.model.coalescer`.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
+from functools import partial
+from itertools import pairwise
+from operator import itemgetter
+from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame, Window
+import pyarrow as pa
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from wmlab.core.invariants import Evidence, Finding, invariant, name_text
+from wmlab.core.spark.grouped import Tables, by_stream
 from wmlab.core.spark.schemas import typed
-from wmlab.core.spark.verdict import BEFORE, SO_FAR, batch_invariant, findings, phrase, previous, row_of
-from wmlab.dataflow.checks.rows import INSTANCE, let_through, outcomes, put_items
-from wmlab.dataflow.model.items import MIN
-from wmlab.dataflow.model.processor import DESIGN, Deviations
+from wmlab.core.spark.verdict import SO_FAR, batch_invariant, findings, phrase, row_of
+from wmlab.dataflow.checks.rows import INSTANCE, TableRow, let_through, outcomes, put_items
+from wmlab.dataflow.model.coalescer import Keyed
+from wmlab.dataflow.model.items import DONE, MIN, Event, Idle, Item, Watermark
+from wmlab.dataflow.model.processor import DESIGN, Deviations, JobFailedError
 from wmlab.dataflow.tables import DATAFLOW_TABLES
 
-ITEM_COLUMNS: Final = ("stream", "execution", "queue", "taken_ms", "taken", "kind", "key", "value")
+ITEM_COLUMNS: Final = ("stream", "execution", "queue", "sequence", "taken_ms", "taken", "kind", "key", "value")
 QUEUE_COLUMNS: Final = ("stream", "queue", "target", "target_instance", "edge", "input")
 STEP_COLUMNS: Final = (
     "stream", "execution", "vertex", "instance", "step", "at_ms", "taken", "level", "edge", "input", "stimulus", "key",
     "value",
 )  # fmt: skip
-LANE: Final = ("stream", "execution", "vertex", "instance", "level", "edge")
-"""What merges on its own: an edge of an instance, or all edges of it."""
-_STEP: Final = (*LANE, "place", "at_ms", "taken", "input", "stimulus", "key", "value")
-_SPECIAL: Final = ("watermark", "idle", "done")
-_STATUS: Final = ("active", "idle", "done")
-_FLAGS: Final = (*_STATUS, "all_idle")
-"""What all inputs are together; `all_idle` counts those that have ended, too."""
+LANE: Final = ("execution", "vertex", "instance", "level", "edge")
+"""What is coalesced on its own: an edge of an instance, or all edges of it."""
+_INPUTS: Final = ("place", "at_ms", "taken", "input", "stimulus", "key", "value")
+_COALESCED: Final = pa.schema(
+    {
+        name: (pa.string() if name in {"stream", "vertex", "level", "stimulus"} else pa.int64())
+        for name in ("stream", *LANE, *_INPUTS)
+    }
+    | {name: pa.list_(pa.int64()) for name in ("active", "idle", "done")}
+    | {name: pa.map_(pa.int64(), pa.int64()) for name in ("coalesced", "emitted")}
+    | {"emitted_idle": pa.bool_()}
+)
+_ITEMS: Final[dict[str, Item]] = {"done": DONE, "event": Event(())}
 
 
 def coalesced(
     items: DataFrame, queues: DataFrame, coalescing: DataFrame, *, deviations: Deviations = DESIGN
 ) -> DataFrame:
-    """What merging has come to after every step of every instance, at the levels "edge" and "global".
+    """What coalescing has come to after every step of every instance, at the levels "edge" and "global".
 
     Takes the tables of a recording. At level edge a step is an item that was taken, in the order in which the instance
     took them: every watermark, idle message and end, and the events that may end an idleness. What an edge lets through
     can wait while other edges are drained, so the steps at level global are those that `coalescing` lists, of which
     only the stimulus is looked at. With the deviation `event_after_special` that holds at level edge, too, because no
-    table says which items were drained together.
+    table says which items were drained together. An item that the rule refuses changes nothing.
 
     Returns one row per step with stream, execution, vertex, instance, level, edge (null at level global), place (orders
     the steps of a level: `items.taken` at level edge, `coalescing.step` otherwise), at_ms, taken, input, stimulus, key
     and value as in the table `coalescing`, then active, idle and done: the inputs after the step, ascending; coalesced:
-    the merged watermark of every key that has one, by key; emitted: those that this step let through; and emitted_idle:
-    whether it let an idle message through.
+    the coalesced watermark of every key that has one, by key; emitted: those that this step let through; and
+    emitted_idle: whether it let an idle message through.
 
     Nothing is executed here. Raises `ModelError` for a column that is missing or of another type.
     Source: "Keyed watermark support", Coalescing of WMs with different keys; upstream class `KeyedWatermarkCoalescer`.
     """
     items = typed(items, "items", ITEM_COLUMNS, DATAFLOW_TABLES["items"])
-    queues = typed(queues, "queues", QUEUE_COLUMNS, DATAFLOW_TABLES["queues"])
-    coalescing = typed(coalescing, "coalescing", STEP_COLUMNS, DATAFLOW_TABLES["coalescing"])
-    named = queues.withColumnsRenamed({"target": "vertex", "target_instance": "instance"})
-    instance = ["stream", "vertex", "instance"]
-    edges = named.groupBy(*instance).agg(F.collect_set("edge").alias("inputs"))
-    inputs = named.groupBy(*instance, "edge").agg(F.collect_set("input").alias("inputs"))
-    came = _recorded(coalescing, "edge") if deviations.event_after_special else _taken(items, queues, deviations)
-    of_edges = came.join(F.broadcast(inputs), [*instance, "edge"])
-    of_instances = _recorded(coalescing, "global").join(F.broadcast(edges), instance)
-    return _merged(of_edges.unionByName(of_instances), deviations)
+    tables = {
+        "items": coalescing_items(items, every_event=deviations.event_leaves_idle).select(*ITEM_COLUMNS),
+        "queues": typed(queues, "queues", QUEUE_COLUMNS, DATAFLOW_TABLES["queues"]).select(*QUEUE_COLUMNS),
+        "coalescing": typed(coalescing, "coalescing", STEP_COLUMNS, DATAFLOW_TABLES["coalescing"]).select(
+            *STEP_COLUMNS
+        ),
+    }
+    return by_stream(items.sparkSession, tables, partial(_coalesced_of_stream, deviations), _COALESCED)
 
 
-def _recorded(coalescing: DataFrame, level: str) -> DataFrame:
-    """What came on the inputs of a level, by the steps that were recorded."""
-    steps = coalescing.where(F.col("level") == level)
-    return steps.select(*LANE, F.col("step").alias("place"), "at_ms", "taken", "input", "stimulus", "key", "value")
+def _coalesced_of_stream(deviations: Deviations, tables: Tables) -> pa.Table:
+    """As `coalesced`, of one stream; runs on an executor."""
+    rows = {name: table.to_pylist() for name, table in tables.items()}
+    (stream,) = {row["stream"] for row in rows["queues"]} or {None}
+    steps = coalesced_steps(rows["items"], rows["queues"], rows["coalescing"], deviations)
+    return pa.Table.from_pylist([{"stream": stream, **step} for step in steps], schema=_COALESCED)
 
 
-def _taken(items: DataFrame, queues: DataFrame, deviations: Deviations) -> DataFrame:
-    """What came on the queues, by the items that were taken.
+def coalescing_items(items: DataFrame, *, every_event: bool = False) -> DataFrame:
+    """The items that coalescing depends on.
 
-    Of an unbroken run of events only the first can end an idleness, and only behind something else; of inputs that
-    events leave idle each one counts.
+    Of an unbroken run of events only the first can end an idleness, and only behind something else; with `every_event`
+    each one counts, as it does where events leave an input idle.
     """
-    taken = items.where(F.col("taken").isNotNull() & F.col("kind").isin("event", *_SPECIAL))
-    along = Window.partitionBy("stream", "execution", "queue").orderBy("taken")
-    run = taken.withColumn("_before", F.lag("kind").over(along))
-    counts = (F.col("kind") != "event") | F.col("_before").isin("idle", "watermark")
-    steps = run if deviations.event_leaves_idle else run.where(counts)
-    return steps.join(F.broadcast(queues.select(*QUEUE_COLUMNS)), ["stream", "queue"]).selectExpr(
-        "stream", "execution", "target as vertex", "target_instance as instance", "'edge' as level", "edge",
-        "taken as place", "taken_ms as at_ms", "taken + 1 as taken", "input", "kind as stimulus", "key", "value",
-    )  # fmt: skip
+    if every_event:
+        return items
+    along = Window.partitionBy("stream", "execution", "queue").orderBy("sequence")
+    before = items.withColumn("_before", F.lag("kind").over(along))
+    return before.where("kind <> 'event' or _before in ('idle', 'watermark')").drop("_before")
 
 
-def _merged(steps: DataFrame, deviations: Deviations) -> DataFrame:
-    """The rule: from what came (`_STEP`, and the `inputs` of the lane) to what is let through."""
-    keys = F.collect_set("key").over(Window.partitionBy(*LANE))
-    # The key null stands for none: it says which inputs are idle, also where no key has come.
-    every = steps.withColumn("_keys", F.concat(keys, F.array(F.lit(None).cast("long"))))
-    for_key = every.withColumn("_key", F.explode("_keys")).withColumn("_place", F.explode("inputs"))
-    inputs = _each_input(for_key, deviations)
-    counts = ~F.col("_idle") & ~F.col("_done")
-    wanted = inputs.groupBy(*_STEP, "_key").agg(
-        F.min(F.when(counts, F.coalesce("_mark", F.lit(MIN)))).alias("_low"),
-        F.max("_mark").alias("_top"),
-        _listed(counts).alias("active"),
-        _listed(F.col("_idle") & ~F.col("_done")).alias("idle"),
-        _listed(F.col("_done")).alias("done"),
-        F.min("_idle").alias("all_idle"),
-    )
-    quiet = F.col("_low").isNull()
-    highest = F.lit(None) if deviations.highest_held_back else F.col("_top")
-    lowest = F.when(quiet, highest).when(F.col("_low") > MIN, F.col("_low"))
-    if deviations.highest_held_back:
-        # Then an event can raise what is due, which leaves with the next item that merging looks at.
-        looks = F.col("stimulus").isin("idle", "done") | F.col("key").eqNullSafe(F.col("_key"))
-        lowest = F.when(looks & (F.col("stimulus") != "event"), lowest)
-    by_key = Window.partitionBy(*LANE, "_key").orderBy("place")
-    through = wanted.withColumn("_due", lowest).withColumns(
-        {
-            "_merged": F.max("_due").over(by_key.rowsBetween(*SO_FAR)),
-            "_was": F.max("_due").over(by_key.rowsBetween(*BEFORE)),
-            "_silenced": quiet & ~F.lag(quiet, 1, False).over(by_key),
+def coalesced_steps(
+    items: Sequence[TableRow],
+    queues: Sequence[TableRow],
+    coalescing: Sequence[TableRow],
+    deviations: Deviations = DESIGN,
+) -> list[dict[str, Any]]:
+    """As `coalesced`, from the rows of one stream; of the items it takes those of `coalescing_items`."""
+    inputs: dict[tuple[Any, ...], set[int]] = {}
+    targets = {}
+    for queue in queues:
+        instance = targets[queue["queue"]] = queue["target"], queue["target_instance"]
+        inputs.setdefault((*instance, "edge", queue["edge"]), set()).add(queue["input"])
+        inputs.setdefault((*instance, "global", None), set()).add(queue["edge"])
+    levels = ("edge", "global") if deviations.event_after_special else ("global",)
+    came: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in coalescing:
+        if row["level"] in levels:
+            step = {name: row[name] for name in _INPUTS[1:]} | {"place": row["step"]}
+            came.setdefault(tuple(row[name] for name in LANE), []).append(step)
+    edges = {queue["queue"]: (queue["edge"], queue["input"]) for queue in queues}
+    for item in items if "edge" not in levels else ():
+        if item["taken"] is not None and item["kind"] != "barrier":
+            edge, number = edges[item["queue"]]
+            step = {"place": item["taken"], "at_ms": item["taken_ms"], "taken": item["taken"] + 1, "input": number}
+            step |= {"stimulus": item["kind"], "key": item["key"], "value": item["value"]}
+            came.setdefault((item["execution"], *targets[item["queue"]], "edge", edge), []).append(step)
+    return [
+        dict(zip(LANE, lane, strict=True)) | step
+        for lane, steps in came.items()
+        for step in _followed(sorted(steps, key=itemgetter("place")), len(inputs[lane[1:]]), deviations)
+    ]
+
+
+def _followed(steps: Iterable[dict[str, Any]], inputs: int, deviations: Deviations) -> Iterator[dict[str, Any]]:
+    """The steps of one coalescer of so many inputs, each with what it comes to."""
+    state = Keyed(inputs)
+    for step in steps:
+        item = _ITEMS.get(step["stimulus"])
+        if item is None:
+            key = step["key"]
+            item = Idle(key) if step["stimulus"] == "idle" else Watermark(key, step["value"])
+        emitted: Sequence[Item] = ()
+        with suppress(JobFailedError):
+            state, emitted = state.step(step["input"], item, deviations)
+        yield step | {
+            "active": sorted({*range(inputs)} - state.idle - state.done),
+            "idle": sorted(state.idle - state.done),
+            "done": sorted(state.done),
+            "coalesced": {key: coalescer.last for key, coalescer in state.keys if coalescer.last != MIN},
+            "emitted": {item.key: item.value for item in emitted if isinstance(item, Watermark)},
+            "emitted_idle": any(isinstance(item, Idle) for item in emitted),
         }
-    )
-    of_key = (F.col("stimulus") == "idle") & (F.col("key") == F.col("_key")) & F.col("_silenced")
-    moved = F.col("_merged").isNotNull() & ~F.col("_merged").eqNullSafe(F.col("_was"))
-    whole = through.groupBy(*_STEP).agg(
-        *(F.first(F.when(F.col("_key").isNull(), F.col(name)), ignorenulls=True).alias(name) for name in _FLAGS),
-        _by_key(F.col("_merged").isNotNull()).alias("coalesced"),
-        _by_key(moved).alias("emitted"),
-        F.coalesce(F.max(of_key), F.lit(False)).alias("_of_key"),
-    )
-    return _with_idle(whole, deviations)
-
-
-def _each_input(steps: DataFrame, deviations: Deviations) -> DataFrame:
-    """Adds what input `_place` is for key `_key` after the step: `_idle`, `_done`, and its last watermark `_mark`."""
-    mine = F.col("input") == F.col("_place")
-    own = F.col("key").eqNullSafe(F.col("_key"))
-    wakes = (F.col("stimulus") == "event") | (F.col("stimulus") == "watermark")
-    one_key = deviations.watermark_wakes_one_key or deviations.keyed_idle
-    if one_key or deviations.event_leaves_idle:
-        # A key that appears knows which inputs are idle by then, whoever woke them; later only its own wake them.
-        first = F.min(F.when(own, F.col("place"))).over(Window.partitionBy(*LANE, "_key"))
-        steps = steps.withColumn("_first", first)
-        early = F.col("_key").isNull() | (F.col("place") < F.col("_first"))
-        events = (F.col("stimulus") == "event") & (~early if deviations.event_leaves_idle else F.lit(True))
-        wakes = events | ((F.col("stimulus") == "watermark") & (own | early if one_key else F.lit(True)))
-    idles = (F.col("stimulus") == "idle") & (F.col("key").isNull() | own)
-    says = F.when(mine & idles, F.lit(True)).when(mine & wakes, F.lit(False))
-    so_far = Window.partitionBy(*LANE, "_key", "_place").orderBy("place").rowsBetween(*SO_FAR)
-    return steps.withColumns(
-        {
-            "_idle": F.coalesce(F.last(says, ignorenulls=True).over(so_far), F.lit(False)),
-            "_done": F.max(mine & (F.col("stimulus") == "done")).over(so_far),
-            "_mark": F.max(F.when(mine & (F.col("stimulus") == "watermark") & own, F.col("value"))).over(so_far),
-        }
-    )
-
-
-def _listed(which: Column) -> Column:
-    return F.sort_array(F.collect_list(F.when(which, F.col("_place"))))
-
-
-def _by_key(which: Column) -> Column:
-    """A map from key to merged watermark, of the keys for which `which` holds, ascending."""
-    entry = F.struct(F.col("_key").alias("key"), F.col("_merged").alias("value"))
-    return F.map_from_entries(F.sort_array(F.collect_list(F.when(F.col("_key").isNotNull() & which, entry))))
-
-
-def _with_idle(steps: DataFrame, deviations: Deviations) -> DataFrame:
-    """Adds `emitted_idle`: an idle message or an end has left only idle inputs, which was not said since they are.
-
-    The idle message of a key goes on when it leaves no input that counts for that key.
-    """
-    quiet = (F.size("active") == 0) & (F.size("idle") > 0)
-    if deviations.end_counts_as_active:
-        quiet = quiet & F.col("all_idle")
-    along = Window.partitionBy(*LANE).orderBy("place")
-    goes_on = quiet & (F.col("stimulus") != "event") if deviations.event_leaves_idle else quiet
-    episode = F.sum(F.when(goes_on, 0).otherwise(1)).over(along.rowsBetween(*SO_FAR))
-    says = F.col("stimulus").isin(["idle"] if deviations.done_hides_idle else ["idle", "done"]) & F.col("key").isNull()
-    within = Window.partitionBy(*LANE, "_episode").orderBy("place").rowsBetween(*BEFORE)
-    numbered = steps.withColumns({"_episode": episode, "_says": quiet & says})
-    first = ~F.coalesce(F.max("_says").over(within), F.lit(False))
-    again = F.lit(deviations.idle_repeated) & (F.col("stimulus") == "idle")
-    told = (F.col("_says") & (first | again)) | F.col("_of_key")
-    return numbered.withColumn("emitted_idle", told).drop("_episode", "_says", "_of_key", "all_idle")
 
 
 _NO_STEP: Final = "nothing was merged"
@@ -199,102 +163,189 @@ FORWARDING: Final = (
     "map", "filter", "flat map", "merge", "late drop", "stateful map", "window", "session window",
 )  # fmt: skip
 """Kinds of vertices that hand on every watermark of the keys that can leave them."""
-_MERGED: Final = ("vertex", "instance", "level", "edge", "step", "at_ms", "input", "stimulus", "key", "value")
+_INSTANCE: Final = ("execution", "vertex", "instance")
+_STEP: Final = ("vertex", "instance", "level", "edge", "step", "at_ms", "input", "stimulus", "key", "value")
 
 
-@batch_invariant("the watermarks of a key strictly increase on every queue", "no queue had two watermarks of a key")
-def marks_increase(items: DataFrame, queues: DataFrame) -> DataFrame:
+@invariant("the watermarks of a key strictly increase on every queue", "no queue had two watermarks of a key")
+def watermarks_increase(specials: Sequence[TableRow], queues: Sequence[TableRow]) -> Iterator[Finding]:
     """K1: on every queue each watermark of a key is above the one before; one finding per pair of neighbours."""
-    mark = ("sequence", "put_ms", "value")
-    before = previous(mark, by=("stream", "execution", "queue", "key"), order=["sequence"])
-    marks = items.where("kind = 'watermark'").withColumn("before", before).where("before is not null")
-    place = ("execution", "queue", "source", "target", "key")
-    return findings(
-        marks.join(F.broadcast(queues.select("stream", "queue", "source", "target")), ["stream", "queue"]),
-        ok=F.col("value") > F.col("before.value"),
-        at_ms="put_ms",
-        what="watermark {value} of key {key} from {source} to {target} is not above {before.value}, which came before "
-        "it",
-        evidence=[row_of("items", *place, *(f"before.{name}" for name in mark)), row_of("items", *place, *mark)],
-    )
+    ends = {queue["queue"]: {name: queue[name] for name in ("source", "target")} for queue in queues}
+    watermarks: dict[tuple[int, ...], list[TableRow]] = {}
+    for item in sorted(specials, key=itemgetter("sequence")):
+        if item["kind"] == "watermark":
+            where = item["execution"], item["queue"], item["key"]
+            watermarks.setdefault(where, []).append({**item, **ends[item["queue"]]})
+    for along in watermarks.values():
+        for before, item in pairwise(along):
+            if item["value"] > before["value"]:
+                yield Finding(True, item["put_ms"])
+                continue
+            what = (
+                f"watermark {item['value']} of key {item['key']} from {name_text(item['source'])} to "
+                f"{name_text(item['target'])} is not above {before['value']}, which came before it"
+            )
+            columns = ("execution", "queue", "source", "target", "key", "sequence", "put_ms", "value")
+            proof = [Evidence.of("items", row, *columns) for row in (before, item)]
+            yield Finding(False, item["put_ms"], what, proof)
 
 
-@batch_invariant("merging lets one idle message through until an input is active again", "no merging became idle")
-def idle_once(coalescing: DataFrame) -> DataFrame:
+@invariant("merging lets one idle message through until an input is active again", "no merging became idle")
+def idle_once(coalescing: Sequence[TableRow]) -> Iterator[Finding]:
     """K2: merging lets one idle message through until an input is active again; one finding per idle message."""
-    along = Window.partitionBy(*LANE).orderBy("step").rowsBetween(*SO_FAR)
-    episode = F.sum((F.size("active") > 0).cast("long")).over(along)
-    said = _of_merging(coalescing).withColumn("_episode", episode).where("emitted_idle")
-    place = ("vertex", "instance", "level", "edge")
-    return findings(
-        said.withColumn("before", previous(["step", "at_ms"], by=(*LANE, "_episode"), order=["step"])),
-        ok=F.col("before").isNull(),
-        at_ms="at_ms",
-        what=phrase("{at} says again that it is idle, though no input was active in between", at=_at()),
-        evidence=[
-            row_of("coalescing", *place, "before.step", "before.at_ms"),
-            row_of("coalescing", *place, "step", "at_ms", "input", "stimulus", "idle", "done"),
-        ],
-    )
+    said: dict[tuple[Any, ...], TableRow] = {}
+    for step in sorted(_of_queues_and_edges(coalescing), key=itemgetter("step")):
+        lane = tuple(step[name] for name in LANE)
+        if step["active"]:
+            said.pop(lane, None)
+        if not step["emitted_idle"]:
+            continue
+        before, said[lane] = said.get(lane), step
+        if before is None:
+            yield Finding(True, step["at_ms"])
+            continue
+        where = ("vertex", "instance", "level", "edge")
+        proof = [
+            Evidence.of("coalescing", before, *where, "step", "at_ms"),
+            Evidence.of("coalescing", step, *where, "step", "at_ms", "input", "stimulus", "idle", "done"),
+        ]
+        what = f"{_at(step)} says again that it is idle, though no input was active in between"
+        yield Finding(False, step["at_ms"], what, proof)
 
 
-@batch_invariant("merging lets the lowest watermark of the active inputs through, and never goes back", _NO_STEP)
-def marks_merged(coalescing: DataFrame, merged: DataFrame) -> DataFrame:
+@invariant("merging lets the lowest watermark of the active inputs through, and never goes back", _NO_STEP)
+def watermarks_coalesced(coalescing: Sequence[TableRow], due: Sequence[TableRow]) -> Iterator[Finding]:
     """K3: merging lets through the lowest watermark of the inputs that count, and never goes back.
 
-    One finding per step. `merged` is what `wmlab.dataflow.checks.watermarks.coalesced` makes of the items, as designed.
+    One finding per step. `due` is what `coalesced_steps` makes of the items, as designed.
     """
-    what = "{at} let {emitted} through, where merging gives {due}"
-    return findings(
-        _beside(coalescing, merged),
-        ok=_entries("emitted") == _entries("due.emitted"),
-        at_ms="at_ms",
-        what=phrase(what, at=_at(), emitted=_marks("emitted"), due=_marks("due.emitted")),
-        evidence=[row_of("coalescing", *_MERGED, "active", "idle", "done", "emitted")],
-    )
+    for step, designed in _beside(coalescing, due):
+        if step["emitted"] == designed["emitted"]:
+            yield Finding(True, step["at_ms"])
+            continue
+        what = f"{_at(step)} let {_text(step['emitted'])} through, where merging gives {_text(designed['emitted'])}"
+        proof = [Evidence.of("coalescing", step, *_STEP, "active", "idle", "done", "emitted")]
+        yield Finding(False, step["at_ms"], what, proof)
 
 
-@batch_invariant("merging says idle when its last active input is idle or ends, and only then", _NO_STEP)
-def idle_when_all_are(coalescing: DataFrame, merged: DataFrame) -> DataFrame:
+@invariant("merging says idle when its last active input is idle or ends, and only then", _NO_STEP)
+def idle_when_all_are(coalescing: Sequence[TableRow], due: Sequence[TableRow]) -> Iterator[Finding]:
     """K4: merging says idle when the last input that counts is idle or ends, and only then; one finding per step."""
-    wrong = F.when(F.col("emitted_idle"), "says that it is idle where it is not to").otherwise(
-        "does not say that all its inputs are idle"
-    )
-    return findings(
-        _beside(coalescing, merged),
-        ok=F.col("emitted_idle") == F.col("due.emitted_idle"),
-        at_ms="at_ms",
-        what=phrase("{at} {wrong}", at=_at(), wrong=wrong),
-        evidence=[row_of("coalescing", *_MERGED, "active", "idle", "done", "emitted_idle")],
-    )
+    for step, designed in _beside(coalescing, due):
+        if step["emitted_idle"] == designed["emitted_idle"]:
+            yield Finding(True, step["at_ms"])
+            continue
+        early = "says that it is idle where it is not to"
+        wrong = early if step["emitted_idle"] else "does not say that all its inputs are idle"
+        proof = [Evidence.of("coalescing", step, *_STEP, "active", "idle", "done", "emitted_idle")]
+        yield Finding(False, step["at_ms"], f"{_at(step)} {wrong}", proof)
 
 
-@batch_invariant(
+@invariant(
     "every watermark that an edge lets through reaches the merging of all edges", "no edge let a watermark through"
 )
-def reaches_the_instance(coalescing: DataFrame, executions: DataFrame) -> DataFrame:
+def reaches_the_instance(coalescing: Sequence[TableRow], executions: Sequence[TableRow]) -> Iterator[Finding]:
     """K5: every watermark that an edge lets through reaches the merging of all edges.
 
     One finding per watermark of an execution that came to its end, or behind which another one got through.
     """
-    came = coalescing.where("level = 'global' and stimulus = 'watermark'")
-    heard = came.select(*INSTANCE, F.col("input").alias("edge"), "key", "value").distinct()
-    what = "watermark {value} of key {key} that input edge {edge} of {vertex}[{instance}] let through never reached it"
-    return _lost(_of_level(coalescing, "edge"), heard, [*INSTANCE, "edge"], executions, what)
+    received = {
+        (*(step[name] for name in _INSTANCE), step["input"], step["key"], step["value"])
+        for step in coalescing
+        if (step["level"], step["stimulus"]) == ("global", "watermark")
+    }
+    yield from _reach(
+        _emitted(coalescing, "edge"),
+        received,
+        executions,
+        "that input edge {edge} of {at} let through never reached it",
+    )
 
 
-@batch_invariant("every merged watermark leaves a vertex that hands watermarks on", "no such vertex merged a watermark")
+@invariant("every merged watermark leaves a vertex that hands watermarks on", "no such vertex merged a watermark")
 def leaves_the_instance(
-    coalescing: DataFrame, items: DataFrame, queues: DataFrame, vertices: DataFrame, executions: DataFrame
-) -> DataFrame:
+    coalescing: Sequence[TableRow],
+    specials: Sequence[TableRow],
+    queues: Sequence[TableRow],
+    vertices: Sequence[TableRow],
+    executions: Sequence[TableRow],
+) -> Iterator[Finding]:
     """K6: every merged watermark leaves a vertex that hands watermarks on, if its key can leave it.
 
     One finding per watermark of an execution that came to its end, or behind which another one left.
     """
-    sent = _to_leave(_of_level(coalescing, "global"), vertices, *FORWARDING)
-    heard = _left(items, queues).drop("put_ms").distinct()
-    what = "merged watermark {value} of key {key} never left {vertex}[{instance}]"
-    return _lost(sent, heard, list(INSTANCE), executions, what)
+    keys = {
+        row["vertex"]: {key for key, column in row["keys"].items() if column == "end" or "window" not in row["kind"]}
+        for row in vertices
+        if row["kind"] in FORWARDING
+    }
+    sent = [entry for entry in _emitted(coalescing, "global") if entry["key"] in keys.get(entry["vertex"], ())]
+    sources = {queue["queue"]: (queue["source"], queue["source_instance"]) for queue in queues}
+    left = {
+        (item["execution"], *sources[item["queue"]], None, item["key"], item["value"])
+        for item in specials
+        if item["kind"] == "watermark"
+    }
+    yield from _reach(sent, left, executions, "never left {at}")
+
+
+def _emitted(coalescing: Sequence[TableRow], level: str) -> list[dict[str, Any]]:
+    """Each watermark that a level let through, with the columns of its step."""
+    return [
+        {**step, "key": key, "value": value}
+        for step in coalescing
+        if step["level"] == level
+        for key, value in step["emitted"].items()
+    ]
+
+
+def _reach(
+    sent: Sequence[TableRow], received: Set[tuple[Any, ...]], executions: Sequence[TableRow], what: str
+) -> Iterator[Finding]:
+    """A finding for each watermark that had to get further; `received` are those that did."""
+    completed = {row["execution"] for row in executions if row["outcome"] == "completed"}
+    known = {row["execution"] for row in executions}
+    ways: dict[tuple[Any, ...], list[tuple[TableRow, bool]]] = {}
+    for entry in sent:
+        way = (*(entry[name] for name in _INSTANCE), entry["edge"])
+        ways.setdefault(way, []).append((entry, (*way, entry["key"], entry["value"]) in received))
+    for entries in ways.values():
+        last = max((entry["step"] for entry, reached in entries if reached), default=-1)
+        for entry, reached in entries:
+            if entry["execution"] not in known or (entry["execution"] not in completed and entry["step"] > last):
+                continue
+            if reached:
+                yield Finding(True, entry["at_ms"])
+                continue
+            where = what.format(edge=entry["edge"], at=f"{name_text(entry['vertex'])}[{entry['instance']}]")
+            verb = f"watermark {entry['value']} of key {entry['key']} {where}"
+            columns = ("vertex", "instance", "edge", "step", "at_ms", "key", "value")
+            said = verb if entry["edge"] is not None else f"merged {verb}"
+            yield Finding(False, entry["at_ms"], said, [Evidence.of("coalescing", entry, *columns)])
+
+
+def _of_queues_and_edges(coalescing: Sequence[TableRow]) -> Iterator[TableRow]:
+    return (step for step in coalescing if step["level"] != "partition")
+
+
+def _beside(coalescing: Sequence[TableRow], due: Sequence[TableRow]) -> Iterator[tuple[TableRow, TableRow]]:
+    """The recorded steps at which a watermark, idle message or end came, each with what it should do."""
+    designed = {(*(step[name] for name in LANE), step["place"]): step for step in due if step["stimulus"] != "event"}
+    for step in _of_queues_and_edges(coalescing):
+        place = step["taken"] - 1 if step["level"] == "edge" else step["step"]
+        known = designed.get((*(step[name] for name in LANE), place))
+        if step["stimulus"] != "event" and known is not None:
+            yield step, known
+
+
+def _text(watermarks: Mapping[int, int]) -> str:
+    """Watermarks by key as one reads them: "20 of key 0"."""
+    return ", ".join(f"{value} of key {key}" for key, value in sorted(watermarks.items())) or "no watermark"
+
+
+def _at(step: TableRow) -> str:
+    instance = f"{name_text(step['vertex'])}[{step['instance']}]"
+    return f"input edge {step['edge']} of {instance}" if step["level"] == "edge" else instance
 
 
 @batch_invariant(
@@ -328,11 +379,6 @@ def leaves_at_once(
     )
 
 
-def _of_level(coalescing: DataFrame, level: str) -> DataFrame:
-    """One row per watermark that a level let through."""
-    return let_through(coalescing.where(F.col("level") == level), "edge", "step", "at_ms")
-
-
 def _left(items: DataFrame, queues: DataFrame) -> DataFrame:
     """The watermarks that left each instance, and when."""
     left = put_items(items, queues).where("first and kind = 'watermark'")
@@ -356,47 +402,3 @@ def _blocked(items: DataFrame, queues: DataFrame) -> DataFrame:
     lying = put.unionByName(taken).withColumn("_lying", F.sum("_more").over(along))
     of = queues.selectExpr("stream", "queue", "capacity", "source as vertex", "source_instance as instance")
     return lying.join(F.broadcast(of), ["stream", "queue"]).where("_lying >= capacity").select(*INSTANCE).distinct()
-
-
-def _lost(sent: DataFrame, heard: DataFrame, place: list[str], executions: DataFrame, what: str) -> DataFrame:
-    known = sent.join(heard.withColumn("_heard", F.lit(True)), [*place, "key", "value"], "left")
-    found = known.withColumn("_heard", F.coalesce("_heard", F.lit(False)))
-    last = F.max(F.when(F.col("_heard"), F.col("step"))).over(Window.partitionBy(*place))
-    due = found.withColumn("_last", last).join(outcomes(executions), ["stream", "execution"])
-    return findings(
-        due.where("completed or step <= _last"),
-        ok=F.col("_heard"),
-        at_ms="at_ms",
-        what=what,
-        evidence=[row_of("coalescing", "vertex", "instance", "edge", "step", "at_ms", "key", "value")],
-    )
-
-
-def _of_merging(coalescing: DataFrame) -> DataFrame:
-    return coalescing.where(F.col("level").isin("edge", "global"))
-
-
-def _beside(coalescing: DataFrame, merged: DataFrame) -> DataFrame:
-    """The recorded steps at which a watermark, idle message or end came, each with what it should do as `due`."""
-    place = F.when(F.col("level") == "edge", F.col("taken") - 1).otherwise(F.col("step"))
-    edge = F.coalesce("edge", F.lit(-1)).alias("_edge")
-    recorded = _of_merging(coalescing).where("stimulus != 'event'").select("*", edge, place.alias("_place"))
-    due = merged.where("stimulus != 'event'").select(
-        *INSTANCE, "level", edge, F.col("place").alias("_place"), F.struct("emitted", "emitted_idle").alias("due")
-    )
-    return recorded.join(due, [*INSTANCE, "level", "_edge", "_place"])
-
-
-def _entries(emitted: str) -> Column:
-    return F.sort_array(F.map_entries(emitted))
-
-
-def _marks(emitted: str) -> Column:
-    """Watermarks by key as one reads them: "20 of key 0"."""
-    texts = F.transform(_entries(emitted), lambda mark: F.concat(mark["value"], F.lit(" of key "), mark["key"]))
-    return F.when(F.size(texts) == 0, F.lit("no watermark")).otherwise(F.array_join(texts, ", "))
-
-
-def _at() -> Column:
-    edge = phrase("input edge {edge} of {vertex}[{instance}]")
-    return F.when(F.col("level") == "edge", edge).otherwise(phrase("{vertex}[{instance}]"))

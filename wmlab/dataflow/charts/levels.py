@@ -1,8 +1,8 @@
-"""Charts of merging: the watermarks of inputs under the merged one, what each input was when, every interleaving."""
+"""Charts of coalescing: the watermarks of inputs and the coalesced one, what each input was when, all interleavings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Any, Final, Literal
@@ -15,14 +15,16 @@ from wmlab.core.recording import Recording
 from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.words import grouped, moment, rounded, span
 from wmlab.dataflow.answers.permutations import Permutations, Permuted
+from wmlab.dataflow.answers.replay import LevelState
 from wmlab.dataflow.answers.run import Row, Run, listing, read
+from wmlab.dataflow.model.items import MIN
 
 State = Literal["active", "idle", "done"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelHistory:
-    """One level of merging of one instance over the clock: `names` of its inputs by number, its `steps` in their order.
+    """A level of coalescing of an instance over the clock: `names` of its inputs by number, its `steps` in order.
 
     `vertex` is what the instance is called. `begun_ms` and `end_ms` are the clock of the execution that is shown,
     `drops` the rows left out there; `note` says which execution that is, where there are several, of `run`.
@@ -42,7 +44,7 @@ class LevelHistory:
         """The keys whose watermarks came in."""
         return tuple(sorted({row["key"] for row in self.steps if row["key"] is not None}))
 
-    def marks(self, number: int, key: int) -> tuple[list[int], list[Value]]:
+    def watermarks(self, number: int, key: int) -> tuple[list[int], list[Value]]:
         """The watermark of an input over the clock, from the beginning to the end; None before the first."""
         mine = (row for row in self.steps if row["input"] == number and row["key"] == key)
         return self._curve((row["at_ms"], row["value"]) for row in mine if row["value"] is not None)
@@ -50,7 +52,7 @@ class LevelHistory:
     def merged(self, key: int) -> tuple[list[int], list[Value]]:
         """What came out over the clock."""
         emitted = ((row["at_ms"], dict(row["emitted"])) for row in self.steps)
-        return self._curve((at_ms, marks[key]) for at_ms, marks in emitted if key in marks)
+        return self._curve((at_ms, watermarks[key]) for at_ms, watermarks in emitted if key in watermarks)
 
     def _curve(self, points: Iterable[tuple[int, int]]) -> tuple[list[int], list[Value]]:
         """One value for each moment, the last one that it had there."""
@@ -60,17 +62,27 @@ class LevelHistory:
             values[self.end_ms] = values[last_ms]
         return list(values), list(values.values())
 
+    def states(self) -> Iterator[tuple[int, int, LevelState]]:
+        """The level from when to when, step by step; one object that changes."""
+        level, from_ms = LevelState(active=sorted(self.names)), self.begun_ms
+        for row in self.steps:
+            yield from_ms, row["at_ms"], level
+            level, from_ms = level.follow(row), row["at_ms"]
+        yield from_ms, self.end_ms, level
+
     def stretches(self, number: int) -> list[tuple[int, int, State]]:
         """What an input was from when to when."""
         result: list[tuple[int, int, State]] = []
-        states: tuple[State, ...] = ("done", "idle", "active")
-        since, state = self.begun_ms, states[-1]
-        for row in self.steps:
-            now = next((name for name in states if number in row[name]), state)
-            if now != state:
-                result.append((since, row["at_ms"], state))
-                since, state = row["at_ms"], now
-        return [stretch for stretch in [*result, (since, self.end_ms, state)] if stretch[0] < stretch[1]]
+        state: State = "active"
+        for from_ms, to_ms, level in self.states():
+            for known in _LOOKS:
+                if number in getattr(level, known):
+                    state = known
+            if result and result[-1][2] == state:
+                result[-1] = (result[-1][0], to_ms, state)
+            elif from_ms < to_ms:
+                result.append((from_ms, to_ms, state))
+        return result
 
 
 def run_of(recording: Recording) -> Run:
@@ -87,21 +99,18 @@ def run_of(recording: Recording) -> Run:
 
 
 def level_of(recording: Recording, vertex: str | None, instance: int) -> LevelHistory:
-    """The level of merging that has the most to show at an instance: its edges, its queues, or its partitions.
+    """The level of coalescing that has the most to show at an instance: its edges, its queues, or its partitions.
 
     Without `vertex` it is the first one that merges several inputs. The last execution is shown. Raises `ChartError`
     for a vertex or instance that is not there, or that merged nothing.
     """
     run = run_of(recording)
-    known = run.vertex(vertex if vertex is not None else _merging(run), ChartError)
+    known = run.vertex(vertex if vertex is not None else _coalescing_vertex(run), ChartError)
     name, copies = str(known["vertex"]), known["parallelism"]
     if type(instance) is not int or instance not in range(copies):
         raise ChartError(f"{name!r} has no instance {instance!r}.", remedy=f"Choose one below {copies}.")
     execution = max((row["execution"] for row in run.executions), default=1)
-    steps, drops = (
-        [row for row in run.indexed(table).get((name, instance), ()) if row["execution"] == execution]
-        for table in ("coalescing", "drops")
-    )
+    steps, drops = (run.indexed(table).get((execution, name, instance), ()) for table in ("coalescing", "drops"))
     names, level = _inputs(run.into(name, instance), steps)
     shown = [row for row in steps if row["level"] == level]
     if not shown:
@@ -119,14 +128,14 @@ def level_of(recording: Recording, vertex: str | None, instance: int) -> LevelHi
     )
 
 
-def _merging(run: Run) -> str | None:
+def _coalescing_vertex(run: Run) -> str | None:
     """The first vertex that merges several inputs, or the first that merges at all."""
     most: dict[str, int] = {}
     for row in run.rows("coalescing"):
         inputs = len(row["active"]) + len(row["idle"]) + len(row["done"])
         most[row["vertex"]] = max(most.get(row["vertex"], 0), inputs)
-    merging = [name for name in run.vertices if name in most]
-    return next((name for name in merging if most[name] > 1), next(iter(merging), None))
+    names = [name for name in run.vertices if name in most]
+    return next((name for name in names if most[name] > 1), next(iter(names), None))
 
 
 def _inputs(queues: Sequence[Row], steps: Sequence[Row]) -> tuple[dict[int, str], str]:
@@ -184,7 +193,7 @@ def coalescing(
     every = dict[str, OverTime | list[int]]()
     curves, rows, drawn = list[Steps](), list[tuple[Any, ...]](), 0
     for (number, name), role in zip(level.names.items(), cycle(_ROLES), strict=False):
-        points = level.marks(number, chosen)
+        points = level.watermarks(number, chosen)
         every[f"the watermark of {name}"] = OverTime.steps(*points)
         xs, ys = thinned(*points, _MOST_ROWS)
         curves.append(Steps(name=name, role=role, xs=xs, ys=ys))
@@ -207,7 +216,7 @@ def coalescing(
         across=time_axis("clock", [level.begun_ms, level.end_ms]),
         panels=[
             Panel(up=up, layers=at_rim(up, [*curves, _dropped(level.run, late)])),
-            lanes(level.names.values(), _activity(level)),
+            _activity(level),
         ],
     )
     return Chart(sentence=sentence, data=columns(rows, "input", "at_ms", "watermark"), scene=scene)
@@ -218,16 +227,15 @@ def input_activity(
 ) -> Chart:
     """Draw when each input of a vertex counted, was left out as idle, or had ended, and what that let through.
 
-    The inputs are those of `coalescing`. Raises `ChartError` for a vertex or instance that is not there.
+    That is the lower panel of `coalescing` alone. Raises `ChartError` for a vertex or instance that is not there.
     """
     level = level_of(recording, vertex, instance)
-    released = _released(level)
-    sentence = _activity_sentence(level, len(released.xs))
+    sentence = _activity_sentence(level)
     scene = Scene(
         title=title or f"Which inputs of {level.vertex} counted, and when?",
         subtitle=sentence + level.note,
         across=time_axis("clock", [level.begun_ms, level.end_ms]),
-        panels=[lanes(level.names.values(), [*_activity(level), released])],
+        panels=[_activity(level)],
     )
     rows = [(name, *stretch) for number, name in level.names.items() for stretch in level.stretches(number)]
     return Chart(sentence=sentence, data=columns(rows, "input", "from_ms", "to_ms", "state"), scene=scene)
@@ -252,17 +260,18 @@ def _dropped(run: Run, late: list[Row]) -> Dots:
     )
 
 
-def _activity(level: LevelHistory) -> list[Layer]:
-    """A block for every stretch of an input, by what it was."""
+def _activity(level: LevelHistory) -> Panel:
+    """A lane for each input: a block for every stretch, by what it was, and what its leaving let through."""
     boxes: dict[State, list[Box]] = {state: [] for state in _LOOKS}
     for lane, (number, name) in enumerate(level.names.items()):
         for from_ms, to_ms, state in level.stretches(number):
             hover = f"{name}: {_LOOKS[state][0]} from {moment(from_ms)} to {moment(to_ms)}"
             boxes[state].append(Box(from_ms, to_ms, lane - 0.32, lane + 0.32, state, hover))
-    return [
+    blocks: list[Layer] = [
         Blocks(name=name, role=role, boxes=boxes[state], opacity=opacity)
         for state, (name, role, opacity) in _LOOKS.items()
     ]
+    return lanes(level.names.values(), [*blocks, _released(level)])
 
 
 def _released(level: LevelHistory) -> Dots:
@@ -293,47 +302,39 @@ def _released(level: LevelHistory) -> Dots:
     )
 
 
-def held_ms(level: LevelHistory, key: int) -> dict[int, int]:
-    """For how long each input held: counted, with the lowest watermark of `key`, while another one was further.
+def blocking_ms(level: LevelHistory, key: int) -> dict[int, int]:
+    """For how long each input blocked: counted, with the lowest watermark of `key`, while another one was further.
 
-    What keeps the merged watermark from a value at one moment is another question, see `answers.search.Level.holding`:
-    inputs that stand level hold it together, and here none of them holds another back.
+    What keeps the merged watermark from a value at one moment is another question, see `answers.search.Search`: inputs
+    that stand level block it together, and here none of them holds another back.
     """
-    marks: dict[int, Value] = dict.fromkeys(level.names)
-    active = set(level.names)
-    held = dict.fromkeys(level.names, 0)
-    since = level.begun_ms
-    for row in [*level.steps, None]:
-        until = level.end_ms if row is None else row["at_ms"]
-        counting = {number: mark for number, mark in marks.items() if number in active}
+    blocked = dict.fromkeys(level.names, 0)
+    for from_ms, to_ms, state in level.states():
+        counting = {number: state.watermarks.get((number, key)) for number in state.active}
         if len(set(counting.values())) > 1:
-            low = None if None in counting.values() else min(mark for mark in counting.values() if mark is not None)
-            for number, mark in counting.items():
-                held[number] += until - since if mark == low else 0
-        since = until
-        if row is not None:
-            active = set(row["active"])
-            if row["key"] == key and row["input"] in marks and row["value"] is not None:
-                marks[row["input"]] = row["value"]
-    return held
+            lowest = min(counting.values(), key=lambda watermark: MIN if watermark is None else watermark)
+            for number, watermark in counting.items():
+                blocked[number] += to_ms - from_ms if watermark == lowest else 0
+    return blocked
 
 
 def _sentence(level: LevelHistory, key: int, late: int) -> str:
-    held = held_ms(level, key)
-    most = max(held, key=lambda number: held[number])
+    blocked = blocking_ms(level, key)
+    longest = max(blocked, key=lambda number: blocked[number])
     last = level.merged(key)[1][-1]
     where = "has no watermark" if last is None else f"ended at {level.run.time(last)}"
-    those = "a row below it was" if late == 1 else f"{late} rows that came below it were"
-    dropped = f"; {those} dropped" if late else ""
-    if not held[most]:
+    below = "a row below it was" if late == 1 else f"{late} rows that came below it were"
+    dropped = f"; {below} dropped" if late else ""
+    if not blocked[longest]:
         return f"No input of {level.vertex} held the others back; the merged watermark of key {key} {where}{dropped}."
     return (
-        f"{level.names[most]} held the watermark of key {key} at {level.vertex} longest, {rounded(held[most])} "
-        f"of {rounded(level.end_ms - level.begun_ms)}; the merged one {where}{dropped}."
+        f"{level.names[longest]} held the watermark of key {key} at {level.vertex} longest, "
+        f"{rounded(blocked[longest])} of {rounded(level.end_ms - level.begun_ms)}; the merged one {where}{dropped}."
     )
 
 
-def _activity_sentence(level: LevelHistory, released: int) -> str:
+def _activity_sentence(level: LevelHistory) -> str:
+    released = len(_released(level).xs)
     idle = {
         number: sum(to - begin for begin, to, state in level.stretches(number) if state == "idle")
         for number in level.names

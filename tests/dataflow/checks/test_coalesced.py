@@ -1,0 +1,116 @@
+"""What the tables of a recording coalesce to is what the run wrote down, step by step, over many dataflows."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.dataflow.checks.dataflows import Row, frames, generated
+from wmlab import dataflow as flow
+from wmlab.core.errors import ModelError, RecordingError
+from wmlab.core.recording import Recording
+from wmlab.dataflow.checks.watermarks import coalesced, coalesced_steps, coalescing_items
+from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations
+from wmlab.dataflow.recording import DataflowRecording
+from wmlab.streams.recording import StreamRecording
+
+TABLES = ("items", "queues", "coalescing")
+FLOWS = range(20)
+KEYED = Deviations(keyed_idle=True)
+PARTLY = Deviations(watermark_wakes_one_key=True, done_hides_idle=True)
+BEFORE_22440 = Deviations(event_leaves_idle=True, end_counts_as_active=True)
+UNFLUSHED = Deviations(highest_held_back=True)
+
+
+@cache
+def recorded(rules: Deviations) -> tuple[Recording, ...]:
+    return tuple(generated(number, deviations=rules).record() for number in FLOWS)
+
+
+def known_by(row: Row, place: int) -> tuple[Any, ...]:
+    return *(row[name] for name in ("execution", "vertex", "instance", "level", "edge", "stimulus")), place
+
+
+def steps_of(recording: Recording, rules: Deviations) -> list[Row]:
+    tables = (recording.table(name).to_pylist(maps_as_pydicts="strict") for name in TABLES)
+    return coalesced_steps(*tables, rules)
+
+
+def told_by(recording: Recording) -> list[Row]:
+    """The recorded steps of coalescing at which a watermark, an idle message or an end came."""
+    rows = recording.table("coalescing").to_pylist(maps_as_pydicts="strict")
+    return [row for row in rows if row["level"] != "partition" and row["stimulus"] != "event"]
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [DESIGN, SHIPPED, PARTLY, KEYED, BEFORE_22440, UNFLUSHED],
+    ids=["design", "hz", "two deviations", "keyed", "before 22440", "unflushed"],
+)
+def test_every_step_is_that_of_the_recording(rules: Deviations) -> None:
+    """The coalescers of the run were fed by its queues, those here by the items of the tables."""
+    count = 0
+    for recording in recorded(rules):
+        steps = steps_of(recording, rules)
+        found = {known_by(row, row["place"] if row["level"] == "global" else row["taken"]): row for row in steps}
+        told = told_by(recording)
+        count += len(told)
+        assert len(told) == sum(row["stimulus"] != "event" for row in steps)
+        for row in told:
+            step = found[known_by(row, row["step"] if row["level"] == "global" else row["taken"])]
+            both = row.keys() & step.keys()
+            assert {name: step[name] for name in both} == {name: row[name] for name in both}
+    assert count > 1_000
+
+
+def test_spark_follows_many_dataflows_as_the_model_does_each(spark: SparkSession) -> None:
+    recordings = recorded(BEFORE_22440)
+    asked = coalesced(*frames(spark, recordings, TABLES), deviations=BEFORE_22440)
+    rows = [row.asDict(recursive=True) for row in asked.collect()]
+    expected = [{"stream": run.name} | step for run in recordings for step in steps_of(run, BEFORE_22440)]
+    assert sorted(rows, key=str) == sorted(({name: row[name] for name in asked.columns} for row in expected), key=str)
+
+
+def test_of_the_events_only_those_behind_something_else_are_needed(spark: SparkSession) -> None:
+    recording = max(recorded(DESIGN), key=lambda run: run.table("items").num_rows)
+    items = frames(spark, [recording], TABLES)[0]
+    fewer = [row.asDict() for row in coalescing_items(items).collect()]
+    assert len(fewer) < recording.table("items").num_rows
+    steps = coalesced_steps(fewer, *(recording.table(name).to_pylist() for name in TABLES[1:]))
+    emitted = ("execution", "vertex", "instance", "level", "edge", "place", "active", "emitted", "emitted_idle")
+    found = {str([row[name] for name in emitted]) for row in steps if row["stimulus"] != "event"}
+    every = (row for row in steps_of(recording, DESIGN) if row["stimulus"] != "event")
+    assert found == {str([row[name] for name in emitted]) for row in every}
+
+
+def test_a_recording_is_followed_with_its_own_deviations(spark: SparkSession) -> None:
+    def emitted(rows: list[Row]) -> dict[tuple[Any, ...], Any]:
+        return {known_by(row, row["step" if "step" in row else "place"]): row["emitted"] for row in rows}
+
+    def at_instances(rows: list[Row]) -> list[Row]:
+        return [row | {"stream": "any"} for row in rows if row["level"] == "global" and row["stimulus"] != "event"]
+
+    runs = ((run, emitted(at_instances(told_by(run)))) for run in recorded(SHIPPED))
+    recording, told = next((r, t) for r, t in runs if emitted(at_instances(steps_of(r, DESIGN))) != t)
+    rows = [row.asDict(recursive=True) for row in recording.coalesced(spark).where("level = 'global'").collect()]
+    assert emitted(at_instances(rows)) == told
+
+
+def test_what_is_no_dataflow_has_no_merging(spark: SparkSession) -> None:
+    assert hasattr(DataflowRecording, "coalesced")
+    with pytest.raises(RecordingError, match="'empty' is a recording of streams, which has no coalesced"):
+        StreamRecording.from_tables({}, name="empty").coalesced(spark)
+
+
+def test_a_missing_column_is_refused(spark: SparkSession) -> None:
+    items, queues, steps = frames(spark, [flow_of_one_row()], TABLES)
+    with pytest.raises(ModelError, match="items has no column 'taken'"):
+        coalesced(items.drop("taken"), queues, steps)
+
+
+def flow_of_one_row() -> Recording:
+    source = flow.Source("a", columns=["t"], rows=[[1]], times="t")
+    return flow.Dataflow("one", vertices=[source, flow.Sink("out")], edges=["a -> out"], duration_ms=100).record()
