@@ -24,7 +24,7 @@ State = Literal["active", "idle", "done"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelHistory:
-    """A level of coalescing of an instance over the clock: `names` of its inputs by number, its `steps` in order.
+    """A level of coalescing of one instance over the clock: `names` of its inputs by number, `steps` in their order.
 
     `vertex` is what the instance is called. `begun_ms` and `end_ms` are the clock of the execution that is shown,
     `drops` the rows left out there; `note` says which execution that is, where there are several, of `run`.

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from wmlab.core.invariants import Evidence, Finding, invariant, name_text
 from wmlab.core.spark.verdict import BEFORE, SO_FAR, batch_invariant, findings, row_of
 from wmlab.dataflow.sim.party import FRAMES
-from wmlab.dataflow.sim.rules import DataflowRules
+from wmlab.dataflow.sim.rules import DataflowRules, RecordedRule
 
 TableRow = Mapping[str, Any]
 INSTANCE: Final = ("stream", "execution", "vertex", "instance")
@@ -82,6 +82,36 @@ def on_time_rows(items: DataFrame, queues: DataFrame, drops: DataFrame, entry: s
     return kept.where(F.col("_gone").isNull() | (F.col("_place") > F.col("_gone"))).select(
         "stream", "execution", "instance", "edge", "taken", "taken_ms", "time", "row"
     )
+
+
+def progress_of(items: DataFrame, queues: DataFrame, executions: DataFrame, rule: RecordedRule, key: int) -> DataFrame:
+    """How far each instance of a window or join is that began without a snapshot; by `rule.result_key`, with
+
+    - completed: whether its execution came to its end, so that all results are out;
+    - busy_ms: when it took something last; what it took then may still wait for its turn, all else is done with;
+    - released: the watermark of `key` that had left before `busy_ms`; null: none.
+
+    Of a window in two stages the instance counts that is behind the others. Source: as the module.
+    """
+    took = taken_items(items, queues).where(F.col("vertex") == rule.entry)
+    busy = took.groupBy("stream", "execution", "instance").agg(F.max("taken_ms").alias("busy_ms"))
+    left = put_items(items, queues).where((F.col("vertex") == rule.vertex) & (F.col("key") == key))
+    if rule.one_stage:
+        released = _released(left, busy, rule.result_key)
+    else:
+        busy = busy.groupBy(*rule.result_key).agg(F.min("busy_ms").alias("busy_ms"))
+        each = _released(left, busy, rule.result_key, "instance")
+        copies = F.count_distinct("source_instance").alias("_copies")
+        all_of_them = queues.where(F.col("source") == rule.vertex).groupBy("stream").agg(copies)
+        lowest = each.groupBy(*rule.result_key).agg(F.min("released").alias("released"), F.count("*").alias("_heard"))
+        released = lowest.join(F.broadcast(all_of_them), "stream").where("_heard = _copies").drop("_heard", "_copies")
+    known = busy.join(outcomes(executions), ["stream", "execution"]).where("fresh").drop("fresh")
+    return known.join(F.broadcast(released), list(rule.result_key), "left")
+
+
+def _released(left: DataFrame, busy: DataFrame, place: tuple[str, ...], *by: str) -> DataFrame:
+    before = left.join(F.broadcast(busy), list(place)).where("put_ms < busy_ms")
+    return before.groupBy(*place, *by).agg(F.max("value").alias("released"))
 
 
 _AT_ONCE: Final = ("map", "filter", "flat map", "merge", "late drop")

@@ -287,6 +287,11 @@ class RecordedRule:
         return self.vertex == self.entry
 
     @property
+    def result_key(self) -> tuple[str, ...]:
+        """The columns that tell apart what makes results on its own."""
+        return ("stream", "execution", "instance") if self.one_stage else ("stream", "execution")
+
+    @property
     def limit(self) -> int | None:
         """How many rows or accumulators an instance may hold; None: any number."""
         return None if isinstance(self.rule, window.SessionWindow) else self.rule.limit
