@@ -7,6 +7,7 @@ from typing import Any, Final
 import pytest
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect, expect_if, known, steps_of
+from tests.strategies.oracles import flink_rules
 from wmlab.core.errors import ModelError
 from wmlab.strategies.model import alignment, flink
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
@@ -31,7 +32,7 @@ def run_bounded(case: Fields) -> None:
 
 def run_idleness(case: Fields) -> None:
     """Events and probes, and whether a probe finds the split idle."""
-    timeout, timer = case.take("timeout"), flink.Timer()
+    timeout, timer = case.take("timeout"), flink_rules.IdlenessTimer()
     if "error" in case:
         expect("error", case.take("error"), True)
         with pytest.raises(ModelError):
@@ -42,7 +43,7 @@ def run_idleness(case: Fields) -> None:
             step.take("event")
             timer = timer._replace(active=True)
         else:
-            timer, idle = flink.probe(timer, step.take("probe"), timeout)
+            timer, idle = flink_rules.probe(timer, step.take("probe"), timeout)
             expect("idle", idle, step.take("idle"))
 
 

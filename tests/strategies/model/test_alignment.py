@@ -48,8 +48,8 @@ def test_the_clock_of_a_source_with_one_split_runs_on_until_flink_36751_is_mende
 
 def test_flink_37670_a_source_with_all_its_splits_waits_at_the_last_limit_that_it_heard() -> None:
     for rule, waits in (("fixed", False), ("flink_37670", True)):
-        known = alignment.heard(END, 20, rule=rule)  # type: ignore[arg-type]
-        known = alignment.heard(known, 90, assigned=True, rule=rule)  # type: ignore[arg-type]
+        known = alignment.known_limit(END, 20, rule=rule)  # type: ignore[arg-type]
+        known = alignment.known_limit(known, 90, assigned=True, rule=rule)  # type: ignore[arg-type]
         assert alignment.paused(50, known) == waits
 
 

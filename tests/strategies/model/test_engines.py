@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies.model.logs import by_writer, logs, meeting, mets_and_xs, top, trace, xs
+from tests.strategies.oracles import spark_rules
+from tests.strategies.oracles.kafka_rules import PartitionGroup
 from wmlab.core.errors import ModelError
 from wmlab.strategies.comparison import compare
-from wmlab.strategies.model import engines, spark
+from wmlab.strategies.model import spark
 from wmlab.strategies.model.engines import Bytewax, Feldera, LimitedDelay, Quix, RisingWave
 from wmlab.strategies.model.spark import SparkBatches
 from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Strategy, Tick, run
@@ -80,7 +82,7 @@ def test_spark_drops_what_is_before_1970_although_its_first_watermark_is_unknown
     assert (found.late, found.lag_max_ms, found.held_share) == (1, 1_510, pytest.approx(2 / 3))
 
 
-@given(logs(times=30), st.integers(0, 3), st.integers(1, 3), st.sampled_from(get_args(spark.Operator)))
+@given(logs(times=30), st.integers(0, 3), st.integers(1, 3), st.sampled_from(get_args(spark.StatefulOperator)))
 def test_a_record_at_the_watermark_of_spark_is_on_time_for_windows_only(
     log: list[Record], delay: int, rows: int, operator: Any
 ) -> None:
@@ -106,9 +108,9 @@ def test_spark_drops_duplicates_at_the_watermark() -> None:
 
 def test_spark_restores_the_watermark_of_the_query_only() -> None:
     state = spark.after_batch(spark.watermarks({"a": 10, "b": 0}), {"a": 30, "b": 40}, {"a": 10, "b": 0})
-    assert spark.restart(state) == spark.Watermarks({"a": 0, "b": 0}, 20, 0)
-    assert spark.join_output(3, 2, 5) == 2
-    assert spark.delay_ms(months=1, days=2, ms=3) == 33 * 86_400_000 + 3
+    assert spark_rules.restart(state) == spark.QueryWatermarks({"a": 0, "b": 0}, 20, 0)
+    assert spark_rules.join_output(3, 2, 5) == 2
+    assert spark_rules.delay_ms(months=1, days=2, ms=3) == 33 * 86_400_000 + 3
 
 
 @pytest.mark.parametrize("wrong", [{}, {"rows": 1, "trigger_ms": 1}])
@@ -119,7 +121,7 @@ def test_spark_refuses_what_it_cannot_run(wrong: dict[str, int]) -> None:
 
 @given(st.lists(st.lists(st.integers(0, 99), max_size=6).map(sorted), min_size=1, max_size=4))
 def test_partitions_in_order_are_merged_in_order(partitions: list[list[int]]) -> None:
-    group = engines.PartitionGroup({})
+    group = PartitionGroup({})
     for name, times in enumerate(partitions):
         group = group.add(name, *times)
     everything = sorted(time for times in partitions for time in times)

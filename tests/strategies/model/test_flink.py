@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies.model.logs import logs, xs
+from tests.strategies.oracles import flink_rules
 from wmlab.strategies.model import flink
 from wmlab.strategies.model.flink import ACTIVE, IDLE, Combined, Emitted, Flink, Partial
 from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Status, Tick, minus, run
@@ -74,16 +75,16 @@ def test_the_fixed_valve_has_the_least_of_what_has_caught_up(steps: list[Any]) -
 
 @given(st.integers(1, 60), st.integers(1, 20), st.integers(1, 100))
 def test_idleness_is_seen_within_its_timeout_and_three_probes(timeout: int, every: int, last: int) -> None:
-    timer, now, idle = flink.Timer(active=True), last - last % every, False
+    timer, now, idle = flink_rules.IdlenessTimer(active=True), last - last % every, False
     while not idle:
         now += every
-        timer, idle = flink.probe(timer, now, timeout)
+        timer, idle = flink_rules.probe(timer, now, timeout)
     assert last + timeout < now - every + 1 <= last + timeout + 2 * every + 1
 
 
 def probed(log: list[Record], bound: int, idle_ms: int | None, every: int, inputs: str, rule: Any) -> Iterator[int]:
     """The X at each record of Flink probe by probe, each writer with a timer."""
-    task, maxima, timers = flink.combined(), dict[str, int](), dict[str, flink.Timer]()
+    task, maxima, timers = flink.combined(), dict[str, int](), dict[str, flink_rules.IdlenessTimer]()
     probe = log[0].arrival_ms // every if log else 0
     for record in log:
         last, writer = record.arrival_ms // every, record.writer
@@ -91,13 +92,13 @@ def probed(log: list[Record], bound: int, idle_ms: int | None, every: int, input
             for name in sorted(maxima):
                 idle = False
                 if idle_ms is not None:
-                    timers[name], idle = flink.probe(timers[name], now * every, idle_ms)
+                    timers[name], idle = flink_rules.probe(timers[name], now * every, idle_ms)
                 task = told(task, name, maxima[name] - bound - 1, idle, inputs, rule)
             task = flink.combine(task, rule)[0] if inputs == "splits" else task
         probe = last
         yield minus(task.out, -1)
         maxima[writer] = max(maxima.get(writer, UNKNOWN), record.event_time)
-        timers[writer] = timers.get(writer, flink.Timer())._replace(active=True)
+        timers[writer] = timers.get(writer, flink_rules.IdlenessTimer())._replace(active=True)
         if writer not in task.inputs:
             task.inputs[writer] = Partial(idle=inputs == "channels" and task.idle, aligned=task.out == UNKNOWN)
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
+from tests.strategies.oracles import beam_rules
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model import engines
+from wmlab.strategies.model.engines import LimitedDelay
 from wmlab.strategies.model.strategy import END, UNKNOWN, Record, run
 
 SEED: Final = 14
@@ -83,7 +84,7 @@ def _manual(given: dict[str, Any], _: Any) -> list[Any]:
     watermark, found = UNKNOWN, []
     for time in given["steps"]:
         try:
-            watermark = engines.manual(watermark, time)
+            watermark = beam_rules.manual(watermark, time)
             found.append(watermark)
         except ModelError:
             found.append("refused")
@@ -94,14 +95,14 @@ def _monotonic(given: dict[str, Any], _: Any) -> list[Any]:
     watermark, last, found = UNKNOWN, UNKNOWN, []
     for time in given["steps"]:
         if time is None:
-            found.append(watermark := engines.monotonic(watermark, last))
+            found.append(watermark := beam_rules.monotonic(watermark, last))
         else:
             last = time
     return found
 
 
 def _transform(given: dict[str, Any], rule: Any) -> list[Any]:
-    state, upstream, waiting, holds = engines.Transform(), [UNKNOWN] * given["inputs"], set(), {}
+    state, upstream, waiting, holds = beam_rules.TransformWatermarks(), [UNKNOWN] * given["inputs"], set(), {}
     found = []
     for step, *values in given["steps"]:
         if step == "out":
@@ -110,7 +111,7 @@ def _transform(given: dict[str, Any], rule: Any) -> list[Any]:
             holds[values[0]] = END if values[1] is None else values[1]
         else:
             (waiting.add if step == "wait" else waiting.discard)(values[0])
-        state = engines.transform(state, upstream, waiting, holds.values(), rule)
+        state = beam_rules.transform(state, upstream, waiting, holds.values(), rule)
         found.append(list(state))
     return found
 
@@ -129,7 +130,7 @@ def _windows(given: dict[str, Any], rule: Any) -> list[Any]:
         end = (time // given["size"] + 1) * given["size"]
         if min(marks) < end:
             held.setdefault(end, []).append(len(met))
-        elif engines.takes_records(end, min(marks), given["lateness"], rule):
+        elif beam_rules.takes_records(end, min(marks), given["lateness"], rule):
             panes.append([end, "late", [len(met)]])
         met.append(min(marks))
     return [met, sorted(panes)]
@@ -144,7 +145,7 @@ def partitions(given: dict[str, Any]) -> list[list[Any]]:
                 largest[partition] = max(largest[partition], time)
                 steps.append(["record", partition, time])
             for source, most in enumerate(largest):
-                mark = engines.limited_delay(most, now, given["delay"], check=now, rule=given["rule"])
+                mark = beam_rules.limited_delay(most, now, given["delay"], check=now, rule=given["rule"])
                 steps.append(["wm", source, mark])
     return steps
 
@@ -154,9 +155,9 @@ def _delay(given: dict[str, Any], _: Any) -> list[Any]:
     found = []
     for step, source, time in partitions(given):
         if step == "wm":
-            reports = engines.aggregate(reports, source, time)
+            reports = beam_rules.aggregate(reports, source, time)
         else:
-            found.append(engines.aggregated(reports))
+            found.append(beam_rules.aggregated(reports))
     return found
 
 
@@ -164,7 +165,7 @@ def limited_delay(given: dict[str, Any]) -> list[int]:
     """What a history of "delay" meets by the strategy, in which the watermark of a partition may fall."""
     names = tuple(map(str, range(given["inputs"])))
     records = [Record(time, now, str(partition)) for partition, time, now in given["steps"]]
-    return [step.met for step in run(engines.LimitedDelay(given["delay"], names, given["rule"]), records)]
+    return [step.met for step in run(LimitedDelay(given["delay"], names, given["rule"]), records)]
 
 
 RULES: Final[dict[str, Callable[[dict[str, Any], Any], list[Any]]]] = {

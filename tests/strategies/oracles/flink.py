@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any, Final
 
+from tests.strategies.oracles import flink_rules
 from wmlab.strategies.model import alignment, flink
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.strategy import END, UNKNOWN, Record, Tick
@@ -121,13 +122,13 @@ def _bounded(given: dict[str, Any], _: Any) -> Iterator[list[Any]]:
 
 
 def _idleness(given: dict[str, Any], _: Any) -> Iterator[list[Any]]:
-    timer, idle, largest, said = flink.Timer(), False, UNKNOWN, UNKNOWN
+    timer, idle, largest, said = flink_rules.IdlenessTimer(), False, UNKNOWN, UNKNOWN
     for step, time in given["steps"]:
         emitted: list[Any] = []
         if step == "record":
             timer, largest = timer._replace(active=True), max(largest, time - 1)
         else:
-            timer, quiet = flink.probe(timer, time, given["timeout"])
+            timer, quiet = flink_rules.probe(timer, time, given["timeout"])
             if quiet and not idle:
                 emitted, idle = [flink.IDLE], True
             elif not quiet and largest > said:
@@ -175,7 +176,7 @@ def _alignment(given: dict[str, Any], _: Any) -> Iterator[list[Any]]:
             assigned.add((source, *values))
         for name in told:
             limit = alignment.limit(reports, given["drift"])
-            known[name] = alignment.heard(known.get(name, END), limit, assigned=name in assigned)
+            known[name] = alignment.known_limit(known.get(name, END), limit, assigned=name in assigned)
         yield [known[name] for name in told]
 
 

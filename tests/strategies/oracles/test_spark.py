@@ -20,6 +20,7 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
 from tests.conformance.engines_spark import Query
+from tests.strategies.oracles.spark_rules import restart
 from wmlab.strategies.model import spark as rule
 from wmlab.strategies.model.spark import SparkBatches
 from wmlab.strategies.model.strategy import Record, run
@@ -85,7 +86,7 @@ def expected(given: History) -> Iterator[Batch]:
     query = Query(given.delays, given.policy, given.window, given.mode)
     for number, rows in enumerate(given.batches):
         if number == given.restart:
-            query.marks = rule.restart(query.marks)
+            query.marks = restart(query.marks)
         yield of_batch(query, rows)
         if given.idle_batches and query.marks.watermark > query.marks.late:
             yield of_batch(query, {})
@@ -282,7 +283,7 @@ def dropped_by_spark(spark: SparkSession, given: Dropping, checkpoint: Path) -> 
 
 
 def test_every_operator_is_asked_and_loses_rows_at_the_watermark() -> None:
-    assert {operator_of(query) for query in QUERIES} == set(get_args(rule.Operator))
+    assert {operator_of(query) for query in QUERIES} == set(get_args(rule.StatefulOperator))
     for query in QUERIES:
         for number in NUMBERS[query in IN_PYTHON]:
             given = dropping(query, number)

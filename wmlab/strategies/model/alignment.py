@@ -55,7 +55,7 @@ def limit(reports: Mapping[Hashable, int], drift: int) -> int:
     return minus(min(reports.values(), default=UNKNOWN), -drift)
 
 
-def heard(before: int, announced: int, *, assigned: bool = False, rule: AlignmentRule = "fixed") -> int:
+def known_limit(before: int, announced: int, *, assigned: bool = False, rule: AlignmentRule = "fixed") -> int:
     """The limit that a source knows after an announcement; `assigned`: no more splits will be assigned to it."""
     return before if assigned and rule == "flink_37670" else announced
 
@@ -225,7 +225,7 @@ class Alignment:
             reports[name] = END if done else report(source.watermark, idle=source.idle, rule=self.rule)
         state.limit = limit(reports, self.drift)
         for source in state.sources.values():
-            source.limit = state.limit
+            source.limit = known_limit(source.limit, state.limit, rule=self.rule)
             check(source, now, self.rule)
             self._read(state, source, now, read)
         for source in state.sources.values():

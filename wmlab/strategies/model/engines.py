@@ -1,23 +1,18 @@
-"""Engines with short rules: bytewax, Feldera, RisingWave, Kafka Streams and Quix Streams; and the watermarks of Beam.
+"""Engines with short rules: bytewax, Feldera, RisingWave and Quix Streams, and KafkaIO of Beam.
 
-Samza's is `writers.PerWriterMinimum` with an idle timeout. Kafka's stream time is the largest time of the records that
-were processed; nothing else moves it. Of Beam there are the watermarks of a transform, estimators of sources, KafkaIO,
-and the aggregator of the Kafka Streams runner. Its watermarks are exclusive, as X is. What Beam drops is decided by
-windows alone, also in a stateful ParDo: all records of a window are dropped once X has come to its end plus the allowed
-lateness. In the global window no record is late.
+Samza's is `writers.PerWriterMinimum` with an idle timeout, Kafka's stream time `bounded.StreamTime`. The watermarks of
+Beam are exclusive, as X is. What Beam drops is decided by windows alone, also in a stateful ParDo: all records of a
+window are dropped once X has come to its end plus the allowed lateness. In the global window no record is late.
 
-Source: `PartitionGroup` and `KStreamWindowAggregate` of Kafka 4; Quix Streams 3, windows; `WatermarkManager`,
-`WatermarkEstimators`, `LateDataDroppingDoFnRunner` and `CustomTimestampPolicyWithLimitedDelay` of Beam 2.77 for Java.
+Source: Quix Streams 3, windows; `CustomTimestampPolicyWithLimitedDelay` of Beam 2.77 for Java.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NamedTuple
 
-from wmlab.core.errors import ModelError
-from wmlab.strategies.model.strategy import END, UNKNOWN, Input, NotNegative, Positive, Record, Strategy, minus
+from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Positive, Record, Strategy, minus
 from wmlab.strategies.model.writers import Minimum
 
 
@@ -118,44 +113,6 @@ class RisingWave(Strategy[Minimum]):
         return state, x, x
 
 
-class PartitionGroup(NamedTuple):
-    """The records of a task's partitions that wait, each partition in its order, and the stream time."""
-
-    waiting: dict[Hashable, tuple[int, ...]]
-    stream_time: int = UNKNOWN
-
-    def add(self, partition: Hashable, *times: int) -> PartitionGroup:
-        """The group with more records at the end of a partition."""
-        return self._replace(waiting={**self.waiting, partition: (*self.waiting.get(partition, ()), *times)})
-
-    def poll(self) -> tuple[PartitionGroup, int, int]:
-        """The group without the record that is processed next, its time, and by how much it is late.
-
-        It is the first of the partition whose first record is the earliest. Raises ModelError if none waits.
-        """
-        heads = {partition: times[0] for partition, times in self.waiting.items() if times}
-        if not heads:
-            raise ModelError("No record waits in any partition.", remedy="Add records before you poll.")
-        chosen = min(heads, key=heads.__getitem__)
-        time = heads[chosen]
-        waiting = {**self.waiting, chosen: self.waiting[chosen][1:]}
-        stream_time = max(self.stream_time, time)
-        return PartitionGroup(waiting, stream_time), time, stream_time - time
-
-    def restored(self, partition_time: int) -> PartitionGroup:
-        """The group with a partition that had come to a time when the task last ran."""
-        return self._replace(stream_time=max(self.stream_time, partition_time))
-
-
-def is_open(end: int, stream_time: int, grace: int) -> bool:
-    """Whether a window takes records; one that does not has its final result.
-
-    >>> is_open(15, 105, 90), is_open(16, 105, 90)
-    (False, True)
-    """
-    return end > minus(stream_time, grace)
-
-
 @dataclass(frozen=True, slots=True)
 class Quix(Strategy[dict[str, int]]):
     """X = m - `grace` with m the largest time of each key; native is m.
@@ -188,71 +145,6 @@ DelayRule = Literal["fixed", "beam_40176"]
 """`beam_40176`: a partition moves with the wall clock only after a record with a time above 0, so one that never had
 a record holds the watermark for ever."""
 
-SdkRule = Literal["fixed", "python_2_77"]
-"""`python_2_77`: the direct runner of the Python SDK. The output falls to a hold that is set below it, an element that
-waits holds its time less one, and a window takes records until the watermark is past the lateness, not at it."""
-
-
-class Transform(NamedTuple):
-    """The input and output watermark of a transform."""
-
-    arriving: int = UNKNOWN
-    leaving: int = UNKNOWN
-
-
-def transform(
-    state: Transform,
-    upstream: Iterable[int],
-    pending: Iterable[int] = (),
-    holds: Iterable[int] = (),
-    rule: SdkRule = "fixed",
-) -> Transform:
-    """The watermarks of a transform, which do not fall.
-
-    In is the least of the outputs upstream and the times of elements that wait; out the least of in, the holds and the
-    output times of timers.
-    """
-    python = rule == "python_2_77"
-    arriving = max(state.arriving, min((*upstream, *(minus(time, int(python)) for time in pending)), default=END))
-    return Transform(arriving, max(UNKNOWN if python else state.leaving, min((arriving, *holds))))
-
-
-def takes_records(end: int, watermark: int, lateness: int = 0, rule: SdkRule = "fixed") -> bool:
-    """Whether a window that ends before `end` still takes records; those that come from `end` on make late panes.
-
-    >>> takes_records(10, 14, 5), takes_records(10, 15, 5), takes_records(10, 15, 5, "python_2_77")
-    (True, False, True)
-    """
-    return watermark < minus(end, -lateness) + (rule == "python_2_77")
-
-
-def manual(before: int, time: int) -> int:
-    """A watermark that the source sets; raises ModelError if it falls."""
-    if time < before:
-        raise ModelError(f"The watermark falls from {before} to {time}.", remedy="Set one that is not less.")
-    return time
-
-
-def monotonic(before: int, time: int) -> int:
-    """The watermark when it is asked for: `time` is that of the last record or, for the estimator of wall time, now.
-
-    Of the records between two questions only the last one counts.
-    """
-    return max(before, time)
-
-
-def limited_delay(largest: int, now: int, delay: int, *, check: int | None = None, rule: DelayRule = "fixed") -> int:
-    """The watermark of a KafkaIO partition; `check` is when it was seen that no record waits, None if one does.
-
-    >>> limited_delay(900, 1000, 60), limited_delay(2000, 1000, 60), limited_delay(900, 1300, 60, check=1290)
-    (840, 940, 1230)
-    """
-    if largest > now:
-        return minus(now, delay)
-    if check is not None and check - delay > largest and (rule == "fixed" or largest > 0):
-        return minus(check, delay)
-    return minus(largest, delay)
-
 
 @dataclass(slots=True)
 class DelayState:
@@ -265,12 +157,14 @@ class DelayState:
 
 @dataclass(frozen=True, slots=True)
 class LimitedDelay(Strategy[DelayState]):
-    """The least over the writers, KafkaIO's partitions, of `limited_delay`; every record is read when it arrives.
+    """X = min of m_w - `delay` over the writers, KafkaIO's partitions.
 
-    `delay` is in units of event time, which is milliseconds here since it is taken from the wall clock as well. Times
-    in the future count as now. `writers` are there from the beginning, others from their first record. Native is X.
-    The watermark of a partition may fall when a late record ends its silence, as in KafkaIO's unbounded source; its
-    splittable DoFn keeps each from falling, as `aggregate` does, and so can be ahead.
+    Where m_w is no time between now less the delay and now, it is now - `delay`.
+
+    m_w is the largest event time of a writer; every record is read when it arrives. `delay` is in units of event time,
+    which is milliseconds here since it is taken from the wall clock as well. `writers` are there from the beginning,
+    others from their first record. Native is X. The watermark of a partition may fall when a late record ends its
+    silence, as in KafkaIO's unbounded source; its splittable DoFn keeps each from falling, and so can be ahead.
     """
 
     delay: NotNegative
@@ -297,7 +191,7 @@ class LimitedDelay(Strategy[DelayState]):
         return state, state.x, state.x
 
     def _advance(self, state: DelayState, now: int) -> None:
-        """The least of `limited_delay` with `check` = `now`: all but the times that count are `now` less the delay."""
+        """X at `now`, from the least of the times that count; all others stand for `now`."""
         least, early, bug = state.least, now - self.delay, self.rule == "beam_40176"
         if not state.largest:
             return
@@ -305,17 +199,3 @@ class LimitedDelay(Strategy[DelayState]):
             counted = [time for time in state.largest.values() if early <= time < now or (bug and time <= 0)]
             state.least = min(counted, default=None)
         state.x = max(state.x, minus(now if state.least is None else state.least, self.delay))
-
-
-def aggregate(
-    reports: Mapping[Hashable, int | None], partition: Hashable, watermark: int
-) -> dict[Hashable, int | None]:
-    """The reports of the partitions after one more; that of a partition does not fall."""
-    before = reports[partition]
-    return {**reports, partition: watermark if before is None else max(before, watermark)}
-
-
-def aggregated(reports: Mapping[Hashable, int | None]) -> int | None:
-    """The least of all reports; None until every partition has reported."""
-    known = [report for report in reports.values() if report is not None]
-    return min(known) if len(known) == len(reports) else None

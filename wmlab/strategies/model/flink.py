@@ -58,33 +58,6 @@ def combined(inputs: Iterable[Hashable] = ()) -> Combined:
     return Combined({name: Partial() for name in inputs})
 
 
-class Timer(NamedTuple):
-    """Whether a split was active since the last probe, and when its quiet time began."""
-
-    active: bool = False
-    since: int | None = None
-
-
-def probe(timer: Timer, now: int, timeout: int) -> tuple[Timer, bool]:
-    """The timer after a probe, and whether the split is idle: for more than `timeout` since the first quiet probe.
-
-    >>> timer, idle = Timer(active=True), False
-    >>> for now in (5, 10, 15, 20, 25):
-    ...     timer, idle = probe(timer, now, 10)
-    ...     print(now, idle)
-    5 False
-    10 False
-    15 False
-    20 False
-    25 True
-    """
-    if timer.active:
-        return Timer(), False
-    if timer.since is None:
-        return Timer(since=now), False
-    return timer, now - timer.since > timeout
-
-
 def combine(state: Combined, rule: MultiplexerRule = "fixed") -> tuple[Combined, Emitted]:
     """The watermark of a source over its splits: the least of those that are not idle, the largest if all are."""
     splits = state.inputs.values()

@@ -23,17 +23,17 @@ pull request 56043 would mend a delay of 0, and was closed). The table as Spark 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Positive, Record, Strategy
+from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Positive, Record, Strategy, require_argument
 
-Policy = Literal["min", "max"]
+WatermarkPolicy = Literal["min", "max"]
 """`spark.sql.streaming.multipleWatermarkPolicy`."""
 
-Operator = Literal[
+StatefulOperator = Literal[
     "window",
     "groupBy",
     "dropDuplicates",
@@ -45,7 +45,7 @@ Operator = Literal[
 """The stateful operator that drops late rows, by its name in Spark."""
 
 
-class Watermarks(NamedTuple):
+class QueryWatermarks(NamedTuple):
     """What a query knows between two batches: the watermark of each node by its name, and the query's.
 
     `late` is the one of the batch before: rows are dropped by it, while `watermark` removes state.
@@ -56,31 +56,34 @@ class Watermarks(NamedTuple):
     late: int = 0
 
 
-def watermarks(delays: Mapping[Hashable, int]) -> Watermarks:
+def watermarks(delays: Mapping[Hashable, int]) -> QueryWatermarks:
     """The state of a query with a delay for each `withWatermark`; raises ModelError for one that is negative."""
     for delay in delays.values():
-        delay_ms(ms=delay)
-    return Watermarks(dict.fromkeys(delays, 0))
+        require_argument("delay", delay, NotNegative)
+    return QueryWatermarks(dict.fromkeys(delays, 0))
 
 
 def after_batch(
-    state: Watermarks, largest: Mapping[Hashable, int], delays: Mapping[Hashable, int], policy: Policy = "min"
-) -> Watermarks:
+    state: QueryWatermarks,
+    largest: Mapping[Hashable, int],
+    delays: Mapping[Hashable, int],
+    policy: WatermarkPolicy = "min",
+) -> QueryWatermarks:
     """The state after a batch, given the largest time of each node that had rows; nothing falls, or is below 0.
 
     >>> delays = {"a": 10, "b": 5}
     >>> after_batch(after_batch(watermarks(delays), {"a": 11}, delays), {"b": 6}, delays)
-    Watermarks(nodes={'a': 1, 'b': 1}, watermark=1, late=0)
+    QueryWatermarks(nodes={'a': 1, 'b': 1}, watermark=1, late=0)
     """
     nodes = {
         node: max(before, largest[node] - delays[node]) if node in largest else before
         for node, before in state.nodes.items()
     }
     of_all = (min if policy == "min" else max)(nodes.values(), default=0)
-    return Watermarks(nodes, max(state.watermark, of_all), state.watermark)
+    return QueryWatermarks(nodes, max(state.watermark, of_all), state.watermark)
 
 
-def first_kept(watermark: int, operator: Operator) -> int:
+def first_kept(watermark: int, operator: StatefulOperator) -> int:
     """The smallest time that an operator keeps at a watermark; of windows, those of one unit of time.
 
     >>> first_kept(20, "window"), first_kept(20, "dropDuplicates")
@@ -89,7 +92,7 @@ def first_kept(watermark: int, operator: Operator) -> int:
     return watermark if operator == "window" else watermark + 1
 
 
-def delay_of_bound(bound_ms: int, operator: Operator) -> int:
+def delay_of_bound(bound_ms: int, operator: StatefulOperator) -> int:
     """The delay (ms) with which an operator keeps what is at most `bound_ms` behind the largest time, and no more.
 
     >>> delay_of_bound(500, "window"), delay_of_bound(500, "dropDuplicates")
@@ -98,35 +101,11 @@ def delay_of_bound(bound_ms: int, operator: Operator) -> int:
     return bound_ms + first_kept(0, operator)
 
 
-def restart(state: Watermarks) -> Watermarks:
-    """What a query that is started again finds in its checkpoint: the query's watermarks, not those of the nodes."""
-    return state._replace(nodes=dict.fromkeys(state.nodes, 0))
-
-
-def redefine(defined: Collection[Hashable], stream: Hashable) -> None:
-    """Raises ModelError if a stream has a watermark already, as Spark 4 does."""
-    if stream in defined:
-        raise ModelError(f"{stream!r} has a watermark already.", remedy="Define one watermark for each stream.")
-
-
-def delay_ms(*, months: int = 0, days: int = 0, ms: int = 0) -> int:
-    """The length of a delay in milliseconds; Spark takes a month for 31 days. Raises ModelError if it is negative."""
-    length = (months * 31 + days) * 86_400_000 + ms
-    if length < 0:
-        raise ModelError(f"the delay is {length} ms, which is negative.", remedy="Give a delay of 0 or more.")
-    return length
-
-
-def join_output(left: int, right: int, arriving: int) -> int:
-    """The watermark after a join of streams: the least of what it gets and of both states (since 3.5)."""
-    return min(left, right, arriving)
-
-
 @dataclass(slots=True)
 class SparkState:
     """The query between and within batches, written in place; `batch` is the number of the running interval."""
 
-    marks: Watermarks
+    marks: QueryWatermarks
     largest: dict[Hashable, int] = field(default_factory=dict)
     batch: int | None = None
     rows: int = 0
@@ -156,9 +135,9 @@ class SparkBatches(Strategy[SparkState]):
     trigger_ms: Positive | None = None
     rows: Positive | None = None
     streams: tuple[str, ...] = ()
-    policy: Policy = "min"
+    policy: WatermarkPolicy = "min"
     late: Literal["previous", "current"] = "previous"
-    operator: Operator = "window"
+    operator: StatefulOperator = "window"
 
     def __post_init__(self) -> None:
         Strategy.__post_init__(self)
