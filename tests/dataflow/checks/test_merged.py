@@ -14,7 +14,7 @@ from wmlab import dataflow as flow
 from wmlab.core.errors import ModelError, RecordingError
 from wmlab.core.recording import Recording
 from wmlab.dataflow.checks.watermarks import coalesced
-from wmlab.dataflow.model.coalescer import Keyed
+from wmlab.dataflow.model.coalescer import KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, MIN, Event, Idle, Watermark
 from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations
 from wmlab.dataflow.recording import DataflowRecording
@@ -46,17 +46,17 @@ def inputs_of(recording: Recording) -> dict[tuple[Any, ...], int]:
 
 def folded(steps: list[Row], inputs: int, rules: Deviations) -> list[Row]:
     """What the pure rule makes of the steps of one lane."""
-    state, found = Keyed(inputs), []
+    coalescer, found = KeyedCoalescer(inputs, rules), []
     for step in sorted(steps, key=lambda row: int(row["place"])):
         idle = Idle(step["key"]) if step["stimulus"] == "idle" else None
         item = idle or ITEMS.get(step["stimulus"]) or Watermark(step["key"], step["value"])
-        state, out = state.step(step["input"], item, rules)
-        merged = {key: one.last for key, one in state.keys if one.last != MIN}
+        out = coalescer.step(step["input"], item)
+        merged = {key: of_key.last for key, of_key in coalescer.keys.items() if of_key.last != MIN}
         marks = {mark.key: mark.value for mark in out if isinstance(mark, Watermark)}
         found.append(
             step
-            | {"active": sorted({*range(state.inputs)} - state.idle - state.done)}
-            | {"idle": sorted(state.idle - state.done), "done": sorted(state.done)}
+            | {"active": sorted({*range(inputs)} - coalescer.idle - coalescer.done)}
+            | {"idle": sorted(coalescer.idle - coalescer.done), "done": sorted(coalescer.done)}
             | {"coalesced": merged, "emitted": marks, "emitted_idle": any(isinstance(one, Idle) for one in out)}
         )
     return found
