@@ -1,4 +1,4 @@
-"""Case `coalesce`: watermarks merged over many inputs, one key and two, against a bare loop that asks all inputs.
+"""Case `coalesce`: watermarks coalesced over many inputs, one key and two, against a bare loop that asks all inputs.
 
 The bare loop is what one would write first: the last watermark per input in a dict, and their minimum after each. It
 knows neither keys nor idleness nor that watermarks have to rise. One core, pure Python on both sides.
@@ -10,12 +10,15 @@ from collections.abc import Iterator
 from random import Random
 
 from benchmarks.measure import Answer, Contender, measured, table
-from wmlab.dataflow.model.coalescer import Coalescer, Keyed, Update
+from wmlab.dataflow.model.coalescer import Coalescer, KeyedCoalescer
 from wmlab.dataflow.model.items import MIN, Watermark
 
 ROWS = 1_000_000
 INPUTS = (2, 8, 64)
 THREADS = 1
+
+Update = tuple[int, Watermark]
+"""An input, counted from 0, and the watermark that came on it."""
 
 
 def run(rows: int | None, runs: int) -> Iterator[str]:
@@ -45,20 +48,24 @@ def made_updates(count: int, inputs: int, *, keys: int, seed: int) -> list[Updat
     at = [[0] * keys for _ in range(inputs)]
     updates: list[Update] = []
     for _ in range(count):
-        place, key = random.randrange(inputs), random.randrange(keys)
-        at[place][key] += random.randrange(1, 10)
-        updates.append((place, Watermark(key, at[place][key])))
+        index, key = random.randrange(inputs), random.randrange(keys)
+        at[index][key] += random.randrange(1, 10)
+        updates.append((index, Watermark(key, at[index][key])))
     return updates
 
 
 def _one_key(updates: list[Update], inputs: int) -> Answer:
-    state, found = Coalescer.start(inputs).run(updates)
-    return {"merged": state.last, "emitted": len(found) - found.count(None)}
+    coalescer, emitted = Coalescer(inputs), 0
+    for index, watermark in updates:
+        emitted += coalescer.step(index, watermark) is not None
+    return {"coalesced": coalescer.last, "emitted": emitted}
 
 
 def _keyed(updates: list[Update], inputs: int) -> Answer:
-    state, found = Keyed(inputs).run(updates)
-    return {"merged": dict(state.keys)[0].last, "emitted": len(found) - found.count(())}
+    coalescer, emitted = KeyedCoalescer(inputs), 0
+    for index, watermark in updates:
+        emitted += len(coalescer.step(index, watermark))
+    return {"coalesced": coalescer.keys[0].last, "emitted": emitted}
 
 
 def _two_keys(count: int, inputs: int) -> Contender:
@@ -69,10 +76,10 @@ def _two_keys(count: int, inputs: int) -> Contender:
 def _bare(updates: list[Update], inputs: int) -> Answer:
     marks = dict.fromkeys(range(inputs), MIN)
     last, emitted = MIN, 0
-    for place, watermark in updates:
-        marks[place] = watermark.value
+    for index, watermark in updates:
+        marks[index] = watermark.value
         lowest = min(marks.values())
         if lowest > last:
             last = lowest
             emitted += 1
-    return {"merged": last, "emitted": emitted}
+    return {"coalesced": last, "emitted": emitted}

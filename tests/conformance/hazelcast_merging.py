@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.conformance.fields import Fields, UnknownFormatError
 from tests.conformance.hazelcast_steps import all_written, changed, check, item_of, number, operations, shown
-from wmlab.dataflow.model.coalescer import Coalescer, EdgeStream, Keyed, drain
+from wmlab.dataflow.model.coalescer import Coalescer, EdgeStream, KeyedCoalescer, drain
 from wmlab.dataflow.model.items import DONE, IDLE, MAX, Event, Item
 from wmlab.dataflow.model.processor import Deviations
 
@@ -33,48 +33,38 @@ def item_in(step: Fields, op: str) -> Item:
     raise UnknownFormatError(f"unknown operation {op!r}")
 
 
-def is_idle(state: Coalescer) -> bool:
+def is_idle(coalescer: Coalescer) -> bool:
     """Whether all inputs that have not ended are idle, and there is one."""
-    left = {place for place, mark in enumerate(state.marks) if mark < MAX}
-    return bool(left) and left <= state.idle
+    left = {index for index, mark in enumerate(coalescer.marks) if mark < MAX}
+    return bool(left) and left <= coalescer.idle
 
 
 def run_coalescer(case: Fields, deviations: Deviations) -> None:
     """wm, idle, event and done on the inputs of one key; its values in between."""
-    state = Coalescer.start(queues_of(case))
-
-    def merged(state: Coalescer, item: Item, queue: int) -> tuple[Coalescer, Any]:
-        after, emitted = state.run([(queue, item)])
-        return after, emitted[0]
-
+    coalescer = Coalescer(queues_of(case))
     for op, step in operations(case):
         match op:
             case "idle_pending":
-                check(step, lambda s=state: is_idle(s))
+                check(step, lambda: is_idle(coalescer))
             case "top":
-                check(step, lambda s=state: shown(s.top))
+                check(step, lambda: shown(coalescer.highest))
             case "coalesced":
-                check(step, lambda s=state: shown(s.last))
+                check(step, lambda: shown(coalescer.last))
             case _:
-                update = item_in(step, op), step.take("queue")
-                state = changed(step, state, lambda s=state, u=update: merged(s, *u))
+                item, queue = item_in(step, op), step.take("queue")
+                check(step, lambda i=item, q=queue: coalescer.step(q, i))
 
 
 def run_keyed(case: Fields, deviations: Deviations) -> None:
     """wm, idle, event and done on the inputs of all keys, and which keys there are."""
-    state = Keyed(queues_of(case))
-
-    def merged(state: Keyed, item: Item, queue: int) -> tuple[Keyed, Any]:
-        after, emitted = state.step(queue, item, deviations)
-        return after, all_written(emitted)
-
+    coalescer = KeyedCoalescer(queues_of(case), deviations)
     for op, step in operations(case):
         if op == "keys":
-            check(step, lambda s=state: [key for key, _ in s.keys])
+            check(step, lambda: sorted(coalescer.keys))
             continue
-        update = item_in(step, op), step.take("queue")
+        item, queue = item_in(step, op), step.take("queue")
         # Upstream gives the watermarks of several keys in the order of a hash map.
-        state = changed(step, state, lambda s=state, u=update: merged(s, *u), unordered=op != "event")
+        check(step, lambda i=item, q=queue: all_written(coalescer.step(q, i)), unordered=op != "event")
 
 
 def run_edge(case: Fields, deviations: Deviations) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
 
 from hypothesis import strategies as st
 
-from wmlab.dataflow.model.coalescer import Keyed
+from wmlab.dataflow.model.coalescer import Emitted, KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, IDLE, Event, Item, Watermark
 from wmlab.dataflow.model.processor import Deviations
 
@@ -73,13 +72,10 @@ def interleaved(
 
 def play(
     count: int, updates: Sequence[tuple[int, Item]], deviations: Deviations
-) -> tuple[Keyed, list[tuple[Watermark | Any, ...]]]:
-    """Merge all updates, one at a time."""
-    state, found = Keyed(count), []
-    for place, item in updates:
-        state, emitted = state.step(place, item, deviations)
-        found.append(emitted)
-    return state, found
+) -> tuple[KeyedCoalescer, list[Emitted]]:
+    """Coalesce all updates, one at a time; the coalescer behind them, and what each of them emitted."""
+    coalescer = KeyedCoalescer(count, deviations)
+    return coalescer, [coalescer.step(index, item) for index, item in updates]
 
 
 def rising(values: Sequence[int]) -> bool:

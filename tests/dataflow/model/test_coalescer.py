@@ -27,7 +27,7 @@ from tests.dataflow.model.histories import (
     watermarks,
 )
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.coalescer import Coalescer, Drained, EdgeStream, Guarantee, Keyed, Progress, drain
+from wmlab.dataflow.model.coalescer import Coalescer, Drained, EdgeStream, Guarantee, KeyedCoalescer, Progress, drain
 from wmlab.dataflow.model.items import DONE, IDLE, MAX, MIN, Barrier, Event, Item, Watermark
 from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations, JobFailedError, Reason
 
@@ -57,15 +57,16 @@ def by_definition(count: int, updates: Updates) -> list[int | None]:
 @given(interleaved(streams(keys=1)))
 def test_one_key_is_merged_as_the_definition_says(history: tuple[int, Updates]) -> None:
     count, updates = history
-    state, merged = Coalescer.start(count).run(updates)
-    assert merged == by_definition(count, updates)
-    assert state.last == max((value for value in merged if value is not None), default=MIN)
-    assert state.top == max((item.value for _, item in updates if isinstance(item, Watermark)), default=MIN)
+    coalescer = Coalescer(count)
+    coalesced = [coalescer.step(index, item) for index, item in updates]
+    assert coalesced == by_definition(count, updates)
+    assert coalescer.last == max((value for value in coalesced if value is not None), default=MIN)
+    assert coalescer.highest == max((item.value for _, item in updates if isinstance(item, Watermark)), default=MIN)
 
 
 def failure(updates: Updates) -> JobFailedError:
     with pytest.raises(JobFailedError) as caught:
-        Coalescer.start(2).run(updates)
+        play(2, updates, DESIGN)
     return caught.value
 
 
@@ -103,29 +104,29 @@ def test_nothing_but_events_comes_after_the_end(item: Item, reason: Reason, says
 )
 def test_what_comes_on_no_input_is_refused(count: int, index: int, says: str) -> None:
     with pytest.raises(ModelError, match=says):
-        Coalescer.start(count).run([(index, IDLE)])
+        play(count, [(index, IDLE)], DESIGN)
 
 
 def test_the_ends_of_time_are_kept_apart_from_what_watermarks_say() -> None:
-    _, merged = Coalescer.start(2).run([(0, Watermark(0, MIN + 1)), (1, Watermark(0, MAX - 1)), (0, IDLE)])
-    assert merged == [None, MIN + 1, MAX - 1]
+    coalescer = Coalescer(2)
+    updates: Updates = [(0, Watermark(0, MIN + 1)), (1, Watermark(0, MAX - 1)), (0, IDLE)]
+    assert [coalescer.step(*update) for update in updates] == [None, MIN + 1, MAX - 1]
 
 
 @MODE
 @given(history=HISTORIES)
 def test_no_key_ever_goes_back(history: tuple[int, Updates], deviations: Deviations) -> None:
     count, updates = history
-    state, out = Keyed(count), []
+    coalescer, out = KeyedCoalescer(count, deviations), []
     for index, item in updates:
         try:
-            state, emitted = state.step(index, item, deviations)
+            out += coalescer.step(index, item)
         except JobFailedError:
             assert deviations == SHIPPED
             return
-        out += emitted
-    for key, merged in state.keys:
+    for key, of_key in coalescer.keys.items():
         assert rising(watermarks(out, key))
-        assert merged.last == max(watermarks(out, key), default=MIN)
+        assert of_key.last == max(watermarks(out, key), default=MIN)
 
 
 @given(HISTORIES)
@@ -135,8 +136,9 @@ def test_each_key_is_merged_as_if_it_were_alone(history: tuple[int, Updates]) ->
     for key in (0, 1):
         # To any other key a watermark is what an event is: a sign of life.
         alone = [(index, EVENT if isinstance(item, Watermark) and item.key != key else item) for index, item in updates]
-        _, merged = Coalescer.start(count).run(alone)
-        expected = [[] if value is None else [value] for value in merged]
+        coalescer = Coalescer(count)
+        coalesced = [coalescer.step(index, item) for index, item in alone]
+        expected = [[] if value is None else [value] for value in coalesced]
         assert [watermarks(emitted, key) for emitted in steps] == expected
 
 
@@ -161,12 +163,17 @@ def test_one_idle_message_leaves_per_episode(history: tuple[int, Updates]) -> No
 
 
 @given(HISTORIES, st.data())
-def test_a_batch_is_its_steps_one_by_one(history: tuple[int, Updates], data: st.DataObject) -> None:
+def test_a_copy_goes_on_alike_and_on_its_own(history: tuple[int, Updates], data: st.DataObject) -> None:
     count, updates = history
     cut = data.draw(st.integers(0, len(updates)))
-    first, steps = Keyed(count).run(updates[:cut])
-    second, more = first.run(updates[cut:])
-    assert (second, steps + more) == play(count, updates, DESIGN)
+    first, emitted = play(count, updates[:cut], DESIGN)
+    second, before = first.copy(), first.state
+    assert second.state == before
+    more = [second.step(index, item) for index, item in updates[cut:]]
+    assert first.state == before
+    assert emitted + more == play(count, updates, DESIGN)[1]
+    assert [first.step(index, item) for index, item in updates[cut:]] == more
+    assert first.state == second.state
 
 
 def outcomes(chosen: list[Stream], deviations: Deviations) -> set[object]:
@@ -174,12 +181,12 @@ def outcomes(chosen: list[Stream], deviations: Deviations) -> set[object]:
     ends: set[object] = set()
     for order in interleavings(chosen):
         try:
-            state, steps = play(len(chosen), order, deviations)
+            coalescer, steps = play(len(chosen), order, deviations)
         except JobFailedError as error:
             ends.add(error.reason)
         else:
-            idle = len(state.done) < state.inputs and any(IDLE in emitted for emitted in steps)
-            ends.add((tuple((key, merged.last) for key, merged in state.keys), idle))
+            idle = len(coalescer.done) < coalescer.inputs and any(IDLE in emitted for emitted in steps)
+            ends.add((tuple((key, coalescer.keys[key].last) for key in sorted(coalescer.keys)), idle))
     return ends
 
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.dataflow.model.histories import EVENT, Stream, interleavings, streams
-from wmlab.dataflow.model.coalescer import Keyed
+from wmlab.dataflow.model.coalescer import KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, IDLE, Watermark
-from wmlab.dataflow.model.permute import Choose, every_choice, explore, follow, merging, orders, sample
+from wmlab.dataflow.model.permute import Choose, every_choice, explore, follow, orders, sample
 from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations
 
 IDLE_IN_BOTH_ORDERS: list[Stream] = [(Watermark(0, 10), IDLE), (Watermark(0, 20), IDLE)]
@@ -25,23 +25,23 @@ ENDED = st.lists(streams(length=3, ends=[(IDLE,), (DONE,)]), min_size=2, max_siz
 
 @given(INPUTS, st.sampled_from([DESIGN, SHIPPED]))
 def test_the_counts_are_those_of_all_orders_one_by_one(offered: list[Stream], deviations: Deviations) -> None:
-    rule = merging(len(offered), deviations)
+    start = KeyedCoalescer(len(offered), deviations)
     wanted: Counter[object] = Counter()
     for order in interleavings(offered):
-        outcome = follow(rule, offered, tuple(index for index, _ in order))
+        outcome = follow(start, offered, tuple(index for index, _ in order))
         wanted[outcome.output, outcome.failure] += 1
-    found = explore(rule, offered, limit=100_000)
+    found = explore(start, offered, limit=100_000)
     assert found is not None
     assert {(one.output, one.failure): one.count for one in found} == wanted
     assert sum(wanted.values()) == orders(offered)
     for one in found:
-        again = follow(rule, offered, one.example)
+        again = follow(start, offered, one.example)
         assert (again.output, again.failure) == (one.output, one.failure)
 
 
 @given(ENDED)
 def test_in_the_design_all_orders_end_alike_once_all_inputs_are_idle_or_have_ended(offered: list[Stream]) -> None:
-    found = explore(merging(len(offered)), offered, limit=100_000)
+    found = explore(KeyedCoalescer(len(offered)), offered, limit=100_000)
     assert found is not None
     tops: dict[int, int] = {}
     for item in (item for items in offered for item in items if isinstance(item, Watermark)):
@@ -89,10 +89,11 @@ class Valve:
 def test_without_the_flush_it_is_the_valve_of_flink_before_7728(offered: list[Stream], chance: random.Random) -> None:
     order = [index for index, items in enumerate(offered) for _ in items]
     chance.shuffle(order)
-    state, valve, queues = Keyed(len(offered)), Valve(len(offered)), [iter(items) for items in offered]
+    coalescer, valve = KeyedCoalescer(len(offered), UNFLUSHED), Valve(len(offered))
+    queues = [iter(items) for items in offered]
     for index in order:
         item = next(queues[index])
-        state, out = state.step(index, item, UNFLUSHED)
+        out = coalescer.step(index, item)
         assert [(mark.key, mark.value) for mark in out if isinstance(mark, Watermark)] == valve.take(index, item)
 
 
@@ -122,16 +123,16 @@ def test_idle_messages_before_pull_request_22440(offered: list[Stream], chance: 
     rules = Deviations(event_leaves_idle=True, end_counts_as_active=True, done_hides_idle=True)
     order = [index for index, items in enumerate(offered) for _ in items]
     chance.shuffle(order)
-    state, judge, queues = Keyed(len(offered)), Listing22440(len(offered)), [iter(items) for items in offered]
+    coalescer, judge = KeyedCoalescer(len(offered), rules), Listing22440(len(offered))
+    queues = [iter(items) for items in offered]
     for index in order:
         item = next(queues[index])
-        state, out = state.step(index, item, rules)
-        assert (IDLE in out) is judge.take(index, item)
+        assert (IDLE in coalescer.step(index, item)) is judge.take(index, item)
 
 
 def test_the_shipped_rule_fails_in_some_orders_only() -> None:
     offered = ((Watermark(0, 1), IDLE, DONE), (Watermark(1, 5), DONE))
-    found = explore(merging(2, SHIPPED), offered, limit=1_000)
+    found = explore(KeyedCoalescer(2, SHIPPED), offered, limit=1_000)
     assert found is not None
     failed = [one for one in found if one.failure is not None]
     assert 0 < sum(one.count for one in failed) < orders(offered)
@@ -141,18 +142,18 @@ def test_the_shipped_rule_fails_in_some_orders_only() -> None:
 
 def test_a_limit_is_kept_and_drawing_takes_over() -> None:
     offered = tuple(tuple(Watermark(0, 3 * n + place) for n in range(1, 5)) for place in range(3))
-    assert explore(merging(3), offered, limit=50) is None
-    found = sample(merging(3), offered, samples=200, draw=random.Random(1).randrange)
+    assert explore(KeyedCoalescer(3), offered, limit=50) is None
+    found = sample(KeyedCoalescer(3), offered, samples=200, draw=random.Random(1).randrange)
     assert sum(one.count for one in found) == 200
-    again = sample(merging(3), offered, samples=200, draw=random.Random(1).randrange)
+    again = sample(KeyedCoalescer(3), offered, samples=200, draw=random.Random(1).randrange)
     assert found == again
-    everything = explore(merging(3), offered, limit=100_000)
+    everything = explore(KeyedCoalescer(3), offered, limit=100_000)
     assert everything is not None
     assert {one.output for one in found} <= {one.output for one in everything}
 
 
 def test_drawn_orders_are_equally_likely() -> None:
-    found = sample(merging(2, UNFLUSHED), IDLE_IN_BOTH_ORDERS, samples=6_000, draw=random.Random(3).randrange)
+    found = sample(KeyedCoalescer(2, UNFLUSHED), IDLE_IN_BOTH_ORDERS, samples=6_000, draw=random.Random(3).randrange)
     shares = sorted(one.count for one in found)
     assert [round(share / 1_000) for share in shares] == [1, 2, 3]
 

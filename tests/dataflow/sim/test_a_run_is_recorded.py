@@ -12,7 +12,7 @@ from tests.dataflow.sim.flows import count, kinds, line, marks, outcome, recorde
 from wmlab import dataflow as flow
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
-from wmlab.dataflow.model.coalescer import Keyed
+from wmlab.dataflow.model.coalescer import KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, IDLE, Event, Item, Watermark
 from wmlab.streams.recording import StreamRecording
 
@@ -77,10 +77,10 @@ def test_the_steps_of_merging_are_those_of_the_rule_over_the_items() -> None:
     queues = {q["queue"]: q for q in rows(run, "queues", target="count", target_instance=0)}
     items = sorted((i for i in rows(run, "items") if i["queue"] in queues), key=lambda item: item["taken"])
     known: dict[str, Item] = {"event": Event(()), "idle": IDLE, "done": DONE}
-    state, expected = Keyed(len(queues)), []
+    coalescer, expected = KeyedCoalescer(len(queues)), []
     for item in items:
         stimulus = known.get(item["kind"]) or Watermark(item["key"], item["value"])
-        state, out = state.step(queues[item["queue"]]["input"], stimulus)
+        out = coalescer.step(queues[item["queue"]]["input"], stimulus)
         found = [(o.key, o.value) for o in out if isinstance(o, Watermark)]
         expected += [(item["taken"] + 1, found, IDLE in out)] if out else []
     steps = rows(run, "coalescing", vertex="count", instance=0, level="edge")

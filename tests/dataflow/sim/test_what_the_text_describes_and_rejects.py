@@ -12,7 +12,7 @@ from wmlab import dataflow as flow
 from wmlab.core.errors import ScenarioError
 from wmlab.core.values import Problems
 from wmlab.dataflow.answers.explain import explain
-from wmlab.dataflow.model.coalescer import Keyed
+from wmlab.dataflow.model.coalescer import KeyedCoalescer
 from wmlab.dataflow.model.items import Event, Idle, Watermark
 from wmlab.dataflow.model.processor import Deviations
 from wmlab.dataflow.model.source import EventTimeMapper, OwnLag
@@ -141,8 +141,7 @@ def test_keyed_idle_messages_of_two_keys_never_make_a_join_idle() -> None:
 
 
 def test_an_input_can_be_idle_for_one_key_and_is_active_again_for_all_with_a_row() -> None:
-    keyed = Deviations(keyed_idle=True)
-    state = Keyed(2)
+    coalescer = KeyedCoalescer(2, Deviations(keyed_idle=True))
     updates = [
         (0, Watermark(0, 10), ()),
         (0, Watermark(1, 10), ()),
@@ -157,8 +156,7 @@ def test_an_input_can_be_idle_for_one_key_and_is_active_again_for_all_with_a_row
         (0, Watermark(0, 80), (Watermark(0, 80),)),
     ]
     for number, (index, item, wanted) in enumerate(updates):
-        state, emitted = state.step(index, item, keyed)
-        assert emitted == wanted, number
+        assert coalescer.step(index, item) == wanted, number
 
 
 @pytest.mark.parametrize("ordered", [True, False])

@@ -18,6 +18,7 @@ from wmlab.core.answers import TableAnswer, text_table
 from wmlab.core.errors import ModelError, ScenarioError
 from wmlab.core.words import counted, grouped
 from wmlab.dataflow.model import permute
+from wmlab.dataflow.model.coalescer import KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, IDLE, Event, Idle, Item, require_watermark
 from wmlab.dataflow.model.permute import Outcome
 from wmlab.dataflow.model.processor import Deviations, Mode
@@ -160,12 +161,12 @@ def permutations(
         rules = replace(rules, highest_held_back=True)
         held = "without letting the highest through when all are idle"
         words = held if words == "design" else f"{words}, {held}"
-    merge = permute.merging(len(items), rules)
+    coalescer = KeyedCoalescer(len(items), rules)
     total = permute.orders(items)
-    found = permute.explore(merge, items, limit=limit)
+    found = permute.explore(coalescer, items, limit=limit)
     exact = found is not None
     if found is None:
-        found = permute.sample(merge, items, samples=samples, draw=random.Random(seed).randrange)
+        found = permute.sample(coalescer, items, samples=samples, draw=random.Random(seed).randrange)
     return Permutations(
         of=f"merging {counted(len(items), 'input')} ({words})",
         outcomes=tuple(_permuted(outcome, tuple(named)) for outcome in found),

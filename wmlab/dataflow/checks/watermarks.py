@@ -26,7 +26,7 @@ from wmlab.core.spark.grouped import Tables, by_stream
 from wmlab.core.spark.schemas import typed
 from wmlab.core.spark.verdict import SO_FAR, batch_invariant, findings, phrase, row_of
 from wmlab.dataflow.checks.rows import INSTANCE, TableRow, let_through, outcomes, put_items
-from wmlab.dataflow.model.coalescer import Keyed
+from wmlab.dataflow.model.coalescer import KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, MIN, Event, Idle, Item, Watermark
 from wmlab.dataflow.model.processor import DESIGN, Deviations, JobFailedError
 from wmlab.dataflow.tables import DATAFLOW_TABLES
@@ -139,7 +139,7 @@ def coalesced_steps(
 
 def _followed(steps: Iterable[dict[str, Any]], inputs: int, deviations: Deviations) -> Iterator[dict[str, Any]]:
     """The steps of one coalescer of so many inputs, each with what it comes to."""
-    state = Keyed(inputs)
+    coalescer = KeyedCoalescer(inputs, deviations)
     for step in steps:
         item = _ITEMS.get(step["stimulus"])
         if item is None:
@@ -147,12 +147,12 @@ def _followed(steps: Iterable[dict[str, Any]], inputs: int, deviations: Deviatio
             item = Idle(key) if step["stimulus"] == "idle" else Watermark(key, step["value"])
         emitted: Sequence[Item] = ()
         with suppress(JobFailedError):
-            state, emitted = state.step(step["input"], item, deviations)
+            emitted = coalescer.step(step["input"], item)
         yield step | {
-            "active": sorted({*range(inputs)} - state.idle - state.done),
-            "idle": sorted(state.idle - state.done),
-            "done": sorted(state.done),
-            "coalesced": {key: coalescer.last for key, coalescer in state.keys if coalescer.last != MIN},
+            "active": sorted({*range(inputs)} - coalescer.idle - coalescer.done),
+            "idle": sorted(coalescer.idle - coalescer.done),
+            "done": sorted(coalescer.done),
+            "coalesced": {key: of_key.last for key, of_key in coalescer.keys.items() if of_key.last != MIN},
             "emitted": {item.key: item.value for item in emitted if isinstance(item, Watermark)},
             "emitted_idle": any(isinstance(item, Idle) for item in emitted),
         }

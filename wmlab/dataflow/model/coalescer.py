@@ -1,147 +1,114 @@
-"""Merging watermarks: of one key over several inputs, of all keys together, and over the queues of an edge.
+"""Coalescing: one watermark of several inputs, for one key and for all keys.
 
-One key. The merged watermark is the lowest one over the inputs that are neither idle nor ended, and it never goes back.
-When no such input is left, it is the highest one ever seen, so that the order in which inputs became idle does not
-matter. An input that comes back behind what was already merged holds the result until the lowest one passes it.
+One key. The coalesced watermark is the lowest one over the inputs that are neither idle nor ended, and it never goes
+back. When no such input is left, it is the highest one ever seen, so that the order in which inputs became idle does
+not matter. An input that comes back behind what was emitted blocks the result until the lowest one passes it.
 
-All keys. Keys are merged independently of each other, each from its first watermark on. An event or a watermark of any
-key ends the idleness of its input for every key. When all inputs that have not ended are idle, one idle message leaves,
-once until one of them comes back.
+All keys. Keys are coalesced independently of each other, each from its first watermark on. An event or a watermark of
+any key ends the idleness of its input for every key. When all inputs that have not ended are idle, one idle message is
+emitted, once until one of them comes back.
 
-An edge has one queue per producing instance. A drain visits the queues in order and takes items until a queue is empty
-or a special one was taken: a watermark, an idle message, a barrier or the end. Events leave at once, specials are
-merged over the queues and what that releases is set aside. One drain gives either events or specials, never both; what
-was set aside is the next one. A queue whose barrier has come is left alone until the barrier is there on all of them,
-if the snapshots are exactly once or the barrier is terminal; otherwise what lies behind the barrier overtakes it.
+Both are machines that change in place; whoever follows several histories takes copies.
 
 Source: "Keyed watermark support", Description of current behavior, Coalescing of WMs with different keys and Handling
-of keyed idle messages; upstream classes `WatermarkCoalescer`, `KeyedWatermarkCoalescer`, `ConcurrentInboundEdgeStream`.
+of keyed idle messages; upstream classes `WatermarkCoalescer`, `KeyedWatermarkCoalescer`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Hashable, Iterable
+from copy import copy
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.items import DONE, IDLE, MAX, MIN, Barrier, Done, Event, Idle, Item, Watermark
 from wmlab.dataflow.model.processor import DESIGN, Deviations, JobFailedError, Reason
 
-Update = tuple[int, Item]
-"""An input, counted from 0, and what came on it: an event, a watermark, an idle message or the end."""
 Emitted = tuple[Watermark | Idle, ...]
-NOTHING: Emitted = ()
+NOTHING: Final[Emitted] = ()
 _AFTER_END: Final = "Send the end once, and nothing behind it."
 
 
-@dataclass(frozen=True, slots=True)
 class Coalescer:
-    """The watermark of one key over several inputs.
+    """The watermark of one key over `inputs` inputs.
 
-    `marks` has the last watermark per input, `MIN` before the first and `MAX` after the end; `last` is the highest
-    that was let through, `top` the highest seen, both `MIN` at first.
+    `marks` has the last watermark per input, `MIN` before the first and `MAX` after the end; `idle` are the inputs that
+    are left out; `last` is the highest watermark that was emitted, `highest` the highest seen, both `MIN` at first.
+    Unless it `flushes`, nothing is emitted when no input is active.
     """
 
-    marks: tuple[int, ...]
-    idle: frozenset[int] = frozenset()
-    last: int = MIN
-    top: int = MIN
+    __slots__ = ("flushes", "highest", "idle", "last", "marks")
 
-    @classmethod
-    def start(cls, inputs: int) -> Coalescer:
-        """No input has brought anything."""
-        return cls((MIN,) * inputs)
-
-    def run(self, updates: Iterable[Update]) -> tuple[Coalescer, list[int | None]]:
-        """Fold a batch of updates; for each of them the new merged watermark, None if it does not move.
-
-        The key of a watermark is not looked at. Raises `JobFailedError` for a watermark that is not above the one
-        before on its input, for anything but an event after the end, and for a second end; `ModelError` for an input
-        that is not there.
-        """
-        return _run(_KeyFold(self), len(self.marks), updates, None)
-
-
-class _KeyFold:
-    """The rule for one key, as a working copy that updates change in place.
-
-    `held` is the time that each input holds the result at: its mark, or `MAX` while it is idle. `low` is the lowest of
-    these, `holders` how many inputs are at it, so that an update looks at the others only when the last of these moves.
-    Unless it `flushes`, nothing is let through when no input is active.
-    """
-
-    __slots__ = ("flushes", "held", "holders", "idle", "last", "low", "marks", "top")
-
-    def __init__(self, state: Coalescer, *, flushes: bool = True) -> None:
+    def __init__(self, inputs: int, *, flushes: bool = True) -> None:
+        self.marks = [MIN] * inputs
+        self.idle: set[int] = set()
+        self.last = MIN
+        self.highest = MIN
         self.flushes = flushes
-        self.marks = list(state.marks)
-        self.idle = set(state.idle)
-        self.last = state.last
-        self.top = state.top
-        self.held = [MAX if n in self.idle else m for n, m in enumerate(self.marks)] if self.idle else self.marks[:]
-        self._lowest()
 
-    def frozen(self) -> Coalescer:
-        """The state that it has become."""
-        return Coalescer(tuple(self.marks), frozenset(self.idle), self.last, self.top)
+    def copy(self) -> Coalescer:
+        """A coalescer in the same state, on its own."""
+        twin = copy(self)
+        twin.marks, twin.idle = self.marks.copy(), self.idle.copy()
+        return twin
 
-    def watermark(self, index: int, watermark: Watermark) -> int | None:
-        """A watermark came; returns the new merged one, if it moves."""
-        value = watermark.value
-        before = self.marks[index]
-        if value <= before:
-            described = f"watermark {value} of key {watermark.key}"
-            problem = f"{described} on input {index} is not above {before}, which came before it on that input"
-            remedy = "Let whatever emits this key send each watermark above the one before."
-            if before == MAX:
-                problem, remedy = f"input {index} brings {described} after its end", _AFTER_END
-            raise JobFailedError(Reason.NON_MONOTONIC, problem, remedy=remedy)
-        self.marks[index] = value
-        if value > self.top:
-            self.top = value
-        if index in self.idle:
-            self.event(index)
-            return self._moved()
-        self.held[index] = value
-        if before == self.low:
-            self.holders -= 1
-            if not self.holders:
-                self._lowest()
-                return self._moved()
-        # What an event has brought back into force may still be due where it was not let through before.
-        return None if self.flushes else self._moved()
+    @property
+    def state(self) -> Hashable:
+        """The state as a value; coalescers with equal ones behave alike from now on."""
+        return tuple(self.marks), frozenset(self.idle), self.last, self.highest
 
-    def event(self, index: int) -> None:
-        """The input is active."""
-        if index in self.idle:
-            self.idle.discard(index)
-            self.held[index] = self.marks[index]
-            self._lowest()
+    @property
+    def lowest(self) -> int:
+        """The lowest last watermark over the active inputs; `MAX` if there is none."""
+        if not self.idle:
+            return min(self.marks, default=MAX)
+        return min((mark for index, mark in enumerate(self.marks) if index not in self.idle), default=MAX)
 
-    def other(self, index: int, item: Item) -> int | None:
-        """An idle message or the end came; returns the new merged watermark, if it moves."""
-        if self.marks[index] == MAX:
-            raise _after_end(index, item)
-        if isinstance(item, Idle):
-            self.idle.add(index)
-        else:
-            self.marks[index] = MAX
-        self.held[index] = MAX
-        self._lowest()
-        return self._moved()
+    def step(self, index: int, item: Item) -> int | None:
+        """What comes on an input; returns the coalesced watermark if it moves. The key of an item is not looked at.
 
-    def _lowest(self) -> None:
-        self.low = min(self.held, default=MAX)
-        self.holders = self.held.count(self.low)
-
-    def _moved(self) -> int | None:
-        merged = self.top if self.low == MAX else self.low
-        if merged <= self.last or (self.low == MAX and not self.flushes):
+        Raises `JobFailedError` for a watermark that is not above the one before on its input, for anything but an event
+        after the end, and for a second end.
+        """
+        if isinstance(item, Event):
+            self.wake(index)
             return None
-        self.last = merged
-        return merged
+        before = self.marks[index]
+        if isinstance(item, Watermark):
+            if item.value <= before:
+                raise _not_above(index, item, before)
+            self.marks[index] = item.value
+            self.highest = max(self.highest, item.value)
+            self.idle.discard(index)
+        elif before == MAX:
+            raise _after_end(index, item)
+        elif isinstance(item, Done):
+            self.marks[index] = MAX
+        else:
+            self.idle.add(index)
+        lowest = self.lowest
+        coalesced = self.highest if lowest == MAX else lowest
+        if coalesced <= self.last or (lowest == MAX and not self.flushes):
+            return None
+        self.last = coalesced
+        return coalesced
+
+    def wake(self, index: int) -> bool:
+        """An event came on an input; returns whether that ends an idleness."""
+        was_idle = index in self.idle
+        self.idle.discard(index)
+        return was_idle
+
+
+def _not_above(index: int, item: Watermark, before: int) -> JobFailedError:
+    described = f"watermark {item.value} of key {item.key}"
+    problem = f"{described} on input {index} is not above {before}, which came before it on that input"
+    remedy = "Let whatever emits this key send each watermark above the one before."
+    if before == MAX:
+        problem, remedy = f"input {index} brings {described} after its end", _AFTER_END
+    return JobFailedError(Reason.NON_MONOTONIC, problem, remedy=remedy)
 
 
 def _after_end(index: int, item: Item) -> JobFailedError:
@@ -149,146 +116,124 @@ def _after_end(index: int, item: Item) -> JobFailedError:
     return JobFailedError(reason, f"{item} came on input {index} after its end", remedy=_AFTER_END)
 
 
-@dataclass(frozen=True, slots=True)
-class Keyed:
+class KeyedCoalescer:
     """The watermarks of all keys over `inputs` inputs.
 
-    `idle` and `done` are the inputs that are idle and that have ended; `keys` the coalescer of each key seen so far,
-    by ascending key; `announced`: an idle message has left since the last time an input was active.
+    `idle` and `done` are the inputs that are idle and that have ended; `keys` has the coalescer of each key seen so
+    far; `announced`: an idle message was emitted since the last time an input was active.
     """
 
-    inputs: int
-    idle: frozenset[int] = frozenset()
-    done: frozenset[int] = frozenset()
-    keys: tuple[tuple[int, Coalescer], ...] = ()
-    announced: bool = False
+    __slots__ = ("announced", "deviations", "done", "idle", "inputs", "keys")
 
-    def run(self, updates: Iterable[Update], deviations: Deviations = DESIGN) -> tuple[Keyed, list[Emitted]]:
-        """Fold a batch of updates; for each of them what it lets through, watermarks by ascending key before idle.
+    def __init__(self, inputs: int, deviations: Deviations = DESIGN) -> None:
+        self.inputs = inputs
+        self.deviations = deviations
+        self.idle: set[int] = set()
+        self.done: set[int] = set()
+        self.keys: dict[int, Coalescer] = {}
+        self.announced = False
+
+    def copy(self) -> KeyedCoalescer:
+        """A coalescer in the same state, on its own."""
+        twin = copy(self)
+        twin.idle, twin.done = self.idle.copy(), self.done.copy()
+        twin.keys = {key: coalescer.copy() for key, coalescer in self.keys.items()}
+        return twin
+
+    @property
+    def state(self) -> Hashable:
+        """The state as a value; coalescers with equal ones behave alike from now on."""
+        keys = frozenset((key, coalescer.state) for key, coalescer in self.keys.items())
+        return frozenset(self.idle), frozenset(self.done), self.announced, keys
+
+    def step(self, index: int, item: Item) -> Emitted:
+        """What comes on an input; returns what that emits, watermarks by ascending key before an idle message.
 
         Raises `JobFailedError` for a watermark that is not above the one before of its key on its input, for an idle
         message or a watermark after the end, and for a second end; `ModelError` for an input that is not there.
         """
-        return _run(_KeyedFold(self, deviations), self.inputs, updates, NOTHING)
-
-    def step(self, index: int, item: Item, deviations: Deviations = DESIGN) -> tuple[Keyed, Emitted]:
-        """One update, as in `run`."""
-        # Only with these deviations can an input be idle for some key without being idle.
-        partly = deviations.watermark_wakes_one_key or deviations.keyed_idle
-        partly_idle = partly and any(index in key.idle for _, key in self.keys)
-        if type(item) is Event and index not in self.idle and not partly_idle:
-            return self, NOTHING
-        after, merged = self.run(((index, item),), deviations)
-        return (self if type(item) is Event and after == self else after), merged[0]
-
-
-class _KeyedFold:
-    """The rule for all keys, as `_KeyFold` for one."""
-
-    def __init__(self, state: Keyed, deviations: Deviations) -> None:
-        self.inputs = state.inputs
-        self.idle = set(state.idle)
-        self.done = set(state.done)
-        self.flushes = not deviations.highest_held_back
-        self.keys = {key: _KeyFold(coalescer, flushes=self.flushes) for key, coalescer in state.keys}
-        self.announced = state.announced
-        self.deviations = deviations
-
-    def frozen(self) -> Keyed:
-        keys = tuple((key, self.keys[key].frozen()) for key in sorted(self.keys))
-        return Keyed(self.inputs, frozenset(self.idle), frozenset(self.done), keys, self.announced)
-
-    def watermark(self, index: int, watermark: Watermark) -> Emitted:
-        if index in self.idle:
-            self._wake(index, every_key=not self.deviations.watermark_wakes_one_key)
-        key = watermark.key
-        coalescer = self.keys.get(key)
-        if coalescer is None:
-            coalescer = self.keys[key] = self._first(key)
-        value = coalescer.watermark(index, watermark)
-        if value is None:
+        if not 0 <= index < self.inputs:
+            raise ModelError(f"there is no input {index}, only {self.inputs} of them", remedy="Count inputs from 0.")
+        if isinstance(item, Watermark):
+            return self._watermark(index, item)
+        if isinstance(item, Event):
+            self.wake(index)
             return NOTHING
-        return (watermark if value == watermark.value else Watermark(key, value),)
-
-    def event(self, index: int) -> None:
-        if index in self.idle or self.deviations.watermark_wakes_one_key or self.deviations.keyed_idle:
-            self._wake(index, every_key=True, leaves_idle=self.deviations.event_leaves_idle)
-
-    def other(self, index: int, item: Item) -> Emitted:
         if index in self.done:
             raise _after_end(index, item)
         if isinstance(item, Idle) and item.key is not None:
             return self._idle_for_one_key(index, item, item.key)
+        return self._idle_or_done(index, item)
+
+    def wake(self, index: int) -> bool:
+        """An event came on an input; returns whether that ends an idleness, of all keys or of one."""
+        was_idle = index in self.idle
+        ends = was_idle and (self.announced or not self.deviations.event_leaves_idle)
+        if was_idle:
+            self.announced = False
+            if not self.deviations.event_leaves_idle:
+                self.idle.discard(index)
+        for coalescer in self.keys.values():
+            ends = coalescer.wake(index) or ends
+        return ends
+
+    def _watermark(self, index: int, item: Watermark) -> Emitted:
+        if index in self.idle:
+            self.idle.discard(index)
+            self.announced = False
+            if not self.deviations.watermark_wakes_one_key:
+                for coalescer in self.keys.values():
+                    coalescer.wake(index)
+        value = self._of_key(item.key).step(index, item)
+        if value is None:
+            return NOTHING
+        return (item if value == item.value else Watermark(item.key, value),)
+
+    def _idle_or_done(self, index: int, item: Item) -> Emitted:
         if isinstance(item, Done):
             self.done.add(index)
             if not (self.deviations.late_key_replays_idle or self.deviations.end_counts_as_active):
                 self.idle.discard(index)
         else:
             self.idle.add(index)
-        merged = [(key, self.keys[key].other(index, item)) for key in sorted(self.keys)]
-        emitted = tuple(Watermark(key, value) for key, value in merged if value is not None)
-        return (*emitted, IDLE) if self._announces(item) else emitted
+        moved = [(key, self.keys[key].step(index, item)) for key in sorted(self.keys)]
+        watermarks = tuple(Watermark(key, value) for key, value in moved if value is not None)
+        return (*watermarks, IDLE) if self._announces(item) else watermarks
 
     def _idle_for_one_key(self, index: int, message: Idle, key: int) -> Emitted:
         """The input is left out for one key; when all are, the message goes on."""
-        fold = self.keys[key] = self.keys.get(key) or self._first(key)
-        said = fold.low == MAX
-        value = fold.other(index, message)
-        emitted = () if value is None else (Watermark(key, value),)
-        return (*emitted, message) if fold.low == MAX and not said else emitted
+        coalescer = self._of_key(key)
+        was_idle = coalescer.lowest == MAX
+        value = coalescer.step(index, message)
+        watermarks = () if value is None else (Watermark(key, value),)
+        return (*watermarks, message) if coalescer.lowest == MAX and not was_idle else watermarks
 
     def _announces(self, item: Item) -> bool:
         """Whether all inputs that have not ended are idle now, and an idle message is due."""
         left = self.inputs - len(self.done)
-        hidden = isinstance(item, Done) and self.deviations.done_hides_idle
-        repeated = self.announced and not (isinstance(item, Idle) and self.deviations.idle_repeated)
         all_idle = len(self.idle - self.done) == left
         if self.deviations.end_counts_as_active:
             all_idle = len(self.idle) == self.inputs
+        hidden = isinstance(item, Done) and self.deviations.done_hides_idle
+        repeated = self.announced and not (isinstance(item, Idle) and self.deviations.idle_repeated)
         due = left > 0 and all_idle and not hidden and not repeated
         self.announced = self.announced or due
         return due
 
-    def _wake(self, index: int, *, every_key: bool, leaves_idle: bool = False) -> None:
-        if index in self.idle:
-            self.announced = False
-            if not leaves_idle:
-                self.idle.discard(index)
-        if every_key:
-            for coalescer in self.keys.values():
-                coalescer.event(index)
-
-    def _first(self, key: int) -> _KeyFold:
-        """The coalescer of a key that appears; the inputs that are idle or have ended by now are so for it too."""
+    def _of_key(self, key: int) -> Coalescer:
+        """The coalescer of a key; of one that appears, the inputs that are idle or have ended by now are so too."""
+        if key in self.keys:
+            return self.keys[key]
         if (both := self.idle & self.done) and self.deviations.late_key_replays_idle:
             raise JobFailedError(
                 Reason.NON_MONOTONIC,
                 f"key {key} appears after input {min(both)} was idle and then ended, and is told of both",
                 remedy="Turn the deviation `late_key_replays_idle` off, or send the key before inputs end.",
             )
-        coalescer = _KeyFold(Coalescer.start(self.inputs), flushes=self.flushes)
+        coalescer = self.keys[key] = Coalescer(self.inputs, flushes=not self.deviations.highest_held_back)
         for index in sorted(self.done | self.idle):
-            coalescer.other(index, DONE if index in self.done else IDLE)
+            coalescer.step(index, DONE if index in self.done else IDLE)
         return coalescer
-
-
-def _run(fold: _KeyFold | _KeyedFold, inputs: int, updates: Iterable[Update], nothing: object) -> tuple[Any, list[Any]]:
-    """The state after all updates, and what each of them lets through; `nothing` for an event."""
-    watermark, event = fold.watermark, fold.event
-    merged: list[Any] = []
-    add = merged.append
-    for index, item in updates:
-        if not 0 <= index < inputs:
-            raise ModelError(f"there is no input {index}, only {inputs} of them", remedy="Count inputs from 0.")
-        kind = type(item)
-        if kind is Watermark:
-            add(watermark(index, item))  # type: ignore[arg-type]
-        elif kind is Event:
-            event(index)
-            add(nothing)
-        else:
-            add(fold.other(index, item))
-    return fold.frozen(), merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +248,7 @@ class Merge:
     place: int
     item: Item
     emitted: Emitted
-    after: Keyed = field(repr=False)
+    after: KeyedCoalescer = field(repr=False)
 
 
 Guarantee = Literal["none", "at_least_once", "exactly_once"]
@@ -317,7 +262,7 @@ class Inputs:
     `marked` are the inputs that have brought the `barrier` under way; `waits`: these are left alone until all have.
     """
 
-    keyed: Keyed
+    keyed: KeyedCoalescer
     waits: bool
     barrier: Barrier | None = None
     marked: frozenset[int] = frozenset()
@@ -341,7 +286,8 @@ class Inputs:
 
         Raises `JobFailedError` when merging does. Barriers are of one snapshot, until `passed`.
         """
-        keyed, waits, barrier, marked = self.keyed, self.waits, self.barrier, self.marked
+        keyed, waits, barrier, marked = self.keyed.copy(), self.waits, self.barrier, self.marked
+        keyed.deviations = deviations
         merges: list[Merge] = []
         for item in items:
             if isinstance(item, Barrier):
@@ -350,10 +296,9 @@ class Inputs:
                 continue
             if isinstance(item, Done):
                 marked -= {index}
-            after, emitted = keyed.step(index, item, deviations)
-            if after is not keyed:
-                merges.append(Merge(edge, index, item, emitted, after))
-            keyed = after
+            if not isinstance(item, Event) or keyed.wake(index):
+                emitted = () if isinstance(item, Event) else keyed.step(index, item)
+                merges.append(Merge(edge, index, item, emitted, keyed.copy()))
         return Inputs(keyed, waits, barrier, marked), merges
 
 
@@ -391,7 +336,7 @@ class EdgeStream:
     @classmethod
     def start(cls, queues: int, guarantee: Guarantee = "at_least_once", number: int = 0) -> EdgeStream:
         """An edge of empty queues."""
-        return cls(((),) * queues, Inputs(Keyed(queues), guarantee == "exactly_once"), number)
+        return cls(((),) * queues, Inputs(KeyedCoalescer(queues), guarantee == "exactly_once"), number)
 
     @property
     def exhausted(self) -> bool:

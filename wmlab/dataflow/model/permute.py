@@ -1,14 +1,13 @@
-"""Every order in which the items of several inputs can be merged, and the distinct outputs that come of it.
+"""Every order in which the items of several inputs can be coalesced, and the distinct outputs that come of it.
 
-The order within an input is kept. A rule takes one item at a time: `step(state, input, item)` gives the next state and
-what leaves. Two orders that lead to the same state with the same output have the same future, so they are followed
-together, each output with the number of its orders; far fewer states than orders have to be visited. Where even these
-are too many, orders are drawn, each with the same chance.
+The order within an input is kept. Two orders that lead to the same state with the same output have the same future, so
+they are followed together, each output with the number of its orders; far fewer states than orders have to be visited.
+Where even these are too many, orders are drawn, each with the same chance.
 
 A program that chooses what is next (`Choose`) is explored by making every choice in every way.
 
 Source: "Keyed watermark support", Handling of keyed idle messages (the result must not depend on the order in which
-inputs become idle); upstream class `WatermarkCoalescer`.
+inputs become idle); upstream classes `WatermarkCoalescer`, `KeyedWatermarkCoalescer`.
 """
 
 from __future__ import annotations
@@ -18,35 +17,23 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import comb, prod
-from typing import Generic, TypeVar
+from typing import TypeVar
 
-from wmlab.dataflow.model.coalescer import Emitted, Keyed
+from wmlab.dataflow.model.coalescer import Emitted, KeyedCoalescer
 from wmlab.dataflow.model.items import Idle, Item, Watermark
-from wmlab.dataflow.model.processor import DESIGN, Deviations, JobFailedError
+from wmlab.dataflow.model.processor import JobFailedError
 
-K = TypeVar("K", bound=Hashable)
-S = TypeVar("S", bound=Hashable)
-T = TypeVar("T")
-Inputs = Sequence[Sequence[Item]]
+Result = TypeVar("Result")
+Histories = Sequence[Sequence[Item]]
+"""What comes on each input, in its order."""
 Order = tuple[int, ...]
 """Which input each item is taken from, one after the other."""
-_Counts = dict[K, tuple[int, Order]]
-"""In how many orders something comes about, and the first of them."""
 _End = tuple[Emitted, str | None]
+"""What was emitted, and why it ended early, if it did."""
 Choose = Callable[[Sequence[str]], int]
+"""Of what could be next, by name, the index of what is."""
 Draw = Callable[[int], int]
 """A number from 0 up to the given one, exclusive, each with the same chance."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rule(Generic[S]):
-    """A state to begin with, and what an item on an input does to it; equal states have equal futures.
-
-    `step` may raise `JobFailedError`, which ends the order.
-    """
-
-    start: S
-    step: Callable[[S, int, Item], tuple[S, Emitted]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,67 +56,78 @@ class Outcome:
         return bool(self.output) and isinstance(self.output[-1], Idle)
 
 
-def merging(inputs: int, deviations: Deviations = DESIGN) -> Rule[Keyed]:
-    """The coalescer of all keys. Source: upstream class `KeyedWatermarkCoalescer`."""
-    return Rule(Keyed(inputs), lambda state, index, item: state.step(index, item, deviations))
-
-
-def orders(inputs: Inputs) -> int:
-    """In how many ways the inputs can be merged."""
-    lengths = [len(items) for items in inputs]
+def orders(histories: Histories) -> int:
+    """In how many orders the items can come."""
+    lengths = [len(items) for items in histories]
     return prod(map(comb, accumulate(lengths), lengths))
 
 
-def explore(rule: Rule[S], inputs: Inputs, *, limit: int) -> tuple[Outcome, ...] | None:
-    """All distinct outputs, the most frequent first; None if more than `limit` states stand side by side."""
-    ended: _Counts[_End] = {}
-    reached: _Counts[tuple[Order, S, Emitted]] = {((0,) * len(inputs), rule.start, ()): (1, ())}
-    for _ in range(sum(map(len, inputs))):
-        following: _Counts[tuple[Order, S, Emitted]] = {}
-        for (taken, state, output), (count, order) in reached.items():
-            for index, items in enumerate(inputs):
+@dataclass(slots=True)
+class _Branch:
+    """A state that was reached: in how many orders, the first of them, and the coalescer in that state."""
+
+    count: int
+    order: Order
+    coalescer: KeyedCoalescer
+
+
+def explore(coalescer: KeyedCoalescer, histories: Histories, *, limit: int) -> tuple[Outcome, ...] | None:
+    """All distinct outputs from the state of `coalescer` on, which stays as it is, the most frequent first.
+
+    None if more than `limit` states stand side by side.
+    """
+    ended: dict[_End, tuple[int, Order]] = {}
+    nothing_taken = (0,) * len(histories)
+    reached: dict[tuple[Order, Hashable, Emitted], _Branch] = {
+        (nothing_taken, coalescer.state, ()): _Branch(1, (), coalescer)
+    }
+    for _ in range(sum(map(len, histories))):
+        following: dict[tuple[Order, Hashable, Emitted], _Branch] = {}
+        for (taken, _, output), branch in reached.items():
+            for index, items in enumerate(histories):
                 if taken[index] == len(items):
                     continue
-                after = (*taken[:index], taken[index] + 1, *taken[index + 1 :])
+                after, order = (*taken[:index], taken[index] + 1, *taken[index + 1 :]), (*branch.order, index)
+                moved = branch.coalescer.copy()
                 try:
-                    moved, left = rule.step(state, index, items[taken[index]])
+                    emitted = moved.step(index, items[taken[index]])
                 except JobFailedError as failed:
-                    rest = orders([items[n:] for items, n in zip(inputs, after, strict=True)])
-                    _add(ended, (output, failed.problem), count * rest, (*order, index))
+                    rest = orders([items[n:] for items, n in zip(histories, after, strict=True)])
+                    _add(ended, (output, failed.problem), branch.count * rest, order)
                     continue
-                _add(following, (after, moved, output + left), count, (*order, index))
+                known = following.setdefault((after, moved.state, output + emitted), _Branch(0, order, moved))
+                known.count += branch.count
         if len(following) > limit:
             return None
         reached = following
-    for (_, _, output), (count, order) in reached.items():
-        _add(ended, (output, None), count, order)
+    for (_, _, output), branch in reached.items():
+        _add(ended, (output, None), branch.count, branch.order)
     return _outcomes(ended)
 
 
-def sample(rule: Rule[S], inputs: Inputs, *, samples: int, draw: Draw) -> tuple[Outcome, ...]:
+def sample(coalescer: KeyedCoalescer, histories: Histories, *, samples: int, draw: Draw) -> tuple[Outcome, ...]:
     """The distinct outputs of `samples` orders, each drawn with the same chance."""
-    ended: _Counts[_End] = {}
+    ended: dict[_End, tuple[int, Order]] = {}
     for _ in range(samples):
-        outcome = follow(rule, inputs, _drawn([len(items) for items in inputs], draw))
+        outcome = follow(coalescer, histories, _drawn([len(items) for items in histories], draw))
         _add(ended, (outcome.output, outcome.failure), 1, outcome.example)
     return _outcomes(ended)
 
 
-def follow(rule: Rule[S], inputs: Inputs, order: Order) -> Outcome:
-    """What one order leads to."""
-    queues = [iter(items) for items in inputs]
-    state = rule.start
+def follow(coalescer: KeyedCoalescer, histories: Histories, order: Order) -> Outcome:
+    """What one order leads to from the state of `coalescer` on, which stays as it is."""
+    coalescer = coalescer.copy()
+    waiting = [iter(items) for items in histories]
     output: Emitted = ()
-    for number, index in enumerate(order):
+    for number, index in enumerate(order, start=1):
         try:
-            state, left = rule.step(state, index, next(queues[index]))
+            output += coalescer.step(index, next(waiting[index]))
         except JobFailedError as failed:
-            return Outcome(output, failed.problem, 1, order[: number + 1])
-        output += left
+            return Outcome(output, failed.problem, 1, order[:number])
     return Outcome(output, None, 1, order)
 
 
-def every_choice(run: Callable[[Choose], T]) -> Iterator[tuple[T, Order]]:
+def every_choice(run: Callable[[Choose], Result]) -> Iterator[tuple[Result, Order]]:
     """Run a program with every sequence of answers to its questions; each result with its answers.
 
     The program must ask the same as long as it gets the same answers.
@@ -140,21 +138,22 @@ def every_choice(run: Callable[[Choose], T]) -> Iterator[tuple[T, Order]]:
         answers: list[int] = []
 
         def choose(names: Sequence[str], begun: Order = begun, answers: list[int] = answers) -> int:
-            place = len(answers)
-            if place >= len(begun):
+            number = len(answers)
+            if number >= len(begun):
                 beginnings.extend((*answers, other) for other in range(len(names) - 1, 0, -1))
-            answers.append(begun[place] if place < len(begun) else 0)
-            return answers[place]
+            answers.append(begun[number] if number < len(begun) else 0)
+            return answers[number]
 
         yield run(choose), tuple(answers)
 
 
-def _add(counts: _Counts[K], key: K, count: int, order: Order) -> None:
-    before, example = counts.get(key, (0, order))
-    counts[key] = before + count, example
+def _add(ended: dict[_End, tuple[int, Order]], end: _End, count: int, order: Order) -> None:
+    """Count `count` more orders that end so; the first order that did is kept."""
+    before, example = ended.get(end, (0, order))
+    ended[end] = before + count, example
 
 
-def _outcomes(ended: _Counts[_End]) -> tuple[Outcome, ...]:
+def _outcomes(ended: dict[_End, tuple[int, Order]]) -> tuple[Outcome, ...]:
     outcomes = [Outcome(output, failure, count, order) for (output, failure), (count, order) in ended.items()]
     return tuple(sorted(outcomes, key=lambda outcome: (-outcome.count, outcome.example)))
 

@@ -24,7 +24,7 @@ from typing import Generic, TypeVar
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model import coalescer
-from wmlab.dataflow.model.coalescer import EdgeStream, Inputs, Keyed, Merge, Taken
+from wmlab.dataflow.model.coalescer import EdgeStream, Inputs, KeyedCoalescer, Merge, Taken
 from wmlab.dataflow.model.items import DONE, MIN, Barrier, Event, Idle, Item, Watermark
 from wmlab.dataflow.model.processor import (
     DESIGN,
@@ -311,7 +311,7 @@ class Tasklet(Generic[S]):
         return TaskletState(
             processor=self.processor.restore(snapshots) if snapshots else self.processor.start(),
             edges=tuple(EdgeStream.start(edge.queues, self.guarantee, n) for n, edge in enumerate(self.edges)),
-            inputs=Inputs(Keyed(len(self.edges)), self.guarantee == "exactly_once"),
+            inputs=Inputs(KeyedCoalescer(len(self.edges)), self.guarantee == "exactly_once"),
             groups=tuple(
                 tuple(n for n, edge in enumerate(self.edges) if edge.priority == priority) for priority in priorities
             ),

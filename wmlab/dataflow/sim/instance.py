@@ -181,7 +181,7 @@ class Instance(Party):
             stimulus=kind,
             key=key,
             value=value,
-            **_lists(merge.after.inputs, merge.after.idle, merge.after.done),
+            **_lists(merge.after.inputs, frozenset(merge.after.idle), frozenset(merge.after.done)),
         )
 
     def _note_size(self) -> None:

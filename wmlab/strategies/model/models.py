@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.coalescer import Keyed
+from wmlab.dataflow.model.coalescer import KeyedCoalescer
 from wmlab.dataflow.model.items import Event, Frames, Item, Watermark
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, SourceState
 from wmlab.progress.model.numbers import TupleBuffer, assign_origins, by_event_time
@@ -39,7 +39,7 @@ class Merging:
     mapper: EventTimeMapper
     places: dict[str, int]
     sources: list[SourceState]
-    keyed: Keyed
+    coalescer: KeyedCoalescer
     busy: dict[int, None] = field(default_factory=dict)
     x: int = UNKNOWN
 
@@ -64,7 +64,7 @@ class JetWatermark(Strategy[Merging]):
     def start(self) -> Merging:
         places = {writer: place for place, writer in enumerate(self.writers)}
         mapper = EventTimeMapper(policy=FixedLag(self.lag), frames=Frames(self.frame), idle_timeout_ms=self.idle_ms)
-        return Merging(mapper, places, [], Keyed(len(places)))
+        return Merging(mapper, places, [], KeyedCoalescer(len(places)))
 
     def step(self, state: Merging, given: Input) -> tuple[Merging, int, int]:
         now_ms, mapper = now_of(given), state.mapper
@@ -90,8 +90,7 @@ class JetWatermark(Strategy[Merging]):
     def _take(self, state: Merging, place: int, moved: tuple[SourceState, tuple[Item, ...]]) -> None:
         state.sources[place], items = moved
         for item in items:
-            state.keyed, merged = state.keyed.step(place, item)
-            for emitted in merged:
+            for emitted in state.coalescer.step(place, item):
                 if isinstance(emitted, Watermark):
                     state.x = emitted.value
 
