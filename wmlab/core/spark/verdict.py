@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial, reduce
+from functools import partial
 from inspect import signature
 from string import Formatter
 from typing import Any, Final
@@ -103,12 +103,6 @@ def verdicts(
         verdict_of(name, entry.statement, entry.no_data, [row for row in rows if row["invariant"] == name])
         for name, entry in invariants.items()
     ]
-
-
-def violations(invariants: Mapping[str, BatchInvariant], inputs: Mapping[str, Any]) -> DataFrame:
-    """How often any of these is violated in each stream: stream, count; without streams where none is."""
-    found = (entry.findings(**{name: inputs[name] for name in entry.inputs}) for entry in invariants.values())
-    return reduce(DataFrame.unionByName, found).where(~F.col("ok")).groupBy("stream").count()
 
 
 def _batch_totals(name: str, findings: DataFrame) -> DataFrame:
