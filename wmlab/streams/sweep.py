@@ -211,12 +211,12 @@ def _wave(spark: Any, cases: Sequence[StreamScenario], question: Question) -> li
 
 def _violations(recording: Any, stream: str | None) -> int:
     """How often the invariants are broken in the stream."""
-    from wmlab.streams.checks import inputs_of, violations
+    from wmlab.streams.checks import inputs_of, violations_in
 
     name = the_stream(recording, stream)
     tables = inputs_of(recording).items()
     of_one = {title: of_stream(table, name) if "stream" in table.schema.names else table for title, table in tables}
-    return violations(of_one, name)
+    return violations_in(of_one, name)
 
 
 def figures_of(scenario: StreamScenario, stream: str | None = None) -> tuple[dict[str, Any], Any]:

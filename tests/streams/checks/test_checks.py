@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
-from wmlab.core.invariants import Finding, totals_of
 from wmlab.core.recording import Recording
 from wmlab.core.spark.verdict import verdicts
 from wmlab.core.words import with_moments
 from wmlab.streams.api import Scenario
 from wmlab.streams.bounds.recorded import time_bounds
 from wmlab.streams.checks import DERIVED, INVARIANTS, inputs_of, with_reduced_events
+from wmlab.streams.checks.events import EventReduction
 from wmlab.streams.checks.facts import DROPPED, NOT_NOTED
-from wmlab.streams.checks.readers import BROKE_ITS_WORD, excuses
+from wmlab.streams.checks.lateness import BROKE_ITS_WORD
 from wmlab.streams.recording import StreamRecording
 from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
@@ -315,16 +315,13 @@ def test_i9_finds_a_lower_bound_that_is_forgotten(judged: Check) -> None:
 
 
 def read_late(run: Recording) -> list[Any]:
-    """The late events of a run, each with `because`."""
-    tables = with_reduced_events(inputs_of(run))
-    late: list[Any] = []
-
-    def noted(late_events: Any, views_by_writer: Any, later_segments: Any) -> list[Finding]:
-        excused = excuses(late_events, views_by_writer, later_segments)
-        late.extend(SimpleNamespace(**event, because=why) for event, why in zip(late_events, excused, strict=True))
-        return []
-
-    totals_of({"I6": replace(INVARIANTS["I6"], findings=noted)}, tables, DERIVED, "orders")
+    """The late events of a run, each with `because`, before they are counted."""
+    reduction, late = EventReduction(inputs_of(run)), []
+    for (stream, segment), readings in reduction.of_segment.items():
+        events = run.table("events")
+        events = events.filter(pc.and_(pc.equal(events["stream"], stream), pc.equal(events["segment_id"], segment)))
+        for of_group in readings:
+            late += [SimpleNamespace(**row) for row in reduction.judged(reduction.delivered(events, of_group)[1])]
     return late
 
 

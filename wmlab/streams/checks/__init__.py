@@ -53,9 +53,8 @@ DERIVED: Final[Mapping[str, Derived]] = {
     "views_by_writer": Derived(facts.views_by_writer),
     "lineage": Derived(log.Lineage.of),
     "log_in_columns": Derived(windows.log_in_columns),
-    "later_segments": Derived(readers.later_segments),
     "delivered_events": Derived(events.delivered_events),
-    "late_events": Derived(events.late_events),
+    "late_deliveries": Derived(events.late_deliveries),
     "covered_events": Derived(events.CoveredEvents),
 }
 """What the rules take beside tables, made of the rows of one stream."""
@@ -81,17 +80,17 @@ def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
 
 def _reduced_by_spark(recording: Recording, spark: SparkSession) -> DataFrame:
     """The `EVENT_FACTS` of a recording, reduced where its events lie."""
-    reduction = EventReduction(*map(recording.table, REDUCED_BY))
+    reduction = EventReduction({name: recording.table(name) for name in REDUCED_BY})
     return recording.spark(spark, "events").mapInArrow(reduction, spark_schema(EVENT_FACTS))
 
 
 def with_reduced_events(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
     """The tables that rules take, of what `inputs_of` gives: with the `EVENT_FACTS` in the place of the events."""
     rest = {name: table for name, table in tables.items() if name != "events"}
-    return rest | {"event_facts": event_facts_of(tables["events"], *(tables[name] for name in REDUCED_BY))}
+    return rest | {"event_facts": event_facts_of(tables["events"], tables)}
 
 
-def violations(tables: Mapping[str, pa.Table], stream: str) -> int:
+def violations_in(tables: Mapping[str, pa.Table], stream: str) -> int:
     """How often the invariants are broken in one stream, from what `inputs_of` gives of it; judged here and now."""
     values = {**DERIVED, "some_are_compared": _some_are_compared(tables["compared_groups"])}
     totals = totals_of(INVARIANTS, with_reduced_events(tables), values, stream)

@@ -17,7 +17,7 @@ TableRows: TypeAlias = Sequence[TableRow]
 
 DROPPED: Final = "its writer had been dropped"
 NOT_NOTED: Final = "its writer had noted no time yet"
-END: Final = 2**63 - 1
+SEGMENT_END: Final = 2**63 - 1
 """Stands for the end of a segment: beyond every offset."""
 
 
@@ -66,7 +66,7 @@ def accepted_marks(writer_marks: TableRows) -> list[TableRow]:
     return sorted(stored, key=lambda row: int(row["received_ms"]))
 
 
-class WriterMarks:
+class NotedTimes:
     """The accepted marks of one writer, in the order in which they were received, and when cycles removed it."""
 
     def __init__(self, marks: TableRows, removed_ms: Iterable[int]) -> None:
@@ -100,7 +100,7 @@ class WriterMarks:
         return DROPPED if gone else None
 
 
-def marks_by_writer(accepted_marks: TableRows, cycles: TableRows) -> dict[str, WriterMarks]:
+def marks_by_writer(accepted_marks: TableRows, cycles: TableRows) -> dict[str, NotedTimes]:
     """What every writer noted that ever noted a time."""
     marks: dict[str, list[TableRow]] = {}
     for mark in accepted_marks:
@@ -109,14 +109,14 @@ def marks_by_writer(accepted_marks: TableRows, cycles: TableRows) -> dict[str, W
     for cycle in cycles:
         for writer in cycle["removed"] or ():
             removed.setdefault(writer, []).append(cycle["at_ms"])
-    return {writer: WriterMarks(rows, removed.get(writer, ())) for writer, rows in sorted(marks.items())}
+    return {writer: NotedTimes(rows, removed.get(writer, ())) for writer, rows in sorted(marks.items())}
 
 
 class WriterView(NamedTuple):
     """A watermark from the side of a writer that noted at some time.
 
     `time` is what it was counted with, None if it was not, `position` that of the counted mark, `latest` the largest
-    time it had noted when the watermark was appended, and `excuse` why it was not counted, see `WriterMarks.excuse`.
+    time it had noted when the watermark was appended, and `excuse` why it was not counted, see `NotedTimes.excuse`.
     """
 
     row: TableRow
@@ -127,13 +127,13 @@ class WriterView(NamedTuple):
 
 
 def views_by_writer(
-    counting_log: Sequence[CountingEntry], marks_by_writer: Mapping[str, WriterMarks]
+    counting_log: Sequence[CountingEntry], marks_by_writer: Mapping[str, NotedTimes]
 ) -> dict[str, list[WriterView]]:
     """Every watermark without the ends of known time from the side of every writer that ever noted."""
     return {writer: list(_views(counting_log, writer, marks)) for writer, marks in marks_by_writer.items()}
 
 
-def _views(log: Iterable[CountingEntry], writer: str, marks: WriterMarks) -> Iterator[WriterView]:
+def _views(log: Iterable[CountingEntry], writer: str, marks: NotedTimes) -> Iterator[WriterView]:
     for entry in log:
         time, until_ms = entry.row["writers"].get(writer), entry.row["emitted_ms"]
         counted = marks.counted(time, until_ms)

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from wmlab.core.errors import ModelError
 from wmlab.core.invariants import Evidence, Finding, invariant, name_text, time_text
-from wmlab.streams.checks.facts import END, CountingEntry, TableRow, TableRows, WriterMarks
+from wmlab.streams.checks.facts import SEGMENT_END, CountingEntry, NotedTimes, TableRow, TableRows
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.position import Position, behind_at_a_key, first_unpassed_ancestor
 from wmlab.streams.model.segment import Segment, gaps, segment_name
@@ -143,7 +143,7 @@ def cut_never_moves_back(ordered_log: TableRows, lineage: Lineage) -> Iterator[F
 
 @invariant("the cut is at or beyond every counted writer at every key", EMPTY)
 def cut_beyond_writers(
-    counting_log: Sequence[CountingEntry], marks_by_writer: Mapping[str, WriterMarks], lineage: Lineage
+    counting_log: Sequence[CountingEntry], marks_by_writer: Mapping[str, NotedTimes], lineage: Lineage
 ) -> Iterator[Finding]:
     """I4: one finding per entry.
 
@@ -157,7 +157,7 @@ def cut_beyond_writers(
             yield _beyond_writers(entry, marks_by_writer, lineage)
 
 
-def _beyond_writers(entry: CountingEntry, marks_by_writer: Mapping[str, WriterMarks], lineage: Lineage) -> Finding:
+def _beyond_writers(entry: CountingEntry, marks_by_writer: Mapping[str, NotedTimes], lineage: Lineage) -> Finding:
     row, judged = entry.row, 0
     for writer in sorted(row["writers"]):
         marks = _readable(entry, writer, marks_by_writer)
@@ -183,7 +183,7 @@ def _beyond_writers(entry: CountingEntry, marks_by_writer: Mapping[str, WriterMa
     return Finding(True, judged=judged)
 
 
-def _readable(entry: CountingEntry, writer: str, marks_by_writer: Mapping[str, WriterMarks]) -> list[TableRow]:
+def _readable(entry: CountingEntry, writer: str, marks_by_writer: Mapping[str, NotedTimes]) -> list[TableRow]:
     """The marks of a counted writer that the cycle of a watermark can have read.
 
     A mark was counted with its time. Of several with that time the cycle read the last one before it ran, or one that
@@ -314,8 +314,8 @@ def _cut_row(entry: TableRow, cut: Offsets, **more: object) -> Evidence:
 
 def _named(segment: int, offset: int | None, *, unknown: str = "its end") -> str:
     """A place in a segment as people read it: "0@0 at 400"; `unknown` says what null means there."""
-    return f"{segment_name(segment)} at {unknown if offset in (None, END) else offset}"
+    return f"{segment_name(segment)} at {unknown if offset in (None, SEGMENT_END) else offset}"
 
 
 def _reach(offset: int | None) -> int:
-    return END if offset is None else offset
+    return SEGMENT_END if offset is None else offset

@@ -23,108 +23,36 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, repeat
 from operator import itemgetter
 from typing import Any, Final
 
 from wmlab.core.invariants import Evidence, Finding, invariant, name_text, span_text, time_text
 from wmlab.streams.checks.events import CoveredEvents
-from wmlab.streams.checks.facts import NOT_NOTED, CountingEntry, TableRow, TableRows, WriterView
+from wmlab.streams.checks.facts import CountingEntry, TableRow, TableRows, WriterView
+from wmlab.streams.checks.lateness import proof_of, said_of
 from wmlab.streams.checks.log import EMPTY, WINDOW
 from wmlab.streams.model.cycle import HeldBy
-from wmlab.streams.model.segment import segment_name
-
-BROKE_ITS_WORD: Final = "its writer had noted a larger time while the event was not acknowledged"
 
 
 @invariant(
     "no event of a well-behaved writer is read behind a lower bound that was shown",
     "nothing was read after a window had shown a lower bound",
 )
-def nothing_late(
-    delivered_events: int,
-    late_events: TableRows,
-    views_by_writer: Mapping[str, Sequence[WriterView]],
-    later_segments: Mapping[int, frozenset[int]],
-) -> Iterator[Finding]:
+def nothing_late(delivered_events: int, late_deliveries: TableRows) -> Iterator[Finding]:
     """I6: one finding that stands for all events read, and one per late event: bad, or good with its evidence.
 
     Only first deliveries count: what is read again after a reset proves nothing. Good are those whose writer had been
-    dropped, had noted no time yet, or had noted a larger time without having the event acknowledged; see `excuses`.
+    dropped, had noted no time yet, or had noted a larger time without having the event acknowledged; see `lateness`.
     """
     if delivered_events:
         yield Finding(True, judged=delivered_events)
-    for event, because in zip(late_events, excuses(late_events, views_by_writer, later_segments), strict=True):
-        what = (
-            f"an event of {name_text(event['writer'])} with time {time_text(event['event_time'])} in "
-            f"{segment_name(event['segment_id'])} is read at {time_text(event['read_ms'])}, after "
-            f"{name_text(event['shown_to'])} saw lower {time_text(event['shown_lower'])}"
-        )
-        shown = {"reader": event["shown_to"], "lower": event["shown_lower"], "at_ms": event["shown_ms"]}
-        read = {"from_offset": event["after"], "to_offset": event["reached"], "at_ms": event["read_ms"]}
-        proof = [
-            Evidence.of("windows", event, "stream", "group", **shown),
-            Evidence.of("events", event, "stream", "segment_id", "offset", "event_time", "append_ms", "writer"),
-            Evidence.of("reads", event, "stream", "group", "reader", "segment_id", **read),
-        ]
-        said = what if because is None else f"{what}; {because}"
+    for event in late_deliveries:
+        said, because = said_of(event), event["because"]
+        what = said if because is None else f"{said}; {because}"
         # The event is judged already, by the finding that stands for all of them.
-        yield Finding(because is not None, event["read_ms"], said, proof, judged=0)
-
-
-def excuses(
-    late_events: TableRows,
-    views_by_writer: Mapping[str, Sequence[WriterView]],
-    later_segments: Mapping[int, frozenset[int]],
-) -> Iterator[str | None]:
-    """Why late events are their writer's doing or nobody's, one by one; None if a bound was wrong about it.
-
-    A bound above the event is right about a writer that it counted if the writer had noted that time without having the
-    event acknowledged; and about one that it did not count if that had been removed or had noted nothing. If any of the
-    bounds that were shown was wrong about it, nothing excuses the event.
-    """
-    by_lower: dict[str, tuple[list[int], list[WriterView]]] = {}
-    for writer, views in views_by_writer.items():
-        ordered = sorted(views, key=lambda view: int(view.row["lower"]))
-        by_lower[writer] = [view.row["lower"] for view in ordered], ordered
-    for event in late_events:
-        if event["writer"] not in by_lower:
-            yield NOT_NOTED
-            continue
-        lowers, ordered = by_lower[event["writer"]]
-        above = ordered[bisect_right(lowers, event["event_time"]) : bisect_right(lowers, event["shown_lower"])]
-        because = [(view.row["seq"], _excuse(view, event, later_segments)) for view in above]
-        wrong = not because or any(excuse is None for _, excuse in because)
-        yield None if wrong else max(because, key=itemgetter(0))[1]
-
-
-def _excuse(view: WriterView, event: TableRow, later_segments: Mapping[int, frozenset[int]]) -> str | None:
-    """Why a bound is right about the writer of a late event; None: it is wrong about it."""
-    if view.time is None:
-        return view.excuse
-    covers = view.position is None or _covers(view.position, event, later_segments)
-    return None if covers else BROKE_ITS_WORD
-
-
-def _covers(position: Mapping[int, int | None], event: TableRow, later_segments: Mapping[int, frozenset[int]]) -> bool:
-    """Whether a position covers the event: its segment that far, or only what came after the segment."""
-    segment = event["segment_id"]
-    if segment in position:
-        reached = position[segment]
-        return reached is not None and reached >= event["offset"]
-    return not later_segments.get(segment, frozenset()).isdisjoint(position)
-
-
-def later_segments(segments: TableRows) -> dict[int, frozenset[int]]:
-    """Of every segment the ids of those that came after it over some of its keys."""
-    return {
-        one["segment_id"]: frozenset(
-            other["segment_id"]
-            for other in segments
-            if other["segment_id"] > one["segment_id"] and other["low"] < one["high"] and one["low"] < other["high"]
-        )
-        for one in segments
-    }
+        finding = Finding(because is not None, event["read_ms"], what, proof_of(event), judged=0)
+        yield from repeat(finding, event["count"])
 
 
 @invariant("the windows of a reader only move forward", "no reader looked at its window twice")

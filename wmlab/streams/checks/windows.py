@@ -54,8 +54,8 @@ _NO_SCENARIO: Final = "no scenario says how its readers look"
 _UNREADABLE: Final = "its marks could not be read for a time"
 
 
-Bounds: TypeAlias = tuple[int | None, int | None]
-_UNKNOWN: Final[Bounds] = (None, None)
+SeenBounds: TypeAlias = tuple[int | None, int | None]
+_UNKNOWN: Final[SeenBounds] = (None, None)
 
 
 class LogOfStream(NamedTuple):
@@ -75,7 +75,7 @@ def log_in_columns(watermarks: TableRows, segments: TableRows) -> LogOfStream:
     return LogOfStream(marks, ranges, moves_back(marks, ranges))
 
 
-class GroupState(NamedTuple):
+class VisibleState(NamedTuple):
     """What the readers of a group may see from `at_ms` on, with the version of its position or map of times.
 
     `settled` says whether it is the last state of its millisecond.
@@ -83,7 +83,7 @@ class GroupState(NamedTuple):
 
     at_ms: int
     version: int
-    bounds: Bounds
+    bounds: SeenBounds
     settled: bool
 
 
@@ -129,7 +129,7 @@ def windows_are_bounds(
 _FALLS: Final = "a stream cut of this log lies before an earlier one"
 
 
-def _differs(window: TableRow, due: GroupState | None, why: str | None, *, with_map: bool) -> Finding:
+def _differs(window: TableRow, due: VisibleState | None, why: str | None, *, with_map: bool) -> Finding:
     """That a window is none that its reader can have seen; `why` this does not count, if it does not."""
     group = name_text(window["group"])
     source = f"the shared times of {group}" if with_map else f"the position of {group} and the log"
@@ -184,7 +184,7 @@ def _joined_behind(window: TableRow, behind_ms: Mapping[str, int]) -> str | None
     return f"{name_text(window['reader'])} has joined, and the position of {name_text(window['group'])} has moved back"
 
 
-def _states_of_positions(moves: list[dict[str, Any]], log: LogOfStream) -> list[GroupState]:
+def _states_of_positions(moves: list[dict[str, Any]], log: LogOfStream) -> list[VisibleState]:
     """The states of a group whose readers compare its position with the log."""
     if not moves:
         return []
@@ -193,31 +193,31 @@ def _states_of_positions(moves: list[dict[str, Any]], log: LogOfStream) -> list[
         ["at_ms", "version", "lower", "upper", "settled"]
     )
     return [
-        GroupState(row["at_ms"], row["version"], (row["lower"], row["upper"]), row["settled"])
+        VisibleState(row["at_ms"], row["version"], (row["lower"], row["upper"]), row["settled"])
         for row in rows.to_pylist()
     ]
 
 
-def _states_of_map(applied: TableRows) -> list[GroupState]:
+def _states_of_map(applied: TableRows) -> list[VisibleState]:
     """The states of a group whose readers see the window of its map of times: after every update, by revision."""
     ordered = sorted(applied, key=lambda row: (row["at_ms"], row["revision"]))
     last = {row["at_ms"]: row["revision"] for row in ordered}
     return [
-        GroupState(row["at_ms"], row["revision"], (row["lower"], row["upper"]), row["revision"] == last[row["at_ms"]])
+        VisibleState(row["at_ms"], row["revision"], (row["lower"], row["upper"]), row["revision"] == last[row["at_ms"]])
         for row in ordered
     ]
 
 
 def _beside(
-    windows: TableRows, states: Iterable[GroupState]
-) -> Iterator[tuple[TableRow, set[Bounds], GroupState | None]]:
+    windows: TableRows, states: Iterable[VisibleState]
+) -> Iterator[tuple[TableRow, set[SeenBounds], VisibleState | None]]:
     """The windows of a group with the bounds that their reader may have seen, and the last state up to that moment."""
-    moments: dict[int, list[GroupState]] = {}
+    moments: dict[int, list[VisibleState]] = {}
     for state in states:
         moments.setdefault(state.at_ms, []).append(state)
     waiting = sorted(moments, reverse=True)
-    before: GroupState | None = None
-    due: GroupState | None = None
+    before: VisibleState | None = None
+    due: VisibleState | None = None
     for window in sorted(windows, key=lambda row: int(row["at_ms"])):
         while waiting and waiting[-1] <= window["at_ms"]:
             before, due = due, next((state for state in moments[waiting.pop()] if state.settled), None)
@@ -227,7 +227,7 @@ def _beside(
         yield window, possible, due
 
 
-def _bounds_of(state: GroupState | None) -> Bounds:
+def _bounds_of(state: VisibleState | None) -> SeenBounds:
     return _UNKNOWN if state is None else state.bounds
 
 
