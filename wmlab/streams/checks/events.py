@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow.compute import take
 
 from wmlab.core.times import Longs
 from wmlab.streams.checks.facts import SEGMENT_END, TableRow, TableRows
@@ -79,7 +80,7 @@ class EventReduction:
         for batch in batches:
             events = pa.Table.from_batches([batch])
             for segment, rows in _by(events, "stream", "segment_id"):
-                of_segment = events.take(rows)
+                of_segment = take(events, rows)
                 self._cover(newest, segment, of_segment)
                 for readings in self.of_segment.get(segment, ()):
                     count, below = self.delivered(of_segment, readings)
@@ -104,7 +105,7 @@ class EventReduction:
     def _excuses_of(self, stream: str) -> Excuses:
         if stream not in self._excuses:
             rows = {
-                name: table.take(self.of_stream[name].get(stream, _NONE)).to_pylist(maps_as_pydicts="strict")
+                name: take(table, self.of_stream[name].get(stream, _NONE)).to_pylist(maps_as_pydicts="strict")
                 for name, table in self.tables.items()
             }
             self._excuses[stream] = Excuses(**rows)
@@ -132,8 +133,8 @@ class EventReduction:
         read = (offset[within] > self.after[reading]) & self.shown[reading]
         within, reading = within[read], reading[read]
         late = _longs(events, "event_time")[within] < self.shown_lower[reading]
-        columns = events.take(within[late]).select(["stream", *_LATE_EVENT])
-        by = self.readings.take(reading[late])
+        columns = take(events, within[late]).select(["stream", *_LATE_EVENT])
+        by = take(self.readings, reading[late])
         for name in _READING:
             columns = columns.append_column(name, by[name])
         return len(within), columns
@@ -219,7 +220,7 @@ def _first_reads(reads: pa.Table, windows: pa.Table) -> pa.Table:
         if group in by_group:
             before = by_group[group].at_ms.searchsorted(read_ms[rows]) - 1
             place[rows] = np.where(before >= 0, by_group[group].first + before, -1)
-    last = shown.take(pa.array(place, mask=place < 0))
+    last = take(shown, pa.array(place, mask=place < 0))
     columns = {name: first[name] for name in ("stream", "segment_id", "group", "reader")}
     columns |= {"read_ms": first["at_ms"], "after": first["from_offset"], "reached": first["to_offset"]}
     columns |= {"shown_lower": last["lower"], "shown_to": last["reader"], "shown_ms": last["at_ms"]}
@@ -239,7 +240,7 @@ def _raised(windows: pa.Table) -> tuple[pa.Table, dict[tuple[Any, ...], _Raised]
         chosen.append(rows[before])
         by_group[group] = _Raised(count, at_ms[rows[before]])
         count += int(before.sum())
-    return known.take(np.concatenate(chosen)), by_group
+    return take(known, np.concatenate(chosen)), by_group
 
 
 def _cut_offsets(watermarks: pa.Table) -> dict[tuple[str, int], Longs]:
@@ -247,7 +248,7 @@ def _cut_offsets(watermarks: pa.Table) -> dict[tuple[str, int], Longs]:
     writers = watermarks["writers"].combine_chunks()
     counting = watermarks.filter(np.diff(np.asarray(writers.offsets)) > 0)
     cuts = counting["cut"].combine_chunks()
-    streams = counting["stream"].take(np.repeat(np.arange(len(cuts)), np.diff(np.asarray(cuts.offsets))))
+    streams = take(counting["stream"], np.repeat(np.arange(len(cuts)), np.diff(np.asarray(cuts.offsets))))
     entries = slice(cuts.offsets[0].as_py(), cuts.offsets[-1].as_py()) if len(cuts) else slice(0, 0)
     offsets = cuts.items[entries].fill_null(SEGMENT_END)
     named = pa.table({"stream": streams, "segment_id": cuts.keys[entries], "offset": offsets})
