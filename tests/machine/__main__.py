@@ -65,12 +65,9 @@ def _broken(shard: Shard, output: Path) -> int:
 
 
 def _disputed(made: Made) -> list[str]:
-    from wmlab.core.spark.schemas import dataframe
     from wmlab.core.spark.session import spark_session
 
-    spark = spark_session()
-    frames = {name: dataframe(spark, table) for name, table in made.tables.items()}
-    return list(differences(made.findings, judged_by_spark(frames)))
+    return list(differences(made.findings, judged_by_spark(spark_session(), made.tables)))
 
 
 def _disagreement(made: Made, disputed: list[str], output: Path) -> int:

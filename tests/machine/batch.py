@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from dataclasses import replace
+from functools import wraps
+from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
 
 from tests.machine.judge import Findings, Found
+from wmlab.core.invariants import Finding, Invariant, totals_of
 from wmlab.core.recording import Recording
-from wmlab.streams.checks import INVARIANTS
+from wmlab.core.spark.grouped import Tables, by_stream
+from wmlab.streams.checks import DERIVED, INVARIANTS, with_reduced_events
 from wmlab.streams.checks import TABLES as CHECKED
 from wmlab.streams.checks.windows import COMPARED, compared_groups
-from wmlab.streams.sweep import named_after
 from wmlab.streams.tables import TABLES as SCHEMAS
 
-_SCHEMAS: Final = {**SCHEMAS, "compared_groups": COMPARED}
-TABLES: Final = tuple(sorted({"positions", "compared_groups", *CHECKED}))
+_OWNERSHIP: Final = SCHEMAS["ownership"].insert(0, pa.field("stream", pa.string()))
+_SCHEMAS: Final = {**SCHEMAS, "compared_groups": COMPARED, "ownership": _OWNERSHIP}
+_JUDGED: Final = pa.schema(
+    {"stream": pa.string(), "invariant": pa.string(), "judged": pa.int64(), "broken": pa.list_(pa.int64())}
+)
+TABLES: Final = tuple(sorted({"compared_groups", *CHECKED}))
 """What Spark needs of a recording: tables, and which groups have windows that are compared."""
 
 
@@ -35,24 +42,67 @@ class Batch:
 
     def add(self, run: str, tables: Mapping[str, pa.Table]) -> None:
         """Take in the tables of a recording; its streams are called after the run from now on."""
+        given = {**tables, "ownership": _by_stream(tables["ownership"], tables["segments"]["stream"].unique())}
         for name in TABLES:
-            self._parts[name].append(named_after(run, tables[name]))
+            self._parts[name].append(_named_after(run, given[name]))
 
     def table(self, name: str) -> pa.Table:
         """One table of all recordings."""
         return pa.concat_tables([_SCHEMAS[name].empty_table(), *self._parts[name]]).combine_chunks()
 
 
-def judged_by_spark(frames: Mapping[str, DataFrame]) -> Findings:
+def _by_stream(ownership: pa.Table, streams: pa.Array) -> pa.Table:
+    """Who owned the bucket of each stream; a rule of many recordings would look at the buckets of all."""
+    rows = [
+        {"stream": stream} | row
+        for row in ownership.to_pylist()
+        for stream in streams.to_pylist()
+        if stream.partition("#")[0] in row["streams"]
+    ]
+    return pa.Table.from_pylist(rows, _OWNERSHIP)
+
+
+def _named_after(run: str, table: pa.Table) -> pa.Table:
+    """A table of a recording whose streams, in `stream` and in lists in `streams`, have the run and a / before."""
+    named = {name: table[name] for name in table.schema.names}
+    named["stream"] = pc.binary_join_element_wise(run, table["stream"], "/")
+    if "streams" in named:
+        named["streams"] = [[f"{run}/{stream}" for stream in streams] for streams in table["streams"].to_pylist()]
+    return pa.table(named, table.schema)
+
+
+def judged_by_spark(spark: SparkSession, tables: Mapping[str, pa.Table]) -> Findings:
     """What Spark's checks say about every stream, in the words of the second judge."""
-    found: Findings = {}
-    for name, invariant in INVARIANTS.items():
-        findings = invariant.findings(**{name: frames[name] for name in invariant.inputs})
-        broken = F.sort_array(F.collect_list(F.when(F.col("ok") == F.lit(False), F.col("at_ms"))))
-        summed = findings.groupBy("stream").agg(F.sum("judged").alias("judged"), broken.alias("broken"))
-        for row in summed.where("judged > 0 or size(broken) > 0").collect():
-            found[row.stream, name] = Found(row.judged, tuple(row.broken))
-    return found
+    reduced = with_reduced_events({name: tables[name] for name in TABLES})
+    return {
+        (row.stream, row.invariant): Found(row.judged, tuple(row.broken))
+        for row in by_stream(spark, reduced, _judged_stream, _JUDGED).collect()
+    }
+
+
+def _judged_stream(tables: Tables) -> pa.Table:
+    """What the rules say about one stream; runs on an executor."""
+    stream = next(table["stream"][0].as_py() for table in tables.values() if table.num_rows)
+    findings: dict[str, list[Finding]] = {}
+    invariants = {name: _noted(name, invariant, findings) for name, invariant in INVARIANTS.items()}
+    totals_of(invariants, tables, {**DERIVED, "some_are_compared": True}, stream)
+    rows = []
+    for name, of_one in findings.items():
+        judged, broken = sum(one.judged for one in of_one), sorted(one.at_ms or 0 for one in of_one if one.ok is False)
+        if judged or broken:
+            rows.append({"stream": stream, "invariant": name, "judged": judged, "broken": broken})
+    return pa.Table.from_pylist(rows, _JUDGED)
+
+
+def _noted(name: str, invariant: Invariant, findings: dict[str, list[Finding]]) -> Invariant:
+    """The invariant, which keeps its findings under its name."""
+
+    @wraps(invariant.findings)
+    def noted(**inputs: Any) -> list[Finding]:
+        findings[name] = list(invariant.findings(**inputs))
+        return findings[name]
+
+    return replace(invariant, findings=noted)
 
 
 def of_run(run: str, found: Findings) -> Findings:

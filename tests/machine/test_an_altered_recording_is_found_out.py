@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 
 from tests.machine.batch import TABLES, Batch, differences, given_of, judged_by_spark, of_run
 from tests.machine.judge import judge, violated
-from wmlab.core.spark.schemas import dataframe
 from wmlab.streams.api import Scenario
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
@@ -149,8 +148,8 @@ def test_a_writer_with_the_name_of_a_reader_begins_no_new_life_of_it(
         batch.add(name, again)
         told |= of_run(name, judge(again))
         assert ("I9" in violated(judge(again))) == (name != "reader"), name
-    frames = {name: dataframe(spark, batch.table(name)) for name in TABLES}
-    assert list(differences(told, judged_by_spark(frames))) == []
+    tables = {name: batch.table(name) for name in TABLES}
+    assert list(differences(told, judged_by_spark(spark, tables))) == []
 
 
 def test_spark_finds_the_altered_rows_too(spark: SparkSession, sound: dict[str, pa.Table]) -> None:
@@ -159,7 +158,6 @@ def test_spark_finds_the_altered_rows_too(spark: SparkSession, sound: dict[str, 
         tables = altered(sound, *alteration)
         batch.add(invariant, tables)
         told |= of_run(invariant, judge(tables))
-    frames = {name: dataframe(spark, batch.table(name)) for name in TABLES}
-    found = judged_by_spark(frames)
+    found = judged_by_spark(spark, {name: batch.table(name) for name in TABLES})
     assert list(differences(told, found)) == []
     assert all(found[f"{invariant}/orders", invariant].broken for invariant in ALTERATIONS)

@@ -10,7 +10,6 @@ import gc
 import hashlib
 import itertools
 import json
-import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +17,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from tqdm.auto import tqdm
 
 from wmlab.core.errors import ScenarioError
@@ -84,8 +82,7 @@ def sweep(
     slack_ms (perfect watermark minus lower bound), means over time; late, the events below a lower bound given before,
     and late_share of all events; stalls, the cycles that emitted nothing; held_by, who cost the lower bound most, and
     held_ms for how long; violations, how often the invariants of `recording.check()` are broken in the stream; and
-    error, why a run failed. What is unknown is null. Violations are counted with `check` only: Spark judges the tables
-    of a wave of runs together, and they pass through the driver.
+    error, why a run failed. What is unknown is null. Violations are counted with `check` only, in the task of the run.
 
     With `to` the rows are kept in that directory, a file a run; what is there already is not run again, unless it had
     failed. `progress` is that of `record`; a function that raises stops the sweep. Raises `Problems` for a value that a
@@ -172,8 +169,8 @@ def _run_all(
     hidden = callable(progress) or not (progress and is_interactive())
     with tqdm(total=len(cases), desc="runs", delay=PROGRESS_AFTER_S, leave=False, disable=hidden) as bar:
         bar.update(len(cases) - len(missing))
-        # A larger grid has larger waves, for the cores of a cluster; but the tables of a wave are in memory together.
-        size = _WAVE if question.check else max(_WAVE, len(missing) // _WAVES)
+        # A larger grid has larger waves, for the cores of a cluster.
+        size = max(_WAVE, len(missing) // _WAVES)
         for at in range(0, len(missing), size):
             wave = missing[at : at + size]
             for (key, _), row in zip(wave, _wave(spark, [case for _, case in wave], question), strict=True):
@@ -195,58 +192,31 @@ def _wave(spark: Any, cases: Sequence[StreamScenario], question: Question) -> li
         for batch in batches:
             for index in batch["id"].to_pylist():
                 row, recording = figures_of(cases[index], question.stream)
-                judged = recording is not None and question.check
-                tables = pickle.dumps(_tables(recording, question.stream, index)) if judged else None
-                yield pa.record_batch(
-                    {"id": [index], "row": [json.dumps(row)], "tables": pa.array([tables], pa.binary())}
-                )
+                if recording is not None and question.check:
+                    row["violations"] = _violations(recording, question.stream)
+                yield pa.record_batch({"id": [index], "row": [json.dumps(row)]})
 
     tag = f"wmlab-sweep-{_key(cases[0], question)}"
     spark.addTag(tag)
     try:
         runs = spark.range(0, len(cases), 1, len(cases))
-        found = runs.mapInArrow(run, "id long, row string, tables binary").collect()
-        broken = _violations(spark, [pickle.loads(row["tables"]) for row in found if row["tables"] is not None])
+        found = runs.mapInArrow(run, "id long, row string").collect()
     except BaseException:
         spark.interruptTag(tag)
         raise
     finally:
         spark.removeTag(tag)
-    judged = {row["id"]: broken.get(row["id"], 0) for row in found if row["tables"] is not None}
-    rows = sorted(found, key=lambda row: int(row["id"]))
-    return [json.loads(row["row"]) | {"violations": judged.get(row["id"])} for row in rows]
+    return [json.loads(row["row"]) for row in sorted(found, key=lambda row: int(row["id"]))]
 
 
-def _tables(recording: Any, stream: str | None, index: int) -> dict[str, pa.Table]:
-    """What the invariants are judged by, of one stream; before every stream's name stand the run's number and a /."""
-    from wmlab.streams.checks import inputs_of
+def _violations(recording: Any, stream: str | None) -> int:
+    """How often the invariants are broken in the stream."""
+    from wmlab.streams.checks import inputs_of, violations_in
 
-    name, tables = the_stream(recording, stream), {}
-    for title, table in inputs_of(recording).items():
-        tables[title] = named_after(str(index), of_stream(table, name) if "stream" in table.schema.names else table)
-    return tables
-
-
-def named_after(run: str, table: pa.Table) -> pa.Table:
-    """A table of a recording whose streams, in `stream` or in lists in `streams`, have the run and a / before."""
-    at = table.schema.get_field_index("stream")
-    if at >= 0:
-        return table.set_column(at, table.schema.field(at), pc.binary_join_element_wise(run, table["stream"], "/"))
-    at = table.schema.get_field_index("streams")
-    lists = [[f"{run}/{stream}" for stream in streams] for streams in table["streams"].to_pylist()]
-    return table.set_column(at, table.schema.field(at), pa.array(lists, table["streams"].type))
-
-
-def _violations(spark: Any, runs: Sequence[Mapping[str, pa.Table]]) -> dict[int, int]:
-    """How often the invariants are broken, by the number of the run; runs without a violation are left out."""
-    if not runs:
-        return {}
-    from wmlab.core.spark.schemas import dataframe
-    from wmlab.core.spark.verdict import violations
-    from wmlab.streams.checks import INVARIANTS
-
-    frames = {name: dataframe(spark, pa.concat_tables([run[name] for run in runs])) for name in runs[0]}
-    return {int(row["stream"].partition("/")[0]): row["count"] for row in violations(INVARIANTS, frames).collect()}
+    name = the_stream(recording, stream)
+    tables = inputs_of(recording).items()
+    of_one = {title: of_stream(table, name) if "stream" in table.schema.names else table for title, table in tables}
+    return violations_in(of_one, name)
 
 
 def figures_of(scenario: StreamScenario, stream: str | None = None) -> tuple[dict[str, Any], Any]:

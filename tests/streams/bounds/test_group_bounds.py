@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from tests.streams.bounds.cases import Row, Stream, streams
-from tests.streams.bounds.frames import CHANGES, Logs, frame, rows_of
+from tests.streams.bounds.frames import CHANGES, Logs, frame
 from wmlab.core.errors import ModelError
 from wmlab.streams.bounds.groups import possible_time_bounds
+from wmlab.streams.bounds.log_by_segment import log_of, parts
 from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.model.window import Tracker
 
@@ -147,8 +149,16 @@ def test_what_happens_in_one_millisecond_may_come_in_either_order(spark: SparkSe
         (0, None, None),
         (10, 0, None),
     ]
-    found = rows_of(possible_time_bounds(positions, logs.watermarks, logs.segments), "at_ms", "lower", "upper")
-    assert set(found) == {(0, None, None), (10, None, None), (10, None, 5), (10, 0, None), (30, 0, 6)}
+    versions = positions.withColumn("anew", F.lit(False)).toArrow()
+    log = parts(log_of(logs.watermarks, logs.segments, emitted=True).toArrow())
+    found = possible_time_bounds(versions, *log).select(["at_ms", "lower", "upper"]).to_pylist()
+    assert {tuple(row.values()) for row in found} == {
+        (0, None, None),
+        (10, None, None),
+        (10, None, 5),
+        (10, 0, None),
+        (30, 0, 6),
+    }
 
 
 def test_a_missing_column_is_named(spark: SparkSession) -> None:

@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from wmlab.core.recording import Recording
-from wmlab.core.spark.schemas import dataframe
 from wmlab.core.spark.verdict import verdicts
 from wmlab.core.words import with_moments
 from wmlab.streams.api import Scenario
 from wmlab.streams.bounds.recorded import time_bounds
-from wmlab.streams.checks import INVARIANTS
-from wmlab.streams.checks.readers import BROKE_ITS_WORD, DROPPED, NOT_NOTED, delivered, late_events
+from wmlab.streams.checks import DERIVED, INVARIANTS, inputs_of, with_reduced_events
+from wmlab.streams.checks.events import EventReduction
+from wmlab.streams.checks.facts import DROPPED, NOT_NOTED
+from wmlab.streams.checks.lateness import BROKE_ITS_WORD
 from wmlab.streams.recording import StreamRecording
 from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
@@ -55,12 +58,8 @@ def cuts(sound: Recording) -> Cuts:
 
 def check(spark: SparkSession, recording: Recording, name: str, **changes: Change) -> dict[str, Any]:
     """The verdict on one invariant after the rows of some tables were altered."""
-    assert set(changes) <= set(INVARIANTS[name].inputs)
-    tables = {}
-    for table in INVARIANTS[name].inputs:
-        rows = recording.table(table).to_pylist(maps_as_pydicts="strict")
-        tables[table] = frame(spark, table, changes[table](rows) if table in changes else rows)
-    (found,) = verdicts(spark, {name: INVARIANTS[name]}, tables)
+    tables = with_reduced_events(inputs_of(recording) | altered(recording, **changes))
+    (found,) = verdicts(spark, {name: INVARIANTS[name]}, {**tables, **DERIVED})
     return found | {"what": found["what"] and with_moments(found["what"])}
 
 
@@ -70,9 +69,13 @@ def judged(spark: SparkSession, sound: Recording) -> Check:
     return partial(check, spark, sound)
 
 
-def frame(spark: SparkSession, name: str, rows: Rows) -> DataFrame:
-    listed = [{key: list(v.items()) if isinstance(v, dict) else v for key, v in row.items()} for row in rows]
-    return dataframe(spark, pa.Table.from_pylist(listed, schema=TABLES[name]))
+def altered(recording: Recording, **changes: Change) -> dict[str, pa.Table]:
+    tables = {}
+    for name, change in changes.items():
+        rows = change(recording.table(name).to_pylist(maps_as_pydicts="strict"))
+        listed = [{key: list(v.items()) if isinstance(v, dict) else v for key, v in row.items()} for row in rows]
+        tables[name] = pa.Table.from_pylist(listed, schema=TABLES[name])
+    return tables
 
 
 def proof(row: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -311,9 +314,15 @@ def test_i9_finds_a_lower_bound_that_is_forgotten(judged: Check) -> None:
     assert found["what"].endswith("to unknown")
 
 
-def read_late(spark: SparkSession, run: Recording) -> list[Any]:
-    reads, windows, events, *others = (dataframe(spark, run.table(name)) for name in INVARIANTS["I6"].inputs)
-    return late_events(delivered(reads, windows, events), *others).collect()
+def read_late(run: Recording) -> list[Any]:
+    """The late events of a run, each with `because`, before they are counted."""
+    reduction, late = EventReduction(inputs_of(run)), []
+    for (stream, segment), readings in reduction.of_segment.items():
+        events = run.table("events")
+        events = events.filter(pc.and_(pc.equal(events["stream"], stream), pc.equal(events["segment_id"], segment)))
+        for of_group in readings:
+            late += [SimpleNamespace(**row) for row in reduction.judged(reduction.delivered(events, of_group)[1])]
+    return late
 
 
 @pytest.mark.parametrize(
@@ -331,7 +340,7 @@ def test_late_events_that_nobody_promised_are_listed_but_do_not_count(
     spark: SparkSession, fields: dict[str, Any], because: set[str]
 ) -> None:
     run = record(**fields)
-    late = read_late(spark, run)
+    late = read_late(run)
     assert {row.because for row in late} == because
     assert {row.writer for row in late} == {"w1"}
     assert all(row.event_time < row.shown_lower and row.shown_ms < row.read_ms for row in late)
@@ -344,7 +353,7 @@ def test_late_events_that_nobody_promised_are_listed_but_do_not_count(
     assert window["at_ms"] < read["at_ms"]
 
 
-def test_late_events_are_those_that_a_plain_loop_finds(spark: SparkSession) -> None:
+def test_late_events_are_those_that_a_plain_loop_finds() -> None:
     run = record(
         writers=[EventWriter("w1", rate_per_s=30, delay_mean_ms=800, noting=noting.WallClock()),
                  EventWriter("w2", rate_per_s=30, noting=noting.MaxMinusSlack(100))],
@@ -359,7 +368,7 @@ def test_late_events_are_those_that_a_plain_loop_finds(spark: SparkSession) -> N
             if event["segment_id"] == row["segment_id"] and inside and event["event_time"] < max(shown):
                 segment, offset, time = (event[name] for name in ("segment_id", "offset", "event_time"))
                 expected.add((segment, offset, time, max(shown), row["at_ms"]))
-    late = read_late(spark, run)
+    late = read_late(run)
     assert {(r.segment_id, r.offset, r.event_time, r.shown_lower, r.read_ms) for r in late} == expected
     assert len(late) == len(expected) > 20
 

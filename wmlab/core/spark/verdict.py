@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial, reduce
+from functools import partial
 from inspect import signature
 from string import Formatter
 from typing import Any, Final
@@ -24,11 +24,12 @@ from wmlab.core.spark.grouped import Tables, by_stream
 from wmlab.core.spark.schemas import dataframe, spark_schema
 from wmlab.core.words import TIME_MARK
 
-FINDINGS_IN_ARROW: Final = pa.schema(
-    {"stream": pa.string(), "at_ms": pa.int64(), "ok": pa.bool_(), "judged": pa.int64(), "what": pa.string()}
-    | {"evidence": EVIDENCE}
+FINDINGS: Final = spark_schema(
+    pa.schema(
+        {"stream": pa.string(), "at_ms": pa.int64(), "ok": pa.bool_(), "judged": pa.int64(), "what": pa.string()}
+        | {"evidence": EVIDENCE}
+    )
 )
-FINDINGS: Final = spark_schema(FINDINGS_IN_ARROW)
 """stream; at_ms: when it happened; ok; judged: how many single things this row stands for; what: the violation, or why
 nothing could be decided, in one phrase; evidence."""
 
@@ -103,12 +104,6 @@ def verdicts(
         verdict_of(name, entry.statement, entry.no_data, [row for row in rows if row["invariant"] == name])
         for name, entry in invariants.items()
     ]
-
-
-def violations(invariants: Mapping[str, BatchInvariant], inputs: Mapping[str, Any]) -> DataFrame:
-    """How often any of these is violated in each stream: stream, count; without streams where none is."""
-    found = (entry.findings(**{name: inputs[name] for name in entry.inputs}) for entry in invariants.values())
-    return reduce(DataFrame.unionByName, found).where(~F.col("ok")).groupBy("stream").count()
 
 
 def _batch_totals(name: str, findings: DataFrame) -> DataFrame:
@@ -205,22 +200,11 @@ def row_of(table: str, *columns: str) -> Column:
     return F.expr(f"STRUCT({_text(table)} AS table, {row} AS row)")
 
 
-def previous(columns: Sequence[str], *, by: Sequence[str], order: Sequence[str | Column]) -> Column:
-    """Columns of the row before, in the order of the rows of a partition, as a struct; null for the first row."""
-    return F.lag(F.struct(*columns)).over(Window.partitionBy(*by).orderBy(*order))
-
-
-def rows_of_pair(table: str, *columns: str) -> list[Column]:
-    """Two rows of evidence: the row `before`, see `previous`, and the row."""
-    return [row_of(table, *(f"before.{column}" for column in columns)), row_of(table, *columns)]
-
-
 def phrase(template: str, **columns: Column) -> Column:
     """A phrase with the values of columns in the place of their names in braces; null is written as "unknown".
 
-    A name is one of `columns` or of the frame. `{segment_id:segment}` is a segment as "number@epoch", `{lower:ms}` a
-    time, "29 400 ms" between two marks by which `words.with_moments` tells it from the same words in a name, and
-    `{timeout_ms:span}` a duration.
+    A name is one of `columns` or of the frame. `{lower:ms}` is a time, "29 400 ms" between two marks by which
+    `words.with_moments` tells it from the same words in a name.
     """
     parts = []
     for text, name, kind, _ in Formatter().parse(template):
@@ -245,9 +229,7 @@ def _text(text: str) -> str:
 
 _PROOF: Final = "STRUCT(at_ms, stream, what, evidence)"
 _WRITTEN: Final = {
-    "span": "CONCAT(REPLACE(FORMAT_NUMBER({}, 0), ',', ' '), ' ms')",
     "": f"REPLACE({{}}, '{TIME_MARK}', '')",
     "ms": f"CONCAT('{TIME_MARK}', REPLACE(FORMAT_NUMBER({{}}, 0), ',', ' '), ' ms{TIME_MARK}')",
-    "segment": "CONCAT(CAST({0} & 4294967295L AS STRING), '@', CAST(SHIFTRIGHT({0}, 32) AS STRING))",
 }
 """How a phrase writes a column, by kind, in SQL."""

@@ -19,7 +19,7 @@ Source: PDP-33, Client Changes; upstream classes `WatermarkReaderImpl` (compare,
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
@@ -40,7 +40,6 @@ from wmlab.streams.bounds.log_by_segment import (
     bounds_of,
     column,
     log_of,
-    moves_back,
     parts,
 )
 from wmlab.streams.model.log import known_from
@@ -52,7 +51,7 @@ _CHANGES: Final = {"stream": "string", "group": "string", "finished": "boolean"}
 _ANEW: Final = "anew"
 _ROWS: Final = (
     "stream string, group string, version long, at_ms long, change string, "
-    "lower long, upper long, lower_seq long, upper_seq long, settled boolean, falls boolean"
+    "lower long, upper long, lower_seq long, upper_seq long"
 )
 CHANGES: Final = ("position", "watermark", "end")
 """What a row of a group begins with: another position, a watermark that became visible, or the end of the run."""
@@ -97,32 +96,8 @@ def group_time_bounds(
     Changes; upstream class `WatermarkReaderImpl`.
     """
     choose("visible", visible, ("all", "then"))
-    orders: tuple[Tie | None, ...] = (None,)
-    found = _followed(positions, watermarks, segments, then=visible == "then", until_ms=until_ms, ties=orders)
-    return found.drop("settled", "falls")
-
-
-def possible_time_bounds(positions: DataFrame, watermarks: DataFrame, segments: DataFrame) -> DataFrame:
-    """The rows of `group_time_bounds` with `visible="then"` in either order of what happened in one millisecond.
-
-    A reader that looks in a millisecond in which a watermark becomes visible and the group changes its position may
-    know of both, of either, or of none. So there are rows for each of these states, in no order, some of them twice.
-    The inputs and the columns are those of `group_time_bounds`; raises `ModelError` for a missing column.
-    """
-    return _followed(positions, watermarks, segments, then=True, until_ms=None, ties=("watermark", "position"))
-
-
-def _followed(
-    positions: DataFrame,
-    watermarks: DataFrame,
-    segments: DataFrame,
-    *,
-    then: bool,
-    until_ms: Ends,
-    ties: Sequence[Tie | None],
-) -> DataFrame:
-    """The rows of every group, once for each order of what happened in one millisecond."""
     require(positions, "positions", _CHANGES)
+    then = visible == "then"
     anew = F.col(_ANEW) if _ANEW in positions.columns else F.lit(False)
     changes = positions.select(
         *(F.col(name).cast(kind).alias(name) for name, kind in _CHANGES.items()), anew.cast("boolean").alias(_ANEW)
@@ -134,20 +109,31 @@ def _followed(
 
     def replayed(changes: pa.Table, log: pa.Table) -> pa.Table:
         """The bounds of one group; runs on an executor."""
-        marks, ranges = parts(log)
-        known_ms = np.array(known_from(marks.emitted_ms.tolist()), np.int64) if then else None
-        moves = _Moves.of(marks, ranges, changes.sort_by("version"))
-        first = {name: changes[name][0].as_py() for name in ("stream", "group")}
-        end_ms = until_of(until_ms, first["stream"])
-        tables = []
-        for tie in ties:
-            steps = Steps.of(moves.at_ms, known_ms, len(marks.seq), tie)
-            tables.append(_ended(_rows(first, moves, steps, marks), end_ms))
-        rows = pa.concat_tables(tables)
-        falls = ties[0] is not None and moves_back(marks, ranges)
-        return rows.append_column("falls", pa.array([falls] * rows.num_rows, pa.bool_()))
+        rows = _followed(changes, *parts(log), then=then)
+        return _ended(rows, until_of(until_ms, changes["stream"][0].as_py())).drop_columns(["settled"])
 
     return changes.groupBy("stream", "group").cogroup(by_group).applyInArrow(replayed, _ROWS)
+
+
+def possible_time_bounds(changes: pa.Table, marks: Marks, ranges: Ranges) -> pa.Table:
+    """The bounds of one group with `visible="then"` in either order of what happened in one millisecond.
+
+    A reader that looks in a millisecond in which a watermark becomes visible and the group changes its position may
+    know of both, of either, or of none. So there are rows for each of these states, in no order, some of them twice.
+    `changes` are rows of `positions` as `group_time_bounds` takes them, with `anew`. The columns are those that it has,
+    and `settled`: whether it is the last state of its millisecond.
+    """
+    return pa.concat_tables(
+        [_followed(changes, marks, ranges, then=True, tie=tie) for tie in ("watermark", "position")]
+    )
+
+
+def _followed(changes: pa.Table, marks: Marks, ranges: Ranges, *, then: bool, tie: Tie | None = None) -> pa.Table:
+    """The rows of one group, with `tie` as the order of what happened in one millisecond."""
+    known_ms = np.array(known_from(marks.emitted_ms.tolist()), np.int64) if then else None
+    moves = _Moves.of(marks, ranges, changes.sort_by("version"))
+    first = {name: changes[name][0].as_py() for name in ("stream", "group")}
+    return _rows(first, moves, Steps.of(moves.at_ms, known_ms, len(marks.seq), tie), marks)
 
 
 def until_of(until_ms: Ends, stream: str) -> int | None:

@@ -1,29 +1,30 @@
 """The check of streams: one verdict for each invariant I1 to I13, from a recording alone.
 
 It shares no state with the simulator: what it knows is what a recording holds, which is its tables, and for I13 the
-options of its scenario that say how readers look.
+options of its scenario that say how readers look. All are rules over the rows of one stream, and Spark brings these to
+them in one pass; the events, which no task has in memory, it reduces first, where they lie.
 
 Source: PDP-33, Watermark Computation and Watermarking in the Reader; wmlab's own list of what both guarantee.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache, partial
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from wmlab.core.answers import Verdicts
+from wmlab.core.invariants import Derived, Invariant, totals_of
 from wmlab.core.recording import Recording
 from wmlab.core.spark import verdict
-from wmlab.core.spark.schemas import dataframe
-from wmlab.core.spark.verdict import BatchInvariant
-from wmlab.streams.checks import log, readers, windows
-from wmlab.streams.tables import TABLES as RECORDED
+from wmlab.core.spark.schemas import spark_schema
+from wmlab.streams.checks import events, facts, log, readers, windows
+from wmlab.streams.checks.events import EVENT_FACTS, REDUCED_BY, EventReduction, event_facts_of
 
-INVARIANTS: Final[Mapping[str, BatchInvariant]] = {
+INVARIANTS: Final[Mapping[str, Invariant]] = {
     "I1": log.lower_increases,
     "I2": log.upper_never_decreases,
     "I3": log.cut_never_moves_back,
@@ -39,9 +40,24 @@ INVARIANTS: Final[Mapping[str, BatchInvariant]] = {
     "I13": windows.windows_are_bounds,
 }
 """What a recording has to keep, by name."""
-_INPUTS: Final = {name for invariant in INVARIANTS.values() for name in invariant.inputs}
-TABLES: Final = tuple(sorted(_INPUTS & RECORDED.keys()))
+TABLES: Final = (
+    "cycles", "epochs", "events", "group_updates", "incidents", "ownership", "positions", "reads", "segments",
+    "watermarks", "windows", "writer_marks",
+)  # fmt: skip
 """The tables of a recording that this takes."""
+DERIVED: Final[Mapping[str, Derived]] = {
+    "ordered_log": Derived(facts.ordered_log),
+    "counting_log": Derived(facts.counting_log),
+    "accepted_marks": Derived(facts.accepted_marks),
+    "marks_by_writer": Derived(facts.marks_by_writer),
+    "views_by_writer": Derived(facts.views_by_writer),
+    "lineage": Derived(log.Lineage.of),
+    "log_in_columns": Derived(windows.log_in_columns),
+    "delivered_events": Derived(events.delivered_events),
+    "late_deliveries": Derived(events.late_deliveries),
+    "covered_events": Derived(events.CoveredEvents),
+}
+"""What the rules take beside tables, made of the rows of one stream."""
 
 
 def inputs_of(recording: Recording) -> dict[str, pa.Table]:
@@ -54,6 +70,32 @@ def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
 
     `only` names those that are judged; without names, all are. Raises `ModelError` for a name that is none.
     """
-    inputs: dict[str, Callable[[], DataFrame]] = {name: cache(partial(recording.spark, spark, name)) for name in TABLES}
-    inputs["compared_groups"] = lambda: dataframe(spark, windows.compared_groups(recording))
-    return verdict.check(spark, recording.name, INVARIANTS, inputs, only)
+    compared_groups = cache(partial(windows.compared_groups, recording))
+    inputs: dict[str, Any] = {name: partial(recording.table, name) for name in TABLES if name != "events"}
+    inputs["event_facts"] = lambda: _reduced_by_spark(recording, spark)
+    inputs["compared_groups"] = compared_groups
+    inputs["some_are_compared"] = lambda: _some_are_compared(compared_groups())
+    return verdict.check(spark, recording.name, INVARIANTS, {**inputs, **DERIVED}, only)
+
+
+def _reduced_by_spark(recording: Recording, spark: SparkSession) -> DataFrame:
+    """The `EVENT_FACTS` of a recording, reduced where its events lie."""
+    reduction = EventReduction({name: recording.table(name) for name in REDUCED_BY})
+    return recording.spark(spark, "events").mapInArrow(reduction, spark_schema(EVENT_FACTS))
+
+
+def with_reduced_events(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """The tables that rules take, of what `inputs_of` gives: with the `EVENT_FACTS` in the place of the events."""
+    rest = {name: table for name, table in tables.items() if name != "events"}
+    return rest | {"event_facts": event_facts_of(tables["events"], tables)}
+
+
+def violations_in(tables: Mapping[str, pa.Table], stream: str) -> int:
+    """How often the invariants are broken in one stream, from what `inputs_of` gives of it; judged here and now."""
+    values = {**DERIVED, "some_are_compared": _some_are_compared(tables["compared_groups"])}
+    totals = totals_of(INVARIANTS, with_reduced_events(tables), values, stream)
+    return sum(row["violations"] for row in totals)
+
+
+def _some_are_compared(compared_groups: pa.Table) -> bool:
+    return bool(compared_groups["why_not"].null_count)

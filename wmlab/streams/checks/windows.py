@@ -26,23 +26,24 @@ Source: PDP-33, Watermarking in the Reader; upstream class `WatermarkReaderImpl`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
 
+from wmlab.core.invariants import Evidence, Finding, invariant, name_text, time_text
 from wmlab.core.recording import Recording
 from wmlab.core.simulation import Fixed
-from wmlab.core.spark.verdict import SO_FAR, batch_invariant, finding_rows, phrase, row_of
 from wmlab.streams.bounds.groups import possible_time_bounds
-from wmlab.streams.bounds.maps import TIMES, groups_with_map
-from wmlab.streams.bounds.recorded import with_resets
+from wmlab.streams.bounds.log_by_segment import Marks, Ranges, moves_back
+from wmlab.streams.bounds.maps import groups_with_map
+from wmlab.streams.checks.facts import TableRow, TableRows
+from wmlab.streams.checks.log import WINDOW
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import ReaderGroup
 from wmlab.streams.scenario.scenario import StreamScenario
+from wmlab.streams.tables import TABLES
 
 COMPARED: Final = pa.schema(
     [("stream", pa.string()), ("group", pa.string()), ("why_not", pa.string()), ("with_map", pa.bool_())]
@@ -53,121 +54,181 @@ _NO_SCENARIO: Final = "no scenario says how its readers look"
 _UNREADABLE: Final = "its marks could not be read for a time"
 
 
-@batch_invariant(
+SeenBounds: TypeAlias = tuple[int | None, int | None]
+_UNKNOWN: Final[SeenBounds] = (None, None)
+
+
+class LogOfStream(NamedTuple):
+    """The log and the key ranges of a stream as bounds are computed of them, and whether a cut lies before another."""
+
+    marks: Marks
+    ranges: Ranges
+    falls: bool
+
+
+def log_in_columns(watermarks: TableRows, segments: TableRows) -> LogOfStream:
+    """The log and the segments of one stream."""
+    rows = [row | {"cut": list(row["cut"].items()), "is_end": not row["writers"]} for row in map(dict, watermarks)]
+    columns = [TABLES["watermarks"].field(name) for name in ("seq", "lower", "upper", "cut", "emitted_ms")]
+    marks = Marks.from_arrow(pa.Table.from_pylist(rows, pa.schema([*columns, pa.field("is_end", pa.bool_())])))
+    ranges = {row["segment_id"]: (row["low"], row["high"]) for row in segments}
+    return LogOfStream(marks, ranges, moves_back(marks, ranges))
+
+
+class VisibleState(NamedTuple):
+    """What the readers of a group may see from `at_ms` on, with the version of its position or map of times.
+
+    `settled` says whether it is the last state of its millisecond.
+    """
+
+    at_ms: int
+    version: int
+    bounds: SeenBounds
+    settled: bool
+
+
+@invariant(
     "the windows of readers are the time bounds of their group at that moment",
     "no reader looked at its window",
 )
 def windows_are_bounds(
-    windows: DataFrame,
-    positions: DataFrame,
-    watermarks: DataFrame,
-    segments: DataFrame,
-    group_updates: DataFrame,
-    compared_groups: DataFrame,
-) -> DataFrame:
+    windows: TableRows,
+    positions: TableRows,
+    log_in_columns: LogOfStream,
+    group_updates: TableRows,
+    compared_groups: TableRows,
+    some_are_compared: bool,
+) -> Iterator[Finding]:
     """I13: one finding per window of a group that is compared, and one per group that is not, which says why.
 
     A window is to have the bounds that `recording.time_bounds` gives at its moment. What happened in that millisecond,
-    the reader may have known or not: the tables do not say what came first.
+    the reader may have known or not: the tables do not say what came first. Beside groups that are compared
+    (`some_are_compared`, in any stream) the others are said among what does not count.
     """
-    compared = compared_groups.where("why_not IS NULL").select("stream", "group", "with_map")
-    seen = windows.join(F.broadcast(compared), ["stream", "group"])
-    moves = with_resets(_of_groups(positions, compared.where("NOT with_map")), group_updates)
-    seen = _with_new_readers(seen, moves, group_updates)
-    states = possible_time_bounds(moves, watermarks, segments)
-    states = states.unionByName(_of_maps(_of_groups(group_updates, compared.where("with_map"))))
-    judged = _beside(seen, states)
-    differs = ~F.array_contains("possible", F.struct("lower", "upper"))
-    falls = F.coalesce("now.falls", F.lit(False))
-    ok = ~differs | falls | F.col("joined_behind")
-    what = phrase(
-        "{reader} saw lower {lower:ms} and upper {upper:ms} at {at_ms:ms}, where {source} give lower {due.lower:ms} "
-        "and upper {due.upper:ms}",
-        source=F.when(F.col("with_map"), phrase("the shared times of {group}")).otherwise(
-            phrase("the position of {group} and the log")
-        ),
+    by_group = {name: _by_group(rows) for name, rows in (("windows", windows), ("moves", positions))}
+    updates = _by_group(row for row in group_updates if row["outcome"] == "applied")
+    for group in compared_groups:
+        name, with_map = group["group"], group["with_map"]
+        if group["why_not"] is not None:
+            what = f"the windows of {name_text(name)} are not compared, because {name_text(group['why_not'])}"
+            yield Finding(True, what=what, judged=0) if some_are_compared else Finding.undecided(what)
+            continue
+        applied = updates.get(name, [])
+        moves = [] if with_map else _with_resets(by_group["moves"].get(name, []), applied)
+        states = _states_of_map(applied) if with_map else _states_of_positions(moves, log_in_columns)
+        falls, behind_ms = log_in_columns.falls and not with_map, _behind_ms(moves, applied)
+        for window, possible, due in _beside(by_group["windows"].get(name, []), states):
+            if (window["lower"], window["upper"]) in possible:
+                yield Finding(True)
+                continue
+            # Before the first state of the group nothing depends on the way on which it was reached.
+            why = _FALLS if falls and due is not None else _joined_behind(window, behind_ms)
+            yield _differs(window, due, why, with_map=with_map)
+
+
+_FALLS: Final = "a stream cut of this log lies before an earlier one"
+
+
+def _differs(window: TableRow, due: VisibleState | None, why: str | None, *, with_map: bool) -> Finding:
+    """That a window is none that its reader can have seen; `why` this does not count, if it does not."""
+    group = name_text(window["group"])
+    source = f"the shared times of {group}" if with_map else f"the position of {group} and the log"
+    lower, upper = map(time_text, _UNKNOWN if due is None else due.bounds)
+    what = (
+        f"{name_text(window['reader'])} saw lower {time_text(window['lower'])} and upper {time_text(window['upper'])} "
+        f"at {time_text(window['at_ms'])}, where {source} give lower {lower} and upper {upper}"
     )
-    cause = F.when(F.col("with_map"), row_of("group_updates", "stream", "group", "due.version as revision"))
-    proof = F.array(
-        row_of("windows", "stream", "group", "reader", "lower", "upper", "at_ms"),
-        cause.otherwise(row_of("positions", "stream", "group", "due.version as version")),
+    version = {"revision" if with_map else "version": None if due is None else due.version}
+    proof = [
+        Evidence.of("windows", window, *WINDOW),
+        Evidence.of("group_updates" if with_map else "positions", window, "stream", "group", **version),
+    ]
+    return Finding(why is not None, window["at_ms"], what if why is None else f"{what}; {why}", proof)
+
+
+def _by_group(rows: Iterable[TableRow]) -> dict[str, list[TableRow]]:
+    of_groups: dict[str, list[TableRow]] = {}
+    for row in rows:
+        of_groups.setdefault(row["group"], []).append(row)
+    return of_groups
+
+
+def _with_resets(positions: TableRows, applied: TableRows) -> list[dict[str, Any]]:
+    """The changes of a group's position, by version, with `anew`: whether it is one of a reset, as `with_resets`."""
+    resets = {row["at_ms"] for row in applied if row["operation"] == "reset"}
+    ordered = sorted(positions, key=lambda row: int(row["version"]))
+    return [dict(row) | {"anew": row["reader"] is None and row["at_ms"] in resets} for row in ordered]
+
+
+def _behind_ms(moves: TableRows, applied: TableRows) -> dict[str, int]:
+    """From when on each reader has joined a group, and the position of the group has moved back."""
+    offsets: dict[int, int] = {}
+    back: list[int] = []
+    for row in moves:
+        if row["offset"] < offsets.get(row["segment_id"], row["offset"]) and not row["anew"]:
+            back.append(row["at_ms"])
+        offsets[row["segment_id"]] = row["offset"]
+    if not back:
+        return {}
+    joined: dict[str, int] = {}
+    for row in applied:
+        if row["operation"] == "join":
+            joined[row["reader"]] = min(joined.get(row["reader"], row["at_ms"]), row["at_ms"])
+    return {reader: max(joined_ms, min(back)) for reader, joined_ms in joined.items()}
+
+
+def _joined_behind(window: TableRow, behind_ms: Mapping[str, int]) -> str | None:
+    """That the reader of a window has joined by then, and the group has moved back; else None."""
+    if window["at_ms"] < behind_ms.get(window["reader"], window["at_ms"] + 1):
+        return None
+    return f"{name_text(window['reader'])} has joined, and the position of {name_text(window['group'])} has moved back"
+
+
+def _states_of_positions(moves: list[dict[str, Any]], log: LogOfStream) -> list[VisibleState]:
+    """The states of a group whose readers compare its position with the log."""
+    if not moves:
+        return []
+    changes = pa.Table.from_pylist(moves, pa.schema([*TABLES["positions"], pa.field("anew", pa.bool_())]))
+    rows = possible_time_bounds(changes, log.marks, log.ranges).select(
+        ["at_ms", "version", "lower", "upper", "settled"]
     )
-    why = F.when(falls, phrase("a stream cut of this log lies before an earlier one")).otherwise(
-        phrase("{reader} has joined, and the position of {group} has moved back")
-    )
-    said = F.when(ok, phrase("{what}; {why}", what=what, why=why)).otherwise(what)
-    found = finding_rows(
-        judged,
-        at_ms=F.col("at_ms"),
-        ok=ok,
-        judged=F.lit(1),
-        what=F.when(differs, said),
-        evidence=F.when(differs, proof),
-    )
-    # Beside groups that are compared it is said among what does not count, or else why nothing was decided.
-    beside = F.bool_or(F.col("why_not").isNull()).over(Window.partitionBy(F.lit(0)))
-    others = compared_groups.withColumn("spared", F.when(beside, F.lit(True))).where("why_not IS NOT NULL")
-    why = phrase("the windows of {group} are not compared, because {why_not}")
-    return found.unionByName(finding_rows(others, ok=F.col("spared"), judged=F.lit(0), what=why))
+    return [
+        VisibleState(row["at_ms"], row["version"], (row["lower"], row["upper"]), row["settled"])
+        for row in rows.to_pylist()
+    ]
 
 
-def _of_groups(table: DataFrame, groups: DataFrame) -> DataFrame:
-    return table.join(F.broadcast(groups.select("stream", "group")), ["stream", "group"], "left_semi")
+def _states_of_map(applied: TableRows) -> list[VisibleState]:
+    """The states of a group whose readers see the window of its map of times: after every update, by revision."""
+    ordered = sorted(applied, key=lambda row: (row["at_ms"], row["revision"]))
+    last = {row["at_ms"]: row["revision"] for row in ordered}
+    return [
+        VisibleState(row["at_ms"], row["revision"], (row["lower"], row["upper"]), row["revision"] == last[row["at_ms"]])
+        for row in ordered
+    ]
 
 
-def _with_new_readers(windows: DataFrame, moves: DataFrame, group_updates: DataFrame) -> DataFrame:
-    """Add `joined_behind`: whether the reader has joined its group by then, and the group's position has moved back."""
-    of_segment = Window.partitionBy("stream", "group", "segment_id").orderBy("version")
-    behind = moves.withColumn("before", F.lag("offset").over(of_segment)).where("offset < before AND NOT anew")
-    back = behind.groupBy("stream", "group").agg(F.min("at_ms").alias("back_ms"))
-    joins = group_updates.where("operation = 'join' AND outcome = 'applied'")
-    joined = joins.groupBy("stream", "group", "reader").agg(F.min("at_ms").alias("joined_ms"))
-    new = joined.join(F.broadcast(back), ["stream", "group"])
-    behind_ms = F.greatest("joined_ms", "back_ms")
-    new = new.select("stream", "group", "reader", behind_ms.alias("behind_ms"))
-    known = windows.join(F.broadcast(new), ["stream", "group", "reader"], "left")
-    return known.withColumn("joined_behind", F.coalesce(F.col("behind_ms") <= F.col("at_ms"), F.lit(False)))
+def _beside(
+    windows: TableRows, states: Iterable[VisibleState]
+) -> Iterator[tuple[TableRow, set[SeenBounds], VisibleState | None]]:
+    """The windows of a group with the bounds that their reader may have seen, and the last state up to that moment."""
+    moments: dict[int, list[VisibleState]] = {}
+    for state in states:
+        moments.setdefault(state.at_ms, []).append(state)
+    waiting = sorted(moments, reverse=True)
+    before: VisibleState | None = None
+    due: VisibleState | None = None
+    for window in sorted(windows, key=lambda row: int(row["at_ms"])):
+        while waiting and waiting[-1] <= window["at_ms"]:
+            before, due = due, next((state for state in moments[waiting.pop()] if state.settled), None)
+        possible = {_bounds_of(due)}
+        if window["at_ms"] in moments:
+            possible = {state.bounds for state in moments[window["at_ms"]]} | {_bounds_of(before)}
+        yield window, possible, due
 
 
-def _of_maps(group_updates: DataFrame) -> DataFrame:
-    """The windows of maps of times after every update, as rows of `possible_time_bounds`; the revision as version."""
-    by_time = Window.partitionBy("stream", "group", "at_ms").orderBy(F.desc("revision"))
-    return group_updates.where("outcome = 'applied'").select(
-        "stream",
-        "group",
-        F.col("revision").alias("version"),
-        "at_ms",
-        F.lit(TIMES).alias("change"),
-        "lower",
-        "upper",
-        *(F.lit(None).cast("long").alias(name) for name in ("lower_seq", "upper_seq")),
-        (F.row_number().over(by_time) == 1).alias("settled"),
-        F.lit(False).alias("falls"),
-    )
-
-
-def _beside(windows: DataFrame, states: DataFrame) -> DataFrame:
-    """The windows with the bounds that their reader may have seen, `possible`, and those in force then, `due`."""
-    by_group, bounds = ("stream", "group"), F.struct("lower", "upper", "version")
-    last = F.first(F.when(F.col("settled"), bounds), ignorenulls=True).alias("last")
-    falls = F.bool_or("falls").alias("falls")
-    moments = states.groupBy(*by_group, "at_ms").agg(
-        F.collect_set(F.struct("lower", "upper")).alias("all"), last, falls
-    )
-    before = F.lag("last").over(Window.partitionBy(*by_group).orderBy("at_ms")).alias("before")
-    state = F.struct(F.col("at_ms").alias("since_ms"), "all", "last", before, "falls").alias("state")
-    rows = windows.unionByName(moments.select(*by_group, "at_ms", state), allowMissingColumns=True)
-    by_time = Window.partitionBy(*by_group).orderBy("at_ms", F.col("state").isNull()).rowsBetween(*SO_FAR)
-    seen = rows.withColumn("now", F.last("state", ignorenulls=True).over(by_time)).where("reader IS NOT NULL")
-    unknown = F.struct(F.lit(None).cast("long").alias("lower"), F.lit(None).cast("long").alias("upper"))
-
-    def pair(name: str) -> Column:
-        held = F.struct(F.col(f"now.{name}.lower").alias("lower"), F.col(f"now.{name}.upper").alias("upper"))
-        return F.when(F.col(f"now.{name}").isNotNull(), held).otherwise(unknown)
-
-    at_once = F.array_append("now.all", pair("before"))
-    possible = F.when(F.col("now.since_ms") == F.col("at_ms"), at_once).otherwise(F.array(pair("last")))
-    return seen.withColumns({"possible": possible, "due": F.col("now.last")})
+def _bounds_of(state: VisibleState | None) -> SeenBounds:
+    return _UNKNOWN if state is None else state.bounds
 
 
 def compared_groups(recording: Recording) -> pa.Table:

@@ -1,0 +1,293 @@
+"""What the invariants take of the events, reduced where the events lie.
+
+The table of events is the only one that no task has in memory. Of it I6 takes how many events were delivered under a
+lower bound that had been shown, and how many were late in each millisecond, with one of these; I11 takes when the
+newest event was appended up to each offset of a cut. Both come from one scan, batch by batch, of a DataFrame or of a
+table in memory.
+
+An event counts when a reader of the group first reads it; whatever is read again proves nothing. A bound counts from
+the window that showed it, for what is read in a later millisecond: within one the tables do not say what came first.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow.compute import take
+
+from wmlab.core.times import Longs
+from wmlab.streams.checks.facts import SEGMENT_END, TableRow, TableRows
+from wmlab.streams.checks.lateness import Excuses, proof_of, said_of
+
+DELIVERED: Final = "delivered"
+LATE: Final = "late"
+COVERED: Final = "covered"
+_LATE_EVENT: Final = ("segment_id", "offset", "event_time", "append_ms", "writer")
+_READING: Final = ("group", "reader", "read_ms", "after", "reached", "shown_lower", "shown_to", "shown_ms")
+_TEXTS: Final = ("fact", "stream", "because", "writer", "group", "reader", "shown_to")
+EVENT_FACTS: Final = pa.schema(
+    [
+        (name, pa.string() if name in _TEXTS else pa.int64())
+        for name in ("fact", "stream", "count", "because", *_LATE_EVENT, *_READING)
+    ]
+)
+"""Rows of three kinds, told apart by `fact`; the other columns of a row are null.
+
+- "delivered": `count` events of the stream were read after a lower bound had been shown to their group;
+- "late": an event that lies below the largest lower bound shown to its group before, and `because`, see `lateness`; who
+  read it, at `read_ms`, together with all events between the offsets `after` and `reached`; that bound, to whom it was
+  shown, and when. It stands for `count` events that were read in the same millisecond with the same `because`;
+- "covered": the newest event of a segment up to `offset`, which a cut has, was appended at `append_ms`; what an earlier
+  offset of the same segment covers is not counted again. A null in a cut is `SEGMENT_END`.
+"""
+_OF_EXCUSES: Final = ("watermarks", "writer_marks", "cycles", "segments")
+REDUCED_BY: Final = ("reads", "windows", *_OF_EXCUSES)
+"""The tables that say what is asked of the events."""
+_NEVER: Final = -(2**63)
+_NONE: Final = np.zeros(0, np.int64)
+
+
+class EventReduction:
+    """Reduces events to `EVENT_FACTS`, by the tables `REDUCED_BY`; a value, since Spark sends it to the executors."""
+
+    def __init__(self, tables: Mapping[str, pa.Table]) -> None:
+        self.readings = _first_reads(tables["reads"], tables["windows"])
+        self.reached, self.after = (_longs(self.readings, name) for name in ("reached", "after"))
+        self.shown_lower = _longs(self.readings, "shown_lower")
+        self.shown = self.readings["shown_lower"].is_valid().to_numpy()
+        self.of_segment: dict[tuple[str, int], list[Longs]] = {}
+        for (stream, segment, _), rows in _by(self.readings, "stream", "segment_id", "group"):
+            self.of_segment.setdefault((stream, segment), []).append(rows)
+        self.cut_offsets = _cut_offsets(tables["watermarks"])
+        self.tables = {name: tables[name] for name in _OF_EXCUSES}
+        self.of_stream = {
+            name: {key: rows for (key,), rows in _by(self.tables[name], "stream")} for name in _OF_EXCUSES
+        }
+        self._excuses: dict[str, Excuses] = {}
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The facts of some events."""
+        delivered: Counter[str] = Counter()
+        late: dict[tuple[Any, ...], _LateEvents] = {}
+        newest: dict[tuple[str, int], Longs] = {}
+        for batch in batches:
+            events = pa.Table.from_batches([batch])
+            for segment, rows in _by(events, "stream", "segment_id"):
+                of_segment = take(events, rows)
+                self._cover(newest, segment, of_segment)
+                for readings in self.of_segment.get(segment, ()):
+                    count, below = self.delivered(of_segment, readings)
+                    delivered[segment[0]] += count
+                    for event in self.judged(below):
+                        alike = event["stream"], event["because"], event["read_ms"]
+                        if alike in late:
+                            late[alike].add(event)
+                        else:
+                            late[alike] = _LateEvents(event)
+        facts = [{"fact": DELIVERED, "stream": stream, "count": count} for stream, count in delivered.items() if count]
+        facts += [alike.fact for alike in late.values()]
+        yield from pa.Table.from_pylist(facts, EVENT_FACTS).to_batches()
+        for (stream, number), append_ms in newest.items():
+            yield from _covered(stream, number, self.cut_offsets[stream, number], append_ms).to_batches()
+
+    def judged(self, late: pa.Table) -> Iterator[dict[str, Any]]:
+        """Late events with `because`."""
+        for event in late.to_pylist():
+            yield event | {"because": self._excuses_of(event["stream"]).of(event)}
+
+    def _excuses_of(self, stream: str) -> Excuses:
+        if stream not in self._excuses:
+            rows = {
+                name: take(table, self.of_stream[name].get(stream, _NONE)).to_pylist(maps_as_pydicts="strict")
+                for name, table in self.tables.items()
+            }
+            self._excuses[stream] = Excuses(**rows)
+        return self._excuses[stream]
+
+    def _cover(self, newest: dict[tuple[str, int], Longs], segment: tuple[Any, ...], events: pa.Table) -> None:
+        """Raise what is known of the newest event up to each offset of a cut, from some events of the segment."""
+        offsets = self.cut_offsets.get((segment[0], segment[1]))
+        if offsets is None:
+            return
+        append_ms = newest.setdefault((segment[0], segment[1]), np.full(len(offsets), _NEVER))
+        place = offsets.searchsorted(_longs(events, "offset"))
+        covered = place < len(offsets)
+        np.maximum.at(append_ms, place[covered], _longs(events, "append_ms")[covered])
+
+    def delivered(self, events: pa.Table, readings: Longs) -> tuple[int, pa.Table]:
+        """How many events of one segment a group read under a bound, and those that were late; its `readings` ascend.
+
+        An event belongs to the nearest end of what was read at or beyond it.
+        """
+        offset = _longs(events, "offset")
+        place = self.reached[readings].searchsorted(offset)
+        within = np.flatnonzero(place < len(readings))
+        reading = readings[place[within]]
+        read = (offset[within] > self.after[reading]) & self.shown[reading]
+        within, reading = within[read], reading[read]
+        late = _longs(events, "event_time")[within] < self.shown_lower[reading]
+        columns = take(events, within[late]).select(["stream", *_LATE_EVENT])
+        by = take(self.readings, reading[late])
+        for name in _READING:
+            columns = columns.append_column(name, by[name])
+        return len(within), columns
+
+
+class _LateEvents:
+    """How many late events were read in one millisecond with the same excuse, or none, and the first by its words."""
+
+    def __init__(self, event: dict[str, Any]) -> None:
+        self.count, self.event, self.said = 1, event, said_of(event)
+
+    def add(self, event: dict[str, Any]) -> None:
+        """One more."""
+        self.count += 1
+        said = said_of(event)
+        if said < self.said or (said == self.said and _rows_of(event) < _rows_of(self.event)):
+            self.event, self.said = event, said
+
+    @property
+    def fact(self) -> dict[str, Any]:
+        """A row of `EVENT_FACTS`."""
+        return self.event | {"fact": LATE, "count": self.count}
+
+
+def _rows_of(event: TableRow) -> list[str]:
+    return [proof.row for proof in proof_of(event)]
+
+
+def event_facts_of(events: pa.Table, tables: Mapping[str, pa.Table]) -> pa.Table:
+    """The `EVENT_FACTS` of a table of events in memory, by other tables of its recording."""
+    return pa.Table.from_batches(EventReduction(tables)(events.to_batches()), EVENT_FACTS)
+
+
+def delivered_events(event_facts: TableRows) -> int:
+    """How many events of the stream were read after a lower bound had been shown to their group."""
+    return sum(row["count"] for row in event_facts if row["fact"] == DELIVERED)
+
+
+def late_deliveries(event_facts: TableRows) -> list[TableRow]:
+    """The late events of the stream that stand for all, see `EVENT_FACTS`."""
+    return [row for row in event_facts if row["fact"] == LATE]
+
+
+class CoveredEvents:
+    """When the newest event up to an offset of a cut was appended, by segment; made of `EVENT_FACTS` of one stream."""
+
+    def __init__(self, event_facts: TableRows) -> None:
+        newest: dict[int, dict[int, int]] = {}
+        for row in event_facts:
+            if row["fact"] == COVERED:
+                offsets = newest.setdefault(row["segment_id"], {})
+                offsets[row["offset"]] = max(offsets.get(row["offset"], _NEVER), row["append_ms"])
+        self.by_segment = {
+            segment: (sorted(offsets), list(accumulate((offsets[at] for at in sorted(offsets)), max)))
+            for segment, offsets in newest.items()
+        }
+
+    def newest_ms(self, segment: int, offset: int | None) -> int | None:
+        """When the newest event in a segment up to an offset of a cut was appended (ms); None: it has none there."""
+        offsets, append_ms = self.by_segment.get(segment, ([], []))
+        covered = bisect_right(offsets, SEGMENT_END if offset is None else offset)
+        return append_ms[covered - 1] if covered else None
+
+
+class _Raised(NamedTuple):
+    """The windows that raised the lower bound of a group: their places in a table, and when they were seen."""
+
+    first: int
+    at_ms: Longs
+
+
+def _first_reads(reads: pa.Table, windows: pa.Table) -> pa.Table:
+    """What was read for the first time, with the last bound shown before; by stream, group, segment and end.
+
+    The columns are stream, segment_id, and those of a late event that say who read it and what was shown before.
+    """
+    order = [(name, "ascending") for name in ("stream", "group", "segment_id", "to_offset", "at_ms")]
+    first = reads.filter(pc.invert(reads["again"])).sort_by(order)
+    shown, by_group = _raised(windows)
+    read_ms = _longs(first, "at_ms")
+    place = np.full(first.num_rows, -1)
+    for group, rows in _by(first, "stream", "group"):
+        if group in by_group:
+            before = by_group[group].at_ms.searchsorted(read_ms[rows]) - 1
+            place[rows] = np.where(before >= 0, by_group[group].first + before, -1)
+    last = take(shown, pa.array(place, mask=place < 0))
+    columns = {name: first[name] for name in ("stream", "segment_id", "group", "reader")}
+    columns |= {"read_ms": first["at_ms"], "after": first["from_offset"], "reached": first["to_offset"]}
+    columns |= {"shown_lower": last["lower"], "shown_to": last["reader"], "shown_ms": last["at_ms"]}
+    return pa.table(columns)
+
+
+def _raised(windows: pa.Table) -> tuple[pa.Table, dict[tuple[Any, ...], _Raised]]:
+    """The windows that raised the lower bound of their group, in order, and where those of each group are."""
+    order = [("stream", "ascending"), ("group", "ascending"), ("at_ms", "ascending"), ("lower", "descending")]
+    known = windows.filter(windows["lower"].is_valid()).sort_by([*order, ("reader", "ascending")])
+    lower, at_ms = (_longs(known, name) for name in ("lower", "at_ms"))
+    chosen: list[Longs] = [_NONE]
+    by_group: dict[tuple[Any, ...], _Raised] = {}
+    count = 0
+    for group, rows in _by(known, "stream", "group"):
+        before = np.append(True, lower[rows][1:] > np.maximum.accumulate(lower[rows])[:-1])
+        chosen.append(rows[before])
+        by_group[group] = _Raised(count, at_ms[rows[before]])
+        count += int(before.sum())
+    return take(known, np.concatenate(chosen)), by_group
+
+
+def _cut_offsets(watermarks: pa.Table) -> dict[tuple[str, int], Longs]:
+    """The offsets that the cuts of watermarks with writers give each segment, ascending, each once."""
+    writers = watermarks["writers"].combine_chunks()
+    counting = watermarks.filter(np.diff(np.asarray(writers.offsets)) > 0)
+    cuts = counting["cut"].combine_chunks()
+    streams = take(counting["stream"], np.repeat(np.arange(len(cuts)), np.diff(np.asarray(cuts.offsets))))
+    entries = slice(cuts.offsets[0].as_py(), cuts.offsets[-1].as_py()) if len(cuts) else slice(0, 0)
+    offsets = cuts.items[entries].fill_null(SEGMENT_END)
+    named = pa.table({"stream": streams, "segment_id": cuts.keys[entries], "offset": offsets})
+    offset = _longs(named, "offset")
+    return {
+        (stream, segment): np.unique(offset[rows]) for (stream, segment), rows in _by(named, "stream", "segment_id")
+    }
+
+
+def _covered(stream: str, segment: int, offsets: Longs, append_ms: Longs) -> pa.Table:
+    known = append_ms > _NEVER
+    count = int(known.sum())
+    columns = {"fact": [COVERED] * count, "stream": [stream] * count, "segment_id": [segment] * count}
+    return _facts(pa.table(columns | {"offset": offsets[known], "append_ms": append_ms[known]}))
+
+
+def _facts(columns: pa.Table) -> pa.Table:
+    """Rows of `EVENT_FACTS` with these columns; the others are null."""
+    nulls = {field.name: pa.nulls(columns.num_rows, field.type) for field in EVENT_FACTS}
+    given = {name: columns[name] for name in columns.column_names}
+    return pa.table(nulls | given).select(EVENT_FACTS.names).cast(EVENT_FACTS)
+
+
+def _by(table: pa.Table, *names: str) -> Iterator[tuple[tuple[Any, ...], Longs]]:
+    """The rows with the same values in these columns, each in its order."""
+    if not table.num_rows:
+        return
+    keys = [pc.dictionary_encode(table[name].combine_chunks()) for name in names]
+    codes = np.array([key.indices.to_numpy() for key in keys])
+    order = np.lexsort(codes[::-1])
+    begins = np.append(0, np.flatnonzero((codes[:, order][:, 1:] != codes[:, order][:, :-1]).any(axis=0)) + 1)
+    for rows in np.split(order, begins[1:]):
+        yield (
+            tuple(key.dictionary[code].as_py() for key, code in zip(keys, codes[:, rows[0]].tolist(), strict=True)),
+            rows,
+        )
+
+
+def _longs(table: pa.Table, name: str) -> Longs:
+    """A column of whole numbers; null is 0."""
+    values: Longs = table[name].fill_null(0).to_numpy().astype(np.int64, copy=False)
+    return values

@@ -1,0 +1,101 @@
+"""What is said about a late event, and why it is its writer's doing or nobody's (I6).
+
+A bound above the event is right about a writer that it counted if the writer had noted that time without having the
+event acknowledged; and about one that it did not count if that had been removed or had noted nothing. If any of the
+bounds that were shown was wrong about it, nothing excuses the event.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from typing import Final
+
+from wmlab.core.invariants import Evidence, name_text, time_text
+from wmlab.streams.checks.facts import (
+    NOT_NOTED,
+    TableRow,
+    TableRows,
+    WriterView,
+    accepted_marks,
+    counting_log,
+    marks_by_writer,
+    ordered_log,
+    views_by_writer,
+)
+from wmlab.streams.model.segment import segment_name
+
+BROKE_ITS_WORD: Final = "its writer had noted a larger time while the event was not acknowledged"
+
+
+class Excuses:
+    """The excuses of the late events of one stream, from its log, and what each writer had noted when."""
+
+    def __init__(self, watermarks: TableRows, writer_marks: TableRows, cycles: TableRows, segments: TableRows) -> None:
+        marks = marks_by_writer(accepted_marks(writer_marks), cycles)
+        views = views_by_writer(counting_log(ordered_log(watermarks), cycles), marks)
+        self.by_lower = {writer: _by_lower(of_writer) for writer, of_writer in views.items()}
+        self.later_segments = later_segments(segments)
+
+    def of(self, event: TableRow) -> str | None:
+        """Why an event, see `EVENT_FACTS`, is its writer's doing or nobody's; None if a bound was wrong about it."""
+        if event["writer"] not in self.by_lower:
+            return NOT_NOTED
+        lowers, views = self.by_lower[event["writer"]]
+        above = views[bisect_right(lowers, event["event_time"]) : bisect_right(lowers, event["shown_lower"])]
+        excuses = [(view.row["seq"], self._of_bound(view, event)) for view in above]
+        wrong = not excuses or any(excuse is None for _, excuse in excuses)
+        return None if wrong else max(excuses, key=itemgetter(0))[1]
+
+    def _of_bound(self, view: WriterView, event: TableRow) -> str | None:
+        """Why a bound is right about the writer of an event; None: it is wrong about it."""
+        if view.time is None:
+            return view.excuse
+        return None if view.position is None or self._covers(view.position, event) else BROKE_ITS_WORD
+
+    def _covers(self, position: Mapping[int, int | None], event: TableRow) -> bool:
+        """Whether a position covers the event: its segment that far, or only what came after the segment."""
+        segment = event["segment_id"]
+        if segment in position:
+            reached = position[segment]
+            return reached is not None and reached >= event["offset"]
+        return not self.later_segments.get(segment, frozenset()).isdisjoint(position)
+
+
+def _by_lower(views: Sequence[WriterView]) -> tuple[list[int], list[WriterView]]:
+    """The views in the order of their lower bounds, with these."""
+    ordered = sorted(views, key=lambda view: int(view.row["lower"]))
+    return [view.row["lower"] for view in ordered], ordered
+
+
+def later_segments(segments: TableRows) -> dict[int, frozenset[int]]:
+    """Of every segment the ids of those that came after it over some of its keys."""
+    return {
+        one["segment_id"]: frozenset(
+            other["segment_id"]
+            for other in segments
+            if other["segment_id"] > one["segment_id"] and other["low"] < one["high"] and one["low"] < other["high"]
+        )
+        for one in segments
+    }
+
+
+def said_of(event: TableRow) -> str:
+    """What is said about a late event, see `EVENT_FACTS`."""
+    return (
+        f"an event of {name_text(event['writer'])} with time {time_text(event['event_time'])} in "
+        f"{segment_name(event['segment_id'])} is read at {time_text(event['read_ms'])}, after "
+        f"{name_text(event['shown_to'])} saw lower {time_text(event['shown_lower'])}"
+    )
+
+
+def proof_of(event: TableRow) -> list[Evidence]:
+    """The window that showed the bound, the event below it, and the read that delivered it."""
+    shown = {"reader": event["shown_to"], "lower": event["shown_lower"], "at_ms": event["shown_ms"]}
+    read = {"from_offset": event["after"], "to_offset": event["reached"], "at_ms": event["read_ms"]}
+    return [
+        Evidence.of("windows", event, "stream", "group", **shown),
+        Evidence.of("events", event, "stream", "segment_id", "offset", "event_time", "append_ms", "writer"),
+        Evidence.of("reads", event, "stream", "group", "reader", "segment_id", **read),
+    ]
