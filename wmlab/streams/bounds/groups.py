@@ -49,7 +49,8 @@ GROUP_COLUMNS: Final = ("stream", "group", "version", "at_ms")
 _CHANGES: Final = {"stream": "string", "group": "string", "finished": "boolean"} | dict.fromkeys(
     ("segment_id", "offset", "version", "at_ms"), "long"
 )
-_ANEW: Final = "anew"
+ANEW: Final = "anew"
+"""The column of positions that says that a group begins anew."""
 _ROWS: Final = (
     "stream string, group string, version long, at_ms long, change string, "
     "lower long, upper long, lower_seq long, upper_seq long, settled boolean, falls boolean"
@@ -123,9 +124,9 @@ def _followed(
 ) -> DataFrame:
     """The rows of every group, once for each order of what happened in one millisecond."""
     require(positions, "positions", _CHANGES)
-    anew = F.col(_ANEW) if _ANEW in positions.columns else F.lit(False)
+    anew = F.col(ANEW) if ANEW in positions.columns else F.lit(False)
     changes = positions.select(
-        *(F.col(name).cast(kind).alias(name) for name, kind in _CHANGES.items()), anew.cast("boolean").alias(_ANEW)
+        *(F.col(name).cast(kind).alias(name) for name, kind in _CHANGES.items()), anew.cast("boolean").alias(ANEW)
     )
     log = log_of(watermarks, segments, emitted=then)
     # Under another name: Spark cannot tell a column of `changes` from the same one come back by a join.
@@ -134,20 +135,29 @@ def _followed(
 
     def replayed(changes: pa.Table, log: pa.Table) -> pa.Table:
         """The bounds of one group; runs on an executor."""
-        marks, ranges = parts(log)
-        known_ms = np.array(known_from(marks.emitted_ms.tolist()), np.int64) if then else None
-        moves = _Moves.of(marks, ranges, changes.sort_by("version"))
-        first = {name: changes[name][0].as_py() for name in ("stream", "group")}
-        end_ms = until_of(until_ms, first["stream"])
-        tables = []
-        for tie in ties:
-            steps = Steps.of(moves.at_ms, known_ms, len(marks.seq), tie)
-            tables.append(_ended(_rows(first, moves, steps, marks), end_ms))
-        rows = pa.concat_tables(tables)
-        falls = ties[0] is not None and moves_back(marks, ranges)
-        return rows.append_column("falls", pa.array([falls] * rows.num_rows, pa.bool_()))
+        return bounds_of_group(changes, *parts(log), then=then, until_ms=until_ms, ties=ties)
 
     return changes.groupBy("stream", "group").cogroup(by_group).applyInArrow(replayed, _ROWS)
+
+
+def bounds_of_group(
+    changes: pa.Table, marks: Marks, ranges: Ranges, *, then: bool, until_ms: Ends, ties: Sequence[Tie | None] = (None,)
+) -> pa.Table:
+    """The rows of one group, once for each order of what happened in one millisecond.
+
+    `changes` are the rows of its positions, with a column `anew`; `marks` and `ranges` are the log of its stream.
+    """
+    known_ms = np.array(known_from(marks.emitted_ms.tolist()), np.int64) if then else None
+    moves = _Moves.of(marks, ranges, changes.sort_by("version"))
+    first = {name: changes[name][0].as_py() for name in ("stream", "group")}
+    end_ms = until_of(until_ms, first["stream"])
+    tables = []
+    for tie in ties:
+        steps = Steps.of(moves.at_ms, known_ms, len(marks.seq), tie)
+        tables.append(_ended(_rows(first, moves, steps, marks), end_ms))
+    rows = pa.concat_tables(tables)
+    falls = ties[0] is not None and moves_back(marks, ranges)
+    return rows.append_column("falls", pa.array([falls] * rows.num_rows, pa.bool_()))
 
 
 def until_of(until_ms: Ends, stream: str) -> int | None:
@@ -274,11 +284,11 @@ class _Moves:
     @classmethod
     def of(cls, marks: Marks, ranges: Ranges, changes: pa.Table) -> _Moves:
         """From the changes of one group in the order of their versions."""
-        counted = [("at_ms", "max"), (_ANEW, "all"), ([], "count_all")]
+        counted = [("at_ms", "max"), (ANEW, "all"), ([], "count_all")]
         versions = changes.group_by("version").aggregate(counted).sort_by("version")
         rows, moves = _moves(marks, ranges, changes)
         ends = np.searchsorted(rows, np.cumsum(np.append(0, column(versions, "count_all"))))
-        anew = [bool(value) for value in versions[f"{_ANEW}_all"].to_pylist()]
+        anew = [bool(value) for value in versions[f"{ANEW}_all"].to_pylist()]
         return cls(column(versions, "version"), column(versions, "at_ms_max"), anew, moves, ends.tolist())
 
     def of_version(self, number: int) -> list[tuple[Segment, Ranks | None]]:
