@@ -48,7 +48,8 @@ GROUP_COLUMNS: Final = ("stream", "group", "version", "at_ms")
 _CHANGES: Final = {"stream": "string", "group": "string", "finished": "boolean"} | dict.fromkeys(
     ("segment_id", "offset", "version", "at_ms"), "long"
 )
-_ANEW: Final = "anew"
+ANEW: Final = "anew"
+"""The column of positions that says that a group begins anew."""
 _ROWS: Final = (
     "stream string, group string, version long, at_ms long, change string, "
     "lower long, upper long, lower_seq long, upper_seq long"
@@ -98,9 +99,9 @@ def group_time_bounds(
     choose("visible", visible, ("all", "then"))
     require(positions, "positions", _CHANGES)
     then = visible == "then"
-    anew = F.col(_ANEW) if _ANEW in positions.columns else F.lit(False)
+    anew = F.col(ANEW) if ANEW in positions.columns else F.lit(False)
     changes = positions.select(
-        *(F.col(name).cast(kind).alias(name) for name, kind in _CHANGES.items()), anew.cast("boolean").alias(_ANEW)
+        *(F.col(name).cast(kind).alias(name) for name, kind in _CHANGES.items()), anew.cast("boolean").alias(ANEW)
     )
     log = log_of(watermarks, segments, emitted=then)
     # Under another name: Spark cannot tell a column of `changes` from the same one come back by a join.
@@ -109,10 +110,18 @@ def group_time_bounds(
 
     def replayed(changes: pa.Table, log: pa.Table) -> pa.Table:
         """The bounds of one group; runs on an executor."""
-        rows = _followed(changes, *parts(log), then=then)
-        return _ended(rows, until_of(until_ms, changes["stream"][0].as_py())).drop_columns(["settled"])
+        return bounds_of_group(changes, *parts(log), then=then, until_ms=until_ms)
 
     return changes.groupBy("stream", "group").cogroup(by_group).applyInArrow(replayed, _ROWS)
+
+
+def bounds_of_group(changes: pa.Table, marks: Marks, ranges: Ranges, *, then: bool, until_ms: Ends) -> pa.Table:
+    """The rows of one group, as in `group_time_bounds`.
+
+    `changes` are the rows of its positions, with a column `anew`; `marks` and `ranges` are the log of its stream.
+    """
+    rows = _followed(changes, marks, ranges, then=then)
+    return _ended(rows, until_of(until_ms, changes["stream"][0].as_py())).drop_columns(["settled"])
 
 
 def possible_time_bounds(changes: pa.Table, marks: Marks, ranges: Ranges) -> pa.Table:
@@ -260,11 +269,11 @@ class _Moves:
     @classmethod
     def of(cls, marks: Marks, ranges: Ranges, changes: pa.Table) -> _Moves:
         """From the changes of one group in the order of their versions."""
-        counted = [("at_ms", "max"), (_ANEW, "all"), ([], "count_all")]
+        counted = [("at_ms", "max"), (ANEW, "all"), ([], "count_all")]
         versions = changes.group_by("version").aggregate(counted).sort_by("version")
         rows, moves = _moves(marks, ranges, changes)
         ends = np.searchsorted(rows, np.cumsum(np.append(0, column(versions, "count_all"))))
-        anew = [bool(value) for value in versions[f"{_ANEW}_all"].to_pylist()]
+        anew = [bool(value) for value in versions[f"{ANEW}_all"].to_pylist()]
         return cls(column(versions, "version"), column(versions, "at_ms_max"), anew, moves, ends.tolist())
 
     def of_version(self, number: int) -> list[tuple[Segment, Ranks | None]]:

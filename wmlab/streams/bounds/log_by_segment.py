@@ -71,11 +71,23 @@ def is_end(watermarks: DataFrame) -> Column:
 
 
 def parts(rows: pa.Table) -> tuple[Marks, Ranges]:
-    """The two halves of one stream's rows."""
+    """The two halves of one stream's rows of `log_of`."""
     is_segment = pc.is_null(rows["seq"])
-    segments = rows.filter(is_segment).select(["segment_id", "low", "high"]).drop_null().to_pylist()
-    ranges = {row["segment_id"]: (row["low"], row["high"]) for row in segments}
-    return Marks.from_arrow(rows.filter(pc.invert(is_segment))), ranges
+    return Marks.from_arrow(rows.filter(pc.invert(is_segment))), ranges_of(rows.filter(is_segment))
+
+
+def ranges_of(segments: pa.Table) -> Ranges:
+    """The key ranges of the segments of one stream."""
+    rows = segments.select(["segment_id", "low", "high"]).drop_null().to_pylist()
+    return {row["segment_id"]: (row["low"], row["high"]) for row in rows}
+
+
+def marks_of(watermarks: pa.Table) -> Marks:
+    """The watermarks of one stream, from its rows of the table of a recording; as `log_of` has them."""
+    with_cut = watermarks.filter(pc.is_valid(watermarks["cut"]))
+    writers: Any = pa.chunked_array(with_cut["writers"]).combine_chunks()
+    is_end = pa.array(np.diff(np.asarray(writers.offsets)) == 0)
+    return Marks.from_arrow(with_cut.append_column("is_end", is_end))
 
 
 @dataclass(frozen=True, slots=True)

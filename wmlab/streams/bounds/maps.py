@@ -89,16 +89,19 @@ def map_time_bounds(positions: DataFrame, group_updates: DataFrame, *, until_ms:
 
     def rows_of(changes: pa.Table, updates: pa.Table) -> pa.Table:
         """The rows of one group; runs on an executor. Updates of groups without a position are left out."""
-        if not changes.num_rows:
-            return _ROWS.empty_table()
-        key = {name: changes[name][0].as_py() for name in ("stream", "group")}
-        versions = _by_time(_Version(*row) for row in _versions(changes))
-        ordered = updates.sort_by("revision").select(_Update._fields).to_pylist()
-        found = _followed(versions, _by_time(_Update(**row) for row in ordered), until_of(until_ms, key["stream"]))
-        return pa.Table.from_pylist([key | row for row in found], _ROWS)
+        return map_bounds_of_group(changes, updates, until_ms) if changes.num_rows else _ROWS.empty_table()
 
     changes = positions.select(*GROUP_COLUMNS, "reader").groupBy("stream", "group")
     return changes.cogroup(updates.groupBy("stream", "of_group")).applyInArrow(rows_of, spark_schema(_ROWS))
+
+
+def map_bounds_of_group(changes: pa.Table, applied: pa.Table, until_ms: Ends) -> pa.Table:
+    """The rows of one group, from those of its positions and of the updates of its state that were applied."""
+    key = {name: changes[name][0].as_py() for name in ("stream", "group")}
+    versions = _by_time(_Version(*row) for row in _versions(changes))
+    ordered = applied.sort_by("revision").select(_Update._fields).to_pylist()
+    rows = _followed(versions, _by_time(_Update(**row) for row in ordered), until_of(until_ms, key["stream"]))
+    return pa.Table.from_pylist([key | row for row in rows], _ROWS)
 
 
 class _Version(NamedTuple):

@@ -7,22 +7,29 @@ that follows a cell, then inside the position's own cell, so that no task sees a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import groupby
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
 from operator import itemgetter
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ArrayType, StructField, StructType
 
 from wmlab.core.errors import ModelError
 from wmlab.core.recording import Recording
+from wmlab.core.spark.grouped import Tables, by_stream
 from wmlab.core.spark.schemas import choose, refuse, require, spark_schema
 from wmlab.streams.bounds.bounds import time_bounds as bounds_of
-from wmlab.streams.bounds.groups import GROUP_COLUMNS, Ends, group_time_bounds
-from wmlab.streams.bounds.maps import groups_with_map, map_time_bounds
+from wmlab.streams.bounds.groups import ANEW, GROUP_COLUMNS, Ends, bounds_of_group
+from wmlab.streams.bounds.log_by_segment import NEVER, Longs, Ranges, column, marks_of, ranges_of
+from wmlab.streams.bounds.maps import groups_with_map, map_bounds_of_group
 from wmlab.streams.model.position import moved
 from wmlab.streams.tables import end_ms
 
@@ -31,6 +38,29 @@ _CHANGE: Final = (*GROUP_COLUMNS, "segment_id", "offset", "finished")
 _EVENTS_PER_CELL: Final = 10_000
 _PERFECT: Final = pa.field("perfect_watermark", pa.int64())
 _AFTER: Final = pa.field("after_cell", pa.int64())
+_SMALLEST: Final = ("segment_id", "cell", "smallest")
+_SMALLEST_OF_STREAM: Final = pa.schema([("stream", pa.string()), *((name, pa.int64()) for name in _SMALLEST)])
+"""The smallest event time of each cell of a segment that has an event."""
+_NO_OFFSETS: Final = np.zeros(0, np.int64)
+_INCIDENT: Final = pa.struct(
+    [
+        pa.field("at_ms", pa.int64(), nullable=False),
+        *(pa.field(name, pa.string(), nullable=False) for name in ("kind", "what", "target")),
+        *(pa.field(name, pa.string()) for name in ("subject", "outcome")),
+    ]
+)
+_BOUNDS: Final = pa.schema(
+    [
+        *((name, pa.string()) for name in ("stream", "group")),
+        *((name, pa.int64()) for name in ("version", "at_ms")),
+        ("change", pa.string()),
+        *((name, pa.int64()) for name in ("lower", "upper", "lower_seq", "upper_seq")),
+        pa.field("visible", pa.string(), nullable=False),
+        _PERFECT,
+        ("incidents", pa.list_(pa.field("element", _INCIDENT, nullable=False))),
+    ]
+)
+"""The rows that `time_bounds` answers for the positions of readers."""
 
 
 def perfect_watermark(positions: DataFrame, events: DataFrame, segments: DataFrame) -> DataFrame:
@@ -126,30 +156,51 @@ def _after_cells(placed: DataFrame, segments: DataFrame) -> DataFrame:
 
 
 def _followed(rows: pa.Table) -> pa.Table:
-    """What follows each cell of the segments of one stream; runs on an executor. Rows without a cell are the segments.
+    """What follows each cell of the segments of one stream; runs on an executor. Rows of segments have no cell."""
+    is_segment = pc.is_null(rows["cell"])
+    minima = _minima_of(rows.filter(pc.invert(is_segment)))
+    cells = {segment: max(by_cell) + 1 for segment, by_cell in minima.items()}
+    after = _after_each_cell(ranges_of(rows.filter(is_segment)), minima, cells)
+    stream = rows["stream"][0].as_py()
+    found = [
+        {"stream": stream, "segment_id": segment, "cell": cell, _AFTER.name: least}
+        for segment, of_segment in after.items()
+        for cell, least in enumerate(of_segment)
+    ]
+    schema = pa.schema([*(rows.schema.field(name) for name in (*_SEGMENT, "cell")), _AFTER])
+    return pa.Table.from_pylist(found, schema)
 
-    Whatever overlaps a segment and has a larger id came to be, at the keys they share, out of that segment.
-    """
-    ranges: dict[int, tuple[float, float]] = {}
+
+def _minima_of(rows: pa.Table) -> dict[int, dict[int, int]]:
+    """The smallest event time of each cell, by segment and cell; several rows of a cell are parts of it."""
     minima: dict[int, dict[int, int]] = {}
-    for row in rows.to_pylist():
-        if row["cell"] is not None:
-            minima.setdefault(row["segment_id"], {})[row["cell"]] = row["smallest"]
-        elif None not in (row["segment_id"], row["low"], row["high"]):
-            ranges[row["segment_id"]] = row["low"], row["high"]
-    found, stream = [], rows["stream"][0].as_py()
+    for segment, cell, smallest in zip(*(rows[name].to_pylist() for name in _SMALLEST), strict=True):
+        of_segment = minima.setdefault(segment, {})
+        of_segment[cell] = min(smallest, of_segment.get(cell, smallest))
+    return minima
+
+
+def _after_each_cell(
+    ranges: Ranges, minima: Mapping[int, Mapping[int, int]], cells: Mapping[int, int]
+) -> dict[int, list[int | None]]:
+    """By segment, for each of its cells, the smallest event time in those after it and in the descendants.
+
+    Whatever overlaps a segment and has a larger id came to be, at the keys they share, out of that segment. A segment
+    without a number of cells has one.
+    """
+    found: dict[int, list[int | None]] = {}
     later: list[tuple[float, float, int | None]] = []
     for segment in sorted(ranges.keys() | minima.keys(), reverse=True):
         # A segment that is not known has no descendants and is none.
         start, end = ranges.get(segment, (0.0, 0.0))
         least = _least(least for low, high, least in later if low < end and start < high)
-        own = minima.get(segment, {})
-        for cell in range(max(own, default=0), -1, -1):
-            found.append({"stream": stream, "segment_id": segment, "cell": cell, _AFTER.name: least})
-            least = _least([least, own.get(cell)])
+        of_segment, upwards = minima.get(segment, {}), []
+        for cell in range(cells.get(segment, 1) - 1, -1, -1):
+            upwards.append(least)
+            least = _least([least, of_segment.get(cell)])
+        found[segment] = upwards[::-1]
         later.append((start, end, least))
-    schema = pa.schema([*(rows.schema.field(name) for name in (*_SEGMENT, "cell")), _AFTER])
-    return pa.Table.from_pylist(found, schema)
+    return found
 
 
 def _least(times: Iterable[int | None]) -> int | None:
@@ -182,8 +233,7 @@ def time_bounds(
     """
     choose("of", of, ("readers", "events", None))
     choose("visible", visible, ("all", "then", None))
-    names = ("watermarks", "segments", "events", "incidents")
-    watermarks, segments, events, incidents = (recording.spark(spark, name) for name in names)
+    events = recording.spark(spark, "events")
     if of == "events" or (of is None and not recording.counts["positions"]):
         if visible == "then":
             raise ModelError(
@@ -191,28 +241,122 @@ def time_bounds(
                 remedy='leave out visible="then", or take the positions of readers.',
             )
         positions = events.withColumn("at_ms", events.append_ms)
+        watermarks, segments = (recording.spark(spark, name) for name in ("watermarks", "segments"))
         return perfect_watermark(bounds_of(positions, watermarks, segments), events, segments)
-    positions, then = recording.spark(spark, "positions"), visible or "then"
-    if "reset" in recording.table("incidents")["kind"].to_pylist():
-        positions = with_resets(positions, recording.spark(spark, "group_updates"))
-    with_map = groups_with_map(recording) if then == "then" else []
-    comparing, until_ms = _apart(positions, with_map, "left_anti"), _ends(recording)
-    bounds = group_time_bounds(comparing, watermarks, segments, visible=then, until_ms=until_ms)
-    if with_map:
-        sharing, updates = _apart(positions, with_map, "left_semi"), recording.spark(spark, "group_updates")
-        bounds = bounds.unionByName(map_time_bounds(sharing, updates, until_ms=until_ms))
-    perfect = group_perfect_watermark(positions, events, segments).drop("at_ms")
-    return with_incidents(
-        bounds.withColumn("visible", F.lit(then)).join(perfect, ["stream", "group", "version"]), incidents
-    )
+    then = visible or "then"
+    asked = _asked_by_stream(recording.table("positions"))
+    smallest = events.mapInArrow(_Smallest(asked), spark_schema(_SMALLEST_OF_STREAM))
+    rule = _BoundsOfStream(then, frozenset(groups_with_map(recording) if then == "then" else ()), _ends(recording))
+    tables = {name: recording.table(name) for name in _READ}
+    return by_stream(spark, tables | {"smallest": smallest}, rule, _BOUNDS)
 
 
-def _apart(positions: DataFrame, groups: list[tuple[str, str]], how: str) -> DataFrame:
-    """The positions of these groups ("left_semi"), or of all others ("left_anti")."""
-    if not groups:
-        return positions
-    chosen = positions.sparkSession.createDataFrame(groups, "stream string, group string")
-    return positions.join(F.broadcast(chosen), ["stream", "group"], how)
+_READ: Final = ("positions", "watermarks", "segments", "group_updates", "incidents")
+
+
+@dataclass(frozen=True, slots=True)
+class _BoundsOfStream:
+    """The rule that gives the bounds of all groups of one stream; a value, since Spark sends it to the executors."""
+
+    visible: str
+    with_map: frozenset[tuple[str, str]]
+    until_ms: Ends
+
+    def __call__(self, tables: Tables) -> pa.Table:
+        """The rows of `_BOUNDS`, from the tables of one stream and the smallest event times between positions."""
+        positions = tables["positions"]
+        if not positions.num_rows:
+            return _BOUNDS.empty_table()
+        updates = tables["group_updates"].filter(pc.equal(tables["group_updates"]["outcome"], "applied"))
+        marks, ranges = marks_of(tables["watermarks"]), ranges_of(tables["segments"])
+        positions = _with_anew(positions, updates)
+        positions = positions.append_column(_PERFECT, _still_to_come_at(positions, tables["smallest"], ranges))
+        columns = [text.split(" AS ")[-1] for text in _HAPPENED]
+        happened = _in_order(tables["incidents"].rename_columns({"detail": "what"}).select(columns))
+        found = [_BOUNDS.empty_table()]
+        for group in pc.unique(positions["group"]).to_pylist():
+            changes = positions.filter(pc.equal(positions["group"], group))
+            if (changes["stream"][0].as_py(), group) in self.with_map:
+                applied = updates.filter(pc.equal(updates["group"], group))
+                rows = map_bounds_of_group(changes, applied, self.until_ms)
+            else:
+                rows = bounds_of_group(changes, marks, ranges, then=self.visible == "then", until_ms=self.until_ms)
+            found.append(self._complete(rows, _least_open(changes), happened))
+        return pa.concat_tables(found)
+
+    def _complete(self, rows: pa.Table, perfect: pa.Table, happened: list[dict[str, Any]]) -> pa.Table:
+        """The rows of one group with all columns of `_BOUNDS`."""
+        of_version = dict(zip(perfect["version"].to_pylist(), perfect[_PERFECT.name].to_pylist(), strict=True))
+        # What a row shows is what happened since the row before it, so they are put in order.
+        rows = rows.sort_by([("version", "ascending"), ("at_ms", "ascending")])
+        columns = {name: rows[name] for name in rows.schema.names} | {
+            "visible": [self.visible] * rows.num_rows,
+            _PERFECT.name: [of_version[version] for version in rows["version"].to_pylist()],
+            "incidents": _since_row_before(rows["at_ms"].to_pylist(), happened),
+        }
+        return pa.table({field.name: _as(columns[field.name], field.type) for field in _BOUNDS}, schema=_BOUNDS)
+
+
+def _as(values: Any, kind: pa.DataType) -> Any:
+    return values.cast(kind) if isinstance(values, pa.ChunkedArray) else pa.array(values, kind)
+
+
+def _asked_offsets(positions: pa.Table) -> dict[int, Longs]:
+    """The offsets of the positions in one stream, by segment, ascending and each of them once."""
+    rows = positions.filter(pc.greater_equal(positions["offset"], 0))
+    ids, offsets = column(rows, "segment_id"), column(rows, "offset")
+    return {segment: np.unique(offsets[ids == segment]) for segment in np.unique(ids).tolist()}
+
+
+def _asked_by_stream(positions: pa.Table) -> dict[str, dict[int, Longs]]:
+    streams = pc.unique(positions["stream"]).to_pylist()
+    return {stream: _asked_offsets(positions.filter(pc.equal(positions["stream"], stream))) for stream in streams}
+
+
+@dataclass(frozen=True, slots=True)
+class _Smallest:
+    """Reduces events to the smallest event time of each cell, partition by partition: rows of `_SMALLEST_OF_STREAM`.
+
+    Here the cells of a segment are what lies between neighbouring positions: cell n ends with the position number n,
+    from 0, and an event that ends there is in it. Streams without a position are left out. A value, since Spark sends
+    it to the executors.
+    """
+
+    asked: Mapping[str, Mapping[int, Longs]]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What the batches of one partition come to."""
+        smallest: dict[tuple[str, int], Longs] = {}
+        for batch in batches:
+            table = pa.Table.from_batches([batch])
+            for stream in pc.unique(table["stream"]).to_pylist():
+                if stream in self.asked:
+                    self._add(smallest, stream, table.filter(pc.equal(table["stream"], stream)))
+        for (stream, segment), times in smallest.items():
+            cells = np.flatnonzero(times < NEVER)
+            columns = [[stream] * len(cells), [segment] * len(cells), cells, times[cells]]
+            yield pa.RecordBatch.from_arrays([pa.array(values) for values in columns], schema=_SMALLEST_OF_STREAM)
+
+    def _add(self, smallest: dict[tuple[str, int], Longs], stream: str, events: pa.Table) -> None:
+        ids, offsets, times = (column(events, name) for name in ("segment_id", "offset", "event_time"))
+        for segment in np.unique(ids).tolist():
+            inside, asked = ids == segment, self.asked[stream].get(segment, _NO_OFFSETS)
+            least = smallest.setdefault((stream, segment), np.full(len(asked) + 1, NEVER))
+            np.minimum.at(least, asked.searchsorted(offsets[inside], "left"), times[inside])
+
+
+def _still_to_come_at(positions: pa.Table, smallest: pa.Table, ranges: Ranges) -> pa.Array:
+    """The perfect watermark at each of these positions in one stream."""
+    asked = _asked_offsets(positions)
+    cells = {segment: len(offsets) + 1 for segment, offsets in asked.items()}
+    after = _after_each_cell(ranges, _minima_of(smallest), cells)
+    ids, offsets = column(positions, "segment_id"), column(positions, "offset")
+    found = np.full(positions.num_rows, None, object)
+    for segment in asked.keys() & after.keys():
+        rows = np.flatnonzero((ids == segment) & (offsets >= 0))
+        of_cell = np.array(after[segment], object)
+        found[rows] = of_cell[asked[segment].searchsorted(offsets[rows])]
+    return pa.array(found, _PERFECT.type)
 
 
 def _ends(recording: Recording) -> Ends:
@@ -233,10 +377,18 @@ def with_resets(positions: DataFrame, group_updates: DataFrame) -> DataFrame:
 
     Both are tables of a recording. Of the updates of one millisecond a reset is the one that no reader asked for.
     """
-    reset = group_updates.where("operation = 'reset' AND outcome = 'applied'").select("stream", "group", "at_ms")
-    resets = F.broadcast(reset.distinct().withColumn("_reset", F.lit(True)))
-    anew = F.coalesce("_reset", F.lit(False)) & F.col("reader").isNull()
-    return positions.join(resets, ["stream", "group", "at_ms"], "left").withColumn("anew", anew).drop("_reset")
+    columns = StructType([*positions.schema, *spark_schema([pa.field(ANEW, pa.bool_())])])
+    applied = group_updates.where("outcome = 'applied'").select("stream", "group", "at_ms", "operation")
+    return positions.groupBy("stream").cogroup(applied.groupBy("stream")).applyInArrow(_with_anew, columns)
+
+
+def _with_anew(positions: pa.Table, applied: pa.Table) -> pa.Table:
+    """The positions of one stream with `anew`, see `with_resets`; `applied` are the updates that were applied."""
+    resets = applied.filter(pc.equal(applied["operation"], "reset"))
+    moments = set(zip(resets["group"].to_pylist(), resets["at_ms"].to_pylist(), strict=True))
+    rows = zip(*(positions[name].to_pylist() for name in ("group", "at_ms", "reader")), strict=True)
+    anew = [reader is None and (group, at_ms) in moments for group, at_ms, reader in rows]
+    return positions.append_column(ANEW, pa.array(anew, pa.bool_()))
 
 
 def with_incidents(bounds: DataFrame, incidents: DataFrame) -> DataFrame:
@@ -250,16 +402,38 @@ def with_incidents(bounds: DataFrame, incidents: DataFrame) -> DataFrame:
     require(bounds, "bounds", (*GROUP_COLUMNS,))
     require(incidents, "incidents", ("stream", "at_ms", "kind", "detail", "target", "subject", "outcome"))
     refuse(bounds, "bounds", ("incidents",))
-    # One list a stream, cut for each row: a join with the rows themselves would work out the bounds twice.
-    happened = F.struct("at_ms", "kind", F.col("detail").alias("what"), "target", "subject", "outcome")
-    listed = F.sort_array(F.collect_list(happened))
-    by_stream = incidents.groupBy("stream").agg(listed.alias("_listed"))
-    by_time = Window.partitionBy("stream", "group").orderBy("version", "at_ms")
-    until = F.when(F.lead("version").over(by_time).isNotNull(), F.col("at_ms"))
-    after = F.lag("at_ms").over(by_time).alias("_after")
-    rows = bounds.select("stream", F.struct("*").alias("_row"), after, until.alias("_until"))
-    since = F.expr(
-        "filter(_listed, one -> (_after is null or one.at_ms > _after) and (_until is null or one.at_ms <= _until))"
-    )
-    found = rows.join(F.broadcast(by_stream), "stream", "left").select("_row", since.alias("_since"))
-    return found.select("_row.*", F.when(F.size("_since") > 0, F.col("_since")).alias("incidents"))
+    happened = incidents.where("stream IS NOT NULL").selectExpr("stream AS of_stream", *_HAPPENED)
+    element = StructType(happened.schema.fields[1:])
+    rows = bounds.select(*GROUP_COLUMNS, F.struct("*").alias("_row"))
+    answer = StructType([rows.schema["_row"], StructField("incidents", ArrayType(element, containsNull=False))])
+    listed = to_arrow_schema(answer).field("incidents").type
+
+    def with_happened(rows: pa.Table, happened: pa.Table) -> pa.Table:
+        """The rows of one stream; runs on an executor."""
+        ordered = rows.sort_by([(name, "ascending") for name in ("group", "version", "at_ms")])
+        incidents = _in_order(happened.select(element.names))
+        found = []
+        for _, of_group in groupby(ordered.select(["group", "at_ms"]).to_pylist(), key=itemgetter("group")):
+            found += _since_row_before([row["at_ms"] for row in of_group], incidents)
+        return pa.table([ordered["_row"], pa.array(found, listed)], ["_row", "incidents"])
+
+    cut = rows.groupBy("stream").cogroup(happened.groupBy("of_stream")).applyInArrow(with_happened, answer)
+    return cut.select("_row.*", "incidents")
+
+
+_HAPPENED: Final = ("at_ms", "kind", "detail AS what", "target", "subject", "outcome")
+
+
+def _in_order(happened: pa.Table) -> list[dict[str, Any]]:
+    """Incidents by time, those of one millisecond in the order of their other columns; null comes first."""
+    rows: list[dict[str, Any]] = happened.to_pylist()
+    return sorted(rows, key=lambda row: [(value is not None, value) for value in row.values()])
+
+
+def _since_row_before(times: Sequence[int], happened: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]] | None]:
+    """For each row of a group, by its time, what happened since the row before; null when nothing did."""
+    moments = [incident["at_ms"] for incident in happened]
+    ends = [bisect_right(moments, at_ms) for at_ms in times]
+    if ends:
+        ends[-1] = len(happened)
+    return [list(happened[start:end]) or None for start, end in pairwise([0, *ends])]
