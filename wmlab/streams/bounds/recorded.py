@@ -245,7 +245,8 @@ def time_bounds(
         return perfect_watermark(bounds_of(positions, watermarks, segments), events, segments)
     then = visible or "then"
     asked = _asked_by_stream(recording.table("positions"))
-    smallest = events.mapInArrow(_Smallest(asked), spark_schema(_SMALLEST_OF_STREAM))
+    timed = events.select(*_SEGMENT, "offset", "event_time")
+    smallest = timed.mapInArrow(_Smallest(asked), spark_schema(_SMALLEST_OF_STREAM))
     rule = _BoundsOfStream(then, frozenset(groups_with_map(recording) if then == "then" else ()), _ends(recording))
     tables = {name: recording.table(name) for name in _READ}
     return by_stream(spark, tables | {"smallest": smallest}, rule, _BOUNDS)
