@@ -120,12 +120,13 @@ def test_incidents_are_added_once_and_to_groups_only(spark: SparkSession) -> Non
     assert [(incident.at_ms, incident.kind, incident.what) for _, incident in listed] == sorted(happened) != []
     assert all(at_ms >= incident.at_ms or at_ms == versions[-1].at_ms for at_ms, incident in listed)
     mine = bounds.drop("incidents").withColumnsRenamed({"lower": "_after", "upper": "up.per"})
-    again = wm.spark.with_incidents(mine, incidents).orderBy("version", "at_ms").collect()
+    completed = wm.spark.with_incidents(mine, incidents)
+    again = completed.orderBy("version", "at_ms").collect()
     told = [(version.lower, version.upper, version.incidents) for version in versions]
     assert [(row["_after"], row["up.per"], row.incidents) for row in again] == told
     # A join with what is made of the bounds would make Spark work them out once more.
-    plan = bounds._jdf.queryExecution().optimizedPlan().toString()  # type: ignore[operator]
-    assert plan.count("CoGroupsInArrow") == 1
+    plan = completed._jdf.queryExecution().optimizedPlan().toString()  # type: ignore[operator]
+    assert plan.count("FlatMapGroupsInArrow") == 1
     with pytest.raises(ModelError, match="bounds already has a column 'incidents'"):
         wm.spark.with_incidents(bounds, incidents)
     with pytest.raises(ModelError, match="bounds has no column 'group'"):

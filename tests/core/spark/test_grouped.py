@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 import pyarrow as pa
@@ -40,6 +41,20 @@ def test_a_rule_gets_all_rows_of_one_stream_in_their_order(spark: SparkSession) 
 def test_no_rows_give_no_answer(spark: SparkSession) -> None:
     tables = {"marks": MARKS.slice(0, 0), "events": dataframe(spark, EVENTS.slice(0, 0)), "everywhere": EVERYWHERE}
     assert grouped.by_stream(spark, tables, seen, SEEN).toArrow().num_rows == 0
+
+
+def last_of_each(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch.slice(batch.num_rows - 1)
+
+
+def test_a_large_table_is_reduced_where_it_lies(spark: SparkSession) -> None:
+    events = dataframe(spark, EVENTS).coalesce(1)
+    reduced = grouped.Reduced(events, last_of_each, EVENTS.schema)
+    tables = {"marks": MARKS, "events": reduced, "everywhere": EVERYWHERE}
+    answer = grouped.by_stream(spark, tables, seen, SEEN).orderBy("stream").toArrow()
+    kept = sum(batch.num_rows for batch in last_of_each(EVENTS.to_batches()))
+    assert sum(answer["events"].to_pylist()) == kept < EVENTS.num_rows
 
 
 def test_many_rows_of_a_stream_travel_in_parts(spark: SparkSession) -> None:

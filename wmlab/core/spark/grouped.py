@@ -2,13 +2,14 @@
 
 The tables of a recording are small, but for its events. As a query over seven of them, a question is dozens of stages
 that move a few rows each. Here every table is cut by stream and travels as bytes, so one shuffle does for all of them.
-What is large is given as a DataFrame: it is cut where it lies. It should be reduced there first, by
-`DataFrame.mapInArrow` for one, because all rows of one stream come into the memory of one task.
+What is large is given as a DataFrame: it is cut where it lies. It should be reduced there first, see `Reduced`, because
+all rows of one stream come into the memory of one task.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import reduce
 from typing import Final, TypeAlias
 
@@ -22,6 +23,21 @@ from wmlab.core.spark.schemas import dataframe, spark_schema
 
 Tables: TypeAlias = Mapping[str, pa.Table]
 """The tables of one stream by name, each with all its columns, possibly empty."""
+
+Batches: TypeAlias = Iterable[pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """A large table, with what makes fewer rows of it: called with the batches of each partition, on an executor.
+
+    `schema` is that of the rows it makes. As a `DataFrame.mapInArrow` of its own it would be one more Python worker.
+    """
+
+    frame: DataFrame
+    reduce: Callable[[Batches], Batches]
+    schema: pa.Schema
+
 
 PARTS: Final = pa.schema(
     [
@@ -38,7 +54,7 @@ _ROWS_OF_A_PART: Final = 1 << 16
 
 def by_stream(
     spark: SparkSession,
-    tables: Mapping[str, pa.Table | DataFrame],
+    tables: Mapping[str, pa.Table | DataFrame | Reduced],
     rule: Callable[[Tables], pa.Table],
     schema: pa.Schema,
     *,
@@ -56,11 +72,7 @@ def by_stream(
     of_one = {name: table for name, table in tables.items() if name not in of_all}
     schemas = {name: _schema_of(table) for name, table in of_one.items()}
     in_memory = [parts_of(name, table, by) for name, table in of_one.items() if isinstance(table, pa.Table)]
-    in_spark = [
-        table.mapInArrow(_Cutting(name, by), spark_schema(PARTS))
-        for name, table in of_one.items()
-        if not isinstance(table, pa.Table)
-    ]
+    in_spark = [_cut(name, table, by) for name, table in of_one.items() if not isinstance(table, pa.Table)]
 
     def answer(parts: pa.Table) -> pa.Table:
         return rule(of_all | tables_of(parts, schemas)).select(schema.names).cast(schema)
@@ -94,19 +106,30 @@ def tables_of(parts: pa.Table, schemas: Mapping[str, pa.Schema]) -> dict[str, pa
     }
 
 
+def _cut(name: str, table: DataFrame | Reduced, by: str) -> DataFrame:
+    """Rows of `PARTS`, cut where the table lies."""
+    if isinstance(table, Reduced):
+        return table.frame.mapInArrow(_Cutting(name, by, table.reduce), spark_schema(PARTS))
+    return table.mapInArrow(_Cutting(name, by), spark_schema(PARTS))
+
+
+@dataclass(frozen=True, slots=True)
 class _Cutting:
-    """Cuts the rows of a DataFrame by stream, batch by batch; a value, since Spark sends it to the executors."""
+    """Cuts rows by stream, batch by batch, after they were reduced; a value, since Spark sends it to the executors."""
 
-    def __init__(self, name: str, by: str) -> None:
-        self.name, self.by = name, by
+    name: str
+    by: str
+    reduce: Callable[[Batches], Batches] | None = None
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches if self.reduce is None else self.reduce(batches):
             yield from parts_of(self.name, pa.Table.from_batches([batch]), self.by).to_batches()
 
 
-def _schema_of(table: pa.Table | DataFrame) -> pa.Schema:
-    return table.schema if isinstance(table, pa.Table) else to_arrow_schema(table.schema)
+def _schema_of(table: pa.Table | DataFrame | Reduced) -> pa.Schema:
+    if isinstance(table, pa.Table | Reduced):
+        return table.schema
+    return to_arrow_schema(table.schema)
 
 
 def _bytes_of(table: pa.Table) -> bytes:

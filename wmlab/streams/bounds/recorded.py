@@ -24,7 +24,7 @@ from pyspark.sql.types import ArrayType, StructField, StructType
 
 from wmlab.core.errors import ModelError
 from wmlab.core.recording import Recording
-from wmlab.core.spark.grouped import Tables, by_stream
+from wmlab.core.spark.grouped import Reduced, Tables, by_stream
 from wmlab.core.spark.schemas import choose, refuse, require, spark_schema
 from wmlab.streams.bounds.bounds import time_bounds as bounds_of
 from wmlab.streams.bounds.groups import ANEW, GROUP_COLUMNS, Ends, bounds_of_group
@@ -245,7 +245,8 @@ def time_bounds(
         return perfect_watermark(bounds_of(positions, watermarks, segments), events, segments)
     then = visible or "then"
     asked = _asked_by_stream(recording.table("positions"))
-    smallest = events.mapInArrow(_Smallest(asked), spark_schema(_SMALLEST_OF_STREAM))
+    timed = events.select(*_SEGMENT, "offset", "event_time")
+    smallest = Reduced(timed, _Smallest(asked), _SMALLEST_OF_STREAM)
     rule = _BoundsOfStream(then, frozenset(groups_with_map(recording) if then == "then" else ()), _ends(recording))
     tables = {name: recording.table(name) for name in _READ}
     return by_stream(spark, tables | {"smallest": smallest}, rule, _BOUNDS)
