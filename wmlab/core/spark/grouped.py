@@ -85,7 +85,7 @@ def parts_of(name: str, table: pa.Table, by: str) -> pa.Table:
     """A table cut by stream: rows of `PARTS`."""
     keys = pc.dictionary_encode(table[by].combine_chunks())
     order = np.argsort(keys.indices.to_numpy(zero_copy_only=False), kind="stable")
-    ordered = table.take(order)
+    ordered = pc.take(table, order)
     parts, start = [], 0
     for key, count in zip(keys.dictionary.to_pylist(), np.bincount(keys.indices.to_numpy()).tolist(), strict=True):
         for number, first in enumerate(range(start, start + count, _ROWS_OF_A_PART)):
