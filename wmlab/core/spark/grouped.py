@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+from pyarrow.compute import dictionary_encode, take
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -83,9 +83,9 @@ def by_stream(
 
 def parts_of(name: str, table: pa.Table, by: str) -> pa.Table:
     """A table cut by stream: rows of `PARTS`."""
-    keys = pc.dictionary_encode(table[by].combine_chunks())
+    keys = dictionary_encode(table[by].combine_chunks())
     order = np.argsort(keys.indices.to_numpy(zero_copy_only=False), kind="stable")
-    ordered = pc.take(table, order)
+    ordered = take(table, order)
     parts, start = [], 0
     for key, count in zip(keys.dictionary.to_pylist(), np.bincount(keys.indices.to_numpy()).tolist(), strict=True):
         for number, first in enumerate(range(start, start + count, _ROWS_OF_A_PART)):
