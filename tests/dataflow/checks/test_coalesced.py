@@ -99,6 +99,26 @@ def test_a_recording_is_followed_with_its_own_deviations(spark: SparkSession) ->
     assert emitted(at_instances(rows)) == told
 
 
+def test_an_item_that_is_refused_changes_nothing() -> None:
+    """A watermark that goes back does not end the idleness of its input, and an end is not undone by what follows."""
+    queues = [{"queue": n, "target": "t", "target_instance": 0, "edge": 0, "input": n} for n in (0, 1)]
+    came = [(0, "watermark", 5), (1, "watermark", 7), (0, "idle", None), (0, "watermark", 4), (1, "done", None)]
+    came += [(1, "watermark", 9), (0, "watermark", 8)]
+    items = [
+        {"execution": 0, "queue": queue, "taken": n, "taken_ms": n, "kind": kind, "key": key, "value": value}
+        for n, (queue, kind, value) in enumerate(came)
+        for key in [0 if kind == "watermark" else None]
+    ]
+    steps = coalesced_steps(items, queues, [])
+    for refused in (3, 5):
+        before, after = steps[refused - 1], steps[refused]
+        states = [[step[name] for name in ("active", "idle", "done", "coalesced")] for step in (before, after)]
+        assert states[0] == states[1]
+        assert (after["emitted"], after["emitted_idle"]) == ({}, False)
+    assert (steps[3]["active"], steps[3]["idle"]) == ([1], [0])
+    assert steps[6]["emitted"] == {0: 8}
+
+
 def test_what_is_no_dataflow_has_no_merging(spark: SparkSession) -> None:
     assert hasattr(DataflowRecording, "coalesced")
     with pytest.raises(RecordingError, match="'empty' is a recording of streams, which has no coalesced"):
