@@ -146,10 +146,8 @@ def _followed(steps: Iterable[dict[str, Any]], inputs: int, deviations: Deviatio
             key = step["key"]
             item = Idle(key) if step["stimulus"] == "idle" else Watermark(key, step["value"])
         emitted: Sequence[Item] = ()
-        moved = coalescer.copy()  # A step that fails may have changed part of the state.
         with suppress(JobFailedError):
-            emitted = moved.step(step["input"], item)
-            coalescer = moved
+            emitted = coalescer.step(step["input"], item)
         yield step | {
             "active": sorted({*range(inputs)} - coalescer.idle - coalescer.done),
             "idle": sorted(coalescer.idle - coalescer.done),

@@ -150,7 +150,8 @@ class KeyedCoalescer:
         """What comes on an input; returns what that emits, watermarks by ascending key before an idle message.
 
         Raises `JobFailedError` for a watermark that is not above the one before of its key on its input, for an idle
-        message or a watermark after the end, and for a second end; `ModelError` for an input that is not there.
+        message or a watermark after the end, and for a second end; `ModelError` for an input that is not there. An item
+        that is refused changes nothing.
         """
         if not 0 <= index < self.inputs:
             raise ModelError(f"there is no input {index}, only {self.inputs} of them", remedy="Count inputs from 0.")
@@ -178,18 +179,23 @@ class KeyedCoalescer:
         return ends
 
     def _watermark(self, index: int, item: Watermark) -> Emitted:
+        coalescer = self._of_key(item.key, woken=index)
+        value = coalescer.step(index, item)
+        self.keys[item.key] = coalescer
         if index in self.idle:
             self.idle.discard(index)
             self.announced = False
             if not self.deviations.watermark_wakes_one_key:
-                for coalescer in self.keys.values():
-                    coalescer.wake(index)
-        value = self._of_key(item.key).step(index, item)
+                for other in self.keys.values():
+                    other.wake(index)
         if value is None:
             return NOTHING
         return (item if value == item.value else Watermark(item.key, value),)
 
     def _idle_or_done(self, index: int, item: Item) -> Emitted:
+        # A watermark of a key can be the largest time of all, which is an end.
+        if any(coalescer.marks[index] == MAX for coalescer in self.keys.values()):
+            raise _after_end(index, item)
         if isinstance(item, Done):
             self.done.add(index)
             if not (self.deviations.late_key_replays_idle or self.deviations.end_counts_as_active):
@@ -205,6 +211,7 @@ class KeyedCoalescer:
         coalescer = self._of_key(key)
         was_idle = coalescer.lowest == MAX
         value = coalescer.step(index, message)
+        self.keys[key] = coalescer
         watermarks = () if value is None else (Watermark(key, value),)
         return (*watermarks, message) if coalescer.lowest == MAX and not was_idle else watermarks
 
@@ -220,18 +227,22 @@ class KeyedCoalescer:
         self.announced = self.announced or due
         return due
 
-    def _of_key(self, key: int) -> Coalescer:
-        """The coalescer of a key; of one that appears, the inputs that are idle or have ended by now are so too."""
+    def _of_key(self, key: int, *, woken: int | None = None) -> Coalescer:
+        """The coalescer of a key, or one for a key that appears, whose inputs are idle or have ended as by now.
+
+        `woken` is an input whose idleness ends. That a key has appeared is left to whoever gives it an item.
+        """
         if key in self.keys:
             return self.keys[key]
-        if (both := self.idle & self.done) and self.deviations.late_key_replays_idle:
+        idle = self.idle - {woken}
+        if (both := idle & self.done) and self.deviations.late_key_replays_idle:
             raise JobFailedError(
                 Reason.NON_MONOTONIC,
                 f"key {key} appears after input {min(both)} was idle and then ended, and is told of both",
                 remedy="Turn the deviation `late_key_replays_idle` off, or send the key before inputs end.",
             )
-        coalescer = self.keys[key] = Coalescer(self.inputs, flushes=not self.deviations.highest_held_back)
-        for index in sorted(self.done | self.idle):
+        coalescer = Coalescer(self.inputs, flushes=not self.deviations.highest_held_back)
+        for index in sorted(self.done | idle):
             coalescer.step(index, DONE if index in self.done else IDLE)
         return coalescer
 
