@@ -158,8 +158,8 @@ def run_compaction(inputs: Fields, expected: Fields) -> None:
         group = pickle.loads(pickle.dumps(group))
         for segment, offset in tuple(group.streams[ONE].offsets.items()):
             group.release(reader, (ONE, segment), offset)
-    found = {str(segment): offset for segment, offset in group.streams[ONE].position.offsets.items()}
-    expect("positions", found, expected.take("last_read_positions_after_compactions_and_moves"))
+    offsets = {str(segment): offset for segment, offset in group.streams[ONE].position.offsets.items()}
+    expect("positions", offsets, expected.take("last_read_positions_after_compactions_and_moves"))
 
 
 def numbered_group(inputs: Fields) -> GroupState:

@@ -42,9 +42,9 @@ class Batch:
 
     def add(self, run: str, tables: Mapping[str, pa.Table]) -> None:
         """Take in the tables of a recording; its streams are called after the run from now on."""
-        given = {**tables, "ownership": _by_stream(tables["ownership"], tables["segments"]["stream"].unique())}
+        of_streams = {**tables, "ownership": _by_stream(tables["ownership"], tables["segments"]["stream"].unique())}
         for name in TABLES:
-            self._parts[name].append(_named_after(run, given[name]))
+            self._parts[name].append(_named_after(run, of_streams[name]))
 
     def table(self, name: str) -> pa.Table:
         """One table of all recordings."""
@@ -80,15 +80,15 @@ def judged_by_spark(spark: SparkSession, tables: Mapping[str, pa.Table]) -> Find
     }
 
 
-def _judged_stream(tables: Tables) -> pa.Table:
+def _judged_stream(stream: str, tables: Tables) -> pa.Table:
     """What the rules say about one stream; runs on an executor."""
-    stream = next(table["stream"][0].as_py() for table in tables.values() if table.num_rows)
     findings: dict[str, list[Finding]] = {}
     invariants = {name: _noted(name, invariant, findings) for name, invariant in INVARIANTS.items()}
     totals_of(invariants, tables, {**DERIVED, "some_are_compared": True}, stream)
     rows = []
     for name, of_one in findings.items():
-        judged, broken = sum(one.judged for one in of_one), sorted(one.at_ms or 0 for one in of_one if one.ok is False)
+        judged = sum(finding.judged for finding in of_one)
+        broken = sorted(finding.at_ms or 0 for finding in of_one if finding.ok is False)
         if judged or broken:
             rows.append({"stream": stream, "invariant": name, "judged": judged, "broken": broken})
     return pa.Table.from_pylist(rows, _JUDGED)

@@ -32,6 +32,10 @@ TOTALS: Final = pa.schema(
 findings, good ones, and good ones that say what went wrong and does not count), the first bad one (`proof`), the first
 spared one (`harm`), and the first reason (`why`) that something was not decided. The stream is null for all streams."""
 
+TableRow: TypeAlias = Mapping[str, Any]
+TableRows: TypeAlias = Sequence[TableRow]
+"""Rows of a table, by column; maps are dicts."""
+
 Inputs: TypeAlias = Mapping[str, Any]
 """What rules take, by name: an Arrow table, of which a rule gets the rows of its stream as a list of dicts, with maps
 as dicts; a `Derived`; or any other value, which is handed on."""
@@ -45,7 +49,7 @@ class Evidence:
     row: str
 
     @classmethod
-    def of(cls, table: str, row: Mapping[str, Any], *columns: str, **others: object) -> Evidence:
+    def of(cls, table: str, row: TableRow, *columns: str, **others: object) -> Evidence:
         """These columns of a row, and others with a value of their own; a segment id in a map is a text, as in JSON."""
         chosen = {column: row[column] for column in columns} | others
         return cls(table, json.dumps(chosen, ensure_ascii=False, separators=(",", ":")))
@@ -136,14 +140,14 @@ def _totals(findings: Iterable[Finding], stream: str) -> dict[str, Any]:
     return totals | first | {"why": min(whys, default=None)}
 
 
-def _order(proof: Mapping[str, Any]) -> tuple[Any, ...]:
+def _order(proof: TableRow) -> tuple[Any, ...]:
     """The first proof is the earliest one; one without a time comes before."""
     rows = [(evidence["table"], evidence["row"]) for evidence in proof["evidence"] or ()]
     time = (proof["at_ms"] is not None, proof["at_ms"] or 0)
     return *time, proof["stream"] or "", proof["what"] or "", rows
 
 
-def verdict_of(name: str, statement: str, no_data: str, totals: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def verdict_of(name: str, statement: str, no_data: str, totals: TableRows) -> dict[str, Any]:
     """The verdict on one invariant, from its rows of `TOTALS`."""
     judged, violations, good, spared = (
         sum(row[column] for row in totals) for column in ("judged", "violations", "good", "spared")
@@ -158,7 +162,7 @@ def verdict_of(name: str, statement: str, no_data: str, totals: Sequence[Mapping
         what = f"does not count, nor do {spared - 1} others: {harm['what']}"
     elif not good:
         what = why
-    shown = proof or harm
+    first = proof or harm
     return {
         "invariant": name,
         "statement": statement,
@@ -166,7 +170,7 @@ def verdict_of(name: str, statement: str, no_data: str, totals: Sequence[Mapping
         "judged": judged,
         "violations": violations,
         "what": what,
-        "evidence": None if shown is None else shown["evidence"],
+        "evidence": None if first is None else first["evidence"],
     }
 
 

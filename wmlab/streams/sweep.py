@@ -200,13 +200,13 @@ def _wave(spark: Any, cases: Sequence[StreamScenario], question: Question) -> li
     spark.addTag(tag)
     try:
         runs = spark.range(0, len(cases), 1, len(cases))
-        found = runs.mapInArrow(run, "id long, row string").collect()
+        answers = runs.mapInArrow(run, "id long, row string").collect()
     except BaseException:
         spark.interruptTag(tag)
         raise
     finally:
         spark.removeTag(tag)
-    return [json.loads(row["row"]) for row in sorted(found, key=lambda row: int(row["id"]))]
+    return [json.loads(row["row"]) for row in sorted(answers, key=lambda row: int(row["id"]))]
 
 
 def _violations(recording: Any, stream: str | None) -> int:

@@ -30,8 +30,8 @@ def recorded(rules: Deviations) -> tuple[Recording, ...]:
     return tuple(generated(number, deviations=rules).record() for number in FLOWS)
 
 
-def known_by(row: Row, place: int) -> tuple[Any, ...]:
-    return *(row[name] for name in ("execution", "vertex", "instance", "level", "edge", "stimulus")), place
+def known_by(row: Row, position: int) -> tuple[Any, ...]:
+    return *(row[name] for name in ("execution", "vertex", "instance", "level", "edge", "stimulus")), position
 
 
 def steps_of(recording: Recording, rules: Deviations) -> list[Row]:

@@ -82,7 +82,7 @@ def test_the_newest_event_of_a_cut_is_the_one_that_a_plain_loop_finds(run: Recor
     tables = inputs_of(run) | {"watermarks": pa.Table.from_pylist(log, run.table("watermarks").schema)}
     events = run.table("events").to_pylist()
     covered = CoveredEvents(event_facts_of(run.table("events"), tables).to_pylist())
-    for segment, offset in (place for entry in log for place in entry["cut"]):
+    for segment, offset in (end for entry in log for end in entry["cut"]):
         own = [row for row in events if row["segment_id"] == segment]
         newest = max((row["append_ms"] for row in own if offset is None or row["offset"] <= offset), default=None)
         assert covered.newest_ms(segment, offset) == newest

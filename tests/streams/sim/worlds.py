@@ -53,8 +53,8 @@ class Run(World):
 
     def stored_marks(self) -> Mapping[str, Any]:
         """The writer marks that the metadata store holds now."""
-        found = self.metadata.marks(self.stream().name)
-        return {} if found is None else found.table.marks
+        marks = self.metadata.marks(self.stream().name)
+        return {} if marks is None else marks.table.marks
 
     def events_of(self, writer: str) -> list[tuple[int, int]]:
         """(event time, append time) of a writer's events."""

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyarrow.compute import dictionary_encode, take
 from pyspark.sql import DataFrame, SparkSession
@@ -55,7 +56,7 @@ _ROWS_OF_A_PART: Final = 1 << 16
 def by_stream(
     spark: SparkSession,
     tables: Mapping[str, pa.Table | DataFrame | Reduced],
-    rule: Callable[[Tables], pa.Table],
+    rule: Callable[[str, Tables], pa.Table],
     schema: pa.Schema,
     *,
     by: str = "stream",
@@ -63,8 +64,8 @@ def by_stream(
     """What `rule` answers for each stream of these tables, as a DataFrame with the columns of `schema`.
 
     The text column `by` of a table is the name of the stream; an Arrow table without it is given whole to every stream.
-    `rule` is called once for each stream, on an executor, with its rows of all tables; those of an Arrow table are in
-    their order, those of a DataFrame in any. Nothing is executed here, except that Arrow tables are cut.
+    `rule` is called once for each stream, on an executor, with its name and its rows of all tables; those of an Arrow
+    table are in their order, those of a DataFrame in any. Nothing is executed here, except that Arrow tables are cut.
     """
     of_all = {
         name: table for name, table in tables.items() if isinstance(table, pa.Table) and by not in table.schema.names
@@ -75,7 +76,8 @@ def by_stream(
     in_spark = [_cut(name, table, by) for name, table in of_one.items() if not isinstance(table, pa.Table)]
 
     def answer(parts: pa.Table) -> pa.Table:
-        return rule(of_all | tables_of(parts, schemas)).select(schema.names).cast(schema)
+        stream = parts["key"][0].as_py()
+        return rule(stream, of_all | tables_of(parts, schemas)).select(schema.names).cast(schema)
 
     parts = [dataframe(spark, pa.concat_tables([PARTS.empty_table(), *in_memory])), *in_spark]
     return reduce(DataFrame.unionByName, parts).groupBy("key").applyInArrow(answer, spark_schema(schema))
@@ -83,16 +85,25 @@ def by_stream(
 
 def parts_of(name: str, table: pa.Table, by: str) -> pa.Table:
     """A table cut by stream: rows of `PARTS`."""
-    keys = dictionary_encode(table[by].combine_chunks())
-    order = np.argsort(keys.indices.to_numpy(zero_copy_only=False), kind="stable")
-    ordered = take(table, order)
-    parts, start = [], 0
-    for key, count in zip(keys.dictionary.to_pylist(), np.bincount(keys.indices.to_numpy()).tolist(), strict=True):
-        for number, first in enumerate(range(start, start + count, _ROWS_OF_A_PART)):
-            length = min(_ROWS_OF_A_PART, start + count - first)
-            parts.append((key, name, number, _bytes_of(ordered.slice(first, length))))
-        start += count
-    return pa.Table.from_pylist([dict(zip(PARTS.names, part, strict=True)) for part in parts], schema=PARTS)
+    parts = []
+    for (key,), rows in rows_by(table, by):
+        for number, first in enumerate(range(0, len(rows), _ROWS_OF_A_PART)):
+            part = take(table, rows[first : first + _ROWS_OF_A_PART])
+            parts.append({"key": key, "table": name, "number": number, "rows": _bytes_of(part)})
+    return pa.Table.from_pylist(parts, schema=PARTS)
+
+
+def rows_by(table: pa.Table, *names: str) -> Iterator[tuple[tuple[Any, ...], npt.NDArray[np.int64]]]:
+    """The values that stand in these columns, none of them null, and the indices of the rows with them, ascending."""
+    if not table.num_rows:
+        return
+    keys = [dictionary_encode(table[name].combine_chunks()) for name in names]
+    codes = np.array([key.indices.to_numpy() for key in keys])
+    order = np.lexsort(codes[::-1])
+    begins = np.flatnonzero((codes[:, order][:, 1:] != codes[:, order][:, :-1]).any(axis=0)) + 1
+    for rows in np.split(order, begins):
+        values = (key.dictionary[code].as_py() for key, code in zip(keys, codes[:, rows[0]].tolist(), strict=True))
+        yield tuple(values), rows
 
 
 def tables_of(parts: pa.Table, schemas: Mapping[str, pa.Schema]) -> dict[str, pa.Table]:

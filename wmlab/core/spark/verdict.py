@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from wmlab.core.answers import Verdicts, unknown_invariant
 from wmlab.core.invariants import EVIDENCE, TOTALS, Derived, Inputs, Invariant, totals_of, verdict_of
-from wmlab.core.spark.grouped import Tables, by_stream
+from wmlab.core.spark.grouped import Reduced, Tables, by_stream
 from wmlab.core.spark.schemas import dataframe, spark_schema
 from wmlab.core.words import TIME_MARK
 
@@ -70,9 +70,10 @@ def check(
 ) -> Verdicts:
     """One verdict per invariant on the recording with this name.
 
-    `inputs` has what rules and queries take, by name, see `Inputs`; tables of a recording may be DataFrames, too, and
-    for a query Arrow tables are made such. A function without arguments is called when its input is first taken. `only`
-    names the invariants that are judged; without names, all are. Raises `ModelError` for one that is none.
+    `inputs` has what rules and queries take, by name, see `Inputs`; tables of a recording may be DataFrames, too, those
+    of rules `Reduced`, and for a query Arrow tables are made DataFrames. A function without arguments is called when
+    its input is first taken. `only` names the invariants that are judged; without names, all are. Raises `ModelError`
+    for one that is none.
     """
     if unknown := [name for name in only if name not in invariants]:
         raise unknown_invariant(unknown[0], invariants)
@@ -133,8 +134,8 @@ class _Taken:
     def value(self, name: str) -> Any:
         """An input; one that is a function is called once."""
         if name not in self._made:
-            given = self.inputs[name]
-            self._made[name] = given() if callable(given) and not isinstance(given, Derived) else given
+            value = self.inputs[name]
+            self._made[name] = value() if callable(value) else value
         return self._made[name]
 
     def frame(self, name: str) -> Any:
@@ -146,7 +147,7 @@ class _Taken:
         """The `TOTALS` of rules in each stream, all from one pass."""
         needed = self._needed(name for entry in rules.values() for name in entry.inputs)
         values = {name: self.value(name) for name in needed}
-        tables = {name: value for name, value in values.items() if isinstance(value, pa.Table | DataFrame)}
+        tables = {name: value for name, value in values.items() if isinstance(value, pa.Table | DataFrame | Reduced)}
         others = {name: value for name, value in values.items() if name not in tables}
         return by_stream(self.spark, tables, partial(_totals_of_stream, dict(rules), others), TOTALS)
 
@@ -163,11 +164,8 @@ class _Taken:
         return sorted(needed)
 
 
-def _totals_of_stream(rules: Mapping[str, Invariant], values: Inputs, tables: Tables) -> pa.Table:
+def _totals_of_stream(rules: Mapping[str, Invariant], values: Inputs, stream: str, tables: Tables) -> pa.Table:
     """The `TOTALS` of one stream; runs on an executor."""
-    stream = next(
-        table["stream"][0].as_py() for table in tables.values() if "stream" in table.schema.names and table.num_rows
-    )
     return pa.Table.from_pylist(totals_of(rules, tables, values, stream), schema=TOTALS)
 
 

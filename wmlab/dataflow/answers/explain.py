@@ -295,8 +295,8 @@ def stragglers_at(run: Run, vertex: str, key: int | None, instance: int | None) 
             moments = [moments[(n + 1) * len(moments) // _MOMENTS - 1] for n in range(_MOMENTS)]
         for from_ms, to_ms in pairwise([begun, *moments, end_ms]):
             search = Search(run, from_ms)
-            held = key_status(search, vertex, key, instance).holders
-            stretches += [Stretch((h.name,), h.kind, from_ms, to_ms, h.behind_by, len(held)) for h in held]
+            holders = key_status(search, vertex, key, instance).holders
+            stretches += [Stretch((h.name,), h.kind, from_ms, to_ms, h.behind_by, len(holders)) for h in holders]
     run_ms = max(end_ms - begun, 1)
     lowest = "lowest " if instance is None and run.vertices[vertex]["parallelism"] > 1 else ""
     bound = f"{lowest}watermark at {run.instance_name(vertex, instance)}"

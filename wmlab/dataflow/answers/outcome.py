@@ -56,7 +56,9 @@ class Windows:
     def _results(self, start: int | None, end: int) -> list[WindowResult]:
         """The results of windows with that end (and, if given, that start) that had left."""
         known = self.rows.results.get(end, ())
-        return [one for one in known if one.at_ms <= self.search.at_ms and start in {None, one.row["start"]}]
+        return [
+            result for result in known if result.at_ms <= self.search.at_ms and start in {None, result.row["start"]}
+        ]
 
     def explanation(self, start: int | None, end: int, instance: int | None = None) -> Explanation:
         """Why the window with that end (and, if given, that start) has or has not come out of any, or one, instance."""
@@ -142,7 +144,9 @@ class Windows:
         begins = end - size if start is None else start
         # The sessions that there are at that stretch of time, or the windows that there can be.
         if isinstance(self.rule, SessionWindow):
-            left = [(one.row["start"], one.row["end"]) for ends in self.rows.results.values() for one in ends]
+            left = [
+                (result.row["start"], result.row["end"]) for of_end in self.rows.results.values() for result in of_end
+            ]
             every = [*((window.start, window.end) for window in self.open()), *left]
             near = [(starts, ends) for starts, ends in every if starts < end and ends > begins]
         else:

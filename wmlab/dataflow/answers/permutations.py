@@ -163,13 +163,13 @@ def permutations(
         words = held if words == "design" else f"{words}, {held}"
     coalescer = KeyedCoalescer(len(items), rules)
     total = permute.orders(items)
-    found = permute.explore(coalescer, items, limit=limit)
-    exact = found is not None
-    if found is None:
-        found = permute.sample(coalescer, items, samples=samples, draw=random.Random(seed).randrange)
+    outcomes = permute.explore(coalescer, items, limit=limit)
+    exact = outcomes is not None
+    if outcomes is None:
+        outcomes = permute.sample(coalescer, items, samples=samples, draw=random.Random(seed).randrange)
     return Permutations(
         of=f"merging {counted(len(items), 'input')} ({words})",
-        outcomes=tuple(_permuted(outcome, tuple(named)) for outcome in found),
+        outcomes=tuple(_permuted(outcome, tuple(named)) for outcome in outcomes),
         tried=total if exact else samples,
         total=total,
         exact=exact,

@@ -222,10 +222,10 @@ _Named = tuple[Any, ...]
 
 @dataclass(slots=True)
 class WindowState:
-    """The windows of one instance: what its `rule`, which counts rows, holds, and which results have not left yet."""
+    """The windows of one instance: the `state` of its `rule`, which counts rows, and the results that have not left."""
 
     rule: Window | SessionWindow
-    held: Any
+    state: Any
     leaving: dict[_Named, int] = field(default_factory=dict)
 
     def follow(self, event: Stimulus | _Named) -> WindowState:
@@ -234,11 +234,11 @@ class WindowState:
             self._left(event)
             return self
         try:
-            reply = self.rule.step(self.held, event)
+            reply = self.rule.step(self.state, event)
         except ModelError:
             # A row without a time, which ended the job.
             return self
-        self.held = reply.state
+        self.state = reply.state
         for item in reply.out:
             if isinstance(item, Event):
                 self.leaving[item.values[:-1]] = cast("int", item.values[-1])
@@ -253,21 +253,21 @@ class WindowState:
                     return
 
     def open(self, instance: int) -> Iterator[OpenWindow]:
-        """The windows that are held or whose results are on their way out."""
-        for (start, end, *group), rows in [*self.leaving.items(), *self._held()]:
+        """The windows that are open or whose results are on their way out."""
+        for (start, end, *group), rows in [*self.leaving.items(), *self._open()]:
             yield OpenWindow(start, end, self.rule.closed_by(end), rows, instance, tuple(group))
 
-    def _held(self) -> list[tuple[_Named, int]]:
+    def _open(self) -> list[tuple[_Named, int]]:
         if isinstance(self.rule, SessionWindow):
             return [
                 ((session.start, session.end, *group), session.accumulators[0])
-                for group, sessions in self.held.groups.items()
+                for group, sessions in self.state.groups.items()
                 for session in sessions
             ]
         shape, rows = self.rule.shape, Counter[int]()
-        for frame, groups in self.held.frames.items():
+        for frame, groups in self.state.frames.items():
             count = sum(accumulators[0] for accumulators in groups.values())
-            for end in range(max(frame, self.held.next), shape.last_end(frame) + 1, shape.slide):
+            for end in range(max(frame, self.state.next), shape.last_end(frame) + 1, shape.slide):
                 rows[end] += count
         return [((end - shape.size, end), count) for end, count in rows.items()]
 

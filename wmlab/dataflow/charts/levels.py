@@ -112,14 +112,14 @@ def level_of(recording: Recording, vertex: str | None, instance: int) -> LevelHi
     execution = max((row["execution"] for row in run.executions), default=1)
     steps, drops = (run.indexed(table).get((execution, name, instance), ()) for table in ("coalescing", "drops"))
     names, level = _inputs(run.into(name, instance), steps)
-    shown = [row for row in steps if row["level"] == level]
-    if not shown:
+    of_level = [row for row in steps if row["level"] == level]
+    if not of_level:
         raise ChartError(f"{name!r} has merged nothing.", remedy="Choose a vertex that watermarks have reached.")
     begun_ms, end_ms = clock_of(run, execution)
     return LevelHistory(
         vertex=run.instance_name(name, instance),
         names=names,
-        steps=shown,
+        steps=of_level,
         drops=drops,
         begun_ms=begun_ms,
         end_ms=end_ms,
@@ -370,26 +370,26 @@ def interleavings(permutations: Permutations, *, title: str | None = None) -> Ch
             remedy="Draw the answer of wm.dataflow.permutations(...) or dataflow.permutations(...).",
         )
     outcomes = list(permutations)
-    shown = outcomes[:_MOST]
+    drawn = outcomes[:_MOST]
     fewer = f" Drawn are the {_MOST} most frequent of {grouped(len(outcomes))} outputs."
     rest = fewer if len(outcomes) > _MOST else ""
-    most = max(outcome.count for outcome in shown)
+    most = max(outcome.count for outcome in drawn)
     scene = Scene(
         title=title or "Does what comes out depend on the order?",
         subtitle=permutations.sentence + rest,
         across=Numbers("orders that give it", 0, most + max(most // 20, 1)),
-        panels=[lanes([_short(permutations.shown(outcome)) for outcome in shown], _bars(permutations, shown))],
+        panels=[lanes([_short(permutations.shown(outcome)) for outcome in drawn], _bars(permutations, drawn))],
     )
     rows = [(entry.count, list(entry.output), entry.final, entry.failure, list(entry.example)) for entry in outcomes]
     data = columns(rows, "count", "output", "final", "failure", "example")
     return Chart(sentence=permutations.sentence, data=data, scene=scene)
 
 
-def _bars(permutations: Permutations, shown: Sequence[Permuted]) -> list[Layer]:
+def _bars(permutations: Permutations, drawn: Sequence[Permuted]) -> list[Layer]:
     ends = [final for final in permutations.finals if final != _FAILS]
     roles = dict(zip(ends, SERIES, strict=False)) | {_FAILS: "alarm"}
     boxes: dict[str, list[Box]] = {}
-    for lane, outcome in enumerate(shown):
+    for lane, outcome in enumerate(drawn):
         example = " ".join(outcome.example)
         hover = f"{grouped(outcome.count)} orders: {permutations.shown(outcome)}; for example {_short(example, 120)}"
         box = Box(0, outcome.count, lane - 0.34, lane + 0.34, f"{grouped(outcome.count)} · {_short(example)}", hover)

@@ -9,7 +9,7 @@ Source: "Keyed watermark support"; "Stream-to-stream join"; wmlab's own list of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,13 +17,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from wmlab.core.answers import Verdicts
 from wmlab.core.errors import RecordingError
-from wmlab.core.invariants import Derived, Invariant
+from wmlab.core.invariants import Derived, Invariant, TableRows
 from wmlab.core.recording import Recording
 from wmlab.core.spark import verdict
 from wmlab.core.spark.verdict import BatchInvariant
 from wmlab.dataflow.checks import rows, watermarks
 from wmlab.dataflow.checks.batch import joins_equal_batch, windows_equal_batch
-from wmlab.dataflow.checks.rows import TableRow
 from wmlab.dataflow.checks.watermarks import coalesced_steps, coalescing_items
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
 from wmlab.dataflow.sim.rules import DataflowRules, rules_of
@@ -65,9 +64,7 @@ def inputs_of(tables: Mapping[str, DataFrame], rules: DataflowRules | None) -> d
     return {**tables, **made}
 
 
-def _due(
-    specials: Sequence[TableRow], queues: Sequence[TableRow], coalescing: Sequence[TableRow]
-) -> list[dict[str, Any]]:
+def _due(specials: TableRows, queues: TableRows, coalescing: TableRows) -> list[dict[str, Any]]:
     return coalesced_steps(specials, queues, coalescing)
 
 

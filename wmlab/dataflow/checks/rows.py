@@ -14,18 +14,17 @@ wmlab's own reading of a recording.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from wmlab.core.invariants import Evidence, Finding, invariant, name_text
+from wmlab.core.invariants import Evidence, Finding, TableRows, invariant, name_text
 from wmlab.core.spark.verdict import BEFORE, SO_FAR, batch_invariant, findings, row_of
 from wmlab.dataflow.sim.party import FRAMES
 from wmlab.dataflow.sim.rules import DataflowRules, RecordedRule
 
-TableRow = Mapping[str, Any]
 INSTANCE: Final = ("stream", "execution", "vertex", "instance")
 _TIME_KEY: Final = "array_min(map_keys(map_filter(keys, (key, column) -> column is not null)))"
 """The key of the column that is the time of the rows on a queue."""
@@ -194,10 +193,10 @@ def _judged(left: DataFrame, ok: Column, what: str) -> DataFrame:
 
 @invariant("a row is dropped only when it is below the watermark", "no row was dropped")
 def drops_by_rule(
-    drops: Sequence[TableRow],
-    coalescing: Sequence[TableRow],
-    vertices: Sequence[TableRow],
-    executions: Sequence[TableRow],
+    drops: TableRows,
+    coalescing: TableRows,
+    vertices: TableRows,
+    executions: TableRows,
 ) -> Iterator[Finding]:
     """K9: a row is dropped only below its limit, which is not beyond the watermark its instance had; one finding each.
 
@@ -229,12 +228,12 @@ def drops_by_rule(
             f"{name_text(drop['vertex'])} dropped a row at {drop['time']} below {drop['limit']} by the rule "
             f"'{drop['rule']}', when its watermark of key {drop['key']} was {name_text(watermark)}"
         )
-        shown = ("vertex", "instance", "at_ms", "edge", "rule", "key", "time", "limit", "margin", "row")
-        yield Finding(False, drop["at_ms"], what, [Evidence.of("drops", drop, *shown)])
+        columns = ("vertex", "instance", "at_ms", "edge", "rule", "key", "time", "limit", "margin", "row")
+        yield Finding(False, drop["at_ms"], what, [Evidence.of("drops", drop, *columns)])
 
 
 @invariant("no window or join holds more than its limit", "nothing with a limit held rows")
-def within_limits(state: Sequence[TableRow], limits: Mapping[str, int]) -> Iterator[Finding]:
+def within_limits(state: TableRows, limits: Mapping[str, int]) -> Iterator[Finding]:
     """K12: a window or join never holds more than its limit; one finding per change of its size.
 
     `limits` are those of the vertices that have one.

@@ -21,11 +21,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from wmlab.core.invariants import Evidence, Finding, invariant, name_text
+from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text
 from wmlab.core.spark.grouped import Tables, by_stream
 from wmlab.core.spark.schemas import typed
 from wmlab.core.spark.verdict import SO_FAR, batch_invariant, findings, phrase, row_of
-from wmlab.dataflow.checks.rows import INSTANCE, TableRow, let_through, outcomes, put_items
+from wmlab.dataflow.checks.rows import INSTANCE, let_through, outcomes, put_items
 from wmlab.dataflow.model.coalescer import KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, MIN, Event, Idle, Item, Watermark
 from wmlab.dataflow.model.processor import DESIGN, Deviations, JobFailedError
@@ -83,10 +83,9 @@ def coalesced(
     return by_stream(items.sparkSession, tables, partial(_coalesced_of_stream, deviations), _COALESCED)
 
 
-def _coalesced_of_stream(deviations: Deviations, tables: Tables) -> pa.Table:
+def _coalesced_of_stream(deviations: Deviations, stream: str, tables: Tables) -> pa.Table:
     """As `coalesced`, of one stream; runs on an executor."""
     rows = {name: table.to_pylist() for name, table in tables.items()}
-    (stream,) = {row["stream"] for row in rows["queues"]} or {None}
     steps = coalesced_steps(rows["items"], rows["queues"], rows["coalescing"], deviations)
     return pa.Table.from_pylist([{"stream": stream, **step} for step in steps], schema=_COALESCED)
 
@@ -105,9 +104,9 @@ def coalescing_items(items: DataFrame, *, every_event: bool = False) -> DataFram
 
 
 def coalesced_steps(
-    items: Sequence[TableRow],
-    queues: Sequence[TableRow],
-    coalescing: Sequence[TableRow],
+    items: TableRows,
+    queues: TableRows,
+    coalescing: TableRows,
     deviations: Deviations = DESIGN,
 ) -> list[dict[str, Any]]:
     """As `coalesced`, from the rows of one stream; of the items it takes those of `coalescing_items`."""
@@ -168,7 +167,7 @@ _STEP: Final = ("vertex", "instance", "level", "edge", "step", "at_ms", "input",
 
 
 @invariant("the watermarks of a key strictly increase on every queue", "no queue had two watermarks of a key")
-def watermarks_increase(specials: Sequence[TableRow], queues: Sequence[TableRow]) -> Iterator[Finding]:
+def watermarks_increase(specials: TableRows, queues: TableRows) -> Iterator[Finding]:
     """K1: on every queue each watermark of a key is above the one before; one finding per pair of neighbours."""
     ends = {queue["queue"]: {name: queue[name] for name in ("source", "target")} for queue in queues}
     watermarks: dict[tuple[int, ...], list[TableRow]] = {}
@@ -191,7 +190,7 @@ def watermarks_increase(specials: Sequence[TableRow], queues: Sequence[TableRow]
 
 
 @invariant("merging lets one idle message through until an input is active again", "no merging became idle")
-def idle_once(coalescing: Sequence[TableRow]) -> Iterator[Finding]:
+def idle_once(coalescing: TableRows) -> Iterator[Finding]:
     """K2: merging lets one idle message through until an input is active again; one finding per idle message."""
     said: dict[tuple[Any, ...], TableRow] = {}
     for step in sorted(_of_queues_and_edges(coalescing), key=itemgetter("step")):
@@ -214,7 +213,7 @@ def idle_once(coalescing: Sequence[TableRow]) -> Iterator[Finding]:
 
 
 @invariant("merging lets the lowest watermark of the active inputs through, and never goes back", _NO_STEP)
-def watermarks_coalesced(coalescing: Sequence[TableRow], due: Sequence[TableRow]) -> Iterator[Finding]:
+def watermarks_coalesced(coalescing: TableRows, due: TableRows) -> Iterator[Finding]:
     """K3: merging lets through the lowest watermark of the inputs that count, and never goes back.
 
     One finding per step. `due` is what `coalesced_steps` makes of the items, as designed.
@@ -229,7 +228,7 @@ def watermarks_coalesced(coalescing: Sequence[TableRow], due: Sequence[TableRow]
 
 
 @invariant("merging says idle when its last active input is idle or ends, and only then", _NO_STEP)
-def idle_when_all_are(coalescing: Sequence[TableRow], due: Sequence[TableRow]) -> Iterator[Finding]:
+def idle_when_all_are(coalescing: TableRows, due: TableRows) -> Iterator[Finding]:
     """K4: merging says idle when the last input that counts is idle or ends, and only then; one finding per step."""
     for step, designed in _beside(coalescing, due):
         if step["emitted_idle"] == designed["emitted_idle"]:
@@ -244,7 +243,7 @@ def idle_when_all_are(coalescing: Sequence[TableRow], due: Sequence[TableRow]) -
 @invariant(
     "every watermark that an edge lets through reaches the merging of all edges", "no edge let a watermark through"
 )
-def reaches_the_instance(coalescing: Sequence[TableRow], executions: Sequence[TableRow]) -> Iterator[Finding]:
+def reaches_the_instance(coalescing: TableRows, executions: TableRows) -> Iterator[Finding]:
     """K5: every watermark that an edge lets through reaches the merging of all edges.
 
     One finding per watermark of an execution that came to its end, or behind which another one got through.
@@ -264,11 +263,11 @@ def reaches_the_instance(coalescing: Sequence[TableRow], executions: Sequence[Ta
 
 @invariant("every merged watermark leaves a vertex that hands watermarks on", "no such vertex merged a watermark")
 def leaves_the_instance(
-    coalescing: Sequence[TableRow],
-    specials: Sequence[TableRow],
-    queues: Sequence[TableRow],
-    vertices: Sequence[TableRow],
-    executions: Sequence[TableRow],
+    coalescing: TableRows,
+    specials: TableRows,
+    queues: TableRows,
+    vertices: TableRows,
+    executions: TableRows,
 ) -> Iterator[Finding]:
     """K6: every merged watermark leaves a vertex that hands watermarks on, if its key can leave it.
 
@@ -289,7 +288,7 @@ def leaves_the_instance(
     yield from _reach(sent, left, executions, "never left {at}")
 
 
-def _emitted(coalescing: Sequence[TableRow], level: str) -> list[dict[str, Any]]:
+def _emitted(coalescing: TableRows, level: str) -> list[dict[str, Any]]:
     """Each watermark that a level let through, with the columns of its step."""
     return [
         {**step, "key": key, "value": value}
@@ -299,9 +298,7 @@ def _emitted(coalescing: Sequence[TableRow], level: str) -> list[dict[str, Any]]
     ]
 
 
-def _reach(
-    sent: Sequence[TableRow], received: Set[tuple[Any, ...]], executions: Sequence[TableRow], what: str
-) -> Iterator[Finding]:
+def _reach(sent: TableRows, received: Set[tuple[Any, ...]], executions: TableRows, what: str) -> Iterator[Finding]:
     """A finding for each watermark that had to get further; `received` are those that did."""
     completed = {row["execution"] for row in executions if row["outcome"] == "completed"}
     known = {row["execution"] for row in executions}
@@ -324,16 +321,16 @@ def _reach(
             yield Finding(False, entry["at_ms"], said, [Evidence.of("coalescing", entry, *columns)])
 
 
-def _of_queues_and_edges(coalescing: Sequence[TableRow]) -> Iterator[TableRow]:
+def _of_queues_and_edges(coalescing: TableRows) -> Iterator[TableRow]:
     return (step for step in coalescing if step["level"] != "partition")
 
 
-def _beside(coalescing: Sequence[TableRow], due: Sequence[TableRow]) -> Iterator[tuple[TableRow, TableRow]]:
+def _beside(coalescing: TableRows, due: TableRows) -> Iterator[tuple[TableRow, TableRow]]:
     """The recorded steps at which a watermark, idle message or end came, each with what it should do."""
     designed = {(*(step[name] for name in LANE), step["place"]): step for step in due if step["stimulus"] != "event"}
     for step in _of_queues_and_edges(coalescing):
-        place = step["taken"] - 1 if step["level"] == "edge" else step["step"]
-        known = designed.get((*(step[name] for name in LANE), place))
+        position = step["taken"] - 1 if step["level"] == "edge" else step["step"]
+        known = designed.get((*(step[name] for name in LANE), position))
         if step["stimulus"] != "event" and known is not None:
             yield step, known
 

@@ -15,16 +15,14 @@ Source: "Watermarking and Progress"; upstream classes `MultiOriginWatermarkProce
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from operator import itemgetter
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
-from wmlab.core.invariants import Evidence, Finding, invariant, name_text, time_text
+from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text, time_text
 from wmlab.progress.model.numbers import stamp_of
 from wmlab.progress.model.tracker import LocalRule, ProgressRules, Reached, follow_buffers, supposed_origins
-
-RecordedRows: TypeAlias = Sequence[Mapping[str, Any]]
 
 _NO_WINDOW: Final = "no window fired"
 _NO_BUFFER: Final = "no buffer came to an operator"
@@ -35,11 +33,11 @@ _IDENTIFIERS: Final = ("stream", "operator", "arrival", "origin", "sequence", "c
 class Tracked(NamedTuple):
     """A row of `buffers`, and what a tracker reaches with it."""
 
-    row: Mapping[str, Any]
+    row: TableRow
     reached: Reached
 
 
-def tracked(buffers: RecordedRows, local: LocalRule) -> list[Tracked]:
+def tracked(buffers: TableRows, local: LocalRule) -> list[Tracked]:
     """The arrivals at each operator of one query in their order, followed by a tracker that goes by the set of chunks.
 
     `local` is the recording's rule. By the literal sentence of the text a watermark counts before its sequence is
@@ -54,9 +52,9 @@ def tracked(buffers: RecordedRows, local: LocalRule) -> list[Tracked]:
     return followed
 
 
-def _by_operator(rows: RecordedRows, order: str) -> list[RecordedRows]:
+def _by_operator(rows: TableRows, order: str) -> list[TableRows]:
     """The rows of each operator, in the order of a column."""
-    by_operator: dict[str, list[Mapping[str, Any]]] = {}
+    by_operator: dict[str, list[TableRow]] = {}
     for row in rows:
         by_operator.setdefault(row["operator"], []).append(row)
     return [sorted(rows_of_one, key=itemgetter(order)) for rows_of_one in by_operator.values()]
@@ -89,7 +87,7 @@ def complete_by_the_set(tracked: Sequence[Tracked]) -> Iterator[Finding]:
 
 
 @invariant("the global watermark is the smallest local one, unknown while an origin has none", _NO_BUFFER)
-def smallest_of_the_origins(buffers: RecordedRows) -> Iterator[Finding]:
+def smallest_of_the_origins(buffers: TableRows) -> Iterator[Finding]:
     """N6: the global watermark is the smallest of the recorded local ones, unknown while a declared origin has none."""
     for arrivals in _by_operator(buffers, "arrival"):
         local: dict[int, int | None] = {}
@@ -105,16 +103,16 @@ def smallest_of_the_origins(buffers: RecordedRows) -> Iterator[Finding]:
                 yield _broken_at(row, what, "reached_local", "reached")
 
 
-def _broken_at(row: Mapping[str, Any], what: str, *columns: str) -> Finding:
+def _broken_at(row: TableRow, what: str, *columns: str) -> Finding:
     """A broken promise at an arrival, with some columns beside those that identify it."""
     where = f"after arrival {row['arrival']} at {name_text(row['operator'])} of {name_text(row['stream'])}"
     return Finding(False, row["arrived_ms"], f"{where} {what}", [Evidence.of("buffers", row, *_IDENTIFIERS, *columns)])
 
 
 @invariant("no chunk comes twice, and only the one with the highest number is the last", _NO_BUFFER)
-def chunks_in_order(buffers: RecordedRows) -> Iterator[Finding]:
+def chunks_in_order(buffers: TableRows) -> Iterator[Finding]:
     """N10: no chunk of a sequence comes twice, one at most is the last, and none has a higher number."""
-    sequences: dict[tuple[str, int, int], list[Mapping[str, Any]]] = {}
+    sequences: dict[tuple[str, int, int], list[TableRow]] = {}
     for row in buffers:
         sequences.setdefault((row["operator"], row["origin"], row["sequence"]), []).append(row)
     for arrivals in sequences.values():
@@ -136,7 +134,7 @@ def chunks_in_order(buffers: RecordedRows) -> Iterator[Finding]:
 @invariant(
     "windows fire once, in order of end, numbered without a gap, not before time has come to their end", _NO_WINDOW
 )
-def fires_once(windows_fired: RecordedRows) -> Iterator[Finding]:
+def fires_once(windows_fired: TableRows) -> Iterator[Finding]:
     """N8: windows fire once, in order of end, numbered 1, 2, ..., not before the watermark has come to their end."""
     for outputs in _by_operator(windows_fired, "sequence"):
         before = outputs[0]["end"]
@@ -156,19 +154,19 @@ def fires_once(windows_fired: RecordedRows) -> Iterator[Finding]:
 
 
 @invariant("outputs carry the start of their window, which never goes back", _NO_WINDOW)
-def outputs_carry_the_start(windows_fired: RecordedRows, buffers: RecordedRows) -> Iterator[Finding]:
+def outputs_carry_the_start(windows_fired: TableRows, buffers: TableRows) -> Iterator[Finding]:
     """N9: what the probe is given carries the start of its window, and no later window starts earlier."""
     for outputs in _by_operator(windows_fired, "sequence"):
         for before, window in pairwise(outputs):
             back = window["start"] < before["start"]
             wrong = f"starts before the one ahead of it, {time_text(before['start'])}" if back else None
             yield _of_window(window, wrong, window["fired_ms"], Evidence.of("windows_fired", window, *_WINDOW))
-    given: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
+    outputs_to_probe: dict[tuple[int, int], list[TableRow]] = {}
     for row in buffers:
         if row["operator"] == "probe":
-            given.setdefault((row["origin"], row["sequence"]), []).append(row)
+            outputs_to_probe.setdefault((row["origin"], row["sequence"]), []).append(row)
     for window in windows_fired:
-        for row in given.get((window["origin"], window["sequence"]), ()):
+        for row in outputs_to_probe.get((window["origin"], window["sequence"]), ()):
             carries = time_text(row["watermark"])
             wrong = None if row["watermark"] == window["start"] else f"goes out with the watermark {carries}"
             proof = Evidence.of("buffers", row, "origin", "sequence", "chunk", "watermark")
@@ -176,7 +174,7 @@ def outputs_carry_the_start(windows_fired: RecordedRows, buffers: RecordedRows) 
 
 
 @invariant("a window holds the records of its slices", _NO_WINDOW)
-def windows_are_their_slices(windows_fired: RecordedRows, buffers: RecordedRows) -> Iterator[Finding]:
+def windows_are_their_slices(windows_fired: TableRows, buffers: TableRows) -> Iterator[Finding]:
     """N11: a window holds the records that had come in its slices when it fired; double fires are left to N8."""
     filled = {arrivals[0]["operator"]: SliceCounts(arrivals) for arrivals in _by_operator(buffers, "arrival")}
     for window in windows_fired:
@@ -192,7 +190,7 @@ def windows_are_their_slices(windows_fired: RecordedRows, buffers: RecordedRows)
 class SliceCounts:
     """How many records had come to an operator in each slice, from its arrivals in their order."""
 
-    def __init__(self, arrivals: RecordedRows) -> None:
+    def __init__(self, arrivals: TableRows) -> None:
         came: dict[int, list[tuple[int, int]]] = {}
         for row in arrivals:
             for start, records in zip(row["slices"], row["slice_records"], strict=True):
@@ -209,7 +207,7 @@ class SliceCounts:
         return sum(self.totals[index][bisect_right(self.arrivals[index], arrival)] for index in slices)
 
 
-def _of_window(window: Mapping[str, Any], wrong: str | None, at_ms: int, *proof: Evidence) -> Finding:
+def _of_window(window: TableRow, wrong: str | None, at_ms: int, *proof: Evidence) -> Finding:
     """What was found about a window: good if nothing is wrong."""
     if wrong is None:
         return Finding(True)

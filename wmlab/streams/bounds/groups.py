@@ -19,9 +19,9 @@ Source: PDP-33, Client Changes; upstream classes `WatermarkReaderImpl` (compare,
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -143,6 +143,16 @@ def _followed(changes: pa.Table, marks: Marks, ranges: Ranges, *, then: bool, ti
     moves = _Moves.of(marks, ranges, changes.sort_by("version"))
     first = {name: changes[name][0].as_py() for name in ("stream", "group")}
     return _rows(first, moves, Steps.of(moves.at_ms, known_ms, len(marks.seq), tie), marks)
+
+
+def anew_of(positions: Iterable[Mapping[str, Any]], applied: Iterable[Mapping[str, Any]]) -> list[bool]:
+    """Of each change of a position in one stream whether it is one of a reset, with which the readers begin anew.
+
+    `applied` are the updates of the groups that were applied. Of those of one millisecond a reset is the one that no
+    reader asked for.
+    """
+    resets = {(row["group"], row["at_ms"]) for row in applied if row["operation"] == "reset"}
+    return [row["reader"] is None and (row["group"], row["at_ms"]) in resets for row in positions]
 
 
 def until_of(until_ms: Ends, stream: str) -> int | None:

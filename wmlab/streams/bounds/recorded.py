@@ -24,10 +24,10 @@ from pyspark.sql.types import ArrayType, StructField, StructType
 
 from wmlab.core.errors import ModelError
 from wmlab.core.recording import Recording
-from wmlab.core.spark.grouped import Reduced, Tables, by_stream
+from wmlab.core.spark.grouped import Reduced, Tables, by_stream, rows_by
 from wmlab.core.spark.schemas import choose, refuse, require, spark_schema
 from wmlab.streams.bounds.bounds import time_bounds as bounds_of
-from wmlab.streams.bounds.groups import ANEW, GROUP_COLUMNS, Ends, bounds_of_group
+from wmlab.streams.bounds.groups import ANEW, GROUP_COLUMNS, Ends, anew_of, bounds_of_group
 from wmlab.streams.bounds.log_by_segment import NEVER, Longs, Ranges, column, marks_of, ranges_of
 from wmlab.streams.bounds.maps import groups_with_map, map_bounds_of_group
 from wmlab.streams.model.position import moved
@@ -162,13 +162,13 @@ def _followed(rows: pa.Table) -> pa.Table:
     cells = {segment: max(by_cell) + 1 for segment, by_cell in minima.items()}
     after = _after_each_cell(ranges_of(rows.filter(is_segment)), minima, cells)
     stream = rows["stream"][0].as_py()
-    found = [
+    cells_after = [
         {"stream": stream, "segment_id": segment, "cell": cell, _AFTER.name: least}
         for segment, of_segment in after.items()
         for cell, least in enumerate(of_segment)
     ]
     schema = pa.schema([*(rows.schema.field(name) for name in (*_SEGMENT, "cell")), _AFTER])
-    return pa.Table.from_pylist(found, schema)
+    return pa.Table.from_pylist(cells_after, schema)
 
 
 def _minima_of(rows: pa.Table) -> dict[int, dict[int, int]]:
@@ -188,7 +188,7 @@ def _after_each_cell(
     Whatever overlaps a segment and has a larger id came to be, at the keys they share, out of that segment. A segment
     without a number of cells has one.
     """
-    found: dict[int, list[int | None]] = {}
+    after: dict[int, list[int | None]] = {}
     later: list[tuple[float, float, int | None]] = []
     for segment in sorted(ranges.keys() | minima.keys(), reverse=True):
         # A segment that is not known has no descendants and is none.
@@ -198,9 +198,9 @@ def _after_each_cell(
         for cell in range(cells.get(segment, 1) - 1, -1, -1):
             upwards.append(least)
             least = _least([least, of_segment.get(cell)])
-        found[segment] = upwards[::-1]
+        after[segment] = upwards[::-1]
         later.append((start, end, least))
-    return found
+    return after
 
 
 def _least(times: Iterable[int | None]) -> int | None:
@@ -244,9 +244,8 @@ def time_bounds(
         watermarks, segments = (recording.spark(spark, name) for name in ("watermarks", "segments"))
         return perfect_watermark(bounds_of(positions, watermarks, segments), events, segments)
     then = visible or "then"
-    asked = _asked_by_stream(recording.table("positions"))
     timed = events.select(*_SEGMENT, "offset", "event_time")
-    smallest = Reduced(timed, _Smallest(asked), _SMALLEST_OF_STREAM)
+    smallest = Reduced(timed, _Smallest(_read_offsets(recording.table("positions"))), _SMALLEST_OF_STREAM)
     rule = _BoundsOfStream(then, frozenset(groups_with_map(recording) if then == "then" else ()), _ends(recording))
     tables = {name: recording.table(name) for name in _READ}
     return by_stream(spark, tables | {"smallest": smallest}, rule, _BOUNDS)
@@ -263,7 +262,7 @@ class _BoundsOfStream:
     with_map: frozenset[tuple[str, str]]
     until_ms: Ends
 
-    def __call__(self, tables: Tables) -> pa.Table:
+    def __call__(self, stream: str, tables: Tables) -> pa.Table:
         """The rows of `_BOUNDS`, from the tables of one stream and the smallest event times between positions."""
         positions = tables["positions"]
         if not positions.num_rows:
@@ -274,16 +273,16 @@ class _BoundsOfStream:
         positions = positions.append_column(_PERFECT, _still_to_come_at(positions, tables["smallest"], ranges))
         columns = [text.split(" AS ")[-1] for text in _HAPPENED]
         happened = _in_order(tables["incidents"].rename_columns({"detail": "what"}).select(columns))
-        found = [_BOUNDS.empty_table()]
+        of_groups = [_BOUNDS.empty_table()]
         for group in pc.unique(positions["group"]).to_pylist():
             changes = positions.filter(pc.equal(positions["group"], group))
-            if (changes["stream"][0].as_py(), group) in self.with_map:
+            if (stream, group) in self.with_map:
                 applied = updates.filter(pc.equal(updates["group"], group))
                 rows = map_bounds_of_group(changes, applied, self.until_ms)
             else:
                 rows = bounds_of_group(changes, marks, ranges, then=self.visible == "then", until_ms=self.until_ms)
-            found.append(self._complete(rows, _least_open(changes), happened))
-        return pa.concat_tables(found)
+            of_groups.append(self._complete(rows, _least_open(changes), happened))
+        return pa.concat_tables(of_groups)
 
     def _complete(self, rows: pa.Table, perfect: pa.Table, happened: list[dict[str, Any]]) -> pa.Table:
         """The rows of one group with all columns of `_BOUNDS`."""
@@ -302,16 +301,11 @@ def _as(values: Any, kind: pa.DataType) -> Any:
     return values.cast(kind) if isinstance(values, pa.ChunkedArray) else pa.array(values, kind)
 
 
-def _asked_offsets(positions: pa.Table) -> dict[int, Longs]:
-    """The offsets of the positions in one stream, by segment, ascending and each of them once."""
+def _read_offsets(positions: pa.Table) -> dict[tuple[Any, ...], Longs]:
+    """The offsets of positions by stream and segment, ascending and each of them once; negative ones are none."""
     rows = positions.filter(pc.greater_equal(positions["offset"], 0))
-    ids, offsets = column(rows, "segment_id"), column(rows, "offset")
-    return {segment: np.unique(offsets[ids == segment]) for segment in np.unique(ids).tolist()}
-
-
-def _asked_by_stream(positions: pa.Table) -> dict[str, dict[int, Longs]]:
-    streams = pc.unique(positions["stream"]).to_pylist()
-    return {stream: _asked_offsets(positions.filter(pc.equal(positions["stream"], stream))) for stream in streams}
+    offsets = column(rows, "offset")
+    return {segment: np.unique(offsets[of_segment]) for segment, of_segment in rows_by(rows, *_SEGMENT)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,45 +313,42 @@ class _Smallest:
     """Reduces events to the smallest event time of each cell, partition by partition: rows of `_SMALLEST_OF_STREAM`.
 
     Here the cells of a segment are what lies between neighbouring positions: cell n ends with the position number n,
-    from 0, and an event that ends there is in it. Streams without a position are left out. A value, since Spark sends
-    it to the executors.
+    from 0, and an event that ends there is in it. `offsets` are those of the positions by stream and segment; streams
+    without a position are left out. A value, since Spark sends it to the executors.
     """
 
-    asked: Mapping[str, Mapping[int, Longs]]
+    offsets: Mapping[tuple[Any, ...], Longs]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What the batches of one partition come to."""
-        smallest: dict[tuple[str, int], Longs] = {}
+        smallest: dict[tuple[Any, ...], Longs] = {}
+        streams = {stream for stream, _ in self.offsets}
         for batch in batches:
-            table = pa.Table.from_batches([batch])
-            for stream in pc.unique(table["stream"]).to_pylist():
-                if stream in self.asked:
-                    self._add(smallest, stream, table.filter(pc.equal(table["stream"], stream)))
-        for (stream, segment), times in smallest.items():
+            events = pa.Table.from_batches([batch])
+            ends, times = column(events, "offset"), column(events, "event_time")
+            for segment, rows in rows_by(events, *_SEGMENT):
+                if segment[0] in streams:
+                    offsets = self.offsets.get(segment, _NO_OFFSETS)
+                    least = smallest.setdefault(segment, np.full(len(offsets) + 1, NEVER))
+                    np.minimum.at(least, offsets.searchsorted(ends[rows], "left"), times[rows])
+        for (stream, number), times in smallest.items():
             cells = np.flatnonzero(times < NEVER)
-            columns = [[stream] * len(cells), [segment] * len(cells), cells, times[cells]]
+            columns = [[stream] * len(cells), [number] * len(cells), cells, times[cells]]
             yield pa.RecordBatch.from_arrays([pa.array(values) for values in columns], schema=_SMALLEST_OF_STREAM)
-
-    def _add(self, smallest: dict[tuple[str, int], Longs], stream: str, events: pa.Table) -> None:
-        ids, offsets, times = (column(events, name) for name in ("segment_id", "offset", "event_time"))
-        for segment in np.unique(ids).tolist():
-            inside, asked = ids == segment, self.asked[stream].get(segment, _NO_OFFSETS)
-            least = smallest.setdefault((stream, segment), np.full(len(asked) + 1, NEVER))
-            np.minimum.at(least, asked.searchsorted(offsets[inside], "left"), times[inside])
 
 
 def _still_to_come_at(positions: pa.Table, smallest: pa.Table, ranges: Ranges) -> pa.Array:
     """The perfect watermark at each of these positions in one stream."""
-    asked = _asked_offsets(positions)
-    cells = {segment: len(offsets) + 1 for segment, offsets in asked.items()}
+    offsets = column(positions, "offset")
+    rows_of = {segment: rows[offsets[rows] >= 0] for (segment,), rows in rows_by(positions, "segment_id")}
+    ends = {segment: np.unique(offsets[rows]) for segment, rows in rows_of.items()}
+    cells = {segment: len(of_segment) + 1 for segment, of_segment in ends.items()}
     after = _after_each_cell(ranges, _minima_of(smallest), cells)
-    ids, offsets = column(positions, "segment_id"), column(positions, "offset")
-    found = np.full(positions.num_rows, None, object)
-    for segment in asked.keys() & after.keys():
-        rows = np.flatnonzero((ids == segment) & (offsets >= 0))
-        of_cell = np.array(after[segment], object)
-        found[rows] = of_cell[asked[segment].searchsorted(offsets[rows])]
-    return pa.array(found, _PERFECT.type)
+    perfect = np.full(positions.num_rows, None, object)
+    for segment in rows_of.keys() & after.keys():
+        rows = rows_of[segment]
+        perfect[rows] = np.array(after[segment], object)[ends[segment].searchsorted(offsets[rows])]
+    return pa.array(perfect, _PERFECT.type)
 
 
 def _ends(recording: Recording) -> Ends:
@@ -373,22 +364,10 @@ def _ends(recording: Recording) -> Ends:
     return ({} if end is None else dict.fromkeys(streams, end)) | deleted
 
 
-def with_resets(positions: DataFrame, group_updates: DataFrame) -> DataFrame:
-    """Add `anew` to every change of a position: whether it is one of a reset, with which the readers begin anew.
-
-    Both are tables of a recording. Of the updates of one millisecond a reset is the one that no reader asked for.
-    """
-    columns = StructType([*positions.schema, *spark_schema([pa.field(ANEW, pa.bool_())])])
-    applied = group_updates.where("outcome = 'applied'").select("stream", "group", "at_ms", "operation")
-    return positions.groupBy("stream").cogroup(applied.groupBy("stream")).applyInArrow(_with_anew, columns)
-
-
 def _with_anew(positions: pa.Table, applied: pa.Table) -> pa.Table:
-    """The positions of one stream with `anew`, see `with_resets`; `applied` are the updates that were applied."""
-    resets = applied.filter(pc.equal(applied["operation"], "reset"))
-    moments = set(zip(resets["group"].to_pylist(), resets["at_ms"].to_pylist(), strict=True))
-    rows = zip(*(positions[name].to_pylist() for name in ("group", "at_ms", "reader")), strict=True)
-    anew = [reader is None and (group, at_ms) in moments for group, at_ms, reader in rows]
+    """The positions of one stream with `anew`, see `anew_of`; `applied` are the updates that were applied."""
+    rows = positions.select(["group", "at_ms", "reader"]).to_pylist()
+    anew = anew_of(rows, applied.select(["group", "at_ms", "operation"]).to_pylist())
     return positions.append_column(ANEW, pa.array(anew, pa.bool_()))
 
 
@@ -413,10 +392,10 @@ def with_incidents(bounds: DataFrame, incidents: DataFrame) -> DataFrame:
         """The rows of one stream; runs on an executor."""
         ordered = rows.sort_by([(name, "ascending") for name in ("group", "version", "at_ms")])
         incidents = _in_order(happened.select(element.names))
-        found = []
+        lists = []
         for _, of_group in groupby(ordered.select(["group", "at_ms"]).to_pylist(), key=itemgetter("group")):
-            found += _since_row_before([row["at_ms"] for row in of_group], incidents)
-        return pa.table([ordered["_row"], pa.array(found, listed)], ["_row", "incidents"])
+            lists += _since_row_before([row["at_ms"] for row in of_group], incidents)
+        return pa.table([ordered["_row"], pa.array(lists, listed)], ["_row", "incidents"])
 
     cut = rows.groupBy("stream").cogroup(happened.groupBy("of_stream")).applyInArrow(with_happened, answer)
     return cut.select("_row.*", "incidents")

@@ -14,13 +14,13 @@ from functools import cache, partial
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from wmlab.core.answers import Verdicts
 from wmlab.core.invariants import Derived, Invariant, totals_of
 from wmlab.core.recording import Recording
 from wmlab.core.spark import verdict
-from wmlab.core.spark.schemas import spark_schema
+from wmlab.core.spark.grouped import Reduced
 from wmlab.streams.checks import events, facts, log, readers, windows
 from wmlab.streams.checks.events import EVENT_FACTS, REDUCED_BY, EventReduction, event_facts_of
 
@@ -78,10 +78,10 @@ def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
     return verdict.check(spark, recording.name, INVARIANTS, {**inputs, **DERIVED}, only)
 
 
-def _reduced_by_spark(recording: Recording, spark: SparkSession) -> DataFrame:
+def _reduced_by_spark(recording: Recording, spark: SparkSession) -> Reduced:
     """The `EVENT_FACTS` of a recording, reduced where its events lie."""
     reduction = EventReduction({name: recording.table(name) for name in REDUCED_BY})
-    return recording.spark(spark, "events").mapInArrow(reduction, spark_schema(EVENT_FACTS))
+    return Reduced(recording.spark(spark, "events"), reduction, EVENT_FACTS)
 
 
 def with_reduced_events(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:

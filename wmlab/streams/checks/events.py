@@ -22,8 +22,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.compute import take
 
-from wmlab.core.times import Longs
-from wmlab.streams.checks.facts import SEGMENT_END, TableRow, TableRows
+from wmlab.core.invariants import TableRow, TableRows
+from wmlab.core.spark.grouped import rows_by
+from wmlab.streams.bounds.log_by_segment import Longs, column
+from wmlab.streams.checks.facts import SEGMENT_END
 from wmlab.streams.checks.lateness import Excuses, proof_of, said_of
 
 DELIVERED: Final = "delivered"
@@ -59,16 +61,16 @@ class EventReduction:
 
     def __init__(self, tables: Mapping[str, pa.Table]) -> None:
         self.readings = _first_reads(tables["reads"], tables["windows"])
-        self.reached, self.after = (_longs(self.readings, name) for name in ("reached", "after"))
-        self.shown_lower = _longs(self.readings, "shown_lower")
+        self.reached, self.after = (column(self.readings, name) for name in ("reached", "after"))
+        self.shown_lower = column(self.readings, "shown_lower")
         self.shown = self.readings["shown_lower"].is_valid().to_numpy()
         self.of_segment: dict[tuple[str, int], list[Longs]] = {}
-        for (stream, segment, _), rows in _by(self.readings, "stream", "segment_id", "group"):
+        for (stream, segment, _), rows in rows_by(self.readings, "stream", "segment_id", "group"):
             self.of_segment.setdefault((stream, segment), []).append(rows)
         self.cut_offsets = _cut_offsets(tables["watermarks"])
         self.tables = {name: tables[name] for name in _OF_EXCUSES}
         self.of_stream = {
-            name: {key: rows for (key,), rows in _by(self.tables[name], "stream")} for name in _OF_EXCUSES
+            name: {key: rows for (key,), rows in rows_by(self.tables[name], "stream")} for name in _OF_EXCUSES
         }
         self._excuses: dict[str, Excuses] = {}
 
@@ -79,7 +81,7 @@ class EventReduction:
         newest: dict[tuple[str, int], Longs] = {}
         for batch in batches:
             events = pa.Table.from_batches([batch])
-            for segment, rows in _by(events, "stream", "segment_id"):
+            for segment, rows in rows_by(events, "stream", "segment_id"):
                 of_segment = take(events, rows)
                 self._cover(newest, segment, of_segment)
                 for readings in self.of_segment.get(segment, ()):
@@ -117,22 +119,22 @@ class EventReduction:
         if offsets is None:
             return
         append_ms = newest.setdefault((segment[0], segment[1]), np.full(len(offsets), _NEVER))
-        place = offsets.searchsorted(_longs(events, "offset"))
-        covered = place < len(offsets)
-        np.maximum.at(append_ms, place[covered], _longs(events, "append_ms")[covered])
+        first = offsets.searchsorted(column(events, "offset"))
+        covered = first < len(offsets)
+        np.maximum.at(append_ms, first[covered], column(events, "append_ms")[covered])
 
     def delivered(self, events: pa.Table, readings: Longs) -> tuple[int, pa.Table]:
         """How many events of one segment a group read under a bound, and those that were late; its `readings` ascend.
 
         An event belongs to the nearest end of what was read at or beyond it.
         """
-        offset = _longs(events, "offset")
-        place = self.reached[readings].searchsorted(offset)
-        within = np.flatnonzero(place < len(readings))
-        reading = readings[place[within]]
+        offset = column(events, "offset")
+        nearest = self.reached[readings].searchsorted(offset)
+        within = np.flatnonzero(nearest < len(readings))
+        reading = readings[nearest[within]]
         read = (offset[within] > self.after[reading]) & self.shown[reading]
         within, reading = within[read], reading[read]
-        late = _longs(events, "event_time")[within] < self.shown_lower[reading]
+        late = column(events, "event_time")[within] < self.shown_lower[reading]
         columns = take(events, within[late]).select(["stream", *_LATE_EVENT])
         by = take(self.readings, reading[late])
         for name in _READING:
@@ -200,7 +202,7 @@ class CoveredEvents:
 
 
 class _Raised(NamedTuple):
-    """The windows that raised the lower bound of a group: their places in a table, and when they were seen."""
+    """The windows that raised the lower bound of a group: their rows in a table, and when they were seen."""
 
     first: int
     at_ms: Longs
@@ -213,14 +215,14 @@ def _first_reads(reads: pa.Table, windows: pa.Table) -> pa.Table:
     """
     order = [(name, "ascending") for name in ("stream", "group", "segment_id", "to_offset", "at_ms")]
     first = reads.filter(pc.invert(reads["again"])).sort_by(order)
-    shown, by_group = _raised(windows)
-    read_ms = _longs(first, "at_ms")
-    place = np.full(first.num_rows, -1)
-    for group, rows in _by(first, "stream", "group"):
+    raised, by_group = _raised(windows)
+    read_ms = column(first, "at_ms")
+    last_raised = np.full(first.num_rows, -1)
+    for group, rows in rows_by(first, "stream", "group"):
         if group in by_group:
             before = by_group[group].at_ms.searchsorted(read_ms[rows]) - 1
-            place[rows] = np.where(before >= 0, by_group[group].first + before, -1)
-    last = take(shown, pa.array(place, mask=place < 0))
+            last_raised[rows] = np.where(before >= 0, by_group[group].first + before, -1)
+    last = take(raised, pa.array(last_raised, mask=last_raised < 0))
     columns = {name: first[name] for name in ("stream", "segment_id", "group", "reader")}
     columns |= {"read_ms": first["at_ms"], "after": first["from_offset"], "reached": first["to_offset"]}
     columns |= {"shown_lower": last["lower"], "shown_to": last["reader"], "shown_ms": last["at_ms"]}
@@ -231,11 +233,11 @@ def _raised(windows: pa.Table) -> tuple[pa.Table, dict[tuple[Any, ...], _Raised]
     """The windows that raised the lower bound of their group, in order, and where those of each group are."""
     order = [("stream", "ascending"), ("group", "ascending"), ("at_ms", "ascending"), ("lower", "descending")]
     known = windows.filter(windows["lower"].is_valid()).sort_by([*order, ("reader", "ascending")])
-    lower, at_ms = (_longs(known, name) for name in ("lower", "at_ms"))
+    lower, at_ms = (column(known, name) for name in ("lower", "at_ms"))
     chosen: list[Longs] = [_NONE]
     by_group: dict[tuple[Any, ...], _Raised] = {}
     count = 0
-    for group, rows in _by(known, "stream", "group"):
+    for group, rows in rows_by(known, "stream", "group"):
         before = np.append(True, lower[rows][1:] > np.maximum.accumulate(lower[rows])[:-1])
         chosen.append(rows[before])
         by_group[group] = _Raised(count, at_ms[rows[before]])
@@ -252,9 +254,9 @@ def _cut_offsets(watermarks: pa.Table) -> dict[tuple[str, int], Longs]:
     entries = slice(cuts.offsets[0].as_py(), cuts.offsets[-1].as_py()) if len(cuts) else slice(0, 0)
     offsets = cuts.items[entries].fill_null(SEGMENT_END)
     named = pa.table({"stream": streams, "segment_id": cuts.keys[entries], "offset": offsets})
-    offset = _longs(named, "offset")
+    offset = column(named, "offset")
     return {
-        (stream, segment): np.unique(offset[rows]) for (stream, segment), rows in _by(named, "stream", "segment_id")
+        (stream, segment): np.unique(offset[rows]) for (stream, segment), rows in rows_by(named, "stream", "segment_id")
     }
 
 
@@ -268,26 +270,5 @@ def _covered(stream: str, segment: int, offsets: Longs, append_ms: Longs) -> pa.
 def _facts(columns: pa.Table) -> pa.Table:
     """Rows of `EVENT_FACTS` with these columns; the others are null."""
     nulls = {field.name: pa.nulls(columns.num_rows, field.type) for field in EVENT_FACTS}
-    given = {name: columns[name] for name in columns.column_names}
-    return pa.table(nulls | given).select(EVENT_FACTS.names).cast(EVENT_FACTS)
-
-
-def _by(table: pa.Table, *names: str) -> Iterator[tuple[tuple[Any, ...], Longs]]:
-    """The rows with the same values in these columns, each in its order."""
-    if not table.num_rows:
-        return
-    keys = [pc.dictionary_encode(table[name].combine_chunks()) for name in names]
-    codes = np.array([key.indices.to_numpy() for key in keys])
-    order = np.lexsort(codes[::-1])
-    begins = np.append(0, np.flatnonzero((codes[:, order][:, 1:] != codes[:, order][:, :-1]).any(axis=0)) + 1)
-    for rows in np.split(order, begins[1:]):
-        yield (
-            tuple(key.dictionary[code].as_py() for key, code in zip(keys, codes[:, rows[0]].tolist(), strict=True)),
-            rows,
-        )
-
-
-def _longs(table: pa.Table, name: str) -> Longs:
-    """A column of whole numbers; null is 0."""
-    values: Longs = table[name].fill_null(0).to_numpy().astype(np.int64, copy=False)
-    return values
+    known = {name: columns[name] for name in columns.column_names}
+    return pa.table(nulls | known).select(EVENT_FACTS.names).cast(EVENT_FACTS)

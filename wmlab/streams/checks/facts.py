@@ -10,10 +10,9 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
-TableRow: TypeAlias = Mapping[str, Any]
-TableRows: TypeAlias = Sequence[TableRow]
+from wmlab.core.invariants import TableRow, TableRows
 
 DROPPED: Final = "its writer had been dropped"
 NOT_NOTED: Final = "its writer had noted no time yet"

@@ -12,11 +12,9 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Final
 
-from wmlab.core.invariants import Evidence, name_text, time_text
+from wmlab.core.invariants import Evidence, TableRow, TableRows, name_text, time_text
 from wmlab.streams.checks.facts import (
     NOT_NOTED,
-    TableRow,
-    TableRows,
     WriterView,
     accepted_marks,
     counting_log,
@@ -72,12 +70,14 @@ def _by_lower(views: Sequence[WriterView]) -> tuple[list[int], list[WriterView]]
 def later_segments(segments: TableRows) -> dict[int, frozenset[int]]:
     """Of every segment the ids of those that came after it over some of its keys."""
     return {
-        one["segment_id"]: frozenset(
+        segment["segment_id"]: frozenset(
             other["segment_id"]
             for other in segments
-            if other["segment_id"] > one["segment_id"] and other["low"] < one["high"] and one["low"] < other["high"]
+            if other["segment_id"] > segment["segment_id"]
+            and other["low"] < segment["high"]
+            and segment["low"] < other["high"]
         )
-        for one in segments
+        for segment in segments
     }
 
 
@@ -92,10 +92,10 @@ def said_of(event: TableRow) -> str:
 
 def proof_of(event: TableRow) -> list[Evidence]:
     """The window that showed the bound, the event below it, and the read that delivered it."""
-    shown = {"reader": event["shown_to"], "lower": event["shown_lower"], "at_ms": event["shown_ms"]}
+    bound = {"reader": event["shown_to"], "lower": event["shown_lower"], "at_ms": event["shown_ms"]}
     read = {"from_offset": event["after"], "to_offset": event["reached"], "at_ms": event["read_ms"]}
     return [
-        Evidence.of("windows", event, "stream", "group", **shown),
+        Evidence.of("windows", event, "stream", "group", **bound),
         Evidence.of("events", event, "stream", "segment_id", "offset", "event_time", "append_ms", "writer"),
         Evidence.of("reads", event, "stream", "group", "reader", "segment_id", **read),
     ]

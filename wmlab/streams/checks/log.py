@@ -15,8 +15,8 @@ from itertools import combinations, pairwise
 from typing import Final, NamedTuple
 
 from wmlab.core.errors import ModelError
-from wmlab.core.invariants import Evidence, Finding, invariant, name_text, time_text
-from wmlab.streams.checks.facts import SEGMENT_END, CountingEntry, NotedTimes, TableRow, TableRows
+from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text, time_text
+from wmlab.streams.checks.facts import SEGMENT_END, CountingEntry, NotedTimes
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.position import Position, behind_at_a_key, first_unpassed_ancestor
 from wmlab.streams.model.segment import Segment, gaps, segment_name
@@ -132,13 +132,13 @@ def cut_never_moves_back(ordered_log: TableRows, lineage: Lineage) -> Iterator[F
         if back is None:
             yield Finding(True)
             continue
-        places = f"from {_named(back.segment, back.offset)} to {_named(back.cut_segment, back.cut_offset)}"
+        move = f"from {_named(back.segment, back.offset)} to {_named(back.cut_segment, back.cut_offset)}"
         proof = [
             _cut_row(before, {back.segment: before["cut"][back.segment]}),
             _cut_row(row, {back.cut_segment: back.cut_offset}),
             *lineage.rows(row["stream"], (back.segment, back.cut_segment)),
         ]
-        yield Finding(False, row["emitted_ms"], f"the cut of watermark {row['seq']} moves back, {places}", proof)
+        yield Finding(False, row["emitted_ms"], f"the cut of watermark {row['seq']} moves back, {move}", proof)
 
 
 @invariant("the cut is at or beyond every counted writer at every key", EMPTY)
@@ -168,14 +168,14 @@ def _beyond_writers(entry: CountingEntry, marks_by_writer: Mapping[str, NotedTim
         mark, back = behind[-1]
         assert back is not None
         stands = _named(back.segment, back.offset, unknown="its start")
-        places = f"{_named(back.cut_segment, back.cut_offset)}, the writer in {stands}"
+        offsets = f"{_named(back.cut_segment, back.cut_offset)}, the writer in {stands}"
         position = {back.segment: back.offset}
         proof = [
             _cut_row(row, {back.cut_segment: back.cut_offset}, writers={writer: row["writers"][writer]}),
             Evidence.of("writer_marks", mark, "stream", "writer", "time", "received_ms", position=position),
             *lineage.rows(row["stream"], (back.segment, back.cut_segment)),
         ]
-        what = f"the cut of watermark {row['seq']} is behind writer {name_text(writer)}: {places}"
+        what = f"the cut of watermark {row['seq']} is behind writer {name_text(writer)}: {offsets}"
         return Finding(False, row["emitted_ms"], what, proof, judged)
     if not judged:
         counted = f"the writers that watermark {row['seq']} counted"

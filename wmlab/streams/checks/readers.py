@@ -27,9 +27,9 @@ from itertools import accumulate, pairwise, repeat
 from operator import itemgetter
 from typing import Any, Final
 
-from wmlab.core.invariants import Evidence, Finding, invariant, name_text, span_text, time_text
+from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text, span_text, time_text
 from wmlab.streams.checks.events import CoveredEvents
-from wmlab.streams.checks.facts import CountingEntry, TableRow, TableRows, WriterView
+from wmlab.streams.checks.facts import CountingEntry, WriterView
 from wmlab.streams.checks.lateness import proof_of, said_of
 from wmlab.streams.checks.log import EMPTY, WINDOW
 from wmlab.streams.model.cycle import HeldBy
@@ -241,10 +241,10 @@ def upper_covers_noted(
         yield Finding(False, row["emitted_ms"], what, proof)
 
 
-def _larger(one: TableRow, other: TableRow) -> TableRow:
+def _larger(before: TableRow, mark: TableRow) -> TableRow:
     """The mark with the larger time."""
-    first, second = ((mark["time"], mark["writer"], mark["received_ms"]) for mark in (one, other))
-    return one if first >= second else other
+    first, second = ((row["time"], row["writer"], row["received_ms"]) for row in (before, mark))
+    return before if first >= second else mark
 
 
 def _until_ms(

@@ -32,13 +32,12 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from wmlab.core.invariants import Evidence, Finding, invariant, name_text, time_text
+from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text, time_text
 from wmlab.core.recording import Recording
 from wmlab.core.simulation import Fixed
-from wmlab.streams.bounds.groups import possible_time_bounds
-from wmlab.streams.bounds.log_by_segment import Marks, Ranges, moves_back
+from wmlab.streams.bounds.groups import ANEW, anew_of, possible_time_bounds
+from wmlab.streams.bounds.log_by_segment import Marks, Ranges, marks_of, moves_back, ranges_of
 from wmlab.streams.bounds.maps import groups_with_map
-from wmlab.streams.checks.facts import TableRow, TableRows
 from wmlab.streams.checks.log import WINDOW
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import ReaderGroup
@@ -68,10 +67,8 @@ class LogOfStream(NamedTuple):
 
 def log_in_columns(watermarks: TableRows, segments: TableRows) -> LogOfStream:
     """The log and the segments of one stream."""
-    rows = [row | {"cut": list(row["cut"].items()), "is_end": not row["writers"]} for row in map(dict, watermarks)]
-    columns = [TABLES["watermarks"].field(name) for name in ("seq", "lower", "upper", "cut", "emitted_ms")]
-    marks = Marks.from_arrow(pa.Table.from_pylist(rows, pa.schema([*columns, pa.field("is_end", pa.bool_())])))
-    ranges = {row["segment_id"]: (row["low"], row["high"]) for row in segments}
+    marks = marks_of(pa.Table.from_pylist(list(watermarks), TABLES["watermarks"]))
+    ranges = ranges_of(pa.Table.from_pylist(list(segments), TABLES["segments"]))
     return LogOfStream(marks, ranges, moves_back(marks, ranges))
 
 
@@ -154,10 +151,9 @@ def _by_group(rows: Iterable[TableRow]) -> dict[str, list[TableRow]]:
 
 
 def _with_resets(positions: TableRows, applied: TableRows) -> list[dict[str, Any]]:
-    """The changes of a group's position, by version, with `anew`: whether it is one of a reset, as `with_resets`."""
-    resets = {row["at_ms"] for row in applied if row["operation"] == "reset"}
+    """The changes of a group's position, by version, with `anew`, see `anew_of`."""
     ordered = sorted(positions, key=lambda row: int(row["version"]))
-    return [dict(row) | {"anew": row["reader"] is None and row["at_ms"] in resets} for row in ordered]
+    return [dict(row) | {ANEW: anew} for row, anew in zip(ordered, anew_of(ordered, applied), strict=True)]
 
 
 def _behind_ms(moves: TableRows, applied: TableRows) -> dict[str, int]:
@@ -165,7 +161,7 @@ def _behind_ms(moves: TableRows, applied: TableRows) -> dict[str, int]:
     offsets: dict[int, int] = {}
     back: list[int] = []
     for row in moves:
-        if row["offset"] < offsets.get(row["segment_id"], row["offset"]) and not row["anew"]:
+        if row["offset"] < offsets.get(row["segment_id"], row["offset"]) and not row[ANEW]:
             back.append(row["at_ms"])
         offsets[row["segment_id"]] = row["offset"]
     if not back:
@@ -188,7 +184,7 @@ def _states_of_positions(moves: list[dict[str, Any]], log: LogOfStream) -> list[
     """The states of a group whose readers compare its position with the log."""
     if not moves:
         return []
-    changes = pa.Table.from_pylist(moves, pa.schema([*TABLES["positions"], pa.field("anew", pa.bool_())]))
+    changes = pa.Table.from_pylist(moves, pa.schema([*TABLES["positions"], pa.field(ANEW, pa.bool_())]))
     rows = possible_time_bounds(changes, log.marks, log.ranges).select(
         ["at_ms", "version", "lower", "upper", "settled"]
     )
@@ -235,12 +231,12 @@ def compared_groups(recording: Recording) -> pa.Table:
     """The groups of a recording that have windows, by stream, and why the windows of some are not compared."""
     rows = recording.table("windows").select(["stream", "group"]).group_by(["stream", "group"]).aggregate([])
     scenario, with_map = recording.scenario_as(StreamScenario), set(groups_with_map(recording))
-    found = []
+    groups = []
     for stream, group in sorted((row["stream"], row["group"]) for row in rows.to_pylist()):
         has_map = (stream, group) in with_map
         why_not = _why_not(scenario, stream, group, has_map=has_map)
-        found.append({"stream": stream, "group": group, "why_not": why_not, "with_map": has_map})
-    return pa.Table.from_pylist(found, COMPARED)
+        groups.append({"stream": stream, "group": group, "why_not": why_not, "with_map": has_map})
+    return pa.Table.from_pylist(groups, COMPARED)
 
 
 def _why_not(scenario: StreamScenario | None, stream: str, group: str, *, has_map: bool) -> str | None:

@@ -114,19 +114,15 @@ class SimulatedNetwork:
                 then(answer)
 
         def send_back(answer: Any) -> None:
-            self._send_alone(request.reply("answer", answer), take, answer)
+            self._send(request.reply("answer", answer), take, (answer,), reliable=False)
 
-        self._send_alone(request, serve, send_back)
+        self._send(request, serve, (send_back,), reliable=False)
         if answer_within_ms is not None:
             self._world.after(answer_within_ms, take, None)
 
     def deliver(self, message: NetworkMessage, act: Act, *args: Any) -> None:
         """Send a message on a connection: once and in order `act(*args)` is done where and when it arrives."""
-        if self._plain:
-            Timer(self._env, self._plain_ms, act, args)
-        else:
-            packet = _Packet(act, args, self._row(message), reliable=True)
-            self._dispatch(message.sender, message.receiver, packet)
+        self._send(message, act, args, reliable=True)
 
     def arrival(self, message: NetworkMessage, *, delay_ms: int | None) -> simpy.Event | None:
         """Send a message on a connection and wait: the event of its arrival, None when it arrives this very moment.
@@ -180,11 +176,11 @@ class SimulatedNetwork:
         for sender, receiver, packet in partition.waiting:
             self._dispatch(sender, receiver, packet)
 
-    def _send_alone(self, message: NetworkMessage, act: Act, *args: Any) -> None:
+    def _send(self, message: NetworkMessage, act: Act, args: tuple[Any, ...], *, reliable: bool) -> None:
         if self._plain:
             Timer(self._env, self._plain_ms, act, args)
         else:
-            packet = _Packet(act, args, self._row(message), reliable=False)
+            packet = _Packet(act, args, self._row(message), reliable=reliable)
             self._dispatch(message.sender, message.receiver, packet)
 
     def _dispatch(self, sender: str, receiver: str, packet: _Packet) -> None:
