@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tests.conformance.fields import Fields, UnknownFormatError
-from tests.conformance.hazelcast_steps import all_written, changed, check, item_of, number, operations, shown
-from wmlab.dataflow.model.coalescer import Coalescer, EdgeStream, KeyedCoalescer, drain
+from tests.conformance.hazelcast_steps import all_written, check, item_of, number, operations, shown
+from tests.dataflow.model.driving import Edge
+from wmlab.dataflow.model.coalescer import Coalescer, KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, IDLE, MAX, Event, Item
 from wmlab.dataflow.model.processor import Deviations
 
@@ -71,19 +72,19 @@ def run_edge(case: Fields, deviations: Deviations) -> None:
     """push, drain and sizes of the queues of one edge."""
     with Fields(case.take("config"), "config") as config:
         guarantee = "exactly_once" if config.take("wait_for_all_barriers") else "at_least_once"
-        edge = EdgeStream.start(config.take("queues"), guarantee)
+        edge = Edge(config.take("queues"), guarantee=guarantee, deviations=deviations)
     for op, step in operations(case):
         match op:
             case "push":
-                edge = edge.push(step.take("queue"), map(item_of, step.take("items")))
+                edge.push(step.take("queue"), *map(item_of, step.take("items")))
             case "sizes":
-                check(step, lambda e=edge: [len(queue or ()) for queue in e.queues])
+                check(step, lambda: [len(queue) for queue in edge.queues.items])
             case "drain":
-                edge = changed(step, edge, lambda e=edge: drained(e, deviations))
+                check(step, lambda: drained(edge))
             case _:
                 raise UnknownFormatError(f"unknown operation {op!r}")
 
 
-def drained(edge: EdgeStream, deviations: Deviations) -> tuple[EdgeStream, Any]:
-    result = drain(edge, deviations)
-    return result.edge, {"state": result.progress.name, "out": all_written(result.out)}
+def drained(edge: Edge) -> dict[str, Any]:
+    result = edge.drain()
+    return {"state": result.progress.name, "out": all_written(result.out)}

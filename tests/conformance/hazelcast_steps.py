@@ -80,18 +80,6 @@ def check(step: Fields, act: Callable[[], Any], *, unordered: bool = False) -> N
         expect("step", in_any_order(found) if unordered else found, in_any_order(expected) if unordered else expected)
 
 
-def changed(step: Fields, state: S, act: Callable[[], tuple[S, Any]], *, unordered: bool = False) -> S:
-    """As `check`, of an act that gives a new state too, which is returned; the old one if it failed as expected."""
-    after = [state]
-
-    def acted() -> Any:
-        after[0], result = act()
-        return result
-
-    check(step, acted, unordered=unordered)
-    return after[0]
-
-
 def in_any_order(outputs: Any) -> Any:
     """A list sorted by how its entries look, so that only which there are and how often matters."""
     return sorted(outputs, key=repr) if isinstance(outputs, list) else outputs

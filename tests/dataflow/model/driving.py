@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from wmlab.dataflow.model.coalescer import EdgeStream, drain
+from wmlab.dataflow.model import instance as model
+from wmlab.dataflow.model.inputs import Drained, InputEdge, Taken
+from wmlab.dataflow.model.instance import Poll
 from wmlab.dataflow.model.items import IDLE, Event, Item, Watermark
 from wmlab.dataflow.model.processor import (
     DESIGN,
@@ -21,7 +24,6 @@ from wmlab.dataflow.model.processor import (
     Row,
     Stimulus,
 )
-from wmlab.dataflow.model.tasklet import InputEdge, Tasklet, TaskletState, Turn
 from wmlab.dataflow.model.transform import Transform
 
 S = TypeVar("S")
@@ -48,13 +50,44 @@ def rows(items: Iterable[Any]) -> list[Any]:
     return [item for item in items if isinstance(item, tuple) and item[:1] != ("wm",)]
 
 
-def drained_out(edge: EdgeStream, deviations: Deviations = DESIGN) -> tuple[EdgeStream, list[Item]]:
-    """What leaves until no drain makes progress."""
-    out: list[Item] = []
-    while (drained := drain(edge, deviations)).out:
-        edge = drained.edge
-        out += drained.out
-    return drained.edge, out
+class Queues:
+    """The queues of one input edge."""
+
+    def __init__(self, count: int) -> None:
+        self.items: list[deque[Item]] = [deque() for _ in range(count)]
+
+    def push(self, queue: int, *items: Item) -> None:
+        self.items[queue] += items
+
+    def remove(self, taken: Iterable[Taken]) -> None:
+        """Remove what was taken."""
+        for of_queue in taken:
+            for _ in range(of_queue.count):
+                self.items[of_queue.queue].popleft()
+
+
+class Edge:
+    """An input edge whose queues are filled and drained by hand."""
+
+    def __init__(self, queues: int, **options: Any) -> None:
+        self.queues = Queues(queues)
+        self.edge = InputEdge(self.queues.items, **options)
+
+    def push(self, queue: int, *items: Item) -> Edge:
+        self.queues.push(queue, *items)
+        return self
+
+    def drain(self) -> Drained:
+        drained = self.edge.drain()
+        self.queues.remove(drained.taken)
+        return drained
+
+    def drain_all(self) -> list[Item]:
+        """What leaves until no drain makes progress."""
+        out: list[Item] = []
+        while (drained := self.drain()).out:
+            out += drained.out
+        return out
 
 
 class Driven(Generic[S]):
@@ -112,31 +145,38 @@ class Driven(Generic[S]):
 
 
 class Instance:
-    """An instance whose inputs are pushed and run by hand; `turns` are those in which something happened."""
+    """An instance whose queues, so many on each edge, are filled by hand; `polls` are those with progress."""
 
-    def __init__(self, *inputs: int | InputEdge, processor: Any = None, **options: Any) -> None:
-        edges = tuple(InputEdge(count) if isinstance(count, int) else count for count in inputs)
-        self.tasklet: Tasklet[Any] = Tasklet(processor=processor or MERGE, edges=edges, **options)
-        self.state: TaskletState[Any] = self.tasklet.start()
-        self.turns: list[Turn[Any]] = []
+    def __init__(self, *queues: int, processor: Any = None, **options: Any) -> None:
+        self.queues = [Queues(count) for count in queues]
+        self.model: model.Instance[Any] = model.Instance(
+            processor or MERGE, [edge.items for edge in self.queues], **options
+        )
+        self.polls: list[Poll[Any]] = []
+
+    @property
+    def state(self) -> Any:
+        """That of the processor."""
+        return self.model.state
 
     def push(self, edge: int, queue: int, *items: Item) -> Instance:
-        self.state = self.tasklet.push(self.state, edge=edge, queue=queue, items=items)
+        self.queues[edge].push(queue, *items)
         return self
 
     def run(self, **options: Any) -> list[Item]:
         """Go on until nothing happens; what left."""
         out: list[Item] = []
-        while (turn := self.tasklet.step(self.state, **options)).progress:
-            out += self.took(turn)
+        while (poll := self.model.poll(**options)).progress:
+            out += self.carried_out(poll)
         return out
 
     def answer(self, call: int, *results: Any) -> list[Item]:
         """A call returns these rows."""
-        turn = self.tasklet.answer(self.state, Answer(call, tuple((result,) for result in results)))
-        return [*self.took(turn), *self.run()]
+        poll = self.model.answer(Answer(call, tuple((result,) for result in results)))
+        return [*self.carried_out(poll), *self.run()]
 
-    def took(self, turn: Turn[Any]) -> tuple[Item, ...]:
-        self.state = turn.state
-        self.turns.append(turn)
-        return turn.out
+    def carried_out(self, poll: Poll[Any]) -> list[Item]:
+        for number, queues in enumerate(self.queues):
+            queues.remove(taken for taken in poll.taken if taken.edge == number)
+        self.polls.append(poll)
+        return poll.out

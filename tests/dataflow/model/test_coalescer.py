@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
-from tests.dataflow.model.driving import drained_out
+from tests.dataflow.model.driving import Edge
 from tests.dataflow.model.histories import (
     EVENT,
     Stream,
@@ -27,7 +27,8 @@ from tests.dataflow.model.histories import (
     watermarks,
 )
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.coalescer import Coalescer, Drained, EdgeStream, Guarantee, KeyedCoalescer, Progress, drain
+from wmlab.dataflow.model.coalescer import Coalescer, KeyedCoalescer
+from wmlab.dataflow.model.inputs import Drained, DrainProgress, Guarantee
 from wmlab.dataflow.model.items import DONE, IDLE, MAX, MIN, Barrier, Event, Item, Watermark
 from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations, JobFailedError, Reason
 
@@ -237,24 +238,21 @@ def runs(draw: st.DrawFn) -> Run:
     return chosen, [(queue, tuple(next(iterators[queue]) for _ in batch)) for queue, batch in groupby(order)]
 
 
-def all_drains(run: Run, deviations: Deviations = DESIGN) -> list[Drained]:
-    """A drain after every push, and drains until nothing comes any more."""
+def all_drains(run: Run, deviations: Deviations = DESIGN) -> tuple[Edge, list[Drained]]:
+    """A drain after every push, and drains until nothing comes any more; the edge behind them."""
     chosen, batches = run
-    edge, drains = EdgeStream.start(len(chosen)), []
-    for queue, items in batches:
-        drains.append(drain(edge.push(queue, items), deviations))
-        edge = drains[-1].edge
-    while drains and drains[-1].progress is Progress.MADE_PROGRESS:
-        drains.append(drain(edge, deviations))
-        edge = drains[-1].edge
-    return drains
+    edge = Edge(len(chosen), deviations=deviations)
+    drains = [edge.push(queue, *items).drain() for queue, items in batches]
+    while drains and drains[-1].progress is DrainProgress.MADE_PROGRESS:
+        drains.append(edge.drain())
+    return edge, drains
 
 
 @MODE
 @given(run=runs())
 def test_events_and_specials_are_never_mixed_and_no_event_is_lost(run: Run, deviations: Deviations) -> None:
     try:
-        drains = all_drains(run, deviations)
+        _, drains = all_drains(run, deviations)
     except JobFailedError:
         assert deviations == SHIPPED
         return
@@ -266,16 +264,16 @@ def test_events_and_specials_are_never_mixed_and_no_event_is_lost(run: Run, devi
 
 
 @given(runs())
-def test_what_was_taken_is_what_was_pushed_and_merged_watermarks_rise_as_the_merges_say(run: Run) -> None:
-    drains = all_drains(run)
+def test_what_was_taken_is_what_was_pushed_and_merged_watermarks_rise_as_the_steps_say(run: Run) -> None:
+    edge, drains = all_drains(run)
     taken = [taken for drained in drains for taken in drained.taken]
     assert [sum(t.count for t in taken if t.queue == n) for n in range(len(run[0]))] == [len(s) for s in run[0]]
     if drains and all(stream and stream[-1] == DONE for stream in run[0]):
-        assert [drained.progress for drained in drains].count(Progress.DONE) == 1
-        assert drains[-1].progress is Progress.DONE
-        assert drains[-1].edge.ended
+        assert [drained.progress for drained in drains].count(DrainProgress.DONE) == 1
+        assert drains[-1].progress is DrainProgress.DONE
+        assert edge.edge.ended
     out = [item for drained in drains for item in drained.out]
-    merged = [item for drained in drains for merge in drained.merges for item in merge.emitted]
+    merged = [item for drained in drains for step in drained.steps for item in step.emitted]
     assert [item for item in out if not isinstance(item, Event)] == merged
     assert all(rising(watermarks(out, key)) for key in (0, 1))
 
@@ -291,12 +289,11 @@ def test_what_was_taken_is_what_was_pushed_and_merged_watermarks_rise_as_the_mer
 )
 def test_only_at_least_once_do_items_overtake_a_barrier(terminal: bool, guarantee: Guarantee, overtaken: bool) -> None:
     barrier = Barrier(1, terminal)
-    edge = EdgeStream.start(2, guarantee)
-    edge = edge.push(0, [Event(("before", 0)), barrier, Event(("behind", 0)), Watermark(0, 9)])
-    edge = edge.push(1, [Event(("before", 1)), Watermark(0, 3)])
-    edge, first = drained_out(edge)
-    _, second = drained_out(edge.push(1, [Event(("before", 1)), barrier, Event(("behind", 1))]))
-    items = first + second
+    edge = Edge(2, guarantee=guarantee)
+    edge.push(0, Event(("before", 0)), barrier, Event(("behind", 0)), Watermark(0, 9))
+    edge.push(1, Event(("before", 1)), Watermark(0, 3))
+    items = edge.drain_all()
+    items += edge.push(1, Event(("before", 1)), barrier, Event(("behind", 1))).drain_all()
     assert sum(isinstance(item, Event) for item in items) == 5
     at = items.index(barrier)
     sides = [{item.values[0] for item in part if isinstance(item, Event)} for part in (items[:at], items[at:])]
@@ -304,5 +301,5 @@ def test_only_at_least_once_do_items_overtake_a_barrier(terminal: bool, guarante
 
 
 def test_an_ended_queue_needs_no_barrier() -> None:
-    edge = EdgeStream.start(2, "exactly_once").push(0, [Barrier(1)]).push(1, [DONE])
-    assert drain(edge).out == (Barrier(1),)
+    edge = Edge(2, guarantee="exactly_once").push(0, Barrier(1)).push(1, DONE)
+    assert edge.drain().out == (Barrier(1),)

@@ -1,4 +1,4 @@
-"""An instance of a processor: its queues, the tasklet that drives it, its calls, and what it writes down.
+"""An instance of a processor: its queues, its calls, and what it writes down.
 
 Source: "Keyed watermark support", Processor API and Changes to async-transform processor; upstream classes
 `ProcessorTasklet`, `AsyncTransformUsingServiceP`.
@@ -12,11 +12,12 @@ from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any
 
 from wmlab.core.simulation import delays_ms
-from wmlab.dataflow.model.coalescer import Merge
+from wmlab.dataflow.model import instance as model
+from wmlab.dataflow.model.inputs import CoalescingStep
+from wmlab.dataflow.model.instance import Phase, Poll
 from wmlab.dataflow.model.items import Barrier, Event, Item
 from wmlab.dataflow.model.join import JoinState
 from wmlab.dataflow.model.processor import Answer, Call
-from wmlab.dataflow.model.tasklet import InputEdge, Phase, Tasklet, Turn
 from wmlab.dataflow.model.window import FrameStore
 from wmlab.dataflow.scenario.faults import FailCall, SlowCalls, SwallowAll
 from wmlab.dataflow.sim.party import Node, Party, described
@@ -63,17 +64,18 @@ class Instance(Party):
     def __init__(self, execution: Running, node: Node, number: int, snapshots: Sequence[Any]) -> None:
         super().__init__(execution, node, number)
         world, dataflow = self.world, self.world.dataflow
-        inputs = [q for q in execution.queues if q.lane.link.target == node.name and q.lane.target_instance == number]
         links = [link for link in world.layout.links if link.target == node.name]
-        self.runtime = Tasklet(
-            processor=processor_of(dataflow, world.plan, node, lambda: not world.is_hit(SwallowAll, node.name)),
-            edges=tuple(InputEdge(sum(q.lane.link is link for q in inputs), link.priority) for link in links),
+        mine = [q for q in execution.queues if (q.lane.link.target, q.lane.target_instance) == (node.name, number)]
+        self.queues = [[queue for queue in mine if queue.lane.link is link] for link in links]
+        self.runtime = model.Instance(
+            processor_of(dataflow, world.plan, node, lambda: not world.is_hit(SwallowAll, node.name)),
+            self.queues,
+            priorities=[link.priority for link in links],
             guarantee=dataflow.guarantee,
             deviations=dataflow.deviations_on,
             name=self.name,
+            snapshots=snapshots,
         )
-        self.state = self.runtime.start(snapshots)
-        self.inputs = {(queue.lane.link.edge, queue.lane.index): queue for queue in inputs}
         self.barrier: Barrier | None = None
         self._read = [world.layout.nodes[link.source] for link in links]
         self._taken = 0
@@ -83,28 +85,25 @@ class Instance(Party):
     def begin(self) -> None:
         """Make the calls again that were in flight at a snapshot, and look what there is to do."""
         self._note_size()
-        self._call(self.runtime.processor.outstanding(self.state.processor))
+        self._call(self.runtime.processor.outstanding(self.runtime.state))
         super().begin()
 
     def turn(self) -> None:
-        """Hand over what came, and run one round."""
+        """Poll the instance once, and carry out what it did."""
         self.blocked = False
         if not self.flush() or self.finished:
             return
-        for (edge, index), queue in self.inputs.items():
-            if queue.fresh:
-                self.state = self.runtime.push(self.state, edge=edge, queue=index, items=queue.handed_over())
         room = self.room
         self.blocked = room == 0
         turn_ms = self.node.vertex.turn_ms
-        done = self.runtime.step(self.state, room=room, rows=1 if turn_ms else None)
-        if done.progress:
-            self._carry_out(done)
+        poll = self.runtime.poll(room=room, rows=1 if turn_ms else None)
+        if poll.progress:
+            self._carry_out(poll)
             self.world.wake(self, after_ms=turn_ms)
 
     def answer(self, call: int, results: tuple[tuple[Any, ...], ...] | None) -> None:
         """A call returned; None: it failed."""
-        self._carry_out(self.runtime.answer(self.state, Answer(call, results)))
+        self._carry_out(self.runtime.answer(Answer(call, results)))
         self.world.wake(self)
 
     def begin_snapshot(self, barrier: Barrier) -> None:
@@ -113,42 +112,42 @@ class Instance(Party):
         self._snapshot_alone()
 
     def _snapshot_alone(self) -> None:
-        if self.barrier is None or self.state.groups or self.state.inputs.barrier is not None:
+        inputs = self.runtime.inputs
+        if self.barrier is None or not inputs.ended or inputs.barrier is not None:
             return
         if self.finished:
-            self._save(self.barrier, self.state.processor)
+            self._save(self.barrier, self.runtime.state)
         else:
-            self.state = self.runtime.snapshot(self.state, self.barrier)
+            self.runtime.begin_snapshot(self.barrier)
             self.world.wake(self)
 
     def _save(self, barrier: Barrier, state: Any) -> None:
         self.barrier = None
         self.execution.saved(self, barrier, state, self.runtime.processor.size(state))
 
-    def _carry_out(self, done: Turn[Any]) -> None:
-        self.state = done.state
+    def _carry_out(self, poll: Poll[Any]) -> None:
         now_ms = self.world.now_ms
         # Queue of an edge to how many items this instance has taken then, and whether the last of them was a row.
         ends: dict[int, tuple[int, bool]] = {}
-        for taken in done.taken:
-            queue = self.inputs[taken.edge, taken.queue]
+        for taken in poll.taken:
+            queue = self.queues[taken.edge][taken.queue]
             last = queue.take(taken.count, self._taken, now_ms)
             self._taken += taken.count
-            ends[taken.queue] = self._taken, last == "event"
+            ends[taken.queue] = self._taken, isinstance(last, Event)
             if queue.producer.blocked:
                 self.world.wake(queue.producer)
-        for merge in done.merges:
-            self._note_merge(merge, ends)
-        for drop in done.drops:
+        for step in poll.steps:
+            self._note_step(step, ends)
+        for drop in poll.drops:
             known = {name: getattr(drop, name) for name in ("edge", "rule", "key", "time", "limit")}
             row = self._read[drop.edge].text(drop.event.values)
             self.write("drops", margin=drop.limit - drop.time, row=row, **known)
-        self._call(done.calls)
-        self._leave(done.out)
-        if done.snapshot is not None:
-            self._save(done.snapshot.barrier, done.snapshot.processor)
+        self._call(poll.calls)
+        self._leave(poll.out)
+        if poll.snapshot is not None:
+            self._save(poll.snapshot.barrier, poll.snapshot.state)
         self._note_size()
-        if done.state.phase is Phase.FINISHED and not self.finished:
+        if self.runtime.phase is Phase.FINISHED and not self.finished:
             self.finished = True
             self.execution.ended()
         self._snapshot_alone()
@@ -166,27 +165,30 @@ class Instance(Party):
         for call in calls:
             self.world.calls[self.node.name].make(self, call, self._read[0].text(call.event.values))
 
-    def _note_merge(self, merge: Merge, ends: Mapping[int, tuple[int, bool]]) -> None:
-        """Write down a step of merging, caused by the last row or by the special item that was taken from a queue."""
-        if merge.edge is not None:
-            end, is_row = ends[merge.place]
-            self._taken_by_last = end - (isinstance(merge.item, Event) and not is_row)
-        kind, key, value = described(merge.item)
+    def _note_step(self, step: CoalescingStep, ends: Mapping[int, tuple[int, bool]]) -> None:
+        """Write down a step of coalescing, caused by the last row or the special item that was taken from a queue."""
+        if step.edge is None:
+            level, inputs = "global", len(self.queues)
+        else:
+            level, inputs = "edge", len(self.queues[step.edge])
+            end, is_row = ends[step.index]
+            self._taken_by_last = end - (isinstance(step.item, Event) and not is_row)
+        kind, key, value = described(step.item)
         self.write_step(
-            merge.emitted,
+            step.emitted,
             taken=self._taken_by_last,
-            level="global" if merge.edge is None else "edge",
-            edge=merge.edge,
-            input=merge.place,
+            level=level,
+            edge=step.edge,
+            input=step.index,
             stimulus=kind,
             key=key,
             value=value,
-            **_lists(merge.after.inputs, frozenset(merge.after.idle), frozenset(merge.after.done)),
+            **_lists(inputs, step.idle, step.done),
         )
 
     def _note_size(self) -> None:
         """Write down how much the processor holds, if that has changed; for a join by side too."""
-        state = self.state.processor
+        state = self.runtime.state
         sizes = {"all": self.runtime.processor.size(state)}
         if isinstance(state, JoinState):
             sizes |= {"left": len(state.buffers[0]), "right": len(state.buffers[1])}

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -166,44 +166,40 @@ def described(item: Item) -> tuple[str, int | None, int | None]:
 
 
 class Queue:
-    """What lies between two instances: items not yet handed over, and the rows of all that were not taken."""
+    """What lies between two instances: the items that were not taken, each with its row in the table."""
 
     def __init__(self, lane: Lane, capacity: int, journal: Journal) -> None:
         self.lane = lane
         self.capacity = capacity
         self.journal = journal
-        self.fresh: list[Item] = []
         self.producer: Party
         self.consumer: Party
-        self._lying: deque[Row] = deque()
+        self._entries: deque[tuple[Item, Row]] = deque()
         self._sequence = 0
+
+    def __iter__(self) -> Iterator[Item]:
+        return (item for item, _ in self._entries)
 
     @property
     def room(self) -> int:
         """How many more items it holds."""
-        return self.capacity - len(self._lying)
+        return self.capacity - len(self._entries)
 
     def put(self, item: Item, row: str | None, now_ms: int) -> None:
         """Put an item at its end."""
         kind, key, value = described(item)
         time = self.producer.node.time(item.values) if isinstance(item, Event) else None
         known = {"put_ms": now_ms, "kind": kind, "key": key, "value": value, "time": time, "row": row}
-        self._lying.append(self.journal.write("items", queue=self.lane.number, sequence=self._sequence, **known))
+        written = self.journal.write("items", queue=self.lane.number, sequence=self._sequence, **known)
+        self._entries.append((item, written))
         self._sequence += 1
-        self.fresh.append(item)
 
-    def handed_over(self) -> list[Item]:
-        """The items that its consumer has not seen yet; they still take room until they are taken."""
-        fresh, self.fresh = self.fresh, []
-        return fresh
-
-    def take(self, count: int, first: int, now_ms: int) -> str:
-        """Its consumer took the first `count` items, as its items number `first` and following; kind of the last."""
-        row: Row = {}
+    def take(self, count: int, first: int, now_ms: int) -> Item:
+        """Remove the first `count` items, which its consumer took as its items number `first` on; returns the last."""
         for number in range(first, first + count):
-            row = self._lying.popleft()
+            item, row = self._entries.popleft()
             row["taken_ms"], row["taken"] = now_ms, number
-        return str(row["kind"])
+        return item
 
 
 class Way:

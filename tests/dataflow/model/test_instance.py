@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.dataflow.model.driving import Instance
 from tests.dataflow.model.histories import EVENT, Stream, inputs, lasting, on_time, rising, streams, watermarks
+from wmlab.dataflow.model.instance import Phase
 from wmlab.dataflow.model.items import DONE, IDLE, Barrier, Event, Item, Watermark
 from wmlab.dataflow.model.processor import (
     DESIGN,
@@ -28,7 +29,6 @@ from wmlab.dataflow.model.processor import (
     Row,
     Stimulus,
 )
-from wmlab.dataflow.model.tasklet import InputEdge, Phase
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,12 @@ def test_a_batch_comes_before_the_end_of_its_edge_and_that_before_both_kinds_of_
     instance = Instance(2, 1, processor=Recorder())
     instance.push(1, 0, Watermark(0, 4)).push(0, 0, Watermark(0, 7), DONE).push(0, 1, EVENT, Watermark(0, 5))
     instance.run()
-    assert instance.state.processor == (Row(0, EVENT), edge_mark(1, 4), edge_mark(0, 5), global_mark(4))
+    assert instance.state == (Row(0, EVENT), edge_mark(1, 4), edge_mark(0, 5), global_mark(4))
     instance.push(0, 1, Event((2,)), DONE).run()
-    assert instance.state.processor[4:] == (Row(0, Event((2,))), EdgeDone(0), edge_mark(0, 7))
+    assert instance.state[4:] == (Row(0, Event((2,))), EdgeDone(0), edge_mark(0, 7))
     instance.push(1, 0, DONE).run()
-    assert instance.state.processor[7:] == (EdgeDone(1), global_mark(7), Complete())
-    assert instance.state.phase is Phase.FINISHED
+    assert instance.state[7:] == (EdgeDone(1), global_mark(7), Complete())
+    assert instance.model.phase is Phase.FINISHED
 
 
 @pytest.mark.parametrize("refused", [Row(0, EVENT), edge_mark(0, 1), global_mark(1), IDLE, EdgeDone(0), Complete()])
@@ -85,8 +85,8 @@ def test_what_is_refused_is_offered_again_before_anything_else(refused: Stimulus
     willing = Instance(1, processor=Recorder())
     for instance in (refusing, willing):
         instance.push(0, 0, EVENT, Watermark(0, 1), IDLE, Event((2,)), DONE).run()
-    expected = [stimulus for stimulus in willing.state.processor for _ in range(3 if stimulus == refused else 1)]
-    assert list(refusing.state.processor) == expected
+    expected = [stimulus for stimulus in willing.state for _ in range(3 if stimulus == refused else 1)]
+    assert list(refusing.state) == expected
 
 
 def test_a_refusal_that_changes_nothing_is_no_progress() -> None:
@@ -96,32 +96,32 @@ def test_a_refusal_that_changes_nothing_is_no_progress() -> None:
 
     instance = Instance(1, processor=Stubborn())
     instance.push(0, 0, EVENT).run()
-    assert len(instance.turns) == 1
-    assert not instance.tasklet.step(instance.state).progress
+    assert len(instance.polls) == 1
+    assert not instance.model.poll().progress
 
 
 def test_edges_of_a_lower_priority_number_come_first_and_to_their_end() -> None:
-    instance = Instance(InputEdge(1, priority=1), InputEdge(1), InputEdge(1), processor=Recorder())
+    instance = Instance(1, 1, 1, processor=Recorder(), priorities=[1, 0, 0])
     instance.push(0, 0, EVENT).push(1, 0, EVENT).push(2, 0, EVENT).run()
-    assert instance.state.processor == (Row(1, EVENT), Row(2, EVENT))
-    assert instance.state.edges[0].queues == ((EVENT,),)
+    assert instance.state == (Row(1, EVENT), Row(2, EVENT))
+    assert list(instance.queues[0].items[0]) == [EVENT]
     instance.push(1, 0, DONE).push(2, 0, DONE).run()
-    assert instance.state.processor[2:] == (EdgeDone(1), EdgeDone(2), Row(0, EVENT))
+    assert instance.state[2:] == (EdgeDone(1), EdgeDone(2), Row(0, EVENT))
 
 
 @pytest.mark.parametrize(("limit", "left"), [("room", [2, 2, 2]), ("rows", [2, 2, 2])])
 def test_no_more_is_offered_than_there_is_room_for_or_rows_are_asked_for(limit: str, left: list[int]) -> None:
     instance = Instance(1).push(0, 0, *(Event((n,)) for n in range(5)), Watermark(0, 1))
-    assert not instance.tasklet.step(instance.state, room=0).progress
+    assert not instance.model.poll(room=0).progress
     instance.run(**{limit: 2})
-    assert [len(turn.out) for turn in instance.turns] == left
+    assert [len(poll.out) for poll in instance.polls] == left
 
 
 @pytest.mark.parametrize("overtakes", [False, True])
 def test_idle_is_the_processors_affair_in_design(overtakes: bool) -> None:
     instance = Instance(1, processor=Recorder(), deviations=Deviations(idle_overtakes=overtakes))
     assert instance.push(0, 0, IDLE).run() == ([IDLE] if overtakes else [])
-    assert instance.state.processor == (() if overtakes else (IDLE,))
+    assert instance.state == (() if overtakes else (IDLE,))
 
 
 @given(inputs(streams(), most=4), st.randoms(use_true_random=False))
@@ -130,7 +130,7 @@ def test_a_merge_sends_rising_watermarks_and_no_event_is_lost(chosen: list[Strea
     assert all(rising(watermarks(out, key)) for key in (0, 1))
     assert out.count(EVENT) == sum(stream.count(EVENT) for stream in chosen)
     for key in (0, 1):
-        assert dict(instance.state.forwarded).get(key) == max(watermarks(out, key), default=None)
+        assert instance.model.forwarded.get(key) == max(watermarks(out, key), default=None)
 
 
 def left_by(chosen: list[Stream], random: Any, deviations: Deviations = DESIGN) -> tuple[Instance, list[Item]]:
@@ -152,9 +152,9 @@ def test_neither_order_nor_batches_change_where_the_watermarks_end(chosen: list[
     ends = set()
     for _ in range(4):
         instance, out = left_by(chosen, random)
-        marks = tuple(dict(instance.state.forwarded).get(key) for key in (0, 1))
-        keyed = instance.state.inputs.keyed
-        statuses = (frozenset(keyed.idle), frozenset(keyed.done), instance.state.phase)
+        marks = tuple(instance.model.forwarded.get(key) for key in (0, 1))
+        keyed = instance.model.inputs.coalescer
+        statuses = (frozenset(keyed.idle), frozenset(keyed.done), instance.model.phase)
         ends.add((marks, statuses, out.count(EVENT)))
     assert len(ends) == 1
 
@@ -176,16 +176,16 @@ def test_an_event_on_time_on_its_queue_is_on_time_behind_the_instance(chosen: li
 def test_every_step_of_both_levels_of_merging_is_reported() -> None:
     instance = Instance(2, 1).push(0, 0, Watermark(0, 5)).push(0, 1, Watermark(0, 3)).push(1, 0, IDLE)
     instance.run()
-    merges = [(m.edge, m.place, m.item, m.emitted) for turn in instance.turns for m in turn.merges]
-    assert merges == [
+    steps = [step for poll in instance.polls for step in poll.steps]
+    assert [(step.edge, step.index, step.item, step.emitted) for step in steps] == [
         (0, 0, Watermark(0, 5), ()),
         (0, 1, Watermark(0, 3), (Watermark(0, 3),)),
         (None, 0, Watermark(0, 3), ()),
         (1, 0, IDLE, (IDLE,)),
         (None, 1, IDLE, (Watermark(0, 3),)),
     ]
-    assert instance.turns[-1].merges[-1].after.state == instance.state.inputs.keyed.state
-    taken = [(t.edge, t.queue, t.count) for turn in instance.turns for t in turn.taken]
+    assert (steps[-1].idle, steps[-1].done) == ({1}, set())
+    taken = [(t.edge, t.queue, t.count) for poll in instance.polls for t in poll.taken]
     assert taken == [(0, 0, 1), (0, 1, 1), (1, 0, 1)]
 
 
@@ -216,23 +216,22 @@ def test_a_snapshot_waits_for_the_barrier_of_every_edge_and_for_the_processor() 
     instance.push(1, 0, Barrier(1), Event((4,)))
     assert instance.run() == []
     assert instance.answer(0) == [Barrier(1)]
-    snapshots = [turn.snapshot for turn in instance.turns if turn.snapshot]
+    snapshots = [poll.snapshot for poll in instance.polls if poll.snapshot]
     assert len(snapshots) == 1
-    assert snapshots[0].processor == (Row(0, EVENT), Row(1, Event((3,))), Answer(0, ()))
-    assert instance.state.processor[3:] == (Row(0, Event((2,))), Row(1, Event((4,))))
-    restored = instance.tasklet.start([snapshots[0].processor])
-    assert restored.processor == snapshots[0].processor
-    assert restored.edges[0].queues == ((),)
-    assert instance.tasklet.start([]).processor == instance.tasklet.start().processor
+    assert snapshots[0].state == (Row(0, EVENT), Row(1, Event((3,))), Answer(0, ()))
+    assert instance.state[3:] == (Row(0, Event((2,))), Row(1, Event((4,))))
+    restored = Instance(1, 1, processor=instance.model.processor, snapshots=[snapshots[0].state])
+    assert restored.state == snapshots[0].state
+    assert Instance(1, 1, processor=Recorder(), snapshots=[]).state == ()
 
 
 def test_behind_a_terminal_snapshot_nothing_happens() -> None:
     instance = Instance(2).push(0, 0, Barrier(1, True), DONE).push(0, 1, EVENT, Barrier(1, True), DONE)
     assert instance.run() == [EVENT, Barrier(1, True)]
-    assert instance.state.phase is Phase.STOPPED
+    assert instance.model.phase is Phase.STOPPED
 
 
 def test_an_instance_without_inputs_takes_its_snapshot_by_itself() -> None:
     instance = Instance(processor=Recorder({Complete(): [REFUSED] * 9}))
-    instance.state = instance.tasklet.snapshot(instance.state, Barrier(7))
-    assert instance.tasklet.step(instance.state).out == (Barrier(7),)
+    instance.model.begin_snapshot(Barrier(7))
+    assert instance.model.poll().out == [Barrier(7)]
