@@ -9,8 +9,8 @@ from wmlab.core.recording import Recording, recorded
 from wmlab.core.values import value
 from wmlab.dataflow.answers import explain as answers
 from wmlab.dataflow.answers.permutations import results
+from wmlab.dataflow.model.permute import Choose
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
-from wmlab.dataflow.sim.world import Choose
 from wmlab.dataflow.simulate import simulate
 from wmlab.dataflow.tables import DATAFLOW_TABLES
 

@@ -12,10 +12,11 @@ import pyarrow.compute as pc
 
 from wmlab.core import traces
 from wmlab.core.values import Problem, Problems
+from wmlab.dataflow.model.permute import Choose
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.source import Source
-from wmlab.dataflow.sim.reader import Reading
-from wmlab.dataflow.sim.world import Choose, DataflowWorld
+from wmlab.dataflow.sim.source_task import Reading
+from wmlab.dataflow.sim.world import DataflowWorld
 from wmlab.dataflow.tables import DATAFLOW_TABLES
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.recording import StreamRecording, record

@@ -21,7 +21,7 @@ from wmlab.dataflow.answers.search import Search, unique_holders
 from wmlab.dataflow.model.aggregate import group_of
 from wmlab.dataflow.model.items import MIN
 from wmlab.dataflow.model.window import SessionWindow
-from wmlab.dataflow.sim.party import FRAMES
+from wmlab.dataflow.sim.layout import FRAMES
 
 
 def the_window(run: Run, vertex: str | None) -> str:

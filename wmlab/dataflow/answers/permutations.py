@@ -20,11 +20,10 @@ from wmlab.core.words import counted, grouped
 from wmlab.dataflow.model import permute
 from wmlab.dataflow.model.coalescer import KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, IDLE, Event, Idle, Item, require_watermark
-from wmlab.dataflow.model.permute import Outcome
+from wmlab.dataflow.model.permute import Choose, Outcome
 from wmlab.dataflow.model.processor import Deviations, Mode
 from wmlab.dataflow.model.processor import deviations as of_mode
 from wmlab.dataflow.scenario.dataflow import OPTIONS, DataflowScenario
-from wmlab.dataflow.sim.world import Choose
 from wmlab.dataflow.simulate import simulate
 
 MergeRule = Literal["hazelcast", "no flush"]

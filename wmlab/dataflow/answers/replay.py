@@ -28,8 +28,8 @@ from wmlab.dataflow.model.processor import Row as RowStimulus
 from wmlab.dataflow.model.source import EventTimeMapper, LagPolicy, Partition, SourceState
 from wmlab.dataflow.model.window import SessionWindow, Window
 from wmlab.dataflow.scenario.vertices import plain_value
-from wmlab.dataflow.sim.party import spread
 from wmlab.dataflow.sim.rules import RecordedRule
+from wmlab.dataflow.sim.task import partition_hash
 
 S = TypeVar("S")
 E = TypeVar("E")
@@ -297,7 +297,7 @@ class WindowRows:
         """
         if self._window.one_stage:
             return taken_by
-        return spread(group_of(values, self.rule.group)) % self.instances
+        return partition_hash(group_of(values, self.rule.group)) % self.instances
 
     def _results(self, instance: int) -> Iterator[WindowResult]:
         """Those that left an instance; one that went to several queues once."""

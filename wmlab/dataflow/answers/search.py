@@ -37,7 +37,7 @@ from wmlab.dataflow.answers.run import BEGINS, Asked, Explanation, Holder, Kind,
 from wmlab.dataflow.model.join import START, JoinState
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, LagPolicy
 from wmlab.dataflow.scenario.source import share
-from wmlab.dataflow.sim.party import FRAMES
+from wmlab.dataflow.sim.layout import FRAMES
 
 S = TypeVar("S")
 Blocking = tuple[Holder, bool]

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 
 from wmlab.core.invariants import Evidence, Finding, TableRows, invariant, name_text
 from wmlab.core.spark.verdict import BEFORE, SO_FAR, batch_invariant, findings, row_of
-from wmlab.dataflow.sim.party import FRAMES
+from wmlab.dataflow.sim.layout import FRAMES
 from wmlab.dataflow.sim.rules import DataflowRules, RecordedRule
 
 INSTANCE: Final = ("stream", "execution", "vertex", "instance")

@@ -2,7 +2,7 @@
 
 A watermark `(key, value)` says that no later item on this stream has a time strictly below `value` in the field that
 carries `key`; an item at the value is on time. That is already the exclusive normal form. An idle message says that
-the stream takes no part in merging until its next event or watermark; it belongs to no key.
+the stream takes no part in coalescing until its next event or watermark; it belongs to no key.
 
 Which watermark keys leave a vertex, and on which column, is what a dataflow is planned by:
 
@@ -60,7 +60,7 @@ class Watermark:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """The stream is left out of merging until its next event or watermark.
+    """The stream is left out of coalescing until its next event or watermark.
 
     With a `key`, for that key only; the text describes such messages and rejects them.
     """

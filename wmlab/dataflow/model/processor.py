@@ -1,6 +1,6 @@
 """What a processor is: a frozen description whose `step(state, stimulus) -> Reply` is pure; and the named deviations.
 
-The tasklet calls it with one stimulus at a time. A processor that cannot take it replies `accepted=False` and an
+An instance calls it with one stimulus at a time. A processor that cannot take it replies `accepted=False` and an
 otherwise usable reply (it may have emitted something to make room); the same stimulus is then repeated before anything
 else reaches it. Everything that leaves the processor is in the reply; the state is frozen, so it is its own snapshot.
 

@@ -1,10 +1,10 @@
-"""The watermarks of one source instance: a policy per partition, merged over those that are not idle; and throttling.
+"""The watermarks of a source instance: a policy per partition, coalesced over those that are not idle; and throttling.
 
 A policy is a fixed lag behind the highest time seen, a lag behind the clock, or a rule of one's own; it is a value and
 its state is frozen. What it says may go back; the watermark of the source never does.
 
 An event moves the watermark before it leaves, and no further than to its own time, so that it is never late by its own
-doing. What a policy says beyond that leaves at the next idle turn: one without an event.
+doing. What a policy says beyond that leaves at the next idle poll: one without an event.
 
 A partition is idle when no event of it came for the idle timeout. When all are idle, or there is none, the highest
 watermark seen is sent and then one idle message, again only after an event. Late events pass: what drops them is a
@@ -14,7 +14,7 @@ The watermarks are throttled to a frame that depends on what is downstream. Fine
 without effect, coarser ones delay results. A join closes at no regular rhythm, so a tenth of its spread serves instead.
 
 Source: "Keyed watermark support", WM generation and Handling of keyed idle messages; "Stream-to-stream join", watermark
-throttling; upstream classes `WatermarkPolicy`, `EventTimeMapper`, `InsertWatermarksP` (idle turns),
+throttling; upstream classes `WatermarkPolicy`, `EventTimeMapper`, `InsertWatermarksP` (idle polls),
 `WatermarkThrottlingFrameSizeCalculator` (SQL) and `Planner` (pipelines).
 """
 
@@ -224,7 +224,7 @@ class EventTimeMapper:
         return None if self.idle_timeout_ms is None else now_ms + self.idle_timeout_ms
 
     def held_by_cap(self, state: SourceState, *, now_ms: int) -> bool:
-        """Whether an idle turn would raise a partition: its policy is further than the last event let it go."""
+        """Whether an idle poll would raise a partition: its policy is further than the last event let it go."""
         return any(
             (current := self.policy.current(partition.policy, now_ms)) is not None and current > partition.mark
             for partition in state.partitions
@@ -232,7 +232,7 @@ class EventTimeMapper:
         )
 
     def tick(self, state: SourceState, *, now_ms: int, cap: int = MAX) -> Moved:
-        """Ask the policies of all partitions that are not idle at this clock time; without `cap` it is an idle turn.
+        """Ask the policies of all partitions that are not idle at this clock time; without `cap` it is an idle poll.
 
         `cap` is as far as a watermark may get by it: the time of the event that came, if one did.
         """

@@ -36,7 +36,7 @@ from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.plan import JoinRule, Output, Plan
 from wmlab.dataflow.scenario.source import EventTime, Source
 from wmlab.dataflow.scenario.vertices import aggregate_of, plain_value
-from wmlab.dataflow.sim.party import FRAMES, Node
+from wmlab.dataflow.sim.layout import FRAMES, Node
 
 
 @dataclass(frozen=True, slots=True)

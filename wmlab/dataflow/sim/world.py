@@ -1,7 +1,7 @@
-"""The simulated job: a clock, the execution that is running, its snapshots, and who takes the next turn.
+"""The simulated job: a clock, the execution that is running, its snapshots, and which task is polled next.
 
-A party that has something to do is due after a random part of `jitter_ms`. Of those that are due at one moment, chance
-or a given choice says who is first; so every order of the queues that a real job may have can come about. A restart
+A task that has something to do is due after a random part of `jitter_ms`. Of those that are due at one moment, chance
+or a given choice says which is first; so every order of the queues that a real job may have can come about. A restart
 ends the execution and begins the next one from the last complete snapshot.
 
 Source: upstream classes `MasterJobContext`, `MasterSnapshotContext`.
@@ -9,7 +9,7 @@ Source: upstream classes `MasterJobContext`, `MasterSnapshotContext`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -17,28 +17,30 @@ from typing import Any
 from wmlab.core.errors import WmlabError
 from wmlab.core.simulation import Journal, Row, Simulation, chances
 from wmlab.dataflow.model.items import Barrier
+from wmlab.dataflow.model.permute import Choose
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.faults import Fault, Restart, Stall, SwallowAll
 from wmlab.dataflow.scenario.plan import Output
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import AsyncMap
-from wmlab.dataflow.sim.instance import Calls, Instance
-from wmlab.dataflow.sim.party import Node, Party, Queue, layout
-from wmlab.dataflow.sim.reader import Reader, Reading, feeds
+from wmlab.dataflow.sim.layout import Node, layout
+from wmlab.dataflow.sim.processor_task import Calls, ProcessorTask
 from wmlab.dataflow.sim.rules import clocked
+from wmlab.dataflow.sim.source_task import Reading, SourceTask, feeds
+from wmlab.dataflow.sim.task import Queue, Task
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A complete snapshot: its number, and by name the state of every party and how many rows each sink had."""
+    """A complete snapshot: its number, and by name the state of every task and how many rows each sink had."""
 
     number: int
     states: Mapping[str, Any] = field(repr=False)
     sunk: Mapping[str, int] = field(repr=False)
 
 
-class Running:
-    """The parties of one execution, begun from `snapshot` if any; `barrier` is that of a snapshot under way."""
+class Execution:
+    """The tasks of one execution, begun from `snapshot` if any; `barrier` is that of a snapshot under way."""
 
     def __init__(self, world: DataflowWorld, snapshot: Saved | None) -> None:
         self.world = world
@@ -50,42 +52,42 @@ class Running:
         begun = {"started_ms": world.now_ms, "snapshot": None if snapshot is None else snapshot.number}
         self._row = world.journal.write("executions", outcome="running", reason="", **begun)
         nodes = world.layout.nodes
-        self.queues = [Queue(lane, world.dataflow.queue_size, world.journal) for lane in world.layout.lanes]
-        self.parties = {
-            (name, number): self._party(node, number)
+        self.queues = [Queue(channel, world.dataflow.queue_size, world.journal) for channel in world.layout.channels]
+        self.tasks = {
+            (name, number): self._task(node, number)
             for name, node in nodes.items()
             for number in range(node.parallelism)
         }
         for queue in self.queues:
-            queue.producer = self.parties[queue.lane.link.source, queue.lane.source_instance]
-            queue.consumer = self.parties[queue.lane.link.target, queue.lane.target_instance]
+            queue.producer = self.tasks[queue.channel.edge.source, queue.channel.source_instance]
+            queue.consumer = self.tasks[queue.channel.edge.target, queue.channel.target_instance]
 
     def begin(self) -> None:
         """Everybody looks whether there is something to do."""
-        for party in self.parties.values():
-            party.begin()
+        for task in self.tasks.values():
+            task.begin()
 
     def end(self, outcome: str, reason: str = "") -> None:
         """The execution is over."""
         self._row.update(ended_ms=self.world.now_ms, outcome=outcome, reason=reason)
 
     def begin_snapshot(self, number: int, *, terminal: bool = False) -> None:
-        """Send barriers; the snapshot is complete when every party has saved its state."""
+        """Send barriers; the snapshot is complete when every task has saved its state."""
         self.barrier = Barrier(number, terminal)
         self._states, self._sunk = {}, {}
         begun = {"snapshot": number, "begun_ms": self.world.now_ms}
-        self._rows = {party.name: party.write("snapshots", **begun) for party in self.parties.values()}
-        for party in self.parties.values():
-            party.begin_snapshot(self.barrier)
+        self._rows = {task.name: task.write("snapshots", **begun) for task in self.tasks.values()}
+        for task in self.tasks.values():
+            task.begin_snapshot(self.barrier)
 
-    def saved(self, party: Party, barrier: Barrier, state: Any, size: int) -> None:
-        """The state of a party; with the last of them the snapshot is complete."""
+    def saved(self, task: Task, barrier: Barrier, state: Any, size: int) -> None:
+        """The state of a task; with the last of them the snapshot is complete."""
         if barrier != self.barrier:
             return
-        self._states[party.name] = state
-        self._sunk[party.name] = len(party.sunk)
-        self._rows[party.name].update(saved_ms=self.world.now_ms, size=size)
-        if len(self._states) < len(self.parties):
+        self._states[task.name] = state
+        self._sunk[task.name] = len(task.sunk)
+        self._rows[task.name].update(saved_ms=self.world.now_ms, size=size)
+        if len(self._states) < len(self.tasks):
             return
         self.barrier = None
         for row in self._rows.values():
@@ -93,31 +95,27 @@ class Running:
         self.world.snapshot_complete(Saved(barrier.snapshot, self._states, self._sunk), terminal=barrier.terminal)
 
     def ended(self) -> None:
-        """A party has sent its end; with the last of them the dataflow is complete."""
-        if all(party.finished for party in self.parties.values()):
+        """A task has sent its end; with the last of them the dataflow is complete."""
+        if all(task.finished for task in self.tasks.values()):
             self.world.completed()
 
-    def take_back(self) -> None:
+    def roll_back(self) -> None:
         """Rows that sinks put out behind the last complete snapshot are not committed."""
         snapshot = self.world.last_snapshot
         sunk = {} if snapshot is None or snapshot is self.snapshot else snapshot.sunk
-        for party in self.parties.values():
-            for row in party.sunk[sunk.get(party.name, 0) :]:
+        for task in self.tasks.values():
+            for row in task.sunk[sunk.get(task.name, 0) :]:
                 row["committed"] = False
 
-    def _party(self, node: Node, number: int) -> Party:
+    def _task(self, node: Node, number: int) -> Task:
         others = [other for other in range(node.parallelism) if other != number]
         states = None if self.snapshot is None else self.snapshot.states
         snapshots = [] if states is None else [states[node.instance(n)] for n in (number, *others)]
-        return (Reader if node.kind == "source" else Instance)(self, node, number, snapshots)
-
-
-Choose = Callable[[Sequence[str]], int]
-"""Of the parties that are due, by name, the index of the one that takes the next turn."""
+        return (SourceTask if node.kind == "source" else ProcessorTask)(self, node, number, snapshots)
 
 
 class DataflowWorld(Simulation):
-    """One run of one dataflow; `readings` are what its sources read, `choose` replaces chance in who is next."""
+    """One run of one dataflow; `readings` are what its sources read, `choose` replaces chance in which task is next."""
 
     def __init__(
         self, dataflow: DataflowScenario, readings: Mapping[str, Reading], *, choose: Choose | None = None
@@ -135,14 +133,14 @@ class DataflowWorld(Simulation):
         self.calls = {name: Calls(self, n) for name, n in self.layout.nodes.items() if isinstance(n.vertex, AsyncMap)}
         self._chances = chances(self.draws("turns"))
         self._choose = choose or (lambda names: int(next(self._chances) * len(names)))
-        self._due: list[Party] = []
+        self._due: list[Task] = []
         self._dispatching = False
         self._snapshots = count(1)
         self._stopped = False
-        self._asleep: dict[Party, int] = {}
+        self._asleep: dict[Task, int] = {}
         self._restart_due = False
         self._terminal_due = False
-        self.execution = Running(self, None)
+        self.execution = Execution(self, None)
 
     def run(self) -> Journal:
         """Run to the end of the dataflow, or until it is complete or has failed. Returns what happened."""
@@ -169,44 +167,44 @@ class DataflowWorld(Simulation):
                 keys=output.keys,
                 detail="first stage" if node.stage == 1 else node.vertex.detail,
             )
-        for lane in self.layout.lanes:
+        for channel in self.layout.channels:
             self.journal.write(
                 "queues",
-                queue=lane.number,
-                source=lane.link.source,
-                source_instance=lane.source_instance,
-                target=lane.link.target,
-                target_instance=lane.target_instance,
-                edge=lane.link.edge,
-                input=lane.index,
-                priority=lane.link.priority,
-                routing=lane.link.words,
+                queue=channel.number,
+                source=channel.edge.source,
+                source_instance=channel.source_instance,
+                target=channel.edge.target,
+                target_instance=channel.target_instance,
+                edge=channel.edge.number,
+                input=channel.index,
+                priority=channel.edge.priority,
+                routing=channel.edge.words,
                 capacity=self.dataflow.queue_size,
-                keys=self.layout.nodes[lane.link.source].output.keys,
+                keys=self.layout.nodes[channel.edge.source].output.keys,
             )
 
-    def wake(self, party: Party, *, after_ms: int = 0) -> None:
-        """A party has something to do; it takes its turn soon."""
-        if party.ready or party.execution is not self.execution:
+    def wake(self, task: Task, *, after_ms: int = 0) -> None:
+        """A task has something to do; it is polled soon."""
+        if task.due or task.execution is not self.execution:
             return
-        party.ready = True
+        task.due = True
         delay_ms = max(after_ms, next(self._chances) * self.dataflow.jitter_ms)
         if delay_ms:
-            self.later(delay_ms, self._is_due, party)
+            self.later(delay_ms, self._is_due, task)
         else:
-            self._is_due(party)
+            self._is_due(task)
 
-    def wake_at(self, party: Party, at_ms: int) -> None:
-        """A party has something to do at a time; of several times the earliest counts."""
-        known = self._asleep.get(party)
+    def wake_at(self, task: Task, at_ms: int) -> None:
+        """A task has something to do at a time; of several times the earliest counts."""
+        known = self._asleep.get(task)
         if known is not None and self.now_ms < known <= at_ms:
             return
-        self._asleep[party] = at_ms
+        self._asleep[task] = at_ms
 
         def rise() -> None:
-            if self._asleep.get(party) == at_ms:
-                del self._asleep[party]
-                self.wake(party)
+            if self._asleep.get(task) == at_ms:
+                del self._asleep[task]
+                self.wake(task)
 
         self.later(max(0, at_ms - self.env.now), rise)
 
@@ -214,7 +212,7 @@ class DataflowWorld(Simulation):
         """Call `act` after a time, unless a restart or the end comes before."""
         self.after(delay_ms, self._unless_over, self.execution, act, *args)
 
-    def _unless_over(self, execution: Running, act: Callable[..., None], *args: Any) -> None:
+    def _unless_over(self, execution: Execution, act: Callable[..., None], *args: Any) -> None:
         if execution is self.execution:
             act(*args)
 
@@ -234,7 +232,7 @@ class DataflowWorld(Simulation):
         return fault.at_ms <= after_ms and (for_ms is None or after_ms < fault.at_ms + for_ms)
 
     def snapshot_complete(self, snapshot: Saved, *, terminal: bool) -> None:
-        """All parties have saved their state."""
+        """All tasks have saved their state."""
         self.last_snapshot = snapshot
         if terminal:
             self._restart_due = True
@@ -242,23 +240,23 @@ class DataflowWorld(Simulation):
             self.later(0, self._snapshot_and_restart)
 
     def completed(self) -> None:
-        """All parties have sent their end."""
+        """All tasks have sent their end."""
         self.execution.end("completed")
         self._stopped = True
 
-    def _is_due(self, party: Party) -> None:
-        self._due.append(party)
+    def _is_due(self, task: Task) -> None:
+        self._due.append(task)
         if not self._dispatching:
             self._dispatching = True
             self.later(0, self._dispatch)
 
     def _dispatch(self) -> None:
-        """Turns of all that are due now, one by one; what becomes due by them takes part."""
+        """Poll all tasks that are due now, one by one; what becomes due by that takes part."""
         while self._due and not self._stopped:
-            party = self._due.pop(self._choose([party.name for party in self._due]) if len(self._due) > 1 else 0)
-            party.ready = False
-            if not self.is_hit(Stall, party.node.vertex.name, party.number):
-                party.turn()
+            task = self._due.pop(self._choose([task.name for task in self._due]) if len(self._due) > 1 else 0)
+            task.due = False
+            if not self.is_hit(Stall, task.node.vertex.name, task.number):
+                task.poll()
             if self._restart_due and not self._stopped:
                 self._restart()
         self._dispatching = False
@@ -286,8 +284,8 @@ class DataflowWorld(Simulation):
         self.note(fault.kind.replace("_", " "), target, ", ".join(details))
 
     def _wake_all(self) -> None:
-        for party in self.execution.parties.values():
-            self.wake(party)
+        for task in self.execution.tasks.values():
+            self.wake(task)
 
     def _snapshot_regularly(self, every_ms: int) -> None:
         if self.execution.barrier is None:
@@ -303,12 +301,12 @@ class DataflowWorld(Simulation):
         """Begin again from the last complete snapshot."""
         self._restart_due = False
         if self.dataflow.guarantee == "exactly_once":
-            self.execution.take_back()
+            self.execution.roll_back()
         self.execution.end("restarted")
         snapshot = self.last_snapshot
         begin = "from the start" if snapshot is None else f"from snapshot {snapshot.number}"
         self.note("restart", self.dataflow.name, begin)
         self._due, self._asleep, self._dispatching = [], {}, False
         self.journal.common["execution"] += 1
-        self.execution = Running(self, snapshot)
+        self.execution = Execution(self, snapshot)
         self.execution.begin()

@@ -1,4 +1,4 @@
-"""An instance of a processor: its queues, its calls, and what it writes down.
+"""A task that runs an instance of a processor: its queues, its calls, and what it writes down.
 
 Source: "Keyed watermark support", Processor API and Changes to async-transform processor; upstream classes
 `ProcessorTasklet`, `AsyncTransformUsingServiceP`.
@@ -12,19 +12,19 @@ from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any
 
 from wmlab.core.simulation import delays_ms
-from wmlab.dataflow.model import instance as model
 from wmlab.dataflow.model.inputs import CoalescingStep
-from wmlab.dataflow.model.instance import Phase, Poll
+from wmlab.dataflow.model.instance import Instance, Phase, Poll
 from wmlab.dataflow.model.items import Barrier, Event, Item
 from wmlab.dataflow.model.join import JoinState
 from wmlab.dataflow.model.processor import Answer, Call
 from wmlab.dataflow.model.window import FrameStore
 from wmlab.dataflow.scenario.faults import FailCall, SlowCalls, SwallowAll
-from wmlab.dataflow.sim.party import Node, Party, described
+from wmlab.dataflow.sim.layout import Node
 from wmlab.dataflow.sim.rules import processor_of, rows_of
+from wmlab.dataflow.sim.task import Task, described
 
 if TYPE_CHECKING:
-    from wmlab.dataflow.sim.world import DataflowWorld, Running
+    from wmlab.dataflow.sim.world import DataflowWorld, Execution
 
 
 class Calls:
@@ -35,49 +35,49 @@ class Calls:
         dataflow = world.dataflow
         self._results = rows_of(node.vertex, world.plan.given(node.name)[0], node.output)
         self._delays = delays_ms(node.vertex.latency, world.draws(f"calls of {node.name}"))
-        mine = [fault for fault in dataflow.faults if getattr(fault, "vertex", None) == node.name]
+        own = [fault for fault in dataflow.faults if getattr(fault, "vertex", None) == node.name]
         # What a fault adds to each call that it slows down, to the first ones only where it says so.
-        self._slow = [(f, islice(repeat(f.by_ms), f.first)) for f in mine if isinstance(f, SlowCalls)]
-        self._failing = [fault for fault in mine if isinstance(fault, FailCall)]
+        self._slow = [(f, islice(repeat(f.by_ms), f.first)) for f in own if isinstance(f, SlowCalls)]
+        self._failing = [fault for fault in own if isinstance(fault, FailCall)]
 
-    def make(self, instance: Instance, call: Call, row: str) -> None:
+    def make(self, task: ProcessorTask, call: Call, row: str) -> None:
         """Begin a call; its answer comes later."""
         world = self._world
-        written = instance.write("calls", call=call.number, began_ms=world.now_ms, outcome="in flight", row=row)
+        written = task.write("calls", call=call.number, began_ms=world.now_ms, outcome="in flight", row=row)
         failing = [fault for fault in self._failing if world.in_force(fault)]
         for fault in failing:
             self._failing.remove(fault)
-            world.note("call fails", instance.name, f"call {call.number}")
+            world.note("call fails", task.name, f"call {call.number}")
         delay_ms = next(self._delays) + sum(next(more, 0) for fault, more in self._slow if world.in_force(fault))
         results = None if failing else self._results(call.event.values)
 
         def end() -> None:
             written.update(ended_ms=world.now_ms, outcome="failed" if failing else "answered")
-            instance.answer(call.number, results)
+            task.answer(call.number, results)
 
         world.later(delay_ms, end)
 
 
-class Instance(Party):
-    """One processor instance; `snapshots` are those of all instances of its vertex after a restart, its own first."""
+class ProcessorTask(Task):
+    """Polls `instance` and carries out what it did; `snapshots` are as `Instance` takes them."""
 
-    def __init__(self, execution: Running, node: Node, number: int, snapshots: Sequence[Any]) -> None:
+    def __init__(self, execution: Execution, node: Node, number: int, snapshots: Sequence[Any]) -> None:
         super().__init__(execution, node, number)
         world, dataflow = self.world, self.world.dataflow
-        links = [link for link in world.layout.links if link.target == node.name]
-        mine = [q for q in execution.queues if (q.lane.link.target, q.lane.target_instance) == (node.name, number)]
-        self.queues = [[queue for queue in mine if queue.lane.link is link] for link in links]
-        self.runtime = model.Instance(
+        edges = [edge for edge in world.layout.edges if edge.target == node.name]
+        own = [queue for queue in execution.queues if queue.channel.target_instance == number]
+        self.queues = [[queue for queue in own if queue.channel.edge is edge] for edge in edges]
+        self.instance: Instance[Any] = Instance(
             processor_of(dataflow, world.plan, node, lambda: not world.is_hit(SwallowAll, node.name)),
             self.queues,
-            priorities=[link.priority for link in links],
+            priorities=[edge.priority for edge in edges],
             guarantee=dataflow.guarantee,
             deviations=dataflow.deviations_on,
             name=self.name,
             snapshots=snapshots,
         )
         self.barrier: Barrier | None = None
-        self._read = [world.layout.nodes[link.source] for link in links]
+        self._sources = [world.layout.nodes[edge.source] for edge in edges]
         self._taken = 0
         self._taken_by_last = 0
         self._sizes: dict[str, int] = {}
@@ -85,10 +85,10 @@ class Instance(Party):
     def begin(self) -> None:
         """Make the calls again that were in flight at a snapshot, and look what there is to do."""
         self._note_size()
-        self._call(self.runtime.processor.outstanding(self.runtime.state))
+        self._call(self.instance.processor.outstanding(self.instance.state))
         super().begin()
 
-    def turn(self) -> None:
+    def poll(self) -> None:
         """Poll the instance once, and carry out what it did."""
         self.blocked = False
         if not self.flush() or self.finished:
@@ -96,14 +96,14 @@ class Instance(Party):
         room = self.room
         self.blocked = room == 0
         turn_ms = self.node.vertex.turn_ms
-        poll = self.runtime.poll(room=room, rows=1 if turn_ms else None)
+        poll = self.instance.poll(room=room, rows=1 if turn_ms else None)
         if poll.progress:
             self._carry_out(poll)
             self.world.wake(self, after_ms=turn_ms)
 
     def answer(self, call: int, results: tuple[tuple[Any, ...], ...] | None) -> None:
         """A call returned; None: it failed."""
-        self._carry_out(self.runtime.answer(Answer(call, results)))
+        self._carry_out(self.instance.answer(Answer(call, results)))
         self.world.wake(self)
 
     def begin_snapshot(self, barrier: Barrier) -> None:
@@ -112,18 +112,18 @@ class Instance(Party):
         self._snapshot_alone()
 
     def _snapshot_alone(self) -> None:
-        inputs = self.runtime.inputs
+        inputs = self.instance.inputs
         if self.barrier is None or not inputs.ended or inputs.barrier is not None:
             return
         if self.finished:
-            self._save(self.barrier, self.runtime.state)
+            self._save(self.barrier, self.instance.state)
         else:
-            self.runtime.begin_snapshot(self.barrier)
+            self.instance.begin_snapshot(self.barrier)
             self.world.wake(self)
 
     def _save(self, barrier: Barrier, state: Any) -> None:
         self.barrier = None
-        self.execution.saved(self, barrier, state, self.runtime.processor.size(state))
+        self.execution.saved(self, barrier, state, self.instance.processor.size(state))
 
     def _carry_out(self, poll: Poll[Any]) -> None:
         now_ms = self.world.now_ms
@@ -140,30 +140,30 @@ class Instance(Party):
             self._note_step(step, ends)
         for drop in poll.drops:
             known = {name: getattr(drop, name) for name in ("edge", "rule", "key", "time", "limit")}
-            row = self._read[drop.edge].text(drop.event.values)
+            row = self._sources[drop.edge].text(drop.event.values)
             self.write("drops", margin=drop.limit - drop.time, row=row, **known)
         self._call(poll.calls)
-        self._leave(poll.out)
+        self._put_out(poll.out)
         if poll.snapshot is not None:
             self._save(poll.snapshot.barrier, poll.snapshot.state)
         self._note_size()
-        if self.runtime.phase is Phase.FINISHED and not self.finished:
+        if self.instance.phase is Phase.FINISHED and not self.finished:
             self.finished = True
             self.execution.ended()
         self._snapshot_alone()
 
-    def _leave(self, items: Sequence[Item]) -> None:
+    def _put_out(self, items: Sequence[Item]) -> None:
         if self.node.kind != "sink":
             self.send(items)
             return
         for item in items:
             if isinstance(item, Event):
-                time, row = self._read[0].time(item.values), self._read[0].text(item.values)
+                time, row = self._sources[0].time(item.values), self._sources[0].text(item.values)
                 self.sunk.append(self.write("sunk", sequence=len(self.sunk), time=time, committed=True, row=row))
 
     def _call(self, calls: Sequence[Call]) -> None:
         for call in calls:
-            self.world.calls[self.node.name].make(self, call, self._read[0].text(call.event.values))
+            self.world.calls[self.node.name].make(self, call, self._sources[0].text(call.event.values))
 
     def _note_step(self, step: CoalescingStep, ends: Mapping[int, tuple[int, bool]]) -> None:
         """Write down a step of coalescing, caused by the last row or the special item that was taken from a queue."""
@@ -188,8 +188,8 @@ class Instance(Party):
 
     def _note_size(self) -> None:
         """Write down how much the processor holds, if that has changed; for a join by side too."""
-        state = self.runtime.state
-        sizes = {"all": self.runtime.processor.size(state)}
+        state = self.instance.state
+        sizes = {"all": self.instance.processor.size(state)}
         if isinstance(state, JoinState):
             sizes |= {"left": len(state.buffers[0]), "right": len(state.buffers[1])}
         if isinstance(state, FrameStore) and state.visited:

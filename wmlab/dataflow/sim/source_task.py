@@ -20,11 +20,12 @@ from wmlab.dataflow.model.source import SourceState
 from wmlab.dataflow.scenario import faults
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.source import Source, share
-from wmlab.dataflow.sim.party import Node, Party, spread
+from wmlab.dataflow.sim.layout import Node
 from wmlab.dataflow.sim.rules import Clocked, condition_of
+from wmlab.dataflow.sim.task import Task, partition_hash
 
 if TYPE_CHECKING:
-    from wmlab.dataflow.sim.world import Running
+    from wmlab.dataflow.sim.world import Execution
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def feeds(dataflow: DataflowScenario, source: Source, reading: Reading) -> tuple
         if partition is None or by is not None:
             # In turn, or what the column says; a whole number is that of the partition.
             value = number if by is None else values[by]
-            partition = (value if type(value) is int else spread((value,))) % reading.partitions
+            partition = (value if type(value) is int else partition_hash((value,))) % reading.partitions
         rows.append(Arrival(at_ms, partition, number, values))
     arrivals = sorted(_faulty(dataflow, source, rows), key=lambda row: (row.at_ms, row.number))
     kinds = {faults.AddPartition: "added", faults.RemovePartition: "removed"}
@@ -142,7 +143,7 @@ def _faulty(dataflow: DataflowScenario, source: Source, rows: list[Arrival]) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class SourceSnapshot:
     """What a source saves: how far it has read, its partitions, and by key their state."""
 
     read: int
@@ -150,14 +151,14 @@ class Position:
     states: tuple[SourceState, ...]
 
 
-Step = tuple[SourceState, Sequence[Item]]
+_Advanced = tuple[SourceState, Sequence[Item]]
 """The state of a column after a step, and what leaves."""
 
 
-class Reader(Party):
+class SourceTask(Task):
     """One source instance; after a restart it goes on from its own position, the first of `snapshots`."""
 
-    def __init__(self, execution: Running, node: Node, number: int, snapshots: Sequence[Position]) -> None:
+    def __init__(self, execution: Execution, node: Node, number: int, snapshots: Sequence[SourceSnapshot]) -> None:
         super().__init__(execution, node, number)
         self.feed = self.world.feeds[node.name][number]
         self.times = self.world.times[node.name]
@@ -166,7 +167,7 @@ class Reader(Party):
         self._keep = (lambda _: True) if where is None else condition_of(where, node.vertex.row_columns)
         self._barrier: Barrier | None = None
         self._rejected_ms: int | None = None
-        self._idle_turn_ms: int | None = None
+        self._idle_poll_ms: int | None = None
         self._idle: dict[int, set[int]] = {}
         self._read = 0
         now_ms = self.world.now_ms
@@ -180,7 +181,7 @@ class Reader(Party):
             self._write_marks(time, state, {}, "restored")
         super().begin()
 
-    def turn(self) -> None:
+    def poll(self) -> None:
         """Take a snapshot if one is due, read what has arrived while there is room, and look at the clock."""
         self.blocked = False
         if not self.flush() or self.finished:
@@ -201,15 +202,15 @@ class Reader(Party):
                 self._read_row(entry, now_ms)
             else:
                 self._change(entry, now_ms)
-        if self._read == before or (self._idle_turn_ms is not None and self._idle_turn_ms <= now_ms):
+        if self._read == before or (self._idle_poll_ms is not None and self._idle_poll_ms <= now_ms):
             self._tick(now_ms)
-            self._idle_turn_ms = None
+            self._idle_poll_ms = None
         self._go_on(now_ms)
 
     def begin_snapshot(self, barrier: Barrier) -> None:
         """The source saves its position before it reads on."""
         if self.finished:
-            self.execution.saved(self, barrier, self._position(), 0)
+            self.execution.saved(self, barrier, self._snapshot(), 0)
         else:
             self._barrier = barrier
             self.world.wake(self)
@@ -217,16 +218,16 @@ class Reader(Party):
     def _take_snapshot(self, barrier: Barrier) -> None:
         self._barrier = None
         self.finished = barrier.terminal
-        self.execution.saved(self, barrier, self._position(), 0)
+        self.execution.saved(self, barrier, self._snapshot(), 0)
         self.send((barrier,))
 
-    def _position(self) -> Position:
-        return Position(self._read, tuple(self.partitions), tuple(self.states))
+    def _snapshot(self) -> SourceSnapshot:
+        return SourceSnapshot(self._read, tuple(self.partitions), tuple(self.states))
 
-    def _restore(self, position: Position) -> None:
+    def _restore(self, snapshot: SourceSnapshot) -> None:
         """Watermarks hold on, and so does a promised lower bound; what a policy has seen does not."""
-        self._read = position.read
-        for number, (time, saved) in enumerate(zip(self.times, position.states, strict=True)):
+        self._read = snapshot.read
+        for number, (time, saved) in enumerate(zip(self.times, snapshot.states, strict=True)):
             state = time.mapper.restore(self.states[number], dict(enumerate(saved.marks())))
             if time.promised:
                 both = zip(state.partitions, saved.partitions, strict=True)
@@ -241,7 +242,7 @@ class Reader(Party):
             self._rejected_ms = now_ms
         index = self.partitions.index(row.partition)
 
-        def advance(time: Clocked, state: SourceState) -> Step:
+        def advance(time: Clocked, state: SourceState) -> _Advanced:
             happened = row.values[time.index]
             return time.mapper.report(state, partition=index, time=happened, now_ms=now_ms, rejected=not passed)
 
@@ -255,7 +256,7 @@ class Reader(Party):
         elif change.kind == "removed":
             self.partitions.remove(cast("int", partition))
 
-        def advance(time: Clocked, state: SourceState) -> Step:
+        def advance(time: Clocked, state: SourceState) -> _Advanced:
             if change.kind == "added":
                 return time.mapper.add(state, now_ms=now_ms), ()
             if change.kind == "removed":
@@ -285,20 +286,20 @@ class Reader(Party):
             return
         nexts = [entry.at_ms for entry in left]
         deadlines = [d for state in self.states if (d := state.next_deadline_ms(now_ms)) is not None]
-        # Rows that come in between do not put an idle turn off.
-        if self._idle_turn_ms is None:
-            self._idle_turn_ms = self._next_idle_turn_ms(now_ms, deadlines)
-        nexts += [*deadlines, *(() if self._idle_turn_ms is None else (self._idle_turn_ms,))]
+        # Rows that come in between do not put an idle poll off.
+        if self._idle_poll_ms is None:
+            self._idle_poll_ms = self._next_idle_poll_ms(now_ms, deadlines)
+        nexts += [*deadlines, *(() if self._idle_poll_ms is None else (self._idle_poll_ms,))]
         if nexts:
             self.world.wake_at(self, min(nexts))
 
-    def _next_idle_turn_ms(self, now_ms: int, deadlines: Sequence[int]) -> int | None:
+    def _next_idle_poll_ms(self, now_ms: int, deadlines: Sequence[int]) -> int | None:
         """When the source looks at its policies and the clock without a row; None: there is no reason to."""
         poll_ms: int = now_ms + self.node.vertex.poll_ms
         both = [(time.mapper, state) for time, state in zip(self.times, self.states, strict=True)]
         by_clock = any(mapper.policy.by_clock for mapper, _ in both)
         if any(mapper.held_by_cap(state, now_ms=now_ms) for mapper, state in both if not mapper.policy.by_clock):
-            # Upstream has idle turns all the time, so one comes well before a partition is left out.
+            # Upstream has idle polls all the time, so one comes well before a partition is left out.
             return min([poll_ms, *(now_ms + max((deadline - now_ms) // 2, 1) for deadline in deadlines)])
         # All partitions may be idle without a message, because rejected rows keep the source busy.
         overdue = any(not state.announced and all(p.idle(now_ms) for p in state.partitions) for state in self.states)
@@ -306,7 +307,7 @@ class Reader(Party):
 
     def _advance(
         self,
-        advance: Callable[[Clocked, SourceState], Step],
+        advance: Callable[[Clocked, SourceState], _Advanced],
         stimulus: str,
         partition: int | None,
         known: Sequence[int] | None = None,

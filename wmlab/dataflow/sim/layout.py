@@ -1,0 +1,142 @@
+"""What a dataflow becomes when it runs: its nodes, the edges between them, and the channels of each edge.
+
+A window in two stages is two nodes, the first of them called `NAME.frames`. A channel leads from one instance of a node
+to one instance of another.
+
+Source: "Keyed watermark support", Terminology; upstream classes `Vertex`, `Edge`, `ConcurrentConveyor`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from wmlab.dataflow.scenario.dataflow import DataflowScenario
+from wmlab.dataflow.scenario.plan import Output, Plan
+from wmlab.dataflow.scenario.vertices import Edge, SessionWindow, StatefulMap, Window
+
+FRAMES: Final = ".frames"
+"""How the name of the first of two stages ends."""
+
+_ENCODE = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
+
+
+@dataclass(frozen=True)
+class Node:
+    """A vertex as it runs; `stage` is 1 or 2 of a window in two stages, otherwise None."""
+
+    name: str
+    vertex: Any
+    output: Output
+    stage: int | None = None
+
+    @property
+    def kind(self) -> str:
+        """What it is, in words."""
+        return str(self.vertex.kind).replace("_", " ")
+
+    @property
+    def parallelism(self) -> int:
+        """How many instances it has."""
+        return int(self.vertex.parallelism)
+
+    def instance(self, number: int) -> str:
+        """What an instance is called."""
+        return self.name if self.parallelism == 1 else f"{self.name}[{number}]"
+
+    def text(self, values: tuple[Any, ...]) -> str:
+        """A row that leaves it as a JSON object."""
+        return _ENCODE(dict(zip(self.output.columns, values, strict=True)))
+
+    def time(self, values: tuple[Any, ...]) -> int | None:
+        """The time of a row that leaves it; None if it has none."""
+        time = None if self._time is None else values[self._time]
+        return time if type(time) is int else None
+
+    @cached_property
+    def _time(self) -> int | None:
+        return None if self.output.time is None else self.output.columns.index(self.output.time)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEdge:
+    """An edge as it runs: input edge `number` of `target`; `columns` choose the instance."""
+
+    source: str
+    target: str
+    number: int
+    priority: int
+    routing: str
+    columns: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """The routing in words."""
+        kind = self.routing.replace("_", " ")
+        if self.routing != "partitioned":
+            return kind
+        return f"{kind} by {', '.join(self.columns)}" if self.columns else "all to one"
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """From one instance to another: its number, its edge, and its index among the channels into that input."""
+
+    number: int
+    edge: NodeEdge
+    source_instance: int
+    target_instance: int
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The nodes by name in the order of the flow, the edges, and the channels."""
+
+    nodes: dict[str, Node]
+    edges: tuple[NodeEdge, ...]
+    channels: tuple[Channel, ...]
+
+
+def layout(dataflow: DataflowScenario) -> Layout:
+    """What a dataflow becomes when it runs."""
+    plan = dataflow.plan
+    nodes: dict[str, Node] = {}
+    edges: list[NodeEdge] = []
+    for name, output in plan.outputs.items():
+        vertex = dataflow.vertex(name)
+        two_stages = isinstance(vertex, Window) and vertex.stages == 2
+        entry = name + FRAMES if two_stages else name
+        for number, planned in enumerate(plan.inputs[name]):
+            routing = _routing(vertex, plan, planned, number)
+            edges.append(NodeEdge(planned.source, entry, number, planned.priority, *routing))
+        if two_stages:
+            frames = Output(("end", *vertex.by, *vertex.aggregates), tuple((key, "end") for key, _ in output.keys))
+            nodes[entry] = Node(entry, vertex, frames, 1)
+            edges.append(NodeEdge(entry, name, 0, 0, "partitioned", vertex.by))
+        nodes[name] = Node(name, vertex, output, 2 if two_stages else None)
+    channels: list[Channel] = []
+    for edge in edges:
+        for target in range(nodes[edge.target].parallelism):
+            sources = [target] if edge.routing == "isolated" else range(nodes[edge.source].parallelism)
+            channels += [Channel(len(channels) + n, edge, source, target, n) for n, source in enumerate(sources)]
+    return Layout(nodes, tuple(edges), tuple(channels))
+
+
+def _routing(target: Any, plan: Plan, edge: Edge, number: int) -> tuple[str, tuple[str, ...]]:
+    """How rows of an edge are dealt out, and by which columns; what the edge does not say, the target decides."""
+    if edge.routing is not None or edge.by:
+        return edge.routing or "partitioned", edge.by
+    if target.parallelism == 1:
+        return "round_robin", ()
+    if target.name in plan.joins:
+        equal = plan.joins[target.name].equal
+        if equal:
+            return "partitioned", tuple(pair[number] for pair in equal)
+        stays = 1 if target.outer == "right" else 0
+        return ("round_robin" if number == stays else "broadcast"), ()
+    if isinstance(target, SessionWindow | StatefulMap) or (isinstance(target, Window) and target.stages == 1):
+        return "partitioned", target.by
+    return "round_robin", ()
