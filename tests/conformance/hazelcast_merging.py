@@ -8,7 +8,7 @@ from tests.conformance.fields import Fields, UnknownFormatError
 from tests.conformance.hazelcast_steps import all_written, check, item_of, number, operations, shown
 from tests.dataflow.model.driving import Edge
 from wmlab.dataflow.model.coalescer import Coalescer, KeyedCoalescer
-from wmlab.dataflow.model.items import DONE, IDLE, MAX, Event, Item
+from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, MAX, Event, Item
 from wmlab.dataflow.model.processor import Deviations
 
 ANY_EVENT = Event(())
@@ -26,7 +26,7 @@ def item_in(step: Fields, op: str) -> Item:
         case "wm":
             return item_of(["wm", step.take("key", 0), number(step.take("value"))])
         case "idle":
-            return IDLE
+            return IDLE_MESSAGE
         case "event":
             return ANY_EVENT
         case "done":

@@ -12,9 +12,9 @@ from wmlab.core.expression import time_bounds
 from wmlab.dataflow.model.async_map import AsyncOrdered, AsyncUnordered
 from wmlab.dataflow.model.items import Event, Item, Watermark
 from wmlab.dataflow.model.join import minimum_spread
-from wmlab.dataflow.model.processor import Complete, Deviations, Row
+from wmlab.dataflow.model.processor import Complete, Deviations, EdgeRow
 from wmlab.dataflow.model.source import sql_frame_ms
-from wmlab.dataflow.model.transform import LateDrop, StatefulMap
+from wmlab.dataflow.model.transform import LateDropProcessor, StatefulMapProcessor
 from wmlab.dataflow.model.window import WindowShape
 
 PLACES = {f"c{place}": place for place in range(4)}
@@ -69,11 +69,11 @@ def run_async(case: Fields, kind: Any, deviations: Deviations, is_empty: Callabl
 def run_late_drop(case: Fields, deviations: Deviations) -> None:
     """Times of events and watermarks of several keys."""
     with Fields(case.take("config"), "config") as config:
-        driven = Driven(LateDrop(time=0, key=config.take("key")))
+        driven = Driven(LateDropProcessor(time=0, key=config.take("key")))
     for op, step in operations(case):
         match op:
             case "event":
-                row = Row(0, Event((number(step.take("ts")),)))
+                row = EdgeRow(0, Event((number(step.take("ts")),)))
                 check(step, lambda row=row: all_written(driven.offer(row)))
             case "wm":
                 mark = Watermark(step.take("key", 0), number(step.take("value")))
@@ -90,7 +90,7 @@ def run_stateful_map(case: Fields, deviations: Deviations) -> None:
     for op, step in operations(case):
         match op:
             case "event":
-                row = Row(0, Event((number(step.take("ts")), step.take("key"), step.take("value"))))
+                row = EdgeRow(0, Event((number(step.take("ts")), step.take("key"), step.take("value"))))
                 check(step, lambda row=row: outs(driven.offer(row)))
             case "wm":
                 mark = Watermark(step.take("key", 0), number(step.take("value")))
@@ -101,7 +101,7 @@ def run_stateful_map(case: Fields, deviations: Deviations) -> None:
                 check_state(step, driven, op)
 
 
-def running_sum(ttl: int | None, signal: Any, deviations: Deviations) -> StatefulMap:
+def running_sum(ttl: int | None, signal: Any, deviations: Deviations) -> StatefulMapProcessor:
     def on_row(memory: Any, row: tuple[Any, ...]) -> tuple[Any, list[tuple[Any, ...]]]:
         time, group, value = row
         return memory + value, [(time, group, memory + value)]
@@ -109,7 +109,7 @@ def running_sum(ttl: int | None, signal: Any, deviations: Deviations) -> Statefu
     def on_evict(memory: Any, group: tuple[Any, ...], watermark: int) -> list[tuple[Any, ...]]:
         return [(watermark, *group, signal)]
 
-    return StatefulMap(
+    return StatefulMapProcessor(
         on_row=on_row,
         initial=0,
         time=0,

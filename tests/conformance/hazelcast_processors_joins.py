@@ -12,9 +12,9 @@ from tests.conformance.hazelcast_sources import source_items
 from tests.conformance.hazelcast_steps import all_written, check, in_any_order, number, operations, shown
 from tests.dataflow.model.driving import Driven
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.items import Event, Frames, Item, Watermark
+from wmlab.dataflow.model.items import Event, FrameGrid, Item, Watermark
 from wmlab.dataflow.model.join import LEFT, RIGHT, JoinState, StreamJoin
-from wmlab.dataflow.model.processor import Deviations, EdgeWatermark, Row
+from wmlab.dataflow.model.processor import Deviations, EdgeRow, EdgeWatermark
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag
 
 TYPES: Final = {"INNER": None, "LEFT": LEFT, "RIGHT": RIGHT}
@@ -69,7 +69,7 @@ def condition_of(triples: Iterable[tuple[int, int, int]]) -> Callable[[tuple[Any
 def join_step(step: Fields, driven: Driven[JoinState], op: str, *, unordered: bool) -> None:
     match op:
         case "row":
-            row = Row(step.take("side"), Event(tuple(step.take("row"))))
+            row = EdgeRow(step.take("side"), Event(tuple(step.take("row"))))
             check(step, lambda: joined(driven.offer(row)), unordered=unordered)
         case "wm":
             watermark = Watermark(step.take("key"), number(step.take("value")))
@@ -113,7 +113,7 @@ def source_items_of(written: Mapping[str, Any], key: int, deviations: Deviations
     """The time column of a source, its number of columns, and its items."""
     with Fields(written, "source") as fields:
         rows, column = fields.take("rows"), fields.take("time")
-        policy, frames = FixedLag(fields.take("lag")), Frames(fields.take("throttle"))
+        policy, frames = FixedLag(fields.take("lag")), FrameGrid(fields.take("throttle"))
     mapper = EventTimeMapper(policy=policy, frames=frames, key=key, deviations=deviations)
     return column, len(rows[0]), source_items(mapper, rows, column)
 
@@ -124,7 +124,7 @@ def rows_of(join: StreamJoin, items: list[list[Item]], order: list[int]) -> list
     for side in order:
         match next(queues[side]):
             case Event() as event:
-                out = driven.offer(Row(side, event))
+                out = driven.offer(EdgeRow(side, event))
             case Watermark() as watermark:
                 out = driven.offer(EdgeWatermark(side, watermark))
             case item:

@@ -12,11 +12,11 @@ from tests.conformance.hazelcast_processors import check_state
 from tests.conformance.hazelcast_sources import source_items
 from tests.conformance.hazelcast_steps import all_written, check, in_any_order, number, operations
 from tests.dataflow.model.driving import Driven, Instance
-from wmlab.dataflow.model.aggregate import Aggregate
-from wmlab.dataflow.model.items import Event, Frames, Item, Watermark
-from wmlab.dataflow.model.processor import Complete, Deviations, Row
+from wmlab.dataflow.model.aggregate import Aggregation
+from wmlab.dataflow.model.items import Event, FrameGrid, Item, Watermark
+from wmlab.dataflow.model.processor import Complete, Deviations, EdgeRow
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, sql_frame_ms
-from wmlab.dataflow.model.window import FrameStore, SessionWindow, Window, WindowShape
+from wmlab.dataflow.model.window import FrameStore, SessionProcessor, WindowProcessor, WindowShape
 
 COMPARED: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "=": operator.eq,
@@ -28,17 +28,17 @@ COMPARED: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 }
 
 
-def aggregate_of(name: str) -> Aggregate:
+def aggregate_of(name: str) -> Aggregation:
     """The aggregation of the third column of (time, key, value)."""
     if name == "set":
-        return Aggregate("list", 2, distinct=True)
-    return Aggregate("count") if name == "count" else Aggregate(name, 2)
+        return Aggregation("list", 2, distinct=True)
+    return Aggregation("count") if name == "count" else Aggregation(name, 2)
 
 
 def run_window(case: Fields, deviations: Deviations) -> None:
     """Rows (time, key, value), watermarks, the end, and a restart with another window."""
     with Fields(case.take("config"), "config") as config:
-        window = Window(
+        window = WindowProcessor(
             shape=WindowShape(config.take("window"), config.take("slide")),
             time=0,
             aggregates=(aggregate_of(config.take("agg")),),
@@ -62,7 +62,7 @@ def run_session(case: Fields, deviations: Deviations) -> None:
         aggregates = (aggregate_of(config.take("agg")),)
         key = config.take("wm_key", 0)
         driven = Driven(
-            SessionWindow(timeout=config.take("timeout"), time=0, aggregates=aggregates, group=(1,), key=key)
+            SessionProcessor(timeout=config.take("timeout"), time=0, aggregates=aggregates, group=(1,), key=key)
         )
     for op, step in operations(case):
         window_step(step, driven, op)
@@ -72,7 +72,7 @@ def window_step(step: Fields, driven: Driven[Any], op: str) -> None:
     unordered = step.take("unordered", False)
     match op:
         case "add":
-            row = Row(0, Event((number(step.take("ts")), step.take("key"), step.take("value"))))
+            row = EdgeRow(0, Event((number(step.take("ts")), step.take("key"), step.take("value"))))
             check(step, lambda: wins(driven.offer(row)), unordered=unordered)
         case "wm":
             watermark = Watermark(step.take("key", 0), number(step.take("value")))
@@ -103,11 +103,11 @@ def run_pipeline_window(case: Fields, deviations: Deviations) -> None:
         groups = [column for column in config.take("group_by") if not column.startswith("window_")]
         select, having = config.take("select"), config.take("having", None)
         mapper = EventTimeMapper(
-            policy=FixedLag(config.take("lag")), frames=Frames(sql_frame_ms([shape.slide])), deviations=deviations
+            policy=FixedLag(config.take("lag")), frames=FrameGrid(sql_frame_ms([shape.slide])), deviations=deviations
         )
         items = source_items(mapper, config.take("rows"))
         copies = config.take("union_copies", 1)
-    window = Window(
+    window = WindowProcessor(
         shape=shape,
         time=0,
         aggregates=tuple(aggregated(part, columns) for part in select if isinstance(part, dict)),
@@ -123,11 +123,11 @@ def run_pipeline_window(case: Fields, deviations: Deviations) -> None:
     expect("rows", in_any_order(kept), in_any_order(case.take("expect")))
 
 
-def aggregated(part: Mapping[str, Any], columns: list[str]) -> Aggregate:
+def aggregated(part: Mapping[str, Any], columns: list[str]) -> Aggregation:
     with Fields(part, "aggregation") as fields:
         column = fields.take("col")
         place = None if column is None else columns.index(column)
-        return Aggregate(fields.take("fn"), place, fields.take("distinct", False))
+        return Aggregation(fields.take("fn"), place, fields.take("distinct", False))
 
 
 def selected(result: tuple[Any, ...], select: list[Any], groups: list[str]) -> list[Any]:

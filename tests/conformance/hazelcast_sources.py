@@ -9,10 +9,10 @@ from typing import Any
 from tests.conformance.fields import Fields, UnknownFormatError, expect, known
 from tests.conformance.hazelcast_steps import all_written, check, number, operations, shown
 from tests.dataflow.model.driving import Instance
-from wmlab.dataflow.model.items import Event, Frames, Item, Watermark
+from wmlab.dataflow.model.items import Event, FrameGrid, Item, Watermark
 from wmlab.dataflow.model.processor import Deviations
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, LagPolicy, SourceState
-from wmlab.dataflow.model.transform import LateDrop
+from wmlab.dataflow.model.transform import LateDropProcessor
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,9 @@ def mapper_of(config: Fields, deviations: Deviations) -> EventTimeMapper:
     )
 
 
-def frames_of(size: int, offset: int = 0) -> Frames | None:
+def frames_of(size: int, offset: int = 0) -> FrameGrid | None:
     """The grid of a throttle; size 0 lets no watermark through."""
-    return Frames(size, offset) if size else None
+    return FrameGrid(size, offset) if size else None
 
 
 def moved(step: Fields, found: tuple[SourceState, tuple[Item, ...]]) -> SourceState:
@@ -90,7 +90,7 @@ def run_policy(case: Fields, deviations: Deviations) -> None:
 def run_frames(case: Fields, deviations: Deviations) -> None:
     """Times of a grid around a time; of how many frames a window consists does not matter to them."""
     with Fields(case.take("config"), "config") as config:
-        frames = Frames(config.take("frame"), config.take("offset"))
+        frames = FrameGrid(config.take("frame"), config.take("offset"))
         config.take("frames_per_window", None)
     for op, step in operations(case):
         act, time = getattr(frames, known("operation", op, ("floor", "higher"))), number(step.take("ts"))
@@ -107,7 +107,7 @@ def run_pipeline(case: Fields, deviations: Deviations) -> None:
         drops_late = config.take("drop_late", False)
     found = source_items(mapper, [[time] for time in rows])
     if drops_late:
-        found = Instance(1, processor=LateDrop(time=0), deviations=deviations).push(0, 0, *found).run()
+        found = Instance(1, processor=LateDropProcessor(time=0), deviations=deviations).push(0, 0, *found).run()
     marks = [item.value for item in found if isinstance(item, Watermark)]
     events = [item.values[0] for item in found if isinstance(item, Event)]
     expect("view", marks if view == "wms" else events, case.take("expect"))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect, known
-from wmlab.dataflow.model.items import DONE, IDLE, MAX, MIN, Barrier, Event, Item, Watermark
+from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, MAX, MIN, Barrier, Event, Item, Watermark
 from wmlab.dataflow.model.processor import JobFailedError, Reason
 
 S = TypeVar("S")
@@ -38,9 +38,9 @@ def item_of(written: Sequence[Any]) -> Item:
         case ["ev", value]:
             return Event((value,))
         case ["wm", key, value]:
-            return IDLE if number(value) == MAX else Watermark(key, number(value))
+            return IDLE_MESSAGE if number(value) == MAX else Watermark(key, number(value))
         case ["idle"]:
-            return IDLE
+            return IDLE_MESSAGE
         case ["done"]:
             return DONE
         case ["barrier", snapshot, *terminal] if len(terminal) <= 1:
@@ -57,7 +57,7 @@ def written(item: Item) -> list[Any]:
             return ["wm", key, shown(value)]
         case Barrier(snapshot, terminal):
             return ["barrier", snapshot, True] if terminal else ["barrier", snapshot]
-    return ["idle"] if item == IDLE else ["done"]
+    return ["idle"] if item == IDLE_MESSAGE else ["done"]
 
 
 def all_written(items: Iterable[Item]) -> list[list[Any]]:

@@ -48,7 +48,7 @@ TWINS: Final = (
         "the cycle",
     ),
     Twin(
-        ("dataflow/model", "Window", "SessionWindow"),
+        ("dataflow/model", "WindowProcessor", "SessionProcessor"),
         ("dataflow/checks", "windows_of_on_time_rows"),
         (
             "test_the_batch_query_gives_the_windows_of_the_run",

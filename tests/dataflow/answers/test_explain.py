@@ -19,7 +19,7 @@ from wmlab.core.recording import Recording
 from wmlab.dataflow.answers.replay import Playback
 from wmlab.dataflow.answers.run import Explanation
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, RealTimeLag
-from wmlab.dataflow.model.window import Window
+from wmlab.dataflow.model.window import WindowProcessor
 
 
 @pytest.fixture(scope="module")
@@ -582,13 +582,13 @@ def test_over_a_run_every_row_goes_to_the_rule_of_its_window_once(
     run: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = Counter[str]()
-    step = Window.step
+    step = WindowProcessor.step
 
-    def counted(rule: Window, state: Any, stimulus: Any) -> Any:
+    def counted(rule: WindowProcessor, state: Any, stimulus: Any) -> Any:
         steps[type(stimulus).__name__] += 1
         return step(rule, state, stimulus)
 
-    monkeypatch.setattr(Window, "step", counted)
+    monkeypatch.setattr(WindowProcessor, "step", counted)
     run.explain()
     into = {queue["queue"] for queue in run.table("queues").to_pylist() if queue["target"] == "count"}
     taken = [i for i in run.table("items").to_pylist() if i["queue"] in into and i["taken_ms"] is not None]

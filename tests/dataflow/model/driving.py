@@ -9,19 +9,19 @@ from typing import Any, Generic, TypeVar
 from wmlab.dataflow.model import instance as model
 from wmlab.dataflow.model.inputs import Drained, InputEdge, Taken
 from wmlab.dataflow.model.instance import Poll
-from wmlab.dataflow.model.items import IDLE, Event, Item, Watermark
+from wmlab.dataflow.model.items import IDLE_MESSAGE, Event, Item, Watermark
 from wmlab.dataflow.model.processor import (
     DESIGN,
     SHIPPED,
-    Answer,
     Call,
+    CallAnswer,
     Complete,
     Deviations,
     Drop,
+    EdgeRow,
     EdgeWatermark,
     Mode,
     Processor,
-    Row,
     Stimulus,
 )
 from wmlab.dataflow.model.transform import Transform
@@ -115,7 +115,7 @@ class Driven(Generic[S]):
         return out
 
     def row(self, *values: Any, edge: int = 0, retry: bool = False) -> list[Any]:
-        return self.do(Row(edge, Event(values), retry))
+        return self.do(EdgeRow(edge, Event(values), retry))
 
     def rows(self, *rows: Sequence[Any], edge: int = 0) -> list[Any]:
         return [item for values in rows for item in self.row(*values, edge=edge)]
@@ -127,13 +127,13 @@ class Driven(Generic[S]):
         return self.do(EdgeWatermark(edge, Watermark(key, value)))
 
     def idle(self) -> list[Any]:
-        return self.do(IDLE)
+        return self.do(IDLE_MESSAGE)
 
     def complete(self) -> list[Any]:
         return self.do(Complete())
 
     def answer(self, call: int, *results: Any) -> list[Any]:
-        return self.do(Answer(call, tuple((result,) for result in results)))
+        return self.do(CallAnswer(call, tuple((result,) for result in results)))
 
     def restarted(self, processor: Processor[S] | None = None, others: Sequence[S] = ()) -> Driven[S]:
         again = processor or self.processor
@@ -172,7 +172,7 @@ class Instance:
 
     def answer(self, call: int, *results: Any) -> list[Item]:
         """A call returns these rows."""
-        poll = self.model.answer(Answer(call, tuple((result,) for result in results)))
+        poll = self.model.answer(CallAnswer(call, tuple((result,) for result in results)))
         return [*self.carried_out(poll), *self.run()]
 
     def carried_out(self, poll: Poll[Any]) -> list[Item]:

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from wmlab.dataflow.model.coalescer import Emitted, KeyedCoalescer
-from wmlab.dataflow.model.items import DONE, IDLE, Event, Item, Watermark
+from wmlab.dataflow.model.coalescer import EmittedItems, KeyedCoalescer
+from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Event, Item, Watermark
 from wmlab.dataflow.model.processor import Deviations
 
 EVENT = Event((0,))
@@ -35,13 +35,13 @@ def streams(
             at[key] += draw(st.integers(1, 4))
             items.append(Watermark(key, at[key]))
         else:
-            items.append(EVENT if kind == "event" else IDLE)
+            items.append(EVENT if kind == "event" else IDLE_MESSAGE)
     return (*items, *draw(st.sampled_from(ends)))
 
 
 def lasting(length: int = 3) -> st.SearchStrategy[Stream]:
     """A stream that is idle at most at its end, and does not come back; what follows can only be its end."""
-    return streams(length=length, idle=False, ends=((), (DONE,), (IDLE,), (IDLE, DONE)))
+    return streams(length=length, idle=False, ends=((), (DONE,), (IDLE_MESSAGE,), (IDLE_MESSAGE, DONE)))
 
 
 def inputs(stream: st.SearchStrategy[Stream], most: int = 4) -> st.SearchStrategy[list[Stream]]:
@@ -72,7 +72,7 @@ def interleaved(
 
 def play(
     count: int, updates: Sequence[tuple[int, Item]], deviations: Deviations
-) -> tuple[KeyedCoalescer, list[Emitted]]:
+) -> tuple[KeyedCoalescer, list[EmittedItems]]:
     """Coalesce all updates, one at a time; the coalescer behind them, and what each of them emitted."""
     coalescer = KeyedCoalescer(count, deviations)
     return coalescer, [coalescer.step(index, item) for index, item in updates]

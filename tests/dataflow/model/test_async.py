@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.dataflow.model.driving import RULES, Driven, rows
 from wmlab.dataflow.model.async_map import AsyncOrdered, AsyncUnordered, UnorderedCalls
 from wmlab.dataflow.model.items import Event
-from wmlab.dataflow.model.processor import Answer, Call, Deviations, JobFailedError, Mode, Reason
+from wmlab.dataflow.model.processor import Call, CallAnswer, Deviations, JobFailedError, Mode, Reason
 
 A, B = Event(("a",)), Event(("b",))
 BOTH = pytest.mark.parametrize("step", [AsyncOrdered, AsyncUnordered])
@@ -72,7 +72,7 @@ def test_edge_case_34_key_1_before_key_0_fails_the_job_with_the_option() -> None
 def test_a_failed_call_fails_the_job(step: type) -> None:
     driven = flying(step(), "a")
     with pytest.raises(JobFailedError, match="call 0 failed") as failure:
-        driven.do(Answer(0, None))
+        driven.do(CallAnswer(0, None))
     assert failure.value.reason == Reason.CALL_FAILED
 
 
@@ -132,12 +132,12 @@ def run(driven: Driven, stimuli: list) -> None:
                 driven.wm(marks[key], key)
             case ("answer", place) if waiting:
                 call = waiting.pop(place % len(waiting))
-                driven.do(Answer(call.number, (call.event.values,)))
+                driven.do(CallAnswer(call.number, (call.event.values,)))
         for progress in driven.state.keys.values() if isinstance(driven.state, UnorderedCalls) else ():
             assert sum(progress.counts.values()) == len(driven.state.in_flight)
             assert all(count > 0 for count in progress.counts.values())
     for call in waiting:
-        driven.do(Answer(call.number, (call.event.values,)))
+        driven.do(CallAnswer(call.number, (call.event.values,)))
 
 
 @given(STIMULI, st.sampled_from([AsyncOrdered, AsyncUnordered]), st.sampled_from(["design", "hz"]), st.integers(1, 4))

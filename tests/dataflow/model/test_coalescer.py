@@ -29,7 +29,7 @@ from tests.dataflow.model.histories import (
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.coalescer import Coalescer, KeyedCoalescer
 from wmlab.dataflow.model.inputs import Drained, DrainProgress, Guarantee
-from wmlab.dataflow.model.items import DONE, IDLE, MAX, MIN, Barrier, Event, Item, Watermark
+from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, MAX, MIN, Barrier, Event, Item, Watermark
 from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations, JobFailedError, Reason
 
 HISTORIES = interleaved(streams())
@@ -46,7 +46,7 @@ def by_definition(count: int, updates: Updates) -> list[int | None]:
     status = ["active"] * count
     highest, merged = MIN, []
     for index, item in updates:
-        status[index] = "idle" if item == IDLE else "done" if item == DONE else "active"
+        status[index] = "idle" if item == IDLE_MESSAGE else "done" if item == DONE else "active"
         mark[index] = item.value if isinstance(item, Watermark) else mark[index]
         active = [m for m, s in zip(mark, status, strict=True) if s == "active"]
         now = MIN if isinstance(item, Event) else min(active) if active else max(mark)
@@ -91,7 +91,7 @@ def test_a_watermark_that_does_not_rise_says_where_it_came_and_which_two_values(
     ("item", "reason", "says"),
     [
         (Watermark(3, 11), Reason.NON_MONOTONIC, "input 0 brings watermark 11 of key 3 after its end"),
-        (IDLE, Reason.NON_MONOTONIC, "Idle(key=None) came on input 0 after its end"),
+        (IDLE_MESSAGE, Reason.NON_MONOTONIC, "Idle(key=None) came on input 0 after its end"),
         (DONE, Reason.DUPLICATE_DONE, "Done() came on input 0 after its end"),
     ],
 )
@@ -105,12 +105,12 @@ def test_nothing_but_events_comes_after_the_end(item: Item, reason: Reason, says
 )
 def test_what_comes_on_no_input_is_refused(count: int, index: int, says: str) -> None:
     with pytest.raises(ModelError, match=says):
-        play(count, [(index, IDLE)], DESIGN)
+        play(count, [(index, IDLE_MESSAGE)], DESIGN)
 
 
 def test_the_ends_of_time_are_kept_apart_from_what_watermarks_say() -> None:
     coalescer = Coalescer(2)
-    updates: Updates = [(0, Watermark(0, MIN + 1)), (1, Watermark(0, MAX - 1)), (0, IDLE)]
+    updates: Updates = [(0, Watermark(0, MIN + 1)), (1, Watermark(0, MAX - 1)), (0, IDLE_MESSAGE)]
     assert [coalescer.step(*update) for update in updates] == [None, MIN + 1, MAX - 1]
 
 
@@ -154,12 +154,12 @@ def test_one_idle_message_leaves_per_episode(history: tuple[int, Updates]) -> No
         if isinstance(item, Event | Watermark):
             idle.discard(index)
             announced = False
-            assert IDLE not in emitted
+            assert IDLE_MESSAGE not in emitted
             continue
-        (idle.add if item == IDLE else open_inputs.discard)(index)
+        (idle.add if item == IDLE_MESSAGE else open_inputs.discard)(index)
         all_idle = bool(open_inputs) and open_inputs <= idle
-        assert emitted.count(IDLE) == (all_idle and not announced)
-        assert not emitted or IDLE not in emitted[:-1]
+        assert emitted.count(IDLE_MESSAGE) == (all_idle and not announced)
+        assert not emitted or IDLE_MESSAGE not in emitted[:-1]
         announced = announced or all_idle
 
 
@@ -186,7 +186,7 @@ def outcomes(chosen: list[Stream], deviations: Deviations) -> set[object]:
         except JobFailedError as error:
             ends.add(error.reason)
         else:
-            idle = len(coalescer.done) < coalescer.inputs and any(IDLE in emitted for emitted in steps)
+            idle = len(coalescer.done) < coalescer.inputs and any(IDLE_MESSAGE in emitted for emitted in steps)
             ends.add((tuple((key, coalescer.keys[key].last) for key in sorted(coalescer.keys)), idle))
     return ends
 

@@ -9,7 +9,7 @@ import itertools
 
 from tests.dataflow.model.driving import RULES, Instance
 from tests.dataflow.model.histories import EVENT, Updates, play, watermarks
-from wmlab.dataflow.model.items import IDLE, Item, Watermark
+from wmlab.dataflow.model.items import IDLE_MESSAGE, Item, Watermark
 from wmlab.dataflow.model.processor import Mode
 
 
@@ -23,7 +23,7 @@ def merged(mode: Mode, count: int, updates: Updates) -> list[Item]:
 
 
 def test_edge_case_03_an_input_that_comes_back_holds_until_its_own_watermark_passes(mode: Mode) -> None:
-    updates: Updates = [(0, IDLE), (1, wm(11)), (0, EVENT)]
+    updates: Updates = [(0, IDLE_MESSAGE), (1, wm(11)), (0, EVENT)]
     assert merged(mode, 2, [*updates, (1, wm(12))]) == []
     assert merged(mode, 2, [*updates, (1, wm(12)), (0, wm(11))]) == []
     assert merged(mode, 2, [*updates, (1, wm(12)), (0, wm(13))]) == [wm(12)]
@@ -32,18 +32,18 @@ def test_edge_case_03_an_input_that_comes_back_holds_until_its_own_watermark_pas
 def test_edge_case_06_all_become_idle_in_any_order(mode: Mode) -> None:
     begun: Updates = [(0, wm(10)), (1, wm(7)), (2, wm(8))]
     for order in itertools.permutations(range(3)):
-        _, found = play(3, [*begun, *((place, IDLE) for place in order)], RULES[mode])
+        _, found = play(3, [*begun, *((place, IDLE_MESSAGE) for place in order)], RULES[mode])
         leaving = [item for emitted in found for item in emitted]
         assert watermarks(leaving, 0)[-1] == 10
-        assert leaving.count(IDLE) == 1
-        assert leaving[-1] == IDLE
-    again: Updates = [*begun, (0, IDLE), (1, IDLE), (2, IDLE), (0, IDLE)]
-    assert merged(mode, 3, again) == ([IDLE] if mode == "hz" else [])
-    assert merged(mode, 3, [*again, (1, EVENT), (1, IDLE)]) == [IDLE]
+        assert leaving.count(IDLE_MESSAGE) == 1
+        assert leaving[-1] == IDLE_MESSAGE
+    again: Updates = [*begun, (0, IDLE_MESSAGE), (1, IDLE_MESSAGE), (2, IDLE_MESSAGE), (0, IDLE_MESSAGE)]
+    assert merged(mode, 3, again) == ([IDLE_MESSAGE] if mode == "hz" else [])
+    assert merged(mode, 3, [*again, (1, EVENT), (1, IDLE_MESSAGE)]) == [IDLE_MESSAGE]
 
 
 def test_edge_case_12_inputs_of_disjoint_keys_are_merged_when_one_is_idle(mode: Mode) -> None:
     edges = Instance(1, 1, deviations=RULES[mode]).push(0, 0, wm(10, 0)).push(1, 0, wm(20, 1))
     assert edges.run() == []
-    assert edges.push(0, 0, IDLE).run() == [wm(20, 1)]
-    assert edges.push(1, 0, IDLE).run() == [wm(10, 0), IDLE]
+    assert edges.push(0, 0, IDLE_MESSAGE).run() == [wm(20, 1)]
+    assert edges.push(1, 0, IDLE_MESSAGE).run() == [wm(10, 0), IDLE_MESSAGE]

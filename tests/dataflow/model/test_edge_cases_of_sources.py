@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.dataflow.model.driving import RULES
 from tests.dataflow.model.histories import rising, watermarks
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.items import IDLE, MAX, MIN, Event, Frames, Item, Watermark
+from wmlab.dataflow.model.items import IDLE_MESSAGE, MAX, MIN, Event, FrameGrid, Item, Watermark
 from wmlab.dataflow.model.processor import Mode
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, RealTimeLag, SourceState
 
@@ -44,7 +44,7 @@ def test_edge_case_16_a_partition_without_data_blocks_until_the_timeout(mode: Mo
     assert source.event(10) == [Event((10,))]
     assert source.state.next_deadline_ms(now_ms=0) == 10
     assert source.tick(9) == []
-    assert source.tick(10) == [wm(7), IDLE]
+    assert source.tick(10) == [wm(7), IDLE_MESSAGE]
     assert source.state.next_deadline_ms(now_ms=10) is None
 
 
@@ -54,7 +54,7 @@ def test_edge_case_16_without_a_timeout_it_blocks_for_ever_and_the_shortest_is_a
     assert source.tick(10**12) == []
     assert source.state.next_deadline_ms(now_ms=0) is None
     shortest = Source(mode, idle_timeout_ms=1)
-    assert (shortest.tick(0), shortest.tick(1)) == ([], [IDLE])
+    assert (shortest.tick(0), shortest.tick(1)) == ([], [IDLE_MESSAGE])
 
 
 def test_edge_case_19_a_policy_ahead_of_the_event_is_capped_at_its_time(mode: Mode) -> None:
@@ -66,23 +66,23 @@ def test_edge_case_19_a_policy_ahead_of_the_event_is_capped_at_its_time(mode: Mo
 
 def test_edge_case_20_a_throttle_sends_only_what_lies_on_its_grid(mode: Mode) -> None:
     for frames, sent in (
-        (Frames(1), list(range(7, 37))),
-        (Frames(10), [0, 10, 20, 30]),
-        (Frames(10, offset=3), [3, 13, 23, 33]),
+        (FrameGrid(1), list(range(7, 37))),
+        (FrameGrid(10), [0, 10, 20, 30]),
+        (FrameGrid(10, offset=3), [3, 13, 23, 33]),
         (None, []),
     ):
         source = Source(mode, lag=3, frames=frames)
         assert watermarks([item for time in range(10, 40) for item in source.event(time)], 0) == sent
     silent = Source(mode, frames=None, idle_timeout_ms=5)
-    assert silent.event(10) + silent.tick(5) == [Event((10,)), IDLE]
+    assert silent.event(10) + silent.tick(5) == [Event((10,)), IDLE_MESSAGE]
 
 
 @pytest.mark.parametrize("time", [MIN, MIN + 1, -5, 0, MAX - 1, MAX])
 @pytest.mark.parametrize("lag", [0, 7, 2**62, 2**63])
 def test_edge_case_22_the_ends_of_time_do_not_wrap_around(mode: Mode, time: int, lag: int) -> None:
-    source = Source(mode, lag=lag, frames=Frames(4, 3))
+    source = Source(mode, lag=lag, frames=FrameGrid(4, 3))
     items = source.event(time)
-    floor = Frames(4, 3).floor(time - lag) if time - lag > MIN else MIN
+    floor = FrameGrid(4, 3).floor(time - lag) if time - lag > MIN else MIN
     assert watermarks(items, 0) == ([floor] if MIN < floor < MAX else [])
     assert items[-1] == Event((time,))
 
@@ -112,19 +112,19 @@ STEPS = st.lists(st.tuples(st.integers(0, 3), st.integers(-50, 50), st.integers(
 def test_watermarks_rise_on_the_grid_and_make_no_event_late_that_was_on_time_on_its_partition(
     policy: Any, steps: list[tuple[int, int, int]], size: int, idle_ms: int
 ) -> None:
-    source = Source("design", 3, policy=policy, frames=Frames(size), idle_timeout_ms=idle_ms)
+    source = Source("design", 3, policy=policy, frames=FrameGrid(size), idle_timeout_ms=idle_ms)
     now, left, idle = -40, [], False
     for partition, time, pause in steps:
         now += pause
         if partition == 3:
             items = source.tick(now)
-            assert not (idle and IDLE in items), "an idle message leaves once until an event comes"
+            assert not (idle and IDLE_MESSAGE in items), "an idle message leaves once until an event comes"
         else:
             own = source.state.partitions[partition].mark
             items = source.event(time, partition, now)
             assert all(mark <= max(time, own) for mark in watermarks(items, 0))
             assert items[-1] == Event((time,))
-        idle = IDLE in items or (idle and partition == 3)
+        idle = IDLE_MESSAGE in items or (idle and partition == 3)
         left += items
     assert rising(watermarks(left, 0))
     assert all(mark % size == 0 for mark in watermarks(left, 0))
@@ -132,7 +132,7 @@ def test_watermarks_rise_on_the_grid_and_make_no_event_late_that_was_on_time_on_
 
 @given(st.integers(MIN, MAX), st.integers(1, 2**40), st.data())
 def test_a_grid_is_exact(time: int, size: int, data: st.DataObject) -> None:
-    frames = Frames(size, data.draw(st.integers(0, size - 1)))
+    frames = FrameGrid(size, data.draw(st.integers(0, size - 1)))
     below, above = frames.floor(time), frames.higher(time)
     assert below == MIN or (below - frames.offset) % size == 0
     assert above == MAX or (above - frames.offset) % size == 0
@@ -147,4 +147,4 @@ def test_a_grid_is_exact(time: int, size: int, data: st.DataObject) -> None:
 )
 def test_a_grid_that_cannot_be_is_refused(size: int, offset: int, says: str) -> None:
     with pytest.raises(ModelError, match=says):
-        Frames(size, offset)
+        FrameGrid(size, offset)

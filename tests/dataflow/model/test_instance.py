@@ -13,20 +13,20 @@ from hypothesis import strategies as st
 from tests.dataflow.model.driving import Instance
 from tests.dataflow.model.histories import EVENT, Stream, inputs, lasting, on_time, rising, streams, watermarks
 from wmlab.dataflow.model.instance import Phase
-from wmlab.dataflow.model.items import DONE, IDLE, Barrier, Event, Item, Watermark
+from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Barrier, Event, Item, Watermark
 from wmlab.dataflow.model.processor import (
     DESIGN,
     SHIPPED,
-    Answer,
+    CallAnswer,
     Complete,
     Deviations,
     EdgeDone,
+    EdgeRow,
     EdgeWatermark,
     JobFailedError,
     Processor,
     Reason,
     Reply,
-    Row,
     Stimulus,
 )
 
@@ -50,7 +50,7 @@ class Recorder(Processor[tuple[Stimulus, ...]]):
         return Reply(after)
 
     def may_snapshot(self, state: tuple[Stimulus, ...]) -> bool:
-        return self.snapshots or any(isinstance(stimulus, Answer) for stimulus in state)
+        return self.snapshots or any(isinstance(stimulus, CallAnswer) for stimulus in state)
 
     def restore(self, snapshots: Sequence[tuple[Stimulus, ...]]) -> tuple[Stimulus, ...]:
         return sum(snapshots, ())
@@ -71,20 +71,22 @@ def test_a_batch_comes_before_the_end_of_its_edge_and_that_before_both_kinds_of_
     instance = Instance(2, 1, processor=Recorder())
     instance.push(1, 0, Watermark(0, 4)).push(0, 0, Watermark(0, 7), DONE).push(0, 1, EVENT, Watermark(0, 5))
     instance.run()
-    assert instance.state == (Row(0, EVENT), edge_mark(1, 4), edge_mark(0, 5), global_mark(4))
+    assert instance.state == (EdgeRow(0, EVENT), edge_mark(1, 4), edge_mark(0, 5), global_mark(4))
     instance.push(0, 1, Event((2,)), DONE).run()
-    assert instance.state[4:] == (Row(0, Event((2,))), EdgeDone(0), edge_mark(0, 7))
+    assert instance.state[4:] == (EdgeRow(0, Event((2,))), EdgeDone(0), edge_mark(0, 7))
     instance.push(1, 0, DONE).run()
     assert instance.state[7:] == (EdgeDone(1), global_mark(7), Complete())
     assert instance.model.phase is Phase.FINISHED
 
 
-@pytest.mark.parametrize("refused", [Row(0, EVENT), edge_mark(0, 1), global_mark(1), IDLE, EdgeDone(0), Complete()])
+@pytest.mark.parametrize(
+    "refused", [EdgeRow(0, EVENT), edge_mark(0, 1), global_mark(1), IDLE_MESSAGE, EdgeDone(0), Complete()]
+)
 def test_what_is_refused_is_offered_again_before_anything_else(refused: Stimulus) -> None:
     refusing = Instance(1, processor=Recorder({refused: [REFUSED, REFUSED]}))
     willing = Instance(1, processor=Recorder())
     for instance in (refusing, willing):
-        instance.push(0, 0, EVENT, Watermark(0, 1), IDLE, Event((2,)), DONE).run()
+        instance.push(0, 0, EVENT, Watermark(0, 1), IDLE_MESSAGE, Event((2,)), DONE).run()
     expected = [stimulus for stimulus in willing.state for _ in range(3 if stimulus == refused else 1)]
     assert list(refusing.state) == expected
 
@@ -103,10 +105,10 @@ def test_a_refusal_that_changes_nothing_is_no_progress() -> None:
 def test_edges_of_a_lower_priority_number_come_first_and_to_their_end() -> None:
     instance = Instance(1, 1, 1, processor=Recorder(), priorities=[1, 0, 0])
     instance.push(0, 0, EVENT).push(1, 0, EVENT).push(2, 0, EVENT).run()
-    assert instance.state == (Row(1, EVENT), Row(2, EVENT))
+    assert instance.state == (EdgeRow(1, EVENT), EdgeRow(2, EVENT))
     assert list(instance.queues[0].items[0]) == [EVENT]
     instance.push(1, 0, DONE).push(2, 0, DONE).run()
-    assert instance.state[2:] == (EdgeDone(1), EdgeDone(2), Row(0, EVENT))
+    assert instance.state[2:] == (EdgeDone(1), EdgeDone(2), EdgeRow(0, EVENT))
 
 
 @pytest.mark.parametrize(("limit", "left"), [("room", [2, 2, 2]), ("rows", [2, 2, 2])])
@@ -120,8 +122,8 @@ def test_no_more_is_offered_than_there_is_room_for_or_rows_are_asked_for(limit: 
 @pytest.mark.parametrize("overtakes", [False, True])
 def test_idle_is_the_processors_affair_in_design(overtakes: bool) -> None:
     instance = Instance(1, processor=Recorder(), deviations=Deviations(idle_overtakes=overtakes))
-    assert instance.push(0, 0, IDLE).run() == ([IDLE] if overtakes else [])
-    assert instance.state == (() if overtakes else (IDLE,))
+    assert instance.push(0, 0, IDLE_MESSAGE).run() == ([IDLE_MESSAGE] if overtakes else [])
+    assert instance.state == (() if overtakes else (IDLE_MESSAGE,))
 
 
 @given(inputs(streams(), most=4), st.randoms(use_true_random=False))
@@ -174,15 +176,15 @@ def test_an_event_on_time_on_its_queue_is_on_time_behind_the_instance(chosen: li
 
 
 def test_every_step_of_both_levels_of_merging_is_reported() -> None:
-    instance = Instance(2, 1).push(0, 0, Watermark(0, 5)).push(0, 1, Watermark(0, 3)).push(1, 0, IDLE)
+    instance = Instance(2, 1).push(0, 0, Watermark(0, 5)).push(0, 1, Watermark(0, 3)).push(1, 0, IDLE_MESSAGE)
     instance.run()
     steps = [step for poll in instance.polls for step in poll.steps]
     assert [(step.edge, step.index, step.item, step.emitted) for step in steps] == [
         (0, 0, Watermark(0, 5), ()),
         (0, 1, Watermark(0, 3), (Watermark(0, 3),)),
         (None, 0, Watermark(0, 3), ()),
-        (1, 0, IDLE, (IDLE,)),
-        (None, 1, IDLE, (Watermark(0, 3),)),
+        (1, 0, IDLE_MESSAGE, (IDLE_MESSAGE,)),
+        (None, 1, IDLE_MESSAGE, (Watermark(0, 3),)),
     ]
     assert (steps[-1].idle, steps[-1].done) == ({1}, set())
     taken = [(t.edge, t.queue, t.count) for poll in instance.polls for t in poll.taken]
@@ -218,8 +220,8 @@ def test_a_snapshot_waits_for_the_barrier_of_every_edge_and_for_the_processor() 
     assert instance.answer(0) == [Barrier(1)]
     snapshots = [poll.snapshot for poll in instance.polls if poll.snapshot]
     assert len(snapshots) == 1
-    assert snapshots[0].state == (Row(0, EVENT), Row(1, Event((3,))), Answer(0, ()))
-    assert instance.state[3:] == (Row(0, Event((2,))), Row(1, Event((4,))))
+    assert snapshots[0].state == (EdgeRow(0, EVENT), EdgeRow(1, Event((3,))), CallAnswer(0, ()))
+    assert instance.state[3:] == (EdgeRow(0, Event((2,))), EdgeRow(1, Event((4,))))
     restored = Instance(1, 1, processor=instance.model.processor, snapshots=[snapshots[0].state])
     assert restored.state == snapshots[0].state
     assert Instance(1, 1, processor=Recorder(), snapshots=[]).state == ()

@@ -6,42 +6,49 @@ from collections.abc import Callable
 
 import pytest
 
-from wmlab.dataflow.model.items import Merged, joined, merged, of_source, selected, windowed
+from wmlab.dataflow.model.items import (
+    MergedKeys,
+    keys_after_join,
+    keys_after_map,
+    keys_after_merge,
+    keys_after_window,
+    keys_of_source,
+)
 from wmlab.dataflow.model.source import pipeline_frame_ms, sql_frame_ms
 
 
 def test_the_keys_of_a_source_ascend() -> None:
-    assert of_source({3: "t", -1: "u"}) == ((-1, "u"), (3, "t"))
+    assert keys_of_source({3: "t", -1: "u"}) == ((-1, "u"), (3, "t"))
 
 
 def test_a_map_keeps_the_key_of_a_column_that_is_plain_in_all_its_rows() -> None:
     keys = ((0, "t"), (1, None))
-    assert selected(keys, [{"x": "t + 1", "when": "t"}]) == ((0, "when"), (1, None))
-    assert selected(keys, [{"t": "t + 0"}]) == ((0, None), (1, None))
-    assert selected(keys, [{"a": "t", "b": "t"}]) == ((0, "a"), (1, None))
-    assert selected(((0, "t"), (1, "u")), [{"a": "t", "b": "u"}, {"a": "t", "b": "t"}]) == ((0, "a"), (1, None))
+    assert keys_after_map(keys, [{"x": "t + 1", "when": "t"}]) == ((0, "when"), (1, None))
+    assert keys_after_map(keys, [{"t": "t + 0"}]) == ((0, None), (1, None))
+    assert keys_after_map(keys, [{"a": "t", "b": "t"}]) == ((0, "a"), (1, None))
+    assert keys_after_map(((0, "t"), (1, "u")), [{"a": "t", "b": "u"}, {"a": "t", "b": "t"}]) == ((0, "a"), (1, None))
 
 
 def test_a_merge_has_the_keys_of_all_inputs_and_those_that_one_has_not_are_stuck() -> None:
-    assert merged([((0, "t"),), ((0, "t"),)]) == Merged(((0, "t"),))
-    assert merged([((0, "t"),), ()]) == Merged(((0, "t"),), stuck=((0, (1,)),))
-    assert merged([((1, "t"),), ((0, "t"),), ()]).stuck == ((1, (1, 2)), (0, (0, 2)))
+    assert keys_after_merge([((0, "t"),), ((0, "t"),)]) == MergedKeys(((0, "t"),))
+    assert keys_after_merge([((0, "t"),), ()]) == MergedKeys(((0, "t"),), stuck=((0, (1,)),))
+    assert keys_after_merge([((1, "t"),), ((0, "t"),), ()]).stuck == ((1, (1, 2)), (0, (0, 2)))
 
 
 @pytest.mark.parametrize("before", ["t", None])
 def test_a_key_that_is_on_different_columns_of_a_merge_is_in_conflict(before: str | None) -> None:
-    assert merged([((0, before),), ((0, "u"),)]).conflicts == ((1, 0, "u", before),)
+    assert keys_after_merge([((0, before),), ((0, "u"),)]).conflicts == ((1, 0, "u", before),)
 
 
 def test_a_join_has_the_keys_of_both_sides() -> None:
     left, right = ((0, "t"), (2, None)), ((-1, "t"), (1, "u"), (3, None))
     renamed = {"t": "right_t", "u": "u"}
-    assert joined(left, right, renamed) == ((-1, "right_t"), (0, "t"), (1, "u"), (2, None), (3, None))
+    assert keys_after_join(left, right, renamed) == ((-1, "right_t"), (0, "t"), (1, "u"), (2, None), (3, None))
 
 
 def test_a_window_has_the_key_of_its_time_on_its_end() -> None:
-    assert windowed(((0, "t"), (1, "u")), "u", "end") == ((1, "end"),)
-    assert windowed(((0, None),), "t", "end") == ()
+    assert keys_after_window(((0, "t"), (1, "u")), "u", "end") == ((1, "end"),)
+    assert keys_after_window(((0, None),), "t", "end") == ()
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from tests.dataflow.model.histories import EVENT, Stream, interleavings, streams
 from wmlab.dataflow.model.coalescer import KeyedCoalescer
-from wmlab.dataflow.model.items import DONE, IDLE, Watermark
-from wmlab.dataflow.model.permute import Choose, every_choice, explore, follow, orders, sample
+from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Watermark
+from wmlab.dataflow.model.permute import Choose, every_choice, explore, follow, orders, sample_orders
 from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations
 
-IDLE_IN_BOTH_ORDERS: list[Stream] = [(Watermark(0, 10), IDLE), (Watermark(0, 20), IDLE)]
+IDLE_IN_BOTH_ORDERS: list[Stream] = [(Watermark(0, 10), IDLE_MESSAGE), (Watermark(0, 20), IDLE_MESSAGE)]
 UNFLUSHED = Deviations(highest_held_back=True)
 INPUTS = st.lists(streams(length=3, ends=[()]), min_size=2, max_size=3)
-ENDED = st.lists(streams(length=3, ends=[(IDLE,), (DONE,)]), min_size=2, max_size=3)
+ENDED = st.lists(streams(length=3, ends=[(IDLE_MESSAGE,), (DONE,)]), min_size=2, max_size=3)
 
 
 @given(INPUTS, st.sampled_from([DESIGN, SHIPPED]))
@@ -49,7 +49,7 @@ def test_in_the_design_all_orders_end_alike_once_all_inputs_are_idle_or_have_end
     assert {one.failure for one in found} == {None}
     assert {one.final for one in found} == {tuple(sorted(tops.items()))}
     # Where all inputs have ended the end follows, so that it does not matter whether idleness was said before.
-    if any(items[-1] == IDLE for items in offered):
+    if any(items[-1] == IDLE_MESSAGE for items in offered):
         assert {one.idle for one in found} == {True}
 
 
@@ -68,8 +68,8 @@ class Valve:
 
     def take(self, index: int, item: Any) -> list[tuple[int, int]]:
         keys = [item.key] if isinstance(item, Watermark) else sorted(self.marks)
-        if item in (IDLE, DONE):
-            (self.idle if item == IDLE else self.done).add(index)
+        if item in (IDLE_MESSAGE, DONE):
+            (self.idle if item == IDLE_MESSAGE else self.done).add(index)
         else:
             self.idle.discard(index)
         if isinstance(item, Watermark):
@@ -85,7 +85,7 @@ class Valve:
         return left
 
 
-@given(st.lists(streams(length=4, ends=[(), (IDLE,), (DONE,)]), min_size=2, max_size=3), st.randoms())
+@given(st.lists(streams(length=4, ends=[(), (IDLE_MESSAGE,), (DONE,)]), min_size=2, max_size=3), st.randoms())
 def test_without_the_flush_it_is_the_valve_of_flink_before_7728(offered: list[Stream], chance: random.Random) -> None:
     order = [index for index, items in enumerate(offered) for _ in items]
     chance.shuffle(order)
@@ -110,14 +110,14 @@ class Listing22440:
             self.idle[index] = self.sent = False
         elif item == EVENT:
             self.sent = self.sent and not self.idle[index]
-        elif item == IDLE:
+        elif item == IDLE_MESSAGE:
             self.idle[index] = True
-        due = item == IDLE and all(self.idle) and not self.sent
+        due = item == IDLE_MESSAGE and all(self.idle) and not self.sent
         self.sent = self.sent or due
         return due
 
 
-@given(st.lists(streams(length=4, ends=[(), (IDLE,), (DONE,)]), min_size=2, max_size=3), st.randoms())
+@given(st.lists(streams(length=4, ends=[(), (IDLE_MESSAGE,), (DONE,)]), min_size=2, max_size=3), st.randoms())
 def test_idle_messages_before_pull_request_22440(offered: list[Stream], chance: random.Random) -> None:
     # The end of an input sent no idle message either; that is so still.
     rules = Deviations(event_leaves_idle=True, end_counts_as_active=True, done_hides_idle=True)
@@ -127,11 +127,11 @@ def test_idle_messages_before_pull_request_22440(offered: list[Stream], chance: 
     queues = [iter(items) for items in offered]
     for index in order:
         item = next(queues[index])
-        assert (IDLE in coalescer.step(index, item)) is judge.take(index, item)
+        assert (IDLE_MESSAGE in coalescer.step(index, item)) is judge.take(index, item)
 
 
 def test_the_shipped_rule_fails_in_some_orders_only() -> None:
-    offered = ((Watermark(0, 1), IDLE, DONE), (Watermark(1, 5), DONE))
+    offered = ((Watermark(0, 1), IDLE_MESSAGE, DONE), (Watermark(1, 5), DONE))
     found = explore(KeyedCoalescer(2, SHIPPED), offered, limit=1_000)
     assert found is not None
     failed = [one for one in found if one.failure is not None]
@@ -143,9 +143,9 @@ def test_the_shipped_rule_fails_in_some_orders_only() -> None:
 def test_a_limit_is_kept_and_drawing_takes_over() -> None:
     offered = tuple(tuple(Watermark(0, 3 * n + place) for n in range(1, 5)) for place in range(3))
     assert explore(KeyedCoalescer(3), offered, limit=50) is None
-    found = sample(KeyedCoalescer(3), offered, samples=200, draw=random.Random(1).randrange)
+    found = sample_orders(KeyedCoalescer(3), offered, samples=200, draw=random.Random(1).randrange)
     assert sum(one.count for one in found) == 200
-    again = sample(KeyedCoalescer(3), offered, samples=200, draw=random.Random(1).randrange)
+    again = sample_orders(KeyedCoalescer(3), offered, samples=200, draw=random.Random(1).randrange)
     assert found == again
     everything = explore(KeyedCoalescer(3), offered, limit=100_000)
     assert everything is not None
@@ -153,7 +153,9 @@ def test_a_limit_is_kept_and_drawing_takes_over() -> None:
 
 
 def test_drawn_orders_are_equally_likely() -> None:
-    found = sample(KeyedCoalescer(2, UNFLUSHED), IDLE_IN_BOTH_ORDERS, samples=6_000, draw=random.Random(3).randrange)
+    found = sample_orders(
+        KeyedCoalescer(2, UNFLUSHED), IDLE_IN_BOTH_ORDERS, samples=6_000, draw=random.Random(3).randrange
+    )
     shares = sorted(one.count for one in found)
     assert [round(share / 1_000) for share in shares] == [1, 2, 3]
 

@@ -12,7 +12,7 @@ from tests.dataflow.model.driving import MERGE, RULES, Driven
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.items import Event, FrozenMap
 from wmlab.dataflow.model.processor import SHIPPED, Drop, EdgeDone, JobFailedError, Mode, Reason
-from wmlab.dataflow.model.transform import LateDrop, StatefulMap, Transform
+from wmlab.dataflow.model.transform import LateDropProcessor, StatefulMapProcessor, Transform
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_watermarks_of_every_key_and_idle_messages_pass_at_once(step: Transform)
 
 
 def test_late_drop_says_by_which_rule_and_how_much() -> None:
-    driven = Driven(LateDrop(time=1, key=2))
+    driven = Driven(LateDropProcessor(time=1, key=2))
     driven.wm(100, key=0)
     assert driven.row("a", 9) == [("a", 9)]
     assert driven.wm(10, key=2) == [("wm", 2, 10)]
@@ -49,7 +49,7 @@ def test_late_drop_says_by_which_rule_and_how_much() -> None:
 @pytest.mark.parametrize("row", [(None,), (), ("5",), (True,), (1.5,), (2**63,)])
 def test_a_row_without_a_time_is_a_mistake(row: tuple[object, ...]) -> None:
     with pytest.raises(ModelError, match="is no time"):
-        Driven(LateDrop(time=0)).row(*row)
+        Driven(LateDropProcessor(time=0)).row(*row)
 
 
 def test_a_frozen_map_changes_by_making_another() -> None:
@@ -69,7 +69,7 @@ def counting(ttl: int | None = 5, **options: object) -> Driven:
         "on_evict": lambda memory, group, watermark: [(*group, memory, watermark)],
         **options,
     }
-    return Driven(StatefulMap(initial=0, time=0, group=(1,), ttl=ttl, **given_options))
+    return Driven(StatefulMapProcessor(initial=0, time=0, group=(1,), ttl=ttl, **given_options))
 
 
 def test_edge_case_24_late_rows_are_dropped_only_with_a_time_to_live(mode: Mode) -> None:

@@ -11,23 +11,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.dataflow.model.driving import RULES, Driven, rows
-from wmlab.dataflow.model.aggregate import Aggregate
+from wmlab.dataflow.model.aggregate import Aggregation
 from wmlab.dataflow.model.items import MAX, MIN
 from wmlab.dataflow.model.processor import Deviations, JobFailedError, Mode, Reason
-from wmlab.dataflow.model.window import CombineStage, FrameStage, SessionWindow, Window, WindowShape, in_two_stages
+from wmlab.dataflow.model.window import (
+    CombineStage,
+    FrameStage,
+    SessionProcessor,
+    WindowProcessor,
+    WindowShape,
+    in_two_stages,
+)
 
-COUNT = (Aggregate("count"),)
-SEVERAL = (*COUNT, Aggregate("avg", 0), Aggregate("min", 0), Aggregate("count", 0, distinct=True))
+COUNT = (Aggregation("count"),)
+SEVERAL = (*COUNT, Aggregation("avg", 0), Aggregation("min", 0), Aggregation("count", 0, distinct=True))
 MODES = st.sampled_from(["design", "hz"])
 SHAPES = st.tuples(st.integers(1, 4), st.integers(1, 4)).map(lambda pair: WindowShape(pair[0] * pair[1], pair[0]))
 ROWS = st.tuples(st.just("row"), st.integers(-12, 30), st.sampled_from("ab"))
 HISTORIES = st.lists(st.one_of(ROWS, st.tuples(st.just("wm"), st.integers(1, 12))), max_size=30)
 
 
-def rule(size: int, slide: int, mode: Mode = "design", **options: object) -> Window:
+def rule(size: int, slide: int, mode: Mode = "design", **options: object) -> WindowProcessor:
     """Aggregates of rows (time, group)."""
     given_options = {"group": (1,), "aggregates": COUNT, "deviations": RULES[mode], **options}
-    return Window(shape=WindowShape(size, slide), time=0, **given_options)
+    return WindowProcessor(shape=WindowShape(size, slide), time=0, **given_options)
 
 
 def window(size: int, slide: int, mode: Mode = "design", **options: object) -> Driven:
@@ -37,7 +44,7 @@ def window(size: int, slide: int, mode: Mode = "design", **options: object) -> D
 def sessions(timeout: int = 10, **options: object) -> Driven:
     """Counts of rows (time, group)."""
     given_options = {"group": (1,), "aggregates": COUNT, **options}
-    return Driven(SessionWindow(timeout=timeout, time=0, **given_options))
+    return Driven(SessionProcessor(timeout=timeout, time=0, **given_options))
 
 
 def test_edge_case_28_a_gap_of_a_thousand_frames_is_skipped_or_visited() -> None:

@@ -20,7 +20,7 @@ from wmlab.dataflow.answers.run import DroppedRow, Explanation, Row, Run, listin
 from wmlab.dataflow.answers.search import Search, unique_holders
 from wmlab.dataflow.model.aggregate import group_of
 from wmlab.dataflow.model.items import MIN
-from wmlab.dataflow.model.window import SessionWindow
+from wmlab.dataflow.model.window import SessionProcessor
 from wmlab.dataflow.sim.layout import FRAMES
 
 
@@ -140,10 +140,10 @@ class Windows:
 
     def _empty(self, start: int | None, end: int) -> Explanation:
         at_ms = self.search.at_ms
-        size = self.rule.timeout if isinstance(self.rule, SessionWindow) else self.rule.shape.size
+        size = self.rule.timeout if isinstance(self.rule, SessionProcessor) else self.rule.shape.size
         begins = end - size if start is None else start
         # The sessions that there are at that stretch of time, or the windows that there can be.
-        if isinstance(self.rule, SessionWindow):
+        if isinstance(self.rule, SessionProcessor):
             left = [
                 (result.row["start"], result.row["end"]) for of_end in self.rows.results.values() for result in of_end
             ]
@@ -186,7 +186,7 @@ class Windows:
 
     def _time_on(self, edge: int) -> int:
         """The column of the time on an input edge."""
-        return self.rule.time if isinstance(self.rule, SessionWindow) else self.rule.time_on(edge)
+        return self.rule.time if isinstance(self.rule, SessionProcessor) else self.rule.time_on(edge)
 
     def _explanation(self, cause: str, start: int, end: int, text: str, **fields: Any) -> Explanation:
         sentence = f"the window from {self.run.time(start)} to {self.run.time(end)} of {self.vertex} {text}"
@@ -196,7 +196,7 @@ class Windows:
     def of(self, row: Mapping[str, Any], edge: int) -> list[tuple[int, int]]:
         """The windows that a row belongs to which came on an input edge, or its session while that is open."""
         values = self.rows.values(row)
-        if not isinstance(self.rule, SessionWindow):
+        if not isinstance(self.rule, SessionProcessor):
             return list(self.rule.shape.windows_of(values[self._time_on(edge)]))
         time, group = values[self.rule.time], group_of(values, self.rule.group)
         return [(s.start, s.end) for s in self.open() if s.group == group and s.start <= time < s.end]

@@ -19,8 +19,8 @@ from wmlab.core.errors import ModelError, ScenarioError
 from wmlab.core.words import counted, grouped
 from wmlab.dataflow.model import permute
 from wmlab.dataflow.model.coalescer import KeyedCoalescer
-from wmlab.dataflow.model.items import DONE, IDLE, Event, Idle, Item, require_watermark
-from wmlab.dataflow.model.permute import Choose, Outcome
+from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Event, Idle, Item, require_watermark
+from wmlab.dataflow.model.permute import Choose, OrderOutcome
 from wmlab.dataflow.model.processor import Deviations, Mode
 from wmlab.dataflow.model.processor import deviations as of_mode
 from wmlab.dataflow.scenario.dataflow import OPTIONS, DataflowScenario
@@ -165,7 +165,7 @@ def permutations(
     outcomes = permute.explore(coalescer, items, limit=limit)
     exact = outcomes is not None
     if outcomes is None:
-        outcomes = permute.sample(coalescer, items, samples=samples, draw=random.Random(seed).randrange)
+        outcomes = permute.sample_orders(coalescer, items, samples=samples, draw=random.Random(seed).randrange)
     return Permutations(
         of=f"merging {counted(len(items), 'input')} ({words})",
         outcomes=tuple(_permuted(outcome, tuple(named)) for outcome in outcomes),
@@ -185,7 +185,7 @@ def _deviations(mode: Mode, offered: Deviations | Sequence[str] | None) -> Devia
 
 
 def _item(offered: Any) -> Item:
-    named: dict[str, Item] = {"idle": IDLE, "event": Event(()), "done": DONE}
+    named: dict[str, Item] = {"idle": IDLE_MESSAGE, "event": Event(()), "done": DONE}
     match offered:
         case str() if offered in named:
             return named[offered]
@@ -199,7 +199,7 @@ def _item(offered: Any) -> Item:
     )
 
 
-def _permuted(outcome: Outcome, names: Sequence[str]) -> Permuted:
+def _permuted(outcome: OrderOutcome, names: Sequence[str]) -> Permuted:
     """An outcome of merging in words; `names` are those of the inputs."""
     keyed = any(key != 0 for key, _ in outcome.final)
 

@@ -20,13 +20,12 @@ from typing import Any, Final, Generic, Literal, TypeVar, cast
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.answers.run import Row, Run, read
-from wmlab.dataflow.model.aggregate import Aggregate, group_of
-from wmlab.dataflow.model.items import Event, Values, Watermark
+from wmlab.dataflow.model.aggregate import Aggregation, group_of
+from wmlab.dataflow.model.items import Event, RowValues, Watermark
 from wmlab.dataflow.model.join import JoinState, StreamJoin
-from wmlab.dataflow.model.processor import Complete, EdgeWatermark, Stimulus
-from wmlab.dataflow.model.processor import Row as RowStimulus
-from wmlab.dataflow.model.source import EventTimeMapper, LagPolicy, Partition, SourceState
-from wmlab.dataflow.model.window import SessionWindow, Window
+from wmlab.dataflow.model.processor import Complete, EdgeRow, EdgeWatermark, Stimulus
+from wmlab.dataflow.model.source import EventTimeMapper, LagPolicy, SourcePartition, SourceState
+from wmlab.dataflow.model.window import SessionProcessor, WindowProcessor
 from wmlab.dataflow.scenario.vertices import plain_value
 from wmlab.dataflow.sim.rules import RecordedRule
 from wmlab.dataflow.sim.task import partition_hash
@@ -34,7 +33,7 @@ from wmlab.dataflow.sim.task import partition_hash
 S = TypeVar("S")
 E = TypeVar("E")
 LevelName = Literal["edge", "global", "partition"]
-_COUNT: Final = (Aggregate("count", None),)
+_COUNT: Final = (Aggregation("count", None),)
 
 
 class Playback(Generic[S]):
@@ -147,7 +146,7 @@ class PartitionState:
     rejected: int = 0
 
     @property
-    def partition(self) -> Partition:
+    def partition(self) -> SourcePartition:
         """When it is left out."""
         return self.source.partitions[0]
 
@@ -213,7 +212,7 @@ class OpenWindow:
     needed: int
     rows: int
     instance: int
-    group: Values = ()
+    group: RowValues = ()
 
 
 _Named = tuple[Any, ...]
@@ -224,7 +223,7 @@ _Named = tuple[Any, ...]
 class WindowState:
     """The windows of one instance: the `state` of its `rule`, which counts rows, and the results that have not left."""
 
-    rule: Window | SessionWindow
+    rule: WindowProcessor | SessionProcessor
     state: Any
     leaving: dict[_Named, int] = field(default_factory=dict)
 
@@ -258,7 +257,7 @@ class WindowState:
             yield OpenWindow(start, end, self.rule.closed_by(end), rows, instance, tuple(group))
 
     def _open(self) -> list[tuple[_Named, int]]:
-        if isinstance(self.rule, SessionWindow):
+        if isinstance(self.rule, SessionProcessor):
             return [
                 ((session.start, session.end, *group), session.accumulators[0])
                 for group, sessions in self.state.groups.items()
@@ -314,8 +313,8 @@ class WindowRows:
 
     def _playbacks(self) -> list[Playback[WindowState]]:
         """What each instance took, and what left it, fed to the rule; of windows groups need not be told apart."""
-        if isinstance(self.rule, SessionWindow):
-            rule: Window | SessionWindow = replace(self.rule, aggregates=_COUNT)
+        if isinstance(self.rule, SessionProcessor):
+            rule: WindowProcessor | SessionProcessor = replace(self.rule, aggregates=_COUNT)
             named = ("start", "end", *self._window.columns[2 : 2 + len(self.rule.group)])
         else:
             rule = replace(self.rule, aggregates=_COUNT, group=(), grouped=(), limit=None)
@@ -325,7 +324,7 @@ class WindowRows:
         for taken_by in range(self._run.vertex(self._window.entry)["parallelism"]):
             for item, edge in self._accepted(taken_by):
                 values = self.values(read(item["row"]))
-                stimulus = RowStimulus(edge, Event(values))
+                stimulus = EdgeRow(edge, Event(values))
                 mine = events[self.instance_of(values, taken_by)]
                 mine.append((item["taken_ms"], 0, item["taken"], stimulus))
         for instance, mine in enumerate(events):

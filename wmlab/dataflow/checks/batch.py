@@ -26,8 +26,8 @@ from wmlab.core.spark.verdict import SO_FAR, batch_invariant, findings, row_of, 
 from wmlab.dataflow.checks.rows import field, on_time_rows, progress_of, put_items
 from wmlab.dataflow.model.aggregate import accumulated, created, finished, group_of
 from wmlab.dataflow.model.join import LEFT, RIGHT, StreamJoin
-from wmlab.dataflow.model.window import SessionWindow
-from wmlab.dataflow.model.window import Window as WindowRule
+from wmlab.dataflow.model.window import SessionProcessor
+from wmlab.dataflow.model.window import WindowProcessor as WindowRule
 from wmlab.dataflow.sim.rules import DataflowRules, RecordedRule
 
 PLACE: Final = ("stream", "execution", "instance")
@@ -71,7 +71,7 @@ def windows_of(rows: DataFrame, window: RecordedRule) -> DataFrame:
     placed, by = _placed(rows.withColumns(timed | groups), rule, tuple(groups))
     texts = F.transform(F.sort_array(F.collect_list(F.struct("taken", "row"))), lambda taken: taken["row"])
     bounds: tuple[Column, ...] = ()
-    if isinstance(rule, SessionWindow):
+    if isinstance(rule, SessionProcessor):
         bounds = F.min("_time").alias("start"), (F.max("_time") + rule.timeout).alias("end")
     found = placed.groupBy(*by).agg(*bounds, texts.alias("rows"))
 
@@ -87,10 +87,10 @@ def windows_of(rows: DataFrame, window: RecordedRule) -> DataFrame:
 
 
 def _placed(
-    rows: DataFrame, rule: WindowRule | SessionWindow, groups: tuple[str, ...]
+    rows: DataFrame, rule: WindowRule | SessionProcessor, groups: tuple[str, ...]
 ) -> tuple[DataFrame, tuple[str, ...]]:
     """Each row once for every window that it belongs to, and the columns that tell the windows apart."""
-    if isinstance(rule, SessionWindow):
+    if isinstance(rule, SessionProcessor):
         lane = Window.partitionBy(*PLACE, *groups).orderBy("_time", "taken")
         gap = F.coalesce(F.col("_time") - F.lag("_time").over(lane) >= rule.timeout, F.lit(True))
         opened = rows.withColumn("_opens", gap.cast("long"))

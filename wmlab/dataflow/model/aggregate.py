@@ -16,30 +16,30 @@ from operator import add
 from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.items import Value
+from wmlab.dataflow.model.items import FieldValue
 
-Function = Literal["count", "sum", "min", "max", "avg", "list"]
-FUNCTIONS: Final[tuple[str, ...]] = get_args(Function)
-Accumulators = tuple[Value, ...]
+AggregateFunction = Literal["count", "sum", "min", "max", "avg", "list"]
+AGGREGATE_FUNCTIONS: Final[tuple[str, ...]] = get_args(AggregateFunction)
+Accumulators = tuple[FieldValue, ...]
 
 
 class _Rule(NamedTuple):
     """The accumulator without a value and of one value, and how two are merged that are not null."""
 
-    empty: Value
-    single: Callable[[Any], Value]
-    merge: Callable[[Any, Any], Value]
+    empty: FieldValue
+    single: Callable[[Any], FieldValue]
+    merge: Callable[[Any, Any], FieldValue]
 
 
-def _of_both(merge: Callable[[Any, Any], Value], one: Value, other: Value) -> Value:
+def _of_both(merge: Callable[[Any, Any], FieldValue], one: FieldValue, other: FieldValue) -> FieldValue:
     return other if one is None else one if other is None else merge(one, other)
 
 
-def _distinct(one: Accumulators, other: Accumulators) -> Value:
+def _distinct(one: Accumulators, other: Accumulators) -> FieldValue:
     return tuple(dict.fromkeys(one + other))
 
 
-def _sums(one: Accumulators, other: Accumulators) -> Value:
+def _sums(one: Accumulators, other: Accumulators) -> FieldValue:
     (total, count), (more, again) = one, other
     return _of_both(add, total, more), add(count, again)
 
@@ -56,10 +56,10 @@ _RULES: Final[dict[str, _Rule]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate:
+class Aggregation:
     """One aggregation of a column, or a count of rows without one; `distinct` counts equal values once."""
 
-    function: Function
+    function: AggregateFunction
     column: int | None = None
     distinct: bool = False
 
@@ -67,30 +67,30 @@ class Aggregate:
     def _rule(self) -> _Rule:
         return _RULES["distinct" if self.distinct else self.function]
 
-    def create(self) -> Value:
+    def create(self) -> FieldValue:
         """The accumulator of no row."""
         return self._rule.empty
 
-    def accumulate(self, accumulator: Value, values: tuple[Value, ...]) -> Value:
+    def accumulate(self, accumulator: FieldValue, values: tuple[FieldValue, ...]) -> FieldValue:
         """The accumulator after one more row. Raises `ModelError` for a value that the function does not admit."""
-        value: Value = 1 if self.column is None else values[self.column]
+        value: FieldValue = 1 if self.column is None else values[self.column]
         if value is None and (self.distinct or self.function != "list"):
             return accumulator
         if self.function in ("sum", "avg") and not isinstance(value, int | float):
             raise _wrong_value(self.function, value)
         return self.combine(accumulator, self._rule.single(value))
 
-    def combine(self, one: Value, other: Value) -> Value:
+    def combine(self, one: FieldValue, other: FieldValue) -> FieldValue:
         """The accumulator of the rows of both, those of `one` first."""
         try:
             return _of_both(self._rule.merge, one, other)
         except TypeError:
             raise _wrong_value(self.function, other) from None
 
-    def finish(self, accumulator: Value) -> Value:
+    def finish(self, accumulator: FieldValue) -> FieldValue:
         """The result."""
         if self.distinct:
-            plain = Aggregate(self.function, 0)
+            plain = Aggregation(self.function, 0)
             rows = ((value,) for value in cast(Accumulators, accumulator))
             return plain.finish(reduce(plain.accumulate, rows, plain.create()))
         if self.function == "avg":
@@ -99,39 +99,41 @@ class Aggregate:
         return accumulator
 
 
-def _wrong_value(function: Function, value: Value) -> ModelError:
+def _wrong_value(function: AggregateFunction, value: FieldValue) -> ModelError:
     return ModelError(
         f"The aggregation {function} does not admit {value!r} here.",
         remedy="Aggregate a column of numbers; minimum and maximum also take texts, but not both in one column.",
     )
 
 
-def created(aggregates: Sequence[Aggregate]) -> Accumulators:
+def created(aggregates: Sequence[Aggregation]) -> Accumulators:
     """The accumulators of no row."""
     return tuple(aggregate.create() for aggregate in aggregates)
 
 
-def accumulated(aggregates: Sequence[Aggregate], accumulators: Accumulators, values: tuple[Value, ...]) -> Accumulators:
+def accumulated(
+    aggregates: Sequence[Aggregation], accumulators: Accumulators, values: tuple[FieldValue, ...]
+) -> Accumulators:
     """The accumulators after one more row."""
     return tuple(each.accumulate(part, values) for each, part in zip(aggregates, accumulators, strict=True))
 
 
-def combined(aggregates: Sequence[Aggregate], one: Accumulators, other: Accumulators) -> Accumulators:
+def combined_accumulators(aggregates: Sequence[Aggregation], one: Accumulators, other: Accumulators) -> Accumulators:
     """The accumulators of the rows of both."""
     return tuple(each.combine(*parts) for each, *parts in zip(aggregates, one, other, strict=True))
 
 
-def finished(aggregates: Sequence[Aggregate], accumulators: Accumulators) -> Accumulators:
+def finished(aggregates: Sequence[Aggregation], accumulators: Accumulators) -> Accumulators:
     """The results."""
     return tuple(each.finish(part) for each, part in zip(aggregates, accumulators, strict=True))
 
 
-def group_of(values: tuple[Value, ...], columns: Sequence[int]) -> tuple[Value, ...]:
+def group_of(values: tuple[FieldValue, ...], columns: Sequence[int]) -> tuple[FieldValue, ...]:
     """The group that a row belongs to: its values in these columns."""
     return tuple(values[column] for column in columns)
 
 
-def group_order(group: tuple[Value, ...]) -> tuple[Any, ...]:
+def group_order(group: tuple[FieldValue, ...]) -> tuple[Any, ...]:
     """Sorts groups of any values, nulls first, so that the order of results says nothing of the order of rows.
 
     Source: "Keyed watermark support", Changes to window aggregation processors (a set of keys, in no order).

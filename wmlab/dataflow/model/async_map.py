@@ -23,17 +23,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
-from wmlab.dataflow.model.items import MIN, Event, FrozenMap, Idle, Item, Values, Watermark
-from wmlab.dataflow.model.processor import DESIGN, Call, Deviations, JobFailedError, Processor, Reason, Reply, Stimulus
+from wmlab.dataflow.model.items import MIN, Event, FrozenMap, Idle, Item, RowValues, Watermark
+from wmlab.dataflow.model.processor import (
+    DESIGN,
+    Call,
+    Deviations,
+    JobFailedError,
+    Processor,
+    ProcessorState,
+    Reason,
+    Reply,
+    Stimulus,
+)
 
-S = TypeVar("S")
-Results = tuple[Values, ...]
+Results = tuple[RowValues, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _AsyncMap(Processor[S]):
+class _AsyncMap(Processor[ProcessorState]):
     """What both kinds share: at most `capacity` calls at a time, and what is finished leaves at every step."""
 
     capacity: int = 4
@@ -41,21 +50,21 @@ class _AsyncMap(Processor[S]):
     ignores_key: bool = False
     """As before there were keys: every watermark takes the place of any other."""
 
-    def step(self, state: S, stimulus: Stimulus) -> Reply[S]:
+    def step(self, state: ProcessorState, stimulus: Stimulus) -> Reply[ProcessorState]:
         """What the stimulus does, and what is finished then."""
         reply = Processor.step(self, state, stimulus)
         flushed = self.flush(reply.state)
         return replace(reply, state=flushed.state, out=reply.out + flushed.out)
 
-    def watermark(self, state: S, watermark: Watermark) -> Reply[S]:
+    def watermark(self, state: ProcessorState, watermark: Watermark) -> Reply[ProcessorState]:
         """It waits for the calls before it."""
         return self.put(state, watermark)
 
-    def idle(self, state: S, message: Idle) -> Reply[S]:
+    def idle(self, state: ProcessorState, message: Idle) -> Reply[ProcessorState]:
         """The idle message waits for the calls before it."""
         return self.put(state, message)
 
-    def answer(self, state: S, call: int, results: Results | None) -> Reply[S]:
+    def answer(self, state: ProcessorState, call: int, results: Results | None) -> Reply[ProcessorState]:
         """What has waited for it can leave. Raises `JobFailedError` when the call failed."""
         if results is None:
             raise JobFailedError(
@@ -65,19 +74,19 @@ class _AsyncMap(Processor[S]):
             )
         return Reply(self.answered(state, call, results))
 
-    def complete(self, state: S) -> Reply[S]:
+    def complete(self, state: ProcessorState) -> Reply[ProcessorState]:
         """Once no call is in flight."""
         return Reply(state, accepted=not self.size(state))
 
-    def put(self, state: S, item: Watermark | Idle) -> Reply[S]:
+    def put(self, state: ProcessorState, item: Watermark | Idle) -> Reply[ProcessorState]:
         """A watermark or an idle message waits for the calls before it."""
         raise NotImplementedError
 
-    def answered(self, state: S, call: int, results: Results) -> S:
+    def answered(self, state: ProcessorState, call: int, results: Results) -> ProcessorState:
         """With the results of a call."""
         raise NotImplementedError
 
-    def flush(self, state: S) -> Reply[S]:
+    def flush(self, state: ProcessorState) -> Reply[ProcessorState]:
         """Lets out what is finished."""
         raise NotImplementedError
 

@@ -21,11 +21,11 @@ from copy import copy
 from typing import Final
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.items import DONE, IDLE, MAX, MIN, Done, Event, Idle, Item, Watermark
+from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, MAX, MIN, Done, Event, Idle, Item, Watermark
 from wmlab.dataflow.model.processor import DESIGN, Deviations, JobFailedError, Reason
 
-Emitted = tuple[Watermark | Idle, ...]
-NOTHING: Final[Emitted] = ()
+EmittedItems = tuple[Watermark | Idle, ...]
+NOTHING: Final[EmittedItems] = ()
 _AFTER_END: Final = "Send the end once, and nothing behind it."
 
 
@@ -144,7 +144,7 @@ class KeyedCoalescer:
         keys = frozenset((key, coalescer.state) for key, coalescer in self.keys.items())
         return frozenset(self.idle), frozenset(self.done), self.announced, keys
 
-    def step(self, index: int, item: Item) -> Emitted:
+    def step(self, index: int, item: Item) -> EmittedItems:
         """What comes on an input; returns what that emits, watermarks by ascending key before an idle message.
 
         Raises `JobFailedError` for a watermark that is not above the one before of its key on its input, for an idle
@@ -176,7 +176,7 @@ class KeyedCoalescer:
             ends = coalescer.wake(index) or ends
         return ends
 
-    def _watermark(self, index: int, item: Watermark) -> Emitted:
+    def _watermark(self, index: int, item: Watermark) -> EmittedItems:
         coalescer = self._of_key(item.key, woken=index)
         value = coalescer.step(index, item)
         self.keys[item.key] = coalescer
@@ -190,7 +190,7 @@ class KeyedCoalescer:
             return NOTHING
         return (item if value == item.value else Watermark(item.key, value),)
 
-    def _idle_or_done(self, index: int, item: Item) -> Emitted:
+    def _idle_or_done(self, index: int, item: Item) -> EmittedItems:
         # A watermark of a key can be the largest time of all, which is an end.
         if any(coalescer.marks[index] == MAX for coalescer in self.keys.values()):
             raise _after_end(index, item)
@@ -202,9 +202,9 @@ class KeyedCoalescer:
             self.idle.add(index)
         moved = [(key, self.keys[key].step(index, item)) for key in sorted(self.keys)]
         watermarks = tuple(Watermark(key, value) for key, value in moved if value is not None)
-        return (*watermarks, IDLE) if self._announces(item) else watermarks
+        return (*watermarks, IDLE_MESSAGE) if self._announces(item) else watermarks
 
-    def _idle_for_one_key(self, index: int, message: Idle, key: int) -> Emitted:
+    def _idle_for_one_key(self, index: int, message: Idle, key: int) -> EmittedItems:
         """The input is left out for one key; when all are, the message goes on."""
         coalescer = self._of_key(key)
         was_idle = coalescer.lowest == MAX
@@ -241,5 +241,5 @@ class KeyedCoalescer:
             )
         coalescer = Coalescer(self.inputs, flushes=not self.deviations.highest_held_back)
         for index in sorted(self.done | idle):
-            coalescer.step(index, DONE if index in self.done else IDLE)
+            coalescer.step(index, DONE if index in self.done else IDLE_MESSAGE)
         return coalescer

@@ -19,7 +19,7 @@ from enum import StrEnum
 from typing import Literal
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.coalescer import NOTHING, Emitted, KeyedCoalescer
+from wmlab.dataflow.model.coalescer import NOTHING, EmittedItems, KeyedCoalescer
 from wmlab.dataflow.model.items import Barrier, Event, Item
 from wmlab.dataflow.model.processor import DESIGN, Deviations, JobFailedError
 
@@ -46,7 +46,7 @@ class CoalescingStep:
     edge: int | None
     index: int
     item: Item
-    emitted: Emitted
+    emitted: EmittedItems
     idle: frozenset[int]
     done: frozenset[int]
 

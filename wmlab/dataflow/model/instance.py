@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Generic
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.inputs import (
@@ -34,21 +34,20 @@ from wmlab.dataflow.model.inputs import (
 from wmlab.dataflow.model.items import DONE, MIN, Barrier, Event, Idle, Item, Watermark
 from wmlab.dataflow.model.processor import (
     DESIGN,
-    Answer,
     Call,
+    CallAnswer,
     Complete,
     Deviations,
     Drop,
     EdgeDone,
+    EdgeRow,
     EdgeWatermark,
     JobFailedError,
     Processor,
+    ProcessorState,
     Reason,
-    Row,
     Stimulus,
 )
-
-S = TypeVar("S")
 
 
 class Phase(StrEnum):
@@ -62,15 +61,15 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot(Generic[S]):
+class Snapshot(Generic[ProcessorState]):
     """Effect: the processor's state at the barrier, as `Processor.restore` takes it."""
 
     barrier: Barrier
-    state: S
+    state: ProcessorState
 
 
 @dataclass(slots=True, kw_only=True)
-class Poll(Generic[S]):
+class Poll(Generic[ProcessorState]):
     """What a poll did, to be carried out in this order.
 
     `taken`: items leave their queues; `steps`: what the two levels of coalescing did, in the order in which they did
@@ -87,7 +86,7 @@ class Poll(Generic[S]):
     drops: list[Drop] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     out: list[Item] = field(default_factory=list)
-    snapshot: Snapshot[S] | None = None
+    snapshot: Snapshot[ProcessorState] | None = None
 
     @property
     def has_room(self) -> bool:
@@ -95,7 +94,7 @@ class Poll(Generic[S]):
         return self.room is None or len(self.out) < self.room
 
 
-class Instance(Generic[S]):
+class Instance(Generic[ProcessorState]):
     """One processor instance with its input edges; `name` is how failures call it.
 
     `queues` are those of each edge. Edges of a lower priority number are drained to their end before the others are
@@ -113,14 +112,14 @@ class Instance(Generic[S]):
 
     def __init__(
         self,
-        processor: Processor[S],
+        processor: Processor[ProcessorState],
         queues: Sequence[Sequence[Iterable[Item]]] = (),
         *,
         priorities: Sequence[int] | None = None,
         guarantee: Guarantee = "at_least_once",
         deviations: Deviations = DESIGN,
         name: str = "processor",
-        snapshots: Sequence[S] = (),
+        snapshots: Sequence[ProcessorState] = (),
     ) -> None:
         self.processor = processor
         self.state = processor.restore(snapshots) if snapshots else processor.start()
@@ -139,7 +138,7 @@ class Instance(Generic[S]):
         for priority, edge in sorted(both, key=lambda entry: entry[0]):
             self._by_priority.setdefault(priority, deque()).append(edge)
 
-    def poll(self, *, room: int | None = None, rows: int | None = None) -> Poll[S]:
+    def poll(self, *, room: int | None = None, rows: int | None = None) -> Poll[ProcessorState]:
         """One poll: what is pending is offered to the processor, then one batch is drained and offered.
 
         `room` is how many items the outputs can take (None: any number): the processor is not called while as many
@@ -149,16 +148,16 @@ class Instance(Generic[S]):
         Raises `JobFailedError` when a rule is broken, by an input or by what the processor emits; the instance is of no
         use then.
         """
-        poll: Poll[S] = Poll(room=room, rows=rows)
+        poll: Poll[ProcessorState] = Poll(room=room, rows=rows)
         try:
             self._work(poll)
         except ModelError as error:
             raise located(self.name, error) from None
         return poll
 
-    def answer(self, answer: Answer) -> Poll[S]:
+    def answer(self, answer: CallAnswer) -> Poll[ProcessorState]:
         """The result of an asynchronous call, which the processor gets at once. Raises as `poll` does."""
-        poll: Poll[S] = Poll()
+        poll: Poll[ProcessorState] = Poll()
         try:
             self._offer(poll, answer)
         except ModelError as error:
@@ -173,7 +172,7 @@ class Instance(Generic[S]):
         """
         self.inputs.barrier = barrier
 
-    def _work(self, poll: Poll[S]) -> None:
+    def _work(self, poll: Poll[ProcessorState]) -> None:
         """Offer what is pending, then take one batch and offer it."""
         if self.phase is not Phase.WORKING:
             return
@@ -190,11 +189,11 @@ class Instance(Generic[S]):
             else:
                 drained = True
 
-    def _offer_pending(self, poll: Poll[S]) -> bool:
+    def _offer_pending(self, poll: Poll[ProcessorState]) -> bool:
         """Offer all that is pending, in order; false if something of it is left."""
         while self.pending:
             stimulus, left_before = self.pending[0], len(poll.out)
-            is_row = isinstance(stimulus, Row)
+            is_row = isinstance(stimulus, EdgeRow)
             if not poll.has_room or (is_row and poll.rows == 0):
                 return False
             if isinstance(stimulus, Idle) and self.deviations.idle_overtakes:
@@ -202,7 +201,7 @@ class Instance(Generic[S]):
                 self._emit(poll, (stimulus,))
             elif not self._offer(poll, stimulus):
                 return False
-            if isinstance(stimulus, Row):
+            if isinstance(stimulus, EdgeRow):
                 poll.rows = poll.rows and poll.rows - 1
                 if not stimulus.retry and self._is_offered_again(poll, left_before):
                     self.pending[0] = replace(stimulus, retry=True)
@@ -210,13 +209,13 @@ class Instance(Generic[S]):
             self.pending.popleft()
         return True
 
-    def _is_offered_again(self, poll: Poll[S], left_before: int) -> bool:
+    def _is_offered_again(self, poll: Poll[ProcessorState], left_before: int) -> bool:
         """Whether a row comes again, because what it left did not go out in one go."""
         if poll.room is None or len(poll.out) <= max(poll.room, left_before):
             return False
         return self.deviations.retry_counts_as_row and self.processor.counts_retries
 
-    def _offer(self, poll: Poll[S], stimulus: Stimulus) -> bool:
+    def _offer(self, poll: Poll[ProcessorState], stimulus: Stimulus) -> bool:
         """Hand a stimulus to the processor; false if it was refused."""
         reply = self.processor.step(self.state, stimulus)
         if reply.accepted or reply.out or reply.calls or reply.state != self.state:
@@ -227,7 +226,7 @@ class Instance(Generic[S]):
         self._emit(poll, reply.out)
         return reply.accepted
 
-    def _emit(self, poll: Poll[S], items: Sequence[Item]) -> None:
+    def _emit(self, poll: Poll[ProcessorState], items: Sequence[Item]) -> None:
         for item in items:
             if type(item) is Watermark:
                 last = self.forwarded.get(item.key, MIN)
@@ -240,7 +239,7 @@ class Instance(Generic[S]):
                 self.forwarded[item.key] = item.value
         poll.out += items
 
-    def _drain(self, poll: Poll[S]) -> bool:
+    def _drain(self, poll: Poll[ProcessorState]) -> bool:
         """Drain the edges of the first priority in turn until one gives something; false if none does."""
         priority, edges = next(iter(self._by_priority.items()))
         for index, edge in enumerate(edges):
@@ -258,10 +257,10 @@ class Instance(Generic[S]):
             return True
         return False
 
-    def _coalesce(self, poll: Poll[S], edge: InputEdge, drained: Drained) -> None:
+    def _coalesce(self, poll: Poll[ProcessorState], edge: InputEdge, drained: Drained) -> None:
         """What a drain gave becomes pending: rows, the end of the edge, its watermarks, and those of all edges."""
         poll.progress = True
-        rows = [Row(edge.number, item) for item in drained.out if isinstance(item, Event)]
+        rows = [EdgeRow(edge.number, item) for item in drained.out if isinstance(item, Event)]
         watermarks = [EdgeWatermark(edge.number, item) for item in drained.out if isinstance(item, Watermark)]
         ended = drained.progress is DrainProgress.DONE
         # Of the events one is enough to end the idleness of the edge.
@@ -280,13 +279,13 @@ class Instance(Generic[S]):
         self.pending += watermarks
         self.pending += coalesced
 
-    def _complete(self, poll: Poll[S]) -> None:
+    def _complete(self, poll: Poll[ProcessorState]) -> None:
         """All inputs have ended: the processor completes, and the end is sent when it has."""
         if poll.has_room and self._offer(poll, Complete()):
             self._emit(poll, (DONE,))
             self.phase = Phase.FINISHED
 
-    def _take_snapshot(self, poll: Poll[S], barrier: Barrier) -> bool:
+    def _take_snapshot(self, poll: Poll[ProcessorState], barrier: Barrier) -> bool:
         """Take a snapshot if there is room and the processor admits it; false if that is all for this poll."""
         if not poll.has_room or not self.processor.may_snapshot(self.state):
             return False

@@ -35,19 +35,19 @@ MIN: Final = -(2**63)
 """The lowest time; no watermark carries it, since it is where a stream without one is."""
 MAX: Final = 2**63 - 1
 """The highest time; no watermark carries it, since upstream says idle with it."""
-KEYS: Final = range(-128, 128)
+WATERMARK_KEYS: Final = range(-128, 128)
 """The watermark keys: signed bytes."""
 
-Value = int | float | str | bool | None | tuple["Value", ...]
+FieldValue = int | float | str | bool | None | tuple["FieldValue", ...]
 """One field of an event; a tuple is a list of values or a partial result on its way between two stages."""
-Values = tuple[Value, ...]
+RowValues = tuple[FieldValue, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
     """One row; the dataflow says which column is which, and which of them carry a watermark key."""
 
-    values: Values
+    values: RowValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +81,14 @@ class Done:
     """The stream has ended."""
 
 
-IDLE: Final = Idle()
+IDLE_MESSAGE: Final = Idle()
 DONE: Final = Done()
 Item = Event | Watermark | Idle | Barrier | Done
 
 
 def require_watermark(key: int, value: int) -> Watermark:
     """The watermark `(key, value)`; raises `ModelError` for a key that is no signed byte, or a time beyond the ends."""
-    if key not in KEYS:
+    if key not in WATERMARK_KEYS:
         raise ModelError(f"watermark key {key} is no signed byte", remedy="Use a key from -128 to 127.")
     if not MIN < value < MAX:
         raise ModelError(
@@ -98,7 +98,7 @@ def require_watermark(key: int, value: int) -> Watermark:
     return Watermark(key, value)
 
 
-def time_of(values: Values, column: int) -> int:
+def row_time(values: RowValues, column: int) -> int:
     """The event time of a row. Raises `ModelError` unless it is an integer of 64 bits."""
     time = values[column] if 0 <= column < len(values) else None
     if type(time) is not int or not MIN <= time <= MAX:
@@ -110,7 +110,7 @@ def time_of(values: Values, column: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Frames:
+class FrameGrid:
     """The times `offset + n * size` for every whole n, in the unit of the times. Exact for negative times.
 
     Raises `ModelError` for a size below 1 and for an offset outside [0, size).
@@ -181,7 +181,7 @@ Keys = tuple[tuple[int, str | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergedKeys:
     """The keys of several inputs together.
 
     `conflicts`: (input, key, its column there, its column on the inputs before). `stuck`: (key, inputs without it).
@@ -192,12 +192,12 @@ class Merged:
     stuck: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
 
-def of_source(columns: Mapping[int, str]) -> Keys:
+def keys_of_source(columns: Mapping[int, str]) -> Keys:
     """The keys of a source, from the column of each."""
     return tuple(sorted(columns.items()))
 
 
-def selected(keys: Keys, selects: Sequence[Mapping[str, str]]) -> Keys:
+def keys_after_map(keys: Keys, selects: Sequence[Mapping[str, str]]) -> Keys:
     """After a map whose rows are made by `selects`: new column to expression, one select for each row that it makes.
 
     A column keeps its key if it is that plain column in every select.
@@ -209,7 +209,7 @@ def selected(keys: Keys, selects: Sequence[Mapping[str, str]]) -> Keys:
     return tuple((key, None if column is None else kept.get(column)) for key, column in keys)
 
 
-def merged(inputs: Sequence[Keys]) -> Merged:
+def keys_after_merge(inputs: Sequence[Keys]) -> MergedKeys:
     """After a merge of inputs with the same columns."""
     keys: dict[int, str | None] = {}
     conflicts = []
@@ -219,25 +219,25 @@ def merged(inputs: Sequence[Keys]) -> Merged:
                 conflicts.append((number, key, column, keys[key]))
     without = [(key, tuple(n for n, given in enumerate(inputs) if key not in dict(given))) for key in keys]
     stuck = tuple((key, missing) for key, missing in without if missing)
-    return Merged(tuple(sorted(keys.items())), tuple(conflicts), stuck)
+    return MergedKeys(tuple(sorted(keys.items())), tuple(conflicts), stuck)
 
 
-def joined(left: Keys, right: Keys, renamed: Mapping[str, str]) -> Keys:
+def keys_after_join(left: Keys, right: Keys, renamed: Mapping[str, str]) -> Keys:
     """After a join; `renamed` has the output column of every column of the right side."""
     right_keys = {key: None if column is None else renamed[column] for key, column in right}
     return tuple(sorted({**dict(left), **right_keys}.items()))
 
 
-def windowed(keys: Keys, time: str, end: str, kept: Sequence[str] = ()) -> Keys:
+def keys_after_window(keys: Keys, time: str, end: str, kept: Sequence[str] = ()) -> Keys:
     """After a window over column `time` whose end is in column `end`, and that keeps the keys of columns `kept`.
 
     Empty if the column carries no key.
     """
-    key = key_of(keys, time)
+    key = key_on_column(keys, time)
     others = ((other, column) for other, column in keys if column in kept and other != key)
     return () if key is None else tuple(sorted([(key, end), *others]))
 
 
-def key_of(keys: Keys, column: str) -> int | None:
+def key_on_column(keys: Keys, column: str) -> int | None:
     """The key that a column carries."""
     return next((key for key, carried in keys if carried == column), None)

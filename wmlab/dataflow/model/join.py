@@ -31,7 +31,7 @@ from itertools import chain
 from typing import ClassVar, Final, Literal
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.items import MIN, Event, FrozenMap, Values, Watermark, time_of
+from wmlab.dataflow.model.items import MIN, Event, FrozenMap, RowValues, Watermark, row_time
 from wmlab.dataflow.model.processor import DESIGN, Deviations, Drop, JobFailedError, Processor, Reason, Reply
 
 START: Final = MIN + 1
@@ -44,7 +44,7 @@ RIGHT: Final = 1
 class Buffered:
     """A row that is kept; `unmatched` only on the outer side, until a partner comes."""
 
-    values: Values
+    values: RowValues
     unmatched: bool = False
 
 
@@ -63,9 +63,9 @@ class JoinState:
         return replace(self, buffers=(new, self.buffers[RIGHT]) if side == LEFT else (self.buffers[LEFT], new))
 
 
-Bounds = Mapping[int, Mapping[int, int]]
+JoinBounds = Mapping[int, Mapping[int, int]]
 """From a key to the keys it bounds, with the amounts, in the unit of the times; see `expression`."""
-Output = Literal["state", "buffer"]
+EmissionLimit = Literal["state", "buffer"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,9 +83,9 @@ class StreamJoin(Processor[JoinState]):
     outer: int | None = None
     keys: tuple[Mapping[int, int], Mapping[int, int]]
     widths: tuple[int, int]
-    bounds: Bounds
-    condition: Callable[[Values], object] = field(repr=False)
-    output: Output = "state"
+    bounds: JoinBounds
+    condition: Callable[[RowValues], object] = field(repr=False)
+    output: EmissionLimit = "state"
     limit: int | None = None
     deviations: Deviations = DESIGN
 
@@ -126,7 +126,7 @@ class StreamJoin(Processor[JoinState]):
         """It is dropped, or matched and perhaps kept. Raises `JobFailedError` at the row limit."""
         if not self.deviations.limit_when_exceeded:
             self._require_room(state)
-        times = {key: time_of(event.values, column) for key, column in self.keys[edge].items()}
+        times = {key: row_time(event.values, column) for key, column in self.keys[edge].items()}
         late = next((key for key, time in times.items() if time < state.received[key]), None)
         if late is not None:
             return Reply(state, drops=(Drop(edge, event, "join", late, times[late], state.received[late]),))
@@ -153,7 +153,7 @@ class StreamJoin(Processor[JoinState]):
                 remedy="Raise the limit, tighten the bounds, or find out which side sends no watermarks.",
             )
 
-    def _matched(self, state: JoinState, side: int, values: Values) -> tuple[JoinState, list[Event]]:
+    def _matched(self, state: JoinState, side: int, values: RowValues) -> tuple[JoinState, list[Event]]:
         """The joined rows, and the other side's rows with those marked that found their partner."""
         results, other = [], []
         for row in state.buffers[1 - side]:
@@ -164,7 +164,7 @@ class StreamJoin(Processor[JoinState]):
             other.append(Buffered(row.values) if meets and row.unmatched else row)
         return state.buffer(1 - side, other), results
 
-    def _padded(self, values: Values) -> Event:
+    def _padded(self, values: RowValues) -> Event:
         if self.outer == LEFT:
             return Event(values + (None,) * self.widths[RIGHT])
         return Event((None,) * self.widths[LEFT] + values)
@@ -189,7 +189,7 @@ class StreamJoin(Processor[JoinState]):
             limits = [(column, state.limits[key]) for key, column in self.keys[side].items()]
             useful: list[Buffered] = []
             for row in state.buffers[side]:
-                if all(time_of(row.values, column) >= limit for column, limit in limits):
+                if all(row_time(row.values, column) >= limit for column, limit in limits):
                     useful.append(row)
                 elif row.unmatched:
                     padded.append(self._padded(row.values))
@@ -202,7 +202,7 @@ class StreamJoin(Processor[JoinState]):
             return min(state.received[key], state.limits[key])
         side = LEFT if key in self.keys[LEFT] else RIGHT
         column = self.keys[side][key]
-        kept = [time_of(row.values, column) for row in state.buffers[side]]
+        kept = [row_time(row.values, column) for row in state.buffers[side]]
         return min([state.received[key], *kept])
 
     def size(self, state: JoinState) -> int:
@@ -225,7 +225,7 @@ def _lowest(maps: Sequence[FrozenMap[int, int]]) -> FrozenMap[int, int]:
     return FrozenMap((key, min(times[key] for times in maps)) for key in maps[0])
 
 
-def minimum_spread(bounds: Bounds, left: Collection[int]) -> int:
+def minimum_spread(bounds: JoinBounds, left: Collection[int]) -> int:
     """The width of the narrowest time range in which rows can match, at least 1, in the unit of the times.
 
     That is the smallest amount from the left side plus the smallest from the right; each has one. `left` are the left

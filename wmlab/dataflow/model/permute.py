@@ -19,7 +19,7 @@ from itertools import accumulate
 from math import comb, prod
 from typing import TypeVar
 
-from wmlab.dataflow.model.coalescer import Emitted, KeyedCoalescer
+from wmlab.dataflow.model.coalescer import EmittedItems, KeyedCoalescer
 from wmlab.dataflow.model.items import Idle, Item, Watermark
 from wmlab.dataflow.model.processor import JobFailedError
 
@@ -28,7 +28,7 @@ Histories = Sequence[Sequence[Item]]
 """What comes on each input, in its order."""
 Order = tuple[int, ...]
 """Which input each item is taken from, one after the other."""
-_End = tuple[Emitted, str | None]
+_End = tuple[EmittedItems, str | None]
 """What was emitted, and why it ended early, if it did."""
 Choose = Callable[[Sequence[str]], int]
 """Of what could be next, by name, the index of what is."""
@@ -37,10 +37,10 @@ Draw = Callable[[int], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class OrderOutcome:
     """One output, in how many orders it comes about, and one of them; `failure` says why it ended early."""
 
-    output: Emitted
+    output: EmittedItems
     failure: str | None
     count: int
     example: Order
@@ -71,18 +71,18 @@ class _Branch:
     coalescer: KeyedCoalescer
 
 
-def explore(coalescer: KeyedCoalescer, histories: Histories, *, limit: int) -> tuple[Outcome, ...] | None:
+def explore(coalescer: KeyedCoalescer, histories: Histories, *, limit: int) -> tuple[OrderOutcome, ...] | None:
     """All distinct outputs from the state of `coalescer` on, which stays as it is, the most frequent first.
 
     None if more than `limit` states stand side by side.
     """
     ended: dict[_End, tuple[int, Order]] = {}
     nothing_taken = (0,) * len(histories)
-    reached: dict[tuple[Order, Hashable, Emitted], _Branch] = {
+    reached: dict[tuple[Order, Hashable, EmittedItems], _Branch] = {
         (nothing_taken, coalescer.state, ()): _Branch(1, (), coalescer)
     }
     for _ in range(sum(map(len, histories))):
-        following: dict[tuple[Order, Hashable, Emitted], _Branch] = {}
+        following: dict[tuple[Order, Hashable, EmittedItems], _Branch] = {}
         for (taken, _, output), branch in reached.items():
             for index, items in enumerate(histories):
                 if taken[index] == len(items):
@@ -105,7 +105,9 @@ def explore(coalescer: KeyedCoalescer, histories: Histories, *, limit: int) -> t
     return _outcomes(ended)
 
 
-def sample(coalescer: KeyedCoalescer, histories: Histories, *, samples: int, draw: Draw) -> tuple[Outcome, ...]:
+def sample_orders(
+    coalescer: KeyedCoalescer, histories: Histories, *, samples: int, draw: Draw
+) -> tuple[OrderOutcome, ...]:
     """The distinct outputs of `samples` orders, each drawn with the same chance."""
     ended: dict[_End, tuple[int, Order]] = {}
     for _ in range(samples):
@@ -114,17 +116,17 @@ def sample(coalescer: KeyedCoalescer, histories: Histories, *, samples: int, dra
     return _outcomes(ended)
 
 
-def follow(coalescer: KeyedCoalescer, histories: Histories, order: Order) -> Outcome:
+def follow(coalescer: KeyedCoalescer, histories: Histories, order: Order) -> OrderOutcome:
     """What one order leads to from the state of `coalescer` on, which stays as it is."""
     coalescer = coalescer.copy()
     waiting = [iter(items) for items in histories]
-    output: Emitted = ()
+    output: EmittedItems = ()
     for number, index in enumerate(order, start=1):
         try:
             output += coalescer.step(index, next(waiting[index]))
         except JobFailedError as failed:
-            return Outcome(output, failed.problem, 1, order[:number])
-    return Outcome(output, None, 1, order)
+            return OrderOutcome(output, failed.problem, 1, order[:number])
+    return OrderOutcome(output, None, 1, order)
 
 
 def every_choice(run: Callable[[Choose], Result]) -> Iterator[tuple[Result, Order]]:
@@ -153,8 +155,8 @@ def _add(ended: dict[_End, tuple[int, Order]], end: _End, count: int, order: Ord
     ended[end] = before + count, example
 
 
-def _outcomes(ended: dict[_End, tuple[int, Order]]) -> tuple[Outcome, ...]:
-    outcomes = [Outcome(output, failure, count, order) for (output, failure), (count, order) in ended.items()]
+def _outcomes(ended: dict[_End, tuple[int, Order]]) -> tuple[OrderOutcome, ...]:
+    outcomes = [OrderOutcome(output, failure, count, order) for (output, failure), (count, order) in ended.items()]
     return tuple(sorted(outcomes, key=lambda outcome: (-outcome.count, outcome.example)))
 
 

@@ -19,7 +19,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Final, Generic, Literal, TypeVar
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.items import Event, Idle, Item, Values, Watermark
+from wmlab.dataflow.model.items import Event, Idle, Item, RowValues, Watermark
 
 Mode = Literal["design", "hz"]
 
@@ -119,7 +119,7 @@ class JobFailedError(ModelError):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class EdgeRow:
     """Stimulus: an event on input `edge` (from 0). `retry`: it was offered before and its output did not fit."""
 
     edge: int
@@ -148,14 +148,14 @@ class Complete:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CallAnswer:
     """Stimulus: an asynchronous call returned the rows `results`; None: it failed."""
 
     call: int
-    results: tuple[Values, ...] | None
+    results: tuple[RowValues, ...] | None
 
 
-Stimulus = Row | EdgeWatermark | Watermark | Idle | EdgeDone | Complete | Answer
+Stimulus = EdgeRow | EdgeWatermark | Watermark | Idle | EdgeDone | Complete | CallAnswer
 """A watermark as such is coalesced over all input edges. An idle message: all inputs are idle; whatever holds items in
 flight may hold the message back behind them."""
 
@@ -180,23 +180,23 @@ class Call:
     event: Event
 
 
-S = TypeVar("S")
-S_co = TypeVar("S_co", covariant=True)
+ProcessorState = TypeVar("ProcessorState")
+ProcessorState_co = TypeVar("ProcessorState_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Reply(Generic[S_co]):
+class Reply(Generic[ProcessorState_co]):
     """What a step does: the new state, what leaves in this order, and what happened besides."""
 
-    state: S_co
+    state: ProcessorState_co
     out: tuple[Item, ...] = ()
     accepted: bool = True
     drops: tuple[Drop, ...] = ()
     calls: tuple[Call, ...] = ()
 
 
-class Processor(Generic[S]):
-    """A vertex's behaviour; `S` is its frozen state. One method for each stimulus, here with its default.
+class Processor(Generic[ProcessorState]):
+    """A vertex's behaviour; `ProcessorState` is its frozen state. One method for each stimulus, here with its default.
 
     Methods raise `JobFailedError` if the stimulus ends the job.
     """
@@ -204,13 +204,13 @@ class Processor(Generic[S]):
     empty: ClassVar[Any] = None
     """The state to start with, where it is the same for all of a kind."""
     counts_retries: ClassVar[bool] = False
-    """Whether a row is offered again (`Row.retry`) when its output did not fit. It has taken the row in by then, and
-    replies without output. Source: upstream class `StreamToStreamJoinP`."""
+    """Whether a row is offered again (`EdgeRow.retry`) when its output did not fit. It has taken the row in by then,
+    and replies without output. Source: upstream class `StreamToStreamJoinP`."""
 
-    def step(self, state: S, stimulus: Stimulus) -> Reply[S]:
+    def step(self, state: ProcessorState, stimulus: Stimulus) -> Reply[ProcessorState]:
         """What the stimulus does."""
         match stimulus:
-            case Row(edge, event, retry):
+            case EdgeRow(edge, event, retry):
                 return self.row_again(state) if retry else self.row(state, edge, event)
             case Watermark():
                 return self.watermark(state, stimulus)
@@ -220,56 +220,56 @@ class Processor(Generic[S]):
                 return self.idle(state, stimulus)
             case Complete():
                 return self.complete(state)
-            case Answer(call, results):
+            case CallAnswer(call, results):
                 return self.answer(state, call, results)
         return Reply(state)
 
-    def start(self) -> S:
+    def start(self) -> ProcessorState:
         """The state before anything came."""
-        state: S = self.empty
+        state: ProcessorState = self.empty
         return state
 
-    def row(self, state: S, edge: int, event: Event) -> Reply[S]:
+    def row(self, state: ProcessorState, edge: int, event: Event) -> Reply[ProcessorState]:
         """An event came on input `edge`. Raises `ModelError` for a row without a time."""
         raise NotImplementedError
 
-    def row_again(self, state: S) -> Reply[S]:
+    def row_again(self, state: ProcessorState) -> Reply[ProcessorState]:
         """A row was offered again, see `counts_retries`: nothing."""
         return Reply(state)
 
-    def edge_watermark(self, state: S, watermark: Watermark) -> Reply[S]:  # noqa: ARG002
+    def edge_watermark(self, state: ProcessorState, watermark: Watermark) -> Reply[ProcessorState]:  # noqa: ARG002
         """A watermark was coalesced over one edge: nothing."""
         return Reply(state)
 
-    def watermark(self, state: S, watermark: Watermark) -> Reply[S]:
+    def watermark(self, state: ProcessorState, watermark: Watermark) -> Reply[ProcessorState]:
         """A watermark was coalesced over all edges: the same watermark leaves."""
         return Reply(state, (watermark,))
 
-    def idle(self, state: S, message: Idle) -> Reply[S]:
+    def idle(self, state: ProcessorState, message: Idle) -> Reply[ProcessorState]:
         """All inputs are idle: the idle message leaves."""
         return Reply(state, (message,))
 
-    def complete(self, state: S) -> Reply[S]:
+    def complete(self, state: ProcessorState) -> Reply[ProcessorState]:
         """All inputs have ended: nothing."""
         return Reply(state)
 
-    def answer(self, state: S, call: int, results: tuple[Values, ...] | None) -> Reply[S]:
+    def answer(self, state: ProcessorState, call: int, results: tuple[RowValues, ...] | None) -> Reply[ProcessorState]:
         """A call returned, which only asynchronous steps make."""
         raise NotImplementedError
 
-    def size(self, state: S) -> int:  # noqa: ARG002
+    def size(self, state: ProcessorState) -> int:  # noqa: ARG002
         """How many rows or accumulators the state holds: none."""
         return 0
 
-    def may_snapshot(self, state: S) -> bool:  # noqa: ARG002
+    def may_snapshot(self, state: ProcessorState) -> bool:  # noqa: ARG002
         """Whether a snapshot can be taken now: always, except that an ordered asynchronous step waits for its calls."""
         return True
 
-    def outstanding(self, state: S) -> tuple[Call, ...]:  # noqa: ARG002
+    def outstanding(self, state: ProcessorState) -> tuple[Call, ...]:  # noqa: ARG002
         """The calls that wait for an answer, which have to be made again after a restart: none."""
         return ()
 
-    def restore(self, snapshots: Sequence[S]) -> S:  # noqa: ARG002
+    def restore(self, snapshots: Sequence[ProcessorState]) -> ProcessorState:  # noqa: ARG002
         """The state of an instance after a restart, from the snapshots of all instances of the vertex, its own first.
 
         What belongs to rows comes from its own; of the others only the watermarks count, the lowest of which applies.

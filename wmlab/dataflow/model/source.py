@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from math import gcd
 from typing import Any, ClassVar, Final
 
-from wmlab.dataflow.model.items import IDLE, MAX, MIN, Event, Frames, Item, Watermark
+from wmlab.dataflow.model.items import IDLE_MESSAGE, MAX, MIN, Event, FrameGrid, Item, Watermark
 from wmlab.dataflow.model.processor import DESIGN, Deviations
 
 
@@ -124,11 +124,11 @@ def pipeline_frame_ms(slides_ms: Iterable[int] = (), session_timeouts_ms: Iterab
     return common if common <= PIPELINE_FRAME_MS else gcd(common, PIPELINE_FRAME_MS)
 
 
-EVERY_TIME = Frames(1)
+EVERY_TIME = FrameGrid(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class SourcePartition:
     """One partition: the state of its policy, its watermark (`MIN`: none yet), and when it is idle (None: never)."""
 
     policy: Any
@@ -147,7 +147,7 @@ class SourceState:
     `announced`: the idle message was sent since the last event.
     """
 
-    partitions: tuple[Partition, ...] = ()
+    partitions: tuple[SourcePartition, ...] = ()
     last: int = MIN
     top: int = MIN
     announced: bool = False
@@ -175,7 +175,7 @@ class EventTimeMapper:
 
     policy: LagPolicy
     key: int = 0
-    frames: Frames | None = EVERY_TIME
+    frames: FrameGrid | None = EVERY_TIME
     idle_timeout_ms: int | None = 60_000
     deviations: Deviations = DESIGN
 
@@ -185,7 +185,7 @@ class EventTimeMapper:
 
     def add(self, state: SourceState, partitions: int = 1, *, now_ms: int) -> SourceState:
         """New partitions, which hold the watermark until they have data or turn idle."""
-        fresh = Partition(None, MIN, self.deadline_ms(now_ms))
+        fresh = SourcePartition(None, MIN, self.deadline_ms(now_ms))
         return replace(state, partitions=state.partitions + (fresh,) * partitions)
 
     def remove(self, state: SourceState, partition: int, *, now_ms: int) -> Moved:
@@ -206,7 +206,7 @@ class EventTimeMapper:
         if rejected and self.deviations.rejected_rows_silent:
             return state, ()
         before = state.partitions[partition]
-        after = Partition(self.policy.report(before.policy, time), before.mark, self.deadline_ms(now_ms))
+        after = SourcePartition(self.policy.report(before.policy, time), before.mark, self.deadline_ms(now_ms))
         partitions = (*state.partitions[:partition], after, *state.partitions[partition + 1 :])
         return self.tick(SourceState(partitions, state.last, state.top), now_ms=now_ms, cap=time)
 
@@ -243,7 +243,7 @@ class EventTimeMapper:
                 mark = partition.mark if current is None else max(partition.mark, min(current, cap))
                 active.append(mark)
                 if mark != partition.mark:
-                    partitions[number] = Partition(partition.policy, mark, partition.deadline_ms)
+                    partitions[number] = SourcePartition(partition.policy, mark, partition.deadline_ms)
         if not active and state.announced:
             return state, ()
         top = max([state.top, *active])
@@ -252,4 +252,4 @@ class EventTimeMapper:
         moves = state.last < mark < MAX
         items: tuple[Item, ...] = (Watermark(self.key, mark),) if moves else ()
         after = SourceState(tuple(partitions), mark if moves else state.last, top, state.announced or not active)
-        return after, items if active else (*items, IDLE)
+        return after, items if active else (*items, IDLE_MESSAGE)

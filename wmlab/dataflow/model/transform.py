@@ -32,7 +32,7 @@ from itertools import dropwhile
 from typing import ClassVar
 
 from wmlab.dataflow.model.aggregate import group_of
-from wmlab.dataflow.model.items import MAX, MIN, Event, Values, Watermark, time_of
+from wmlab.dataflow.model.items import MAX, MIN, Event, RowValues, Watermark, row_time
 from wmlab.dataflow.model.processor import DESIGN, Deviations, Drop, JobFailedError, Processor, Reason, Reply
 
 
@@ -40,7 +40,7 @@ from wmlab.dataflow.model.processor import DESIGN, Deviations, Drop, JobFailedEr
 class Transform(Processor[None]):
     """Every row, from any number of inputs, becomes the rows that `function` makes of it."""
 
-    function: Callable[[Values], Iterable[Values]] = field(repr=False)
+    function: Callable[[RowValues], Iterable[RowValues]] = field(repr=False)
 
     def row(self, state: None, edge: int, event: Event) -> Reply[None]:  # noqa: ARG002
         """The rows that the function makes of it."""
@@ -48,7 +48,7 @@ class Transform(Processor[None]):
 
 
 @dataclass(frozen=True, slots=True)
-class LateDrop(Processor[int]):
+class LateDropProcessor(Processor[int]):
     """Drops by the time in column `time`, whose watermarks have `key`. The state is the last one."""
 
     empty: ClassVar[int] = MIN
@@ -65,7 +65,7 @@ class LateDrop(Processor[int]):
 
     def row(self, state: int, edge: int, event: Event) -> Reply[int]:
         """It passes or is dropped."""
-        time = time_of(event.values, self.time)
+        time = row_time(event.values, self.time)
         if time < state:
             return Reply(state, drops=(Drop(edge, event, "late drop", self.key, time, state),))
         return Reply(state, (event,))
@@ -76,7 +76,7 @@ class LateDrop(Processor[int]):
 
 
 @dataclass(frozen=True, slots=True)
-class Custom(Processor[object]):
+class CustomProcessor(Processor[object]):
     """`function(state, item)` gives the next state, which begins with `initial`, and what leaves; it must be pure.
 
     Idle messages pass. Source: "Keyed watermark support", WM generation.
@@ -104,18 +104,18 @@ class Custom(Processor[object]):
         return snapshots[0]
 
 
-Memory = object
+GroupMemory = object
 """The state of a group: any immutable value."""
-OnRow = Callable[[Memory, Values], tuple[Memory, Iterable[Values]]]
-OnEvict = Callable[[Memory, Values, int], Iterable[Values]]
+OnRow = Callable[[GroupMemory, RowValues], tuple[GroupMemory, Iterable[RowValues]]]
+OnEvict = Callable[[GroupMemory, RowValues, int], Iterable[RowValues]]
 
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
     """A group, its state, and the highest time of its rows."""
 
-    group: Values
-    memory: Memory
+    group: RowValues
+    memory: GroupMemory
     touched: int
 
 
@@ -128,7 +128,7 @@ class Memories:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatefulMap(Processor[Memories]):
+class StatefulMapProcessor(Processor[Memories]):
     """`on_row(memory, row)` gives the new memory of the row's group and the rows that leave.
 
     A group begins with `initial`. `on_evict(memory, group, watermark)` gives the rows that leave when a group is
@@ -139,7 +139,7 @@ class StatefulMap(Processor[Memories]):
     empty: ClassVar[Memories] = Memories()
 
     on_row: OnRow = field(repr=False)
-    initial: Memory
+    initial: GroupMemory
     time: int
     group: tuple[int, ...] = ()
     ttl: int | None = None
@@ -153,7 +153,7 @@ class StatefulMap(Processor[Memories]):
 
     def row(self, state: Memories, edge: int, event: Event) -> Reply[Memories]:
         """It changes the memory of its group, or is dropped."""
-        time = time_of(event.values, self.time)
+        time = row_time(event.values, self.time)
         if self.ttl is not None and time < state.watermark:
             return Reply(state, drops=(Drop(edge, event, "stateful map", self.key, time, state.watermark),))
         group = group_of(event.values, self.group)

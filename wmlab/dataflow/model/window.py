@@ -41,15 +41,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import reduce
 from itertools import chain
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from wmlab.dataflow.model import aggregate
-from wmlab.dataflow.model.aggregate import Accumulators, Aggregate, group_of, group_order
-from wmlab.dataflow.model.items import MAX, MIN, Event, Frames, FrozenMap, Idle, Values, Watermark, time_of
-from wmlab.dataflow.model.processor import DESIGN, Deviations, Drop, JobFailedError, Processor, Reason, Reply
+from wmlab.dataflow.model.aggregate import Accumulators, Aggregation, group_of, group_order
+from wmlab.dataflow.model.items import MAX, MIN, Event, FrameGrid, FrozenMap, Idle, RowValues, Watermark, row_time
+from wmlab.dataflow.model.processor import (
+    DESIGN,
+    Deviations,
+    Drop,
+    JobFailedError,
+    Processor,
+    ProcessorState,
+    Reason,
+    Reply,
+)
 
-S = TypeVar("S")
-Groups = FrozenMap[Values, Accumulators]
+Groups = FrozenMap[RowValues, Accumulators]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +68,9 @@ class WindowShape:
     slide: int
 
     @property
-    def frames(self) -> Frames:
+    def frames(self) -> FrameGrid:
         """The grid of frames."""
-        return Frames(self.slide)
+        return FrameGrid(self.slide)
 
     def last_end(self, frame: int) -> int:
         """The end of the last window that a frame belongs to."""
@@ -99,15 +107,15 @@ class FrameStore:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Aggregation(Processor[S]):
+class _Aggregation(Processor[ProcessorState]):
     """What all windows share: watermarks of `key` close windows, whose rows were aggregated."""
 
-    aggregates: tuple[Aggregate, ...]
+    aggregates: tuple[Aggregation, ...]
     key: int = 0
     ignores_key: bool = False
     """Every watermark counts as one of its key, as before there were keys."""
 
-    def watermark(self, state: S, watermark: Watermark) -> Reply[S]:
+    def watermark(self, state: ProcessorState, watermark: Watermark) -> Reply[ProcessorState]:
         """One of its key leaves behind the results of the windows that it closes."""
         if watermark.key != self.key:
             if not self.ignores_key:
@@ -116,21 +124,21 @@ class _Aggregation(Processor[S]):
         after, out = self._closed(state, watermark.value)
         return Reply(after, (*out, watermark))
 
-    def complete(self, state: S) -> Reply[S]:
+    def complete(self, state: ProcessorState) -> Reply[ProcessorState]:
         """The results of all windows leave."""
         return Reply(*self._closed(state, None))
 
-    def _closed(self, state: S, watermark: int | None) -> tuple[S, tuple[Event, ...]]:
+    def _closed(self, state: ProcessorState, watermark: int | None) -> tuple[ProcessorState, tuple[Event, ...]]:
         """The state without the windows that a watermark closes (None: without any), and their results."""
         raise NotImplementedError
 
-    def _single(self, values: Values) -> Accumulators:
+    def _single(self, values: RowValues) -> Accumulators:
         """The accumulators of one row."""
         return aggregate.accumulated(self.aggregates, aggregate.created(self.aggregates), values)
 
     def combine(self, one: Accumulators, other: Accumulators) -> Accumulators:
         """The accumulators of two parts together."""
-        return aggregate.combined(self.aggregates, one, other)
+        return aggregate.combined_accumulators(self.aggregates, one, other)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,25 +159,25 @@ class _Windowing(_Aggregation[FrameStore]):
         start = state.next if watermark is None else self.shape.frames.higher(watermark)
         return replace(state, frames=FrozenMap(kept), next=start), tuple(out)
 
-    def _content(self, state: FrameStore, end: int) -> list[tuple[Values, Accumulators]]:
+    def _content(self, state: FrameStore, end: int) -> list[tuple[RowValues, Accumulators]]:
         """What the window that ends at `end` holds, by group in a fixed order."""
-        content: dict[Values, Accumulators] = {}
+        content: dict[RowValues, Accumulators] = {}
         for frame in range(end - self.shape.size + self.shape.slide, end + 1, self.shape.slide):
             for group, accumulators in state.frames.get(frame, {}).items():
                 content[group] = self.combine(content[group], accumulators) if group in content else accumulators
         return sorted(content.items(), key=lambda entry: group_order(entry[0]))
 
-    def _result(self, end: int, group: Values, accumulators: Accumulators) -> Event:
+    def _result(self, end: int, group: RowValues, accumulators: Accumulators) -> Event:
         """The row (start, end, group..., results...)."""
         return Event((end - self.shape.size, end, *group, *aggregate.finished(self.aggregates, accumulators)))
 
-    def _added(self, state: FrameStore, frame: int, group: Values, accumulators: Accumulators) -> FrameStore:
+    def _added(self, state: FrameStore, frame: int, group: RowValues, accumulators: Accumulators) -> FrameStore:
         """With accumulators added to those of a group in a frame."""
         groups: Groups = state.frames.get(frame, FrozenMap())
         sums = self.combine(groups[group], accumulators) if group in groups else accumulators
         return replace(state, frames=state.frames.put(frame, groups.put(group, sums)))
 
-    def _taken(self, state: FrameStore, frame: int, group: Values, accumulators: Accumulators) -> Reply[FrameStore]:
+    def _taken(self, state: FrameStore, frame: int, group: RowValues, accumulators: Accumulators) -> Reply[FrameStore]:
         """What a row leads to that goes into a frame.
 
         Refuses one more pair when the count reaches the limit, or with `limit_when_exceeded`, when it is above it.
@@ -212,7 +220,7 @@ class _Windowing(_Aggregation[FrameStore]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window(_Windowing):
+class WindowProcessor(_Windowing):
     """Windows over the time in column `time`; `group` are the columns of the grouping key, none for one group.
 
     `times` has the column of the time on each input edge, where they differ; `grouped` has of every key that goes on
@@ -235,7 +243,7 @@ class Window(_Windowing):
             reply = Reply(replace(state, received=state.received.put(watermark.key, watermark.value)))
         else:
             # In a dataclass with slots super() needs its arguments.
-            reply = super(Window, self).watermark(state, watermark)
+            reply = super(WindowProcessor, self).watermark(state, watermark)
         if not self.grouped:
             return reply
         state, out = reply.state, list(reply.out)
@@ -252,7 +260,7 @@ class Window(_Windowing):
 
     def row(self, state: FrameStore, edge: int, event: Event) -> Reply[FrameStore]:
         """It goes into its frame. Raises `JobFailedError` at the state limit."""
-        time = time_of(event.values, self.time_on(edge))
+        time = row_time(event.values, self.time_on(edge))
         frame = self.shape.frames.higher(time)
         if frame < state.next:
             limit = state.next - self.shape.slide
@@ -261,7 +269,7 @@ class Window(_Windowing):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FrameStage(Window):
+class FrameStage(WindowProcessor):
     """The first stage: a tumbling window of one frame whose accumulators leave unfinished.
 
     Rows that come for a frame that was sent make another partial result of it.
@@ -272,7 +280,7 @@ class FrameStage(Window):
         flushed = self.complete(state)
         return Reply(flushed.state, (*flushed.out, message))
 
-    def _result(self, end: int, group: Values, accumulators: Accumulators) -> Event:
+    def _result(self, end: int, group: RowValues, accumulators: Accumulators) -> Event:
         """The row (frame end, group..., accumulators...)."""
         return Event((end, *group, *accumulators))
 
@@ -285,7 +293,7 @@ class CombineStage(_Windowing):
 
     def row(self, state: FrameStore, edge: int, event: Event) -> Reply[FrameStore]:
         """It is combined with its frame. Raises `JobFailedError` at the state limit."""
-        sent = time_of(event.values, 0)
+        sent = row_time(event.values, 0)
         frame = self.shape.frames.higher(sent - 1)
         if frame < state.next:
             drop = Drop(edge, event, "window", self.key, sent, state.next - self.shape.slide + 1)
@@ -293,7 +301,7 @@ class CombineStage(_Windowing):
         return self._taken(state, frame, event.values[1 : 1 + self.groups], event.values[1 + self.groups :])
 
 
-def in_two_stages(window: Window) -> tuple[FrameStage, CombineStage]:
+def in_two_stages(window: WindowProcessor) -> tuple[FrameStage, CombineStage]:
     """The two stages that give the results of `window`."""
     shared: dict[str, Any] = {entry.name: getattr(window, entry.name) for entry in fields(_Windowing)}
     frame = {"shape": WindowShape(window.shape.slide, window.shape.slide)}
@@ -302,7 +310,7 @@ def in_two_stages(window: Window) -> tuple[FrameStage, CombineStage]:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class OpenSession:
     """Rows in [start, end), in the unit of the event times."""
 
     start: int
@@ -314,12 +322,12 @@ class Session:
 class Sessions:
     """The open sessions of every group by time, and the last watermark."""
 
-    groups: FrozenMap[Values, tuple[Session, ...]] = field(default_factory=FrozenMap)
+    groups: FrozenMap[RowValues, tuple[OpenSession, ...]] = field(default_factory=FrozenMap)
     watermark: int = MIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionWindow(_Aggregation[Sessions]):
+class SessionProcessor(_Aggregation[Sessions]):
     """Sessions over the time in column `time`; `group` are the columns of the grouping key, none for one group."""
 
     empty: ClassVar[Sessions] = Sessions()
@@ -330,10 +338,10 @@ class SessionWindow(_Aggregation[Sessions]):
 
     def row(self, state: Sessions, edge: int, event: Event) -> Reply[Sessions]:
         """It extends a session, joins two or begins one, or is dropped."""
-        time = time_of(event.values, self.time)
+        time = row_time(event.values, self.time)
         if time < state.watermark:
             return Reply(state, drops=(Drop(edge, event, "session", self.key, time, state.watermark),))
-        alone = Session(time, min(MAX, time + self.timeout), self._single(event.values))
+        alone = OpenSession(time, min(MAX, time + self.timeout), self._single(event.values))
         group = group_of(event.values, self.group)
         before = state.groups.get(group, ())
         apart = [session for session in before if session.end <= alone.start or alone.end <= session.start]
@@ -341,12 +349,12 @@ class SessionWindow(_Aggregation[Sessions]):
         sessions = tuple(sorted((*apart, whole), key=lambda session: session.start))
         return Reply(replace(state, groups=state.groups.put(group, sessions)))
 
-    def _merged(self, one: Session, other: Session) -> Session:
+    def _merged(self, one: OpenSession, other: OpenSession) -> OpenSession:
         accumulators = self.combine(one.accumulators, other.accumulators)
-        return Session(min(one.start, other.start), max(one.end, other.end), accumulators)
+        return OpenSession(min(one.start, other.start), max(one.end, other.end), accumulators)
 
     def _closed(self, state: Sessions, watermark: int | None) -> tuple[Sessions, tuple[Event, ...]]:
-        ended: list[tuple[Session, Values]] = []
+        ended: list[tuple[OpenSession, RowValues]] = []
         kept = {}
         for group, sessions in state.groups.items():
             stays = tuple(one for one in sessions if watermark is not None and self.closed_by(one.end) > watermark)

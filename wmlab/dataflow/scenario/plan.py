@@ -18,7 +18,15 @@ from typing import Any, Final
 
 from wmlab.core.expression import columns_of, required_comparisons, time_bounds
 from wmlab.core.values import Problem, unknown
-from wmlab.dataflow.model.items import Keys, joined, key_of, merged, of_source, selected, windowed
+from wmlab.dataflow.model.items import (
+    Keys,
+    key_on_column,
+    keys_after_join,
+    keys_after_map,
+    keys_after_merge,
+    keys_after_window,
+    keys_of_source,
+)
 from wmlab.dataflow.scenario import vertices as step
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import Edge, Join, Sink, aggregate_of
@@ -152,7 +160,7 @@ class _Planning:
         """What leaves the vertex; None if that cannot be said."""
         vertex = self.vertex
         if isinstance(vertex, Source):
-            return Output(vertex.row_columns, of_source({time.key: time.column for time in vertex.times}))
+            return Output(vertex.row_columns, keys_of_source({time.key: time.column for time in vertex.times}))
         if isinstance(vertex, Join):
             return self._join(vertex)
         given = self._merged()
@@ -163,14 +171,14 @@ class _Planning:
         match vertex:
             case step.Selecting(select=None) | step.Custom(keys=None):
                 columns = vertex.columns or given.columns
-                return Output(columns, selected(given.keys, [{column: column for column in columns}]))
+                return Output(columns, keys_after_map(given.keys, [{column: column for column in columns}]))
             case step.Selecting():
                 return self._selected(vertex, given)
             case step.Custom(keys=dict(keys)):
                 columns = vertex.columns or given.columns
                 for key, column in keys.items():
                     self._require(("keys", key), [column], columns)
-                return Output(columns, of_source(keys))
+                return Output(columns, keys_of_source(keys))
             case step.Filter(where=str(where)):
                 self._require(("where",), columns_of(where), given.columns)
             case step.LateDrop():
@@ -179,7 +187,7 @@ class _Planning:
                 self._require_groups(vertex, given)
                 columns = (*RESULT_TIMES, *vertex.by, *vertex.aggregates)
                 kept = vertex.by if isinstance(vertex, step.Window) and vertex.grouped_times else ()
-                return Output(columns, windowed(given.keys, vertex.column, RESULT_TIMES[1], kept))
+                return Output(columns, keys_after_window(given.keys, vertex.column, RESULT_TIMES[1], kept))
             case step.StatefulMap():
                 self._require_groups(vertex, given)
                 for name in (name for name in vertex.aggregates if name in given.columns):
@@ -198,7 +206,7 @@ class _Planning:
                 theirs, ours = ", ".join(output.columns), ", ".join(first.columns)
                 self._note((), f"{other!r} brings {theirs}, but {name!r} brings {ours}; give them the same columns")
                 return None
-        together = merged(list(self._keys_of_inputs(first.columns)))
+        together = keys_after_merge(list(self._keys_of_inputs(first.columns)))
         for number, key, column, before in together.conflicts:
             message = f"key {key} is of {before!r} and, from {self.inputs[number][0]!r}, of {column!r}; "
             self._note((), message + "the same field needs the same key on all inputs, and others another")
@@ -225,7 +233,7 @@ class _Planning:
             for name, text in select.items():
                 where = ("select", number, name) if several else ("select", name)
                 self._require(where, columns_of(text), given.columns)
-        return Output(tuple(selects[0]), selected(given.keys, selects))
+        return Output(tuple(selects[0]), keys_after_map(given.keys, selects))
 
     def _require_groups(self, vertex: step.Windowed | step.StatefulMap, given: Output) -> None:
         self._require_key(vertex.column, given)
@@ -237,7 +245,7 @@ class _Planning:
     def _require_key(self, column: str, given: Output) -> None:
         """The key of a column that the vertex waits for."""
         self._require(("column",), [column], given.columns)
-        if key_of(given.keys, column) is None and column in given.columns:
+        if key_on_column(given.keys, column) is None and column in given.columns:
             carried = ", ".join(f"{name} (key {number})" for number, name in given.keys if name) or "none"
             message = f"column {column!r} carries no watermark here, so {self.vertex.name!r} would wait for ever; "
             self._note(("column",), message + f"columns that do: {carried}")
@@ -260,7 +268,7 @@ class _Planning:
         columns = (*left.columns, *renamed.values())
         for name in dict.fromkeys(name for name in columns if columns.count(name) > 1):
             self._note((), f"two columns of its rows would be called {name!r}; rename one of them before it")
-        return Output(columns, joined(left.keys, right.keys, renamed))
+        return Output(columns, keys_after_join(left.keys, right.keys, renamed))
 
 
 def _dotted(left: Output, right: Output) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ from wmlab.core.values import (
     value,
 )
 from wmlab.core.words import exactly
-from wmlab.dataflow.model.aggregate import FUNCTIONS
+from wmlab.dataflow.model.aggregate import AGGREGATE_FUNCTIONS
 
 Column = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\W\d]\w*$")]
 """A column of rows."""
@@ -117,8 +117,8 @@ Grouping = Annotated[Columns, BeforeValidator(_one_column)]
 def _aggregate(text: str) -> str:
     name, call, rest = text.strip().partition("(")
     column = rest.removesuffix(")")
-    if not call or not rest.endswith(")") or name not in FUNCTIONS or (name == "count") is not (column == ""):
-        known = ", ".join(f"{known}({'' if known == 'count' else 'column'})" for known in FUNCTIONS)
+    if not call or not rest.endswith(")") or name not in AGGREGATE_FUNCTIONS or (name == "count") is not (column == ""):
+        known = ", ".join(f"{known}({'' if known == 'count' else 'column'})" for known in AGGREGATE_FUNCTIONS)
         raise ValueError(f"is no aggregate; there are {known}")
     return f"{name}({column.strip()})"
 

@@ -16,12 +16,12 @@ from wmlab.dataflow.model.inputs import CoalescingStep
 from wmlab.dataflow.model.instance import Instance, Phase, Poll
 from wmlab.dataflow.model.items import Barrier, Event, Item
 from wmlab.dataflow.model.join import JoinState
-from wmlab.dataflow.model.processor import Answer, Call
+from wmlab.dataflow.model.processor import Call, CallAnswer
 from wmlab.dataflow.model.window import FrameStore
 from wmlab.dataflow.scenario.faults import FailCall, SlowCalls, SwallowAll
 from wmlab.dataflow.sim.layout import Node
-from wmlab.dataflow.sim.rules import processor_of, rows_of
-from wmlab.dataflow.sim.task import Task, described
+from wmlab.dataflow.sim.rules import processor_of, row_function
+from wmlab.dataflow.sim.task import NodeTask, described
 
 if TYPE_CHECKING:
     from wmlab.dataflow.sim.world import DataflowWorld, Execution
@@ -33,7 +33,7 @@ class Calls:
     def __init__(self, world: DataflowWorld, node: Node) -> None:
         self._world = world
         dataflow = world.dataflow
-        self._results = rows_of(node.vertex, world.plan.given(node.name)[0], node.output)
+        self._results = row_function(node.vertex, world.plan.given(node.name)[0], node.output)
         self._delays = delays_ms(node.vertex.latency, world.draws(f"calls of {node.name}"))
         own = [fault for fault in dataflow.faults if getattr(fault, "vertex", None) == node.name]
         # What a fault adds to each call that it slows down, to the first ones only where it says so.
@@ -58,7 +58,7 @@ class Calls:
         world.later(delay_ms, end)
 
 
-class ProcessorTask(Task):
+class ProcessorTask(NodeTask):
     """Polls `instance` and carries out what it did; `snapshots` are as `Instance` takes them."""
 
     def __init__(self, execution: Execution, node: Node, number: int, snapshots: Sequence[Any]) -> None:
@@ -103,7 +103,7 @@ class ProcessorTask(Task):
 
     def answer(self, call: int, results: tuple[tuple[Any, ...], ...] | None) -> None:
         """A call returned; None: it failed."""
-        self._carry_out(self.instance.answer(Answer(call, results)))
+        self._carry_out(self.instance.answer(CallAnswer(call, results)))
         self.world.wake(self)
 
     def begin_snapshot(self, barrier: Barrier) -> None:

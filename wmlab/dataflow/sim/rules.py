@@ -19,7 +19,7 @@ from wmlab.core.expression import compiled
 from wmlab.core.values import function_name, is_function
 from wmlab.dataflow.model import aggregate, transform, window
 from wmlab.dataflow.model.async_map import AsyncOrdered, AsyncUnordered
-from wmlab.dataflow.model.items import Event, Frames, Watermark, require_watermark
+from wmlab.dataflow.model.items import Event, FrameGrid, Watermark, require_watermark
 from wmlab.dataflow.model.join import LEFT, RIGHT, StreamJoin, minimum_spread
 from wmlab.dataflow.model.processor import Deviations, Processor
 from wmlab.dataflow.model.source import (
@@ -51,7 +51,7 @@ class Clocked:
 def clocked(dataflow: DataflowScenario, source: Source) -> tuple[Clocked, ...]:
     """The columns of a source that carry keys, by ascending key."""
     frame = _frame_ms(dataflow, source)
-    frames = None if frame == 0 else Frames(frame, source.frame_offset_ms)
+    frames = None if frame == 0 else FrameGrid(frame, source.frame_offset_ms)
     return tuple(
         Clocked(
             index=source.row_columns.index(time.column),
@@ -83,14 +83,14 @@ def _frame_ms(dataflow: DataflowScenario, source: Source) -> int:
 
 def _policy(time: EventTime) -> LagPolicy:
     if callable(time.policy):
-        return OwnLag(time.lag_ms, function=_asked(time.policy))
+        return OwnLag(time.lag_ms, function=_checked_policy(time.policy))
     return {"lag": FixedLag, "real_time": RealTimeLag, "lower_bound": LagPolicy}[time.policy](time.lag_ms)
 
 
-def _asked(policy: Callable[..., Any]) -> Callable[[Any, int], tuple[Any, int | None]]:
+def _checked_policy(policy: Callable[..., Any]) -> Callable[[Any, int], tuple[Any, int | None]]:
     """A policy of one's own whose answers are looked at."""
 
-    def ask(memory: Any, time: int) -> tuple[Any, int | None]:
+    def checked(memory: Any, time: int) -> tuple[Any, int | None]:
         answer = policy(memory, time)
         if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Real | None):
             return answer
@@ -99,10 +99,10 @@ def _asked(policy: Callable[..., Any]) -> Callable[[Any, int], tuple[Any, int | 
             remedy="return (memory, watermark), the watermark a number or None.",
         )
 
-    return ask
+    return checked
 
 
-Values = tuple[Any, ...]
+_Values = tuple[Any, ...]
 
 
 def processor_of(
@@ -111,77 +111,79 @@ def processor_of(
     """The processor of a node; `gate` says whether a filter lets rows pass at the moment, which a fault may end."""
     vertex, rules = node.vertex, dataflow.deviations_on
     inputs = plan.given(vertex.name)
-    given = inputs[0]
+    incoming = inputs[0]
     match vertex:
         case step.Map() | step.FlatMap():
-            return transform.Transform(rows_of(vertex, given, node.output))
+            return transform.Transform(row_function(vertex, incoming, node.output))
         case step.Filter():
-            keeps = condition_of(vertex.where, given.columns)
+            keeps = condition_of(vertex.where, incoming.columns)
             return transform.Transform(lambda values: (values,) if gate() and keeps(values) else ())
         case step.AsyncMap():
             kind = AsyncOrdered if vertex.ordered else AsyncUnordered
             return kind(capacity=vertex.capacity, deviations=rules, ignores_key=vertex.ignores_key)
         case step.Custom():
-            return transform.Custom(_items_of(vertex, given, node.output), vertex.initial)
+            return transform.CustomProcessor(_items_of(vertex, incoming, node.output), vertex.initial)
         case step.LateDrop():
-            key = _key(given, vertex.column)
-            return transform.LateDrop(given.columns.index(vertex.column), key, vertex.ignores_key)
+            key = _key(incoming, vertex.column)
+            return transform.LateDropProcessor(incoming.columns.index(vertex.column), key, vertex.ignores_key)
         case step.StatefulMap():
-            return _stateful(vertex, given, rules)
+            return _stateful(vertex, incoming, rules)
         case step.Window():
-            return _window(node, given, rules)
+            return _window(node, incoming, rules)
         case step.SessionWindow():
-            return window.SessionWindow(timeout=vertex.timeout_ms, **_grouping(vertex, given))
+            return window.SessionProcessor(timeout=vertex.timeout_ms, **_grouping(vertex, incoming))
         case step.Join():
             return _join(vertex, plan.joins[vertex.name], inputs, rules)
     return transform.Transform(lambda values: (values,))
 
 
-def _stateful(vertex: step.StatefulMap, given: Output, rules: Deviations) -> transform.StatefulMap:
-    grouping = _grouping(vertex, given)
+def _stateful(vertex: step.StatefulMap, incoming: Output, rules: Deviations) -> transform.StatefulMapProcessor:
+    grouping = _grouping(vertex, incoming)
     aggregates = grouping.pop("aggregates")
 
-    def on_row(memory: Any, values: Values) -> tuple[Any, tuple[Values, ...]]:
+    def on_row(memory: Any, values: _Values) -> tuple[Any, tuple[_Values, ...]]:
         after = aggregate.accumulated(aggregates, memory, values)
         return after, ((*values, *aggregate.finished(aggregates, after)),)
 
     initial = aggregate.created(aggregates)
-    return transform.StatefulMap(on_row=on_row, initial=initial, ttl=vertex.ttl_ms, deviations=rules, **grouping)
+    return transform.StatefulMapProcessor(
+        on_row=on_row, initial=initial, ttl=vertex.ttl_ms, deviations=rules, **grouping
+    )
 
 
-def _window(node: Node, given: Output, rules: Deviations) -> Processor[Any]:
+def _window(node: Node, incoming: Output, rules: Deviations) -> Processor[Any]:
     """The window of a node, or the stage of one."""
     vertex = node.vertex
     grouped = tuple((key, vertex.by.index(column)) for key, column in node.output.keys if column in vertex.by)
-    rule = window.Window(
+    rule = window.WindowProcessor(
         shape=window.WindowShape(vertex.size_ms, vertex.step_ms),
         limit=vertex.limit,
         deviations=rules,
         ignores_key=vertex.ignores_key,
-        times=tuple(map(given.columns.index, vertex.columns)),
+        times=tuple(map(incoming.columns.index, vertex.columns)),
         grouped=grouped,
-        **_grouping(vertex, given),
+        **_grouping(vertex, incoming),
     )
     return rule if node.stage is None else window.in_two_stages(rule)[node.stage - 1]
 
 
-def _grouping(vertex: step.StatefulMap | step.Windowed, given: Output) -> dict[str, Any]:
+def _grouping(vertex: step.StatefulMap | step.Windowed, incoming: Output) -> dict[str, Any]:
     """What the rules of all vertices with groups need: indices of columns, the aggregates, and the key."""
     calls = [aggregate_of(text) for text in vertex.aggregates.values()]
-    index = given.columns.index
+    index = incoming.columns.index
     return {
         "time": index(vertex.column),
-        "key": _key(given, vertex.column),
+        "key": _key(incoming, vertex.column),
         "group": tuple(map(index, vertex.by)),
         "aggregates": tuple(
-            aggregate.Aggregate(function, None if column is None else index(column))  # type: ignore[arg-type]
+            aggregate.Aggregation(function, None if column is None else index(column))  # type: ignore[arg-type]
             for function, column in calls
         ),
     }
 
 
-def _key(given: Output, column: str) -> int:
-    return next(key for key, carried in given.keys if carried == column)
+def _key(incoming: Output, column: str) -> int:
+    return next(key for key, carried in incoming.keys if carried == column)
 
 
 def _join(vertex: step.Join, rule: JoinRule, inputs: Sequence[Output], rules: Deviations) -> Processor[Any]:
@@ -202,39 +204,41 @@ def _indices_of_keys(output: Output) -> dict[int, int]:
     return {key: output.columns.index(column) for key, column in output.keys if column is not None}
 
 
-def condition_of(where: Any, columns: Sequence[str]) -> Callable[[Values], Any]:
+def condition_of(where: Any, columns: Sequence[str]) -> Callable[[_Values], Any]:
     """A condition as a function of a row."""
     if is_function(where):
         return lambda values: where(dict(zip(columns, values, strict=True)))
     return compiled(where, {name: index for index, name in enumerate(columns)})
 
 
-def rows_of(vertex: step.Selecting, given: Output, made: Output) -> Callable[[Values], tuple[Values, ...]]:
+def row_function(
+    vertex: step.Selecting, incoming: Output, outgoing: Output
+) -> Callable[[_Values], tuple[_Values, ...]]:
     """What a vertex makes of a row: a function from a row to rows."""
     if vertex.function is not None:
-        return _called(vertex.function, given.columns, made.columns)
+        return _called(vertex.function, incoming.columns, outgoing.columns)
     if vertex.select is None:
         return lambda values: (values,)
-    indices = {name: index for index, name in enumerate(given.columns)}
+    indices = {name: index for index, name in enumerate(incoming.columns)}
     selects = vertex.select if isinstance(vertex.select, tuple) else (vertex.select,)
     rows = [tuple(compiled(text, indices) for text in select.values()) for select in selects]
     return lambda values: tuple(tuple(field(values) for field in row) for row in rows)
 
 
-def _called(function: Callable[..., Any], given: Sequence[str], made: Sequence[str]) -> Callable[[Values], Any]:
-    def call(values: Values) -> tuple[Values, ...]:
-        result = function(dict(zip(given, values, strict=True)))
+def _called(function: Callable[..., Any], incoming: Sequence[str], outgoing: Sequence[str]) -> Callable[[_Values], Any]:
+    def call(values: _Values) -> tuple[_Values, ...]:
+        result = function(dict(zip(incoming, values, strict=True)))
         rows: Iterable[Any] = () if result is None else (result,) if isinstance(result, Mapping) else result
-        return tuple(_row_of(row, function, made) for row in rows)
+        return tuple(_row_of(row, function, outgoing) for row in rows)
 
     return call
 
 
-def _row_of(row: Any, function: Callable[..., Any], made: Sequence[str]) -> Values:
-    wrong = f"is no row of the columns {', '.join(made)}"
-    if isinstance(row, Mapping) and row.keys() == set(made):
+def _row_of(row: Any, function: Callable[..., Any], outgoing: Sequence[str]) -> _Values:
+    wrong = f"is no row of the columns {', '.join(outgoing)}"
+    if isinstance(row, Mapping) and row.keys() == set(outgoing):
         try:
-            return tuple(plain_value(row[name]) for name in made)
+            return tuple(plain_value(row[name]) for name in outgoing)
         except ValueError as error:
             wrong = str(error)
     raise ScenarioError(
@@ -244,13 +248,13 @@ def _row_of(row: Any, function: Callable[..., Any], made: Sequence[str]) -> Valu
 
 
 def _items_of(
-    vertex: step.Custom, given: Output, made: Output
+    vertex: step.Custom, incoming: Output, outgoing: Output
 ) -> Callable[[object, Event | Watermark], tuple[object, list[Event | Watermark]]]:
     """The function of a custom processor over items of the model."""
 
     def step(state: object, item: Event | Watermark) -> tuple[object, list[Event | Watermark]]:
-        offered = dict(zip(given.columns, item.values, strict=True)) if isinstance(item, Event) else item
-        answer = vertex.function(state, offered)
+        argument = dict(zip(incoming.columns, item.values, strict=True)) if isinstance(item, Event) else item
+        answer = vertex.function(state, argument)
         if not isinstance(answer, tuple) or len(answer) != 2 or not isinstance(answer[1], list | tuple):
             raise ScenarioError(
                 f"{function_name(vertex.function)} returned {answer!r}, which is no state with a list of items.",
@@ -260,7 +264,7 @@ def _items_of(
         return after, [
             require_watermark(entry.key, entry.value)
             if isinstance(entry, Watermark)
-            else Event(_row_of(entry, vertex.function, made.columns))
+            else Event(_row_of(entry, vertex.function, outgoing.columns))
             for entry in left
         ]
 
@@ -277,7 +281,7 @@ class RecordedRule:
 
     vertex: str
     entry: str
-    rule: window.Window | window.SessionWindow | StreamJoin
+    rule: window.WindowProcessor | window.SessionProcessor | StreamJoin
     inputs: tuple[tuple[str, ...], ...]
     columns: tuple[str, ...]
 
@@ -294,7 +298,7 @@ class RecordedRule:
     @property
     def limit(self) -> int | None:
         """How many rows or accumulators an instance may hold; None: any number."""
-        return None if isinstance(self.rule, window.SessionWindow) else self.rule.limit
+        return None if isinstance(self.rule, window.SessionProcessor) else self.rule.limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,12 +318,12 @@ class DataflowRules:
     @property
     def windows(self) -> dict[str, RecordedRule]:
         """The windows and sessions."""
-        return {name: known for name, known in self.results.items() if not isinstance(known.rule, StreamJoin)}
+        return {name: result for name, result in self.results.items() if not isinstance(result.rule, StreamJoin)}
 
     @property
     def joins(self) -> dict[str, StreamJoin]:
         """The joins."""
-        return {name: known.rule for name, known in self.results.items() if isinstance(known.rule, StreamJoin)}
+        return {name: result.rule for name, result in self.results.items() if isinstance(result.rule, StreamJoin)}
 
 
 def rules_of(dataflow: DataflowScenario) -> DataflowRules:
@@ -343,6 +347,6 @@ def _result(dataflow: DataflowScenario, vertex: step.Windowed | step.Join) -> Re
         vertex=vertex.name,
         entry=vertex.name + FRAMES if isinstance(vertex, step.Window) and vertex.stages == 2 else vertex.name,
         rule=processor_of(dataflow, plan, node),  # type: ignore[arg-type]
-        inputs=tuple(given.columns for given in plan.given(vertex.name)),
+        inputs=tuple(incoming.columns for incoming in plan.given(vertex.name)),
         columns=node.output.columns,
     )

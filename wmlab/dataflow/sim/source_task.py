@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from wmlab.core.errors import ScenarioError
 from wmlab.core.simulation import generator
-from wmlab.dataflow.model.items import DONE, IDLE, Barrier, Event, Idle, Item, Watermark
+from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Barrier, Event, Idle, Item, Watermark
 from wmlab.dataflow.model.source import SourceState
 from wmlab.dataflow.scenario import faults
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.source import Source, share
 from wmlab.dataflow.sim.layout import Node
 from wmlab.dataflow.sim.rules import Clocked, condition_of
-from wmlab.dataflow.sim.task import Task, partition_hash
+from wmlab.dataflow.sim.task import NodeTask, partition_hash
 
 if TYPE_CHECKING:
     from wmlab.dataflow.sim.world import Execution
@@ -105,10 +105,10 @@ def feeds(dataflow: DataflowScenario, source: Source, reading: Reading) -> tuple
     shares = [share(source, number, reading.partitions) for number in range(source.parallelism)]
     return tuple(
         Feed(
-            tuple(entry for entry in entries if entry.partition is None or entry.partition in mine),
-            tuple(partition for partition in mine if partition not in added),
+            tuple(entry for entry in entries if entry.partition is None or entry.partition in own),
+            tuple(partition for partition in own if partition not in added),
         )
-        for mine in shares
+        for own in shares
     )
 
 
@@ -155,7 +155,7 @@ _Advanced = tuple[SourceState, Sequence[Item]]
 """The state of a column after a step, and what leaves."""
 
 
-class SourceTask(Task):
+class SourceTask(NodeTask):
     """One source instance; after a restart it goes on from its own position, the first of `snapshots`."""
 
     def __init__(self, execution: Execution, node: Node, number: int, snapshots: Sequence[SourceSnapshot]) -> None:
@@ -250,7 +250,7 @@ class SourceTask(Task):
         self.send((*out, Event(row.values)) if passed else out)
 
     def _change(self, change: Change, now_ms: int) -> None:
-        known, partition = tuple(self.partitions), change.partition
+        partitions_before, partition = tuple(self.partitions), change.partition
         if change.kind == "added":
             self.partitions.append(cast("int", partition))
         elif change.kind == "removed":
@@ -260,15 +260,15 @@ class SourceTask(Task):
             if change.kind == "added":
                 return time.mapper.add(state, now_ms=now_ms), ()
             if change.kind == "removed":
-                return time.mapper.remove(state, known.index(partition), now_ms=now_ms)
+                return time.mapper.remove(state, partitions_before.index(partition), now_ms=now_ms)
             if not time.promised:
                 return state, ()
             bound = change.bound - time.mapper.policy.lag
-            both = zip(known, state.partitions, strict=True)
+            both = zip(partitions_before, state.partitions, strict=True)
             partitions = tuple(replace(p, policy=bound) if partition in {None, number} else p for number, p in both)
             return time.mapper.tick(replace(state, partitions=partitions), now_ms=now_ms)
 
-        self.send(self._advance(advance, change.kind, partition, known))
+        self.send(self._advance(advance, change.kind, partition, partitions_before))
 
     def _tick(self, now_ms: int) -> None:
         silent = self.world.dataflow.deviations_on.rejected_rows_silent
@@ -310,12 +310,12 @@ class SourceTask(Task):
         advance: Callable[[Clocked, SourceState], _Advanced],
         stimulus: str,
         partition: int | None,
-        known: Sequence[int] | None = None,
+        partitions_before: Sequence[int] | None = None,
     ) -> tuple[Item, ...]:
         """Advance every column; returns the watermarks of all keys, and one idle message if any key has one.
 
-        `known` are the partitions before, if they are others now. With `keyed_idle` each key has idle messages of its
-        own.
+        `partitions_before` says which they were, if they are others now. With `keyed_idle` each key has its own
+        idle messages.
         """
         out: list[Item] = []
         for number, time in enumerate(self.times):
@@ -324,13 +324,15 @@ class SourceTask(Task):
             self.states[number] = after
             out += (item if isinstance(item, Watermark) else Idle(time.mapper.key) for item in items)
             if items or before != after.marks() or self._idle_of(after) != self._idle.get(time.mapper.key, set()):
-                marks = dict(zip(self.partitions if known is None else known, before, strict=True))
+                marks = dict(
+                    zip(self.partitions if partitions_before is None else partitions_before, before, strict=True)
+                )
                 self._write_marks(time, after, marks, "tick", without=partition)
                 self._write_step(time, after, items, stimulus, partition)
         watermarks = tuple(item for item in out if isinstance(item, Watermark))
         if len(watermarks) == len(out) or self.world.dataflow.deviations_on.keyed_idle:
             return tuple(out)
-        return (*watermarks, IDLE)
+        return (*watermarks, IDLE_MESSAGE)
 
     def _write_marks(
         self,

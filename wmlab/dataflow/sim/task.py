@@ -41,8 +41,8 @@ class Queue:
         self.channel = channel
         self.capacity = capacity
         self.journal = journal
-        self.producer: Task
-        self.consumer: Task
+        self.producer: NodeTask
+        self.consumer: NodeTask
         self._entries: deque[tuple[Item, Row]] = deque()
         self._sequence = 0
 
@@ -100,7 +100,7 @@ def partition_hash(values: tuple[Any, ...]) -> int:
     return number
 
 
-class Task:
+class NodeTask:
     """What runs on one instance of a node, with its output edges and its outbox.
 
     It is polled when it is `due`. It is `blocked` while a queue has no room for what it sends, and `finished` when it

@@ -27,7 +27,7 @@ from wmlab.dataflow.sim.layout import Node, layout
 from wmlab.dataflow.sim.processor_task import Calls, ProcessorTask
 from wmlab.dataflow.sim.rules import clocked
 from wmlab.dataflow.sim.source_task import Reading, SourceTask, feeds
-from wmlab.dataflow.sim.task import Queue, Task
+from wmlab.dataflow.sim.task import NodeTask, Queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Execution:
         for task in self.tasks.values():
             task.begin_snapshot(self.barrier)
 
-    def saved(self, task: Task, barrier: Barrier, state: Any, size: int) -> None:
+    def saved(self, task: NodeTask, barrier: Barrier, state: Any, size: int) -> None:
         """The state of a task; with the last of them the snapshot is complete."""
         if barrier != self.barrier:
             return
@@ -107,7 +107,7 @@ class Execution:
             for row in task.sunk[sunk.get(task.name, 0) :]:
                 row["committed"] = False
 
-    def _task(self, node: Node, number: int) -> Task:
+    def _task(self, node: Node, number: int) -> NodeTask:
         others = [other for other in range(node.parallelism) if other != number]
         states = None if self.snapshot is None else self.snapshot.states
         snapshots = [] if states is None else [states[node.instance(n)] for n in (number, *others)]
@@ -133,11 +133,11 @@ class DataflowWorld(Simulation):
         self.calls = {name: Calls(self, n) for name, n in self.layout.nodes.items() if isinstance(n.vertex, AsyncMap)}
         self._chances = chances(self.draws("turns"))
         self._choose = choose or (lambda names: int(next(self._chances) * len(names)))
-        self._due: list[Task] = []
+        self._due: list[NodeTask] = []
         self._dispatching = False
         self._snapshots = count(1)
         self._stopped = False
-        self._asleep: dict[Task, int] = {}
+        self._asleep: dict[NodeTask, int] = {}
         self._restart_due = False
         self._terminal_due = False
         self.execution = Execution(self, None)
@@ -183,7 +183,7 @@ class DataflowWorld(Simulation):
                 keys=self.layout.nodes[channel.edge.source].output.keys,
             )
 
-    def wake(self, task: Task, *, after_ms: int = 0) -> None:
+    def wake(self, task: NodeTask, *, after_ms: int = 0) -> None:
         """A task has something to do; it is polled soon."""
         if task.due or task.execution is not self.execution:
             return
@@ -194,10 +194,10 @@ class DataflowWorld(Simulation):
         else:
             self._is_due(task)
 
-    def wake_at(self, task: Task, at_ms: int) -> None:
+    def wake_at(self, task: NodeTask, at_ms: int) -> None:
         """A task has something to do at a time; of several times the earliest counts."""
-        known = self._asleep.get(task)
-        if known is not None and self.now_ms < known <= at_ms:
+        earlier_ms = self._asleep.get(task)
+        if earlier_ms is not None and self.now_ms < earlier_ms <= at_ms:
             return
         self._asleep[task] = at_ms
 
@@ -222,8 +222,8 @@ class DataflowWorld(Simulation):
 
     def is_hit(self, kind: type[Stall | SwallowAll], vertex: str, instance: int | None = None) -> bool:
         """Whether a fault of that kind happens to a vertex, or to this instance of it, now."""
-        mine = (fault for fault in self.dataflow.faults if isinstance(fault, kind) and fault.vertex == vertex)
-        return any(getattr(fault, "instance", None) in {None, instance} and self.in_force(fault) for fault in mine)
+        faults = (fault for fault in self.dataflow.faults if isinstance(fault, kind) and fault.vertex == vertex)
+        return any(getattr(fault, "instance", None) in {None, instance} and self.in_force(fault) for fault in faults)
 
     def in_force(self, fault: Fault) -> bool:
         """Whether now is the time of a fault; without `for_ms` it lasts to the end."""
@@ -244,7 +244,7 @@ class DataflowWorld(Simulation):
         self.execution.end("completed")
         self._stopped = True
 
-    def _is_due(self, task: Task) -> None:
+    def _is_due(self, task: NodeTask) -> None:
         self._due.append(task)
         if not self._dispatching:
             self._dispatching = True

@@ -12,7 +12,7 @@ from typing import Final
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.coalescer import KeyedCoalescer
-from wmlab.dataflow.model.items import Event, Frames, Item, Watermark
+from wmlab.dataflow.model.items import Event, FrameGrid, Item, Watermark
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, SourceState
 from wmlab.progress.model.numbers import TupleBuffer, assign_origins, by_event_time
 from wmlab.progress.model.tracker import LocalRule, ProgressRules, ProgressTracker
@@ -63,7 +63,7 @@ class JetWatermark(Strategy[Merging]):
 
     def start(self) -> Merging:
         places = {writer: place for place, writer in enumerate(self.writers)}
-        mapper = EventTimeMapper(policy=FixedLag(self.lag), frames=Frames(self.frame), idle_timeout_ms=self.idle_ms)
+        mapper = EventTimeMapper(policy=FixedLag(self.lag), frames=FrameGrid(self.frame), idle_timeout_ms=self.idle_ms)
         return Merging(mapper, places, [], KeyedCoalescer(len(places)))
 
     def step(self, state: Merging, given: Input) -> tuple[Merging, int, int]:
