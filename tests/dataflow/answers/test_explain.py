@@ -592,7 +592,7 @@ def test_over_a_run_every_row_goes_to_the_rule_of_its_window_once(
     run.explain()
     into = {queue["queue"] for queue in run.table("queues").to_pylist() if queue["target"] == "count"}
     taken = [i for i in run.table("items").to_pylist() if i["queue"] in into and i["taken_ms"] is not None]
-    assert steps["Row"] == sum(item["kind"] == "event" for item in taken) > 30
+    assert steps["EdgeRow"] == sum(item["kind"] == "event" for item in taken) > 30
 
 
 def test_a_playback_goes_on_to_a_later_moment_and_begins_anew_for_an_earlier_one() -> None:
