@@ -128,8 +128,8 @@ TABLES: Final[dict[str, pa.Schema]] = {
         column("removed", pa.list_(TEXT), "writers dropped by this cycle"),
         column("outcome", TEXT, "emitted or held"),
         column("reason", TEXT, "why nothing was emitted; empty when it was"),
-        column("cause", TEXT, "the reason as a code, without names and numbers", nullable=True, added=True),
-        column("timeout_ms", LONG, "how long it waits for a writer behind", unit="ms", nullable=True, added=True),
+        column("cause", TEXT, "the reason as a code, without names and numbers", nullable=True),
+        column("timeout_ms", LONG, "how long it waits for a writer behind", unit="ms", nullable=True),
     ),
     "watermarks": table(
         _STREAM,
@@ -192,8 +192,8 @@ TABLES: Final[dict[str, pa.Schema]] = {
         column("outcome", TEXT, "applied, or conflict: the state had changed since it was read"),
         column("revision", LONG, "revision of the shared state that the update was made for"),
         column("at_ms", LONG, "when the shared state judged it", unit="ms"),
-        column("lower", LONG, f"lower bound {_OF_MAP}", unit="ms", nullable=True, added=True),
-        column("upper", LONG, f"upper bound {_OF_MAP}", unit="ms", nullable=True, added=True),
+        column("lower", LONG, f"lower bound {_OF_MAP}", unit="ms", nullable=True),
+        column("upper", LONG, f"upper bound {_OF_MAP}", unit="ms", nullable=True),
     ),
     "checkpoints": table(
         _STREAM,
@@ -212,8 +212,8 @@ TABLES: Final[dict[str, pa.Schema]] = {
     ),
     "incidents": table(
         *INCIDENTS,
-        column("subject", TEXT, "what the target is: writer, reader, controller and so on", nullable=True, added=True),
-        column("outcome", TEXT, "done; nobody there, or no effect: nothing was changed", nullable=True, added=True),
+        column("subject", TEXT, "what the target is: writer, reader, controller and so on", nullable=True),
+        column("outcome", TEXT, "done; nobody there, or no effect: nothing was changed", nullable=True),
     ),
     "ownership": table(
         column("bucket", LONG, "the bucket"),
@@ -230,7 +230,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
         column("content", TEXT, "its content in short, for example event numbers and offsets"),
         column("sent_ms", LONG, "when it was sent", unit="ms"),
         column("received_ms", LONG, "when it arrived; null: lost, or still under way", unit="ms", nullable=True),
-        column("bytes", LONG, "its length; null: not known for its kind", unit="bytes", nullable=True, added=True),
+        column("bytes", LONG, "its length; null: not known for its kind", unit="bytes", nullable=True),
     ),
 }
 
