@@ -10,7 +10,8 @@ Offsets are bytes; an event's offset is its end. Unknown is null.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from collections.abc import Mapping
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,6 +41,7 @@ NOBODY_THERE: Final[Outcome] = "nobody there"
 NO_EFFECT: Final[Outcome] = "no effect"
 
 _STREAM = column("stream", TEXT, "the stream's name")
+_NO_SEQ: Final = "null: none did, or not known"
 _OF_MAP: Final = "of the group's map of times from then on; null: unknown, or the group has no map"
 
 
@@ -142,7 +144,21 @@ TABLES: Final[dict[str, pa.Schema]] = {
             pa.map_(TEXT, LONG),
             "the counted writers and the time each had noted; none: an end of known time",
         ),
+        column(
+            "counted",
+            pa.map_(TEXT, LONG),
+            "for each counted writer the received_ms of the mark that was counted; null: not known",
+            unit="ms",
+            nullable=True,
+        ),
         column("controller", TEXT, "the controller that emitted it"),
+        column(
+            "cycle_ms",
+            LONG,
+            "when the cycle that appended it began, to read the marks first of all; null: not known",
+            unit="ms",
+            nullable=True,
+        ),
         column("emitted_ms", LONG, "when it was appended", unit="ms"),
         column("revision", LONG, "end of the entry in the marks segment", unit="bytes"),
     ),
@@ -171,6 +187,8 @@ TABLES: Final[dict[str, pa.Schema]] = {
         column("reader", TEXT, "the reader"),
         column("lower", LONG, "lower bound the reader saw; null: unknown", unit="ms", nullable=True),
         column("upper", LONG, "upper bound the reader saw; null: unknown", unit="ms", nullable=True),
+        column("lower_seq", LONG, f"seq of the watermark that gave the lower bound; {_NO_SEQ}", nullable=True),
+        column("upper_seq", LONG, f"seq of the watermark that gave the upper bound; {_NO_SEQ}", nullable=True),
         column("at_ms", LONG, "when it saw it", unit="ms"),
     ),
     "reads": table(
@@ -233,6 +251,15 @@ TABLES: Final[dict[str, pa.Schema]] = {
         column("bytes", LONG, "its length; null: not known for its kind", unit="bytes", nullable=True),
     ),
 }
+
+
+def marks_read_ms(watermark: Mapping[str, Any]) -> int:
+    """When the cycle that appended a row of `watermarks` began, to read the marks first of all (ms).
+
+    A log that does not know it is taken to have read them when it appended.
+    """
+    return int(watermark["emitted_ms"] if watermark["cycle_ms"] is None else watermark["cycle_ms"])
+
 
 _CLOCKS: Final = {
     "events": "append_ms",

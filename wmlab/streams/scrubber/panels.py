@@ -259,19 +259,10 @@ def _bars(run: Run, builder: Builder, span: OwnershipSpan, moments: Sequence[int
 
 
 def _windows(run: Run) -> list[tuple[int, dict[str, Row | None]]]:
-    """The watermarks behind each window that was seen, found by their bounds: the newest passed, the first ahead."""
-    log = [mark for mark in run.rows["watermarks"] if mark["writers"]]
-    by_lower = {mark["lower"]: mark for mark in log}
-    by_upper: dict[int, list[Row]] = {}
-    for mark in log:
-        by_upper.setdefault(mark["upper"], []).append(mark)
-    windows = []
-    for row in run.rows["windows"]:
-        passed = by_lower.get(row["lower"])
-        after = -1 if passed is None else passed["seq"]
-        ahead = next((mark for mark in by_upper.get(row["upper"], ()) if mark["seq"] > after), None)
-        windows.append((row["at_ms"], {"lower": passed, "upper": ahead}))
-    return windows
+    """The watermarks that gave each window its bounds, from when on it was seen."""
+    log = {mark["seq"]: mark for mark in run.rows["watermarks"]}
+    bounds = ("lower", "upper")
+    return [(row["at_ms"], {bound: log.get(row[f"{bound}_seq"]) for bound in bounds}) for row in run.rows["windows"]]
 
 
 def _flags(

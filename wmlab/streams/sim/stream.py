@@ -117,8 +117,19 @@ class StreamWorld:
             return None
         return None if self.log_missing or self.deleted else self.log
 
-    def append_mark(self, view: LeaderView[Watermark], watermark: Watermark, controller: str) -> bool:
-        """Append a watermark; False when the log has grown, since another leader was first."""
+    def append_mark(
+        self,
+        view: LeaderView[Watermark],
+        watermark: Watermark,
+        *,
+        controller: str,
+        cycle_ms: int,
+        received_ms: Mapping[str, int],
+    ) -> bool:
+        """Append a watermark; False when the log has grown, since another leader was first.
+
+        `cycle_ms` is when its cycle began, `received_ms` when the mark that it read of each writer had been stored.
+        """
         self.open_log(self.log.number)
         self.log, revision = self.log.append_if(view.expected_end, watermark)
         if revision is not None:
@@ -129,7 +140,9 @@ class StreamWorld:
                 upper=watermark.upper,
                 cut=dict(watermark.cut),
                 writers=dict(watermark.writers),
+                counted={writer: received_ms[writer] for writer in watermark.writers},
                 controller=controller,
+                cycle_ms=cycle_ms,
                 emitted_ms=self.now_ms,
                 revision=revision,
             )
