@@ -104,13 +104,22 @@ def test_the_flags_are_the_cuts_of_the_newest_window(at_ms: int) -> None:
     flags = {style: lane(SEGMENTS, at_ms, style) for style in ("passed", "ahead")}
     state = group_state(at_ms)
     for style, bound in (("passed", "lower"), ("ahead", "upper")):
-        value = windows[-1][bound] if windows else None
-        wanted = [row for row in log if value is not None and row[bound] == value]
+        seq = windows[-1][f"{bound}_seq"] if windows else None
+        cuts = [row["cut"] for row in log if row["seq"] == seq]
         for segment in state:
             shown = flags[style][names([segment])[0]]
-            offsets = {row["cut"].get(segment) for row in wanted} - {None}
-            assert {item.low for item in shown} <= offsets
-            assert bool(shown) == bool(offsets)
+            assert [item.low for item in shown] == [cut[segment] for cut in cuts if segment in cut]
+
+
+def test_of_watermarks_with_one_upper_bound_the_flag_is_at_the_one_that_the_window_names() -> None:
+    """A window that does not say which it was has no flags."""
+    (first, second), looks = recording().table("watermarks").to_pylist(), recording().table("windows").to_pylist()
+    log = [first, second | {"upper": first["upper"], "lower": first["lower"] + 1, "cut": [(0, 30)]}]
+    window = looks[0] | {"lower": None, "upper": first["upper"], "at_ms": 5_200}
+    for seq, cuts in ((0, [10]), (1, [30]), (None, [])):
+        windows = [window | {"upper_seq": seq}]
+        frames = frames_of(recording(watermarks=log, windows=windows), stream="orders", group="g")
+        assert [item.low for item in lane(frames.panels[1], 5_300, "ahead")["0@0"]] == cuts
 
 
 @settings(max_examples=60)
