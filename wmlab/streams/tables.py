@@ -130,8 +130,10 @@ TABLES: Final[dict[str, pa.Schema]] = {
         column("removed", pa.list_(TEXT), "writers dropped by this cycle"),
         column("outcome", TEXT, "emitted or held"),
         column("reason", TEXT, "why nothing was emitted; empty when it was"),
-        column("cause", TEXT, "the reason as a code, without names and numbers", nullable=True),
-        column("timeout_ms", LONG, "how long it waits for a writer behind", unit="ms", nullable=True),
+        column(
+            "cause", TEXT, "the reason as a code, without names and numbers; null: emitted, or not known", nullable=True
+        ),
+        column("timeout_ms", LONG, "how long it waits for a writer behind; null: not known", unit="ms", nullable=True),
     ),
     "watermarks": table(
         _STREAM,
@@ -230,8 +232,8 @@ TABLES: Final[dict[str, pa.Schema]] = {
     ),
     "incidents": table(
         *INCIDENTS,
-        column("subject", TEXT, "what the target is: writer, reader, controller and so on", nullable=True),
-        column("outcome", TEXT, "done; nobody there, or no effect: nothing was changed", nullable=True),
+        column("subject", TEXT, "what the target is: writer, reader, controller and so on"),
+        column("outcome", TEXT, "done; nobody there, or no effect: nothing was changed"),
     ),
     "ownership": table(
         column("bucket", LONG, "the bucket"),

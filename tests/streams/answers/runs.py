@@ -80,7 +80,8 @@ def watermark(seq: int, at_ms: int, **times: int) -> dict[str, Any]:
 
 
 def fault(kind: str, target: str, at_ms: int, detail: str = "", **columns: Any) -> dict[str, Any]:
-    return row("incidents", at_ms=at_ms, kind=kind, target=target, detail=detail, **columns)
+    given = {"subject": "writer", "outcome": "done"} | columns
+    return row("incidents", at_ms=at_ms, kind=kind, target=target, detail=detail, **given)
 
 
 def segment(number: int = 0, epoch: int = 0, keys: str = "0..1") -> dict[str, Any]:

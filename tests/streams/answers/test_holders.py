@@ -81,7 +81,7 @@ def test_a_run_lasts_as_long_as_its_scenario() -> None:
     scenario = Scenario("by hand", stream=Stream("orders"), writers=writers, duration_ms=4_000).to_dict()
 
     def length(deleted_ms: int | None = None, **given: object) -> int:
-        faults = [] if deleted_ms is None else [fault("delete", "orders", deleted_ms)]
+        faults = [] if deleted_ms is None else [fault("delete", "orders", deleted_ms, subject="stream")]
         return over(Recording.from_tables(tables | {"incidents": faults}, name="by hand", **given)).run_ms
 
     assert length(scenario=scenario) == 4_000
@@ -92,7 +92,11 @@ def test_a_run_lasts_as_long_as_its_scenario() -> None:
 
 
 def test_what_happens_before_the_creation_and_after_the_deletion_is_held_by_nobody() -> None:
-    faults = [fault("crash", "w1", -500), fault("delete", "orders", 2_500), fault("crash", "w2", 3_500)]
+    faults = [
+        fault("crash", "w1", -500),
+        fault("delete", "orders", 2_500, subject="stream"),
+        fault("crash", "w2", 3_500),
+    ]
     found = over(written(incidents=faults))
     assert (found.run_ms, [entry.held_ms for entry in found]) == (2_500, [2_500])
 

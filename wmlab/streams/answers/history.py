@@ -40,10 +40,10 @@ CLOCKS: Final = {
     "checkpoints": "requested_ms",
 } | dict.fromkeys(("epochs", "cycles", "positions", "windows", "incidents", "errors"), "at_ms")
 """The column of each table that has the clock of a row, in ms."""
-BEGINS: Final = {"crash": "crashed", "shut_down": "shut down", "idle": "idle", "silence": "silent"}
+BEGUN_STATES: Final = {"crash": "crashed", "shut_down": "shut down", "idle": "idle", "silence": "silent"}
 """What a writer is from a fault of that kind on; of several states the first one here is named."""
-ENDS: Final = {"restart": ("crashed", "shut down"), "active": ("idle",), "speak": ("silent",)}
-"""What a writer is no longer after a fault of that kind."""
+ENDED_KINDS: Final = {"restart": ("crash", "shut_down"), "active": ("idle",), "speak": ("silence",)}
+"""Which kinds of faults of a writer are over after one of that kind."""
 PASSING: Final = frozenset({"note", "commit", "write", "duplicate"})
 """What a script lets a writer do once, which is no state. Of any other kind the detail is the state."""
 CONTROLLERS: Final = {
@@ -56,33 +56,35 @@ CONTROLLERS: Final = {
 """What befell a controller, in words."""
 UNTIL_HEARD: Final = frozenset({"hold", "abort"})
 """What explains why a writer notes nothing: the detail counts until its next mark is accepted."""
-TOOK_PLACE: Final = (DONE, None)
-"""The outcomes of an incident that changed something; recordings without the column have only such."""
 IN_CHARTS: Final = {"crashed": "down"}
 """What charts call a state, where they have another word for it."""
 
 
 def is_of(incident: Row, subject: Subject) -> bool:
-    """Whether an incident happened to a writer, a reader and so on; recordings without the column do not tell."""
-    return incident["subject"] in (subject, None)
+    """Whether an incident happened to a writer, a reader and so on."""
+    return bool(incident["subject"] == subject)
 
 
-def after_fault(lasting: tuple[str, ...], incident: Row) -> tuple[str, ...]:
-    """What lasts of a writer after an incident, from what lasted before: states of `BEGINS`, details of other kinds.
+LastingFaults = Mapping[str, str]
+"""The faults of a writer that last, the newest last: by kind, the state or the detail that says so."""
+
+
+def after_fault(lasting: LastingFaults, incident: Row) -> LastingFaults:
+    """The faults of a writer that last after an incident, from those that lasted before.
 
     What a script asked of somebody that was not there changes nothing.
     """
-    kind, detail = incident["kind"], incident["detail"]
-    if kind in PASSING | UNTIL_HEARD or incident["outcome"] not in TOOK_PLACE:
+    kind = str(incident["kind"])
+    if kind in PASSING | UNTIL_HEARD or incident["outcome"] != DONE:
         return lasting
-    begun = () if kind in ENDS else (BEGINS.get(kind, detail),)
-    over = (*begun, *ENDS.get(kind, ()))
-    return (*(state for state in lasting if state not in over), *begun)
+    over = {kind, *ENDED_KINDS.get(kind, ())}
+    remaining = {earlier: words for earlier, words in lasting.items() if earlier not in over}
+    return remaining if kind in ENDED_KINDS else {**remaining, kind: BEGUN_STATES.get(kind, str(incident["detail"]))}
 
 
-def named_state(lasting: tuple[str, ...]) -> str:
-    """Of what lasts the state of `BEGINS` that is told; "" if there is none."""
-    return next((state for state in BEGINS.values() if state in lasting), "")
+def named_state(lasting: LastingFaults) -> str:
+    """Of what lasts the state of `BEGUN_STATES` that is told; "" if there is none."""
+    return next((state for kind, state in BEGUN_STATES.items() if kind in lasting), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +106,7 @@ class RunHistory:
 
     `on_record` are the writers that a cycle would read; `memory` is that of the present leader: when it first found
     each lagging writer behind; `held_since` the first cycle of the present run of cycles that ended for the same
-    cause; `woken_ms` when the first mark arrived after nobody was on record; `states` what happened to writers;
+    cause; `woken_ms` when the first mark arrived after nobody was on record; `lasting_faults` those of each writer;
     `unheard` what explains why a writer has noted nothing since. `owner` is who owns the stream's bucket and since
     when, None for nobody, and as a whole if it is not recorded; `controllers` is the last incident of each: its kind
     and when. `created_ms` and `deleted_ms` are when the stream was created during the run, and when it was deleted.
@@ -118,7 +120,7 @@ class RunHistory:
     memory: CycleState = field(default_factory=CycleState)
     held_since: int | None = None
     woken_ms: int | None = None
-    states: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    lasting_faults: Mapping[str, LastingFaults] = field(default_factory=dict)
     unheard: Mapping[str, str] = field(default_factory=dict)
     owner: tuple[str | None, int] | None = None
     controllers: Mapping[str, tuple[str, int]] = field(default_factory=dict)
@@ -139,19 +141,19 @@ class RunHistory:
 
     def state_of(self, writer: str) -> str:
         """What happened to a writer and still lasts: "crashed", "silent" and so on; "" for nothing."""
-        lasting = self.states.get(writer, ())
-        return named_state(lasting) or (lasting[-1] if lasting else self.unheard.get(writer, ""))
+        lasting = self.lasting_faults.get(writer, {})
+        return named_state(lasting) or [self.unheard.get(writer, ""), *lasting.values()][-1]
 
     def after_fault(self, row: Row) -> RunHistory:
         """The knowledge after one more incident."""
         target, kind = row["target"], row["kind"]
-        if row["outcome"] not in TOOK_PLACE:
+        if row["outcome"] != DONE:
             return self
         history = self
         if is_of(row, "writer"):
-            states = {**self.states, target: after_fault(self.states.get(target, ()), row)}
+            lasting_faults = {**self.lasting_faults, target: after_fault(self.lasting_faults.get(target, {}), row)}
             unheard = {**self.unheard, target: row["detail"]} if kind in UNTIL_HEARD else self.unheard
-            history = replace(history, states=states, unheard=unheard)
+            history = replace(history, lasting_faults=lasting_faults, unheard=unheard)
         if is_of(row, "controller"):
             history = replace(history, controllers={**self.controllers, target: (kind, row["at_ms"])})
         if is_of(row, "stream") and kind == "create":

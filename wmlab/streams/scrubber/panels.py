@@ -26,6 +26,7 @@ from wmlab.streams.answers.explain import scenario_span
 from wmlab.streams.answers.history import (
     CLOCKS,
     IN_CHARTS,
+    LastingFaults,
     Row,
     after_fault,
     furthest,
@@ -421,7 +422,7 @@ def _writer_changes(run: Run, writer: str, words: Words) -> Iterator[tuple[int, 
     for row in run.rows["cycles"]:
         text = "awaited" if writer in row["lagging"] else "dropped" if writer in row["removed"] else ""
         yield row["at_ms"], "awaited", text
-    lasting: tuple[str, ...] = ()
+    lasting: LastingFaults = {}
     for row in run.rows["incidents"]:
         if row["target"] == writer and is_of(row, "writer"):
             lasting = after_fault(lasting, row)
