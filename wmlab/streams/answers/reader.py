@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from itertools import groupby
 
 from wmlab.core.answers import Stragglers
 from wmlab.core.errors import RecordingError
@@ -77,7 +78,7 @@ def explain_reader(recording: Recording, stream: str, *, at_ms: int, reader: str
     # Without a lower bound, what comes before an end of known time that the group has passed is behind it.
     ended = [n for n, row in enumerate(marks, start=1) if not row["writers"] and not _behind(state, row, segments)]
     later = marks[ended[-1] :] if lower is None and ended else marks
-    newer = [row for row in later if row["writers"] and (lower is None or row["lower"] > lower)]
+    newer = [row for row in later if row["writers"] and _is_beyond(row, looks[-1])]
     if not newer:
         log = explain_log(recording, stream, at_ms=at_ms, rules=rules)
         sees = f"reader {reader} sees the newest lower bound there is: " if lower is not None else f"reader {reader}: "
@@ -91,7 +92,8 @@ def explain_reader(recording: Recording, stream: str, *, at_ms: int, reader: str
             log=log,
         )
     behind = _behind(state, newer[0], segments)
-    since_ms = max(newer[0]["emitted_ms"], next(row["at_ms"] for row in looks if row["lower"] == lower))
+    *_, unchanged = (list(run) for _, run in groupby(looks, key=lambda row: (row["lower"], row["lower_seq"])))
+    since_ms = max(newer[0]["emitted_ms"], unchanged[0]["at_ms"])
     by_ms = None if lower is None else marks[-1]["lower"] - lower
     release_ms = looks[-1]["at_ms"] + rules.look_every_ms if rules.look_every_ms and not behind else None
     knows = (
@@ -108,6 +110,13 @@ def explain_reader(recording: Recording, stream: str, *, at_ms: int, reader: str
         release_ms=release_ms,
         sentence=f"reader {reader} {knows}, {_why(behind, newer[0], looks[-1], by_ms, release_ms)}",
     )
+
+
+def _is_beyond(watermark: Row, window: Row) -> bool:
+    """Whether a watermark came after the one that gave a window its lower bound, or is above it if that is unknown."""
+    if window["lower_seq"] is not None:
+        return bool(watermark["seq"] > window["lower_seq"])
+    return window["lower"] is None or bool(watermark["lower"] > window["lower"])
 
 
 def _group_of(recording: Recording, stream: str, reader: str) -> str:
