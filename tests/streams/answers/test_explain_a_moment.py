@@ -10,9 +10,9 @@ from tests.streams.answers.runs import RULES, crash, cycle, fault, mark, segment
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.streams.answers import history
-from wmlab.streams.answers.explain import Explanation, sentences
+from wmlab.streams.answers.explain import explain
 from wmlab.streams.answers.history import Rules, events_of
-from wmlab.streams.answers.reader import explain
+from wmlab.streams.answers.stream_bound import BoundExplanation, sentences
 from wmlab.streams.model.replay import Configuration
 from wmlab.streams.scenario.parts import EventWriter
 
@@ -22,9 +22,9 @@ def run() -> Recording:
     return crash()
 
 
-def at(recording: Recording, at_ms: int, rules: Rules = RULES) -> Explanation:
+def at(recording: Recording, at_ms: int, rules: Rules = RULES) -> BoundExplanation:
     found = explain(recording, at_ms=at_ms, rules=rules)
-    assert isinstance(found, Explanation)
+    assert isinstance(found, BoundExplanation)
     return found
 
 

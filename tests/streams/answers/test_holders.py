@@ -8,8 +8,8 @@ import pytest
 from tests.streams.answers.runs import crash, cycle, fault, mark, position, segment, watermark, written
 from wmlab.core.answers import Stragglers
 from wmlab.core.recording import Recording
+from wmlab.streams.answers.explain import explain
 from wmlab.streams.answers.history import Rules
-from wmlab.streams.answers.reader import explain
 from wmlab.streams.api import Scenario
 from wmlab.streams.scenario.parts import EventWriter, Stream
 

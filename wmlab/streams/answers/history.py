@@ -403,3 +403,12 @@ def recorded_rules(recording: Recording, stream: str) -> Rules:
         look_every_ms=looks.pop() if len(looks) == 1 else None,
         late_ms=controllers.period_jitter_ms + (0 if is_instant else controllers.period_ms),
     )
+
+
+def scenario_span(recording: Recording) -> tuple[int, int] | None:
+    """From when to when the scenario of a finished run lasted (clock, ms); None for any other recording."""
+    scenario = recording.scenario
+    if scenario is None or "duration_ms" not in scenario or not recording.manifest.finished:
+        return None
+    start_ms = int(scenario.get("start_ms", 0))
+    return start_ms, start_ms + int(scenario["duration_ms"])

@@ -27,8 +27,8 @@ from wmlab.core.charts.style import FONT, ROLES, text_width, wrap
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import is_short
-from wmlab.streams.answers.explain import sentences, violations
 from wmlab.streams.answers.history import the_stream
+from wmlab.streams.answers.stream_bound import sentences
 from wmlab.streams.scrubber.frames import SHAPES, STYLES, VALUES, VIOLATION, Frames, Item, Panel, Text, capitalized
 from wmlab.streams.scrubber.layout import frames_of
 
@@ -334,7 +334,22 @@ def scrub(
     that it does not have, other bounds, or an empty stream.
     """
     name = the_stream(recording, stream)
-    broken = () if verdicts is None else violations(verdicts, stream=name)
+    broken = () if verdicts is None else _violations(verdicts, stream=name)
     frames = frames_of(recording, stream=name, group=group, reader=reader, bounds=bounds, violations=broken)
     texts = sentences(recording, name, frames.changes)
     return Scrubber(replace(frames, sentences=texts), at_ms=at_ms)
+
+
+_CLOCKS: Final = ("emitted_ms", "received_ms", "append_ms", "at_ms")
+"""When a row of evidence came to be, whichever of these columns it has."""
+
+
+def _violations(verdicts: Verdicts, *, stream: str) -> tuple[tuple[int, str], ...]:
+    """The first violation of each invariant in this stream: (when the last row of its evidence came, in words)."""
+    found = []
+    for verdict in verdicts:
+        rows = [proof.row for proof in verdict.evidence if proof.row.get("stream", stream) == stream]
+        times = [row[name] for row in rows for name in _CLOCKS if row.get(name) is not None]
+        if verdict.verdict == "violated" and times:
+            found.append((max(times), f"{verdict.invariant} violated: {verdict.what or verdict.statement}"))
+    return tuple(sorted(found))

@@ -22,7 +22,6 @@ from wmlab.core.charts.scene import Value
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped, segment_name
-from wmlab.streams.answers.explain import scenario_span
 from wmlab.streams.answers.history import (
     CLOCKS,
     IN_CHARTS,
@@ -35,6 +34,7 @@ from wmlab.streams.answers.history import (
     named_state,
     replaced,
     rows_of,
+    scenario_span,
     without_ends,
 )
 from wmlab.streams.charts.bounds import read_bounds
