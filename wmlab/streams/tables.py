@@ -34,11 +34,11 @@ Subject = Literal[
     "network",
 ]
 """What an incident happened to."""
-Outcome = Literal["done", "nobody there", "no effect"]
+IncidentOutcome = Literal["done", "nobody there", "no effect"]
 """What came of what a script asked for: done; the party was not running; or it was there, but nothing could be done."""
-DONE: Final[Outcome] = "done"
-NOBODY_THERE: Final[Outcome] = "nobody there"
-NO_EFFECT: Final[Outcome] = "no effect"
+TOOK_PLACE: Final[IncidentOutcome] = "done"
+NOBODY_THERE: Final[IncidentOutcome] = "nobody there"
+NO_EFFECT: Final[IncidentOutcome] = "no effect"
 
 _STREAM = column("stream", TEXT, "the stream's name")
 _NO_SEQ: Final = "null: none did, or not known"

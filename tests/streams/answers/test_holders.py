@@ -9,7 +9,7 @@ from tests.streams.answers.runs import crash, cycle, fault, mark, position, segm
 from wmlab.core.answers import Stragglers
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.explain import explain
-from wmlab.streams.answers.history import Rules
+from wmlab.streams.answers.history import PredictionRules
 from wmlab.streams.api import Scenario
 from wmlab.streams.scenario.parts import EventWriter, Stream
 
@@ -20,7 +20,7 @@ def run() -> Recording:
 
 
 def over(recording: Recording) -> Stragglers:
-    found = explain(recording, rules=Rules())
+    found = explain(recording, rules=PredictionRules())
     assert isinstance(found, Stragglers)
     return found
 
@@ -197,7 +197,7 @@ def test_a_failed_cycle_costs_what_the_writers_had_noted() -> None:
 
 def test_words_and_numbers_stay_whole_at_the_margin(run: Recording) -> None:
     found = over(run)
-    for text in (repr(found), repr(explain(run, at_ms=36_000, rules=Rules()))):
+    for text in (repr(found), repr(explain(run, at_ms=36_000, rules=PredictionRules()))):
         prose = [line for line in text.splitlines() if not line.startswith("  ")]
         assert len(prose) > 1
         assert max(map(len, prose)) <= 100

@@ -27,7 +27,7 @@ from itertools import chain, groupby, pairwise
 from wmlab.core.recording import Recording
 from wmlab.core.words import rounded
 from wmlab.streams.answers import history as recorded
-from wmlab.streams.answers.history import Rules, RunHistory
+from wmlab.streams.answers.history import PredictionRules, RunHistory
 from wmlab.streams.model.cycle import HeldBy
 
 
@@ -63,7 +63,7 @@ Held = tuple[int, int, RunHistory, CauseOfBound]
 """A stretch in which one cause held the bound: from when to when (clock, ms), the history at its begin, the cause."""
 
 
-def cause_of(history: RunHistory, rules: Rules) -> CauseOfBound:
+def cause_of(history: RunHistory, rules: PredictionRules) -> CauseOfBound:
     """What holds the bound at the moment of `history`; the rules say whether a cycle is missing."""
     cycle, on_record = history.cycle, history.on_record
     missed_ms = rules.missed_ms(history) if on_record else None
@@ -88,7 +88,7 @@ def cause_of(history: RunHistory, rules: Rules) -> CauseOfBound:
 
 
 def causes(
-    recording: Recording, stream: str, *, start_ms: int, end_ms: int, rules: Rules | None = None
+    recording: Recording, stream: str, *, start_ms: int, end_ms: int, rules: PredictionRules | None = None
 ) -> Iterator[Held]:
     """What held the bound from `start_ms` to `end_ms`, stretch by stretch, by default by the recorded rules."""
     rules = rules or recorded.recorded_rules(recording, stream)
@@ -104,7 +104,7 @@ def causes(
         before = history
 
 
-def _with_missed(histories: Iterable[RunHistory], end_ms: int, rules: Rules) -> Iterator[RunHistory]:
+def _with_missed(histories: Iterable[RunHistory], end_ms: int, rules: PredictionRules) -> Iterator[RunHistory]:
     """The histories, and again from the moment on at which a cycle is missing, if nothing happens before."""
     for history, following in pairwise(chain(histories, [RunHistory(at_ms=end_ms)])):
         yield history

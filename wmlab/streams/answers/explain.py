@@ -9,7 +9,7 @@ from wmlab.core.answers import Stragglers
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording, the_moment
 from wmlab.core.words import moment
-from wmlab.streams.answers.history import Rules, recorded_rules, scenario_span, the_stream
+from wmlab.streams.answers.history import PredictionRules, recorded_rules, scenario_span, the_stream
 from wmlab.streams.answers.reader_bound import explain_reader
 from wmlab.streams.answers.stragglers import stragglers_of
 from wmlab.streams.answers.stream_bound import BoundExplanation, explain_stream
@@ -21,7 +21,7 @@ def explain(
     at_ms: int | None = None,
     reader: str | None = None,
     stream: str | None = None,
-    rules: Rules | None = None,
+    rules: PredictionRules | None = None,
 ) -> BoundExplanation | Stragglers:
     """What holds the lower bound at `at_ms` (clock, ms), of the stream or as `reader` sees it; or who held it in all.
 

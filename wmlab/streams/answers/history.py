@@ -26,7 +26,7 @@ from wmlab.streams.model.position import moved
 from wmlab.streams.model.replay import Configuration
 from wmlab.streams.model.segment import Segment
 from wmlab.streams.scenario.scenario import StreamScenario
-from wmlab.streams.tables import DONE, Subject
+from wmlab.streams.tables import TOOK_PLACE, Subject
 
 Row = Mapping[str, Any]
 
@@ -75,7 +75,7 @@ def after_fault(lasting: LastingFaults, incident: Row) -> LastingFaults:
     What a script asked of somebody that was not there changes nothing.
     """
     kind = str(incident["kind"])
-    if kind in PASSING | UNTIL_HEARD or incident["outcome"] != DONE:
+    if kind in PASSING | UNTIL_HEARD or incident["outcome"] != TOOK_PLACE:
         return lasting
     over = {kind, *ENDED_KINDS.get(kind, ())}
     remaining = {earlier: words for earlier, words in lasting.items() if earlier not in over}
@@ -88,7 +88,7 @@ def named_state(lasting: LastingFaults) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Noted:
+class WriterOnRecord:
     """A writer on record: the time it last had accepted, when it noted it, and when that arrived.
 
     `refused` is the outcome of a later note that was not accepted, None if there was none.
@@ -115,7 +115,7 @@ class RunHistory:
     at_ms: int
     bound: Row | None = None
     cycle: Row | None = None
-    on_record: Mapping[str, Noted] = field(default_factory=dict)
+    on_record: Mapping[str, WriterOnRecord] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
     memory: CycleState = field(default_factory=CycleState)
     held_since: int | None = None
@@ -147,7 +147,7 @@ class RunHistory:
     def after_fault(self, row: Row) -> RunHistory:
         """The knowledge after one more incident."""
         target, kind = row["target"], row["kind"]
-        if row["outcome"] != DONE:
+        if row["outcome"] != TOOK_PLACE:
             return self
         history = self
         if is_of(row, "writer"):
@@ -170,7 +170,7 @@ class RunHistory:
                 return replace(self, refused={**self.refused, writer: row["outcome"]})
             noted = replace(self.on_record[writer], refused=row["outcome"])
             return replace(self, on_record={**self.on_record, writer: noted})
-        noted = Noted(time=row["time"], noted_ms=row["noted_ms"], received_ms=row["received_ms"])
+        noted = WriterOnRecord(time=row["time"], noted_ms=row["noted_ms"], received_ms=row["received_ms"])
         woken_ms = self.woken_ms if self.on_record else row["received_ms"]
         unheard = {name: why for name, why in self.unheard.items() if name != writer}
         return replace(self, on_record={**self.on_record, writer: noted}, woken_ms=woken_ms, unheard=unheard)
@@ -209,7 +209,7 @@ def walk(recording: Recording, stream: str, *, until_ms: int | None = None) -> I
     rows = [
         (row[CLOCKS[table]], after, row)
         for table, after in _AFTER.items()
-        for row in rows_of(recording, table, stream, until_ms=until_ms)
+        for row in rows_of_stream(recording, table, stream, until_ms=until_ms)
     ]
     for row in owners_of(recording, stream):
         for at_ms, owner in ((row["from_ms"], row["controller"]), (row["to_ms"], None)):
@@ -241,7 +241,9 @@ def of_stream(table: pa.Table, stream: str) -> pa.Table:
     return table.filter(pc.equal(table["stream"], stream))
 
 
-def rows_of(recording: Recording, table: str, stream: str, *, until_ms: int | None = None) -> list[dict[str, Any]]:
+def rows_of_stream(
+    recording: Recording, table: str, stream: str, *, until_ms: int | None = None
+) -> list[dict[str, Any]]:
     """The rows of one stream in a table, maps as dicts; up to and including `until_ms` on the clock of the table."""
     found = of_stream(recording.table(table), stream)
     if until_ms is not None:
@@ -270,13 +272,13 @@ def segments_of(recording: Recording, stream: str) -> dict[int, Segment]:
     """The segments of one stream, by id."""
     return {
         row["segment_id"]: Segment.parse(row["segment_id"], row["keys"])
-        for row in rows_of(recording, "segments", stream)
+        for row in rows_of_stream(recording, "segments", stream)
     }
 
 
 def epochs_of(recording: Recording, stream: str) -> StreamHistory:
     """The epochs of one stream with their segments."""
-    return StreamHistory.recorded(rows_of(recording, "epochs", stream), segments_of(recording, stream))
+    return StreamHistory.recorded(rows_of_stream(recording, "epochs", stream), segments_of(recording, stream))
 
 
 def replaced(before: Row, epoch: Row) -> tuple[list[int], list[int]]:
@@ -326,7 +328,7 @@ def late_events(events: pa.Table, watermarks: Sequence[Row]) -> pa.Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class PredictionRules:
     """The rules of a stream's `cycles` and when they run, and what else an answer needs to predict.
 
     `cycles` is None for a recording of the outside world: nothing is predicted. `look_every_ms` is how often a reader
@@ -388,17 +390,17 @@ class Rules:
         return following + -(-missing // cycles.period_ms) * cycles.period_ms
 
 
-def recorded_rules(recording: Recording, stream: str) -> Rules:
+def recorded_rules(recording: Recording, stream: str) -> PredictionRules:
     """The rules of one stream by the name that the tables have for it; without a scenario none are known."""
     written = recording.scenario_as(StreamScenario)
     if written is None:
-        return Rules()
+        return PredictionRules()
     scenario = written.resolved
     part = scenario.stream_titled(stream)
     looks = {group.publish_every_ms if group.publish_timer == "fixed" else None for group in scenario.groups_of(part)}
     controllers = scenario.controllers
     is_instant = scenario.network.inside == Fixed(0)
-    return Rules(
+    return PredictionRules(
         cycles=controllers.configuration(part),
         look_every_ms=looks.pop() if len(looks) == 1 else None,
         late_ms=controllers.period_jitter_ms + (0 if is_instant else controllers.period_ms),

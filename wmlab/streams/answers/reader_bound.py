@@ -14,7 +14,7 @@ from itertools import groupby
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped, listed, moment, span
-from wmlab.streams.answers.history import Row, Rules, group_positions, rows_of, segments_of
+from wmlab.streams.answers.history import PredictionRules, Row, group_positions, rows_of_stream, segments_of
 from wmlab.streams.answers.stream_bound import BoundExplanation, HoldingSegment, explain_stream
 from wmlab.streams.model.position import Position, ReaderPosition
 from wmlab.streams.model.segment import Segment, segment_name
@@ -23,21 +23,23 @@ from wmlab.streams.model.window import compare
 _NAMED = 3
 
 
-def explain_reader(recording: Recording, stream: str, *, at_ms: int, reader: str, rules: Rules) -> BoundExplanation:
+def explain_reader(
+    recording: Recording, stream: str, *, at_ms: int, reader: str, rules: PredictionRules
+) -> BoundExplanation:
     """What holds the lower bound that `reader` sees at `at_ms` (clock, ms).
 
     Raises `RecordingError` for a reader that never looked at a window of the stream.
     """
     group = _group_of(recording, stream, reader)
-    windows = rows_of(recording, "windows", stream, until_ms=at_ms)
+    windows = rows_of_stream(recording, "windows", stream, until_ms=at_ms)
     looks = [row for row in windows if (row["group"], row["reader"]) == (group, reader)]
     explained = partial(BoundExplanation, at_ms=at_ms, stream=stream, reader=reader)
     if not looks:
         sentence = f"reader {reader} knows no lower bound: it has not looked at its window yet"
         return explained(lower=None, cause="not looked", sentence=sentence)
     lower = looks[-1]["lower"]
-    marks, segments = rows_of(recording, "watermarks", stream, until_ms=at_ms), segments_of(recording, stream)
-    positions = [row for row in rows_of(recording, "positions", stream, until_ms=at_ms) if row["group"] == group]
+    marks, segments = rows_of_stream(recording, "watermarks", stream, until_ms=at_ms), segments_of(recording, stream)
+    positions = [row for row in rows_of_stream(recording, "positions", stream, until_ms=at_ms) if row["group"] == group]
     *_, (_, state) = ((0, {}), *group_positions(positions))
     # Without a lower bound, what comes before an end of known time that the group has passed is behind it.
     ended = [n for n, row in enumerate(marks, start=1) if not row["writers"] and not _behind(state, row, segments)]
@@ -84,7 +86,7 @@ def _is_beyond(watermark: Row, window: Row) -> bool:
 
 
 def _group_of(recording: Recording, stream: str, reader: str) -> str:
-    groups = {row["reader"]: row["group"] for row in rows_of(recording, "windows", stream)}
+    groups = {row["reader"]: row["group"] for row in rows_of_stream(recording, "windows", stream)}
     if reader not in groups:
         known = ", ".join(sorted(groups)) or "none"
         raise RecordingError(

@@ -18,7 +18,7 @@ from wmlab.core.recording import Recording
 from wmlab.core.words import is_instant, listed, moment, span
 from wmlab.streams.answers import history as recorded
 from wmlab.streams.answers.causes import CauseKind, CauseOfBound, Held, causes, failure_words
-from wmlab.streams.answers.history import Rules, RunHistory, scenario_span
+from wmlab.streams.answers.history import PredictionRules, RunHistory, scenario_span
 from wmlab.streams.answers.stream_bound import BoundCase, holder_words, writer_words
 from wmlab.streams.answers.written import Written
 
@@ -41,7 +41,7 @@ _WHO: Final = {
 _TIMED: Final = ("segments", "writer_marks", "cycles", "events", "positions", "windows")
 
 
-def stragglers_of(recording: Recording, stream: str, rules: Rules | None = None) -> Stragglers:
+def stragglers_of(recording: Recording, stream: str, rules: PredictionRules | None = None) -> Stragglers:
     """The stragglers of the stream's lower bound from the stream's creation to the end of the run, or its deletion.
 
     At every moment one cause holds the bound; what the bound would have been without its writers is taken from the
@@ -100,7 +100,7 @@ def _longest_stand(recording: Recording, stream: str, found: Sequence[Held]) -> 
     longest = max(stands, key=lambda stand: stand[-1][1] - stand[0][0])
     from_ms, to_ms = longest[0][0], longest[-1][1]
     _, _, history, _ = max(longest, key=lambda held: held[1] - held[0])
-    case = BoundCase(Written(recording, stream), history, Rules())
+    case = BoundCase(Written(recording, stream), history, PredictionRules())
     held_by = [f"{writer.writer}, {writer_words(case, writer)}" for writer in case.writers]
     by = f" by {listed(held_by)}" if held_by else f", since {holder_words(case)}"
     return (

@@ -17,7 +17,7 @@ from wmlab.core.recording import Recording
 from wmlab.core.words import listed, moment, span
 from wmlab.streams.answers import history as recorded
 from wmlab.streams.answers.causes import CauseKind, cause_of, failure_words, leader_words
-from wmlab.streams.answers.history import Rules, RunHistory
+from wmlab.streams.answers.history import PredictionRules, RunHistory
 from wmlab.streams.answers.written import SilentWriter, Written
 
 
@@ -78,7 +78,7 @@ class BoundExplanation(Answer):
     log: BoundExplanation | None = None
 
 
-def explain_stream(recording: Recording, stream: str, *, at_ms: int, rules: Rules) -> BoundExplanation:
+def explain_stream(recording: Recording, stream: str, *, at_ms: int, rules: PredictionRules) -> BoundExplanation:
     """What holds the lower bound of the stream's marks log at `at_ms` (clock, ms)."""
     case = BoundCase(Written(recording, stream), recorded.history_at(recording, stream, at_ms), rules)
     return BoundExplanation(
@@ -121,7 +121,7 @@ class BoundCase:
     is the cycle that moves the bound if nothing else happens, None if none will, or if that is unknown.
     """
 
-    def __init__(self, written: Written, history: RunHistory, rules: Rules) -> None:
+    def __init__(self, written: Written, history: RunHistory, rules: PredictionRules) -> None:
         self.written = written
         self.history = history
         self.cause = cause_of(history, rules)

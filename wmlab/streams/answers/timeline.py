@@ -18,7 +18,7 @@ import pyarrow as pa
 from wmlab.core.answers import TableAnswer, text_table
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, is_short, listed, moment
-from wmlab.streams.answers.history import Row, end_of, owners_of, replaced, rows_of, the_stream
+from wmlab.streams.answers.history import Row, end_of, owners_of, replaced, rows_of_stream, the_stream
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.tables import marks_read_ms
 
@@ -268,7 +268,7 @@ def timeline(recording: Recording, *, stream: str | None = None) -> Timeline:
     stream that the recording does not have, or when it has several and none is named.
     """
     name = the_stream(recording, stream)
-    rows = partial(rows_of, recording, stream=name)
+    rows = partial(rows_of_stream, recording, stream=name)
     cycles, epochs = rows("cycles"), sorted(rows("epochs"), key=lambda row: int(row["epoch"]))
     moments = [
         *_of_epochs(epochs),

@@ -43,7 +43,7 @@ from wmlab.core.errors import ChartError
 from wmlab.core.words import counted, grouped, listed, rounded
 from wmlab.streams.answers.history import BEGUN_STATES, ENDED_KINDS, IN_CHARTS
 from wmlab.streams.charts.intervals import behind_clock, how_long, lengths_ms, mean_of, time_of
-from wmlab.streams.tables import DONE
+from wmlab.streams.tables import TOOK_PLACE
 
 CAP: Final = 800
 """Rows drawn at most, about: more than a notebook is wide in pixels, and few enough to store."""
@@ -193,7 +193,7 @@ def _happening(entry: Any) -> Happening:
             remedy="Give each cell as a list of structs with at_ms, kind and what, or null.",
         )
     kind, what, subject, target = (str(fields.get(name) or "") for name in ("kind", "what", "subject", "target"))
-    took_place = fields.get("outcome") in (DONE, None)
+    took_place = fields.get("outcome") in (TOOK_PLACE, None)
     return Happening(whole("at_ms", fields["at_ms"]) or 0, kind, what, subject, target, took_place)
 
 

@@ -33,7 +33,7 @@ from wmlab.streams.checks.facts import CountingEntry, WriterView
 from wmlab.streams.checks.lateness import proof_of, said_of
 from wmlab.streams.checks.log import EMPTY, WINDOW
 from wmlab.streams.model.cycle import HeldBy
-from wmlab.streams.tables import DONE
+from wmlab.streams.tables import TOOK_PLACE
 
 
 @invariant(
@@ -105,7 +105,7 @@ def _lives(windows: TableRows, incidents: TableRows) -> Iterator[list[TableRow]]
     """
     befell: dict[tuple[str, str], list[int]] = {}
     for row in incidents:
-        if row["outcome"] == DONE:
+        if row["outcome"] == TOOK_PLACE:
             befell.setdefault((row["subject"], row["target"]), []).append(row["at_ms"])
     readers: dict[tuple[str, str], list[TableRow]] = {}
     for window in windows:

@@ -18,7 +18,7 @@ from wmlab.streams.model.segment import Segment
 from wmlab.streams.scenario.parts import Stream, created_history
 from wmlab.streams.sim.store import StoredSegment, UnavailableError
 from wmlab.streams.sim.transactions import Transactions
-from wmlab.streams.tables import DONE, Outcome, Subject
+from wmlab.streams.tables import TOOK_PLACE, IncidentOutcome, Subject
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.world import World
@@ -175,7 +175,9 @@ class StreamWorld:
         """Write down that a call was refused."""
         self.journal.write("errors", at_ms=self.now_ms, process=process, call=call, problem=problem)
 
-    def happened(self, kind: str, subject: Subject, target: str, detail: str, *, outcome: Outcome = DONE) -> None:
+    def happened(
+        self, kind: str, subject: Subject, target: str, detail: str, *, outcome: IncidentOutcome = TOOK_PLACE
+    ) -> None:
         """Write down what happened to whom, in one short phrase; `subject` is what the target is."""
         row = {"kind": kind, "subject": subject, "target": target, "detail": detail, "outcome": outcome}
         self.journal.write("incidents", at_ms=self.now_ms, **row)
