@@ -88,7 +88,7 @@ class Txn:
         return True
 
 
-Result = TypeVar("Result")
+Returned = TypeVar("Returned")
 _Ask = Callable[..., "Job[Any]"]
 """Asks a store for the sake of a batch: which store, the name of the request, what it does, and its content."""
 _RETRY_MS = 100
@@ -298,10 +298,10 @@ class Transactions:
         batch: _Batch,
         store: str,
         kind: str,
-        act: Callable[[], Result],
+        act: Callable[[], Returned],
         content: object = "",
-    ) -> Job[Result]:
-        def unless_done() -> Result:
+    ) -> Job[Returned]:
+        def unless_done() -> Returned:
             if self._batch is not batch or self.stream.deleted:
                 raise _SupersededError
             return act()
