@@ -16,7 +16,7 @@ import wmlab as wm
 from tests.browser.test_browser_charts import BOXES, collisions, outside
 from wmlab.core.answers import Proof, Verdict, Verdicts
 from wmlab.core.charts.style import ROLES
-from wmlab.streams.scrubber.frames import Frames
+from wmlab.streams.scrubber.frames import ScrubberFrames
 from wmlab.streams.scrubber.page import Scrubber, frame_parts, frames_json, script
 
 SCENARIO = """
@@ -145,7 +145,7 @@ def is_same(one: list[Any], other: list[Any]) -> bool:
     ],
 )
 def test_keys_move_all_panels_together(
-    browser: Any, page: Any, scrubber: Scrubber, keys: list[str], wanted: Callable[[Frames], int]
+    browser: Any, page: Any, scrubber: Scrubber, keys: list[str], wanted: Callable[[ScrubberFrames], int]
 ) -> None:
     assert_shows(browser, page, scrubber, 14_000)
     for key in keys:

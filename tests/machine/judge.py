@@ -133,7 +133,7 @@ def cut_beyond_writers(rows: Rows) -> Answer:
             continue
         reach = _ends(entry["cut"])
         for writer in sorted(entry["writers"]):
-            positions = list(counted_positions(rows, entry, writer))
+            positions = counted_positions(rows, entry, writer)
             judged += bool(positions)
             if positions and all(_behind(_starts(position), reach, atoms) for position in positions):
                 broken.append(entry["emitted_ms"])
@@ -149,29 +149,15 @@ def cut_complete(rows: Rows) -> Answer:
     return len(log), [row["emitted_ms"] for row in log if not _complete(row["cut"], atoms, space, ancestors)]
 
 
-def counted_positions(rows: Rows, entry: Row, writer: str) -> Iterator[dict[int, int | None]]:
-    """The positions of the marks that the cycle of a watermark can have counted for a writer."""
-    time, read_ms = entry["writers"][writer], read_at(rows, entry)
-    marks = [
-        mark
+def counted_positions(rows: Rows, entry: Row, writer: str) -> list[dict[int, int | None]]:
+    """The position of the mark that a watermark counted of a writer; of several in one ms with that time, of each."""
+    time, received_ms = entry["writers"][writer], entry["counted"].get(writer)
+    return [
+        mark["position"]
         for mark in rows["writer_marks"]
         if (mark["writer"], mark["time"], mark["outcome"]) == (writer, time, "success")
-        and mark["received_ms"] <= entry["emitted_ms"]
+        and mark["received_ms"] == received_ms
     ]
-    since = max((mark["received_ms"] for mark in marks if mark["received_ms"] < read_ms), default=None)
-    return (mark["position"] for mark in marks if since is None or mark["received_ms"] >= since)
-
-
-def read_at(rows: Rows, entry: Row) -> int:
-    """When the cycle that appended a watermark began: it had the entry before for its previous lower bound.
-
-    Where no such cycle is written down, because its controller crashed, it is the last one of that controller.
-    """
-    before = [row["lower"] for row in log_of(rows) if row["seq"] < entry["seq"]]
-    previous_lower = before[-1] if before else None
-    own = [row for row in rows["cycles"] if row["controller"] == entry["controller"]]
-    began = [row["at_ms"] for row in own if (row["outcome"], row["previous_lower"]) == ("emitted", previous_lower)]
-    return max(began or [row["at_ms"] for row in own if row["at_ms"] <= entry["emitted_ms"]] or [entry["emitted_ms"]])
 
 
 def _atoms(rows: Rows) -> dict[int, frozenset[int]]:
@@ -287,16 +273,9 @@ def _excused(rows: Rows, event: Row, entry: Row, marks: list[Row], overlaps: Map
     """Whether a bound is right about the writer of a late event all the same."""
     writer = event["writer"]
     if writer in entry["writers"]:
-        counted = [
-            mark
-            for mark in marks
-            if mark["time"] == entry["writers"][writer] and mark["received_ms"] <= entry["emitted_ms"]
-        ]
-        if not counted:
-            return False
-        position = max(counted, key=lambda mark: mark["received_ms"])["position"]
-        return not _covers(position, event, overlaps)
-    noted = [mark["received_ms"] for mark in marks if mark["received_ms"] < read_at(rows, entry)]
+        counted = counted_positions(rows, entry, writer)
+        return bool(counted) and not _covers(counted[-1], event, overlaps)
+    noted = [mark["received_ms"] for mark in marks if mark["received_ms"] < entry["cycle_ms"]]
     if not noted:
         return True
     return any(writer in row["removed"] and max(noted) <= row["at_ms"] <= entry["emitted_ms"] for row in rows["cycles"])
@@ -356,7 +335,7 @@ def upper_covers_noted(rows: Rows) -> Answer:
         for segment, end in reach.items():
             covered = max((at for offset, at in came[segment] if offset <= end), default=0)
             later = entry["cut"][segment] is None and covered > entry["emitted_ms"]
-            until_ms = max(until_ms, covered if later else min(covered, read_at(rows, entry)))
+            until_ms = max(until_ms, covered if later else min(covered, entry["cycle_ms"]))
         accepted = [mark for mark in rows["writer_marks"] if mark["outcome"] == "success"]
         noted = [mark["time"] for mark in accepted if mark["received_ms"] < until_ms]
         if entry["writers"] and noted:
@@ -374,7 +353,7 @@ def lower_below_latest(rows: Rows) -> Answer:
         if mark["outcome"] == "success":
             marks[mark["writer"]].append((mark["received_ms"], mark["time"]))
     for entry in rows["watermarks"]:
-        read_ms, end_ms = read_at(rows, entry), entry["emitted_ms"]
+        read_ms, end_ms = entry["cycle_ms"], entry["emitted_ms"]
         for writer, noted in marks.items() if entry["writers"] else ():
             known = max((at for at, _ in noted if at < read_ms), default=None)
             gone = any(

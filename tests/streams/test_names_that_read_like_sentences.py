@@ -1,11 +1,8 @@
-"""A name may read like a sentence, a state or a time: no answer depends on it, and no code reads sentences."""
+"""A name may read like a sentence, a state or a time: no answer depends on it."""
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -120,48 +117,3 @@ def test_a_time_in_the_sentence_of_a_verdict_is_told_from_a_name(plain: StreamRe
     tables["watermarks"] = [row | {"lower": 10_000_000} for row in tables["watermarks"]]
     verdict = StreamRecording.from_tables(tables, name="altered").check(spark, "I12")["I12"]
     assert str(verdict.what).startswith("watermark 0 has lower 2 h 46 min 40 s, but w 900 000 ms had noted ")
-
-
-_SENTENCES = re.compile(r"\b(detail|details|reason|what|sentence)\b")
-_READING = {"startswith", "endswith", "rlike", "like", "contains", "removeprefix", "removesuffix", "match", "search"}
-_ALLOWED = {"wmlab/streams/answers/timeline.py": 1}
-"""The timeline does not repeat, in the column beside it, the target with which a detail begins: it takes it off by its
-name, whatever that is."""
-
-
-def readings(path: Path) -> list[str]:
-    """Where the text of a sentence is looked into: a method of a text on it, or one of its words in it."""
-    found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _READING:
-            read = [node.func.value, *node.args] if node.func.attr in ("match", "search") else [node.func.value]
-            found += [ast.unparse(node) for part in read if _SENTENCES.search(ast.unparse(part))]
-        elif isinstance(node, ast.Compare) and _SENTENCES.search(ast.unparse(node)):
-            sides = [node.left, *node.comparators]
-            texts = [side for side in sides if isinstance(side, ast.Constant) and isinstance(side.value, str)]
-            if any(" " in str(text.value) for text in texts):
-                found.append(ast.unparse(node))
-    return found
-
-
-def test_no_code_reads_a_sentence() -> None:
-    package = Path(__file__).resolve().parents[2] / "wmlab"
-    files = sorted(path for part in ("streams", "progress") for path in (package / part).rglob("*.py"))
-    found = {str(path.relative_to(package.parent)): readings(path) for path in files}
-    assert {path: len(read) for path, read in found.items() if read} == _ALLOWED, found
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "row['detail'].endswith(' is not running')",
-        "detail.startswith('nobody is ')",
-        "F.col('reason').rlike('^cut failed')",
-        "what.removesuffix(verb)",
-        "cycle['reason'] == 'no active writer'",
-    ],
-)
-def test_code_that_reads_a_sentence_is_found(code: str, tmp_path: Path) -> None:
-    file = tmp_path / "reading.py"
-    file.write_text(code, encoding="utf-8")
-    assert readings(file) == [code]

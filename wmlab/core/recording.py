@@ -24,15 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 from wmlab.core import storage
 from wmlab.core.answers import html_table, pandas_frame
 from wmlab.core.errors import MissingVerbError, RecordingError, WmlabError
-from wmlab.core.schemas import (
-    SCHEMA_VERSION,
-    Manifest,
-    Source,
-    damaged,
-    installed_version,
-    scenario_text,
-    without_added,
-)
+from wmlab.core.schemas import Manifest, Source, damaged, installed_version, scenario_text
 from wmlab.core.values import problems_of
 from wmlab.core.words import grouped, shown
 
@@ -53,9 +45,9 @@ _KINDS: Final[dict[str, type[Recording]]] = {}
 class Recording:
     """One run as a value; two recordings are equal if their manifests and tables are.
 
-    `path` is where it was saved or read, and where Spark reads it; None while it is only in memory, and for one of an
-    older schema version, whose files have other names. It takes no part in equality. Make one with `from_tables` or
-    `read`. A subclass gives its `kind`, as the manifest has it, and the schema of each of its tables.
+    `path` is where it was saved or read, and where Spark reads it; None while it is only in memory. It takes no part in
+    equality. Make one with `from_tables` or `read`. A subclass gives its `kind`, as the manifest has it, and the schema
+    of each of its tables.
     """
 
     manifest: Manifest
@@ -82,6 +74,7 @@ class Recording:
     ) -> Self:
         """A recording of the given tables; those not given are empty, columns are taken by name.
 
+        A column that admits nulls may be left out, as a log leaves out what it cannot know: it is null in every row.
         `scenario` is plain JSON data. The kind is that of the class or, of `Recording` itself, the one that has the
         tables. Raises `RecordingError` that names all mistakes at once: tables or columns that are unknown or missing,
         types that do not fit, nulls where the schema has none, numbers not finite.
@@ -123,14 +116,13 @@ class Recording:
                 remedy="read it with wmlab.trace.Recording.read.",
             )
         made_by = _KINDS[manifest.kind]
-        former = manifest.schema_version < SCHEMA_VERSION
         manifest, tables = storage.tables_at(target, manifest, made_by.schemas)
         if not manifest.finished and not allow_unfinished:
             raise RecordingError(
                 f"the recording at {target} is unfinished: its run was stopped before the end.",
                 remedy="record it again, or read what there is with allow_unfinished=True.",
             )
-        return cast("Self", made_by(manifest, tables, None if former else target))
+        return cast("Self", made_by(manifest, tables, target))
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Self:
         """Write the recording to the directory `path` and return it with that path.
@@ -251,8 +243,7 @@ def _conform(
     if not (isinstance(rows, pa.Table) or (isinstance(rows, Sequence) and all(isinstance(r, Mapping) for r in rows))):
         return schema.empty_table(), [f"{name} is a {type(rows).__name__}, expected a pyarrow.Table or a list of dicts"]
     given, mistakes = _columns_of(name, rows, schema)
-    needed = without_added(schema, given).names
-    given |= {column: [None] * len(rows) for column in schema.names if column not in needed}
+    given |= {field.name: [None] * len(rows) for field in schema if field.nullable and field.name not in given}
     mistakes += [f"{name} has no column {column!r}" for column in schema.names if column not in given]
     mistakes += [f"{name} has an unknown column {column!r}" for column in given if column not in schema.names]
     columns = []

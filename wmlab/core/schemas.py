@@ -25,20 +25,9 @@ ROW_GROUP = 1_048_576
 """How many rows of a table are written to disk at once; no more are held of one that leaves memory as it grows."""
 
 
-def column(
-    name: str, kind: pa.DataType, about: str, *, unit: str = "", nullable: bool = False, added: bool = False
-) -> pa.Field:
-    """A field whose metadata carries `about` and, if it has one, its `unit`.
-
-    One that was `added` later is nullable, and null in recordings that were stored without it.
-    """
-    metadata = {"about": about} | ({"unit": unit} if unit else {}) | ({"added": "later"} if added else {})
-    return pa.field(name, kind, nullable=nullable, metadata=metadata)
-
-
-def without_added(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
-    """The schema without the later columns that are not among `names`."""
-    return pa.schema([field for field in schema if field.name in names or b"added" not in (field.metadata or {})])
+def column(name: str, kind: pa.DataType, about: str, *, unit: str = "", nullable: bool = False) -> pa.Field:
+    """A field whose metadata carries `about` and, if it has one, its `unit`."""
+    return pa.field(name, kind, nullable=nullable, metadata={"about": about} | ({"unit": unit} if unit else {}))
 
 
 def table(*columns: pa.Field) -> pa.Schema:
@@ -65,17 +54,8 @@ MOST_BYTES: Final = 64 * 2**20
 Source = Literal["simulation", "trace"]
 """Where the events came from: wmlab's own clock, or a log of the outside world."""
 
-SCHEMA_VERSION: Final = 2
-"""Raised whenever a column changes meaning, type or name. Version 1 had the tables of all kinds in each recording."""
-
-VERSION_1: Final = {
-    "incidents": "faults",
-    "writer_marks": "marks",
-    "watermark_index": "marks_index",
-    "writer_shutdowns": "departures",
-    "previous_lower": "barrier",
-}
-"""Tables and columns that schema version 1 called otherwise: what it called them."""
+SCHEMA_VERSION: Final = 3
+"""Raised whenever a table has other columns, or a column changes meaning, type or name."""
 
 _FORMAT: Final = "wmlab recording"
 _TOLD: Final = ("wmlab_version", "kind", "name", "source", "seed", "finished")
@@ -136,11 +116,8 @@ class Manifest:
         Raises `RecordingError`: broken JSON, foreign file, other schema version, or fields that are wrong.
         """
         content = cls.require_ours(text, where=where)
-        version = content.get("schema_version")
-        if version == 1:
-            content |= {"kind": _kind_in_version_1(content)}
-        elif version != SCHEMA_VERSION:
-            raise _other_version(version, where)
+        if content.get("schema_version") != SCHEMA_VERSION:
+            raise _other_version(content.get("schema_version"), where)
         missing = [key for key in (*_TOLD, "rows") if key not in content]
         if missing or not isinstance(content.get("scenario"), dict | None):
             wrong = f"it lacks {', '.join(missing)}" if missing else "its scenario is not an object"
@@ -149,25 +126,20 @@ class Manifest:
         try:
             told = {name: content[name] for name in _TOLD}
             scenario_json = scenario_text(content.get("scenario"))
-            return cls(scenario_json=scenario_json, rows=tuple(rows.items()), schema_version=version, **told)
+            return cls(scenario_json=scenario_json, rows=tuple(rows.items()), **told)
         except RecordingError as wrong:
             raise damaged(f"{where} is damaged: {wrong.problem}") from wrong
 
     def of_tables(self, names: Collection[str], *, where: str) -> Manifest:
         """The manifest with the counts of these tables, in this order; `where` names the file in errors.
 
-        Of schema version 1, which had the tables of all kinds, the empty ones of others are left out. Raises
-        `RecordingError` if the count of one is missing, or there is another.
+        Raises `RecordingError` if the count of one is missing, or there is another.
         """
         counts = dict(self.rows)
-        if self.schema_version == 1:
-            counts |= {new: counts.pop(old) for new, old in VERSION_1.items() if old in counts}
-        found = tuple((name, counts.pop(name)) for name in names if name in counts)
-        others = counts.values() if self.schema_version == 1 else counts
-        if len(found) < len(names) or any(others):
-            wrong = f"rows is {dict(self.rows)!r}, expected a count for each of {list(names)}"
+        if counts.keys() != set(names):
+            wrong = f"rows is {counts!r}, expected a count for each of {list(names)}"
             raise damaged(f"{where} is damaged: {wrong}.")
-        return replace(self, rows=found, schema_version=SCHEMA_VERSION)
+        return replace(self, rows=tuple((name, counts[name]) for name in names))
 
     @staticmethod
     def require_ours(text: str, *, where: str) -> dict[str, Any]:
@@ -220,19 +192,9 @@ def _other_version(version: object, where: str) -> RecordingError:
             remedy="install a newer wmlab.",
         )
     return RecordingError(
-        f"{where} has schema version {version}, older than {SCHEMA_VERSION}, the one this wmlab reads.",
+        f"{where} was recorded by an older wmlab: it has schema version {version}, this one reads {SCHEMA_VERSION}.",
         remedy="record its scenario again.",
     )
-
-
-def _kind_in_version_1(content: Mapping[str, Any]) -> str:
-    """The kind of a recording of schema version 1, which did not say it: its scenario or its rows tell."""
-    scenario: Mapping[str, Any] = content.get("scenario") or {}
-    rows: Mapping[str, Any] = content.get("rows") or {}
-    for field, table, kind in (("queries", "buffers", "progress"), ("vertices", "vertices", "dataflow")):
-        if field in scenario or rows.get(table):
-            return kind
-    return "streams"
 
 
 def _are_counts(rows: Mapping[str, Any]) -> bool:

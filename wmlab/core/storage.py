@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 from wmlab.core import files, schemas
 from wmlab.core.errors import RecordingError
-from wmlab.core.schemas import MANIFEST_FILE, MOST_BYTES, VERSION_1, Manifest, damaged, without_added
+from wmlab.core.schemas import MANIFEST_FILE, MOST_BYTES, Manifest, damaged
 
 PART_FILE: Final = "part-0.parquet"
 """The one file of a table's dataset."""
@@ -72,9 +72,7 @@ class StoredTable:
 
     def load(self) -> pa.Table:
         """All rows, in the schema; raises `RecordingError` if the file changed or is damaged."""
-        # Columns that were added later are null.
-        parts = [self.schema.empty_table(), *self.chunks()]
-        return pa.concat_tables(parts, promote_options="default").combine_chunks()
+        return pa.concat_tables(self.chunks()).combine_chunks()
 
     def chunks(self, names: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """The rows, one row group after the other, of all columns or of these; raises as `load`."""
@@ -85,13 +83,10 @@ class StoredTable:
                     remedy="read the recording again with Recording.read.",
                 )
             with pq.ParquetFile(self.file, page_checksum_verification=True) as parquet:
-                present = without_added(self.schema, parquet.schema_arrow.names)
-                former = dict(zip(present.names, parquet.schema_arrow.names, strict=True))
-                wanted = pa.schema([column for column in present if names is None or column.name in names])
+                wanted = pa.schema([column for column in self.schema if names is None or column.name in names])
                 yield wanted.empty_table()
                 for group in range(parquet.num_row_groups):
-                    rows = parquet.read_row_group(group, [former[name] for name in wanted.names])
-                    yield rows.rename_columns(wanted.names).cast(wanted)
+                    yield parquet.read_row_group(group, wanted.names).cast(wanted)
         except _DAMAGE as damage:
             raise damaged(f"table {self.name!r} cannot be read from {self.file}: {damage}.") from damage
 
@@ -251,19 +246,16 @@ def manifest_at(path: str | Path) -> tuple[Path, Manifest]:
 
 
 def tables_at(target: Path, manifest: Manifest, schemas: Mapping[str, pa.Schema]) -> tuple[Manifest, Tables]:
-    """The tables of the recording at `target`, and its manifest with just these tables.
+    """The tables of the recording at `target`, and its manifest with the tables in this order.
 
-    A recording of schema version 1 has the tables of all kinds, those of others empty, which are left out. Raises
-    `RecordingError` for damage to tables, gathered, one line per table.
+    Raises `RecordingError` for damage to tables, gathered, one line per table.
     """
-    former = VERSION_1 if manifest.schema_version == 1 else {}
     manifest = manifest.of_tables(schemas, where=str(target / MANIFEST_FILE))
     stored: dict[str, StoredTable] = {}
     damage: list[str] = []
     for name, rows in manifest.rows:
-        dataset = target / former.get(name, name)
-        written = pa.schema([column.with_name(former.get(column.name, column.name)) for column in schemas[name]])
-        problem = _table_damage(dataset, written, rows)
+        dataset = target / name
+        problem = _table_damage(dataset, schemas[name], rows)
         if problem:
             damage.append(f"table {name!r} {problem}")
         else:
@@ -298,7 +290,7 @@ def _table_damage(dataset: Path, schema: pa.Schema, rows: int) -> str:
             found, found_rows = parquet.schema_arrow, parquet.metadata.num_rows
     except _DAMAGE as failure:
         return f"is truncated or not Parquet ({failure})"
-    if not found.equals(without_added(schema, found.names)):
+    if not found.equals(schema):
         return f"has wrong columns: {describe(found)}; expected {describe(schema)}"
     if found_rows != rows:
         return f"has {found_rows} rows where {MANIFEST_FILE} counts {rows}"

@@ -15,8 +15,8 @@ from wmlab.core.charts.scene import Panel, Path, Scene, Steps, at_rim, joined, t
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.core.recording import Recording, the_names
 from wmlab.core.words import grouped, is_short, shown, span
-from wmlab.streams.answers.history import events_of, late_events, of_stream, rows_of, the_stream, without_ends
-from wmlab.streams.answers.measures import Bounds, Measures, bounds_of, lags
+from wmlab.streams.answers.history import events_of, late_events, of_stream, rows_of_stream, the_stream, without_ends
+from wmlab.streams.answers.measures import BoundSteps, Measures, bounds_of, lags
 from wmlab.streams.charts.intervals import behind_clock
 from wmlab.streams.charts.lag import lag_spread, seen_windows
 from wmlab.streams.tables import end_ms
@@ -123,14 +123,14 @@ def _labels(recordings: Sequence[Recording], labels: Sequence[str] | None) -> tu
     return tuple(labels)
 
 
-def run_of(recording: Recording, stream: str | None) -> tuple[Bounds, Measures]:
+def run_of(recording: Recording, stream: str | None) -> tuple[BoundSteps, Measures]:
     """The bounds of one stream of a recording, and its measures by the keys of `MEASURES`.
 
     Raises `RecordingError` if the stream is unknown, or there are several and none is named.
     """
     name = the_stream(recording, stream)
-    marks = without_ends(rows_of(recording, "watermarks", name))
-    cycles = rows_of(recording, "cycles", name)
+    marks = without_ends(rows_of_stream(recording, "watermarks", name))
+    cycles = rows_of_stream(recording, "cycles", name)
     outcomes = of_stream(recording.table("writer_marks"), name)["outcome"].to_pylist()
     events = late = 0
     for part in events_of(recording, name, "append_ms", "event_time"):
@@ -180,7 +180,7 @@ def _leaves(value: Any, path: str) -> list[tuple[str, Any]]:
     return [leaf for key, entry in below.items() for leaf in _leaves(entry, key)]
 
 
-def draw_comparison(runs: Mapping[str, tuple[Bounds, Measures]]) -> Chart:
+def draw_comparison(runs: Mapping[str, tuple[BoundSteps, Measures]]) -> Chart:
     """The lower bounds of several runs, and their lag behind the clock, over one clock.
 
     `runs` has by label what `run_of` gives; more than there are colours are not drawn. Raises `ChartError` if no run

@@ -15,7 +15,15 @@ from typing import Any
 
 from wmlab.core.errors import ModelError
 from wmlab.core.recording import Recording, the_moment
-from wmlab.streams.answers.history import Row, epochs_of, furthest, recorded_rules, rows_of, segments_of, the_stream
+from wmlab.streams.answers.history import (
+    Row,
+    epochs_of,
+    furthest,
+    recorded_rules,
+    rows_of_stream,
+    segments_of,
+    the_stream,
+)
 from wmlab.streams.answers.history import group_positions as states
 from wmlab.streams.model import index
 from wmlab.streams.model.cycle import CycleRules
@@ -67,7 +75,7 @@ def bytes_between(
 
 def group_positions(recording: Recording, *, stream: str | None = None) -> dict[str, list[tuple[int, ReaderPosition]]]:
     """Of each reader group the clock (ms) and its position after every update. Raises as `stream_cut_at`."""
-    rows = rows_of(recording, "positions", the_stream(recording, stream))
+    rows = rows_of_stream(recording, "positions", the_stream(recording, stream))
     return {
         group: [
             (at_ms, ReaderPosition({segment: row["offset"] for segment, row in state.items()}))
@@ -89,7 +97,7 @@ def group_windows(recording: Recording, *, stream: str | None = None) -> dict[st
     groups = () if scenario is None else scenario.resolved.groups
     with_map = {group.name for group in groups if group.read_side == "document"}
     kept: dict[str, list[tuple[int, TimeWindow]]] = {}
-    updates = rows_of(recording, "group_updates", name)
+    updates = rows_of_stream(recording, "group_updates", name)
     for row in updates:
         if row["group"] in with_map:
             kept.setdefault(row["group"], []).append((row["at_ms"], TimeWindow(row["lower"], row["upper"])))
@@ -123,11 +131,11 @@ def read_sides(recording: Recording, *, stream: str | None = None) -> tuple[Read
     A recording without scenario has the default timeout. Raises `RecordingError` as `stream_cut_at`.
     """
     name = the_stream(recording, stream)
-    rows, rules = rows_of(recording, "segments", name), recorded_rules(recording, name)
+    rows, rules = rows_of_stream(recording, "segments", name), recorded_rules(recording, name)
     known, segments = _known(recording, name), segments_of(recording, name)
     notes = [
         NotedTime(row["received_ms"], row["writer"], row["time"], Position(row["position"]), row["txn"] is not None)
-        for row in rows_of(recording, "writer_marks", name)
+        for row in rows_of_stream(recording, "writer_marks", name)
         if row["outcome"] == "success"
     ]
     return (
@@ -152,7 +160,7 @@ def _watermarks(recording: Recording, stream: str | None) -> tuple[MarksIndex, M
     name = the_stream(recording, stream)
     entries = tuple((row["revision"], watermark) for row, watermark in _log(recording, name))
     log = MarksLog(entries, end=entries[-1][0] if entries else 0)
-    rows = sorted(rows_of(recording, "watermark_index", name), key=lambda row: int(row["place"]))
+    rows = sorted(rows_of_stream(recording, "watermark_index", name), key=lambda row: int(row["place"]))
     records = (IndexRecord(row["time"], row["offset"]) for row in rows)
     return MarksIndex().append(records), log, segments_of(recording, name)
 
@@ -165,7 +173,7 @@ def _known(recording: Recording, stream: str) -> Known:
 
 def _log(recording: Recording, stream: str) -> list[tuple[Row, Watermark]]:
     """The rows of the watermarks of a stream in the order of its log, each with the watermark that it has."""
-    rows = sorted(rows_of(recording, "watermarks", stream), key=lambda row: int(row["seq"]))
+    rows = sorted(rows_of_stream(recording, "watermarks", stream), key=lambda row: int(row["seq"]))
     return [
         (row, Watermark(row["lower"], row["upper"], Position(row["cut"]), row["writers"], known=bool(row["writers"])))
         for row in rows

@@ -14,10 +14,9 @@ from tqdm.auto import tqdm
 from wmlab.core.answers import Verdicts
 from wmlab.core.recording import Recording, recorded
 from wmlab.streams import places, simulate
-from wmlab.streams.answers.explain import scenario_span
-from wmlab.streams.answers.history import recorded_rules, the_stream
+from wmlab.streams.answers.explain import explain
+from wmlab.streams.answers.history import recorded_rules, scenario_span, the_stream
 from wmlab.streams.answers.measures import ownership
-from wmlab.streams.answers.reader import explain
 from wmlab.streams.answers.timeline import timeline
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.tables import TABLES

@@ -10,7 +10,8 @@ Offsets are bytes; an event's offset is its end. Unknown is null.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from collections.abc import Mapping
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,13 +34,14 @@ Subject = Literal[
     "network",
 ]
 """What an incident happened to."""
-Outcome = Literal["done", "nobody there", "no effect"]
+IncidentOutcome = Literal["done", "nobody there", "no effect"]
 """What came of what a script asked for: done; the party was not running; or it was there, but nothing could be done."""
-DONE: Final[Outcome] = "done"
-NOBODY_THERE: Final[Outcome] = "nobody there"
-NO_EFFECT: Final[Outcome] = "no effect"
+TOOK_PLACE: Final[IncidentOutcome] = "done"
+NOBODY_THERE: Final[IncidentOutcome] = "nobody there"
+NO_EFFECT: Final[IncidentOutcome] = "no effect"
 
 _STREAM = column("stream", TEXT, "the stream's name")
+_NO_SEQ: Final = "null: none did, or not known"
 _OF_MAP: Final = "of the group's map of times from then on; null: unknown, or the group has no map"
 
 
@@ -128,8 +130,10 @@ TABLES: Final[dict[str, pa.Schema]] = {
         column("removed", pa.list_(TEXT), "writers dropped by this cycle"),
         column("outcome", TEXT, "emitted or held"),
         column("reason", TEXT, "why nothing was emitted; empty when it was"),
-        column("cause", TEXT, "the reason as a code, without names and numbers", nullable=True, added=True),
-        column("timeout_ms", LONG, "how long it waits for a writer behind", unit="ms", nullable=True, added=True),
+        column(
+            "cause", TEXT, "the reason as a code, without names and numbers; null: emitted, or not known", nullable=True
+        ),
+        column("timeout_ms", LONG, "how long it waits for a writer behind; null: not known", unit="ms", nullable=True),
     ),
     "watermarks": table(
         _STREAM,
@@ -142,7 +146,21 @@ TABLES: Final[dict[str, pa.Schema]] = {
             pa.map_(TEXT, LONG),
             "the counted writers and the time each had noted; none: an end of known time",
         ),
+        column(
+            "counted",
+            pa.map_(TEXT, LONG),
+            "for each counted writer the received_ms of the mark that was counted; null: not known",
+            unit="ms",
+            nullable=True,
+        ),
         column("controller", TEXT, "the controller that emitted it"),
+        column(
+            "cycle_ms",
+            LONG,
+            "when the cycle that appended it began, to read the marks first of all; null: not known",
+            unit="ms",
+            nullable=True,
+        ),
         column("emitted_ms", LONG, "when it was appended", unit="ms"),
         column("revision", LONG, "end of the entry in the marks segment", unit="bytes"),
     ),
@@ -171,6 +189,8 @@ TABLES: Final[dict[str, pa.Schema]] = {
         column("reader", TEXT, "the reader"),
         column("lower", LONG, "lower bound the reader saw; null: unknown", unit="ms", nullable=True),
         column("upper", LONG, "upper bound the reader saw; null: unknown", unit="ms", nullable=True),
+        column("lower_seq", LONG, f"seq of the watermark that gave the lower bound; {_NO_SEQ}", nullable=True),
+        column("upper_seq", LONG, f"seq of the watermark that gave the upper bound; {_NO_SEQ}", nullable=True),
         column("at_ms", LONG, "when it saw it", unit="ms"),
     ),
     "reads": table(
@@ -192,8 +212,8 @@ TABLES: Final[dict[str, pa.Schema]] = {
         column("outcome", TEXT, "applied, or conflict: the state had changed since it was read"),
         column("revision", LONG, "revision of the shared state that the update was made for"),
         column("at_ms", LONG, "when the shared state judged it", unit="ms"),
-        column("lower", LONG, f"lower bound {_OF_MAP}", unit="ms", nullable=True, added=True),
-        column("upper", LONG, f"upper bound {_OF_MAP}", unit="ms", nullable=True, added=True),
+        column("lower", LONG, f"lower bound {_OF_MAP}", unit="ms", nullable=True),
+        column("upper", LONG, f"upper bound {_OF_MAP}", unit="ms", nullable=True),
     ),
     "checkpoints": table(
         _STREAM,
@@ -212,8 +232,8 @@ TABLES: Final[dict[str, pa.Schema]] = {
     ),
     "incidents": table(
         *INCIDENTS,
-        column("subject", TEXT, "what the target is: writer, reader, controller and so on", nullable=True, added=True),
-        column("outcome", TEXT, "done; nobody there, or no effect: nothing was changed", nullable=True, added=True),
+        column("subject", TEXT, "what the target is: writer, reader, controller and so on"),
+        column("outcome", TEXT, "done; nobody there, or no effect: nothing was changed"),
     ),
     "ownership": table(
         column("bucket", LONG, "the bucket"),
@@ -230,9 +250,18 @@ TABLES: Final[dict[str, pa.Schema]] = {
         column("content", TEXT, "its content in short, for example event numbers and offsets"),
         column("sent_ms", LONG, "when it was sent", unit="ms"),
         column("received_ms", LONG, "when it arrived; null: lost, or still under way", unit="ms", nullable=True),
-        column("bytes", LONG, "its length; null: not known for its kind", unit="bytes", nullable=True, added=True),
+        column("bytes", LONG, "its length; null: not known for its kind", unit="bytes", nullable=True),
     ),
 }
+
+
+def marks_read_ms(watermark: Mapping[str, Any]) -> int:
+    """When the cycle that appended a row of `watermarks` began, to read the marks first of all (ms).
+
+    A log that does not know it is taken to have read them when it appended.
+    """
+    return int(watermark["emitted_ms"] if watermark["cycle_ms"] is None else watermark["cycle_ms"])
+
 
 _CLOCKS: Final = {
     "events": "append_ms",

@@ -35,6 +35,14 @@ def test_every_table_is_there_and_those_not_given_are_empty():
     assert made.counts == dict.fromkeys(TABLES, 0) | {"segments": 2, "events": 4, "watermarks": 1}
 
 
+def test_a_column_that_admits_nulls_may_be_left_out_and_is_null():
+    sent = {"sender": "a", "receiver": "b", "kind": "note", "content": "", "sent_ms": 1}
+    unknown = dict.fromkeys(("stream", "received_ms", "bytes"))
+    for rows in ([sent], pa.Table.from_pylist([sent])):
+        made = Recording.from_tables({"messages": rows}, name="r")
+        assert made.table("messages").to_pylist() == [sent | unknown]
+
+
 def test_the_scenario_cannot_be_changed_through_what_is_handed_out():
     made = recording()
     made.scenario["name"] = "other"

@@ -7,14 +7,14 @@ from typing import Any
 import pyarrow as pa
 
 from wmlab.core.recording import Recording
-from wmlab.streams.answers.history import CLOCKS, Rules
+from wmlab.streams.answers.history import CLOCKS, PredictionRules
 from wmlab.streams.api import Scenario
 from wmlab.streams.model.replay import Configuration
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
 from wmlab.streams.tables import TABLES
 
-RULES = Rules(cycles=Configuration(period_ms=1_000, timeout_ms=10_000), look_every_ms=1_000)
+RULES = PredictionRules(cycles=Configuration(period_ms=1_000, timeout_ms=10_000), look_every_ms=1_000)
 
 
 def crash(**fields: Any) -> Recording:
@@ -80,7 +80,8 @@ def watermark(seq: int, at_ms: int, **times: int) -> dict[str, Any]:
 
 
 def fault(kind: str, target: str, at_ms: int, detail: str = "", **columns: Any) -> dict[str, Any]:
-    return row("incidents", at_ms=at_ms, kind=kind, target=target, detail=detail, **columns)
+    given = {"subject": "writer", "outcome": "done"} | columns
+    return row("incidents", at_ms=at_ms, kind=kind, target=target, detail=detail, **given)
 
 
 def segment(number: int = 0, epoch: int = 0, keys: str = "0..1") -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from wmlab.core.answers import Stragglers
 from wmlab.core.spark.log import read_log, stragglers
 from wmlab.core.stragglers import stragglers_over
-from wmlab.streams.answers.explain import Explanation
+from wmlab.streams.answers.stream_bound import BoundExplanation
 from wmlab.streams.api import Scenario
 from wmlab.streams.recording import StreamRecording
 from wmlab.streams.scenario.noting import WallClock
@@ -41,9 +41,9 @@ def replayed(log: Log, folder: Path, **fields: Noting) -> StreamRecording:
     ).record(progress=False)
 
 
-def explained(recording: StreamRecording, at_ms: int) -> Explanation:
+def explained(recording: StreamRecording, at_ms: int) -> BoundExplanation:
     found = recording.explain(at_ms=START_MS + at_ms)
-    assert isinstance(found, Explanation)
+    assert isinstance(found, BoundExplanation)
     return found
 
 

@@ -10,7 +10,7 @@ from tests.streams.answers.runs import crash
 from wmlab.core.answers import Stragglers
 from wmlab.core.charts.chart import Chart
 from wmlab.core.recording import Recording
-from wmlab.streams.answers.explain import Explanation
+from wmlab.streams.answers.stream_bound import BoundExplanation
 from wmlab.streams.charts import lag, watermark_cycles, writer_marks
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import Controllers, EventWriter
@@ -31,9 +31,9 @@ def stalled(request: pytest.FixtureRequest) -> Recording:
     return run(request.param)
 
 
-def at(recording: Recording, at_ms: int) -> Explanation:
+def at(recording: Recording, at_ms: int) -> BoundExplanation:
     found = recording.explain(at_ms=at_ms)
-    assert isinstance(found, Explanation)
+    assert isinstance(found, BoundExplanation)
     return found
 
 

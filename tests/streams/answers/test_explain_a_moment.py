@@ -10,9 +10,9 @@ from tests.streams.answers.runs import RULES, crash, cycle, fault, mark, segment
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.streams.answers import history
-from wmlab.streams.answers.explain import Explanation, sentences
-from wmlab.streams.answers.history import Rules, events_of
-from wmlab.streams.answers.reader import explain
+from wmlab.streams.answers.explain import explain
+from wmlab.streams.answers.history import PredictionRules, events_of
+from wmlab.streams.answers.stream_bound import BoundExplanation, sentences
 from wmlab.streams.model.replay import Configuration
 from wmlab.streams.scenario.parts import EventWriter
 
@@ -22,9 +22,9 @@ def run() -> Recording:
     return crash()
 
 
-def at(recording: Recording, at_ms: int, rules: Rules = RULES) -> Explanation:
+def at(recording: Recording, at_ms: int, rules: PredictionRules = RULES) -> BoundExplanation:
     found = explain(recording, at_ms=at_ms, rules=rules)
-    assert isinstance(found, Explanation)
+    assert isinstance(found, BoundExplanation)
     return found
 
 
@@ -163,7 +163,7 @@ def test_a_timeout_is_predicted_from_the_first_cycle_of_the_leader_or_from_the_l
     found = at(emitted(waits(2_100, "w1"), waits(3_100, "w1", controller="c2")), 3_500)
     assert found.writers[0].behind_since_ms == 3_100
     assert (found.since_ms, found.release_ms) == (2_100, 13_100)
-    rules = Rules(cycles=Configuration(period_ms=1_000, timeout_ms=5_000, timeout_from="last_note"))
+    rules = PredictionRules(cycles=Configuration(period_ms=1_000, timeout_ms=5_000, timeout_from="last_note"))
     assert at(emitted(waits(2_100, "w1")), 2_500, rules).release_ms == 5_100
 
 
@@ -200,7 +200,7 @@ def test_many_sentences_read_the_events_once(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_without_rules_nothing_is_predicted(run: Recording) -> None:
-    found = at(run, 36_000, Rules())
+    found = at(run, 36_000, PredictionRules())
     assert found.release_ms is None
     assert found.sentence.endswith("4 037 ms behind the others")
 

@@ -7,17 +7,17 @@ import pytest
 from tests.streams.answers.runs import RULES, crash, cycle, mark, position, segment, until, watermark, window, written
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
-from wmlab.streams.answers.explain import Explanation
-from wmlab.streams.answers.reader import explain
+from wmlab.streams.answers.explain import explain
+from wmlab.streams.answers.stream_bound import BoundExplanation
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.scenario.parts import ReaderGroup
 
 Row = dict[str, Any]
 
 
-def at(recording: Recording, at_ms: int, reader: str = "r-0") -> Explanation:
+def at(recording: Recording, at_ms: int, reader: str = "r-0") -> BoundExplanation:
     found = explain(recording, at_ms=at_ms, reader=reader, rules=RULES)
-    assert isinstance(found, Explanation)
+    assert isinstance(found, BoundExplanation)
     return found
 
 

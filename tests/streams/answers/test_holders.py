@@ -8,8 +8,8 @@ import pytest
 from tests.streams.answers.runs import crash, cycle, fault, mark, position, segment, watermark, written
 from wmlab.core.answers import Stragglers
 from wmlab.core.recording import Recording
-from wmlab.streams.answers.history import Rules
-from wmlab.streams.answers.reader import explain
+from wmlab.streams.answers.explain import explain
+from wmlab.streams.answers.history import PredictionRules
 from wmlab.streams.api import Scenario
 from wmlab.streams.scenario.parts import EventWriter, Stream
 
@@ -20,7 +20,7 @@ def run() -> Recording:
 
 
 def over(recording: Recording) -> Stragglers:
-    found = explain(recording, rules=Rules())
+    found = explain(recording, rules=PredictionRules())
     assert isinstance(found, Stragglers)
     return found
 
@@ -81,7 +81,7 @@ def test_a_run_lasts_as_long_as_its_scenario() -> None:
     scenario = Scenario("by hand", stream=Stream("orders"), writers=writers, duration_ms=4_000).to_dict()
 
     def length(deleted_ms: int | None = None, **given: object) -> int:
-        faults = [] if deleted_ms is None else [fault("delete", "orders", deleted_ms)]
+        faults = [] if deleted_ms is None else [fault("delete", "orders", deleted_ms, subject="stream")]
         return over(Recording.from_tables(tables | {"incidents": faults}, name="by hand", **given)).run_ms
 
     assert length(scenario=scenario) == 4_000
@@ -92,7 +92,11 @@ def test_a_run_lasts_as_long_as_its_scenario() -> None:
 
 
 def test_what_happens_before_the_creation_and_after_the_deletion_is_held_by_nobody() -> None:
-    faults = [fault("crash", "w1", -500), fault("delete", "orders", 2_500), fault("crash", "w2", 3_500)]
+    faults = [
+        fault("crash", "w1", -500),
+        fault("delete", "orders", 2_500, subject="stream"),
+        fault("crash", "w2", 3_500),
+    ]
     found = over(written(incidents=faults))
     assert (found.run_ms, [entry.held_ms for entry in found]) == (2_500, [2_500])
 
@@ -193,7 +197,7 @@ def test_a_failed_cycle_costs_what_the_writers_had_noted() -> None:
 
 def test_words_and_numbers_stay_whole_at_the_margin(run: Recording) -> None:
     found = over(run)
-    for text in (repr(found), repr(explain(run, at_ms=36_000, rules=Rules()))):
+    for text in (repr(found), repr(explain(run, at_ms=36_000, rules=PredictionRules()))):
         prose = [line for line in text.splitlines() if not line.startswith("  ")]
         assert len(prose) > 1
         assert max(map(len, prose)) <= 100

@@ -32,7 +32,7 @@ def test_what_a_script_asks_of_a_writer_that_is_not_there_changes_nothing() -> N
 
 
 def test_who_asks_a_crashed_controller_for_something_does_not_bring_it_back() -> None:
-    asked = fault("expire", "c1", 200, "nobody is c1 now", outcome="nobody there")
+    asked = fault("expire", "c1", 200, "nobody is c1 now", outcome="nobody there", subject="controller")
     faults = [fault("crash", "c1", 100, subject="controller"), asked]
     assert history_at(written(incidents=faults), "orders", 300).controllers == {"c1": ("crash", 100)}
 

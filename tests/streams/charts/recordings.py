@@ -85,9 +85,10 @@ _TABLES: dict[str, Rows] = {
         reader="r0",
     ),
     "incidents": _rows(
-        "at_ms kind target detail",
-        (3_200, "crash", "w2", "w2 crashes"),
-        (4_000, "scale", "0@0", "0@0 → 1@1, 2@1"),
+        "at_ms kind subject target detail",
+        (3_200, "crash", "writer", "w2", "w2 crashes"),
+        (4_000, "scale", "segments", "0@0", "0@0 → 1@1, 2@1"),
+        outcome="done",
     ),
     "ownership": [
         {"bucket": 0, "controller": "c0", "streams": ["orders"], "from_ms": 0, "to_ms": 3_000},

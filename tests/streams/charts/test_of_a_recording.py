@@ -28,8 +28,8 @@ from wmlab.core.charts.scene import Dots
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.core.recording import Recording
 from wmlab.streams import charts as view
-from wmlab.streams.answers.explain import Explanation
-from wmlab.streams.answers.reader import explain
+from wmlab.streams.answers.explain import explain
+from wmlab.streams.answers.stream_bound import BoundExplanation
 from wmlab.streams.api import Scenario
 from wmlab.streams.charts.diagrams import message_diagram
 from wmlab.streams.compare import compare
@@ -218,7 +218,7 @@ def test_a_writer_that_is_counted_alone_holds_the_bound_as_explain_says() -> Non
     cycles = [row for row in recording().table("cycles").to_pylist() if not row["lagging"]]
     alone = recording(watermarks=marks, cycles=cycles)
     answer = explain(alone, at_ms=6_000)
-    assert isinstance(answer, Explanation)
+    assert isinstance(answer, BoundExplanation)
     assert (answer.cause, [writer.writer for writer in answer.writers]) == ("slowest", ["w1"])
     held = trace(view.writer_marks(alone), "held the lower bound")
     assert (list(held.base), list(held.x), list(held.y)) == ([2.5], [5.5], [0])

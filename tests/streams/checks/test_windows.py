@@ -182,18 +182,6 @@ def test_readers_that_look_at_no_marks_know_nothing(spark: SparkSession) -> None
     assert altered(run, lower=lambda _: 1_000, of="blind").check(spark, "I13").violated == ("I13",)
 
 
-def test_a_recording_without_the_times_of_a_map_is_not_compared(spark: SparkSession) -> None:
-    """One that was stored before the table had the columns: they are null in it."""
-    run = record(SHARING)
-    updates = [row | {"lower": None, "upper": None} for row in run.table("group_updates").to_pylist()]
-    old = StreamRecording.from_tables(
-        {**run.tables, "group_updates": updates}, name=run.name, scenario=run.scenario, seed=run.manifest.seed
-    )
-    (verdict,) = old.check(spark, "I13")
-    assert (verdict.verdict, verdict.judged) == ("unknown", 0)
-    assert "the recording does not have these" in str(verdict.what)
-
-
 def test_the_times_of_a_map_are_found_without_a_scenario() -> None:
     assert groups_with_map(StreamRecording.from_tables(dict(record(SHARING).tables), name="bare")) == [
         ("orders", "sharing")

@@ -52,6 +52,12 @@ def test_a_log_is_truncated_forward_only() -> None:
     assert log.truncate(0) is log
 
 
+def test_a_truncated_log_knows_how_many_entries_went_before() -> None:
+    assert [LOG.truncated, LOG.truncate(A).truncated, LOG.truncate(A).truncate(C).truncated] == [0, 1, 3]
+    grown, _ = LOG.truncate(B).append("d")
+    assert (grown.truncated, [entry for _, entry in grown.entries]) == (2, ["c", "d"])
+
+
 def test_a_watermark_takes_sixteen_bytes_and_sixteen_for_each_segment() -> None:
     assert entry_bytes(Watermark(1, 2, Position({"0@0": 1, "1@0": None}))) == 48
     assert entry_bytes("a") == 16
@@ -82,6 +88,17 @@ def test_a_reader_behind_the_start_goes_on_there():
     with pytest.raises(TruncatedError):
         early.advance(ReaderPosition({0: 50}), shorter, HISTORY.segments)
     assert read(early, shorter, 50).window.lower == 5
+
+
+@pytest.mark.parametrize("kept", [1, 2, 3, 4, 5])
+def test_the_places_of_watermarks_in_the_log_stay_when_it_is_truncated(kept: int) -> None:
+    """Also for one that begins to read then, and one that goes on after a revision."""
+    shorter = MARKED.truncate(REVISIONS[4 - kept]) if kept < 5 else MARKED
+    early = read(Tracker(), MARKED, 10)
+    for tracker, passed in ((Tracker(), None), (early, 1), (Tracker.resume(shorter, REVISIONS[2]), None)):
+        window = read(tracker, shorter, 40).window
+        assert (window.lower_seq, window.upper_seq) == (passed if kept == 1 else 3, 4)
+        assert read(tracker, shorter, 50).window.lower_seq == 4
 
 
 def test_a_reader_reads_no_further_than_it_needs_and_goes_on_from_there() -> None:

@@ -23,11 +23,11 @@ from wmlab.streams.api import Scenario
 from wmlab.streams.recording import StreamRecording
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
-from wmlab.streams.scrubber.frames import STYLES, Frames, Item, Panel
+from wmlab.streams.scrubber.frames import STYLES, FrameItem, FramePanel, ScrubberFrames
 from wmlab.streams.scrubber.layout import frames_of
 
 FRAMES = frames_of(everything(), stream="orders")
-KEYS, SEGMENTS, TIMES, WHOLE = FRAMES.panels
+KEY_UNITS, SEGMENTS, TIMES, WHOLE = FRAMES.panels
 MOMENTS = st.one_of(st.integers(0, LENGTH_MS), st.sampled_from(FRAMES.changes))
 
 
@@ -40,7 +40,7 @@ def names(ids: Any) -> list[str]:
     return sorted(f"{i % 2**32}@{i // 2**32}" for i in ids)
 
 
-def lane(panel: Panel, at_ms: int, *styles: str) -> dict[str, list[Item]]:
+def lane(panel: FramePanel, at_ms: int, *styles: str) -> dict[str, list[FrameItem]]:
     """The items of the styles that are there, by the name of their lane."""
     there = panel.there(at_ms)
     labels = {item.lane: item.label for item in there if item.style == "name"}
@@ -61,7 +61,7 @@ def group_state(at_ms: int) -> dict[int, tuple[str | None, int]]:
 @settings(max_examples=60)
 @given(MOMENTS)
 def test_the_key_space_shows_who_works_on_which_segment(at_ms: int) -> None:
-    blocks = lane(KEYS, at_ms, "segment", "unowned")
+    blocks = lane(KEY_UNITS, at_ms, "segment", "unowned")
     assert sorted(i.label for i in blocks["append to"]) == names(rows("epochs", "at_ms", at_ms)[-1]["segment_ids"])
     marks = rows("watermarks", "emitted_ms", at_ms)
     assert sorted(i.label for i in blocks["newest cut"]) == (names(marks[-1]["cut"]) if marks else [])
@@ -104,13 +104,22 @@ def test_the_flags_are_the_cuts_of_the_newest_window(at_ms: int) -> None:
     flags = {style: lane(SEGMENTS, at_ms, style) for style in ("passed", "ahead")}
     state = group_state(at_ms)
     for style, bound in (("passed", "lower"), ("ahead", "upper")):
-        value = windows[-1][bound] if windows else None
-        wanted = [row for row in log if value is not None and row[bound] == value]
+        seq = windows[-1][f"{bound}_seq"] if windows else None
+        cuts = [row["cut"] for row in log if row["seq"] == seq]
         for segment in state:
             shown = flags[style][names([segment])[0]]
-            offsets = {row["cut"].get(segment) for row in wanted} - {None}
-            assert {item.low for item in shown} <= offsets
-            assert bool(shown) == bool(offsets)
+            assert [item.low for item in shown] == [cut[segment] for cut in cuts if segment in cut]
+
+
+def test_of_watermarks_with_one_upper_bound_the_flag_is_at_the_one_that_the_window_names() -> None:
+    """A window that does not say which it was has no flags."""
+    (first, second), looks = recording().table("watermarks").to_pylist(), recording().table("windows").to_pylist()
+    log = [first, second | {"upper": first["upper"], "lower": first["lower"] + 1, "cut": [(0, 30)]}]
+    window = looks[0] | {"lower": None, "upper": first["upper"], "at_ms": 5_200}
+    for seq, cuts in ((0, [10]), (1, [30]), (None, [])):
+        windows = [window | {"upper_seq": seq}]
+        frames = frames_of(recording(watermarks=log, windows=windows), stream="orders", group="g")
+        assert [item.low for item in lane(frames.panels[1], 5_300, "ahead")["0@0"]] == cuts
 
 
 @settings(max_examples=60)
@@ -228,14 +237,14 @@ def test_the_axis_of_the_overview_has_its_unit_and_several_ticks() -> None:
         assert len({node.get("y") for node in ends}) > 1
 
 
-def with_windows(*seen: tuple[int, int]) -> Panel:
+def with_windows(*seen: tuple[int, int]) -> FramePanel:
     """The overview of a run in which one reader saw these lower bounds, each at a time of its clock."""
     first = recording().table("windows").to_pylist()[0]
     windows = [first | {"at_ms": at, "lower": lower, "upper": lower + 500} for at, lower in seen]
     return frames_of(recording(windows=windows), stream="orders", group="g").panels[-1]
 
 
-def corners(whole: Panel, role: str) -> list[tuple[float, float]]:
+def corners(whole: FramePanel, role: str) -> list[tuple[float, float]]:
     """The corners of the curve of a role, in px."""
     lines = [node for node in ET.fromstring(f"<svg>{whole.still}</svg>") if role in (node.get("class") or "")]
     points = [re.findall(r"-?[0-9.]+", node.get("d") or node.get("points") or "") for node in lines]
@@ -322,9 +331,9 @@ def test_violations_come_first() -> None:
 
 def test_a_run_without_readers_has_no_segments_panel() -> None:
     frames = frames_of(unread(), stream="orders")
-    assert [panel.title for panel in frames.panels[:2]] == [KEYS.title, TIMES.title]
+    assert [panel.title for panel in frames.panels[:2]] == [KEY_UNITS.title, TIMES.title]
     assert len(frames.panels) == 3
-    assert KEYS.lanes == 3
+    assert KEY_UNITS.lanes == 3
     assert frames.panels[0].lanes == 2
 
 
@@ -348,7 +357,7 @@ def test_after_an_end_of_known_time_there_are_no_bounds() -> None:
     assert {"lower", "upper", "window"} <= {i.style for i in times.there(last["emitted_ms"] - 1) if i.lane == 3}
 
 
-def boxes(frames: Frames) -> Iterator[tuple[float, float, float, float]]:
+def boxes(frames: ScrubberFrames) -> Iterator[tuple[float, float, float, float]]:
     for panel in frames.panels:
         yield panel.left, panel.top, panel.left + panel.width, panel.bottom + 40
 

@@ -7,23 +7,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wmlab.streams.scrubber.frames import Builder, Frames, Incident, Panel, changes_of
+from wmlab.streams.scrubber.frames import Builder, FramePanel, Incident, ScrubberFrames, changes_of
 from wmlab.streams.scrubber.page import frames_json
 
 CHANGES = (0, 10, 25, 40)
 
 
-def frames(**fields: object) -> Frames:
+def frames(**fields: object) -> ScrubberFrames:
     """Frames of 50 ms with one panel of one lane, in which one block comes at 10, is another at 25, and goes at 40."""
     builder = Builder()
     builder.put("name", 0, 0, "name", label="lane")
     builder.put("block", 10, 0, "segment", 2, 6, "0@0 r1")
     builder.put("block", 25, 0, "segment", 4, 6, "1@0 r1")
     builder.take("block", 40)
-    panel = Panel(
+    panel = FramePanel(
         title="?", left=100, top=0, width=100, head_px=20, lanes=1, lane_px=20, low=0, high=10, items=builder.finish()
     )
-    made = Frames(
+    made = ScrubberFrames(
         title="blocks",
         low_ms=0,
         high_ms=50,

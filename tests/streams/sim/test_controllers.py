@@ -259,6 +259,37 @@ def test_c10_a_truncated_log_matters_only_beyond_the_mark_pointer(keep, goes_on)
     assert (lowers[-1] > 15_000) is goes_on
 
 
+def test_windows_name_the_same_watermarks_after_a_truncation_as_before():
+    """A reader that was there goes on with the places it had, and one that comes later has the same ones."""
+    groups = (ReaderGroup("early"), ReaderGroup("late", starts_ms=10_000))
+    world = run(script=[script.TruncateMarks(at_ms=9_100, keep=2)], readers=groups)
+    log = {row["seq"]: row for row in world.rows("watermarks")}
+    for group, since_ms in (("early", 0), ("late", 10_000)):
+        windows = world.rows("windows", group=group)
+        named = [(row["lower_seq"], row["upper_seq"]) for row in windows]
+        bounds = [(row["lower"], row["upper"]) for row in windows]
+        assert bounds == [
+            (None if low is None else log[low]["lower"], None if high is None else log[high]["upper"])
+            for low, high in named
+        ]
+        assert named[-1][0] >= max(log) - 1
+        assert windows[0]["at_ms"] >= since_ms
+
+
+def test_a_watermark_names_its_cycle_and_the_mark_of_each_writer_that_was_read():
+    """A request takes 200 ms to the metadata store, and the answer as long: what is noted then is not counted."""
+    world = run(network=Network(inside=Fixed(200)), controllers=Controllers(period_ms=3_000))
+    ran = {row["at_ms"] for row in world.rows("cycles", outcome="emitted")}
+    marks = {(row["writer"], row["received_ms"]): row["time"] for row in world.rows("writer_marks", outcome="success")}
+    log = world.rows("watermarks")
+    assert len(log) > 2
+    for row in log:
+        assert row["cycle_ms"] in ran
+        assert row["emitted_ms"] - row["cycle_ms"] >= 1_000
+        assert {writer: marks[writer, at_ms] for writer, at_ms in row["counted"].items()} == dict(row["writers"])
+        assert all(at_ms <= row["cycle_ms"] + 200 for at_ms in row["counted"].values())
+
+
 @pytest.mark.parametrize("doubled", [False, True])
 def test_c11_two_work_entries_of_one_stream_are_safe(doubled):
     """Row C11: the stream leaves its bucket and comes back within a period; with the fault it is worked on twice."""

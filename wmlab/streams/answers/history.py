@@ -26,7 +26,7 @@ from wmlab.streams.model.position import moved
 from wmlab.streams.model.replay import Configuration
 from wmlab.streams.model.segment import Segment
 from wmlab.streams.scenario.scenario import StreamScenario
-from wmlab.streams.tables import DONE, Subject
+from wmlab.streams.tables import TOOK_PLACE, Subject
 
 Row = Mapping[str, Any]
 
@@ -40,10 +40,10 @@ CLOCKS: Final = {
     "checkpoints": "requested_ms",
 } | dict.fromkeys(("epochs", "cycles", "positions", "windows", "incidents", "errors"), "at_ms")
 """The column of each table that has the clock of a row, in ms."""
-BEGINS: Final = {"crash": "crashed", "shut_down": "shut down", "idle": "idle", "silence": "silent"}
+BEGUN_STATES: Final = {"crash": "crashed", "shut_down": "shut down", "idle": "idle", "silence": "silent"}
 """What a writer is from a fault of that kind on; of several states the first one here is named."""
-ENDS: Final = {"restart": ("crashed", "shut down"), "active": ("idle",), "speak": ("silent",)}
-"""What a writer is no longer after a fault of that kind."""
+ENDED_KINDS: Final = {"restart": ("crash", "shut_down"), "active": ("idle",), "speak": ("silence",)}
+"""Which kinds of faults of a writer are over after one of that kind."""
 PASSING: Final = frozenset({"note", "commit", "write", "duplicate"})
 """What a script lets a writer do once, which is no state. Of any other kind the detail is the state."""
 CONTROLLERS: Final = {
@@ -56,37 +56,39 @@ CONTROLLERS: Final = {
 """What befell a controller, in words."""
 UNTIL_HEARD: Final = frozenset({"hold", "abort"})
 """What explains why a writer notes nothing: the detail counts until its next mark is accepted."""
-TOOK_PLACE: Final = (DONE, None)
-"""The outcomes of an incident that changed something; recordings without the column have only such."""
 IN_CHARTS: Final = {"crashed": "down"}
 """What charts call a state, where they have another word for it."""
 
 
 def is_of(incident: Row, subject: Subject) -> bool:
-    """Whether an incident happened to a writer, a reader and so on; recordings without the column do not tell."""
-    return incident["subject"] in (subject, None)
+    """Whether an incident happened to a writer, a reader and so on."""
+    return bool(incident["subject"] == subject)
 
 
-def after_fault(lasting: tuple[str, ...], incident: Row) -> tuple[str, ...]:
-    """What lasts of a writer after an incident, from what lasted before: states of `BEGINS`, details of other kinds.
+LastingFaults = Mapping[str, str]
+"""The faults of a writer that last, the newest last: by kind, the state or the detail that says so."""
+
+
+def after_fault(lasting: LastingFaults, incident: Row) -> LastingFaults:
+    """The faults of a writer that last after an incident, from those that lasted before.
 
     What a script asked of somebody that was not there changes nothing.
     """
-    kind, detail = incident["kind"], incident["detail"]
-    if kind in PASSING | UNTIL_HEARD or incident["outcome"] not in TOOK_PLACE:
+    kind = str(incident["kind"])
+    if kind in PASSING | UNTIL_HEARD or incident["outcome"] != TOOK_PLACE:
         return lasting
-    begun = () if kind in ENDS else (BEGINS.get(kind, detail),)
-    over = (*begun, *ENDS.get(kind, ()))
-    return (*(state for state in lasting if state not in over), *begun)
+    over = {kind, *ENDED_KINDS.get(kind, ())}
+    remaining = {earlier: words for earlier, words in lasting.items() if earlier not in over}
+    return remaining if kind in ENDED_KINDS else {**remaining, kind: BEGUN_STATES.get(kind, str(incident["detail"]))}
 
 
-def named_state(lasting: tuple[str, ...]) -> str:
-    """Of what lasts the state of `BEGINS` that is told; "" if there is none."""
-    return next((state for state in BEGINS.values() if state in lasting), "")
+def named_state(lasting: LastingFaults) -> str:
+    """Of what lasts the state of `BEGUN_STATES` that is told; "" if there is none."""
+    return next((state for kind, state in BEGUN_STATES.items() if kind in lasting), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Noted:
+class WriterOnRecord:
     """A writer on record: the time it last had accepted, when it noted it, and when that arrived.
 
     `refused` is the outcome of a later note that was not accepted, None if there was none.
@@ -104,7 +106,7 @@ class RunHistory:
 
     `on_record` are the writers that a cycle would read; `memory` is that of the present leader: when it first found
     each lagging writer behind; `held_since` the first cycle of the present run of cycles that ended for the same
-    cause; `woken_ms` when the first mark arrived after nobody was on record; `states` what happened to writers;
+    cause; `woken_ms` when the first mark arrived after nobody was on record; `lasting_faults` those of each writer;
     `unheard` what explains why a writer has noted nothing since. `owner` is who owns the stream's bucket and since
     when, None for nobody, and as a whole if it is not recorded; `controllers` is the last incident of each: its kind
     and when. `created_ms` and `deleted_ms` are when the stream was created during the run, and when it was deleted.
@@ -113,12 +115,12 @@ class RunHistory:
     at_ms: int
     bound: Row | None = None
     cycle: Row | None = None
-    on_record: Mapping[str, Noted] = field(default_factory=dict)
+    on_record: Mapping[str, WriterOnRecord] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
     memory: CycleState = field(default_factory=CycleState)
     held_since: int | None = None
     woken_ms: int | None = None
-    states: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    lasting_faults: Mapping[str, LastingFaults] = field(default_factory=dict)
     unheard: Mapping[str, str] = field(default_factory=dict)
     owner: tuple[str | None, int] | None = None
     controllers: Mapping[str, tuple[str, int]] = field(default_factory=dict)
@@ -139,19 +141,19 @@ class RunHistory:
 
     def state_of(self, writer: str) -> str:
         """What happened to a writer and still lasts: "crashed", "silent" and so on; "" for nothing."""
-        lasting = self.states.get(writer, ())
-        return named_state(lasting) or (lasting[-1] if lasting else self.unheard.get(writer, ""))
+        lasting = self.lasting_faults.get(writer, {})
+        return named_state(lasting) or [self.unheard.get(writer, ""), *lasting.values()][-1]
 
     def after_fault(self, row: Row) -> RunHistory:
         """The knowledge after one more incident."""
         target, kind = row["target"], row["kind"]
-        if row["outcome"] not in TOOK_PLACE:
+        if row["outcome"] != TOOK_PLACE:
             return self
         history = self
         if is_of(row, "writer"):
-            states = {**self.states, target: after_fault(self.states.get(target, ()), row)}
+            lasting_faults = {**self.lasting_faults, target: after_fault(self.lasting_faults.get(target, {}), row)}
             unheard = {**self.unheard, target: row["detail"]} if kind in UNTIL_HEARD else self.unheard
-            history = replace(history, states=states, unheard=unheard)
+            history = replace(history, lasting_faults=lasting_faults, unheard=unheard)
         if is_of(row, "controller"):
             history = replace(history, controllers={**self.controllers, target: (kind, row["at_ms"])})
         if is_of(row, "stream") and kind == "create":
@@ -168,7 +170,7 @@ class RunHistory:
                 return replace(self, refused={**self.refused, writer: row["outcome"]})
             noted = replace(self.on_record[writer], refused=row["outcome"])
             return replace(self, on_record={**self.on_record, writer: noted})
-        noted = Noted(time=row["time"], noted_ms=row["noted_ms"], received_ms=row["received_ms"])
+        noted = WriterOnRecord(time=row["time"], noted_ms=row["noted_ms"], received_ms=row["received_ms"])
         woken_ms = self.woken_ms if self.on_record else row["received_ms"]
         unheard = {name: why for name, why in self.unheard.items() if name != writer}
         return replace(self, on_record={**self.on_record, writer: noted}, woken_ms=woken_ms, unheard=unheard)
@@ -207,7 +209,7 @@ def walk(recording: Recording, stream: str, *, until_ms: int | None = None) -> I
     rows = [
         (row[CLOCKS[table]], after, row)
         for table, after in _AFTER.items()
-        for row in rows_of(recording, table, stream, until_ms=until_ms)
+        for row in rows_of_stream(recording, table, stream, until_ms=until_ms)
     ]
     for row in owners_of(recording, stream):
         for at_ms, owner in ((row["from_ms"], row["controller"]), (row["to_ms"], None)):
@@ -239,7 +241,9 @@ def of_stream(table: pa.Table, stream: str) -> pa.Table:
     return table.filter(pc.equal(table["stream"], stream))
 
 
-def rows_of(recording: Recording, table: str, stream: str, *, until_ms: int | None = None) -> list[dict[str, Any]]:
+def rows_of_stream(
+    recording: Recording, table: str, stream: str, *, until_ms: int | None = None
+) -> list[dict[str, Any]]:
     """The rows of one stream in a table, maps as dicts; up to and including `until_ms` on the clock of the table."""
     found = of_stream(recording.table(table), stream)
     if until_ms is not None:
@@ -268,13 +272,13 @@ def segments_of(recording: Recording, stream: str) -> dict[int, Segment]:
     """The segments of one stream, by id."""
     return {
         row["segment_id"]: Segment.parse(row["segment_id"], row["keys"])
-        for row in rows_of(recording, "segments", stream)
+        for row in rows_of_stream(recording, "segments", stream)
     }
 
 
 def epochs_of(recording: Recording, stream: str) -> StreamHistory:
     """The epochs of one stream with their segments."""
-    return StreamHistory.recorded(rows_of(recording, "epochs", stream), segments_of(recording, stream))
+    return StreamHistory.recorded(rows_of_stream(recording, "epochs", stream), segments_of(recording, stream))
 
 
 def replaced(before: Row, epoch: Row) -> tuple[list[int], list[int]]:
@@ -324,7 +328,7 @@ def late_events(events: pa.Table, watermarks: Sequence[Row]) -> pa.Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class PredictionRules:
     """The rules of a stream's `cycles` and when they run, and what else an answer needs to predict.
 
     `cycles` is None for a recording of the outside world: nothing is predicted. `look_every_ms` is how often a reader
@@ -386,18 +390,27 @@ class Rules:
         return following + -(-missing // cycles.period_ms) * cycles.period_ms
 
 
-def recorded_rules(recording: Recording, stream: str) -> Rules:
+def recorded_rules(recording: Recording, stream: str) -> PredictionRules:
     """The rules of one stream by the name that the tables have for it; without a scenario none are known."""
     written = recording.scenario_as(StreamScenario)
     if written is None:
-        return Rules()
+        return PredictionRules()
     scenario = written.resolved
     part = scenario.stream_titled(stream)
     looks = {group.publish_every_ms if group.publish_timer == "fixed" else None for group in scenario.groups_of(part)}
     controllers = scenario.controllers
     is_instant = scenario.network.inside == Fixed(0)
-    return Rules(
+    return PredictionRules(
         cycles=controllers.configuration(part),
         look_every_ms=looks.pop() if len(looks) == 1 else None,
         late_ms=controllers.period_jitter_ms + (0 if is_instant else controllers.period_ms),
     )
+
+
+def scenario_span(recording: Recording) -> tuple[int, int] | None:
+    """From when to when the scenario of a finished run lasted (clock, ms); None for any other recording."""
+    scenario = recording.scenario
+    if scenario is None or "duration_ms" not in scenario or not recording.manifest.finished:
+        return None
+    start_ms = int(scenario.get("start_ms", 0))
+    return start_ms, start_ms + int(scenario["duration_ms"])

@@ -22,18 +22,18 @@ from wmlab.streams.model.coordination import fairness
 from wmlab.streams.scenario.checks import controllers_of
 from wmlab.streams.scenario.scenario import StreamScenario
 
-Bounds = Sequence[tuple[int, int | None, int | None]]
+BoundSteps = Sequence[tuple[int, int | None, int | None]]
 """Clock, lower and upper bound by row, None from an end of known time on; the last row is the end of the run."""
 Measures = dict[str, int | float | None]
 
 
-def bounds_of(log: Sequence[Mapping[str, Any]], end_ms: int) -> Bounds:
+def bounds_of(log: Sequence[Mapping[str, Any]], end_ms: int) -> BoundSteps:
     """The bounds that a log of watermarks gave until the end of the run; none if it is empty."""
     rows = [(row["emitted_ms"], row["lower"], row["upper"]) for row in log]
     return [*rows, *((max(end_ms, at_ms), lower, upper) for at_ms, lower, upper in rows[-1:])]
 
 
-def lags(bounds: Bounds) -> Measures:
+def lags(bounds: BoundSteps) -> Measures:
     """The mean and the worst lag of the lower bound behind the clock, and the mean of upper minus lower, in ms.
 
     They are about the time in which the bounds are known, and None if they never are.
@@ -55,7 +55,7 @@ def lags(bounds: Bounds) -> Measures:
     }
 
 
-def slack_ms(bounds: Bounds, events: pa.Table) -> float | None:
+def slack_ms(bounds: BoundSteps, events: pa.Table) -> float | None:
     """By how much the lower bound was below the perfect watermark on average, while it was known, up to the last event.
 
     The perfect watermark of a stream is the smallest time of the events that are still to be appended. Negative where

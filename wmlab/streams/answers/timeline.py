@@ -18,8 +18,9 @@ import pyarrow as pa
 from wmlab.core.answers import TableAnswer, text_table
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, is_short, listed, moment
-from wmlab.streams.answers.history import Row, end_of, owners_of, replaced, rows_of, the_stream
+from wmlab.streams.answers.history import Row, end_of, owners_of, replaced, rows_of_stream, the_stream
 from wmlab.streams.model.segment import segment_name
+from wmlab.streams.tables import marks_read_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +194,7 @@ def _emissions(run: Sequence[Row], watermarks: Sequence[Row]) -> Moment:
     mine = sorted(
         row["lower"]
         for row in watermarks
-        if row["controller"] == first["controller"] and first["at_ms"] <= row["emitted_ms"] <= last["at_ms"]
+        if row["controller"] == first["controller"] and first["at_ms"] <= marks_read_ms(row) <= last["at_ms"]
     )
     what, write = f"emits {counted(len(mine), 'watermark')}", partial(moment, clock_ms=last["at_ms"])
     rise = "nothing was appended" if not mine else f"lower bound {write(mine[-1])}"
@@ -267,7 +268,7 @@ def timeline(recording: Recording, *, stream: str | None = None) -> Timeline:
     stream that the recording does not have, or when it has several and none is named.
     """
     name = the_stream(recording, stream)
-    rows = partial(rows_of, recording, stream=name)
+    rows = partial(rows_of_stream, recording, stream=name)
     cycles, epochs = rows("cycles"), sorted(rows("epochs"), key=lambda row: int(row["epoch"]))
     moments = [
         *_of_epochs(epochs),

@@ -43,33 +43,23 @@ Window = tuple[int | None, int | None]
 
 
 def groups_with_map(recording: Recording) -> list[tuple[str, str]]:
-    """The groups, by stream and name, whose readers see the window of a map of times that the recording has.
+    """The groups, by stream and name, whose readers see the window of a map of times, as the scenario says.
 
-    Those are the groups with a bound in `group_updates`; those that share times and whose readers saw no bound; and
-    those whose map is empty because their readers look at no marks. In a recording that was stored before
-    `group_updates` had bounds, a group that shares times and whose readers saw some is not among them.
+    Without a scenario those are the groups with a bound in `group_updates`.
     """
     scenario = recording.scenario_as(StreamScenario)
-    groups = () if scenario is None else scenario.resolved.groups
-    sharing = {part.name for part in groups if not part.compares_position}
-    blind = {part.name for part in groups if not part.time_windows}
-    if scenario is not None and not sharing:
-        return []
-    with_bounds, updated = _groups_of(recording, "group_updates")
-    saw_bounds, looked = _groups_of(recording, "windows")
-    empty = {key for key in updated | looked if key[1] in blind or (key[1] in sharing and key not in saw_bounds)}
-    return sorted(with_bounds | empty)
+    updates = recording.table("group_updates")
+    if scenario is None:
+        return _groups_of(updates.filter(pc.or_(pc.is_valid(updates["lower"]), pc.is_valid(updates["upper"]))))
+    sharing = {part.name for part in scenario.resolved.groups if not part.compares_position}
+    groups = {*_groups_of(updates), *_groups_of(recording.table("windows"))}
+    return sorted((stream, group) for stream, group in groups if group in sharing)
 
 
-def _groups_of(recording: Recording, name: str) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
-    """The groups with a bound in a table, and all groups in it."""
-    rows = recording.table(name).select(["stream", "group", "lower", "upper"])
-    known = rows.filter(pc.or_(pc.is_valid(rows["lower"]), pc.is_valid(rows["upper"])))
-    some, every = (
-        {(row["stream"], row["group"]) for row in table.group_by(["stream", "group"]).aggregate([]).to_pylist()}
-        for table in (known, rows)
-    )
-    return some, every
+def _groups_of(rows: pa.Table) -> list[tuple[str, str]]:
+    """The groups in a table, by stream and name."""
+    groups = rows.group_by(["stream", "group"]).aggregate([]).to_pylist()
+    return sorted((row["stream"], row["group"]) for row in groups)
 
 
 def map_time_bounds(positions: DataFrame, group_updates: DataFrame, *, until_ms: Ends = None) -> DataFrame:

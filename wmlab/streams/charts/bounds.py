@@ -41,8 +41,9 @@ from wmlab.core.charts.scene import (
 )
 from wmlab.core.errors import ChartError
 from wmlab.core.words import counted, grouped, listed, rounded
-from wmlab.streams.answers.history import BEGINS, ENDS, IN_CHARTS, TOOK_PLACE
+from wmlab.streams.answers.history import BEGUN_STATES, ENDED_KINDS, IN_CHARTS
 from wmlab.streams.charts.intervals import behind_clock, how_long, lengths_ms, mean_of, time_of
+from wmlab.streams.tables import TOOK_PLACE
 
 CAP: Final = 800
 """Rows drawn at most, about: more than a notebook is wide in pixels, and few enough to store."""
@@ -192,7 +193,7 @@ def _happening(entry: Any) -> Happening:
             remedy="Give each cell as a list of structs with at_ms, kind and what, or null.",
         )
     kind, what, subject, target = (str(fields.get(name) or "") for name in ("kind", "what", "subject", "target"))
-    took_place = fields.get("outcome") in TOOK_PLACE
+    took_place = fields.get("outcome") in (TOOK_PLACE, None)
     return Happening(whole("at_ms", fields["at_ms"]) or 0, kind, what, subject, target, took_place)
 
 
@@ -239,10 +240,10 @@ def _meanwhile(table: BoundsTable, still: Standstill) -> str:
     """Who was down, silent or the like for at least half of a standstill; what nothing ends lasts to the end."""
     states: dict[str, dict[str, None]] = {}
     for number, begin in enumerate(table.incidents):
-        (_, who), state = begin.party, BEGINS.get(begin.kind, "")
+        (_, who), state = begin.party, BEGUN_STATES.get(begin.kind, "")
         if state and who and begin.took_place:
             following = (h for h in table.incidents[number + 1 :] if h.party == begin.party and h.took_place)
-            end_ms = next((h.at_ms for h in following if state in ENDS.get(h.kind, ())), table.at_ms[-1])
+            end_ms = next((h.at_ms for h in following if begin.kind in ENDED_KINDS.get(h.kind, ())), table.at_ms[-1])
             if 2 * (min(end_ms, still.to_ms) - max(begin.at_ms, still.from_ms)) >= still.length_ms:
                 states.setdefault(IN_CHARTS.get(state, state), {})[who] = None
     texts = [

@@ -16,7 +16,7 @@ from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Path, Scene, Steps
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped, rounded, span
-from wmlab.streams.answers.explain import causes, longest_stall
+from wmlab.streams.answers.causes import causes, longest_stall
 from wmlab.streams.answers.history import events_of, late_events, of_stream, without_ends
 from wmlab.streams.answers.measures import bounds_of, lags
 from wmlab.streams.charts.intervals import Spread, behind_clock, lengths_ms

@@ -26,7 +26,7 @@ from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Rule, Scene, Steps
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import bare, counted, grouped, moment, rounded
-from wmlab.streams.answers.explain import CauseKind, Held, causes, longest_stall
+from wmlab.streams.answers.causes import CauseKind, Held, causes, longest_stall
 from wmlab.streams.answers.history import Row, is_of
 from wmlab.streams.answers.measures import last_ms, owner_rows, ownership
 

@@ -13,6 +13,7 @@ from itertools import accumulate
 from typing import Final, NamedTuple
 
 from wmlab.core.invariants import TableRow, TableRows
+from wmlab.streams.tables import marks_read_ms
 
 DROPPED: Final = "its writer had been dropped"
 NOT_NOTED: Final = "its writer had noted no time yet"
@@ -32,31 +33,9 @@ class CountingEntry(NamedTuple):
     read_ms: int
 
 
-def counting_log(ordered_log: TableRows, cycles: TableRows) -> list[CountingEntry]:
-    """The log without ends of known time, which count no writers, with when each entry's cycle read the marks.
-
-    That cycle is the one of the same controller whose previous lower bound is that of the entry before. A controller
-    that goes down after the append leaves no row of it; then the controller's last cycle before that counts, which is
-    earlier, and without any the moment of the append.
-    """
-    began: dict[tuple[str, int | None], int] = {}
-    ran: dict[str, list[int]] = {}
-    for cycle in sorted(cycles, key=lambda row: int(row["at_ms"])):
-        ran.setdefault(cycle["controller"], []).append(cycle["at_ms"])
-        if cycle["outcome"] == "emitted":
-            began[cycle["controller"], cycle["previous_lower"]] = cycle["at_ms"]
-    entries: list[CountingEntry] = []
-    previous_lower = None
-    for row in ordered_log:
-        if row["writers"]:
-            read_ms = began.get((row["controller"], previous_lower))
-            if read_ms is None:
-                moments = ran.get(row["controller"], [])
-                earlier = bisect_right(moments, row["emitted_ms"])
-                read_ms = moments[earlier - 1] if earlier else row["emitted_ms"]
-            entries.append(CountingEntry(row, read_ms))
-            previous_lower = row["lower"]
-    return entries
+def counting_log(ordered_log: TableRows) -> list[CountingEntry]:
+    """The log without ends of known time, which count no writers, with when each entry's cycle read the marks."""
+    return [CountingEntry(row, marks_read_ms(row)) for row in ordered_log if row["writers"]]
 
 
 def accepted_marks(writer_marks: TableRows) -> list[TableRow]:
@@ -72,14 +51,19 @@ class NotedTimes:
         self.received_ms = [mark["received_ms"] for mark in marks]
         self.largest = list(accumulate((mark["time"] for mark in marks), max))
         self.removed_ms = sorted(removed_ms)
-        self.with_time: dict[int, list[TableRow]] = {}
+        self.with_time: dict[int | None, list[TableRow]] = {}
         for mark in marks:
             self.with_time.setdefault(mark["time"], []).append(mark)
 
-    def counted(self, time: int | None, until_ms: int) -> list[TableRow]:
-        """The marks with this time that were received by then."""
-        noted = () if time is None else self.with_time.get(time, ())
-        return [mark for mark in noted if mark["received_ms"] <= until_ms]
+    def counted(self, row: TableRow, writer: str) -> list[TableRow]:
+        """The mark that a watermark counted of this `writer`; none if that is not among the marks.
+
+        Of a log that does not say which it was, all marks with the counted time until the append.
+        """
+        marks = self.with_time.get(row["writers"].get(writer), ())
+        if row["counted"] is None:
+            return [mark for mark in marks if mark["received_ms"] <= row["emitted_ms"]]
+        return [mark for mark in marks if mark["received_ms"] == row["counted"].get(writer)]
 
     def latest(self, until_ms: int) -> int | None:
         """The largest time noted by then."""
@@ -135,6 +119,6 @@ def views_by_writer(
 def _views(log: Iterable[CountingEntry], writer: str, marks: NotedTimes) -> Iterator[WriterView]:
     for entry in log:
         time, until_ms = entry.row["writers"].get(writer), entry.row["emitted_ms"]
-        counted = marks.counted(time, until_ms)
+        counted = marks.counted(entry.row, writer)
         position = counted[-1]["position"] if counted else None
         yield WriterView(entry.row, time, position, marks.latest(until_ms), marks.excuse(entry))

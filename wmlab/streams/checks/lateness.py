@@ -32,7 +32,7 @@ class Excuses:
 
     def __init__(self, watermarks: TableRows, writer_marks: TableRows, cycles: TableRows, segments: TableRows) -> None:
         marks = marks_by_writer(accepted_marks(writer_marks), cycles)
-        views = views_by_writer(counting_log(ordered_log(watermarks), cycles), marks)
+        views = views_by_writer(counting_log(ordered_log(watermarks)), marks)
         self.by_lower = {writer: _by_lower(of_writer) for writer, of_writer in views.items()}
         self.later_segments = later_segments(segments)
 

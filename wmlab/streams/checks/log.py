@@ -147,8 +147,8 @@ def cut_beyond_writers(
 ) -> Iterator[Finding]:
     """I4: one finding per entry.
 
-    A counted writer's position is that of its accepted mark with the counted time: the last one that the cycle can
-    have read, and any that arrived between cycle and append. Not decided are entries without such a mark.
+    A counted writer's position is that of its counted mark. A log that does not say which mark it counted is believed
+    to have counted any with that time. Not decided are entries without such a mark.
     """
     for entry in counting_log:
         if complaint := lineage.complaint(entry.row):
@@ -160,7 +160,8 @@ def cut_beyond_writers(
 def _beyond_writers(entry: CountingEntry, marks_by_writer: Mapping[str, NotedTimes], lineage: Lineage) -> Finding:
     row, judged = entry.row, 0
     for writer in sorted(row["writers"]):
-        marks = _readable(entry, writer, marks_by_writer)
+        of_writer = marks_by_writer[writer].counted(row, writer) if writer in marks_by_writer else ()
+        marks = [mark for mark in of_writer if mark["position"] is not None]
         judged += bool(marks)
         behind = [(mark, lineage.behind(mark["position"], row["cut"])) for mark in marks]
         if not behind or not all(back for _, back in behind):
@@ -181,20 +182,6 @@ def _beyond_writers(entry: CountingEntry, marks_by_writer: Mapping[str, NotedTim
         counted = f"the writers that watermark {row['seq']} counted"
         return Finding.undecided(f"no accepted mark of {counted} is recorded")
     return Finding(True, judged=judged)
-
-
-def _readable(entry: CountingEntry, writer: str, marks_by_writer: Mapping[str, NotedTimes]) -> list[TableRow]:
-    """The marks of a counted writer that the cycle of a watermark can have read.
-
-    A mark was counted with its time. Of several with that time the cycle read the last one before it ran, or one that
-    arrived in the same millisecond or until the append.
-    """
-    if writer not in marks_by_writer:
-        return []
-    counted = marks_by_writer[writer].counted(entry.row["writers"][writer], entry.row["emitted_ms"])
-    since_ms = max((mark["received_ms"] for mark in counted if mark["received_ms"] < entry.read_ms), default=None)
-    readable = [mark for mark in counted if since_ms is None or mark["received_ms"] >= since_ms]
-    return [mark for mark in readable if mark["position"] is not None]
 
 
 @invariant("the cut covers the key space once and can be passed by a reader", EMPTY)

@@ -33,6 +33,7 @@ from wmlab.streams.checks.facts import CountingEntry, WriterView
 from wmlab.streams.checks.lateness import proof_of, said_of
 from wmlab.streams.checks.log import EMPTY, WINDOW
 from wmlab.streams.model.cycle import HeldBy
+from wmlab.streams.tables import TOOK_PLACE
 
 
 @invariant(
@@ -100,13 +101,12 @@ def _went_back(bound: str, before: TableRow, window: TableRow) -> Finding:
 def _lives(windows: TableRows, incidents: TableRows) -> Iterator[list[TableRow]]:
     """The windows of each reader in their order, parted by the incidents that had befallen it, or its group, by then.
 
-    What a script asked for in vain changes no reader. Recordings from before these columns tell neither.
+    What a script asked for in vain changes no reader.
     """
     befell: dict[tuple[str, str], list[int]] = {}
     for row in incidents:
-        if row["outcome"] in (None, "done"):
-            for subject in ("reader", "group") if row["subject"] is None else (row["subject"],):
-                befell.setdefault((subject, row["target"]), []).append(row["at_ms"])
+        if row["outcome"] == TOOK_PLACE:
+            befell.setdefault((row["subject"], row["target"]), []).append(row["at_ms"])
     readers: dict[tuple[str, str], list[TableRow]] = {}
     for window in windows:
         readers.setdefault((window["group"], window["reader"]), []).append(window)

@@ -13,8 +13,8 @@ readers know of them, and of the marks, at once. Of the others no table says whe
 Readers that share a map of times (`read_side` "document") see the window of that map, which `group_updates` has after
 every update. So a window of theirs is to be that of the map at its moment, whatever became of the marks. It is not
 compared where they learn later of the state, or may look at what they knew before (`publish_timer` "pravega", and a
-script in which a reader gives a segment back), or where the recording was stored before the table had the window. The
-map of a group whose readers look at no marks (`time_windows` False) is empty, and so is what they know.
+script in which a reader gives a segment back). The map of a group whose readers look at no marks (`time_windows` False)
+is empty, and so is what they know.
 
 Where a stream cut of the log lies before an earlier one, two trackers that have come to one position on different ways
 may stand at different watermarks. So a window that differs there does not count. Nor does one of a reader that has
@@ -233,26 +233,23 @@ def compared_groups(recording: Recording) -> pa.Table:
     scenario, with_map = recording.scenario_as(StreamScenario), set(groups_with_map(recording))
     groups = []
     for stream, group in sorted((row["stream"], row["group"]) for row in rows.to_pylist()):
-        has_map = (stream, group) in with_map
-        why_not = _why_not(scenario, stream, group, has_map=has_map)
-        groups.append({"stream": stream, "group": group, "why_not": why_not, "with_map": has_map})
+        why_not = _why_not(scenario, stream, group)
+        groups.append({"stream": stream, "group": group, "why_not": why_not, "with_map": (stream, group) in with_map})
     return pa.Table.from_pylist(groups, COMPARED)
 
 
-def _why_not(scenario: StreamScenario | None, stream: str, group: str, *, has_map: bool) -> str | None:
+def _why_not(scenario: StreamScenario | None, stream: str, group: str) -> str | None:
     """Why no table says what the readers of a group could see at the moments at which they looked; None: tables do."""
     whole = None if scenario is None else scenario.resolved
     part = None if whole is None else next((part for part in whole.groups if part.name == group), None)
     if whole is None or part is None:
         return _NO_SCENARIO
     if not part.compares_position:
-        return next(_of_map(whole, part, has_map=has_map), None)
+        return next(_of_map(whole, part), None)
     return next(chain(_of_options(whole, part), _of_script(whole, stream, group)), None)
 
 
-def _of_map(scenario: StreamScenario, part: ReaderGroup, *, has_map: bool) -> Iterator[str]:
-    if not has_map:
-        yield "its readers share times (read_side is 'document'), and the recording does not have these"
+def _of_map(scenario: StreamScenario, part: ReaderGroup) -> Iterator[str]:
     if part.time_windows:
         yield from _of_latency(scenario, part)
         if part.publish_timer != "fixed" and any(isinstance(act, script.ReleaseSegment) for act in scenario.script):

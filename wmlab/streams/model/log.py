@@ -69,6 +69,7 @@ class MarksLog(Generic[T]):
     """An append-only log with end-of-entry revisions, immutable: every change returns a new log.
 
     `number` is that of its only segment; a stream that is deleted and created again gets a log with the next number.
+    `truncated` counts the entries before the first that is left, so it is the place of that one in the log.
     """
 
     entries: tuple[tuple[int, T], ...] = ()
@@ -76,6 +77,7 @@ class MarksLog(Generic[T]):
     end: int = 0
     pointer: int | None = None
     number: int = 0
+    truncated: int = 0
 
     def append(self, entry: T) -> tuple[MarksLog[T], int]:
         """The log with one more entry, and the entry's revision."""
@@ -119,7 +121,8 @@ class MarksLog(Generic[T]):
         """
         if revision <= self.oldest:
             return self
-        return replace(self, entries=self.entries[self._index(revision) :], oldest=revision)
+        index = self._index(revision)
+        return replace(self, entries=self.entries[index:], oldest=revision, truncated=self.truncated + index)
 
     def move_pointer(self, expected: int | None, new: int | None) -> tuple[MarksLog[T], bool]:
         """Set the mark pointer if it still is `expected`: forward, back, or to None."""

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from wmlab.streams.model.log import MarksLog, Watermark
@@ -71,18 +72,26 @@ def _overlapping(segment: int, cut: Position, segments: Mapping[int, Segment]) -
 
 @dataclass(frozen=True, slots=True)
 class TimeWindow:
-    """Bounds of event time at a position; None: unknown. `upper` bounds noted times, not events."""
+    """Bounds of event time at a position; None: unknown. `upper` bounds noted times, not events.
+
+    `lower_seq` and `upper_seq` are the places in the log (from 0) of the watermarks that gave the bounds, where that is
+    known. Windows with the same bounds are equal.
+    """
 
     lower: int | None
     upper: int | None
+    lower_seq: int | None = field(default=None, compare=False)
+    upper_seq: int | None = field(default=None, compare=False)
 
 
 def joint(windows: Collection[TimeWindow]) -> TimeWindow:
     """The window of all together: the least lower bound and the largest upper one, None where one is unknown."""
-    lowers = [window.lower for window in windows if window.lower is not None]
-    uppers = [window.upper for window in windows if window.upper is not None]
-    lower = min(lowers, default=None) if len(lowers) == len(windows) else None
-    return TimeWindow(lower, max(uppers, default=None) if len(uppers) == len(windows) else None)
+    lowers = [(window.lower, window.lower_seq) for window in windows if window.lower is not None]
+    uppers = [(window.upper, window.upper_seq) for window in windows if window.upper is not None]
+    unknown: tuple[None, None] = (None, None)
+    lower, lower_seq = min(lowers, key=itemgetter(0)) if lowers and len(lowers) == len(windows) else unknown
+    upper, upper_seq = max(uppers, key=itemgetter(0)) if uppers and len(uppers) == len(windows) else unknown
+    return TimeWindow(lower, upper, lower_seq, upper_seq)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +99,8 @@ class Tracker:
     """A reader's place in the log of watermarks: the last one passed, those in flight, and the read revision.
 
     It never moves back, even if positions do. `cursor` is None before the first read, which begins at the oldest
-    watermark; `fetched` counts the watermarks read so far, `lower_seq` is the place in the log (from 0) of the last one
-    passed.
+    watermark; `fetched` is the place in the log (from 0) of the next watermark to read, `lower_seq` that of the last
+    one passed.
     """
 
     passed: int | None = None
@@ -103,7 +112,8 @@ class Tracker:
     @classmethod
     def resume(cls, log: MarksLog[Watermark], revision: int) -> Tracker:
         """A tracker that will begin with the entry after a revision, as at a checkpoint."""
-        return cls(cursor=revision, fetched=bisect_right(log.entries, revision, key=lambda entry: entry[0]))
+        following = log.truncated + bisect_right(log.entries, revision, key=lambda entry: entry[0])
+        return cls(cursor=revision, fetched=following)
 
     def advance(
         self,
@@ -121,6 +131,8 @@ class Tracker:
             first, *rest = tracker.pending
             tracker = replace(tracker._passing(*first), pending=tuple(rest))
         if isinstance(log, MarksLog):
+            if self.cursor is None:
+                tracker = replace(tracker, fetched=log.truncated)
             log = log.read_after(log.oldest if self.cursor is None else self.cursor)
         for revision, watermark in log:
             if tracker.pending and compare(position, tracker.pending[-1][1].cut, segments) < 0:
@@ -137,13 +149,14 @@ class Tracker:
         """The tracker that goes on at the oldest watermark left, if the log was truncated past its cursor."""
         if self.cursor is None or self.cursor >= log.oldest:
             return self
-        return replace(self, cursor=log.oldest)
+        return replace(self, cursor=log.oldest, fetched=log.truncated)
 
     @property
     def window(self) -> TimeWindow:
         """Lower bound of the last watermark passed, upper bound of the last one in flight; None if that is an end."""
         ahead = self.pending[-1][1] if self.pending else None
-        return TimeWindow(self.passed, ahead.upper if ahead is not None and ahead.known else None)
+        upper = ahead.upper if ahead is not None and ahead.known else None
+        return TimeWindow(self.passed, upper, self.lower_seq, self.upper_seq)
 
     @property
     def upper_seq(self) -> int | None:

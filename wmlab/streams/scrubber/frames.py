@@ -47,7 +47,7 @@ class Text(NamedTuple):
     role: str = ""
 
 
-class Shape(NamedTuple):
+class ItemShape(NamedTuple):
     """How items are drawn; the only description of it, read by `page.frame_parts` and by `static/scrubber.js`.
 
     An area is cut off at the ends of the axis, a point outside the axis is not drawn, and a lane's label always is.
@@ -78,21 +78,21 @@ def _upright(share: float, px: float = 0) -> Outline:
 _BLOCK: Final = _rectangle(0, 2)
 _BLOCK_EDGE: Final = Outline(False, (*_BLOCK, _BLOCK[0]))
 
-SHAPES: Final[dict[str, Shape]] = {
-    "block": Shape("area", (Outline(True, _BLOCK), _BLOCK_EDGE), Text("middle", 0.5, 4, "title"), rank=2),
-    "bar": Shape("area", (Outline(True, _rectangle(0.36, 0)),), rank=1),
-    "line": Shape("point", (_upright(0),), rank=3),
-    "tick": Shape("point", (_upright(0.3),), rank=4),
-    "long tick": Shape("point", (_upright(0.19),), rank=4),
+ITEM_SHAPES: Final[dict[str, ItemShape]] = {
+    "block": ItemShape("area", (Outline(True, _BLOCK), _BLOCK_EDGE), Text("middle", 0.5, 4, "title"), rank=2),
+    "bar": ItemShape("area", (Outline(True, _rectangle(0.36, 0)),), rank=1),
+    "line": ItemShape("point", (_upright(0),), rank=3),
+    "tick": ItemShape("point", (_upright(0.3),), rank=4),
+    "long tick": ItemShape("point", (_upright(0.19),), rank=4),
     # Of two labels the lower bound's stands above the bar and the upper bound's below it, so they never meet.
-    "lower flag": Shape("point", (_upright(0, 2),), Text("before", 0, 9), rank=5),
-    "upper flag": Shape("point", (_upright(0, 2),), Text("after", 1, -2.5), rank=5),
-    "diamond": Shape("point", (Outline(True, _around((0, -1), (1, 0), (0, 1), (-1, 0))),)),
-    "triangle": Shape("point", (Outline(True, _around((0, -1), (1, 1), (-1, 1))),)),
-    "cross": Shape("point", (Outline(False, _around((-1, -1), (1, 1), (0, 0), (1, -1), (-1, 1))),)),
-    "name": Shape("lane", text=Text("left", 0.5, 4)),
-    "value": Shape("lane", text=Text("right", 0.5, 4)),
-    "origin": Shape("lane", (Outline(True, _rectangle(0.36, 0)),), Text("right", 0.5, 4, "text"), rank=0),
+    "lower flag": ItemShape("point", (_upright(0, 2),), Text("before", 0, 9), rank=5),
+    "upper flag": ItemShape("point", (_upright(0, 2),), Text("after", 1, -2.5), rank=5),
+    "diamond": ItemShape("point", (Outline(True, _around((0, -1), (1, 0), (0, 1), (-1, 0))),)),
+    "triangle": ItemShape("point", (Outline(True, _around((0, -1), (1, 1), (-1, 1))),)),
+    "cross": ItemShape("point", (Outline(False, _around((-1, -1), (1, 1), (0, 0), (1, -1), (-1, 1))),)),
+    "name": ItemShape("lane", text=Text("left", 0.5, 4)),
+    "value": ItemShape("lane", text=Text("right", 0.5, 4)),
+    "origin": ItemShape("lane", (Outline(True, _rectangle(0.36, 0)),), Text("right", 0.5, 4, "text"), rank=0),
 }
 """In the lane of an item of the shape "origin", places count from its high end."""
 
@@ -132,7 +132,7 @@ STYLES: Final[dict[str, Style]] = {
 }
 
 
-class Item(NamedTuple):
+class FrameItem(NamedTuple):
     """What lies in `lane` (None: across all lanes) from `low` to `high` on the axis while from_ms <= clock < to_ms.
 
     `to_ms` is None if it stays to the end; `label` is written on it, or beside it.
@@ -151,8 +151,8 @@ class Item(NamedTuple):
 class Builder:
     """Items in the making: under each key lies one item at a time, until something else is put there."""
 
-    items: list[Item] = field(default_factory=list)
-    _open: dict[Hashable, Item] = field(default_factory=dict)
+    items: list[FrameItem] = field(default_factory=list)
+    _open: dict[Hashable, FrameItem] = field(default_factory=dict)
 
     def put(
         self,
@@ -171,7 +171,7 @@ class Builder:
         if low is None:
             self.take(key, at_ms)
             return
-        new = Item(lane, at_ms, None, low, low if high is None else high, style, label)
+        new = FrameItem(lane, at_ms, None, low, low if high is None else high, style, label)
         before = self._open.get(key)
         if before is None or before._replace(from_ms=at_ms) != new:
             self.take(key, at_ms)
@@ -189,14 +189,14 @@ class Builder:
         for key in [key for key in self._open if isinstance(key, tuple) and key[0] == of and key not in kept]:
             self.take(key, at_ms)
 
-    def finish(self) -> tuple[Item, ...]:
+    def finish(self) -> tuple[FrameItem, ...]:
         """All items: areas first, points and words on top of them, each by when it appeared."""
         everything = [*self.items, *self._open.values()]
-        return tuple(sorted(everything, key=lambda item: (SHAPES[STYLES[item.style].shape].rank, item.from_ms)))
+        return tuple(sorted(everything, key=lambda item: (ITEM_SHAPES[STYLES[item.style].shape].rank, item.from_ms)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Panel:
+class FramePanel:
     """Lanes under each other, `lane_px` high each, over the axis [low, high] in integers of the axis' own unit.
 
     Sizes are pixels; `head_px` is room above the lanes. `still` is SVG of what never changes: axes, titles, curves.
@@ -214,7 +214,7 @@ class Panel:
     high: int
     relative: bool = False
     cursor: bool = False
-    items: tuple[Item, ...]
+    items: tuple[FrameItem, ...]
     still: str = ""
 
     @property
@@ -231,7 +231,7 @@ class Panel:
         """The pixel column of a place on the axis."""
         return self.left + (value - self.low) / (self.high - self.low) * self.width
 
-    def there(self, at_ms: int) -> list[Item]:
+    def there(self, at_ms: int) -> list[FrameItem]:
         """The items of a moment, in the order in which they are drawn."""
         return [item for item in self.items if item.from_ms <= at_ms and (item.to_ms is None or at_ms < item.to_ms)]
 
@@ -257,7 +257,7 @@ class Incident:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Frames:
+class ScrubberFrames:
     """All frames of a run.
 
     The clock runs from `low_ms` to `high_ms`; with `instants` it is ms since 1970. `changes` are the moments at which
@@ -271,7 +271,7 @@ class Frames:
     instants: bool
     width: float
     height: float
-    panels: tuple[Panel, ...]
+    panels: tuple[FramePanel, ...]
     kinds: tuple[str, ...]
     incidents: tuple[Incident, ...]
     changes: tuple[int, ...]
@@ -327,7 +327,7 @@ def capitalized(sentence: str) -> list[str]:
     return [f"{sentence[0].upper()}{sentence[1:]}."] if sentence else []
 
 
-def changes_of(panels: Iterable[Iterable[Item]], incidents: Iterable[Incident], low_ms: int) -> tuple[int, ...]:
+def changes_of(panels: Iterable[Iterable[FrameItem]], incidents: Iterable[Incident], low_ms: int) -> tuple[int, ...]:
     """The moments at which an item appears or disappears or an incident happens, ascending, beginning with `low_ms`."""
     items = [item for panel in panels for item in panel]
     times = {low_ms, *(incident.at_ms for incident in incidents), *(max(item.from_ms, low_ms) for item in items)}

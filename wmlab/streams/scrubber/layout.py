@@ -18,8 +18,8 @@ from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import is_instant
 from wmlab.streams.scrubber import panels
-from wmlab.streams.scrubber.frames import Frames, Incident, Item, Panel, changes_of
-from wmlab.streams.scrubber.panels import KEYS, Run, read_run
+from wmlab.streams.scrubber.frames import FrameItem, FramePanel, Incident, ScrubberFrames, changes_of
+from wmlab.streams.scrubber.panels import KEY_UNITS, ScrubbedRun, read_run
 
 _WIDTH, _RIGHT, _KEYS_RIGHT, _SEGMENTS_LEFT, _SEGMENTS_RIGHT = 960.0, 770.0, 420.0, 500.0, 852.0
 _TITLE, _NOW, _AXIS, _GAP, _CURVES = 24.0, 14.0, 40.0, 8.0, 84.0
@@ -35,7 +35,7 @@ _Curve = tuple[str, list[int], list[Value]]
 class _Layout:
     """What all panels share."""
 
-    run: Run
+    run: ScrubbedRun
     clock: Axis
     event: Axis
     incidents: tuple[Incident, ...]
@@ -56,7 +56,7 @@ def frames_of(
     reader: str | None = None,
     bounds: Any = None,
     violations: Iterable[tuple[int, str]] = (),
-) -> Frames:
+) -> ScrubberFrames:
     """The frames of one stream as one group read it, by default the first group by name.
 
     `bounds` is a table of `recording.time_bounds` for that group; its perfect watermark is drawn in the readers'
@@ -75,7 +75,7 @@ def frames_of(
     times = _times(layout, known, max(panel.bottom for panel in (keys, *beside)) + _AXIS + _GAP)
     whole = _whole(layout, times.bottom + _AXIS + _GAP)
     drawn = (keys, *beside, times, whole)
-    return Frames(
+    return ScrubberFrames(
         title=recording.name,
         low_ms=low_ms,
         high_ms=layout.clock.high,
@@ -89,7 +89,7 @@ def frames_of(
     )
 
 
-def _layout(run: Run, incidents: tuple[Incident, ...], reader: str | None) -> _Layout:
+def _layout(run: ScrubbedRun, incidents: tuple[Incident, ...], reader: str | None) -> _Layout:
     clocks = [*run.times(), *(incident.at_ms for incident in incidents)]
     if not clocks or min(clocks) == max(clocks):
         raise ChartError(
@@ -108,26 +108,26 @@ def _layout(run: Run, incidents: tuple[Incident, ...], reader: str | None) -> _L
     )
 
 
-def _keys(layout: _Layout) -> Panel:
+def _keys(layout: _Layout) -> FramePanel:
     group = layout.run.group
-    panel = Panel(
+    panel = FramePanel(
         title="Which segments are at work?",
         left=layout.left,
         width=(_RIGHT if group is None else _KEYS_RIGHT) - layout.left,
         lanes=2 if group is None else 3,
         low=0,
-        high=KEYS,
+        high=KEY_UNITS,
         items=panels.key_items(layout.run, layout.clock.low),
     )
-    ticks = [Tick(KEYS * quarter / 4, label) for quarter, label in enumerate(("0", "¼", "½", "¾", "1"))]
+    ticks = [Tick(KEY_UNITS * quarter / 4, label) for quarter, label in enumerate(("0", "¼", "½", "¾", "1"))]
     return _with_axis(panel, ticks, "key space")
 
 
-def _segments(layout: _Layout, moments: list[int]) -> Panel:
+def _segments(layout: _Layout, moments: list[int]) -> FramePanel:
     spans = panels.ownership_spans(layout.run)
     before, after = panels.reach(layout.run, spans)
     lanes = max((span.lane + 1 for span in spans), default=1)
-    panel = Panel(
+    panel = FramePanel(
         title=f"Which stream cuts has group {layout.run.group} passed?",
         left=_SEGMENTS_LEFT,
         width=_SEGMENTS_RIGHT - _SEGMENTS_LEFT,
@@ -143,11 +143,11 @@ def _segments(layout: _Layout, moments: list[int]) -> Panel:
     return _with_axis(panel, ticks, f"bytes from the group's position{note}", here)
 
 
-def _times(layout: _Layout, known: tuple[Item, ...], top: float) -> Panel:
+def _times(layout: _Layout, known: tuple[FrameItem, ...], top: float) -> FramePanel:
     relative = layout.clock.instants == layout.event.instants
     event = layout.event
     low, high = panels.around_clock(layout.run) if relative else (event.low, event.high)
-    panel = Panel(
+    panel = FramePanel(
         title="What have the writers noted, and what does a reader know?",
         left=layout.left,
         top=top,
@@ -170,12 +170,12 @@ def _times(layout: _Layout, known: tuple[Item, ...], top: float) -> Panel:
     return _with_axis(panel, ticks, distance.title + note)
 
 
-def _whole(layout: _Layout, top: float) -> Panel:
+def _whole(layout: _Layout, top: float) -> FramePanel:
     """The whole run: above the incidents, the bounds of one reader, or of the watermarks if nobody read."""
     whose = f"{layout.reader} of group {layout.run.group} sees" if layout.reader else "the watermarks have"
     clock, curves = layout.clock, _curves(layout)
     event, said = _overview_axis(layout, curves)
-    panel = Panel(
+    panel = FramePanel(
         title=f"Where in the run is this? The bounds that {whose}",
         left=layout.left,
         top=top,
@@ -235,7 +235,7 @@ def _curves(layout: _Layout) -> dict[str, _Curve]:
     return curves
 
 
-def _plane(panel: Panel, top: float, height: float, low: float = 0.0, high: float = 1.0) -> svg.PlotArea:
+def _plane(panel: FramePanel, top: float, height: float, low: float = 0.0, high: float = 1.0) -> svg.PlotArea:
     return svg.PlotArea(
         left=panel.left,
         top=top,
@@ -248,7 +248,9 @@ def _plane(panel: Panel, top: float, height: float, low: float = 0.0, high: floa
     )
 
 
-def _with_axis(panel: Panel, ticks: Sequence[Tick], title: str, *parts: str, top: float | None = None) -> Panel:
+def _with_axis(
+    panel: FramePanel, ticks: Sequence[Tick], title: str, *parts: str, top: float | None = None
+) -> FramePanel:
     """The panel with its title, its axis, the lines between lanes, and further parts; the grid begins at `top`."""
     upper = panel.lanes_top if top is None else top
     grid = _plane(panel, upper, panel.bottom - upper)

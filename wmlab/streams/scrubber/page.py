@@ -2,7 +2,7 @@
 
 A browser is given the frames as JSON, and the still picture of a moment as SVG.
 
-`frame_parts` and `static/scrubber.js` draw the same items by the same description, `frames.SHAPES`.
+`frame_parts` and `static/scrubber.js` draw the same items by the same description, `frames.ITEM_SHAPES`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,19 @@ from wmlab.core.charts.style import FONT, ROLES, text_width, wrap
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import is_short
-from wmlab.streams.answers.explain import sentences, violations
 from wmlab.streams.answers.history import the_stream
-from wmlab.streams.scrubber.frames import SHAPES, STYLES, VALUES, VIOLATION, Frames, Item, Panel, Text, capitalized
+from wmlab.streams.answers.stream_bound import sentences
+from wmlab.streams.scrubber.frames import (
+    ITEM_SHAPES,
+    STYLES,
+    VALUES,
+    VIOLATION,
+    FrameItem,
+    FramePanel,
+    ScrubberFrames,
+    Text,
+    capitalized,
+)
 from wmlab.streams.scrubber.layout import frames_of
 
 _STATIC: Final = Path(__file__).with_name("static")
@@ -66,7 +76,7 @@ def style_sheet() -> str:
     return "\n".join([*rules, (_STATIC / "scrubber.css").read_text(encoding="utf-8")])
 
 
-def page(frames: Frames, at_ms: int) -> str:
+def page(frames: ScrubberFrames, at_ms: int) -> str:
     """The scrubber as one HTML file that opens at `at_ms`: frames, program and looks inside, nothing is fetched.
 
     Where programs do not run it shows the picture of that moment.
@@ -105,7 +115,7 @@ main{{max-width:992px;margin:0 auto}}
 """
 
 
-def still_picture(frames: Frames, at_ms: int, notice: str = "") -> str:
+def still_picture(frames: ScrubberFrames, at_ms: int, notice: str = "") -> str:
     """The frame at a moment as a document, with the sentence above it."""
     paragraphs = [*capitalized(frames.sentence(at_ms)), *([f"{notice}."] if notice else [])]
     lines = [line for text in paragraphs for line in wrap(text, width=frames.width - 2 * _MARGIN, size=13)]
@@ -118,7 +128,7 @@ def still_picture(frames: Frames, at_ms: int, notice: str = "") -> str:
     return svg.document(frames.width, frames.height + head_px, title=heading, desc=frames.text(at_ms), parts=parts)
 
 
-def frame_parts(frames: Frames, at_ms: int) -> Iterator[str]:
+def frame_parts(frames: ScrubberFrames, at_ms: int) -> Iterator[str]:
     """What is drawn at a moment: of each panel what never changes, its items, and the cursor."""
     for panel in frames.panels:
         yield panel.still
@@ -133,9 +143,9 @@ def frame_parts(frames: Frames, at_ms: int) -> Iterator[str]:
             yield svg.text(x, panel.top + _NOW_PX, "now", "title", size=_SMALL, anchor="middle")
 
 
-def _drawn(panel: Panel, item: Item, origin: int) -> Iterator[str]:
+def _drawn(panel: FramePanel, item: FrameItem, origin: int) -> Iterator[str]:
     style = STYLES[item.style]
-    kind, outlines, text, _ = SHAPES[style.shape]
+    kind, outlines, text, _ = ITEM_SHAPES[style.shape]
     low, high = (min(max(value - origin, panel.low), panel.high) for value in (item.low, item.high))
     if (kind == "area" and low >= high) or (kind == "point" and low != item.low - origin):
         return
@@ -151,7 +161,7 @@ def _drawn(panel: Panel, item: Item, origin: int) -> Iterator[str]:
         )
 
 
-def _label(panel: Panel, label: str, role: str, text: Text, left: float, length: float, y: float) -> Iterator[str]:
+def _label(panel: FramePanel, label: str, role: str, text: Text, left: float, length: float, y: float) -> Iterator[str]:
     right, width = panel.left + panel.width, text_width(label, _SMALL)
     if text.side == "left":
         yield svg.text(panel.left - 8, y, label, role, size=_BESIDE, anchor="end")
@@ -167,7 +177,7 @@ def _label(panel: Panel, label: str, role: str, text: Text, left: float, length:
         yield svg.text(left + 4, y, label, role, size=_SMALL)
 
 
-def frames_json(frames: Frames) -> str:
+def frames_json(frames: ScrubberFrames) -> str:
     """The frames as JSON text for `readFrames`; the same frames give the same text.
 
     Moments count from `low`; in columns, numbers are differences to the row before. An item that stays to the end lives
@@ -186,7 +196,7 @@ def frames_json(frames: Frames) -> str:
         "height": frames.height,
         "sizes": {"small": _SMALL, "beside": _BESIDE, "now": _NOW_PX, "character": text_width("m", _SMALL)},
         "roles": {name: [role.width, role.dash] for name, role in ROLES.items()},
-        "shapes": SHAPES,
+        "shapes": ITEM_SHAPES,
         "styles": list(STYLES.values()),
         "panels": [_panel(panel, low_ms, texts) for panel in frames.panels],
         "values": VALUES,
@@ -207,7 +217,7 @@ def frames_json(frames: Frames) -> str:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 
-def _panel(panel: Panel, low_ms: int, texts: dict[str, int]) -> dict[str, Any]:
+def _panel(panel: FramePanel, low_ms: int, texts: dict[str, int]) -> dict[str, Any]:
     styles = list(STYLES)
     return {
         **{name: getattr(panel, name) for name in _PANEL},
@@ -247,7 +257,7 @@ class Scrubber(anywidget.AnyWidget):
     at_ms = traitlets.Any().tag(sync=True)
     notice = traitlets.Unicode().tag(sync=True)
 
-    def __init__(self, frames: Frames, *, at_ms: int | None = None) -> None:
+    def __init__(self, frames: ScrubberFrames, *, at_ms: int | None = None) -> None:
         self.frames = frames
         super().__init__(frames_json=frames_json(frames))
         if at_ms is None:
@@ -334,7 +344,22 @@ def scrub(
     that it does not have, other bounds, or an empty stream.
     """
     name = the_stream(recording, stream)
-    broken = () if verdicts is None else violations(verdicts, stream=name)
+    broken = () if verdicts is None else _violations(verdicts, stream=name)
     frames = frames_of(recording, stream=name, group=group, reader=reader, bounds=bounds, violations=broken)
     texts = sentences(recording, name, frames.changes)
     return Scrubber(replace(frames, sentences=texts), at_ms=at_ms)
+
+
+_CLOCKS: Final = ("emitted_ms", "received_ms", "append_ms", "at_ms")
+"""When a row of evidence came to be, whichever of these columns it has."""
+
+
+def _violations(verdicts: Verdicts, *, stream: str) -> tuple[tuple[int, str], ...]:
+    """The first violation of each invariant in this stream: (when the last row of its evidence came, in words)."""
+    found = []
+    for verdict in verdicts:
+        rows = [proof.row for proof in verdict.evidence if proof.row.get("stream", stream) == stream]
+        times = [row[name] for row in rows for name in _CLOCKS if row.get(name) is not None]
+        if verdict.verdict == "violated" and times:
+            found.append((max(times), f"{verdict.invariant} violated: {verdict.what or verdict.statement}"))
+    return tuple(sorted(found))

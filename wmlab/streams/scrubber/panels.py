@@ -22,10 +22,10 @@ from wmlab.core.charts.scene import Value
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped, segment_name
-from wmlab.streams.answers.explain import scenario_span
 from wmlab.streams.answers.history import (
     CLOCKS,
     IN_CHARTS,
+    LastingFaults,
     Row,
     after_fault,
     furthest,
@@ -33,20 +33,21 @@ from wmlab.streams.answers.history import (
     is_of,
     named_state,
     replaced,
-    rows_of,
+    rows_of_stream,
+    scenario_span,
     without_ends,
 )
 from wmlab.streams.charts.bounds import read_bounds
-from wmlab.streams.scrubber.frames import VIOLATION, Builder, Incident, Item
+from wmlab.streams.scrubber.frames import VIOLATION, Builder, FrameItem, Incident
 
-KEYS: Final = 1_000_000
-"""The key space in the unit of `Run.keys`."""
+KEY_UNITS: Final = 1_000_000
+"""The key space in the unit of `ScrubbedRun.keys`."""
 
 _TABLES: Final = tuple(table for table in CLOCKS if table not in ("segments", "events"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class ScrubbedRun:
     """The rows of one stream by table, ascending by the clock of the table; of readers only those of `group`.
 
     A watermark that is an end of known time has no bounds.
@@ -84,14 +85,14 @@ class Run:
         return [*self.planned, *grown] + [row[CLOCKS[table]] for table in _TABLES for row in self.rows[table]]
 
 
-def read_run(recording: Recording, *, stream: str, group: str | None, bounds: Any) -> Run:
+def read_run(recording: Recording, *, stream: str, group: str | None, bounds: Any) -> ScrubbedRun:
     """The run of a stream as `group` read it, by default the first group by name; `bounds` are None or its time bounds.
 
     Raises `ChartError` for a group that did not read the stream, and for bounds of another stream or group.
     """
     rows: dict[str, list[Row]] = {}
     for table in _TABLES:
-        rows[table] = sorted(rows_of(recording, table, stream), key=lambda row: int(row[CLOCKS[table]]))
+        rows[table] = sorted(rows_of_stream(recording, table, stream), key=lambda row: int(row[CLOCKS[table]]))
     rows["watermarks"] = without_ends(rows["watermarks"])
     groups = sorted({row["group"] for row in (*rows["positions"], *rows["windows"])})
     if group is not None and group not in groups:
@@ -105,14 +106,14 @@ def read_run(recording: Recording, *, stream: str, group: str | None, bounds: An
     # How far each writer's events in each millisecond reached is what a picture can show of them.
     reached = furthest(recording, stream, "segment_id", "writer", "append_ms")
     events = sorted(reached.to_pylist(), key=lambda row: (row["append_ms"], row["offset"]))
-    segments = rows_of(recording, "segments", stream)
-    return Run(
+    segments = rows_of_stream(recording, "segments", stream)
+    return ScrubbedRun(
         stream=stream,
         planned=scenario_span(recording) or (),
         group=chosen,
         rows=rows,
         perfect=() if bounds is None else _perfect(bounds, stream, chosen),
-        ranges={row["segment_id"]: (round(row["low"] * KEYS), round(row["high"] * KEYS)) for row in segments},
+        ranges={row["segment_id"]: (round(row["low"] * KEY_UNITS), round(row["high"] * KEY_UNITS)) for row in segments},
         writers=tuple(sorted({row["writer"] for row in (*rows["writer_marks"], *events)})),
         readers=tuple(sorted({row["reader"] for row in rows["windows"]})),
         written=_written(events),
@@ -152,7 +153,7 @@ _NEVER_MS: Final = 2**63
 Words = Callable[[int], str]
 
 
-def key_items(run: Run, low_ms: int) -> tuple[Item, ...]:
+def key_items(run: ScrubbedRun, low_ms: int) -> tuple[FrameItem, ...]:
     """The items of three lanes: append, newest cut, and read; the last stays empty if nobody read."""
     builder = Builder()
     for lane, name in enumerate(("append to", "newest cut", "read") if run.group else ("append to", "newest cut")):
@@ -168,7 +169,7 @@ def key_items(run: Run, low_ms: int) -> tuple[Item, ...]:
     return builder.finish()
 
 
-def _blocks(run: Run, builder: Builder, at_ms: int, lane: int, segments: Mapping[int, tuple[str, str]]) -> None:
+def _blocks(run: ScrubbedRun, builder: Builder, at_ms: int, lane: int, segments: Mapping[int, tuple[str, str]]) -> None:
     """From `at_ms` on these segments, each with its style and who reads it, lie in the lane, and no others."""
     builder.take_all(lane, at_ms, but=[(lane, segment) for segment in segments])
     for segment, (style, reader) in segments.items():
@@ -191,7 +192,7 @@ class OwnershipSpan:
         return self.positions[count - 1][1] if count else 0
 
 
-def ownership_spans(run: Run) -> list[OwnershipSpan]:
+def ownership_spans(run: ScrubbedRun) -> list[OwnershipSpan]:
     """Where each segment has its lane: the first free one when it appears, until the group has finished it."""
     spans: dict[int, OwnershipSpan] = {}
     ended: list[OwnershipSpan] = []
@@ -209,7 +210,7 @@ def ownership_spans(run: Run) -> list[OwnershipSpan]:
     return [*ended, *spans.values()]
 
 
-def reach(run: Run, spans: Sequence[OwnershipSpan]) -> tuple[int, int]:
+def reach(run: ScrubbedRun, spans: Sequence[OwnershipSpan]) -> tuple[int, int]:
     """How many bytes are shown before and after the position: a few cuts before it, and the usual unread amount."""
     unread = sorted(
         run.length(span.segment_id, at_ms) - before
@@ -227,7 +228,9 @@ def reach(run: Run, spans: Sequence[OwnershipSpan]) -> tuple[int, int]:
     return before, nice_step(min(max(usual, before // 4), 2 * before), 1)
 
 
-def segment_items(run: Run, spans: Sequence[OwnershipSpan], moments: Sequence[int], words: Words) -> tuple[Item, ...]:
+def segment_items(
+    run: ScrubbedRun, spans: Sequence[OwnershipSpan], moments: Sequence[int], words: Words
+) -> tuple[FrameItem, ...]:
     """The items of the segments' lanes; a segment's length is updated at `moments` (ascending), times in `words`."""
     builder = Builder()
     windows = _windows(run)
@@ -247,7 +250,7 @@ def segment_items(run: Run, spans: Sequence[OwnershipSpan], moments: Sequence[in
     return builder.finish()
 
 
-def _bars(run: Run, builder: Builder, span: OwnershipSpan, moments: Sequence[int]) -> None:
+def _bars(run: ScrubbedRun, builder: Builder, span: OwnershipSpan, moments: Sequence[int]) -> None:
     """What the group has read of the segment, what not yet, and how much that is."""
     inside = moments[bisect_left(moments, span.from_ms) : bisect_left(moments, span.to_ms)]
     for at_ms in sorted({*inside, *(at for at, _ in span.positions)}):
@@ -258,20 +261,11 @@ def _bars(run: Run, builder: Builder, span: OwnershipSpan, moments: Sequence[int
         builder.put((span, "read"), at_ms, span.lane, "read", 0, here, label)
 
 
-def _windows(run: Run) -> list[tuple[int, dict[str, Row | None]]]:
-    """The watermarks behind each window that was seen, found by their bounds: the newest passed, the first ahead."""
-    log = [mark for mark in run.rows["watermarks"] if mark["writers"]]
-    by_lower = {mark["lower"]: mark for mark in log}
-    by_upper: dict[int, list[Row]] = {}
-    for mark in log:
-        by_upper.setdefault(mark["upper"], []).append(mark)
-    windows = []
-    for row in run.rows["windows"]:
-        passed = by_lower.get(row["lower"])
-        after = -1 if passed is None else passed["seq"]
-        ahead = next((mark for mark in by_upper.get(row["upper"], ()) if mark["seq"] > after), None)
-        windows.append((row["at_ms"], {"lower": passed, "upper": ahead}))
-    return windows
+def _windows(run: ScrubbedRun) -> list[tuple[int, dict[str, Row | None]]]:
+    """The watermarks that gave each window its bounds, from when on it was seen."""
+    log = {mark["seq"]: mark for mark in run.rows["watermarks"]}
+    bounds = ("lower", "upper")
+    return [(row["at_ms"], {bound: log.get(row[f"{bound}_seq"]) for bound in bounds}) for row in run.rows["windows"]]
 
 
 def _flags(
@@ -297,7 +291,7 @@ def size_words(size: int, *, digits: int | None = None) -> str:
     return f"{size} B"
 
 
-def lane_names(run: Run) -> list[str]:
+def lane_names(run: ScrubbedRun) -> list[str]:
     """Writers, "watermark", readers: one lane each; names may repeat."""
     return [*run.writers[:MOST_WRITERS], "watermark", *(f"{reader} sees" for reader in run.readers)]
 
@@ -307,12 +301,12 @@ def shortened(name: str) -> str:
     return name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
 
 
-def known_times(run: Run) -> list[int]:
+def known_times(run: ScrubbedRun) -> list[int]:
     """Every time that is drawn."""
     return [time for series in _series(run) for _, times in series for time in times if time is not None]
 
 
-def around_clock(run: Run) -> tuple[int, int]:
+def around_clock(run: ScrubbedRun) -> tuple[int, int]:
     """How far event times lie before and after the clock while they are shown, as a range in ms with room around it.
 
     A time that stays unchanged far longer than usual may leave the range; it is written beside its lane in any case.
@@ -330,7 +324,7 @@ def around_clock(run: Run) -> tuple[int, int]:
     return -behind - behind // 20, max(ahead) + max(behind, *ahead) // 20
 
 
-def _series(run: Run) -> list[list[tuple[int, list[Value]]]]:
+def _series(run: ScrubbedRun) -> list[list[tuple[int, list[Value]]]]:
     """Who shows which times from when on: the watermarks, each reader, each writer, the perfect watermark."""
     shown: dict[tuple[str, str], list[tuple[int, list[Value]]]] = {}
     for table, who, clock, times in (
@@ -345,7 +339,7 @@ def _series(run: Run) -> list[list[tuple[int, list[Value]]]]:
     return list(shown.values())
 
 
-def time_items(run: Run, low_ms: int, words: Words) -> tuple[Item, ...]:
+def time_items(run: ScrubbedRun, low_ms: int, words: Words) -> tuple[FrameItem, ...]:
     """The items of the lanes of `lane_names`, times in `words`."""
     builder = Builder()
     writers = run.writers[:MOST_WRITERS]
@@ -374,13 +368,13 @@ def time_items(run: Run, low_ms: int, words: Words) -> tuple[Item, ...]:
     return builder.finish()
 
 
-def joined_ms(run: Run, reader: str, low_ms: int) -> int:
+def joined_ms(run: ScrubbedRun, reader: str, low_ms: int) -> int:
     """When a reader that joined during the run did so; the beginning for the others."""
     joined = (row["at_ms"] for row in run.rows["incidents"] if row["kind"] == "join" and row["target"] == reader)
     return min(joined, default=low_ms)
 
 
-def reader_of_overview(run: Run, asked: str | None) -> str | None:
+def reader_of_overview(run: ScrubbedRun, asked: str | None) -> str | None:
     """Whose bounds the overview draws: the reader asked for, or the one that knew a lower bound for longest.
 
     None if nobody read. Raises `ChartError` for a reader that the group does not have.
@@ -404,7 +398,7 @@ def reader_of_overview(run: Run, asked: str | None) -> str | None:
     return max(run.readers, key=lambda reader: lasted[reader])
 
 
-def _marks(run: Run, builder: Builder, writer: str, lane: int) -> None:
+def _marks(run: ScrubbedRun, builder: Builder, writer: str, lane: int) -> None:
     for number, row in enumerate(run.rows["writer_marks"]):
         if row["writer"] == writer:
             accepted = row["outcome"] == "success"
@@ -413,7 +407,7 @@ def _marks(run: Run, builder: Builder, writer: str, lane: int) -> None:
                 builder.put((lane, "newest"), row["received_ms"], lane, "newest mark", row["time"])
 
 
-def _writer_values(run: Run, builder: Builder, writer: str, lane: int, low_ms: int, words: Words) -> None:
+def _writer_values(run: ScrubbedRun, builder: Builder, writer: str, lane: int, low_ms: int, words: Words) -> None:
     """The text beside a writer's lane: its newest time, its state, and whether a cycle waits for it."""
     parts = {"time": "no mark", "state": "", "awaited": ""}
     builder.put((lane, "value"), low_ms, lane, "value", label=parts["time"])
@@ -423,14 +417,14 @@ def _writer_values(run: Run, builder: Builder, writer: str, lane: int, low_ms: i
         builder.put((lane, "value"), at_ms, lane, style, label=", ".join(filter(None, parts.values())))
 
 
-def _writer_changes(run: Run, writer: str, words: Words) -> Iterator[tuple[int, str, str]]:
+def _writer_changes(run: ScrubbedRun, writer: str, words: Words) -> Iterator[tuple[int, str, str]]:
     for row in run.rows["writer_marks"]:
         if row["writer"] == writer and row["outcome"] == "success":
             yield row["received_ms"], "time", words(row["time"])
     for row in run.rows["cycles"]:
         text = "awaited" if writer in row["lagging"] else "dropped" if writer in row["removed"] else ""
         yield row["at_ms"], "awaited", text
-    lasting: tuple[str, ...] = ()
+    lasting: LastingFaults = {}
     for row in run.rows["incidents"]:
         if row["target"] == writer and is_of(row, "writer"):
             lasting = after_fault(lasting, row)
@@ -459,7 +453,7 @@ def _bounds_words(lower: Value, upper: Value, words: Words) -> str:
     return f"{first} to {clock if comma and first.startswith(day + comma) else last}"
 
 
-def incidents_of(run: Run, violations: Iterable[tuple[int, str]]) -> tuple[Incident, ...]:
+def incidents_of(run: ScrubbedRun, violations: Iterable[tuple[int, str]]) -> tuple[Incident, ...]:
     """Every incident, ascending by moment, then by kind. `violations` are (moment, in words)."""
     incidents = [Incident(at_ms, VIOLATION, text) for at_ms, text in violations]
     incidents += [
@@ -519,7 +513,7 @@ def kinds_of(incidents: Sequence[Incident]) -> list[str]:
     return [kind for kind in KINDS if any(incident.kind == kind for incident in incidents)]
 
 
-def incident_items(incidents: Sequence[Incident], low_ms: int) -> tuple[Item, ...]:
+def incident_items(incidents: Sequence[Incident], low_ms: int) -> tuple[FrameItem, ...]:
     """A lane for each kind that occurs; every incident is shown from the start, so one sees what is still to come."""
     builder = Builder()
     for lane, kind in enumerate(kinds_of(incidents)):

@@ -21,7 +21,7 @@ from wmlab.streams.scenario.parts import COORDINATOR
 from wmlab.streams.sim.stream import StreamWorld
 from wmlab.streams.sim.txn_writer import TxnWriter
 from wmlab.streams.sim.writer import Writer, WriterProcess
-from wmlab.streams.tables import DONE, NO_EFFECT, NOBODY_THERE, Outcome, Subject
+from wmlab.streams.tables import NO_EFFECT, NOBODY_THERE, TOOK_PLACE, IncidentOutcome, Subject
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.controller import Controller
@@ -291,7 +291,7 @@ class Actions:
         if owned:
             group.balance.kept_free_until[segment] = self.world.now_ms + action.keep_free_ms
             self.world.env.process(reader.give_back(segment))
-        what, outcome = "releases" if owned else "does not own", DONE if owned else NO_EFFECT
+        what, outcome = "releases" if owned else "does not own", TOOK_PLACE if owned else NO_EFFECT
         detail = f"{reader.name} {what} {action.segment}"
         group.happened("release", "reader", reader.name, detail, outcome=outcome)
 
@@ -312,7 +312,7 @@ class Actions:
         group = self._group(action.group)
         completed = list(group.state.checkpoints)
         name = completed[-1] if action.checkpoint is None and completed else action.checkpoint
-        outcome: Outcome = DONE
+        outcome: IncidentOutcome = TOOK_PLACE
         if name is None or name not in completed:
             detail = "no checkpoint is complete" if name is None else f"checkpoint {name} is not complete"
             outcome = NO_EFFECT

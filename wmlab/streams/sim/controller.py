@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import simpy
@@ -27,12 +28,12 @@ from wmlab.streams.model import cycle
 from wmlab.streams.model.coordination import Session
 from wmlab.streams.model.cycle import CycleState
 from wmlab.streams.model.log import LeaderView, NoSuchLogError, TruncatedError, Watermark
-from wmlab.streams.model.marks import StoreOutcome, WriterMark
+from wmlab.streams.model.marks import StoreOutcome
 from wmlab.streams.model.wire import Leave, Note
 from wmlab.streams.scenario.parts import COORDINATOR, METADATA_STORE, SEGMENT_STORE, Clock, controller_name
 from wmlab.streams.sim.load import LocalClock
 from wmlab.streams.sim.network import NetworkMessage
-from wmlab.streams.sim.store import UNAVAILABLE, UnavailableError
+from wmlab.streams.sim.store import UNAVAILABLE, UnavailableError, WriterMarks
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.stream import StreamWorld
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
 _CONTEST_MS: Final = 10
 """How long a controller takes in a contest to try for one bucket."""
 
-T = TypeVar("T")
-Job = Generator[int, None, T]
+Returned = TypeVar("Returned")
+Job = Generator[int, None, Returned]
 """Work in steps: it yields in how many ms it goes on.
 
 Before every step the controller may have been stopped, which ends the job, or paused, which puts the step off. Nothing
@@ -144,7 +145,7 @@ class Controller:
         self._resumed.callbacks.append(lambda _: act(*args))
         return True
 
-    def serve(self, job: Job[T], answer: Callable[[T | None], None]) -> None:
+    def serve(self, job: Job[Returned], answer: Callable[[Returned | None], None]) -> None:
         """Do a job for a caller on a connection and answer with its result.
 
         None when this controller is down or goes down meanwhile, since that breaks the connection, and when a store
@@ -156,8 +157,8 @@ class Controller:
         self._open.append(answer)
         self.drive(self._served(job, answer))
 
-    def _served(self, job: Job[T], answer: Callable[[T | None], None]) -> Job[None]:
-        result: T | None = None
+    def _served(self, job: Job[Returned], answer: Callable[[Returned | None], None]) -> Job[None]:
+        result: Returned | None = None
         with suppress(UnavailableError):
             result = yield from job
         self._open.remove(answer)
@@ -289,7 +290,9 @@ class Controller:
     def _is_current(self, stream: str, entry: int) -> bool:
         return stream in self._work if self._part.double_work_entry else self._work.get(stream) == entry
 
-    def ask(self, store: str, stream: StreamWorld, kind: str, act: Callable[[], T], content: object = "") -> Job[T]:
+    def ask(
+        self, store: str, stream: StreamWorld, kind: str, act: Callable[[], Returned], content: object = ""
+    ) -> Job[Returned]:
         """Go to a store, do `act` there, and come back with its result. Raises `UnavailableError`.
 
         `kind` names the request and `content` is what it says; the result is what the answer says, if the request says
@@ -362,9 +365,10 @@ class _Cycle:
         self.stream = stream
         self.began_ms = stream.now_ms
         self.removed: list[str] = []
+        self.marks = WriterMarks()
         self.memory = controller.memory.setdefault(stream.name, StreamMemory(stream.log.number))
 
-    def _ask(self, store: str, kind: str, act: Callable[[], T]) -> Job[T]:
+    def _ask(self, store: str, kind: str, act: Callable[[], Returned]) -> Job[Returned]:
         return self.controller.ask(store, self.stream, kind, act)
 
     def _failpoint(self, point: str) -> Job[None]:
@@ -373,17 +377,17 @@ class _Cycle:
     def steps(self) -> Job[None]:
         """Read the marks, then the log, decide, and carry the decision out."""
         stream = self.stream
-        marks, noted_ms = yield from self._ask(METADATA_STORE, "read marks", self._read_marks)
+        self.marks = yield from self._ask(METADATA_STORE, "read marks", self._read_marks)
         yield from self._failpoint("after_marks")
         view = yield from self._ask(SEGMENT_STORE, "read log", self._open_log)
         yield from self._failpoint("after_log")
         history = yield from self._ask(METADATA_STORE, "read epochs", stream.read_history)
         observation = cycle.Observe(
             now_ms=self.controller.clock.read(stream.now_ms),
-            marks=marks,
+            marks=dict(self.marks.table.marks),
             previous=None if view.previous is None else view.previous[1],
             history=history,
-            noted_ms=noted_ms,
+            noted_ms=self.marks.noted_ms,
         )
         self.memory.state, effects = cycle.step(self.memory.state, observation, stream.part.rules)
         decision: cycle.Decision | None = None
@@ -414,10 +418,10 @@ class _Cycle:
         self.stream.write_index(self.controller.name)
         return view
 
-    def _read_marks(self) -> tuple[dict[str, WriterMark], dict[str, int]]:
-        """All marks of the stream, and when they were noted."""
+    def _read_marks(self) -> WriterMarks:
+        """All marks of the stream, as they are now."""
         marks = self.stream.world.metadata.marks(self.stream.name)
-        return ({}, {}) if marks is None else (dict(marks.table.marks), dict(marks.noted_ms))
+        return WriterMarks() if marks is None else marks.copy()
 
     def _remove(self, effect: cycle.RemoveWriter) -> Job[None]:
         """Remove a writer if its mark is unchanged; its inactivity clock is forgotten only then."""
@@ -435,8 +439,16 @@ class _Cycle:
     def _append(self, view: LeaderView[Watermark], watermark: Watermark) -> Job[bool]:
         """Append if nobody else has; then to the index; then move the mark pointer, whose outcome does not matter."""
         name, stream = self.controller.name, self.stream
+        append = partial(
+            stream.append_mark,
+            view,
+            watermark,
+            controller=name,
+            cycle_ms=self.began_ms,
+            received_ms=self.marks.received_ms,
+        )
         yield from self._failpoint("before_append")
-        if not (yield from self._ask(SEGMENT_STORE, "append", lambda: stream.append_mark(view, watermark, name))):
+        if not (yield from self._ask(SEGMENT_STORE, "append", append)):
             return False
         yield from self._failpoint("after_append")
         yield from self._ask(SEGMENT_STORE, "append to index", lambda: stream.write_index(name, watermark))

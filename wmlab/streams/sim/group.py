@@ -26,7 +26,7 @@ from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.scenario.parts import SEGMENT_STORE, ReaderGroup
 from wmlab.streams.sim.network import NetworkMessage
 from wmlab.streams.sim.reader import ReaderProcess
-from wmlab.streams.tables import DONE, Outcome, Subject
+from wmlab.streams.tables import TOOK_PLACE, IncidentOutcome, Subject
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.stream import StreamWorld
@@ -187,7 +187,9 @@ class RunningGroup:
         """Write down what the group does now in a stream."""
         self.streams[stream].journal.write(table, group=self.part.name, at_ms=self.world.now_ms, **row)
 
-    def happened(self, kind: str, subject: Subject, target: str, detail: str, *, outcome: Outcome = DONE) -> None:
+    def happened(
+        self, kind: str, subject: Subject, target: str, detail: str, *, outcome: IncidentOutcome = TOOK_PLACE
+    ) -> None:
         """Write down something that was made to happen to the group: a row for each of its streams."""
         for stream_world in self.streams.values():
             stream_world.happened(kind, subject, target, detail, outcome=outcome)

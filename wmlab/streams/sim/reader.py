@@ -151,7 +151,10 @@ class ReaderWindows:
             window = self.shown[stream]
             if due or self._written.get(stream) != window:
                 self._written[stream] = window
-                self._group.write(stream, "windows", reader=self._reader, lower=window.lower, upper=window.upper)
+                seqs = {"lower_seq": window.lower_seq, "upper_seq": window.upper_seq}
+                self._group.write(
+                    stream, "windows", reader=self._reader, lower=window.lower, upper=window.upper, **seqs
+                )
 
     def _bounds(self, stream: str, reading: StreamReading, *, due: bool) -> TimeWindow:
         if self._part.read_side == "document":

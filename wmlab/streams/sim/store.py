@@ -90,10 +90,17 @@ class UnavailableError(ModelError):
 
 @dataclass(slots=True)
 class WriterMarks:
-    """The writer marks of one stream, and when each was noted by the clock of the controller that judged it, in ms."""
+    """The writer marks of one stream, when each was noted by the clock of the controller that judged it, and when it
+    was stored in truth, which only the tables of the run know; both in ms.
+    """
 
     table: MarkTable = field(default_factory=MarkTable)
     noted_ms: dict[str, int] = field(default_factory=dict)
+    received_ms: dict[str, int] = field(default_factory=dict)
+
+    def copy(self) -> WriterMarks:
+        """The same in an object of its own."""
+        return WriterMarks(self.table, dict(self.noted_ms), dict(self.received_ms))
 
 
 class MetadataStore:
@@ -182,6 +189,7 @@ class MetadataStore:
         )
         if outcome is NoteOutcome.SUCCESS:
             marks.noted_ms[note.writer] = shown_ms
+            marks.received_ms[note.writer] = self._world.now_ms
         return outcome.value
 
     def shut_down(self, stream: str, writer: str, read: Versioned | None) -> str:

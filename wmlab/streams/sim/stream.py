@@ -18,7 +18,7 @@ from wmlab.streams.model.segment import Segment
 from wmlab.streams.scenario.parts import Stream, created_history
 from wmlab.streams.sim.store import StoredSegment, UnavailableError
 from wmlab.streams.sim.transactions import Transactions
-from wmlab.streams.tables import DONE, Outcome, Subject
+from wmlab.streams.tables import TOOK_PLACE, IncidentOutcome, Subject
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.world import World
@@ -117,8 +117,19 @@ class StreamWorld:
             return None
         return None if self.log_missing or self.deleted else self.log
 
-    def append_mark(self, view: LeaderView[Watermark], watermark: Watermark, controller: str) -> bool:
-        """Append a watermark; False when the log has grown, since another leader was first."""
+    def append_mark(
+        self,
+        view: LeaderView[Watermark],
+        watermark: Watermark,
+        *,
+        controller: str,
+        cycle_ms: int,
+        received_ms: Mapping[str, int],
+    ) -> bool:
+        """Append a watermark; False when the log has grown, since another leader was first.
+
+        `cycle_ms` is when its cycle began, `received_ms` when the mark that it read of each writer had been stored.
+        """
         self.open_log(self.log.number)
         self.log, revision = self.log.append_if(view.expected_end, watermark)
         if revision is not None:
@@ -129,7 +140,9 @@ class StreamWorld:
                 upper=watermark.upper,
                 cut=dict(watermark.cut),
                 writers=dict(watermark.writers),
+                counted={writer: received_ms[writer] for writer in watermark.writers},
                 controller=controller,
+                cycle_ms=cycle_ms,
                 emitted_ms=self.now_ms,
                 revision=revision,
             )
@@ -162,7 +175,9 @@ class StreamWorld:
         """Write down that a call was refused."""
         self.journal.write("errors", at_ms=self.now_ms, process=process, call=call, problem=problem)
 
-    def happened(self, kind: str, subject: Subject, target: str, detail: str, *, outcome: Outcome = DONE) -> None:
+    def happened(
+        self, kind: str, subject: Subject, target: str, detail: str, *, outcome: IncidentOutcome = TOOK_PLACE
+    ) -> None:
         """Write down what happened to whom, in one short phrase; `subject` is what the target is."""
         row = {"kind": kind, "subject": subject, "target": target, "detail": detail, "outcome": outcome}
         self.journal.write("incidents", at_ms=self.now_ms, **row)

@@ -88,7 +88,7 @@ class Txn:
         return True
 
 
-T = TypeVar("T")
+Returned = TypeVar("Returned")
 _Ask = Callable[..., "Job[Any]"]
 """Asks a store for the sake of a batch: which store, the name of the request, what it does, and its content."""
 _RETRY_MS = 100
@@ -293,9 +293,15 @@ class Transactions:
         return None if self.stream.deleted else self._batch
 
     def _ask(
-        self, controller: Controller, batch: _Batch, store: str, kind: str, act: Callable[[], T], content: object = ""
-    ) -> Job[T]:
-        def unless_done() -> T:
+        self,
+        controller: Controller,
+        batch: _Batch,
+        store: str,
+        kind: str,
+        act: Callable[[], Returned],
+        content: object = "",
+    ) -> Job[Returned]:
+        def unless_done() -> Returned:
             if self._batch is not batch or self.stream.deleted:
                 raise _SupersededError
             return act()

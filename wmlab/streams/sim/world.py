@@ -22,7 +22,7 @@ from wmlab.streams.sim.store import Coordinator, MetadataStore
 from wmlab.streams.sim.stream import StreamWorld
 from wmlab.streams.sim.txn_writer import TxnWriter
 from wmlab.streams.sim.writer import Writer, WriterProcess
-from wmlab.streams.tables import DONE, Outcome, Subject
+from wmlab.streams.tables import TOOK_PLACE, IncidentOutcome, Subject
 
 _STEPS = 100
 
@@ -67,7 +67,9 @@ class World(Simulation):
         """The rows of each stream by its title, deleted streams first, and under None those of no stream."""
         return {**{stream.title: stream.journal for stream in self._all_streams()}, None: self.shared}
 
-    def happened(self, kind: str, subject: Subject, target: str, detail: str, *, outcome: Outcome = DONE) -> None:
+    def happened(
+        self, kind: str, subject: Subject, target: str, detail: str, *, outcome: IncidentOutcome = TOOK_PLACE
+    ) -> None:
         """Write down something that was made to happen to all streams: a row for each."""
         for stream in self.streams.values():
             stream.happened(kind, subject, target, detail, outcome=outcome)

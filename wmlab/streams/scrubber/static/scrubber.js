@@ -1,5 +1,5 @@
 // The scrubber: controls around the frames of a run. A frame is drawn by the description that comes with the frames
-// (frames.SHAPES in Python), as page.frame_parts draws it there.
+// (frames.ITEM_SHAPES in Python), as page.frame_parts draws it there.
 
 const SVG = "http://www.w3.org/2000/svg"
 
@@ -147,7 +147,7 @@ const node = (name, attributes = {}, ...content) => filled(document.createElemen
 
 const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, " ")
 
-// A moment in words, as frames.Frames.clock writes it.
+// A moment in words, as frames.ScrubberFrames.clock writes it.
 export function clockOf({ instants, short }, at) {
   if (instants) return new Date(at).toISOString().replace("T", " ").replace(/(\.000)?Z$/, " UTC")
   if (short) return `${grouped(at)} ms`

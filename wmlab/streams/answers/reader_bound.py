@@ -1,6 +1,6 @@
-"""Why a lower bound stands where it does: the stream's own, or a reader's.
+"""Why the lower bound that a reader sees stands where it does at a moment.
 
-A reader's is held by a segment that is still before a cut, or waits for a newer watermark.
+It is held by a segment that is still before a cut, or waits for a newer watermark.
 
 Source: PDP-33, Watermarking in the Reader; upstream classes `WatermarkReaderImpl` and `ReaderGroupStateManager`.
 """
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from itertools import groupby
 
-from wmlab.core.answers import Stragglers
 from wmlab.core.errors import RecordingError
-from wmlab.core.recording import Recording, the_moment
+from wmlab.core.recording import Recording
 from wmlab.core.words import grouped, listed, moment, span
-from wmlab.streams.answers.explain import Explanation, HoldingSegment, explain_log, scenario_span, stragglers_of
-from wmlab.streams.answers.history import Row, Rules, group_positions, recorded_rules, rows_of, segments_of, the_stream
+from wmlab.streams.answers.history import PredictionRules, Row, group_positions, rows_of_stream, segments_of
+from wmlab.streams.answers.stream_bound import BoundExplanation, HoldingSegment, explain_stream
 from wmlab.streams.model.position import Position, ReaderPosition
 from wmlab.streams.model.segment import Segment, segment_name
 from wmlab.streams.model.window import compare
@@ -23,63 +23,30 @@ from wmlab.streams.model.window import compare
 _NAMED = 3
 
 
-def explain(
-    recording: Recording,
-    *,
-    at_ms: int | None = None,
-    reader: str | None = None,
-    stream: str | None = None,
-    rules: Rules | None = None,
-) -> Explanation | Stragglers:
-    """What holds the lower bound at `at_ms` (clock, ms), of the stream or as `reader` sees it; or who held it in all.
-
-    Without `at_ms` the answer is a table over the whole run: `Stragglers`. `stream` is needed when there are several;
-    `rules`, for predictions, are by default those of the recorded scenario. Raises `RecordingError` for a stream or
-    reader that the recording does not have, for a reader without a moment, and for a moment that is not a whole number
-    or outside the run of a scenario.
-    """
-    name = the_stream(recording, stream)
-    rules = rules or recorded_rules(recording, name)
-    if at_ms is None:
-        if reader is not None:
-            raise RecordingError(
-                f"Reader {reader!r} is named, but no moment.", remedy="give at_ms=..., or leave the reader out."
-            )
-        return stragglers_of(recording, name, rules)
-    at_ms = the_moment(at_ms)
-    planned = scenario_span(recording)
-    if planned is not None and not planned[0] <= at_ms <= planned[1]:
-        raise RecordingError(
-            f"{moment(at_ms)} is outside the run, which lasts from {moment(planned[0])} to {moment(planned[1])}.",
-            remedy="give a moment of the run.",
-        )
-    if reader is None:
-        return explain_log(recording, name, at_ms=at_ms, rules=rules)
-    return explain_reader(recording, name, at_ms=at_ms, reader=reader, rules=rules)
-
-
-def explain_reader(recording: Recording, stream: str, *, at_ms: int, reader: str, rules: Rules) -> Explanation:
+def explain_reader(
+    recording: Recording, stream: str, *, at_ms: int, reader: str, rules: PredictionRules
+) -> BoundExplanation:
     """What holds the lower bound that `reader` sees at `at_ms` (clock, ms).
 
     Raises `RecordingError` for a reader that never looked at a window of the stream.
     """
     group = _group_of(recording, stream, reader)
-    windows = rows_of(recording, "windows", stream, until_ms=at_ms)
+    windows = rows_of_stream(recording, "windows", stream, until_ms=at_ms)
     looks = [row for row in windows if (row["group"], row["reader"]) == (group, reader)]
-    explained = partial(Explanation, at_ms=at_ms, stream=stream, reader=reader)
+    explained = partial(BoundExplanation, at_ms=at_ms, stream=stream, reader=reader)
     if not looks:
         sentence = f"reader {reader} knows no lower bound: it has not looked at its window yet"
         return explained(lower=None, cause="not looked", sentence=sentence)
     lower = looks[-1]["lower"]
-    marks, segments = rows_of(recording, "watermarks", stream, until_ms=at_ms), segments_of(recording, stream)
-    positions = [row for row in rows_of(recording, "positions", stream, until_ms=at_ms) if row["group"] == group]
+    marks, segments = rows_of_stream(recording, "watermarks", stream, until_ms=at_ms), segments_of(recording, stream)
+    positions = [row for row in rows_of_stream(recording, "positions", stream, until_ms=at_ms) if row["group"] == group]
     *_, (_, state) = ((0, {}), *group_positions(positions))
     # Without a lower bound, what comes before an end of known time that the group has passed is behind it.
     ended = [n for n, row in enumerate(marks, start=1) if not row["writers"] and not _behind(state, row, segments)]
     later = marks[ended[-1] :] if lower is None and ended else marks
-    newer = [row for row in later if row["writers"] and (lower is None or row["lower"] > lower)]
+    newer = [row for row in later if row["writers"] and _is_beyond(row, looks[-1])]
     if not newer:
-        log = explain_log(recording, stream, at_ms=at_ms, rules=rules)
+        log = explain_stream(recording, stream, at_ms=at_ms, rules=rules)
         sees = f"reader {reader} sees the newest lower bound there is: " if lower is not None else f"reader {reader}: "
         return explained(
             lower=lower,
@@ -91,7 +58,8 @@ def explain_reader(recording: Recording, stream: str, *, at_ms: int, reader: str
             log=log,
         )
     behind = _behind(state, newer[0], segments)
-    since_ms = max(newer[0]["emitted_ms"], next(row["at_ms"] for row in looks if row["lower"] == lower))
+    *_, unchanged = (list(run) for _, run in groupby(looks, key=lambda row: (row["lower"], row["lower_seq"])))
+    since_ms = max(newer[0]["emitted_ms"], unchanged[0]["at_ms"])
     by_ms = None if lower is None else marks[-1]["lower"] - lower
     release_ms = looks[-1]["at_ms"] + rules.look_every_ms if rules.look_every_ms and not behind else None
     knows = (
@@ -110,8 +78,15 @@ def explain_reader(recording: Recording, stream: str, *, at_ms: int, reader: str
     )
 
 
+def _is_beyond(watermark: Row, window: Row) -> bool:
+    """Whether a watermark came after the one that gave a window its lower bound, or is above it if that is unknown."""
+    if window["lower_seq"] is not None:
+        return bool(watermark["seq"] > window["lower_seq"])
+    return window["lower"] is None or bool(watermark["lower"] > window["lower"])
+
+
 def _group_of(recording: Recording, stream: str, reader: str) -> str:
-    groups = {row["reader"]: row["group"] for row in rows_of(recording, "windows", stream)}
+    groups = {row["reader"]: row["group"] for row in rows_of_stream(recording, "windows", stream)}
     if reader not in groups:
         known = ", ".join(sorted(groups)) or "none"
         raise RecordingError(

@@ -1,0 +1,97 @@
+"""What a watermark and a window say of where they come from agrees with the other tables, in every run."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.machine.campaign import Made
+
+Row = dict[str, Any]
+Streams = dict[str, dict[str, list[Row]]]
+"""By the name of a stream, which begins with that of its machine, the rows of each table."""
+TABLES = ("cycles", "incidents", "watermarks", "windows", "writer_marks")
+
+
+@pytest.fixture(scope="module")
+def streams(made: list[Made]) -> Streams:
+    """The rows of every stream of every run, by table."""
+    found: dict[str, dict[str, list[Row]]] = defaultdict(lambda: {table: [] for table in TABLES})
+    for shard in made:
+        for table in TABLES:
+            for row in shard.tables[table].to_pylist(maps_as_pydicts="strict"):
+                found[row["stream"]][table].append(row)
+    return dict(found)
+
+
+def accepted(rows: dict[str, list[Row]]) -> dict[str, list[Row]]:
+    """The accepted marks of each writer, as they were received."""
+    marks = defaultdict(list)
+    for row in rows["writer_marks"]:
+        if row["outcome"] == "success":
+            marks[row["writer"]].append(row)
+    return marks
+
+
+def test_what_was_counted_is_an_accepted_mark_that_the_cycle_can_have_read(streams: Streams) -> None:
+    seen: Counter[str] = Counter()
+    for rows in streams.values():
+        marks = accepted(rows)
+        for entry in rows["watermarks"]:
+            assert entry["counted"].keys() == entry["writers"].keys()
+            for writer, received_ms in entry["counted"].items():
+                noted = [row["time"] for row in marks[writer] if row["received_ms"] == received_ms]
+                assert entry["writers"][writer] in noted
+                before = [row["received_ms"] for row in marks[writer] if row["received_ms"] < entry["cycle_ms"]]
+                assert max(before, default=received_ms) <= received_ms <= entry["emitted_ms"]
+                seen["counted"] += 1
+                same = [row for row in marks[writer] if row["time"] == entry["writers"][writer]]
+                seen["times noted again"] += len(same) > 1
+                seen["read after the cycle began"] += received_ms > entry["cycle_ms"]
+    assert min(seen[name] for name in ("counted", "times noted again", "read after the cycle began")) > 20, seen
+
+
+def test_the_cycle_of_a_watermark_is_the_one_that_emitted_it(streams: Streams) -> None:
+    """A cycle that its controller did not live to finish has no row."""
+    seen: Counter[str] = Counter()
+    for rows in streams.values():
+        ran = {(row["controller"], row["at_ms"]): row for row in rows["cycles"]}
+        log = sorted(rows["watermarks"], key=lambda row: int(row["seq"]))
+        for before, entry in zip([None, *log], log, strict=False):
+            assert entry["cycle_ms"] <= entry["emitted_ms"]
+            cycle = ran.get((entry["controller"], entry["cycle_ms"]))
+            seen["with a cycle" if cycle else "without"] += 1
+            if cycle is not None and entry["writers"]:
+                assert cycle["outcome"] == "emitted"
+                assert cycle["previous_lower"] == (before["lower"] if before and before["writers"] else None)
+        emitted = [key for key, row in ran.items() if row["outcome"] == "emitted"]
+        assert set(emitted) <= {(entry["controller"], entry["cycle_ms"]) for entry in log}
+    assert min(seen["with a cycle"], 100 * seen["without"]) > 100, seen
+
+
+def bounds_of(window: Row) -> Iterator[tuple[str, int | None, int | None]]:
+    for bound in ("lower", "upper"):
+        yield bound, window[bound], window[f"{bound}_seq"]
+
+
+def test_the_bounds_of_a_window_are_those_of_the_watermarks_that_it_names(streams: Streams) -> None:
+    seen: Counter[str] = Counter()
+    for name, rows in streams.items():
+        log = {row["seq"]: row for row in rows["watermarks"]}
+        assert sorted(log) == list(range(len(log)))
+        truncated = any(row["kind"] == "truncate" and row["subject"] == "marks segment" for row in rows["incidents"])
+        for window in rows["windows"]:
+            for bound, time, seq in bounds_of(window):
+                assert (time is None) == (seq is None)
+                if seq is not None:
+                    assert (log[seq][bound], bool(log[seq]["writers"])) == (time, True)
+                    assert log[seq]["emitted_ms"] <= window["at_ms"]
+                    seen[bound] += 1
+                    seen["after a truncation"] += truncated
+                    seen["alike"] += sum(entry[bound] == time for entry in log.values()) > 1
+            if name.startswith("sound-") and None not in (window["lower_seq"], window["upper_seq"]):
+                assert window["lower_seq"] < window["upper_seq"]
+    assert min(seen[name] for name in ("lower", "upper", "after a truncation", "alike")) > 20, seen
