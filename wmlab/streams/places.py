@@ -10,8 +10,7 @@ Source: PDP-33, Future Possibilities and Discarded Approaches; Pravega issue 409
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from wmlab.core.errors import ModelError
@@ -33,7 +32,7 @@ from wmlab.streams.model.log import MarksLog, Watermark, known_from
 from wmlab.streams.model.position import Position, ReaderPosition
 from wmlab.streams.model.position import bytes_between as between
 from wmlab.streams.model.segment import Segment, joined, same_space, segment_name
-from wmlab.streams.model.window import TimeWindow, Tracker
+from wmlab.streams.model.window import Followed, Move, TimeWindow, follow
 from wmlab.streams.scenario.scenario import StreamScenario
 
 
@@ -110,29 +109,20 @@ def group_windows(recording: Recording, *, stream: str | None = None) -> dict[st
                 for row in updates
                 if (row["group"], row["operation"], row["outcome"]) == (group, "reset", "applied")
             }
-            kept[group] = list(_followed(positions, known, segments, resets))
+            moves = (
+                Move(number, at_ms, position, at_ms in resets) for number, (at_ms, position) in enumerate(positions)
+            )
+            kept[group] = list(_windows(follow(moves, known, segments)))
     return dict(sorted(kept.items()))
 
 
-def _followed(
-    positions: Sequence[tuple[int, ReaderPosition]],
-    known: Known,
-    segments: Mapping[int, Segment],
-    resets: Collection[int],
-) -> Iterator[tuple[int, TimeWindow]]:
-    """The windows of a tracker that follows a group, at each of its positions and wherever it changes in between."""
-    tracker, visible_ms = Tracker(), [seen_ms for seen_ms, _ in known]
-    for number, (at_ms, position) in enumerate(positions):
-        if at_ms in resets:
-            tracker = Tracker()
-        first, last = bisect_right(visible_ms, at_ms), len(known)
-        if number + 1 < len(positions):
-            last = bisect_left(visible_ms, positions[number + 1][0])
-        for moment_ms in (at_ms, *sorted(set(visible_ms[first:last]))):
-            until = bisect_right(visible_ms, moment_ms)
-            before, tracker = tracker, tracker.advance(position, known[tracker.fetched : until], segments)
-            if moment_ms == at_ms or tracker.window != before.window:
-                yield moment_ms, tracker.window
+def _windows(followed: Iterable[Followed]) -> Iterator[tuple[int, TimeWindow]]:
+    """The windows of a group after each of its moves, and where a watermark changes them."""
+    before = None
+    for state in followed:
+        if state.cause == "position" or state.tracker.window != before:
+            yield state.at_ms, state.tracker.window
+        before = state.tracker.window
 
 
 def read_sides(recording: Recording, *, stream: str | None = None) -> tuple[ReadSide, ...]:

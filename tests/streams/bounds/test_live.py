@@ -61,12 +61,12 @@ def tables(spark: SparkSession, recording: StreamRecording, *names: str) -> list
 
 def answer(rows: list[Row], ends_ms: list[int]) -> list[dict[str, Any]]:
     """The answer of batches that end before each of `ends_ms` and of what is left; the state is stored between."""
-    state, found, start = StreamState(), [], 0
+    state, found, start, log = StreamState(), [], 0, []
     for end_ms in [*sorted(ends_ms), 2**63 - 1]:
         batch = [row for row in rows[start:] if row.at_ms < end_ms]
         start += len(batch)
         if batch:
-            state, more = pickle.loads(pickle.dumps(state)).step(batch, CONFIG)
+            state, more = pickle.loads(pickle.dumps(state)).step(batch, CONFIG, log)
             found += more
     return found
 
@@ -82,14 +82,14 @@ def test_neither_the_cut_into_batches_nor_the_order_of_the_rows_in_one_changes_a
 
 
 def test_a_row_behind_the_batch_before_is_refused(rows: list[Row]) -> None:
-    state, _ = StreamState().step([row for row in rows if row.at_ms < 5_000], CONFIG)
+    state, _ = StreamState().step([row for row in rows if row.at_ms < 5_000], CONFIG, log := [])
     with pytest.raises(ModelError, match="comes after the batch up to"):
-        state.step(rows[:1], CONFIG)
+        state.step(rows[:1], CONFIG, log)
 
 
 def test_a_feed_begins_with_segments(rows: list[Row]) -> None:
     with pytest.raises(ModelError, match="comes before any segment"):
-        StreamState().step([row for row in rows if row.kind == "note"], CONFIG)
+        StreamState().step([row for row in rows if row.kind == "note"], CONFIG, [])
 
 
 def test_a_query_that_is_started_again_goes_on_to_the_answers_of_the_whole_log(

@@ -25,6 +25,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from wmlab.core.spark.schemas import refuse, require, spark_schema
+from wmlab.streams.bounds.layout import (
+    BOUND,
+    CELL,
+    GRID,
+    GRID_KIND,
+    LIST_KIND,
+    LOCATION,
+    MOST_RECORDS,
+    NO_WATERMARK,
+    PackedNumber,
+)
 from wmlab.streams.bounds.log_by_segment import Intervals, Longs, Marks, log_of, of_others, of_segments, parts
 
 POSITION_COLUMNS: Final = ("stream", "segment_id", "offset")
@@ -35,15 +46,9 @@ _NUMBERS: Final = pa.list_(pa.field("element", pa.int64(), nullable=False))
 _LOOKUP: Final = pa.schema({"stream": pa.string(), "segment_id": pa.int64(), "numbers": _NUMBERS})
 """One row for each segment that is known or named in a cut, and for each stream one for all others: segment_id null.
 
-`_Numbers` says what the numbers are. Where they could be null, Spark would look for it at each of them, at a fifth of
-the time of a query.
+`wmlab.streams.bounds.layout` says what the numbers are. Where they could be null, Spark would look for it at each of
+them, at a fifth of the time of a query.
 """
-_NONE, _NULL = 2**28, 2**29
-"""Where the numbers of no watermark are, and what is added to where those of one without this bound are. A row of Spark
-has fewer numbers."""
-_KIND_BITS: Final = 3
-_GRID, _LIST = 6, 7
-_MOST: Final = _GRID - 1
 _CELLS: Final = 2
 """Cells of a grid for each of its records, at least."""
 _FEW_CELLS: Final = 1 << 16
@@ -80,21 +85,24 @@ def time_bounds(positions: DataFrame, watermarks: DataFrame, segments: DataFrame
     found = _joined(known, lookup, "other", key, f"COALESCE({{other}}.segment_id, {segment}) = {segment}")
     for columns in _search(segment):
         found = found.withColumns({_OWN + name: _sql(text) for name, text in columns.items()})
-    places = ("{low}", "{up} + 1", f"({{low}} & ~{_NULL}) + 2", f"({{up}} & ~{_NULL}) + 2")
-    bounds = (_sql(f"GET({{numbers}}, {at})").alias(name) for at, name in zip(places, BOUND_COLUMNS, strict=True))
+    lower_at, upper_at = (LOCATION.sql("index", name) for name in ("{lower}", "{upper}"))
+    indices = ("{lower}", "{upper} + 1", f"({lower_at}) + 2", f"({upper_at}) + 2")
+    bounds = (_sql(f"GET({{numbers}}, {at})").alias(name) for at, name in zip(indices, BOUND_COLUMNS, strict=True))
     return found.select(_OWN + "asked.*", *bounds)
 
 
 def _joined(rows: DataFrame, lookup: DataFrame, name: str, key: str, is_row: str) -> DataFrame:
     """`rows` with the row of the lookup table that has this key, the same stream and a segment as wanted."""
-    # A table with one long key is looked up in an array; with several keys it would be a hash of rows, at thrice the
-    # price. So what is compared has a form that Spark does not take for further keys: `numbers` is never null.
+    # The trick of the join key: a table with one long key is looked up in an array; with several keys it would be a
+    # hash of rows, at thrice the price. So one long is the key, and what it leaves open, the stream and the segment, is
+    # compared in a form that Spark does not take for further keys: OR with a condition that never holds, since
+    # `numbers` is never null.
     same = f"({{{name}}}.stream = {_STREAM} AND {is_row} OR {{{name}}}.numbers IS NULL)"
     return rows.join(F.broadcast(lookup.alias(_OWN + name)), _sql(f"{{{name}}}.key = {key} AND {same}"), "left")
 
 
 def _search(segment: str) -> Iterator[dict[str, str]]:
-    """SQL of columns, group by group. The last are where the numbers of the lower and of the upper watermark are.
+    """SQL of columns, group by group. The last are the locations of the lower and of the upper watermark.
 
     They are null where nothing is known. The search has a fixed number of steps: a function over an array would be
     interpreted, at up to twice the time of the whole.
@@ -104,32 +112,38 @@ def _search(segment: str) -> Iterator[dict[str, str]]:
     yield {"numbers": "COALESCE({known}.numbers, {other}.numbers)", "value": value}
     yield {"value": "IF({value} > GET({numbers}, 0), GET({numbers}, 0), {value})", "grid": "GET({numbers}, 1)"}
     yield {"cell": _cell("{grid}", "IF({value} < 0, 0, {value})")}
-    rest = f"{{value}} & ~SHIFTLEFT(-1L, INT(SHIFTRIGHT({{grid}}, {_KIND_BITS}) & 63))"
-    yield {"cell": f"IF(({{cell}} & {(1 << _KIND_BITS) - 1}) = {_GRID}, {_cell('{cell}', rest)}, {{cell}})"}
-    yield {"at": f"INT(SHIFTRIGHT({{cell}}, {_KIND_BITS}))", "more": f"INT({{cell}} & {(1 << _KIND_BITS) - 1})"}
-    yield {"found": f"GET({{numbers}}, 1 + IF({{more}} = {_LIST}, {_listed()}, {{at}} + {_steps(1)}))"}
-    yield {"low": "INT(SHIFTRIGHT({found}, 32))", "up": "INT({found} & 4294967295)"}
+    in_cell = f"{{value}} & ~SHIFTLEFT(-1L, {_int(GRID, 'shift', '{grid}')})"
+    finer = _cell("{cell}", in_cell)
+    yield {"cell": f"IF(({CELL.sql('kind', '{cell}')}) = {GRID_KIND}, {finer}, {{cell}})"}
+    yield {"at": _int(CELL, "at", "{cell}"), "kind": _int(CELL, "kind", "{cell}")}
+    yield {"bound": f"GET({{numbers}}, 1 + IF({{kind}} = {LIST_KIND}, {_record_by_list()}, {{at}} + {_steps(1)}))"}
+    yield {name: _int(BOUND, name, "{bound}") for name in ("lower", "upper")}
 
 
-def _cell(entry: str, value: str) -> str:
-    """SQL of the entry of the cell of a value in the grid of an entry."""
-    shift = f"INT(SHIFTRIGHT({entry}, {_KIND_BITS}) & 63)"
-    return f"GET({{numbers}}, INT(SHIFTRIGHT({entry}, {_KIND_BITS + 6}) + SHIFTRIGHT({value}, {shift})))"
+def _int(packed: PackedNumber, field: str, number: str) -> str:
+    """SQL of a field as an INT, which an index of an array has to be."""
+    return f"INT({packed.sql(field, number)})"
+
+
+def _cell(grid: str, value: str) -> str:
+    """SQL of the cell in which a value lies in a grid."""
+    cell = f"SHIFTRIGHT({value}, {_int(GRID, 'shift', grid)})"
+    return f"GET({{numbers}}, INT({GRID.sql('at', grid)} + {cell}))"
 
 
 def _steps(count: int) -> str:
-    """SQL of how far to go over at most `_MOST` records, from the first to start behind a cell's beginning."""
-    if count > _MOST:
-        return str(2 * _MOST)
-    is_last = f"{{more}} < {count} OR GET({{numbers}}, {{at}} + {2 * count}) > {{value}}"
+    """SQL of how far to go over at most `MOST_RECORDS` records, from the first to start behind a cell's beginning."""
+    if count > MOST_RECORDS:
+        return str(2 * MOST_RECORDS)
+    is_last = f"{{kind}} < {count} OR GET({{numbers}}, {{at}} + {2 * count}) > {{value}}"
     return f"IF({is_last}, {2 * (count - 1)}, {_steps(count + 1)})"
 
 
-def _listed() -> str:
-    """SQL of the place of a record by the place of the value in a list of starts that descends."""
+def _record_by_list() -> str:
+    """SQL of where the record of a value stands, by the position of the value in a list of starts that descends."""
     starts = "SLICE({numbers}, {at} + 3, INT(GET({numbers}, {at})))"
-    place = f"ARRAY_POSITION(SORT_ARRAY(ARRAY_APPEND({starts}, {{value}}), FALSE), {{value}})"
-    return f"INT(GET({{numbers}}, {{at}} + 1) + 2 * (GET({{numbers}}, {{at}}) + 1 - {place}))"
+    position = f"ARRAY_POSITION(SORT_ARRAY(ARRAY_APPEND({starts}, {{value}}), FALSE), {{value}})"
+    return f"INT(GET({{numbers}}, {{at}} + 1) + 2 * (GET({{numbers}}, {{at}}) + 1 - {position}))"
 
 
 def _sql(text: str) -> Column:
@@ -142,41 +156,27 @@ def _lookup_rows(rows: pa.Table) -> pa.Table:
     marks, ranges = parts(rows)
     if not len(marks.seq):
         return _LOOKUP.empty_table()
-    found = {None: of_others(marks)} | dict(of_segments(marks, ranges))
-    tables = [_Numbers(marks, intervals) for intervals in found.values()]
-    ends = pa.array(np.cumsum([0, *(table.size for table in tables)]), pa.int32())
-    numbers = np.concatenate([part for table in tables for part in table.parts])
+    by_segment = {None: of_others(marks)} | dict(of_segments(marks, ranges))
+    indexes = [_IndexOfSegment(marks, intervals) for intervals in by_segment.values()]
+    ends = pa.array(np.cumsum([0, *(index.size for index in indexes)]), pa.int32())
+    numbers = np.concatenate([part for index in indexes for part in index.parts])
     lists = pa.ListArray.from_arrays(ends, numbers, type=_NUMBERS)
-    return pa.table([[rows["stream"][0].as_py()] * len(found), list(found), lists], schema=_LOOKUP)
+    return pa.table([[rows["stream"][0].as_py()] * len(by_segment), list(by_segment), lists], schema=_LOOKUP)
 
 
-class _Numbers:
-    """The numbers of one row of the lookup table, which grow at the end.
+class _IndexOfSegment:
+    """The numbers of one row of the lookup table, which grow at the end; see `wmlab.streams.bounds.layout`."""
 
-    First come the last start of an interval and the entry of a grid. A watermark is its lower bound, upper bound and
-    seq. A record, of an interval, is its start, and where its lower watermark is, with where the upper one is in the
-    lower half of the number. A grid is an entry for each cell of 2**shift values. The lowest bits of an entry are its
-    kind: up to `_MOST` how many records start inside the cell, behind where the record before them is. `_GRID` is
-    behind a shift and where a grid over the rest of the value is, `_LIST` behind where a list is, of what a second grid
-    does not part: how many records start inside the cell, where the record before them is, and their starts.
-    """
-
-    def __init__(self, marks: Marks, found: Intervals) -> None:
-        """The numbers of the intervals of one segment, or of the ids of all others."""
+    def __init__(self, marks: Marks, intervals: Intervals) -> None:
+        """The index of the intervals of one segment, or of the ids of all others."""
         self.parts, self.size = [head := np.zeros(2, np.int64)], 2
-        gives = np.zeros(len(marks.seq) + 1, np.bool_)
-        gives[found.lower] = gives[found.upper] = True
-        gives &= ~np.append(marks.is_end, True)
-        bounds = [bound.filter(pa.array(gives[:-1])) for bound in (marks.lower, marks.upper)]
-        places = np.full((2, len(marks.seq) + 1), _NONE)
-        at = self.add(np.column_stack([*(bound.fill_null(0) for bound in bounds), marks.seq[gives[:-1]]]).ravel())
-        for place, bound in zip(places, bounds, strict=True):
-            place[gives] = at + 3 * np.arange(len(bound)) | np.where(bound.is_null(), _NULL, 0)
-        records = np.column_stack([found.starts, places[0][found.lower] << 32 | places[1][found.upper]])
+        lower, upper = self.add_watermarks(marks, intervals)
+        records = np.column_stack([intervals.starts, BOUND.encode(lower=lower, upper=upper)])
         cells = max(_CELLS * len(records), min(4 * _CELLS * len(records), _FEW_CELLS))
-        top = max(0, int(found.starts[-1]))
-        shift = (top // cells).bit_length()
-        head[:] = top, self.grid(found.starts, self.add(records.ravel()), 0, shift, (top >> shift) + 1)
+        last_start = max(0, int(intervals.starts[-1]))
+        shift = (last_start // cells).bit_length()
+        cells = (last_start >> shift) + 1
+        head[:] = last_start, self.add_grid(intervals.starts, self.add(records.ravel()), 0, shift, cells)
 
     def add(self, numbers: Longs) -> int:
         """Where these numbers begin."""
@@ -184,22 +184,38 @@ class _Numbers:
         self.size += len(numbers)
         return self.size - len(numbers)
 
-    def grid(self, starts: Longs, at: int, origin: int, shift: int, cells: int, *, deep: bool = False) -> int:
-        """The entry of a grid of cells of 2**shift values over records, the first of which is at `at`."""
+    def add_watermarks(self, marks: Marks, intervals: Intervals) -> tuple[Longs, Longs]:
+        """Of each interval the locations of its lower and its upper watermark."""
+        is_bound = np.zeros(len(marks.seq) + 1, np.bool_)
+        is_bound[intervals.lower] = is_bound[intervals.upper] = True
+        is_bound &= ~np.append(marks.is_end, True)
+        lower, upper = (bound.filter(pa.array(is_bound[:-1])) for bound in (marks.lower, marks.upper))
+        triples = np.column_stack([lower.fill_null(0), upper.fill_null(0), marks.seq[is_bound[:-1]]])
+        index = self.add(triples.ravel()) + 3 * np.arange(len(triples))
+
+        def locations(bound: pa.Array, watermarks: Longs) -> Longs:
+            at = np.full(len(is_bound), NO_WATERMARK)
+            at[is_bound] = LOCATION.encode(lacks_bound=np.asarray(bound.is_null()).astype(np.int64), index=index)
+            return at[watermarks]
+
+        return locations(lower, intervals.lower), locations(upper, intervals.upper)
+
+    def add_grid(self, starts: Longs, at: int, origin: int, shift: int, cells: int, *, is_finer: bool = False) -> int:
+        """The `GRID` of cells of 2**shift values from `origin` on over records, the first of which stands at `at`."""
         inside = np.bincount((np.maximum(starts, 0) - origin) >> shift, minlength=cells)
         behind = np.cumsum(inside)
         first = behind - inside
         # A record that starts where its cell does is at or before all values of the cell.
         begins = origin + (np.arange(cells) << shift)
         first += (inside > 0) & (starts[np.minimum(first, len(starts) - 1)] <= begins)
-        before, more = at + 2 * (first - 1), behind - first
-        entries = before << _KIND_BITS | more
-        for cell in np.flatnonzero(more > _MOST).tolist():
+        before, count = at + 2 * (first - 1), behind - first
+        numbers = CELL.encode(at=before, kind=count)
+        for cell in np.flatnonzero(count > MOST_RECORDS).tolist():
             part = starts[first[cell] : behind[cell]]
-            if deep or part[0] < 0:
-                entries[cell] = self.add(np.append([len(part), before[cell]], part)) << _KIND_BITS | _LIST
+            if is_finer or part[0] < 0:
+                numbers[cell] = CELL.encode(at=self.add(np.append([len(part), before[cell]], part)), kind=LIST_KIND)
             else:
                 finer = max(0, shift - (_CELLS * len(part)).bit_length())
                 inner = int(before[cell]) + 2, int(begins[cell]), finer, 1 << shift - finer
-                entries[cell] = self.grid(part, *inner, deep=True)
-        return self.add(entries) << _KIND_BITS + 6 | shift << _KIND_BITS | _GRID
+                numbers[cell] = self.add_grid(part, *inner, is_finer=True)
+        return int(GRID.encode(at=self.add(numbers), shift=shift, kind=GRID_KIND))

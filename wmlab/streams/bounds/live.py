@@ -16,12 +16,11 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming import stateful_processor as spark
@@ -34,7 +33,7 @@ from wmlab.streams.model.log import Watermark
 from wmlab.streams.model.position import ReaderPosition, moved
 from wmlab.streams.model.replay import Configuration, Progress, advance, begin, received_of
 from wmlab.streams.model.segment import Segment
-from wmlab.streams.model.window import Tracker
+from wmlab.streams.model.window import Followed, Move, VisibleLog, follow
 
 FEED: Final = (
     "stream string, at_ms long, kind string, who string, time long, position map<long, long>, "
@@ -53,8 +52,6 @@ _ANSWER: Final = (
     "lower long, upper long, lower_seq long, upper_seq long, "
     "cut map<long, long>, writers map<string, long>"
 )
-Entry = tuple[int, Watermark]
-"""A watermark with its place in the log, from 0."""
 
 
 def feed(marks: DataFrame, segments: DataFrame, shutdowns: DataFrame, positions: DataFrame) -> DataFrame:
@@ -88,56 +85,29 @@ def live(feed: DataFrame, config: Configuration) -> DataFrame:
     return feed.groupBy("stream").transformWithState(Live(checked), _ANSWER, "append", "none")
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """A reader group: its position by segment with its version, and its tracker."""
+class LiveLog(VisibleLog, Protocol):
+    """The watermarks of one stream so far, each with the clock time of its cycle; a list will do."""
 
-    offsets: Mapping[int, int] = field(default_factory=dict)
-    tracker: Tracker = field(default_factory=Tracker)
-    version: int = -1
-
-    def following(self, log: Sequence[Entry], segments: Mapping[int, Segment]) -> Group:
-        """The group where it stands, with the log of watermarks from some place on.
-
-        Where the log begins after the next watermark that the tracker would read, the tracker waits for the group to
-        reach one before, and reads nothing.
-        """
-        fetched = self.tracker.fetched
-        unread = log[fetched - log[0][0] :] if log and log[0][0] <= fetched else ()
-        return replace(self, tracker=self.tracker.advance(ReaderPosition(self.offsets), unread, segments))
-
-    def row(self, at_ms: int, name: str, change: str) -> dict[str, Any]:
-        """The bounds of the group as a row of the answer."""
-        seqs = {"lower_seq": self.tracker.lower_seq, "upper_seq": self.tracker.upper_seq}
-        key = {"at_ms": at_ms, "group": name, "version": self.version, "change": change}
-        return key | asdict(self.tracker.window) | seqs
+    def append(self, entry: tuple[int, Watermark], /) -> None:
+        """Add the next watermark."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """What the query knows of one stream: its segments, the replay, the log of watermarks, and the groups.
-
-    `log` may begin later than the log of the stream, which has `emitted` entries, but not after `first_needed`.
-    """
+    """What the query knows of one stream beside its log: its segments, the replay, and each group as last followed."""
 
     until_ms: int = -(2**63)
     segments: tuple[Segment, ...] = ()
     progress: Progress | None = None
-    log: tuple[Entry, ...] = ()
-    emitted: int = 0
-    groups: Mapping[str, Group] = field(default_factory=dict)
+    groups: Mapping[str, Followed] = field(default_factory=dict)
 
-    def first_needed(self, rows: Iterable[Row]) -> int:
-        """From which watermark on the groups have to read in a batch; a new one reads all of them.
+    def step(
+        self, rows: Iterable[Row], config: Configuration, log: LiveLog
+    ) -> tuple[StreamState, list[dict[str, Any]]]:
+        """The state after one batch of a feed, and the rows of the answer; new watermarks are appended to the log.
 
-        One that does not move has read all there are, or waits: of the log so far it needs nothing.
+        Raises `ModelError` for a row behind.
         """
-        moving = {row.who for row in rows if row.kind == "position"}
-        read = (self.groups[name].tracker.fetched if name in self.groups else 0 for name in moving)
-        return min(read, default=self.emitted)
-
-    def step(self, rows: Iterable[Row], config: Configuration) -> tuple[StreamState, list[dict[str, Any]]]:
-        """The state after one batch of a feed, and the rows of the answer. Raises `ModelError` for a row behind."""
         ordered = sorted(rows, key=lambda row: (row.at_ms, row.version or 0, row.who or ""))
         if ordered[0].at_ms < self.until_ms:
             raise ModelError(
@@ -156,48 +126,51 @@ class StreamState:
         heard = [row for row in ordered if row.kind in ("note", "shutdown")]
         received = received_of((row.at_ms, row.who, row.time, row.position) for row in heard)
         progress, emitted = advance(progress, received, StreamHistory.of(segments), config, until_ms=until_ms)
-        state = replace(self, until_ms=until_ms, segments=segments, progress=progress)
-        return state._read(emitted, [row for row in ordered if row.kind == "position"])
+        answer = [_watermark_row(len(log) + number, *entry) for number, entry in enumerate(emitted)]
+        for entry in emitted:
+            log.append(entry)
+        groups = dict(self.groups)
+        by_id = {segment.id: segment for segment in segments}
+        changes: dict[str, list[Row]] = {name: [] for name in groups}
+        for row in ordered:
+            if row.kind == "position":
+                changes.setdefault(row.who, []).append(row)
+        for name, of_group in changes.items():
+            since = groups.get(name)
+            for state in follow(_moves(of_group, since), log, by_id, since=since):
+                groups[name] = state
+                if state.is_change:
+                    answer.append(_bounds_row(name, state))
+        return StreamState(until_ms, segments, progress, groups), answer
 
-    def _read(self, emitted: list[tuple[int, Watermark]], moves: list[Row]) -> tuple[StreamState, list[dict[str, Any]]]:
-        """Follow the reader groups through the watermarks and the changes of one batch."""
-        known = {segment.id: segment for segment in self.segments}
-        groups, log, answer = dict(self.groups), list(self.log), []
-        first = self.emitted - len(log)
-        coming = deque(emitted)
-        by_time = {at_ms: list(rows) for at_ms, rows in groupby(moves, key=lambda row: row.at_ms)}
-        for at_ms in sorted({*by_time, *(at_ms for at_ms, _ in emitted)}):
-            appended = len(log)
-            while coming and coming[0][0] <= at_ms:
-                seq, (emitted_ms, watermark) = first + len(log), coming.popleft()
-                row: dict[str, Any] = {
-                    "at_ms": emitted_ms,
-                    "lower": watermark.lower,
-                    "upper": watermark.upper,
-                    "lower_seq": seq,
-                }
-                answer.append(row | {"cut": dict(watermark.cut), "writers": dict(watermark.writers)})
-                log.append((seq, watermark))
-            moving = set()
-            for (name, version), rows in groupby(by_time.get(at_ms, ()), key=lambda row: (row.who, row.version)):
-                group = groups.get(name) or Group()
-                held = moved(group.offsets, (change for row in rows for change in dict(row.position).items()))
-                groups[name] = replace(group, offsets=held, version=version).following(log, known)
-                answer.append(groups[name].row(at_ms, name, "position"))
-                moving.add(name)
-            for name in sorted(groups.keys() - moving) if len(log) > appended else ():
-                before, groups[name] = groups[name], groups[name].following(log, known)
-                row = groups[name].row(at_ms, name, "watermark")
-                if row != before.row(at_ms, name, "watermark"):
-                    answer.append(row)
-        return replace(self, log=tuple(log), emitted=first + len(log), groups=groups), answer
+
+def _moves(changes: Iterable[Row], since: Followed | None) -> Iterator[Move]:
+    """The versions of one group in a batch, from the changes of its position, on from where it stood."""
+    offsets = {} if since is None else since.move.position.offsets
+    for version, rows in groupby(changes, key=lambda row: row.version):
+        of_version = list(rows)
+        offsets = moved(offsets, (change for row in of_version for change in dict(row.position).items()))
+        yield Move(version, of_version[0].at_ms, ReaderPosition(offsets))
+
+
+def _watermark_row(seq: int, at_ms: int, watermark: Watermark) -> dict[str, Any]:
+    bounds = {"lower": watermark.lower, "upper": watermark.upper, "lower_seq": seq}
+    return {"at_ms": at_ms, **bounds, "cut": dict(watermark.cut), "writers": dict(watermark.writers)}
+
+
+def _bounds_row(group: str, state: Followed) -> dict[str, Any]:
+    window, tracker = state.tracker.window, state.tracker
+    bounds = {"lower": window.lower, "upper": window.upper}
+    seqs = {"lower_seq": tracker.lower_seq, "upper_seq": tracker.upper_seq}
+    version = {"at_ms": state.at_ms, "version": state.move.version, "change": state.cause}
+    return {"group": group, **version, **bounds, **seqs}
 
 
 class Live(spark.StatefulProcessor):
     """The stateful processor of `live`: one stream a key.
 
-    Its state is a `StreamState` without the log, and the log by place: a group that comes late reads it from the
-    beginning, so it is kept, but a batch reads and writes only what it needs of it.
+    Its state is a `StreamState` and, entry by entry, the log: a group that comes late reads it from the beginning, so
+    it is kept, but a batch reads and writes only what it needs of it.
     """
 
     def __init__(self, config: Configuration) -> None:
@@ -205,24 +178,43 @@ class Live(spark.StatefulProcessor):
 
     def init(self, handle: spark.StatefulProcessorHandle) -> None:
         """Open the state."""
-        self.kept: spark.ValueState = handle.getValueState("stream", "state binary")
-        self.log: spark.MapState = handle.getMapState("log", "seq long", "watermark binary")
+        self.stored_state: spark.ValueState = handle.getValueState("stream", "state binary")
+        self.stored_log: spark.MapState = handle.getMapState("log", "seq long", "watermark binary")
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: spark.TimerValues) -> Iterator[Row]:  # noqa: ARG002, N802, N803
         """Take one batch of a stream."""
-        batch, kept = list(rows), self.kept.get()
-        state = StreamState() if kept is None else pickle.loads(kept[0])
-        places = range(state.first_needed(batch), state.emitted)
-        log = tuple((seq, pickle.loads(self.log.getValue((seq,))[0])) for seq in places)  # type: ignore[index]
-        after, answer = replace(state, log=log).step(batch, self.config)
-        for seq, watermark in after.log[len(log) :]:
-            self.log.updateValue((seq,), (pickle.dumps(watermark),))
-        self.kept.update((pickle.dumps(replace(after, log=())),))
+        stored = self.stored_state.get()
+        state, size = (StreamState(), 0) if stored is None else pickle.loads(stored[0])
+        log = _StoredLog(self.stored_log, size)
+        state, answer = state.step(list(rows), self.config, log)
+        self.stored_state.update((pickle.dumps((state, len(log))),))
         for row in answer:
             yield Row(**dict.fromkeys(_names(_ANSWER)) | row | {"stream": key[0]})
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+class _StoredLog:
+    """A log in the state of a query, read entry by entry when it is needed."""
+
+    def __init__(self, stored: spark.MapState, size: int) -> None:
+        self._stored, self._size = stored, size
+        self._entries: dict[int, tuple[int, Watermark]] = {}
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, seq: int) -> tuple[int, Watermark]:
+        if seq not in self._entries:
+            self._entries[seq] = pickle.loads(self._stored.getValue((seq,))[0])  # type: ignore[index]
+        return self._entries[seq]
+
+    def append(self, entry: tuple[int, Watermark]) -> None:
+        """Store the next watermark."""
+        self._stored.updateValue((self._size,), (pickle.dumps(entry),))
+        self._entries[self._size] = entry
+        self._size += 1
 
 
 @cache

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +28,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from wmlab.core.spark.schemas import require
+from wmlab.streams.model.log import Watermark
+from wmlab.streams.model.position import Position
+from wmlab.streams.model.segment import KeyRange, Segment, split_id
 
 Longs = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -82,6 +86,11 @@ def ranges_of(segments: pa.Table) -> Ranges:
     return {row["segment_id"]: (row["low"], row["high"]) for row in rows}
 
 
+def segments_of(ranges: Ranges) -> dict[int, Segment]:
+    """The segments with these key ranges."""
+    return {number: Segment(*split_id(number), KeyRange.of(low, high)) for number, (low, high) in ranges.items()}
+
+
 def marks_of(watermarks: pa.Table) -> Marks:
     """The watermarks of one stream, from its rows of the table of a recording; as `log_of` has them."""
     with_cut = watermarks.filter(pc.is_valid(watermarks["cut"]))
@@ -130,6 +139,15 @@ class Marks:
         emitted_ms = column(table, "emitted_ms")
         is_end = table["is_end"].to_numpy(zero_copy_only=False).astype(np.bool_)
         return cls(seq, lower, upper, is_end, emitted_ms, place[by_place], segment[by_place], offset[by_place])
+
+    def cuts(self) -> list[Watermark]:
+        """The log as a tracker compares it. Bounds are 0: here some are null, which no watermark of the model has."""
+        ends = np.searchsorted(self.place, np.arange(len(self.seq) + 1)).tolist()
+        segments, offsets = self.segment.tolist(), [None if end == NEVER else end for end in self.offset.tolist()]
+        return [
+            Watermark(0, 0, Position(dict(zip(segments[start:end], offsets[start:end], strict=True))), known=not is_end)
+            for (start, end), is_end in zip(pairwise(ends), self.is_end.tolist(), strict=True)
+        ]
 
 
 def moves_back(marks: Marks, ranges: Ranges) -> bool:

@@ -52,12 +52,18 @@ class Configuration(CycleRules):
 
 
 class Received(NamedTuple):
-    """What the store received about a writer: a noted time with its position, or without a time a shutdown."""
+    """What the store received about a writer: a noted time with its position, or without a time a shutdown.
+
+    `mark` is what the note stores if it is accepted, as it is after the mark `follows` by the rule "implementation",
+    whatever the configuration: so that a note is judged once for many of them. None: not known.
+    """
 
     received_ms: int
     writer: str
     time: int | None
     position: Position
+    mark: WriterMark | None = None
+    follows: WriterMark | None = None
 
 
 def received_of(rows: Iterable[tuple[int, str, int | None, Any]]) -> list[Received]:
@@ -65,8 +71,22 @@ def received_of(rows: Iterable[tuple[int, str, int | None, Any]]) -> list[Receiv
 
     A row has the fields of `Received`; a position is one of all forms that `dict` takes, or None.
     """
-    received = [Received(at_ms, writer, time, Position(dict(position or ()))) for at_ms, writer, time, position in rows]
-    return sorted(received, key=lambda entry: (entry.received_ms, entry.time is None, entry.time))
+    before: dict[str, WriterMark] = {}
+    received = []
+    for at_ms, writer, time, offsets in sorted(rows, key=_order):
+        position, mark, follows = Position(dict(offsets or ())), None, None
+        if time is not None:
+            mark, stored = WriterMark(time, position), before.get(writer)
+            if stored is not None and judge_note(stored, time, position) is NoteOutcome.SUCCESS:
+                follows = stored
+            before[writer] = mark
+        received.append(Received(at_ms, writer, time, position, mark, follows))
+    return received
+
+
+def _order(row: tuple[int, str, int | None, Any]) -> tuple[int, bool, int]:
+    at_ms, _, time, _ = row
+    return at_ms, time is None, time or 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +175,10 @@ def _take(
         if stored is not None:
             marks[entry.writer] = replace(stored, alive=False)
         return
-    outcome = judge_note(stored, entry.time, entry.position, rule=config.note_rule, segments=history.segments)
-    if outcome is NoteOutcome.SUCCESS:
-        marks[entry.writer] = WriterMark(entry.time, entry.position)
-        noted_ms[entry.writer] = entry.received_ms
+    is_judged = config.note_rule == "implementation" and stored is not None and stored is entry.follows
+    if not is_judged:
+        outcome = judge_note(stored, entry.time, entry.position, rule=config.note_rule, segments=history.segments)
+        if outcome is not NoteOutcome.SUCCESS:
+            return
+    marks[entry.writer] = entry.mark or WriterMark(entry.time, entry.position)
+    noted_ms[entry.writer] = entry.received_ms

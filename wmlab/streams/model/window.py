@@ -13,10 +13,10 @@ Source: PDP-33, Event Reader API Changes, and PDP-33, Client Changes; upstream c
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from typing import Generic, TypeVar
+from typing import Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from wmlab.streams.model.log import MarksLog, Watermark
 from wmlab.streams.model.position import Position, ReaderPosition
@@ -118,7 +118,7 @@ class Tracker:
     def advance(
         self,
         position: ReaderPosition,
-        log: MarksLog[Watermark] | Sequence[tuple[int, Watermark]],
+        log: MarksLog[Watermark] | Iterable[tuple[int, Watermark]],
         segments: Mapping[int, Segment],
     ) -> Tracker:
         """The tracker after the group has come to `position`.
@@ -167,3 +167,89 @@ class Tracker:
         if not watermark.known:
             return replace(self, passed=None, lower_seq=None)
         return replace(self, passed=watermark.lower, lower_seq=seq)
+
+
+Cause = Literal["position", "watermark"]
+Order = Literal["together", "watermark first", "position first"]
+"""What comes first where a watermark becomes visible in the millisecond in which the position changes.
+
+`together`: nobody looks in between; whoever sees the new position knows of the watermark.
+"""
+
+
+class VisibleLog(Protocol):
+    """Watermarks by index, each with the clock time in ms from which on it is known, ascending; a list will do."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, seq: int, /) -> tuple[int, Watermark]: ...
+
+
+class Move(NamedTuple):
+    """A version of a group: from `at_ms` (clock) on it stands at `position`; `anew`: with a new tracker, by a reset."""
+
+    version: int
+    at_ms: int
+    position: ReaderPosition
+    anew: bool = False
+
+
+class Followed(NamedTuple):
+    """A group that stands at `move`, and what it knows from `at_ms` (clock) on, when `visible` watermarks are visible.
+
+    `cause` is what happened then; `is_change` says whether the row differs from the one before: a watermark that
+    becomes visible need not change what the group knows.
+    """
+
+    at_ms: int
+    cause: Cause
+    is_change: bool
+    move: Move
+    tracker: Tracker
+    visible: int
+
+
+def follow(
+    moves: Iterable[Move],
+    log: VisibleLog,
+    segments: Mapping[int, Segment],
+    *,
+    order: Order = "together",
+    since: Followed | None = None,
+) -> Iterator[Followed]:
+    """What a group knows after each of its moves, and at each time at which watermarks become visible to it.
+
+    `moves` are in the order of their versions, and `log` has all watermarks from the beginning. A group of which all is
+    known up to some time goes on `since` then: `moves` are later, and so is what in `log` was not visible.
+    """
+    visible, group = (0, None) if since is None else (since.visible, since)
+
+    def read(at_ms: int, cause: Cause, move: Move, tracker: Tracker) -> Followed:
+        """The group after its tracker has read what is visible."""
+        unread = (log[seq] for seq in range(tracker.fetched, visible))
+        after = tracker.advance(move.position, unread, segments)
+        is_change = cause == "position" or (after.lower_seq, after.upper_seq) != (tracker.lower_seq, tracker.upper_seq)
+        return Followed(at_ms, cause, is_change, move, after, visible)
+
+    for move in (*moves, None):
+        end_ms = _NEVER if move is None else move.at_ms + (order == "watermark first")
+        while visible < len(log) and (at_ms := log[visible][0]) < end_ms:
+            visible = _visible_at(at_ms, log, visible)
+            if group is not None:
+                group = read(at_ms, "watermark", group.move, group.tracker)
+                yield group
+        if move is not None:
+            if order == "together":
+                visible = _visible_at(move.at_ms, log, visible)
+            group = read(move.at_ms, "position", move, Tracker() if group is None or move.anew else group.tracker)
+            yield group
+
+
+_NEVER: Final = float("inf")
+
+
+def _visible_at(at_ms: int, log: VisibleLog, visible: int) -> int:
+    """How many watermarks are visible at a time, of which at least `visible` are."""
+    while visible < len(log) and log[visible][0] <= at_ms:
+        visible += 1
+    return visible
