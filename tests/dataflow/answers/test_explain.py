@@ -607,3 +607,60 @@ def test_a_playback_goes_on_to_a_later_moment_and_begins_anew_for_an_earlier_one
     assert followed == [1, 2, 3]
     assert [playback.at(at_ms) for at_ms in (19, 40)] == [1, 10]
     assert followed == [1, 2, 3, 1, 2, 3, 4]
+
+
+SAVED = {"guarantee": "exactly_once", "snapshot_every_ms": 50, "duration_ms": 900}
+
+
+def restarted(vertex: Any, *others: flow.Source, **fields: Any) -> Recording:
+    """Rows up to 260 ms, and a restart at 280 ms from the snapshot before it."""
+    rows = [[t, t, t // 10 % 2] for t in range(0, 261, 20)]
+    first = flow.Source("s", columns=["arrival", "t", "k"], rows=rows, arrival="arrival", times="t")
+    edges = [f"{name.name} -> {vertex.name}" for name in (first, *others)]
+    return flow.Dataflow(
+        "restarted",
+        vertices=[first, *others, vertex, flow.Sink("out")],
+        edges=[*edges, f"{vertex.name} -> out"],
+        **(SAVED | {"faults": (flow.Restart(280),)} | fields),
+    ).record()
+
+
+COUNTED = {"column": "t", "aggregates": {"n": "count()"}}
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        flow.Window("w", 200, **COUNTED),
+        flow.Window("w", 200, **COUNTED, by="k", parallelism=2, stages=2),
+        flow.SessionWindow("w", 60, **COUNTED),
+    ],
+    ids=["window", "two stages", "session"],
+)
+def test_after_a_restart_a_window_holds_the_rows_of_its_snapshot(window: Any) -> None:
+    again, never = restarted(window), restarted(window, faults=())
+    assert [row["snapshot"] is None for row in again.table("executions").to_pylist()] == [True, False]
+    end = 320 if isinstance(window, flow.SessionWindow) else 400
+    told = [run.explain(vertex="w", window=end, at_ms=600) for run in (never, again)]
+    assert [answer.cause for answer in told] == ["waiting", "waiting"]
+    assert told[0].sentence.split(" and waits")[0] == told[1].sentence.split(" and waits")[0]
+    assert again.explain(row={"t": 240}, at_ms=600).cause == "waiting"
+
+
+def test_after_a_restart_a_window_that_came_out_before_is_known() -> None:
+    window = flow.Window("w", 100, **COUNTED)
+    told = [run.explain(vertex="w", window=100, at_ms=600) for run in (restarted(window), restarted(window, faults=()))]
+    assert [answer.cause for answer in told] == ["came out", "came out"]
+    assert told[0].sentence == told[1].sentence
+
+
+def test_after_a_restart_a_join_keeps_the_rows_and_limits_of_its_snapshot() -> None:
+    other = flow.Source("b", columns=["arrival", "u"], rows=[[t, t] for t in range(0, 261, 20)], arrival="arrival",
+                        times=[flow.EventTime("u", key=1)])  # fmt: skip
+    join = flow.Join("j", "left.t - 30 <= right.u and right.u <= left.t + 30 and left.k == 5", outer="left")
+    runs = [restarted(join, other), restarted(join, other, faults=())]
+    for time in (20, 240):
+        told = [run.explain(row={"t": time}, at_ms=600) for run in runs]
+        assert told[0].cause == told[1].cause
+        # After the restart the sources read their last rows again, and later.
+        assert told[0].sentence.split("; held by")[0] == told[1].sentence.split("; held by")[0]

@@ -12,6 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from wmlab import dataflow as flow
 from wmlab.core.recording import Recording
 from wmlab.core.spark.schemas import dataframe
+from wmlab.dataflow.checks import LARGE_TABLES, SMALL_TABLES, inputs_of
+from wmlab.dataflow.sim.rules import DataflowRules
 from wmlab.dataflow.tables import DATAFLOW_TABLES
 
 Row = dict[str, Any]
@@ -75,9 +77,8 @@ def rows_of(recording: Recording, names: Iterable[str]) -> Tables:
     return {name: recording.table(name).to_pylist(maps_as_pydicts="strict") for name in names}
 
 
-def frames_of(spark: SparkSession, tables: Mapping[str, list[Row]]) -> dict[str, DataFrame]:
-    """Rows as DataFrames in the schemas of their tables."""
-    return {
-        name: dataframe(spark, pa.Table.from_pylist(rows, schema=DATAFLOW_TABLES[name]))
-        for name, rows in tables.items()
-    }
+def inputs_from(spark: SparkSession, tables: Mapping[str, list[Row]], rules: DataflowRules | None) -> dict[str, Any]:
+    """What the invariants take, from rows of the tables of one recording."""
+    arrow = {name: pa.Table.from_pylist(tables[name], schema=DATAFLOW_TABLES[name]) for name in tables}
+    small = {name: arrow[name] for name in SMALL_TABLES}
+    return inputs_of(small, {name: dataframe(spark, arrow[name]) for name in LARGE_TABLES}, rules)

@@ -12,7 +12,8 @@ from tests.dataflow.checks.dataflows import Row, frames, generated
 from wmlab import dataflow as flow
 from wmlab.core.errors import ModelError, RecordingError
 from wmlab.core.recording import Recording
-from wmlab.dataflow.checks.watermarks import coalesced, coalesced_steps, coalescing_items
+from wmlab.dataflow.checks.channels import specials_of
+from wmlab.dataflow.checks.watermarks import coalesced, coalesced_steps
 from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations
 from wmlab.dataflow.recording import DataflowRecording
 from wmlab.streams.recording import StreamRecording
@@ -77,7 +78,8 @@ def test_spark_follows_many_dataflows_as_the_model_does_each(spark: SparkSession
 def test_of_the_events_only_those_behind_something_else_are_needed(spark: SparkSession) -> None:
     recording = max(recorded(DESIGN), key=lambda run: run.table("items").num_rows)
     items = frames(spark, [recording], TABLES)[0]
-    fewer = [row.asDict() for row in coalescing_items(items).collect()]
+    reduced = specials_of(items)
+    fewer = [row for part in reduced.reduce(items.toArrow().to_batches()) for row in part.to_pylist()]
     assert len(fewer) < recording.table("items").num_rows
     steps = coalesced_steps(fewer, *(recording.table(name).to_pylist() for name in TABLES[1:]))
     emitted = ("execution", "vertex", "instance", "level", "edge", "place", "active", "emitted", "emitted_idle")

@@ -7,9 +7,8 @@ query over whole tables, for what is about very many rows: windows and joins are
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from inspect import signature
 from string import Formatter
 from typing import Any, Final
@@ -92,28 +91,26 @@ def verdicts(
     """
     taken = _Taken(spark, inputs)
     rules = {name: entry for name, entry in invariants.items() if isinstance(entry, Invariant)}
-    frames = [taken.totals(rules)] if rules else []
-    frames += [
-        _batch_totals(name, entry.findings(**{name: taken.frame(name) for name in entry.inputs}))
+    queries = {
+        name: entry.findings(**{name: taken.frame(name) for name in entry.inputs})
         for name, entry in invariants.items()
         if isinstance(entry, BatchInvariant)
-    ]
-    with ThreadPoolExecutor(max_workers=3) as pool:
-        collected = list(pool.map(lambda frame: frame.collect(), frames))
-    rows = [row.asDict(recursive=True) for table in collected for row in table]
+    }
+    # In one plan, whatever they share is made once, and their stages run side by side.
+    totals = ([taken.totals(rules)] if rules else []) + ([_batch_totals(queries)] if queries else [])
+    rows = [row.asDict(recursive=True) for row in reduce(DataFrame.unionByName, totals).collect()] if totals else []
     return [
         verdict_of(name, entry.statement, entry.no_data, [row for row in rows if row["invariant"] == name])
         for name, entry in invariants.items()
     ]
 
 
-def _batch_totals(name: str, findings: DataFrame) -> DataFrame:
-    """A row of `TOTALS` for these `FINDINGS`."""
+def _batch_totals(queries: Mapping[str, DataFrame]) -> DataFrame:
+    """A row of `TOTALS` for the `FINDINGS` of each query that has any."""
+    named = [found.selectExpr(f"{_text(name)} AS invariant", "*") for name, found in queries.items()]
     # SQL text: PySpark builds the same of columns with some two hundred calls of the JVM.
-    return findings.selectExpr(
-        f"{_text(name)} AS invariant",
-        "CAST(NULL AS STRING) AS stream",
-        "CAST(COALESCE(SUM(judged), 0) AS LONG) AS judged",
+    totals = (
+        "COALESCE(SUM(judged), 0) AS judged",
         "COUNT_IF(NOT ok) AS violations",
         "COUNT_IF(ok) AS good",
         "COUNT_IF(ok AND what IS NOT NULL) AS spared",
@@ -121,6 +118,8 @@ def _batch_totals(name: str, findings: DataFrame) -> DataFrame:
         f"MIN(CASE WHEN ok AND what IS NOT NULL THEN {_PROOF} END) AS harm",
         "MIN(CASE WHEN ok IS NULL THEN what END) AS why",
     )
+    of_each = reduce(DataFrame.unionByName, named).groupBy("invariant").agg(*map(F.expr, totals))
+    return of_each.selectExpr("invariant", "CAST(NULL AS STRING) AS stream", "* EXCEPT (invariant)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,10 +74,10 @@ class Windows:
 
     def _came_out(self, end: int, results: Sequence[WindowResult]) -> Explanation:
         """The first step that merged a watermark which closes the window let it come out, or else the end."""
-        firsts = {result.instance: result.at_ms for result in reversed(results)}
+        firsts = {result.instance: (result.at_ms, result.instance, result.execution) for result in reversed(results)}
         # It is out when the last of its instances has let it out.
-        at_ms, instance = max((at_ms, number) for number, at_ms in firsts.items())
-        steps = self.search.rows("coalescing", self.vertex, instance)
+        at_ms, instance, execution = max(firsts.values())
+        steps = self.run.indexed("coalescing").get((execution, self.vertex, instance), ())
         emitted = ((step, dict(step["emitted"]).get(self.key)) for step in steps if step["level"] == "global")
         closing = ((step, value) for step, value in emitted if value is not None and value >= self.rule.closed_by(end))
         step, watermark = next(closing, (None, None))
@@ -293,7 +293,7 @@ class _Fate:
             (order.index(queue["target"]), item["put_ms"], number, queue, item)
             for number, queue in enumerate(self.run.queues)
             if queue["source"] != queue["target"] + FRAMES
-            for item in self.search.rows("items", queue["queue"])
+            for item in self.search.items_so_far(queue)
             if item["kind"] == "event" and self._is(read(item["row"]))
         ]
         if not items:

@@ -12,11 +12,13 @@ Source: upstream classes `SlidingWindowP`, `SessionWindowP`, `StreamToStreamJoin
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
-from typing import Any, Final, Generic, Literal, TypeVar, cast
+from functools import cached_property, partial
+from operator import attrgetter, itemgetter
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar, cast
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.answers.run import Row, Run, read
@@ -74,6 +76,51 @@ class LevelState:
         for key, value in row["emitted"]:
             self.emitted[key] = value, row["at_ms"]
         return self
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A complete snapshot of an execution, by its number."""
+
+    run: Run
+    execution: int
+    number: int
+
+    def taken(self, vertex: str, instance: int) -> int:
+        """How many items an instance had taken when it saved its state; beyond all, if its inputs had ended by then."""
+        barriers = (
+            item["taken"] for queue in self.run.into(vertex, instance) for item in self._barriers(queue["queue"])
+        )
+        return max((taken for taken in barriers if taken is not None), default=sys.maxsize)
+
+    def put(self, queue: int) -> int:
+        """How many items stood on a queue before its barrier; beyond all, if its end came before."""
+        return next((item["sequence"] for item in self._barriers(queue)), sys.maxsize)
+
+    def _barriers(self, queue: int) -> Iterator[Row]:
+        for item in self.run.indexed("items").get((self.execution, queue), ()):
+            if item["kind"] == "barrier" and item["value"] == self.number:
+                yield item
+
+
+def snapshot_of(run: Run, execution: int) -> Snapshot | None:
+    """The snapshot that an execution began from; None without one."""
+    number = next(row["snapshot"] for row in run.executions if row["execution"] == execution)
+    taken_by = (row["execution"] for row in run.rows("snapshots") if row["snapshot"] == number)
+    return None if number is None else Snapshot(run, next(taken_by), number)
+
+
+def history_of(run: Run, execution: int) -> list[tuple[int, Snapshot | None]]:
+    """The executions that an execution goes on from, each with the snapshot up to which it counts, and itself last."""
+    history: list[tuple[int, Snapshot | None]] = [(execution, None)]
+    while (snapshot := snapshot_of(run, history[0][0])) is not None:
+        history.insert(0, (snapshot.execution, snapshot))
+    return history
+
+
+def _own_first(instance: int, instances: int) -> list[int]:
+    """The numbers of all instances, as `Processor.restore` takes their states."""
+    return [instance, *(number for number in range(instances) if number != instance)]
 
 
 def level_playback(
@@ -181,20 +228,41 @@ def partition_playback(
 def join_playback(run: Run, execution: int, vertex: str, instance: int) -> Playback[JoinState]:
     """The limits of a join and the watermarks that it received; rows do not change them and are left out."""
     join = run.rules.joins[vertex]
-    steps = run.indexed("coalescing").get((execution, vertex, instance), ())
-    watermarks = [
-        (step["at_ms"], EdgeWatermark(step["edge"], Watermark(key, value)))
-        for step in steps
+    watermarks = [(at_ms, stimulus) for at_ms, _, stimulus in _join_watermarks(run, execution, vertex, instance)]
+    begun = partial(_begun_join, run, execution, vertex, instance)
+    return Playback(begun, lambda state, stimulus: join.step(state, stimulus).state, watermarks)
+
+
+def _join_watermarks(run: Run, execution: int, vertex: str, instance: int) -> list[tuple[int, int, EdgeWatermark]]:
+    """The watermarks that a join received: clock (ms), how many items the instance had taken, and the watermark."""
+    return [
+        (step["at_ms"], step["taken"], EdgeWatermark(step["edge"], Watermark(key, value)))
+        for step in run.indexed("coalescing").get((execution, vertex, instance), ())
         if step["level"] == "edge"
         for key, value in step["emitted"]
     ]
-    return Playback(join.start, lambda state, stimulus: join.step(state, stimulus).state, watermarks)
+
+
+def _begun_join(run: Run, execution: int, vertex: str, instance: int) -> JoinState:
+    """A join without its rows when an execution began: as its rule begins, or as the snapshot has it."""
+    join, snapshot = run.rules.joins[vertex], snapshot_of(run, execution)
+    if snapshot is None:
+        return join.start()
+    states = []
+    for number in _own_first(instance, run.vertex(vertex)["parallelism"]):
+        state, saved = _begun_join(run, snapshot.execution, vertex, number), snapshot.taken(vertex, number)
+        for _, taken, stimulus in _join_watermarks(run, snapshot.execution, vertex, number):
+            if taken <= saved:
+                state = join.step(state, stimulus).state
+        states.append(state)
+    return join.restore(states)
 
 
 @dataclass(frozen=True, slots=True)
 class WindowResult:
-    """A result of a window vertex: when it left which instance (clock ms), and the row."""
+    """A result of a window vertex: in which execution and when it left which instance (clock ms), and the row."""
 
+    execution: int
     at_ms: int
     instance: int
     row: Mapping[str, Any]
@@ -271,6 +339,21 @@ class WindowState:
         return [((end - shape.size, end), count) for end, count in rows.items()]
 
 
+class _Taken(NamedTuple):
+    """A row or a watermark that a window took.
+
+    They are ordered by the clock (ms), by `rank`, rows before watermarks, and by `order`. `by` is the instance that
+    took it from a queue, or merged it, `place` its number among the items which that instance took, from 0.
+    """
+
+    at_ms: int
+    rank: int
+    order: int
+    event: Stimulus
+    by: tuple[str, int]
+    place: int
+
+
 class WindowRows:
     """The rows and results of a window or session over one execution, and the playback of each of its instances."""
 
@@ -299,14 +382,15 @@ class WindowRows:
         return partition_hash(group_of(values, self.rule.group)) % self.instances
 
     def _results(self, instance: int) -> Iterator[WindowResult]:
-        """Those that left an instance; one that went to several queues once."""
-        left = dict.fromkeys(
-            (item["put_ms"], item["row"])
-            for queue in self._run.out_of(self._window.vertex, instance)
-            for item in self._items(queue)
-            if item["kind"] == "event"
-        )
-        return (WindowResult(at_ms, instance, read(row)) for at_ms, row in left)
+        """Those that left an instance, also before the snapshot; one that went to several queues once."""
+        for execution, snapshot in history_of(self._run, self._execution):
+            left = dict.fromkeys(
+                (item["put_ms"], item["row"])
+                for queue in self._run.out_of(self._window.vertex, instance)
+                for item in self._run.indexed("items").get((execution, queue["queue"]), ())
+                if item["kind"] == "event" and (snapshot is None or item["sequence"] < snapshot.put(queue["queue"]))
+            )
+            yield from (WindowResult(execution, at_ms, instance, read(row)) for at_ms, row in left)
 
     def _items(self, queue: Row) -> Sequence[Row]:
         return self._run.indexed("items").get((self._execution, queue["queue"]), ())
@@ -314,33 +398,63 @@ class WindowRows:
     def _playbacks(self) -> list[Playback[WindowState]]:
         """What each instance took, and what left it, fed to the rule; of windows groups need not be told apart."""
         if isinstance(self.rule, SessionProcessor):
-            rule: WindowProcessor | SessionProcessor = replace(self.rule, aggregates=_COUNT)
             named = ("start", "end", *self._window.columns[2 : 2 + len(self.rule.group)])
         else:
-            rule = replace(self.rule, aggregates=_COUNT, group=(), grouped=(), limit=None)
             named = ("start", "end")
         # By instance: (clock ms, rows before watermarks before results, order among them, event).
-        events: list[list[tuple[int, int, int, Any]]] = [[] for _ in range(self.instances)]
-        for taken_by in range(self._run.vertex(self._window.entry)["parallelism"]):
-            for item, edge in self._accepted(taken_by):
-                values = self.values(read(item["row"]))
-                stimulus = EdgeRow(edge, Event(values))
-                mine = events[self.instance_of(values, taken_by)]
-                mine.append((item["taken_ms"], 0, item["taken"], stimulus))
-        for instance, mine in enumerate(events):
-            mine += ((at_ms, 1, order, stimulus) for at_ms, order, stimulus in self._coalesced(instance))
+        events: list[list[tuple[int, int, int, Any]]] = [
+            [(taken.at_ms, taken.rank, taken.order, taken.event) for taken in mine] for mine in self._taken
+        ]
         for results in self.results.values():
-            for result in results:
+            for result in (result for result in results if result.execution == self._execution):
                 window = tuple(plain_value(result.row[name]) for name in named)
                 events[result.instance].append((result.at_ms, 2, 0, window))
         return [
             Playback(
-                lambda: WindowState(rule, rule.start()),
+                partial(self._begun, instance),
                 WindowState.follow,
                 [(at_ms, event) for at_ms, *_, event in sorted(mine, key=itemgetter(0, 1, 2))],
             )
-            for mine in events
+            for instance, mine in enumerate(events)
         ]
+
+    @cached_property
+    def _counting(self) -> WindowProcessor | SessionProcessor:
+        """The rule, counting rows only."""
+        if isinstance(self.rule, SessionProcessor):
+            return replace(self.rule, aggregates=_COUNT)
+        return replace(self.rule, aggregates=_COUNT, group=(), grouped=(), limit=None)
+
+    @cached_property
+    def _taken(self) -> list[list[_Taken]]:
+        """The rows and watermarks that each instance took."""
+        taken: list[list[_Taken]] = [[] for _ in range(self.instances)]
+        for taken_by in range(self._run.vertex(self._window.entry)["parallelism"]):
+            for item, edge in self._accepted(taken_by):
+                values = self.values(read(item["row"]))
+                event, by = EdgeRow(edge, Event(values)), (self._window.entry, taken_by)
+                mine = taken[self.instance_of(values, taken_by)]
+                mine.append(_Taken(item["taken_ms"], 0, item["taken"], event, by, item["taken"]))
+        for instance, mine in enumerate(taken):
+            mine += self._coalesced(instance)
+        return taken
+
+    def _begun(self, instance: int) -> WindowState:
+        """An instance when the execution began: without anything, or as the snapshot has it."""
+        rule, snapshot = self._counting, snapshot_of(self._run, self._execution)
+        if snapshot is None:
+            return WindowState(rule, rule.start())
+        former = WindowRows(self._run, snapshot.execution, self._window)
+        states = [former.saved(number, snapshot) for number in _own_first(instance, self.instances)]
+        return WindowState(rule, rule.restore(states))
+
+    def saved(self, instance: int, snapshot: Snapshot) -> Any:
+        """The state of an instance as a snapshot of this execution has it."""
+        state = self._begun(instance)
+        for taken in sorted(self._taken[instance], key=attrgetter("at_ms", "rank", "order")):
+            if taken.place < snapshot.taken(*taken.by):
+                state = state.follow(taken.event)
+        return state.state
 
     def _accepted(self, instance: int) -> Iterable[tuple[Row, int]]:
         """The rows that an instance of the entry took and did not drop, with the input edge.
@@ -362,11 +476,13 @@ class WindowRows:
             else:
                 yield item, edge
 
-    def _coalesced(self, instance: int) -> Iterator[tuple[int, int, Stimulus]]:
-        """The watermarks over all inputs of an instance, and their end: (clock ms, order, stimulus)."""
-        steps = self._run.indexed("coalescing").get((self._execution, self._window.vertex, instance), ())
+    def _coalesced(self, instance: int) -> Iterator[_Taken]:
+        """The watermarks over all inputs of an instance, and their end."""
+        by = self._window.vertex, instance
+        steps = self._run.indexed("coalescing").get((self._execution, *by), ())
         for order, step in enumerate(step for step in steps if step["level"] == "global"):
+            at = {"at_ms": step["at_ms"], "rank": 1, "order": order, "by": by, "place": step["taken"] - 1}
             for key, value in step["emitted"]:
-                yield step["at_ms"], order, Watermark(key, value)
+                yield _Taken(**at, event=Watermark(key, value))
             if not step["active"] and not step["idle"]:
-                yield step["at_ms"], order, Complete()
+                yield _Taken(**at, event=Complete())

@@ -27,6 +27,7 @@ from wmlab.dataflow.answers.replay import (
     Playback,
     SentItems,
     WindowRows,
+    history_of,
     join_playback,
     level_playback,
     output_playback,
@@ -94,6 +95,15 @@ class Search:
         for row in self.run.indexed(table).get((self.execution["execution"], *where), ()):
             if row[clock] <= self.at_ms:
                 yield row
+
+    def items_so_far(self, queue: Row) -> Iterator[Row]:
+        """The items put on a queue by the moment; of executions before a restart, those taken before the snapshot."""
+        for execution, snapshot in history_of(self.run, self.execution["execution"]):
+            taken = None if snapshot is None else snapshot.taken(queue["target"], queue["target_instance"])
+            for item in self.run.indexed("items").get((execution, queue["queue"]), ()):
+                saved = taken is None or (item["taken"] is not None and item["taken"] < taken)
+                if saved and item["put_ms"] <= self.at_ms:
+                    yield item
 
     def replayed(self, make: Callable[..., Playback[S]], *where: Any) -> S:
         """What a playback of the execution has come to by the moment; `where` are its further arguments."""

@@ -9,10 +9,12 @@ Source: "Keyed watermark support"; "Stream-to-stream join"; wmlab's own list of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any, Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from wmlab.core.answers import Verdicts
@@ -20,10 +22,14 @@ from wmlab.core.errors import RecordingError
 from wmlab.core.invariants import Derived, Invariant, TableRows
 from wmlab.core.recording import Recording
 from wmlab.core.spark import verdict
+from wmlab.core.spark.grouped import Reduced
+from wmlab.core.spark.schemas import spark_schema
 from wmlab.core.spark.verdict import BatchInvariant
-from wmlab.dataflow.checks import rows, watermarks
-from wmlab.dataflow.checks.batch import joins_equal_batch, windows_equal_batch
-from wmlab.dataflow.checks.watermarks import coalesced_steps, coalescing_items
+from wmlab.dataflow.checks import calls, rows, watermarks
+from wmlab.dataflow.checks.batch import joins_equal_batch, reached_by_instance, windows_equal_batch
+from wmlab.dataflow.checks.channels import SIZES, Channels, SizesByLimit, queue_loads, specials_of
+from wmlab.dataflow.checks.rows import TimedRows, timed_rows
+from wmlab.dataflow.checks.watermarks import coalesced_steps
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
 from wmlab.dataflow.sim.rules import DataflowRules, rules_of
 
@@ -40,8 +46,8 @@ INVARIANTS: Final[Mapping[str, Invariant | BatchInvariant]] = {
     "K10": windows_equal_batch,
     "K11": joins_equal_batch,
     "K12": rows.within_limits,
-    "K13": rows.calls_consistent,
-    "K14": rows.idle_overtakes_no_call,
+    "K13": calls.calls_consistent,
+    "K14": calls.idle_overtakes_no_call,
     "K15": watermarks.leaves_at_once,
 }
 """What a recording of a dataflow has to keep, by name."""
@@ -52,16 +58,55 @@ UNKNOWN_DATAFLOW: Final = {
     for name, invariant in INVARIANTS.items()
 }
 """The same, where nobody knows the rules of the dataflow."""
-TABLES: Final = ("items", "queues", "coalescing", "vertices", "executions", "drops", "state", "calls")
-"""The tables of a recording that this takes."""
+SMALL_TABLES: Final = ("queues", "coalescing", "vertices", "executions")
+LARGE_TABLES: Final = ("items", "drops", "state", "calls")
+"""The tables of a recording that this takes: those that a task has in memory, and those that grow with the rows."""
 
 
-def inputs_of(tables: Mapping[str, DataFrame], rules: DataflowRules | None) -> dict[str, Any]:
-    """What the invariants take, from the tables of a recording and what they do not say of its dataflow."""
+def inputs_of(
+    small: Mapping[str, pa.Table], large: Mapping[str, DataFrame], rules: DataflowRules | None
+) -> dict[str, Any]:
+    """What the invariants take, from the tables of a recording and what they do not say of its dataflow.
+
+    What goes to the task of a dataflow is reduced where it lies, see `channels`. Queries take the large tables as they
+    are, and the specials and loads of the queues as values, for which Spark runs two jobs when they are first taken.
+    """
     rules = rules or DataflowRules()
-    specials = coalescing_items(tables["items"]).drop("row")
-    made = {"specials": specials, "due": Derived(_due), "limits": _limits(rules), "rules": rules}
-    return {**tables, **made}
+    limits = _limits(rules)
+
+    @cache
+    def rows_of(name: str) -> TableRows:
+        table: pa.Table = made[name]() if name in made else small[name]
+        return table.to_pylist(maps_as_pydicts="strict")  # type: ignore[no-any-return]
+
+    made: dict[str, Callable[[], Any]] = {
+        "specials": cache(lambda: _specials(large["items"])),
+        "queue_loads": cache(lambda: queue_loads(large["items"]).toArrow()),
+        "channels": cache(lambda: Channels.of(rows_of("queues"))),
+        "timed_rows": lambda: timed_rows(
+            large["items"],
+            TimedRows(
+                rows_of("queues"), rows_of("vertices"), rows_of("coalescing"), rows_of("specials"), made["channels"]()
+            ),
+        ),
+        "reached": lambda: reached_by_instance(
+            rules, rows_of("specials"), rows_of("queue_loads"), made["channels"](), rows_of("executions")
+        ),
+    }
+    reduced = {
+        "sizes": Reduced(large["state"], SizesByLimit(limits), SIZES),
+        "calls": large["calls"].drop("row"),
+        "calls_of_instances": Derived(calls.calls_of_instances),
+        "due": Derived(_due),
+    }
+    return {**small, **large, **made, **reduced, "limits": limits, "rules": rules}
+
+
+def _specials(items: DataFrame) -> pa.Table:
+    specials = specials_of(items)
+    # Spark sends this function to its workers, and could not send a DataFrame with it.
+    reduce = specials.reduce
+    return specials.frame.mapInArrow(lambda batches: iter(reduce(batches)), spark_schema(specials.schema)).toArrow()
 
 
 def _due(specials: TableRows, queues: TableRows, coalescing: TableRows) -> list[dict[str, Any]]:
@@ -73,12 +118,13 @@ def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
 
     `only` names those that are judged; without names, all are. Raises `ModelError` for a name that is none.
     """
-    tables = {name: recording.spark(spark, name) for name in TABLES}
+    small = {name: recording.table(name) for name in SMALL_TABLES}
+    large = {name: recording.spark(spark, name) for name in LARGE_TABLES}
     try:
         rules = rules_of(dataflow_of(recording, DataflowScenario, stand_ins=True))
     except RecordingError:
-        return verdict.check(spark, recording.name, UNKNOWN_DATAFLOW, inputs_of(tables, None), only)
-    return verdict.check(spark, recording.name, INVARIANTS, inputs_of(tables, rules), only)
+        return verdict.check(spark, recording.name, UNKNOWN_DATAFLOW, inputs_of(small, large, None), only)
+    return verdict.check(spark, recording.name, INVARIANTS, inputs_of(small, large, rules), only)
 
 
 def _limits(rules: DataflowRules) -> dict[str, int]:

@@ -1,7 +1,8 @@
 """Windows and joins of the on-time rows of a recording as batch queries, and the results of the dataflow against them.
 
 A batch query knows no watermarks: a window is an interval of time, a session a run of rows without a gap, and a join a
-join. Only what a row of the result looks like is left to the functions of `wmlab.dataflow.model`, row by row.
+join. Only what a row of the result looks like is left to the functions of `wmlab.dataflow.model`, row by row. One query
+has all windows and sessions of a dataflow, and another one all its joins.
 
 An execution that ended gave everything. One that was stopped gave at least what its last watermark released, and what
 it gave must be among what the rows can give.
@@ -12,26 +13,27 @@ Source: "Stream-to-stream join", Semantics; "Keyed watermark support", Changes t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from functools import reduce
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from wmlab.core.errors import ModelError
+from wmlab.core.invariants import TableRow, TableRows
+from wmlab.core.spark.schemas import spark_schema
 from wmlab.core.spark.verdict import SO_FAR, batch_invariant, findings, row_of, undecided
-from wmlab.dataflow.checks.rows import field, on_time_rows, progress_of, put_items
+from wmlab.dataflow.checks.channels import Channels
 from wmlab.dataflow.model.aggregate import accumulated, created, finished, group_of
+from wmlab.dataflow.model.items import RowValues
 from wmlab.dataflow.model.join import LEFT, RIGHT, StreamJoin
 from wmlab.dataflow.model.window import SessionProcessor
 from wmlab.dataflow.model.window import WindowProcessor as WindowRule
 from wmlab.dataflow.sim.rules import DataflowRules, RecordedRule
 
-PLACE: Final = ("stream", "execution", "instance")
-Values = tuple[Any, ...]
+_OF_RESULT: Final = ("stream", "execution", "instance", "vertex")
+_DIGITS: Final = 9
 
 
 def windows_of_on_time_rows(items: DataFrame, queues: DataFrame, drops: DataFrame, window: RecordedRule) -> DataFrame:
@@ -42,7 +44,10 @@ def windows_of_on_time_rows(items: DataFrame, queues: DataFrame, drops: DataFram
     result as the JSON text that the dataflow writes. Nothing is executed here. Raises `ModelError` for a join.
     Source: upstream classes `SlidingWindowP` and `SessionWindowP`.
     """
-    return windows_of(on_time_rows(items, queues, drops, window.entry), window)
+    if isinstance(window.rule, StreamJoin):
+        raise ModelError(f"{window.vertex!r} is a join.", remedy="Ask join_of_on_time_rows.")
+    rows = on_time_rows(items, queues, drops, (window,))
+    return windows_of(rows, (window,), None).select("stream", "execution", "instance", "start", "end", "row")
 
 
 def join_of_on_time_rows(items: DataFrame, queues: DataFrame, drops: DataFrame, join: RecordedRule) -> DataFrame:
@@ -53,227 +58,423 @@ def join_of_on_time_rows(items: DataFrame, queues: DataFrame, drops: DataFrame, 
     that the dataflow writes. Nothing is executed here. Raises `ModelError` for a window.
     Source: upstream class `StreamToStreamJoinP`.
     """
-    rows = on_time_rows(items, queues, drops, join.entry)
-    return join_of(rows.withColumn("sure", F.lit(True)), join).drop("sure")
-
-
-def windows_of(rows: DataFrame, window: RecordedRule) -> DataFrame:
-    """As `windows_of_on_time_rows`, of the rows that a vertex took and did not drop, one each."""
-    rule = window.rule
-    if isinstance(rule, StreamJoin):
-        raise ModelError(f"{window.vertex!r} is a join.", remedy="Ask join_of_on_time_rows.")
-    columns = window.inputs[0]
-    groups = {f"_group{n}": field(columns[place]) for n, place in enumerate(rule.group)}
-    time = field(columns[rule.time])
-    for edge, place in enumerate(rule.times if isinstance(rule, WindowRule) else ()):
-        time = F.when(F.col("edge") == edge, field(columns[place])).otherwise(time)
-    timed = {"instance": _instance(window), "_time": time.cast("long")}
-    placed, by = _placed(rows.withColumns(timed | groups), rule, tuple(groups))
-    texts = F.transform(F.sort_array(F.collect_list(F.struct("taken", "row"))), lambda taken: taken["row"])
-    bounds: tuple[Column, ...] = ()
-    if isinstance(rule, SessionProcessor):
-        bounds = F.min("_time").alias("start"), (F.max("_time") + rule.timeout).alias("end")
-    found = placed.groupBy(*by).agg(*bounds, texts.alias("rows"))
-
-    def result(held: dict[str, Any]) -> Values:
-        taken = [_values(text, columns) for text in held["rows"]]
-        accumulators = created(rule.aggregates)
-        for values in taken:
-            accumulators = accumulated(rule.aggregates, accumulators, values)
-        group, aggregates = group_of(taken[0], rule.group), finished(rule.aggregates, accumulators)
-        return held["start"], held["end"], *group, *aggregates
-
-    return _with_rows(found.select(*PLACE, "start", "end", "rows"), ("rows",), window.columns, result)
-
-
-def _placed(
-    rows: DataFrame, rule: WindowRule | SessionProcessor, groups: tuple[str, ...]
-) -> tuple[DataFrame, tuple[str, ...]]:
-    """Each row once for every window that it belongs to, and the columns that tell the windows apart."""
-    if isinstance(rule, SessionProcessor):
-        lane = Window.partitionBy(*PLACE, *groups).orderBy("_time", "taken")
-        gap = F.coalesce(F.col("_time") - F.lag("_time").over(lane) >= rule.timeout, F.lit(True))
-        opened = rows.withColumn("_opens", gap.cast("long"))
-        number = F.sum("_opens").over(lane.rowsBetween(*SO_FAR))
-        return opened.withColumn("_session", number), (*PLACE, *groups, "_session")
-    size, slide = rule.shape.size, rule.shape.slide
-    first = F.col("_time") - F.pmod("_time", F.lit(slide)) + slide
-    ends = F.explode(F.sequence(first, first + (size - slide), F.lit(slide)))
-    placed = rows.withColumn("end", ends).withColumn("start", F.col("end") - size)
-    return placed, (*PLACE, *groups, "start", "end")
-
-
-def join_of(rows: DataFrame, join: RecordedRule) -> DataFrame:
-    """As `join_of_on_time_rows`, of the rows that a vertex took and did not drop, one each, with `sure`.
-
-    That tells rows and pairs of them whose turn has come for certain. Rows without a partner are looked for among
-    those alone.
-    """
-    rule = join.rule
-    if not isinstance(rule, StreamJoin):
+    if not isinstance(join.rule, StreamJoin):
         raise ModelError(f"{join.vertex!r} is no join.", remedy="Ask windows_of_on_time_rows.")
-    sides = [rows.where(F.col("edge") == side) for side in (LEFT, RIGHT)]
-    condition = rule.condition
-
-    def joined(pair: dict[str, Any]) -> Values | None:
-        values = *_values(pair["left_row"], join.inputs[LEFT]), *_values(pair["right_row"], join.inputs[RIGHT])
-        return values if condition(values) is True else None
-
-    pairs = _with_rows(_candidates(rule, *sides), ("left_row", "right_row"), join.columns, joined)
-    columns = (*PLACE, F.lit(False).alias("padded"), F.lit(None).cast("long").alias("time"), "sure", "row")
-    if rule.outer is None:
-        return pairs.select(*columns)
-    outer, taken = rule.outer, ("left_taken", "right_taken")[rule.outer]
-
-    def padded(alone: dict[str, Any]) -> Values:
-        values = _values(alone["row"], join.inputs[outer])
-        return values + nulls if outer == LEFT else nulls + values
-
-    nulls = (None,) * len(join.inputs[1 - outer])
-    sure = sides[outer].where("sure").select(*PLACE, F.lit(True).alias("padded"), "time", "sure", "taken", "row")
-    alone = _with_rows(sure, ("row",), join.columns, padded)
-    both = pairs.select(*columns, F.col(taken).alias("taken")).unionByName(alone)
-    # A join of the rows with their pairs would look for the pairs twice.
-    partnered = F.max(F.col("sure") & ~F.col("padded")).over(Window.partitionBy(*PLACE, "taken"))
-    return both.withColumn("_partnered", partnered).where("not (padded and _partnered)").drop("taken", "_partnered")
+    rows = on_time_rows(items, queues, drops, (join,))
+    return joins_of(rows, (join,), None).select("stream", "execution", "instance", "padded", "time", "row")
 
 
-def _candidates(rule: StreamJoin, left: DataFrame, right: DataFrame) -> DataFrame:
-    """The pairs of an instance that the bounds between the lowest keys of both sides leave."""
-    lefts, rights = (
-        side.select(*PLACE, *(F.col(name).alias(f"{which}_{name}") for name in ("taken", "time", "sure", "row")))
-        for which, side in (("left", left), ("right", right))
-    )
-    key_left, key_right = min(rule.keys[LEFT]), min(rule.keys[RIGHT])
-    back = rule.bounds.get(key_left, {}).get(key_right)
-    ahead = rule.bounds.get(key_right, {}).get(key_left)
-    if back is None or ahead is None:
-        pairs = lefts.join(rights, list(PLACE))
-    else:
-        # right.time is in [left.time - back, left.time + ahead]: equal cells first, the exact bounds as the rest.
-        width = max(1, back + ahead)
-        low, high = F.col("left_time") - back, F.col("left_time") + ahead
-        cells = F.sequence(_cell(low, width), _cell(F.greatest(low, high), width), F.lit(width))
-        spread = lefts.withColumn("_cell", F.explode(cells))
-        gathered = rights.withColumn("_cell", _cell(F.col("right_time"), width))
-        pairs = spread.join(gathered, [*PLACE, "_cell"]).where(F.col("right_time").between(low, high))
-    return pairs.withColumn("sure", F.col("left_sure") & F.col("right_sure"))
+def on_time_rows(items: DataFrame, queues: DataFrame, drops: DataFrame, rules: Iterable[RecordedRule]) -> DataFrame:
+    """The rows that windows or joins took and did not drop.
+
+    Columns: stream, execution, vertex (the one that took it), instance, edge, taken, taken_ms, time, row. A dropped row
+    is known by its text. Of several with the same text as many are left out as were dropped.
+    """
+    entries = [rule.entry for rule in rules]
+    targets = queues.selectExpr("stream", "queue", "target as vertex", "target_instance as instance", "edge")
+    taken = items.where("taken is not null and kind = 'event'").join(F.broadcast(targets), ["stream", "queue"])
+    same = ("stream", "execution", "vertex", "instance", "edge", "row")
+    rows = taken.select(*same, "taken", "taken_ms", "time", F.lit(0).alias("_dropped"))
+    dropped = drops.select(*same, F.lit(1).alias("_dropped"))
+    both = rows.unionByName(dropped, allowMissingColumns=True).where(F.col("vertex").isin(entries))
+    alike = Window.partitionBy(*same)
+    number = F.row_number().over(alike.orderBy("_dropped", "taken"))
+    counted = both.withColumns({"_number": number, "_gone": F.sum("_dropped").over(alike)})
+    return counted.where("_dropped = 0 and _number > _gone").drop("_dropped", "_number", "_gone")
 
 
-def _cell(time: Column, width: int) -> Column:
-    return time - F.pmod(time, F.lit(width))
+class Reached(NamedTuple):
+    """How far an instance of a window or join had come in an execution that began without a snapshot.
+
+    completed: whether the execution came to its end, so that all results are out. busy_ms: when it took something last;
+    what it took then may still wait for its turn, all else is done with. released: the watermark of the key of its
+    results that had left before `busy_ms`; None: none had.
+    """
+
+    completed: bool
+    busy_ms: int
+    released: int | None
+
+    def handled(self, taken_ms: int) -> bool:
+        """Whether the turn of a row that was taken then has come for certain."""
+        return self.completed or taken_ms < self.busy_ms
+
+    def passed(self, time: int | None) -> bool:
+        """Whether all results below a watermark have come out for certain."""
+        return self.completed or (self.released is not None and time is not None and time <= self.released)
 
 
-def _with_rows(
-    frame: DataFrame, taken: tuple[str, ...], names: tuple[str, ...], result: Callable[[dict[str, Any]], Any]
+ReachedByInstance = Mapping[tuple[str, int, int | None], Reached]
+"""What windows and joins had reached, by vertex, execution and instance; no instance for a window in two stages."""
+
+
+def reached_by_instance(
+    rules: DataflowRules,
+    specials: TableRows,
+    queue_loads: TableRows,
+    channels: Channels,
+    executions: TableRows,
+) -> ReachedByInstance:
+    """How far each window and join of a dataflow had come; of a window in two stages, the instance that is behind."""
+    completed = {row["execution"]: row["outcome"] == "completed" for row in executions if row["snapshot"] is None}
+    watermarks: dict[str, list[TableRow]] = {}
+    for item in specials:
+        if item["kind"] == "watermark":
+            watermarks.setdefault(channels.source[item["queue"]][0], []).append(item)
+    reached: dict[tuple[str, int, int | None], Reached] = {}
+    for rule in rules.results.values():
+        for (execution, instance), busy_ms in _busy_ms(rule, queue_loads, channels).items():
+            if execution in completed:
+                left = [
+                    item
+                    for item in watermarks.get(rule.vertex, ())
+                    if item["execution"] == execution and item["key"] == _key_of(rule) and item["put_ms"] < busy_ms
+                ]
+                released = _released(rule, left, channels, instance)
+                reached[rule.vertex, execution, instance] = Reached(completed[execution], busy_ms, released)
+    return reached
+
+
+def _key_of(rule: RecordedRule) -> int:
+    """The key of the watermark that releases results; of a join, rows without a partner."""
+    if isinstance(rule.rule, StreamJoin):
+        return min(rule.rule.keys[LEFT if rule.rule.outer is None else rule.rule.outer])
+    return rule.rule.key
+
+
+def _busy_ms(rule: RecordedRule, queue_loads: TableRows, channels: Channels) -> dict[tuple[int, int | None], int]:
+    """When each instance took something last, by execution and instance; of two stages, the one that stopped first."""
+    busy: dict[tuple[int, int], int] = {}
+    for load in queue_loads:
+        vertex, instance = channels.target[load["queue"]]
+        if vertex == rule.entry and load["taken_ms"] is not None:
+            where = load["execution"], instance
+            busy[where] = max(busy.get(where, load["taken_ms"]), load["taken_ms"])
+    if rule.one_stage:
+        return {(execution, instance): taken_ms for (execution, instance), taken_ms in busy.items()}
+    first: dict[tuple[int, int | None], int] = {}
+    for (execution, _), taken_ms in busy.items():
+        first[execution, None] = min(first.get((execution, None), taken_ms), taken_ms)
+    return first
+
+
+def _released(rule: RecordedRule, left: TableRows, channels: Channels, instance: int | None) -> int | None:
+    """The highest of these watermarks that left an instance, or the lowest of those of all instances."""
+    highest: dict[int, int] = {}
+    for item in left:
+        _, sender = channels.source[item["queue"]]
+        highest[sender] = max(highest.get(sender, item["value"]), item["value"])
+    if instance is not None:
+        return highest.get(instance)
+    senders = {number for vertex, number in channels.source.values() if vertex == rule.vertex}
+    return min(highest.values()) if senders == highest.keys() else None
+
+
+_RESULT: Final = {
+    "stream": pa.string(),
+    "execution": pa.int64(),
+    "instance": pa.int64(),
+    "vertex": pa.string(),
+}
+
+
+def _mapped(
+    frame: DataFrame, made: Callable[[dict[str, Any]], Iterable[dict[str, Any]]], schema: pa.Schema
 ) -> DataFrame:
-    """The rows of a frame that have a result, with that as `row`, the JSON text of the `names`, instead of `taken`."""
-    kept = [T.StructField(field.name, field.dataType) for field in frame.schema if field.name not in taken]
+    """What a function makes of each row of a frame, which are rows of `schema`."""
 
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            results = [result(row) for row in batch.to_pylist()]
-            texts = [
-                None if values is None else json.dumps(dict(zip(names, values, strict=True)), ensure_ascii=False)
-                for values in results
-            ]
-            columns = {field.name: batch[field.name] for field in kept}
-            yield pa.RecordBatch.from_pydict(columns | {"row": pa.array(texts, pa.string())})
+            results = [result for row in batch.to_pylist() for result in made(row)]
+            yield from pa.Table.from_pylist(results, schema=schema).to_batches()
 
-    schema = T.StructType([*kept, T.StructField("row", T.StringType())])
-    return frame.mapInArrow(rows, schema).where("row is not null")
+    return frame.mapInArrow(rows, spark_schema(schema))
 
 
-def _values(text: str, columns: tuple[str, ...]) -> Values:
+def _same(row: TableRow, *names: str) -> dict[str, Any]:
+    return {name: row[name] for name in names}
+
+
+def _text(names: tuple[str, ...], values: RowValues) -> str:
+    """A result as the dataflow writes it."""
+    return json.dumps(dict(zip(names, values, strict=True)), ensure_ascii=False)
+
+
+def _values(text: str, columns: tuple[str, ...]) -> RowValues:
     row = json.loads(text)
     return tuple(row[column] for column in columns)
 
 
-_DIGITS: Final = 9
+_IN_WINDOW: Final = (*_OF_RESULT, "group", "start", "end")
+_PLACED: Final = pa.schema(
+    _RESULT
+    | {"group": pa.string(), "start": pa.int64(), "end": pa.int64(), "timeout": pa.int64(), "time": pa.int64()}
+    | {"taken": pa.int64(), "row": pa.string()}
+)
+"""A row in one of the windows that it belongs to; start and end are null in a session, and timeout is in a window."""
+_WINDOWS: Final = pa.schema(_RESULT | {"start": pa.int64(), "end": pa.int64(), "row": pa.string()})
+
+
+def windows_of(rows: DataFrame, rules: Iterable[RecordedRule], reached: ReachedByInstance | None) -> DataFrame:
+    """The windows and sessions of rows that vertices took and did not drop.
+
+    Returns stream, execution, instance, vertex, start, end and row, as `windows_of_on_time_rows`. With `reached` only
+    those that must have come out.
+    """
+    by_vertex = {rule.vertex: rule for rule in rules}
+    by_entry = {rule.entry: rule for rule in by_vertex.values()}
+
+    def placed(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        rule = by_entry[row["vertex"]]
+        instance = row["instance"] if rule.one_stage else None
+        if reached is not None:
+            known = reached.get((rule.vertex, row["execution"], instance))
+            if known is None or not known.handled(row["taken_ms"]):
+                return
+        at = _same(row, "stream", "execution", "taken", "row") | {"vertex": rule.vertex, "instance": instance}
+        for window in _windows_of_row(rule, _values(row["row"], rule.inputs[0]), row["edge"]):
+            yield at | window
+
+    def result(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        rule = by_vertex[row["vertex"]]
+        assert not isinstance(rule.rule, StreamJoin)
+        if reached is not None:
+            known = reached[rule.vertex, row["execution"], row["instance"]]
+            if not known.passed(rule.rule.closed_by(row["end"])):
+                return
+        taken = [_values(text, rule.inputs[0]) for text in row["rows"]]
+        accumulators = created(rule.rule.aggregates)
+        for values in taken:
+            accumulators = accumulated(rule.rule.aggregates, accumulators, values)
+        group, aggregates = group_of(taken[0], rule.rule.group), finished(rule.rule.aggregates, accumulators)
+        text = _text(rule.columns, (row["start"], row["end"], *group, *aggregates))
+        yield _same(row, *_OF_RESULT, "start", "end") | {"row": text}
+
+    in_windows = _mapped(rows, placed, _PLACED)
+    in_order = Window.partitionBy(*_IN_WINDOW).orderBy("time", "taken")
+    # Only in a session is there a timeout, so that a window is one run.
+    gap = F.coalesce(F.col("time") - F.lag("time").over(in_order) >= F.col("timeout"), F.lit(False))
+    run = F.sum(F.col("_gap").cast("long")).over(in_order.rowsBetween(*SO_FAR))
+    runs = in_windows.withColumn("_gap", gap).withColumn("_run", run)
+    texts = F.transform(F.sort_array(F.collect_list(F.struct("taken", "row"))), lambda taken: taken["row"])
+    gathered = runs.groupBy(*_IN_WINDOW, "_run").agg(
+        texts.alias("rows"), F.min("time").alias("_first"), F.max(F.col("time") + F.col("timeout")).alias("_until")
+    )
+    bounds = {"start": F.coalesce("start", "_first"), "end": F.coalesce("end", "_until")}
+    return _mapped(gathered.withColumns(bounds).select(*_OF_RESULT, "start", "end", "rows"), result, _WINDOWS)
+
+
+def _windows_of_row(rule: RecordedRule, values: RowValues, edge: int) -> Iterator[dict[str, Any]]:
+    """The windows that a row belongs to, or its session, whose bounds other rows decide."""
+    assert not isinstance(rule.rule, StreamJoin)
+    time = values[rule.rule.time_on(edge) if isinstance(rule.rule, WindowRule) else rule.rule.time]
+    if not isinstance(time, int):
+        return
+    at = {"group": json.dumps(group_of(values, rule.rule.group)), "time": time}
+    if isinstance(rule.rule, SessionProcessor):
+        yield at | {"timeout": rule.rule.timeout}
+        return
+    size, slide = rule.rule.shape.size, rule.rule.shape.slide
+    first = time - time % slide + slide
+    for end in range(first, first + size, slide):
+        yield at | {"start": end - size, "end": end}
+
+
+_SIDES: Final = pa.schema(
+    _RESULT
+    | {"edge": pa.int64(), "taken": pa.int64(), "time": pa.int64(), "handled": pa.bool_(), "pads": pa.bool_()}
+    | {"cells": pa.list_(pa.int64()), "low": pa.int64(), "high": pa.int64(), "row": pa.string()}
+)
+"""A row on one side of a join. `pads`: it comes out without a partner. A left row has a partner on the right only in
+one of its `cells`, at a time in [low, high], which are null where nothing bounds it; a right row is in one cell."""
+_RESULTS: Final = pa.schema(
+    _RESULT | {"taken": pa.int64(), "padded": pa.bool_(), "time": pa.int64(), "due": pa.bool_(), "row": pa.string()}
+)
+
+
+def joins_of(rows: DataFrame, rules: Iterable[RecordedRule], reached: ReachedByInstance | None) -> DataFrame:
+    """The pairs of rows that joins took and did not drop, and the rows without a partner.
+
+    Returns stream, execution, instance, vertex, padded, time and row, as `join_of_on_time_rows`, and due: whether it
+    must have come out; without `reached` all must. Rows without a partner are looked for among those alone whose turn
+    has come for certain.
+    """
+    by_vertex = {rule.vertex: rule for rule in rules}
+
+    def side(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        join = _join_of(by_vertex[row["vertex"]])
+        known = None if reached is None else reached.get((row["vertex"], row["execution"], row["instance"]))
+        if reached is None or known is not None:
+            handled = known is None or known.handled(row["taken_ms"])
+            at = _same(row, *_OF_RESULT, "edge", "taken", "time", "row") | {"handled": handled}
+            yield at | {"pads": row["edge"] == join.outer} | _cells(join, row["edge"], row["time"])
+
+    def pair(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        rule = by_vertex[row["vertex"]]
+        join = _join_of(rule)
+        values = *_values(row["left_row"], rule.inputs[LEFT]), *_values(row["right_row"], rule.inputs[RIGHT])
+        if join.condition(values) is True:
+            taken = row["right_taken" if join.outer == RIGHT else "left_taken"]
+            about = {"taken": taken, "padded": False, "due": row["handled"], "row": _text(rule.columns, values)}
+            yield _same(row, *_OF_RESULT) | about
+
+    def alone(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        rule = by_vertex[row["vertex"]]
+        outer = _join_of(rule).outer
+        assert outer is not None
+        values, nulls = _values(row["row"], rule.inputs[outer]), (None,) * len(rule.inputs[1 - outer])
+        text = _text(rule.columns, values + nulls if outer == LEFT else nulls + values)
+        known = None if reached is None else reached[row["vertex"], row["execution"], row["instance"]]
+        # It leaves when the watermark of the output has passed it, at the latest.
+        due = known is None or known.passed(None if row["time"] is None else row["time"] + 1)
+        yield _same(row, *_OF_RESULT, "taken", "time") | {"padded": True, "due": due, "row": text}
+
+    sides = _mapped(rows, side, _SIDES)
+    results = _mapped(_candidates(sides), pair, _RESULTS)
+    if any(_join_of(rule).outer is not None for rule in by_vertex.values()):
+        padded = _mapped(sides.where("pads and handled"), alone, _RESULTS)
+        # A join of the rows with their pairs would look for the pairs twice.
+        of_row = Window.partitionBy(*_OF_RESULT, "taken")
+        partnered = F.max(F.col("due") & ~F.col("padded")).over(of_row)
+        both = results.unionByName(padded).withColumn("_partnered", partnered)
+        results = both.where("not (padded and _partnered)").drop("_partnered")
+    return results.drop("taken")
+
+
+def _join_of(rule: RecordedRule) -> StreamJoin:
+    assert isinstance(rule.rule, StreamJoin)
+    return rule.rule
+
+
+def _cells(join: StreamJoin, edge: int, time: int | None) -> dict[str, Any]:
+    """Where partners of a row are: equal cells first, the exact bounds as the rest."""
+    key_left, key_right = min(join.keys[LEFT]), min(join.keys[RIGHT])
+    back = join.bounds.get(key_left, {}).get(key_right)
+    ahead = join.bounds.get(key_right, {}).get(key_left)
+    if back is None or ahead is None:
+        return {"cells": [0]}
+    if time is None:
+        return {"cells": []}
+    # right.time is in [left.time - back, left.time + ahead].
+    width = max(1, back + ahead)
+    if edge == RIGHT:
+        return {"cells": [time - time % width]}
+    low, high = time - back, time + ahead
+    return {"cells": [*range(low - low % width, max(low, high) + 1, width)], "low": low, "high": high}
+
+
+def _candidates(sides: DataFrame) -> DataFrame:
+    """The pairs of each instance that the bounds between the lowest keys of both sides leave."""
+    cell = F.explode("cells").alias("_cell")
+    lefts = sides.where(F.col("edge") == LEFT).select(
+        *_OF_RESULT, cell, "low", "high", *(F.col(name).alias(f"left_{name}") for name in ("taken", "handled", "row"))
+    )
+    rights = sides.where(F.col("edge") == RIGHT).select(
+        *_OF_RESULT, cell, *(F.col(name).alias(f"right_{name}") for name in ("taken", "time", "handled", "row"))
+    )
+    pairs = lefts.join(rights.hint("merge"), [*_OF_RESULT, "_cell"]).where(
+        "low is null or right_time between low and high"
+    )
+    handled = (F.col("left_handled") & F.col("right_handled")).alias("handled")
+    return pairs.select(*_OF_RESULT, "left_taken", "right_taken", "left_row", "right_row", handled)
 
 
 @batch_invariant(
     "windows are those of a batch query over the on-time rows", "no window or session gave a result, or had to"
 )
 def windows_equal_batch(
-    items: DataFrame, queues: DataFrame, drops: DataFrame, executions: DataFrame, rules: DataflowRules
+    items: DataFrame,
+    queues: DataFrame,
+    drops: DataFrame,
+    executions: DataFrame,
+    rules: DataflowRules,
+    channels: Channels,
+    reached: ReachedByInstance,
 ) -> DataFrame:
     """K10: the results of a window or session are those of the batch query; one finding per result."""
-    return _all([_windows(items, queues, drops, executions, rule) for rule in rules.windows.values()], executions)
+    windows = tuple(rules.windows.values())
+    if not windows:
+        return _restarted(executions.limit(0))
+
+    def counts(row: dict[str, Any]) -> bool:
+        rule = rules.windows[row["vertex"]].rule
+        end = json.loads(row["row"]).get("end")
+        known = reached[row["vertex"], row["execution"], row["instance"]]
+        return known.passed(rule.closed_by(end) if isinstance(end, int) else None)  # type: ignore[union-attr]
+
+    expected = windows_of(on_time_rows(items, queues, drops, windows), windows, reached)
+    due = expected.withColumn("due", F.lit(True))
+    return _compared(due, _came(items, windows, channels, reached, counts)).unionByName(_restarted(executions))
 
 
 @batch_invariant("joins are those of a batch query over the on-time rows", "no join gave a result, or had to")
 def joins_equal_batch(
-    items: DataFrame, queues: DataFrame, drops: DataFrame, executions: DataFrame, rules: DataflowRules
+    items: DataFrame,
+    queues: DataFrame,
+    drops: DataFrame,
+    executions: DataFrame,
+    rules: DataflowRules,
+    channels: Channels,
+    reached: ReachedByInstance,
 ) -> DataFrame:
     """K11: the results of a join are those of the batch query; one finding per result."""
-    mine = [rule for rule in rules.results.values() if isinstance(rule.rule, StreamJoin)]
-    return _all([_joined(items, queues, drops, executions, rule) for rule in mine], executions)
+    joins = tuple(rule for rule in rules.results.values() if isinstance(rule.rule, StreamJoin))
+    if not joins:
+        return _restarted(executions.limit(0))
+    expected = joins_of(on_time_rows(items, queues, drops, joins), joins, reached)
+    came = _came(items, joins, channels, reached, lambda _: True)
+    return _compared(expected, came).unionByName(_restarted(executions))
 
 
-def _all(found: list[DataFrame], executions: DataFrame) -> DataFrame:
-    restarted = executions.where(F.col("snapshot").isNotNull() & F.lit(bool(found)))
-    why = undecided(restarted, F.lit("the execution began from a snapshot, whose rows are not in its tables"))
-    return reduce(DataFrame.unionByName, found, why)
+def _restarted(executions: DataFrame) -> DataFrame:
+    why = "the execution began from a snapshot, whose rows are not in its tables"
+    return undecided(executions.where("snapshot is not null"), F.lit(why))
 
 
-def _windows(
-    items: DataFrame, queues: DataFrame, drops: DataFrame, executions: DataFrame, rule: RecordedRule
+_COUNTED: Final = pa.schema(
+    _RESULT
+    | {"result": pa.string(), "row": pa.string(), "least": pa.int64(), "most": pa.int64(), "came": pa.int64()}
+    | {"at_ms": pa.int64()}
+)
+"""A result that came, or has to come `least` times and at `most` so often; `result` is the same text for equal ones."""
+
+
+def _came(
+    items: DataFrame,
+    rules: Iterable[RecordedRule],
+    channels: Channels,
+    reached: ReachedByInstance,
+    counts: Callable[[dict[str, Any]], bool],
 ) -> DataFrame:
-    assert not isinstance(rule.rule, StreamJoin)
-    far = progress_of(items, queues, executions, rule, rule.rule.key)
-    rows = on_time_rows(items, queues, drops, rule.entry).join(F.broadcast(far), list(rule.result_key)).where(_SURE)
-    batch = windows_of(rows.select(*_ROW), rule).withColumns({"least": F.lit(1), "most": F.lit(1)})
-    came = _results(items, queues, rule).withColumn("end", field("end").cast("long"))
-    both = batch.unionByName(came, allowMissingColumns=True).join(F.broadcast(far), list(rule.result_key))
-    open_ = F.col("end") + rule.rule.closed_by(0) > F.col("released")
-    return _compared(both.where(F.col("completed") | ~F.coalesce(open_, F.lit(True))), rule)
+    """The results that left windows or joins and are judged, as `_COUNTED`."""
+    by_vertex = {rule.vertex: rule for rule in rules}
+
+    def came(item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        vertex, sender = channels.source[item["queue"]]
+        if vertex not in by_vertex or item["queue"] not in channels.first:
+            return
+        instance = sender if by_vertex[vertex].one_stage else None
+        at = _same(item, "stream", "execution", "row") | {"vertex": vertex, "instance": instance}
+        if (vertex, item["execution"], instance) in reached and counts(at):
+            yield at | {"result": _alike(item["row"]), "least": 0, "most": 0, "came": 1, "at_ms": item["put_ms"]}
+
+    events = items.where("kind = 'event'").select("stream", "execution", "queue", "put_ms", "row")
+    return _mapped(events, came, _COUNTED)
 
 
-def _joined(
-    items: DataFrame, queues: DataFrame, drops: DataFrame, executions: DataFrame, rule: RecordedRule
-) -> DataFrame:
-    assert isinstance(rule.rule, StreamJoin)
-    side = LEFT if rule.rule.outer is None else rule.rule.outer
-    far = progress_of(items, queues, executions, rule, min(rule.rule.keys[side]))
-    rows = on_time_rows(items, queues, drops, rule.entry).join(F.broadcast(far), list(rule.result_key))
-    sure = rows.withColumn("sure", F.expr(_SURE)).select(*_ROW, "sure")
-    batch = join_of(sure, rule).join(F.broadcast(far), list(rule.result_key))
-    # A row without a partner leaves when the watermark of the output has passed it, at the latest.
-    passed = F.col("completed") | F.coalesce(F.col("time") < F.col("released"), F.lit(False))
-    due = F.col("sure") & (~F.col("padded") | passed)
-    expected = batch.select(*PLACE, "row", due.cast("long").alias("least"), F.lit(1).alias("most"))
-    came = _results(items, queues, rule).join(F.broadcast(far.select(*rule.result_key)), list(rule.result_key))
-    return _compared(expected.unionByName(came, allowMissingColumns=True), rule)
-
-
-_ROW: Final = (*PLACE, "edge", "taken", "time", "row")
-_SURE: Final = "completed or taken_ms < busy_ms"
-"""Whether the turn of a row has come for certain."""
-
-
-def _results(items: DataFrame, queues: DataFrame, rule: RecordedRule) -> DataFrame:
-    """What left the vertex: stream, execution, instance (null for a window in two stages), row, at_ms, came (1)."""
-    left = put_items(items, queues).where("first and kind = 'event'").where(F.col("vertex") == rule.vertex)
-    instance = _instance(rule).alias("instance")
-    return left.select("stream", "execution", instance, "row", F.col("put_ms").alias("at_ms"), F.lit(1).alias("came"))
-
-
-def _instance(rule: RecordedRule) -> Column:
-    return F.col("instance") if rule.one_stage else F.lit(None).cast("long")
-
-
-def _compared(results: DataFrame, rule: RecordedRule) -> DataFrame:
+def _compared(expected: DataFrame, came: DataFrame) -> DataFrame:
     """A finding for every result that came or has to come: it came often enough, and not too often."""
-    alike = F.udf(_alike, "string", useArrow=True)(F.col("row"))
-    both = results.groupBy(*PLACE, alike.alias("result")).agg(
-        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("least", "most", "came")),
-        F.min("at_ms").alias("at_ms"),
-        F.min("row").alias("row"),
-    )
+
+    def counted(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        counts = {"result": _alike(row["row"]), "least": int(row["due"]), "most": 1, "came": 0}
+        yield _same(row, *_OF_RESULT, "row") | counts
+
+    both = _mapped(expected.select(*_OF_RESULT, "row", "due"), counted, _COUNTED).unionByName(came)
+    sums = (F.sum(name).alias(name) for name in ("least", "most", "came"))
+    results = both.groupBy(*_OF_RESULT, "result").agg(*sums, F.min("at_ms").alias("at_ms"), F.min("row").alias("row"))
     times = F.when(F.col("came") < F.col("least"), F.col("least")).otherwise(F.col("most"))
     return findings(
-        both.where("least > 0 or came > 0").withColumns({"vertex": F.lit(rule.vertex), "batch": times}),
+        results.where("least > 0 or came > 0").withColumn("batch", times),
         ok=F.col("came").between(F.col("least"), F.col("most")),
         at_ms="at_ms",
         what="{vertex} gave {came} of {row}, where its on-time rows give {batch}",
@@ -281,9 +482,9 @@ def _compared(results: DataFrame, rule: RecordedRule) -> DataFrame:
     )
 
 
-def _alike(row: str | None) -> str | None:
+def _alike(row: str) -> str:
     """A result as a text that is the same for equal ones: sums of fractions rounded, lists in any order."""
-    return None if row is None else json.dumps(_plain(json.loads(row)), sort_keys=True)
+    return json.dumps(_plain(json.loads(row)), sort_keys=True)
 
 
 def _plain(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 What the items on the queues come to is asked of the model's own coalescer, one for each edge of an instance and one for
 all its edges. The invariants are rules over the rows of one dataflow; of the items they get only those that can move
-what is coalesced, see `coalescing_items`.
+what is coalesced, see `channels.specials_of`.
 
 Source: "Keyed watermark support", Description of current behavior, WM rules, Coalescing of WMs with different keys,
 Handling of keyed idle messages; `wmlab.dataflow.model.coalescer`.
@@ -10,22 +10,21 @@ Handling of keyed idle messages; `wmlab.dataflow.model.coalescer`.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from operator import itemgetter
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 
-from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text
-from wmlab.core.spark.grouped import Tables, by_stream
+from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text, time_text
+from wmlab.core.spark.grouped import Reduced, Tables, by_stream
 from wmlab.core.spark.schemas import typed
-from wmlab.core.spark.verdict import SO_FAR, batch_invariant, findings, phrase, row_of
-from wmlab.dataflow.checks.rows import INSTANCE, let_through, outcomes, put_items
+from wmlab.dataflow.checks.channels import Channels, specials_of
 from wmlab.dataflow.model.coalescer import KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, MIN, Event, Idle, Item, Watermark
 from wmlab.dataflow.model.processor import DESIGN, Deviations, JobFailedError
@@ -73,8 +72,10 @@ def coalesced(
     Source: "Keyed watermark support", Coalescing of WMs with different keys; upstream class `KeyedWatermarkCoalescer`.
     """
     items = typed(items, "items", ITEM_COLUMNS, DATAFLOW_TABLES["items"])
-    tables = {
-        "items": coalescing_items(items, every_event=deviations.event_leaves_idle).select(*ITEM_COLUMNS),
+    items = items.select(*ITEM_COLUMNS)
+    tables: dict[str, DataFrame | Reduced] = {
+        # Where rows leave an input idle, each one counts.
+        "items": items if deviations.event_leaves_idle else specials_of(items),
         "queues": typed(queues, "queues", QUEUE_COLUMNS, DATAFLOW_TABLES["queues"]).select(*QUEUE_COLUMNS),
         "coalescing": typed(coalescing, "coalescing", STEP_COLUMNS, DATAFLOW_TABLES["coalescing"]).select(
             *STEP_COLUMNS
@@ -90,26 +91,13 @@ def _coalesced_of_stream(deviations: Deviations, stream: str, tables: Tables) ->
     return pa.Table.from_pylist([{"stream": stream, **step} for step in steps], schema=_COALESCED)
 
 
-def coalescing_items(items: DataFrame, *, every_event: bool = False) -> DataFrame:
-    """The items that coalescing depends on.
-
-    Of an unbroken run of events only the first can end an idleness, and only behind something else; with `every_event`
-    each one counts, as it does where events leave an input idle.
-    """
-    if every_event:
-        return items
-    along = Window.partitionBy("stream", "execution", "queue").orderBy("sequence")
-    before = items.withColumn("_before", F.lag("kind").over(along))
-    return before.where("kind <> 'event' or _before in ('idle', 'watermark')").drop("_before")
-
-
 def coalesced_steps(
     items: TableRows,
     queues: TableRows,
     coalescing: TableRows,
     deviations: Deviations = DESIGN,
 ) -> list[dict[str, Any]]:
-    """As `coalesced`, from the rows of one stream; of the items it takes those of `coalescing_items`."""
+    """As `coalesced`, from the rows of one stream; of the items it takes those of `specials_of`."""
     inputs: dict[tuple[Any, ...], set[int]] = {}
     targets = {}
     for queue in queues:
@@ -273,11 +261,7 @@ def leaves_the_instance(
 
     One finding per watermark of an execution that came to its end, or behind which another one left.
     """
-    keys = {
-        row["vertex"]: {key for key, column in row["keys"].items() if column == "end" or "window" not in row["kind"]}
-        for row in vertices
-        if row["kind"] in FORWARDING
-    }
+    keys = _keys_handed_on(vertices, {*FORWARDING})
     sent = [entry for entry in _emitted(coalescing, "global") if entry["key"] in keys.get(entry["vertex"], ())]
     sources = {queue["queue"]: (queue["source"], queue["source_instance"]) for queue in queues}
     left = {
@@ -345,57 +329,86 @@ def _at(step: TableRow) -> str:
     return f"input edge {step['edge']} of {instance}" if step["level"] == "edge" else instance
 
 
-@batch_invariant(
+@invariant(
     "a merged watermark leaves at once where no row is held back",
     "no vertex that hands watermarks on at once merged one",
 )
 def leaves_at_once(
-    coalescing: DataFrame, items: DataFrame, queues: DataFrame, vertices: DataFrame, executions: DataFrame
-) -> DataFrame:
+    coalescing: TableRows,
+    specials: TableRows,
+    channels: Channels,
+    queue_loads: TableRows,
+    queues: TableRows,
+    vertices: TableRows,
+    executions: TableRows,
+) -> Iterator[Finding]:
     """K15: where nothing is held back, a merged watermark, or a higher one, leaves in the turn in which it was merged.
 
     One finding per watermark, behind which there was another step or the execution came to its end. Left out are
     asynchronous steps and joins, which hold rows, and instances that wrote to a queue which was full at some time.
     """
-    last = F.max("step").over(Window.partitionBy(*INSTANCE))
-    steps = coalescing.where("level = 'global'").withColumn("_last", last)
-    sent = _to_leave(let_through(steps, "step", "at_ms", "_last"), vertices, *FORWARDING, "custom")
-    free = sent.join(_blocked(items, queues), list(INSTANCE), "anti")
-    along = Window.partitionBy(*INSTANCE, "key").orderBy(F.desc("value"), F.col("put_ms").isNull())
-    both = free.unionByName(_left(items, queues), allowMissingColumns=True)
-    found = both.withColumn("left_ms", F.min("put_ms").over(along.rowsBetween(*SO_FAR))).where("step is not null")
-    ended = found.join(outcomes(executions), ["stream", "execution"])
-    due = ended.where("completed or step < _last or left_ms is not null")
-    late = F.when(F.col("left_ms").isNull(), F.lit("never left")).otherwise(phrase("left at {left_ms:ms} only"))
-    return findings(
-        due.withColumn("late", late),
-        ok=F.coalesce(F.col("left_ms") <= F.col("at_ms"), F.lit(False)),
-        at_ms="at_ms",
-        what="watermark {value} of key {key}, merged by {vertex}[{instance}] at {at_ms:ms}, {late}",
-        evidence=[row_of("coalescing", "vertex", "instance", "step", "at_ms", "key", "value", "left_ms")],
+    completed = {row["execution"]: row["outcome"] == "completed" for row in executions}
+    capacity = {queue["queue"]: queue["capacity"] for queue in queues}
+    blocked = {
+        (load["execution"], *channels.source[load["queue"]])
+        for load in queue_loads
+        if load["most"] >= capacity[load["queue"]]
+    }
+    keys = _keys_handed_on(vertices, {*FORWARDING, "custom"})
+    last: dict[tuple[Any, ...], int] = {}
+    for step in coalescing:
+        if step["level"] == "global":
+            instance = tuple(step[name] for name in _INSTANCE)
+            last[instance] = max(last.get(instance, step["step"]), step["step"])
+    departures = {instance: _Departures(items) for instance, items in channels.sent(specials, "watermark").items()}
+    for entry in _emitted(coalescing, "global"):
+        instance = tuple(entry[name] for name in _INSTANCE)
+        handed_on = entry["key"] in keys.get(entry["vertex"], ()) and instance not in blocked
+        if not handed_on or entry["execution"] not in completed:
+            continue
+        left_ms = departures[instance].at_least(entry["key"], entry["value"]) if instance in departures else None
+        if completed[entry["execution"]] or entry["step"] < last[instance] or left_ms is not None:
+            yield _left_at_once(entry, left_ms)
+
+
+def _left_at_once(entry: TableRow, left_ms: int | None) -> Finding:
+    """Whether a merged watermark, or a higher one, left in the millisecond in which it was merged."""
+    if left_ms is not None and left_ms <= entry["at_ms"]:
+        return Finding(True, entry["at_ms"])
+    late = "never left" if left_ms is None else f"left at {time_text(left_ms)} only"
+    what = (
+        f"watermark {entry['value']} of key {entry['key']}, merged by {name_text(entry['vertex'])}"
+        f"[{entry['instance']}] at {time_text(entry['at_ms'])}, {late}"
     )
+    columns = ("vertex", "instance", "step", "at_ms", "key", "value")
+    return Finding(False, entry["at_ms"], what, [Evidence.of("coalescing", entry, *columns, left_ms=left_ms)])
 
 
-def _left(items: DataFrame, queues: DataFrame) -> DataFrame:
-    """The watermarks that left each instance, and when."""
-    left = put_items(items, queues).where("first and kind = 'watermark'")
-    return left.select(*INSTANCE, "key", "value", "put_ms")
+class _Departures:
+    """When the watermarks of one instance left it."""
+
+    def __init__(self, items: TableRows) -> None:
+        by_key: dict[int, list[tuple[int, int]]] = {}
+        for item in items:
+            by_key.setdefault(item["key"], []).append((item["value"], item["put_ms"]))
+        self.values: dict[int, list[int]] = {}
+        self.earliest_ms: dict[int, list[int]] = {}
+        for key, sent in by_key.items():
+            ordered = sorted(sent)
+            self.values[key] = [value for value, _ in ordered]
+            self.earliest_ms[key] = [*accumulate((put_ms for _, put_ms in reversed(ordered)), min)][::-1]
+
+    def at_least(self, key: int, value: int) -> int | None:
+        """When the first watermark of a key left that has this value or a higher one (ms); None: none did."""
+        index = bisect_left(self.values.get(key, []), value)
+        earliest_ms = self.earliest_ms.get(key, [])
+        return earliest_ms[index] if index < len(earliest_ms) else None
 
 
-def _to_leave(marks: DataFrame, vertices: DataFrame, *kinds: str) -> DataFrame:
-    """The watermarks that vertices of these kinds hand on at once; a window holds grouped times."""
-    ends = F.col("kind").isin("window", "session window")
-    keys = F.map_keys(F.map_filter("keys", lambda _, column: ~ends | (column == "end")))
-    named = vertices.where(F.col("kind").isin(*kinds)).select("stream", "vertex", keys.alias("_keys"))
-    return marks.join(F.broadcast(named), ["stream", "vertex"]).where("array_contains(_keys, key)").drop("_keys")
-
-
-def _blocked(items: DataFrame, queues: DataFrame) -> DataFrame:
-    """The instances that wrote to a queue which was full at some time."""
-    lane = ("stream", "execution", "queue")
-    put = items.select(*lane, F.col("put_ms").alias("_at"), F.lit(1).alias("_more"))
-    taken = items.where("taken_ms is not null").select(*lane, F.col("taken_ms").alias("_at"), F.lit(-1).alias("_more"))
-    along = Window.partitionBy(*lane).orderBy("_at", F.desc("_more")).rowsBetween(*SO_FAR)
-    lying = put.unionByName(taken).withColumn("_lying", F.sum("_more").over(along))
-    of = queues.selectExpr("stream", "queue", "capacity", "source as vertex", "source_instance as instance")
-    return lying.join(F.broadcast(of), ["stream", "queue"]).where("_lying >= capacity").select(*INSTANCE).distinct()
+def _keys_handed_on(vertices: TableRows, kinds: Set[str]) -> dict[str, set[int]]:
+    """The keys whose watermarks vertices of these kinds hand on at once; a window holds grouped times."""
+    return {
+        row["vertex"]: {key for key, column in row["keys"].items() if column == "end" or "window" not in row["kind"]}
+        for row in vertices
+        if row["kind"] in kinds
+    }
