@@ -18,7 +18,7 @@ from benchmarks.measure import Answer, Contender, measured, table
 from wmlab import strategy
 from wmlab.core.traces import TRACE_SCHEMA, Trace
 from wmlab.strategies.comparison import compare
-from wmlab.strategies.lateness import frontier
+from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.strategy import Strategy
 from wmlab.strategies.replay import before, replayed
@@ -106,7 +106,7 @@ def _compared(trace: Trace, strategies: list[Strategy[Any]]) -> Answer:
 
 
 def _one_pass(log: Trace, by: str | None = None) -> Answer:
-    late = frontier(log, by).late(np.array(BOUNDS))
+    late = lateness_curve(log, by).late(np.array(BOUNDS))
     return {str(bound): int(count) for bound, count in zip(BOUNDS, late, strict=True)}
 
 
@@ -121,4 +121,4 @@ def _stepped(log: Trace) -> Answer:
 
 
 def _first(log: Trace) -> Answer:
-    return {"late": frontier(log).late(BOUNDS[1])}
+    return {"late": lateness_curve(log).late(BOUNDS[1])}

@@ -14,7 +14,7 @@ from wmlab.strategies import judging
 from wmlab.strategies.advice import Advice, advise
 from wmlab.strategies.comparison import compare, named
 from wmlab.strategies.doubts import Doubt
-from wmlab.strategies.lateness import frontier
+from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.targets import ConformalWatermark
@@ -64,7 +64,7 @@ def test_what_is_advised_of_the_first_half_keeps_its_promise_on_the_second(name:
     ((met, x),) = replayed(trace, [advice.strategy], tick_ms=0)
     event, arrival = (second.table[column].to_numpy() for column in ("event_time", "arrival_ms"))
     assert (event < met[first.rows :]).mean() <= 1.2 * TARGET
-    curve = frontier(second)
+    curve = lateness_curve(second)
     assert np.median(arrival - x[first.rows :]) <= 1.15 * curve.lag_ms(curve.bound_ms(TARGET))
 
 
@@ -107,7 +107,7 @@ def test_the_strategy_fits_the_log(name: str, kind: type) -> None:
     assert advice.open_windows is not None
     assert advice.late_range[0] <= advice.late_share <= advice.late_range[1]
     assert advice.lag_range[0] <= advice.lag_range[1]
-    assert advice.bound_ms == frontier(LOGS[name]()).bound_ms(TARGET)
+    assert advice.bound_ms == lateness_curve(LOGS[name]()).bound_ms(TARGET)
     assert repr(advice).startswith(f"Take {kind.__name__}(")
     assert "Flink SQL" in advice._repr_html_()
     assert advice.to_dict()["strategy"] == repr(advice.strategy)
@@ -200,7 +200,10 @@ def test_a_writer_whose_clock_is_ahead_is_named_with_the_bound_without_it() -> N
     (doubt,) = advice.doubts
     assert (doubt.cause, doubt.writers) == ("early", ("w3",))
     without = Trace("rest", skewed.table.filter(pa.array(writer != "w3")))
-    assert (doubt.bound_ms, doubt.without_ms) == (frontier(skewed).bound_ms(TARGET), frontier(without).bound_ms(TARGET))
+    assert (doubt.bound_ms, doubt.without_ms) == (
+        lateness_curve(skewed).bound_ms(TARGET),
+        lateness_curve(without).bound_ms(TARGET),
+    )
     assert "most of them of w3 (" in str(doubt)
 
 

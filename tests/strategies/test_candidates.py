@@ -15,7 +15,7 @@ from wmlab.strategies.advice import advise
 from wmlab.strategies.candidates import Candidates, OpenBound
 from wmlab.strategies.clocks import in_two_digits
 from wmlab.strategies.comparison import compare
-from wmlab.strategies.lateness import frontier
+from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.engines import Quix
 from wmlab.strategies.model.guard import Guarded
@@ -184,7 +184,7 @@ def test_a_watermark_for_each_key_is_named_beside_the_advice_with_its_own_number
     (outcome,) = compared = compare(log, [advice.by_key.strategy])
     met = compared.steps[0][0][advice.unseen_from :]
     assert advice.by_key.late == (log.table["event_time"].to_numpy()[advice.unseen_from :] < met).sum()
-    assert frontier(log, "key").bound_ms(0.01) == 0 == outcome.late
+    assert lateness_curve(log, "key").bound_ms(0.01) == 0 == outcome.late
     assert f"With a watermark for each key, {advice.by_key.name} has" in advice.sentence
 
 

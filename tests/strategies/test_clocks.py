@@ -18,7 +18,7 @@ from wmlab.core.errors import ModelError, TraceError
 from wmlab.core.traces import Trace, load
 from wmlab.strategies import clocks
 from wmlab.strategies.clocks import Suspects, ahead_limit_ms, suspects
-from wmlab.strategies.lateness import frontier
+from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.strategy import Record
 
 DAY_MS = 86_400_000
@@ -55,8 +55,8 @@ def test_what_a_suspect_made_late_is_what_is_late_with_it_alone_and_not_without(
     found = suspects(trace(records), 0.05)
     assert set(found.places) == {row for row, record in enumerate(records) if record.event_time > record.arrival_ms}
     clean = [record for row, record in enumerate(records) if row not in found.places]
-    assert found.without_ms == frontier(trace(clean)).bound_ms(0.05)
-    assert found.bound_ms == frontier(trace(records)).bound_ms(0.05)
+    assert found.without_ms == lateness_curve(trace(clean)).bound_ms(0.05)
+    assert found.bound_ms == lateness_curve(trace(records)).bound_ms(0.05)
     for suspect in found:
         record = records[suspect.row]
         assert (record.event_time, record.arrival_ms, record.writer) == (

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from wmlab.core.traces import TRACE_SCHEMA, Trace, load
 from wmlab.strategies.advice import Advice, advise
-from wmlab.strategies.lateness import frontier
+from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.replay import Log
 
@@ -167,7 +167,10 @@ def test_records_ahead_of_a_log_of_short_delays_are_named_with_both_bounds(dirt:
     assert doubt.rows == tuple(np.flatnonzero(event > arrival))
     assert doubt.writers == tuple(sorted({log.table["writer"][row].as_py() for row in doubt.rows}))
     kept = Trace("rest", log.table.filter(pa.array(event <= arrival)))
-    assert (doubt.bound_ms, doubt.without_ms) == (frontier(log).bound_ms(TARGET), frontier(kept).bound_ms(TARGET))
+    assert (doubt.bound_ms, doubt.without_ms) == (
+        lateness_curve(log).bound_ms(TARGET),
+        lateness_curve(kept).bound_ms(TARGET),
+    )
     assert doubt.without_ms == pytest.approx(of("made").bound_ms, rel=0.3)
     assert doubt.bound_ms > 10 * doubt.without_ms
     # The best guess does not follow them.

@@ -41,7 +41,7 @@ class Advice(Answer):
     log, on these rows. `open_windows` is the mean and the most of windows that it kept open there, if their length was
     given. `whole` is its outcome over the whole log, as `compare` has it. `settings` is how engines write the strategy,
     or the constant bound that was judged beside it, `judged[0]`, where they cannot have it. `bound_ms` is the constant
-    bound that the whole log asks for, in hindsight, as `frontier` has it.
+    bound that the whole log asks for, in hindsight, as `lateness_curve` has it.
 
     `doubts` says why the log does not support the advice, which is a guess then; it is empty if it does. `judged` has
     the outcomes of all candidates on the second half, the constant bound first; `by_key` that of a watermark for each

@@ -1,8 +1,8 @@
 """What `advise` chooses from: kinds of watermarks over one log, each with its parameters from the first half.
 
 Of a watermark with a bound, X is that of the bound 0 less the bound. So one run with the bound 0 gives the late share
-of every bound, as `frontier` does for the largest event time: a record is late for the bound B if it is more than B
-behind the X that it meets. The bound is the least that keeps the target on the first half, with a margin: of k records
+of every bound, as `lateness_curve` does for the largest event time: a record is late for the bound B if it is more than
+B behind the X that it meets. The bound is the least that keeps the target on the first half, with a margin: of k records
 that may be late there, one standard error fewer are, k - sqrt(k), since another k records would differ by as much.
 
 An idle timeout has no such curve. The timeouts that are tried lie between the median and the longest silence of the
@@ -21,7 +21,7 @@ import numpy as np
 
 from wmlab.core.traces import Trace
 from wmlab.strategies.clocks import ahead_limit_ms, in_two_digits
-from wmlab.strategies.lateness import Frontier, of_counts
+from wmlab.strategies.lateness import LatenessCurve, of_counts
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.engines import Quix
 from wmlab.strategies.model.guard import Guarded
@@ -56,7 +56,7 @@ class OpenBound:
     met: Longs
     x: Longs
 
-    def curve(self, rows: slice) -> Frontier:
+    def curve(self, rows: slice) -> LatenessCurve:
         """The late share of every bound over some rows of the log."""
         event, met, x = self.log.event[rows], self.met[rows], self.x[rows]
         values, counts = np.unique(np.where(met == UNKNOWN, 0, np.maximum(met, event) - event), return_counts=True)
@@ -135,7 +135,7 @@ class Candidates:
     def _chosen(self, open_bound: OpenBound) -> Candidate:
         return open_bound.with_bound(self._bound_ms(open_bound.curve(slice(0, max(1, self.middle)))))
 
-    def _bound_ms(self, curve: Frontier) -> int:
+    def _bound_ms(self, curve: LatenessCurve) -> int:
         """The least bound that keeps the target with the margin, over the records of a curve."""
         late = self.target * curve.rows
         return curve.bound_ms(max(0.0, late - late**0.5) / curve.rows)

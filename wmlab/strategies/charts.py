@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from wmlab.core import renamed
 from wmlab.core.charts.axis import Axis, Numbers, Tick, bulk, duration_unit, time_axis
 from wmlab.core.charts.chart import Chart, share_of
 from wmlab.core.charts.scene import (
@@ -40,12 +41,14 @@ from wmlab.core.errors import ChartError
 from wmlab.core.traces import Trace
 from wmlab.core.words import DAY_MS, SECOND_MS, counted, grouped, is_instant, listed, rounded, shown
 from wmlab.strategies.comparison import Comparison, Outcome, said_ahead, said_lag
-from wmlab.strategies.lateness import Frontier
-from wmlab.strategies.lateness import frontier as frontier_of
+from wmlab.strategies.lateness import LatenessCurve
+from wmlab.strategies.lateness import lateness_curve as curve_of
 from wmlab.strategies.model.bounded import PerfectWatermark
 from wmlab.strategies.model.pravega import PravegaWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, NotNegative, Record, require_argument, steps
 from wmlab.strategies.replay import Log, difference, inputs
+
+__getattr__ = renamed(__name__, {"frontier": "lateness_curve"})
 
 _CAP: Final = 400
 """Points drawn at most of each curve over time, about."""
@@ -69,7 +72,7 @@ _PLOT_PX: Final = 540
 """How wide the plot is at least, for labels that must not meet."""
 
 
-def frontier(comparison: Comparison, *, title: str | None = None) -> Chart:
+def lateness_curve(comparison: Comparison, *, title: str | None = None) -> Chart:
     """Draw completeness against latency: the curve of all X = m - B, and each strategy as a numbered point.
 
     Latency is the median of arrival time less X, completeness the share of records that are not late, on a scale on
@@ -80,7 +83,7 @@ def frontier(comparison: Comparison, *, title: str | None = None) -> Chart:
     Raises `ChartError` if all are, and for what is no comparison.
     """
     _require_comparison(comparison)
-    trace, log, curve = comparison.trace, Log.of(comparison.trace), frontier_of(comparison.trace)
+    trace, log, curve = comparison.trace, Log.of(comparison.trace), curve_of(comparison.trace)
     placed = [o for o in comparison if o.lag_p50_ms is not None and type(o.strategy) is not PerfectWatermark]
     if not placed:
         raise ChartError("No strategy has a watermark.", remedy="Compare one whose X becomes known over this log.")
@@ -125,7 +128,7 @@ def frontier(comparison: Comparison, *, title: str | None = None) -> Chart:
     return _chart(title, sentence, data, across, [panel], notes=notes)
 
 
-def _lags(curve: Frontier, log: Log, lags: Sequence[int]) -> Axis:
+def _lags(curve: LatenessCurve, log: Log, lags: Sequence[int]) -> Axis:
     """The axis of lags over the bulk of the curve, and of the lags that are not far from it."""
     base, longest = curve.base_lag_ms, _FOREIGN * max(int(log.arrival[-1]) - int(log.arrival[0]), DAY_MS)
     counts = curve.above - np.append(curve.above[1:], 0)
@@ -163,7 +166,7 @@ def _of_steps(drawn: int, count: int) -> str:
     )
 
 
-def _beyond_lags(curve: Frontier, bound_ms: int) -> str:
+def _beyond_lags(curve: LatenessCurve, bound_ms: int) -> str:
     """How many records are late for the largest bound that has room on the axis."""
     if not (late := curve.late(max(0, bound_ms))):
         return ""
@@ -457,7 +460,7 @@ def _names(outcomes: Sequence[Outcome], *, short: bool = True, others: Sequence[
 
 
 def _describe(
-    comparison: Comparison, placed: Sequence[Outcome], names: Sequence[str], curve: Frontier, edge: int
+    comparison: Comparison, placed: Sequence[Outcome], names: Sequence[str], curve: LatenessCurve, edge: int
 ) -> str:
     trace, lag_ms = comparison.trace, curve.lag_ms(curve.bound_ms(0.01))
     ahead = [o for o in placed if o.ahead_ms(edge)]

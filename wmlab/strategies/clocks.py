@@ -27,7 +27,7 @@ from wmlab.core.answers import Cell, TableAnswer, text_table
 from wmlab.core.errors import ModelError
 from wmlab.core.traces import Trace
 from wmlab.core.words import counted, grouped, is_instant, listed, moment, rounded
-from wmlab.strategies.lateness import frontier
+from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.strategy import UNKNOWN, Share, require_argument
 from wmlab.strategies.replay import Log, Longs, before, group, require_trace
 
@@ -288,8 +288,8 @@ def suspects(trace: Trace, late_share: float = 0.01) -> Suspects:
     ahead = log.event - log.arrival > limit
     older = _older_than_the_log(log)
     wrong = ahead | older
-    curve = frontier(trace)
-    rest = curve if wrong.all() or not wrong.any() else frontier(_filtered(trace, ~wrong))
+    curve = lateness_curve(trace)
+    rest = curve if wrong.all() or not wrong.any() else lateness_curve(_filtered(trace, ~wrong))
     without_ms = rest.bound_ms(late_share)
     return Suspects(
         log=trace,

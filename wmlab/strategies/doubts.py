@@ -19,7 +19,7 @@ from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, counted, gro
 from wmlab.strategies.clocks import Suspects
 from wmlab.strategies.comparison import named
 from wmlab.strategies.judging import BLOCKS, KEPT, STEADY, Judged
-from wmlab.strategies.lateness import frontier
+from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.strategy import UNKNOWN, Strategy
 from wmlab.strategies.model.writers import PerWriterMinimum
@@ -151,7 +151,7 @@ def _early(case: Case) -> Doubt:
     of = [f"{clock.writer} ({clock.early_share:.1%} of its {grouped(clock.rows)})" for clock in whose]
     names = tuple(clock.writer for clock in whose)
     rest = Trace(case.trace.name, case.trace.table.filter(_not_of(case.trace, names)))
-    bound_ms, without_ms = case.suspects.bound_ms, frontier(rest).bound_ms(case.target)
+    bound_ms, without_ms = case.suspects.bound_ms, lateness_curve(rest).bound_ms(case.target)
     bounds = f"the constant bound is {rounded(bound_ms)} with, and {rounded(without_ms)} without"
     what = "that writer" if len(of) == 1 else "those writers"
     text = f"{text}, most of them of {listed(of, most=_NAMED)}; {bounds} {what}"
@@ -169,7 +169,9 @@ def _of_records(case: Case) -> Iterator[Doubt]:
     frame = pd.DataFrame({"event": log.event, "writer": log.writer, "key": log.key})
     copies = frame.duplicated().to_numpy()
     if 0 < copies.sum() <= _COPIES * len(copies):
-        without_ms = frontier(Trace(case.trace.name, case.trace.table.filter(pa.array(~copies)))).bound_ms(case.target)
+        without_ms = lateness_curve(Trace(case.trace.name, case.trace.table.filter(pa.array(~copies)))).bound_ms(
+            case.target
+        )
         if _differ(bound_ms, without_ms):
             text = (
                 f"{grouped(int(copies.sum()))} of its records repeat an earlier one (event time, writer and key): the "
@@ -215,7 +217,7 @@ def _tick_ms(event: Any) -> int:
 def _bound_ms(case: Case, event: Any) -> int:
     """The constant bound of records in another order."""
     columns = case.trace.table.set_column(0, case.trace.table.schema.field(0), pa.array(event))
-    return frontier(Trace(case.trace.name, columns)).bound_ms(case.target)
+    return lateness_curve(Trace(case.trace.name, columns)).bound_ms(case.target)
 
 
 def _tail(case: Case, log: Log) -> Iterator[Doubt]:
@@ -240,7 +242,7 @@ def _tail(case: Case, log: Log) -> Iterator[Doubt]:
     )
     kept = np.ones(case.trace.rows, bool)
     kept[rows] = False
-    without_ms = frontier(Trace(case.trace.name, case.trace.table.filter(pa.array(kept)))).bound_ms(case.target)
+    without_ms = lateness_curve(Trace(case.trace.name, case.trace.table.filter(pa.array(kept)))).bound_ms(case.target)
     writers = tuple(names)
     of = tuple(rows.tolist())
     yield Doubt(cause="one tail", text=text, rows=of, writers=writers, bound_ms=bound_ms, without_ms=without_ms)
@@ -311,7 +313,7 @@ def _drifts(trace: Trace, target: float) -> bool:
     """Whether the bound for the target rises or falls along 8 stretches: its ranks follow time, by a lot."""
     size = max(1, trace.rows // BLOCKS)
     parts = [trace.table.slice(n * size, size) for n in range(min(BLOCKS, trace.rows))]
-    bounds = np.array([frontier(Trace(trace.name, part)).bound_ms(target) for part in parts])
+    bounds = np.array([lateness_curve(Trace(trace.name, part)).bound_ms(target) for part in parts])
     if len(bounds) < BLOCKS or bounds.max() <= _GROWTH * bounds.min():
         return False
     ranks = np.argsort(np.argsort(bounds, kind="stable"))
