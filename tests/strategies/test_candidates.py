@@ -182,8 +182,8 @@ def test_a_watermark_for_each_key_is_named_beside_the_advice_with_its_own_number
     assert advice.by_key is not None
     assert not advice.strategy.keyed
     (outcome,) = compared = compare(log, [advice.by_key.strategy])
-    met = compared.steps[0][0][advice.unseen_from :]
-    assert advice.by_key.late == (log.table["event_time"].to_numpy()[advice.unseen_from :] < met).sum()
+    met = compared.steps[0][0][advice.unseen_from - 1 :]
+    assert advice.by_key.late == (log.table["event_time"].to_numpy()[advice.unseen_from - 1 :] < met).sum()
     assert lateness_curve(log, "key").bound_ms(0.01) == 0 == outcome.late
     assert f"With a watermark for each key, {advice.by_key.name} has" in advice.sentence
 

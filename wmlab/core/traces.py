@@ -2,8 +2,10 @@
 
 `load` reads a trace that comes with wmlab (`names`), or a file, a folder or a data frame of one's own. The traces that
 come with wmlab are the Parquet files of `data/traces`, beside the package in a clone of the repository (wmlab installed
-editable); where each is from stands in its `<name>.provenance.json`. Rows are counted from 1 in messages, as they
-stand in the file without its header.
+editable); where each is from stands in its `<name>.provenance.json`.
+
+Rows are numbered from 1, in messages, in tables and in what is passed: those of a file as they stand there, without its
+header; those of a trace in order of arrival.
 """
 
 from __future__ import annotations
@@ -165,19 +167,19 @@ class Trace:
         return replace(self, table=kept)
 
     def without(self, *writers: str, rows: Iterable[int] = ()) -> Trace:
-        """The events of all but the named writers, and without some rows, counted from 0 in `table`.
+        """The events of all but the named writers, and without some rows, by their numbers in order of arrival, from 1.
 
         Raises `TraceError` for a name or a row that the trace does not have, or if nothing would be left.
         """
-        known, places = self.writer_names, sorted(set(rows))
-        unknown = [*(name for name in writers if name not in known), *(n for n in places if not 0 <= n < self.rows)]
+        known, numbers = self.writer_names, sorted(set(rows))
+        unknown = [*(name for name in writers if name not in known), *(n for n in numbers if not 1 <= n <= self.rows)]
         if unknown:
             raise TraceError(
                 f"trace {self.name!r} has no {', '.join(map(repr, unknown))}.",
-                remedy=f"name writers ({', '.join(known)}), and rows from 0 to {self.rows - 1}.",
+                remedy=f"name writers ({', '.join(known)}), and rows from 1 to {self.rows}.",
             )
         dropped = pc.is_in(self.table["writer"], pa.array(writers, pa.string()))
-        listed = pc.is_in(pa.array(range(self.rows), pa.int64()), pa.array(places, pa.int64()))
+        listed = pc.is_in(pa.array(range(1, self.rows + 1), pa.int64()), pa.array(numbers, pa.int64()))
         kept = self.table.filter(pc.invert(pc.or_(dropped, pa.chunked_array([listed]))))
         if not kept.num_rows:
             raise TraceError(f"nothing of trace {self.name!r} is left.", remedy="leave out fewer writers or rows.")

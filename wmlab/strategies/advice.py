@@ -37,11 +37,12 @@ class Advice(Answer):
     """The strategy to take, and what to expect of it; times in ms, shares from 0 to 1.
 
     `strategy` has the parameters that the first half of the log gave it. `late_share`, `lag_ms` (the median) and their
-    `_range` (95%) are what it did on the second half, the rows from `unseen_from` on: those of `compare` over the whole
-    log, on these rows. `open_windows` is the mean and the most of windows that it kept open there, if their length was
-    given. `whole` is its outcome over the whole log, as `compare` has it. `settings` is how engines write the strategy,
-    or the constant bound that was judged beside it, `judged[0]`, where they cannot have it. `bound_ms` is the constant
-    bound that the whole log asks for, in hindsight, as `lateness_curve` has it.
+    `_range` (95%, around the value) are what it did on the second half, the rows from number `unseen_from` on, in order
+    of arrival from 1: those of `compare` over the whole log, on these rows. `open_windows` is the mean and the most of
+    windows that it kept open there, if their length was given. `whole` is its outcome over the whole log, as `compare`
+    has it. `settings` is how engines write the strategy, or the constant bound that was judged beside it, `judged[0]`,
+    where they cannot have it. `bound_ms` is the constant bound that the whole log asks for, in hindsight, as
+    `lateness_curve` has it.
 
     `doubts` says why the log does not support the advice, which is a guess then; it is empty if it does. `judged` has
     the outcomes of all candidates on the second half, the constant bound first; `by_key` that of a watermark for each
@@ -101,10 +102,10 @@ class Advice(Answer):
         low, high = self.late_range
         first, last = self.lag_range
         rows = self.whole.rows
-        unseen = f"the unseen half (records {grouped(self.unseen_from + 1)} to {grouped(rows)})"
+        unseen = f"the unseen half (records {grouped(self.unseen_from)} to {grouped(rows)})"
         return (
-            f"on {unseen}, {self.late_share:.3%} of the records are late ({low:.3%} to {high:.3%}; target "
-            f"{self.target:.3%}) and the median lag is {rounded(self.lag_ms)} ({rounded(first)} to {rounded(last)}); "
+            f"on {unseen}, {self.late_share:.3%} of the records are late ({low:.3%} to {high:.3%} at 95%; target "
+            f"{self.target:.3%}) and the median lag is {rounded(self.lag_ms)} ({rounded(first)} to {rounded(last)} at 95%); "
             f"on the whole log, {self.whole.late_share:.3%} and {_lag(self.whole)}."
         )
 
@@ -174,7 +175,7 @@ def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = N
         late_range=best.late_range,
         lag_ms=best.lag_ms,
         lag_range=best.lag_range,
-        unseen_from=middle,
+        unseen_from=middle + 1,
         whole=outcome(best.strategy, log, best.met, best.x),
         open_windows=None if of.open_mean is None else (of.open_mean, of.open_max or 0),
         bound_ms=found.bound_ms,

@@ -2,8 +2,8 @@
 
 Of a watermark with a bound, X is that of the bound 0 less the bound. So one run with the bound 0 gives the late share
 of every bound, as `lateness_curve` does for the largest event time: a record is late for the bound B if it is more than
-B behind the X that it meets. The bound is the least that keeps the target on the first half, with a margin: of k records
-that may be late there, one standard error fewer are, k - sqrt(k), since another k records would differ by as much.
+B behind the X that it meets. The bound is the least that keeps the target on the first half, with a margin: of k
+records that may be late there, one standard error fewer are, k - sqrt(k), since another k would differ by as much.
 
 An idle timeout has no such curve. The timeouts that are tried lie between the median and the longest silence of the
 writers at the end of the first half, each a multiple of the one before, or are a little longer than a quantile of the
@@ -61,9 +61,7 @@ class OpenBound:
         event, met, x = self.log.event[rows], self.met[rows], self.x[rows]
         values, counts = np.unique(np.where(met == UNKNOWN, 0, np.maximum(met, event) - event), return_counts=True)
         late = values > 0
-        return of_counts(
-            "", len(event), values[late], counts[late], _median((self.log.arrival[rows] - x)[x != UNKNOWN])
-        )
+        return of_counts("", len(event), values[late], counts[late], median((self.log.arrival[rows] - x)[x != UNKNOWN]))
 
     def with_bound(self, bound_ms: int) -> tuple[Strategy[Any], Steps]:
         """The strategy with a bound, and its X."""
@@ -74,7 +72,8 @@ def _less(x: Longs, bound_ms: int) -> Longs:
     return np.where(x < UNKNOWN + bound_ms, UNKNOWN, x - bound_ms)
 
 
-def _median(values: Longs) -> int:
+def median(values: Longs) -> int:
+    """The lower one of the two values in the middle; 0 of none."""
     return int(np.quantile(values, 0.5, method="inverted_cdf")) if len(values) else 0
 
 
@@ -173,7 +172,7 @@ class Candidates:
         if not len(silences) or not silences.max():
             return [None]
         longest = int(silences.max())
-        shortest = max(1, _median(silences), longest // _COARSE ** (_TIMEOUTS - 1))
+        shortest = max(1, median(silences), longest // _COARSE ** (_TIMEOUTS - 1))
         grid = [length for n in range(_TIMEOUTS) if (length := shortest * _COARSE**n) < longest]
         # A timeout pays from where it exceeds the silences that are usual.
         usual = np.quantile(silences, _USUAL, method="inverted_cdf").tolist()

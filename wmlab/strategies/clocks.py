@@ -46,7 +46,7 @@ Clock = Literal["ahead", "early", "behind", "steps", "older than the log"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspect:
-    """A record whose clock is wrong; times in ms. `row` is its place in `log.table`, from 0.
+    """A record whose clock is wrong; times in ms. `row` is its number in order of arrival, from 1.
 
     `ahead_ms` is its event time less its arrival, `moved_ms` by how much it raised the largest event time of the log.
     `made_late` counts the records that are late for the bound `without_ms` if of all suspects only this one is in the
@@ -151,8 +151,8 @@ class Suspects(TableAnswer[Suspect]):
     """The records of a log whose clocks are wrong, those first that made most others late; see the module.
 
     `bound_ms` is the constant bound for the late share `target` over the whole log, `without_ms` over the log without
-    the suspects, `lossless_ms` and `lossless_without_ms` are those for no late record at all. `places` are the rows of
-    all suspects in `log.table`; of each the table has one entry. `ahead_ms` is the limit, which `Guarded` takes.
+    the suspects, `lossless_ms` and `lossless_without_ms` are those for no late record at all. `row_numbers` are those
+    of all suspects; of each the table has one entry. `ahead_ms` is the limit, which `Guarded` takes.
     `writers` are the clocks of the writers.
     """
 
@@ -167,7 +167,16 @@ class Suspects(TableAnswer[Suspect]):
     writers: WriterClocks
 
     entries = "suspects"
-    heads = ("row", "writer", "event time", "arrival", "ahead by", "moved the largest by", "made late", "at bound 0")
+    heads = (
+        "row by arrival",
+        "writer",
+        "event time",
+        "arrival",
+        "ahead by",
+        "moved the largest by",
+        "made late",
+        "at bound 0",
+    )
     left = (1, 2, 3)
     schema = pa.schema(
         [pa.field("kind", pa.string()), pa.field("row", pa.int64(), nullable=False), pa.field("writer", pa.string())]
@@ -176,13 +185,13 @@ class Suspects(TableAnswer[Suspect]):
     )
 
     @property
-    def places(self) -> tuple[int, ...]:
-        """The rows of the suspects in `log.table`, from 0, in ascending order."""
+    def row_numbers(self) -> tuple[int, ...]:
+        """The numbers of the suspects in order of arrival, from 1: what `log.without(rows=...)` takes, ascending."""
         return tuple(sorted(suspect.row for suspect in self.suspects))
 
     def without(self) -> Trace:
         """The log without the suspects."""
-        return self.log.without(rows=self.places)
+        return self.log.without(rows=self.row_numbers)
 
     def to_dict(self) -> dict[str, Any]:
         """The suspects and the writers as dicts of numbers."""
@@ -254,9 +263,11 @@ class Suspects(TableAnswer[Suspect]):
             if count == rows:
                 parts.append(f"all {grouped(rows)} of {writer}")
             elif count > 1:
-                parts.append(f"{grouped(count)} of {writer}, the worst in row {grouped(first.row)}")
+                parts.append(f"{grouped(count)} of {writer}, the worst is row {grouped(first.row)} by arrival")
             else:
-                parts.append(f"row {grouped(first.row)} of {writer}, stamped {self._moment(first.event_time)}")
+                parts.append(
+                    f"row {grouped(first.row)} by arrival, of {writer}, stamped {self._moment(first.event_time)}"
+                )
         return listed(parts, most=_NAMED)
 
     def __repr__(self) -> str:
@@ -355,7 +366,7 @@ def _suspects(trace: Trace, log: Log, ahead: Any, older: Any, bound_ms: int) -> 
         found.append(
             Suspect(
                 kind="ahead" if ahead[row] else "older than the log",
-                row=row,
+                row=row + 1,
                 writer=names[row],
                 event_time=event,
                 arrival_ms=arrival,

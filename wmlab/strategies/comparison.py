@@ -33,8 +33,8 @@ RECORDS: Final = pa.schema(
     + [(column.name, column.type) for column in TRACE_SCHEMA]
     + [(name, pa.int64()) for name in ("met", "x", "perfect", "late_by_ms")]
 )
-"""One row for each strategy and record, with the columns of a trace: the X that the record meets, X and the perfect
-watermark after it, null where unknown or at the end; by how much it is late, 0 if it is not."""
+"""One row for each strategy and record, with the columns of a trace: its number in order of arrival, from 1; the X that
+it meets, X and the perfect watermark after it, null where unknown or at the end; by how much it is late, 0 if not."""
 
 _LENGTHS: Final = frozenset(
     {"bound", "bucket", "delay", "grace", "horizon", "lag", "lateness", "max_k", "wait", "window"}
@@ -170,10 +170,13 @@ class Comparison(TableAnswer[Outcome]):
                 text += f"; {least.name} loses the least, {least.late_share:.3%} for {said_lag(least.lag_p50_ms or 0)}"
         else:
             first = min(usable or self.outcomes, key=lambda o: (o.lag_p50_ms is None, o.lag_p50_ms or 0))
-            text = f"{over}, {least.name} loses the least ({least.late_share:.3%}, lag {_time(least.lag_p50_ms)})"
             of = " of those that lose at most half" if len(usable) + len(ahead) < len(causal) else ""
-            text += f", and {first.name} is the least behind{of} "
-            text += f"({_time(first.lag_p50_ms)}, {first.late_share:.3%} late)"
+            least_late = f"({least.late_share:.3%}, lag {_time(least.lag_p50_ms)})"
+            if first is least:
+                text = f"{over}, {least.name} loses the least and is the least behind{of} {least_late}"
+            else:
+                text = f"{over}, {least.name} loses the least {least_late}, and {first.name} is the least behind{of} "
+                text += f"({_time(first.lag_p50_ms)}, {first.late_share:.3%} late)"
         return f"{text}{said_ahead(ahead)}."
 
     def records(self) -> pa.Table:
@@ -181,7 +184,7 @@ class Comparison(TableAnswer[Outcome]):
         log, table = Log.of(self.trace), self.trace.table
         parts = []
         for outcome, (met, x) in zip(self.outcomes, self.steps, strict=True):
-            columns = [pa.repeat(outcome.name, outcome.rows), np.arange(outcome.rows), *table.columns]
+            columns = [pa.repeat(outcome.name, outcome.rows), np.arange(1, outcome.rows + 1), *table.columns]
             columns += [_known(times) for times in (met, x, log.ends_by_key if outcome.strategy.keyed else log.ends)]
             late_by, late = np.zeros_like(met), log.event < met
             late_by[late] = difference(met, log.event, late)

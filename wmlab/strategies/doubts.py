@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from wmlab.core.traces import Trace
 from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, counted, grouped, listed, rounded
@@ -70,9 +71,9 @@ _NAMED: Final = 3
 class Doubt:
     """One reason not to trust an advice: a code, and the same in words; `str` of it is `text`.
 
-    `rows` are places in `log.table`, from 0, and `writers` names, of the records that are the cause, if it is some of
-    them. `bound_ms` is the constant bound for the target over the whole log, `without_ms` that without these records
-    (of "ties": in the other order of records that arrive together); None where the cause is not some records.
+    `rows` are numbers in order of arrival, from 1, and `writers` names, of the records that are the cause, if it is
+    some of them. `bound_ms` is the constant bound for the target over the whole log, `without_ms` that without these
+    records (of "ties": in the other order of records that arrive together); None where the cause is not some records.
     """
 
     cause: Cause
@@ -127,7 +128,7 @@ def _of_suspects(case: Case) -> Iterator[Doubt]:
             text=f"{found.what}: the constant bound is {rounded(found.bound_ms)} with "
             f"{'it' if len(found.suspects) == 1 else 'them'} and "
             f"{rounded(found.without_ms)} without",
-            rows=found.places,
+            rows=found.row_numbers,
             writers=tuple(sorted({suspect.writer for suspect in found.suspects})),
             bound_ms=found.bound_ms,
             without_ms=found.without_ms,
@@ -145,7 +146,7 @@ def _early(case: Case) -> Doubt:
     text = f"its clocks are skewed, {share:.1%} of the records arrive before they happen"
     whose = clocks[:count]
     log = Log.of(case.trace)
-    rows = tuple(np.flatnonzero(log.event > log.arrival).tolist())
+    rows = _row_numbers(np.flatnonzero(log.event > log.arrival))
     if 2 * sum(clock.rows for clock in whose) > case.trace.rows:
         return Doubt(cause="early", text=text, rows=rows)
     of = [f"{clock.writer} ({clock.early_share:.1%} of its {grouped(clock.rows)})" for clock in whose]
@@ -156,6 +157,11 @@ def _early(case: Case) -> Doubt:
     what = "that writer" if len(of) == 1 else "those writers"
     text = f"{text}, most of them of {listed(of, most=_NAMED)}; {bounds} {what}"
     return Doubt(cause="early", text=text, rows=rows, writers=names, bound_ms=bound_ms, without_ms=without_ms)
+
+
+def _row_numbers(indices: NDArray[np.intp]) -> tuple[int, ...]:
+    """The numbers of records in order of arrival, from 1, by their indices in the log."""
+    return tuple((indices + 1).tolist())
 
 
 def _not_of(trace: Trace, writers: tuple[str, ...]) -> pa.Array:
@@ -177,7 +183,7 @@ def _of_records(case: Case) -> Iterator[Doubt]:
                 f"{grouped(int(copies.sum()))} of its records repeat an earlier one (event time, writer and key): the "
                 f"constant bound is {rounded(bound_ms)} with, and {rounded(without_ms)} without the copies"
             )
-            rows = tuple(np.flatnonzero(copies).tolist())
+            rows = _row_numbers(np.flatnonzero(copies))
             yield Doubt(cause="duplicates", text=text, rows=rows, bound_ms=bound_ms, without_ms=without_ms)
     yield from _ties(case, log)
     # The least over writers is not behind the largest event time, but behind the slowest writer.
@@ -244,8 +250,8 @@ def _tail(case: Case, log: Log) -> Iterator[Doubt]:
     kept[rows] = False
     without_ms = lateness_curve(Trace(case.trace.name, case.trace.table.filter(pa.array(kept)))).bound_ms(case.target)
     writers = tuple(names)
-    of = tuple(rows.tolist())
-    yield Doubt(cause="one tail", text=text, rows=of, writers=writers, bound_ms=bound_ms, without_ms=without_ms)
+    numbers = _row_numbers(rows)
+    yield Doubt(cause="one tail", text=text, rows=numbers, writers=writers, bound_ms=bound_ms, without_ms=without_ms)
 
 
 def _of_numbers(case: Case) -> Iterator[Doubt]:

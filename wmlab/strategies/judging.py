@@ -1,25 +1,28 @@
 """Candidates on the half of a log that their choice has not seen: what each loses there, its lag, and their intervals.
 
-Intervals are at 95%. Blocks are 8 stretches of the half, as long as each other, whose differences show how steady the
-log is. Of few late records the interval of a share is that of Wilson as well, which is not empty where none is late.
+Intervals are at 95%, around the value on the half. They are those of sectioning (Asmussen and Glynn, Stochastic
+Simulation, 2007, III.5): of 8 blocks of the half, as long as each other, the deviations of their values from that of
+the half show how steady the log is. Of few late records the interval of a share is that of Wilson as well, which is not
+empty where none is late.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import ceil, floor
 from typing import Any, Final
 
 import numpy as np
 
-from wmlab.strategies.candidates import Candidate
+from wmlab.strategies.candidates import Candidate, median
 from wmlab.strategies.comparison import Outcome, Windows, outcome
-from wmlab.strategies.model.strategy import UNKNOWN, Strategy
-from wmlab.strategies.replay import Log, Longs
+from wmlab.strategies.model.strategy import END, UNKNOWN, Strategy
+from wmlab.strategies.replay import Log, Longs, difference
 
 BLOCKS: Final = 8
 _STUDENT: Final = 2.365
-"""The 97.5% quantile of Student's distribution with 7 degrees of freedom, for a mean over 8 blocks."""
+"""The 97.5% quantile of Student's distribution with 7 degrees of freedom, for 8 blocks."""
 _NORMAL: Final = 1.96
 KEPT: Final = 1.2
 """By how much a late share may exceed its target and still count as kept."""
@@ -33,7 +36,7 @@ _SIMPLER: Final = 0.05
 class Judged:
     """A candidate with its outcome on the unseen half, and the X that each record of the whole log meets, and after it.
 
-    `late_range` and `lag_range` are the intervals of the late share, 0 to 1, and of the median lag, ms.
+    `late_range` and `lag_range` are the intervals around the late share, 0 to 1, and around the median lag, ms.
     """
 
     unseen: Outcome
@@ -71,16 +74,16 @@ def judge(candidate: Candidate, log: Log, middle: int, target: float, windows: W
     """What a candidate does on the rows of a log from `middle` on."""
     strategy, (met, x) = candidate
     half = log.of_rows(slice(middle, None))
-    late, known = half.event < met[middle:], x[middle:] != UNKNOWN
-    blocks = _over_blocks(late, np.mean)
-    lag = _over_blocks((half.arrival - x[middle:])[known], np.median) if known.any() else (0.0, 0.0)
+    late, timed = half.event < met[middle:], (x[middle:] != UNKNOWN) & (x[middle:] != END)
+    blocks = _around(late, np.mean)
+    lag = _around(difference(half.arrival, x[middle:], timed), median) if timed.any() else (0.0, 0.0)
     few = _wilson(int(late.sum()), len(late))
     return Judged(
         unseen=outcome(strategy, half, met[middle:], x[middle:], windows),
         met=met,
         x=x,
         late_range=(max(0.0, min(blocks[0], few[0])), min(1.0, max(blocks[1], few[1]))),
-        lag_range=(int(lag[0]), int(lag[1])),
+        lag_range=(floor(lag[0]), ceil(lag[1])),
         first_late_share=float((log.event < met)[: max(1, middle)].mean()),
         steady=blocks[1] <= STEADY * target,
     )
@@ -99,11 +102,13 @@ def chosen(judged: Sequence[Judged], target: float) -> Judged:
     return next(candidate for candidate in kept if candidate.lag_ms <= least + _SIMPLER * abs(least))
 
 
-def _over_blocks(values: Any, middle: Callable[[Any], Any]) -> tuple[float, float]:
-    """The interval of the mean over blocks of the `middle` of each."""
-    blocks = np.array([middle(block) for block in np.array_split(values, BLOCKS) if len(block)])
-    off = _STUDENT * float(blocks.std(ddof=1)) / len(blocks) ** 0.5 if len(blocks) > 1 else 0.0
-    return float(blocks.mean()) - off, float(blocks.mean()) + off
+def _around(values: Any, estimate: Callable[[Any], Any]) -> tuple[float, float]:
+    """The interval around the estimate of all values, by those of blocks of them."""
+    whole = float(estimate(values))
+    deviations = np.array([estimate(block) - whole for block in np.array_split(values, BLOCKS) if len(block)])
+    count = len(deviations)
+    off = _STUDENT * float((deviations**2).sum() / (count - 1) / count) ** 0.5 if count > 1 else 0.0
+    return whole - off, whole + off
 
 
 def _wilson(count: int, rows: int) -> tuple[float, float]:
