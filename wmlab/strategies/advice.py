@@ -105,8 +105,8 @@ class Advice(Answer):
         unseen = f"the unseen half (records {grouped(self.unseen_from)} to {grouped(rows)})"
         return (
             f"on {unseen}, {self.late_share:.3%} of the records are late ({low:.3%} to {high:.3%} at 95%; target "
-            f"{self.target:.3%}) and the median lag is {rounded(self.lag_ms)} ({rounded(first)} to {rounded(last)} at 95%); "
-            f"on the whole log, {self.whole.late_share:.3%} and {_lag(self.whole)}."
+            f"{self.target:.3%}) and the median lag is {rounded(self.lag_ms)} ({rounded(first)} to {rounded(last)} at "
+            f"95%); on the whole log, {self.whole.late_share:.3%} and {_lag(self.whole)}."
         )
 
     def _beside(self) -> str:
