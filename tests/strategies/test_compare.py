@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.strategies.model.logs import Clock, logs, trace
 from wmlab.core.errors import ModelError
-from wmlab.strategies import comparison, replay
+from wmlab.strategies import comparison
 from wmlab.strategies.comparison import Windows, compare
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness, PerfectWatermark, StreamTime
 from wmlab.strategies.model.engines import Quix
@@ -267,51 +266,22 @@ def test_one_strategy_needs_no_list():
     assert compare(log, StreamTime(0)).to_dict() == compare(log, [StreamTime(0)]).to_dict()
 
 
-@pytest.fixture
-def run_here(monkeypatch):
-    """The strategies that this process runs, each after the second process has run those that it can."""
-    found, steps = [], replay._steps
-
-    def after_the_other(strategy, given):
-        for thread in threading.enumerate():
-            if thread.name == "second process":
-                thread.join()
-        found.append(strategy)
-        return steps(strategy, given)
-
-    monkeypatch.setattr(replay, "_WORTH_A_PROCESS", 1)
-    monkeypatch.setattr(replay, "_steps", after_the_other)
-    return found
-
-
 LOG = [Record(n * 7 % 40, n, "ab"[n % 2]) for n in range(60)]
 
 
-def test_a_second_process_finds_the_same(run_here):
-    chosen = [StreamTime(0), StreamTime(3), PerWriterMinimum()]
-    shared = compare(trace(LOG), chosen).to_dict()["outcomes"]
-    assert len(run_here) == 1
-    assert shared == [compare(trace(LOG), one).to_dict()["outcomes"][0] for one in chosen]
-
-
-def test_a_strategy_that_no_other_process_can_have_runs_here(run_here):
+def test_beside_others_a_strategy_gives_what_it_gives_alone():
     class Local(StreamTime):
-        pass
+        """A strategy of the caller."""
 
-    found = compare(trace(LOG), [Local(0), Local(1), Local(2)])
-    assert sorted(strategy.grace for strategy in run_here) == [0, 1, 2]
-    assert [outcome.late for outcome in found] == [
-        compare(trace(LOG), StreamTime(n)).outcomes[0].late for n in range(3)
-    ]
+    strategies = [StreamTime(0), Local(3), PerWriterMinimum()]
+    together = compare(trace(LOG), strategies).to_dict()["outcomes"]
+    assert together == [compare(trace(LOG), strategy).to_dict()["outcomes"][0] for strategy in strategies]
 
 
-class Refusing(StreamTime):
-    """A strategy that fails."""
+def test_what_a_strategy_raises_is_raised():
+    class Refusing(StreamTime):
+        def step(self, state, given):
+            raise ModelError("No.", remedy="None.")
 
-    def step(self, state, given):
-        raise ModelError("No.", remedy="None.")
-
-
-def test_what_fails_in_the_second_process_raises_here(run_here):
     with pytest.raises(ModelError, match="No"):
-        compare(trace([Record(1, 1, "a")]), [StreamTime(0), Refusing(1), Refusing(2)])
+        compare(trace(LOG), [StreamTime(0), Refusing(1)])

@@ -29,7 +29,7 @@ from wmlab.strategies.model.percentiles import DelayPercentile, WindowedPercenti
 from wmlab.strategies.model.strategy import UNKNOWN, Strategy
 from wmlab.strategies.model.targets import ConformalWatermark
 from wmlab.strategies.model.writers import PerWriterMinimum
-from wmlab.strategies.replay import Log, Longs, Steps, before, replayed
+from wmlab.strategies.replay import Log, Longs, XOfRecords, before, replayed
 
 _COARSE: Final = 4
 """By which factor one idle timeout that is tried is longer than the one before."""
@@ -63,7 +63,7 @@ class OpenBound:
         late = values > 0
         return of_counts("", len(event), values[late], counts[late], median((self.log.arrival[rows] - x)[x != UNKNOWN]))
 
-    def with_bound(self, bound_ms: int) -> tuple[Strategy[Any], Steps]:
+    def with_bound(self, bound_ms: int) -> tuple[Strategy[Any], XOfRecords]:
         """The strategy with a bound, and its X."""
         return self.make(bound_ms), (_less(self.met, bound_ms), _less(self.x, bound_ms))
 
@@ -77,7 +77,7 @@ def median(values: Longs) -> int:
     return int(np.quantile(values, 0.5, method="inverted_cdf")) if len(values) else 0
 
 
-Candidate = tuple[Strategy[Any], Steps]
+Candidate = tuple[Strategy[Any], XOfRecords]
 
 
 @dataclass(frozen=True, eq=False)

@@ -216,7 +216,7 @@ def compare(
     """Run strategies over a log, each record at its arrival, and measure them in the same terms.
 
     With `window_ms`, tumbling windows of each key say what a strategy completes and keeps open. The wall clock is given
-    every `tick_ms`; by default 10,000 times over the log, never for 0. Many steps are shared with a second process.
+    every `tick_ms`; by default 10,000 times over the log, never for 0.
     Raises `ModelError` for no strategies, what is none or no trace, a length or period below its least, and for times
     whose distance does not fit into 64 bits.
     """
