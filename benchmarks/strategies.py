@@ -21,7 +21,7 @@ from wmlab.strategies.comparison import compare
 from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.strategy import Strategy
-from wmlab.strategies.replay import before, replayed
+from wmlab.strategies.replay import before, x_of_records
 
 ROWS = 10_000_000
 BOUNDS = range(0, 200_000, 1_000)
@@ -116,7 +116,7 @@ def _numpy(log: Trace) -> Answer:
 
 
 def _stepped(log: Trace) -> Answer:
-    ((met, _),) = replayed(log, [BoundedOutOfOrderness(BOUNDS[1])], tick_ms=0)
+    ((met, _),) = x_of_records(log, [BoundedOutOfOrderness(BOUNDS[1])], tick_ms=0)
     return {"late": int((log.table["event_time"].to_numpy() < met).sum())}
 
 

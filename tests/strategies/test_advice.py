@@ -25,7 +25,7 @@ from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.strategy import Record
 from wmlab.strategies.model.targets import ConformalWatermark
 from wmlab.strategies.model.writers import PerWriterMinimum
-from wmlab.strategies.replay import Log, replayed
+from wmlab.strategies.replay import Log, x_of_records
 
 TARGET = 0.01
 ROWS = 40_000
@@ -67,7 +67,7 @@ def test_what_is_advised_of_the_first_half_keeps_its_promise_on_the_second(name:
     first, second = halves(trace)
     advice = advise(first, TARGET)
     assert advice.supported
-    ((met, x),) = replayed(trace, [advice.strategy], tick_ms=0)
+    ((met, x),) = x_of_records(trace, [advice.strategy], tick_ms=0)
     event, arrival = (second.table[column].to_numpy() for column in ("event_time", "arrival_ms"))
     assert (event < met[first.rows :]).mean() <= 1.2 * TARGET
     curve = lateness_curve(second)
@@ -103,7 +103,7 @@ def test_the_headline_is_what_compare_says_of_the_advised_strategy(name: str, ta
 def test_the_intervals_contain_what_they_are_of(records: list[Record], bound_ms: int, target: float) -> None:
     """Also of a log whose lag drifts or jumps, where the blocks of the half have other medians than the half."""
     log, strategy = trace(records), BoundedOutOfOrderness(bound_ms)
-    (steps,) = replayed(log, [strategy], tick_ms=0)
+    (steps,) = x_of_records(log, [strategy], tick_ms=0)
     judged = judging.judge((strategy, steps), Log.of(log), log.rows // 2, target, None)
     assert judged.lag_range[0] <= judged.lag_ms <= judged.lag_range[1]
     assert judged.late_range[0] <= judged.unseen.late_share <= judged.late_range[1]
@@ -114,7 +114,7 @@ def test_of_blocks_with_other_medians_the_interval_is_around_the_median_of_all()
     lags = [0] * 5 + [1_000] * 3
     records = [Record(100_000 * n, 100_000 * n + lag_ms, "a") for n, lag_ms in enumerate(lags * 2)]
     log, strategy = trace(records), BoundedOutOfOrderness(0)
-    (steps,) = replayed(log, [strategy], tick_ms=0)
+    (steps,) = x_of_records(log, [strategy], tick_ms=0)
     judged = judging.judge((strategy, steps), Log.of(log), log.rows // 2, TARGET, None)
     # The deviations of the blocks are 0, five times, and 1 000, three times.
     half_width_ms = ceil(2.365 * (3 * 1_000**2 / 7 / 8) ** 0.5)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.strategies.model.logs import Clock, logs, trace
 from wmlab.core.errors import ModelError
 from wmlab.strategies import comparison
-from wmlab.strategies.comparison import Windows, compare
+from wmlab.strategies.comparison import LogWindows, compare
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness, PerfectWatermark, StreamTime
 from wmlab.strategies.model.engines import Quix
 from wmlab.strategies.model.strategy import END, UNKNOWN, Record, Tick
@@ -128,7 +128,7 @@ def test_windows_are_told_apart_however_far_their_times_are():
 @pytest.mark.parametrize("length_ms", [1, 1_000, 2**62])
 def test_windows_at_the_ends_of_64_bits_have_their_ends(length_ms):
     times = [-(2**63) + 1, -1, 0, 2**63 - 2]
-    found = Windows.of(Log.of(trace([Record(t, n, "a", "k") for n, t in enumerate(times)])), length_ms)
+    found = LogWindows.of(Log.of(trace([Record(t, n, "a", "k") for n, t in enumerate(times)])), length_ms)
     ends = [min((t // length_ms + 1) * length_ms, END) for t in times]
     assert found.ends[found.of_record].tolist() == ends
     assert found.sizes.tolist() == [ends.count(end) for end in sorted(set(ends))]

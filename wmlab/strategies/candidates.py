@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from wmlab.core.times import Int64Array
 from wmlab.core.traces import Trace
 from wmlab.strategies.clocks import ahead_limit_ms, in_two_digits
 from wmlab.strategies.lateness import LatenessCurve, of_counts
@@ -29,7 +30,7 @@ from wmlab.strategies.model.percentiles import DelayPercentile, WindowedPercenti
 from wmlab.strategies.model.strategy import UNKNOWN, Strategy
 from wmlab.strategies.model.targets import ConformalWatermark
 from wmlab.strategies.model.writers import PerWriterMinimum
-from wmlab.strategies.replay import Log, Longs, XOfRecords, before, replayed
+from wmlab.strategies.replay import Log, XOfRecords, before, x_of_records
 
 _COARSE: Final = 4
 """By which factor one idle timeout that is tried is longer than the one before."""
@@ -53,8 +54,8 @@ class OpenBound:
 
     make: Callable[[int], Strategy[Any]]
     log: Log
-    met: Longs
-    x: Longs
+    met: Int64Array
+    x: Int64Array
 
     def curve(self, rows: slice) -> LatenessCurve:
         """The late share of every bound over some rows of the log."""
@@ -68,11 +69,11 @@ class OpenBound:
         return self.make(bound_ms), (_less(self.met, bound_ms), _less(self.x, bound_ms))
 
 
-def _less(x: Longs, bound_ms: int) -> Longs:
+def _less(x: Int64Array, bound_ms: int) -> Int64Array:
     return np.where(x < UNKNOWN + bound_ms, UNKNOWN, x - bound_ms)
 
 
-def median(values: Longs) -> int:
+def median(values: Int64Array) -> int:
     """The lower one of the two values in the middle; 0 of none."""
     return int(np.quantile(values, 0.5, method="inverted_cdf")) if len(values) else 0
 
@@ -116,12 +117,12 @@ class Candidates:
         waiting: list[Strategy[Any]] = [PerWriterMinimum(idle_ms=idle_ms) for idle_ms in self._timeouts()]
         guarded: list[Strategy[Any]] = [Guarded(strategy, self._ahead_ms) for strategy in waiting] if self.guard else []
         steering = self._steering()
-        runs = replayed(self.trace, [*waiting, *guarded, *steering])
-        found = [self._chosen(self._constant())]
-        found += [self._chosen(self._guarded_constant())] if self.guard else []
+        runs = x_of_records(self.trace, [*waiting, *guarded, *steering])
+        candidates = [self._chosen(self._constant())]
+        candidates += [self._chosen(self._guarded_constant())] if self.guard else []
         for strategy, (met, x) in zip([*waiting, *guarded], runs, strict=False):
-            found.append(self._chosen(OpenBound(_rebound(strategy), self.log, met, x)))
-        return found + list(zip(steering, runs[len(waiting) + len(guarded) :], strict=True))
+            candidates.append(self._chosen(OpenBound(_rebound(strategy), self.log, met, x)))
+        return candidates + list(zip(steering, runs[len(waiting) + len(guarded) :], strict=True))
 
     def of_keys(self) -> list[Candidate]:
         """A watermark for each key, if keys are not the writers."""
@@ -187,7 +188,7 @@ class Candidates:
         timeouts = sorted({max(1, in_two_digits(length_ms)) for length_ms in lengths_ms})
         strategies = [PerWriterMinimum(idle_ms=idle_ms) for idle_ms in timeouts]
         log, lags = Log.of(searched), {}
-        for idle_ms, steps in zip(timeouts, replayed(searched, strategies), strict=True):
+        for idle_ms, steps in zip(timeouts, x_of_records(searched, strategies), strict=True):
             curve = OpenBound(PerWriterMinimum, log, *steps).curve(slice(None))
             lags[idle_ms] = curve.lag_ms(self._bound_ms(curve))
         return lags

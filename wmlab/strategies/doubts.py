@@ -19,14 +19,14 @@ from wmlab.core.traces import Trace
 from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, counted, grouped, listed, rounded
 from wmlab.strategies.clocks import Suspects
 from wmlab.strategies.comparison import named
-from wmlab.strategies.judging import BLOCKS, KEPT, STEADY, Judged
+from wmlab.strategies.judging import BLOCKS, STEADY, TOLERANCE, JudgedCandidate
 from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.strategy import UNKNOWN, Strategy
 from wmlab.strategies.model.writers import PerWriterMinimum
 from wmlab.strategies.replay import Log, before
 
-Cause = Literal[
+DoubtCause = Literal[
     "few records",
     "target missed",
     "drift",
@@ -76,7 +76,7 @@ class Doubt:
     records (of "ties": in the other order of records that arrive together); None where the cause is not some records.
     """
 
-    cause: Cause
+    cause: DoubtCause
     text: str
     rows: tuple[int, ...] = ()
     writers: tuple[str, ...] = ()
@@ -98,16 +98,16 @@ class Case:
     trace: Trace
     target: float
     suspects: Suspects
-    best: Judged
-    constant: Judged
+    best: JudgedCandidate
+    constant: JudgedCandidate
     lossless_lag_ms: int
     """The median lag of the constant bound that leaves no record late."""
 
 
 def doubts_of(case: Case) -> tuple[Doubt, ...]:
     """All doubts about the best candidate: those of the log first, then those of the candidate."""
-    found = (*_of_suspects(case), *_of_records(case), *_of_numbers(case))
-    return (*found, *(() if found else _of_movement(case)))
+    of_the_log = (*_of_suspects(case), *_of_records(case), *_of_numbers(case))
+    return (*of_the_log, *(() if of_the_log else _of_movement(case)))
 
 
 def suspects_matter(suspects: Suspects) -> bool:
@@ -121,17 +121,17 @@ def _differ(bound_ms: int, other_ms: int) -> bool:
 
 def _of_suspects(case: Case) -> Iterator[Doubt]:
     """Records with wrong clocks that change the bound; and writers whose records arrive before they happen."""
-    found = case.suspects
-    if suspects_matter(found):
+    suspects = case.suspects
+    if suspects_matter(suspects):
         yield Doubt(
-            cause="ahead" if found.of_kind("ahead") else "older than the log",
-            text=f"{found.what}: the constant bound is {rounded(found.bound_ms)} with "
-            f"{'it' if len(found.suspects) == 1 else 'them'} and "
-            f"{rounded(found.without_ms)} without",
-            rows=found.row_numbers,
-            writers=tuple(sorted({suspect.writer for suspect in found.suspects})),
-            bound_ms=found.bound_ms,
-            without_ms=found.without_ms,
+            cause="ahead" if suspects.of_kind("ahead") else "older than the log",
+            text=f"{suspects.what}: the constant bound is {rounded(suspects.bound_ms)} with "
+            f"{'it' if len(suspects.suspects) == 1 else 'them'} and "
+            f"{rounded(suspects.without_ms)} without",
+            rows=suspects.row_numbers,
+            writers=tuple(sorted({suspect.writer for suspect in suspects.suspects})),
+            bound_ms=suspects.bound_ms,
+            without_ms=suspects.without_ms,
         )
     if case.trace.early > _EARLY * case.trace.rows:
         yield _early(case)
@@ -246,9 +246,9 @@ def _tail(case: Case, log: Log) -> Iterator[Doubt]:
         f"which are late by more than {rounded(_TAIL * bulk_ms)}, where three of four late records are late by at most "
         f"{rounded(bulk_ms)}"
     )
-    kept = np.ones(case.trace.rows, bool)
-    kept[rows] = False
-    without_ms = lateness_curve(Trace(case.trace.name, case.trace.table.filter(pa.array(kept)))).bound_ms(case.target)
+    others = np.ones(case.trace.rows, bool)
+    others[rows] = False
+    without_ms = lateness_curve(Trace(case.trace.name, case.trace.table.filter(pa.array(others)))).bound_ms(case.target)
     writers = tuple(names)
     numbers = _row_numbers(rows)
     yield Doubt(cause="one tail", text=text, rows=numbers, writers=writers, bound_ms=bound_ms, without_ms=without_ms)
@@ -265,7 +265,7 @@ def _of_numbers(case: Case) -> Iterator[Doubt]:
             f"target the second half has about {counted(left, 'late record')} to judge by",
         )
     low, high = case.best.late_range
-    if unseen.late_share > KEPT * target:
+    if unseen.late_share > TOLERANCE * target:
         drifts = _drifts(trace, target)
         words = " and its lateness drifts" if drifts else ""
         text = f"no strategy chosen on its first half keeps the target on its second{words}"
@@ -302,7 +302,7 @@ def _of_movement(case: Case) -> Iterator[Doubt]:
             yield Doubt(cause="silent writer", text=text, writers=tuple(clock.writer for clock in gone))
 
 
-def _inner(judged: Judged) -> Strategy[Any]:
+def _inner(judged: JudgedCandidate) -> Strategy[Any]:
     """The strategy, without a guard around it."""
     return judged.strategy.inner if isinstance(judged.strategy, Guarded) else judged.strategy
 

@@ -16,10 +16,11 @@ import pyarrow as pa
 
 from wmlab.core.answers import Answer, pandas_frame
 from wmlab.core.errors import ModelError
+from wmlab.core.times import Int64Array
 from wmlab.core.traces import Trace
 from wmlab.core.words import grouped, span
 from wmlab.strategies.model.percentiles import within
-from wmlab.strategies.replay import Longs, before, difference, group, require_trace
+from wmlab.strategies.replay import before, difference, group, require_trace
 
 _DENSE: Final = 4
 """How wide values may be spread, in lengths of the log, so that counting each is cheaper than sorting all."""
@@ -36,8 +37,8 @@ class LatenessCurve(Answer):
 
     name: str
     rows: int
-    lateness: Longs
-    above: Longs
+    lateness: Int64Array
+    above: Int64Array
     base_lag_ms: int
     by: str | None = None
     groups: Mapping[str, LatenessCurve] = field(default_factory=dict)
@@ -111,7 +112,7 @@ def lateness_curve(trace: Trace, by: str | None = None) -> LatenessCurve:
     return replace(whole, by=by, groups=each)
 
 
-def _curve(name: str, late_by: Longs, lag: Longs) -> LatenessCurve:
+def _curve(name: str, late_by: Int64Array, lag: Int64Array) -> LatenessCurve:
     values, counts = _counted(late_by)
     lags, of_lag = _counted(lag)
     middle = lags[np.searchsorted(np.cumsum(of_lag), (len(lag) + 1) // 2)]
@@ -119,17 +120,17 @@ def _curve(name: str, late_by: Longs, lag: Longs) -> LatenessCurve:
     return of_counts(name, len(late_by), values[late], counts[late], int(middle))
 
 
-def _counted(values: Longs) -> tuple[Longs, Longs]:
+def _counted(values: Int64Array) -> tuple[Int64Array, Int64Array]:
     """The different values in ascending order, and how many there are of each."""
     least = values.min()
     if int(values.max()) - int(least) >= _DENSE * len(values):
         return np.unique(values, return_counts=True)
     counts = np.bincount(values - least)
-    found = np.flatnonzero(counts)
-    return found + least, counts[found]
+    indices = np.flatnonzero(counts)
+    return indices + least, counts[indices]
 
 
-def of_counts(name: str, rows: int, lateness: Longs, counts: Longs, base_lag_ms: int) -> LatenessCurve:
+def of_counts(name: str, rows: int, lateness: Int64Array, counts: Int64Array, base_lag_ms: int) -> LatenessCurve:
     """The curve of `rows` records, of which `counts[i]` are late by `lateness[i]` ms, ascending and above 0."""
     above = np.cumsum(counts[::-1])[::-1]
     return LatenessCurve(name=name, rows=rows, lateness=lateness, above=above, base_lag_ms=base_lag_ms)

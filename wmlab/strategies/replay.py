@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from wmlab.core.errors import ModelError
 from wmlab.core.frames import is_frame
+from wmlab.core.times import Int64Array
 from wmlab.core.traces import TRACE_SCHEMA, Trace
 from wmlab.core.words import grouped, shown
 from wmlab.strategies.model.alignment import Alignment
 from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Input, Record, Strategy, Tick, steps
 
-Longs = NDArray[np.int64]
-XOfRecords = tuple[Longs, Longs]
+XOfRecords = tuple[Int64Array, Int64Array]
 """The X that each record meets, and the X after it."""
 
 _TICKS: Final = 10_000
@@ -38,8 +38,8 @@ class Log:
     """The columns of a trace as arrays; `writer` and `key` are groups. What is the same for all strategies is
     computed once."""
 
-    event: Longs
-    arrival: Longs
+    event: Int64Array
+    arrival: Int64Array
     writer: NDArray[np.int32]
     key: NDArray[np.int32]
 
@@ -53,12 +53,12 @@ class Log:
         )
 
     @cached_property
-    def ends(self) -> Longs:
+    def ends(self) -> Int64Array:
         """The perfect watermark after each record."""
         return perfect(self.event)
 
     @cached_property
-    def ends_by_key(self) -> Longs:
+    def ends_by_key(self) -> Int64Array:
         """The perfect watermark of the record's key."""
         return perfect(self.event, self.key)
 
@@ -75,7 +75,7 @@ class Log:
         return int(self.arrival[len(self.arrival) // 2])
 
     @cached_property
-    def last_of_writer(self) -> tuple[Longs, Longs]:
+    def last_of_writer(self) -> tuple[Int64Array, Int64Array]:
         """The largest event time and the arrival of what the record's writer has sent before; `UNKNOWN` if nothing."""
         return before(self.event, self.writer), before(self.arrival, self.writer)
 
@@ -102,10 +102,10 @@ def require_trace(trace: object) -> None:
                 )
 
 
-def difference(left: Longs, right: Longs, chosen: NDArray[np.bool_] | None = None) -> Longs:
+def difference(left: Int64Array, right: Int64Array, chosen: NDArray[np.bool_] | None = None) -> Int64Array:
     """`left - right` of all records, or of those that are chosen; exact, or a `ModelError` that names the record."""
     first, second = (left, right) if chosen is None else (left[chosen], right[chosen])
-    distance: Longs = first - second
+    distance: Int64Array = first - second
     # A difference beyond 64 bits comes out with the sign of what was taken away.
     if len(beyond := np.flatnonzero(((first ^ second) & (first ^ distance)) < 0)):
         row = int(beyond[0]) if chosen is None else int(np.flatnonzero(chosen)[beyond[0]])
@@ -126,14 +126,14 @@ def group(trace: Trace, column: str) -> tuple[NDArray[np.int32], list[str]]:
     return encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
 
 
-def before(times: Longs, groups: Any = None) -> Longs:
+def before(times: Int64Array, groups: Any = None) -> Int64Array:
     """The largest time before each record, of its group if there are groups; `UNKNOWN` where there is none."""
     if groups is None:
         return np.concatenate([[UNKNOWN], np.maximum.accumulate(times)[:-1]])
     return _shifted(pd.Series(times).groupby(groups).cummax(), groups, UNKNOWN)
 
 
-def perfect(times: Longs, groups: Any = None) -> Longs:
+def perfect(times: Int64Array, groups: Any = None) -> Int64Array:
     """The perfect watermark after each record, the least time of all later ones (of its group); `END` if none is.
 
     It needs the whole log: no strategy can know it.
@@ -144,8 +144,8 @@ def perfect(times: Longs, groups: Any = None) -> Longs:
     return _shifted(pd.Series(times[::-1]).groupby(backwards).cummin(), backwards, END)[::-1]
 
 
-def _shifted(series: Any, groups: Any, first: int) -> Longs:
-    shifted: Longs = series.groupby(groups).shift(1, fill_value=first).to_numpy()
+def _shifted(series: Any, groups: Any, first: int) -> Int64Array:
+    shifted: Int64Array = series.groupby(groups).shift(1, fill_value=first).to_numpy()
     return shifted
 
 
@@ -185,13 +185,13 @@ def aligned(trace: Trace, alignment: Alignment) -> Trace:
     return Trace(f"{trace.name}, aligned", pa.table(columns, TRACE_SCHEMA))
 
 
-def replayed(trace: Trace, strategies: Iterable[Strategy[Any]], *, tick_ms: int | None = None) -> list[XOfRecords]:
+def x_of_records(trace: Trace, strategies: Iterable[Strategy[Any]], *, tick_ms: int | None = None) -> list[XOfRecords]:
     """What `XOfRecords` has of each strategy over the log."""
     items = list(inputs(trace, tick_ms))
-    return [_x_of_records(strategy, items) for strategy in strategies]
+    return [_x_of_strategy(strategy, items) for strategy in strategies]
 
 
-def _x_of_records(strategy: Strategy[Any], items: Sequence[Input]) -> XOfRecords:
+def _x_of_strategy(strategy: Strategy[Any], items: Sequence[Input]) -> XOfRecords:
     met, after = array("q"), array("q")
     for item, (before, x, _) in zip(items, steps(strategy, items), strict=True):
         if type(item) is Record:

@@ -23,7 +23,7 @@ from wmlab.strategies.model.strategy import Positive, require_argument
 
 __getattr__ = renamed(__name__, {"frontier": "lateness_curve"})
 
-_PLACE: Final = ("file", "row")
+_ROW_IN_FILE: Final = ("file", "row")
 """The columns by which `wm.spark.read_log` says where a row stands."""
 
 
@@ -48,7 +48,7 @@ def lateness_curve(
     without rows, with a row that lacks a value, or with times whose distance does not fit into 64 bits.
     """
     if order is None:
-        order = ["arrival_ms", *(column for column in _PLACE if column in log.columns)]
+        order = ["arrival_ms", *(column for column in _ROW_IN_FILE if column in log.columns)]
     if isinstance(order, str) or not order:
         raise ModelError(f"order is {order!r}.", remedy="Give a list of columns, the first a number.")
     require_argument("parts", parts, Positive)
@@ -93,11 +93,11 @@ def lateness_curve(
             f"arrival_ms {arrival}.",
             remedy="Leave these rows out, or correct their times.",
         )
-    found: dict[Any, LatenessCurve] = {}
+    curves: dict[Any, LatenessCurve] = {}
     for group, size, lag, _ in sizes:
         mine = counts if group is None else counts.filter(pc.equal(counts["_group"], group))
         total = mine.group_by("_late").aggregate([("count", "sum")]).sort_by("_late")
         latenesses, number = total["_late"].to_numpy(), total["count_sum"].to_numpy()
-        found[group] = of_counts(name if group is None else group, size, latenesses, number, lag)
-    whole = found.pop(None)
-    return whole if by is None else replace(whole, by=by, groups=found)
+        curves[group] = of_counts(name if group is None else group, size, latenesses, number, lag)
+    whole = curves.pop(None)
+    return whole if by is None else replace(whole, by=by, groups=curves)
