@@ -2,7 +2,7 @@
 
 `read_log` reads what `wm.trace.load` reads, for any size. Which form a file has, what its columns hold and what a text
 means as a time is decided by the same functions (`core/log_files.py`, `core/times.py`, `core/nested.py`), which run on
-the executors; numbers and timestamps, which need no such decision, stay in Spark. Where `load` refuses a file for its
+the executors. Where `load` refuses a file for its
 bad rows, here every bad row stays, with the reason.
 """
 
@@ -92,7 +92,7 @@ def read_log(
     task reads a whole file. Otherwise a row is one line, and the pieces of a broken one are bad rows. The path is one
     that the executors can read. Timestamps without a zone are in the time zone of the session, which is UTC in wmlab's
     own. All files of a folder are of one form and have one header; Spark refuses others when it reads them, as it does
-    a file that is damaged or gone by then. Texts need wmlab on the executors. Raises `TraceError` for a file or an
+    a file that is damaged or gone by then. It needs wmlab on the executors. Raises `TraceError` for a file or an
     encoding that Spark does not read, and for a column that is not there, or has a type that is no time.
     """
     spark = the_session(spark)
