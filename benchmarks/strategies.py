@@ -18,10 +18,10 @@ from benchmarks.measure import Answer, Contender, measured, table
 from wmlab import strategy
 from wmlab.core.traces import TRACE_SCHEMA, Trace
 from wmlab.strategies.comparison import compare
-from wmlab.strategies.lateness import frontier
+from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.strategy import Strategy
-from wmlab.strategies.replay import before, replayed
+from wmlab.strategies.replay import before, x_of_records
 
 ROWS = 10_000_000
 BOUNDS = range(0, 200_000, 1_000)
@@ -106,7 +106,7 @@ def _compared(trace: Trace, strategies: list[Strategy[Any]]) -> Answer:
 
 
 def _one_pass(log: Trace, by: str | None = None) -> Answer:
-    late = frontier(log, by).late(np.array(BOUNDS))
+    late = lateness_curve(log, by).late(np.array(BOUNDS))
     return {str(bound): int(count) for bound, count in zip(BOUNDS, late, strict=True)}
 
 
@@ -116,9 +116,9 @@ def _numpy(log: Trace) -> Answer:
 
 
 def _stepped(log: Trace) -> Answer:
-    ((met, _),) = replayed(log, [BoundedOutOfOrderness(BOUNDS[1])], tick_ms=0)
+    ((met, _),) = x_of_records(log, [BoundedOutOfOrderness(BOUNDS[1])], tick_ms=0)
     return {"late": int((log.table["event_time"].to_numpy() < met).sum())}
 
 
 def _first(log: Trace) -> Answer:
-    return {"late": frontier(log).late(BOUNDS[1])}
+    return {"late": lateness_curve(log).late(BOUNDS[1])}

@@ -40,7 +40,7 @@ from wmlab.spark import (
     with_slack,
     write_feed,
 )
-from wmlab.strategies.spark import frontier
+from wmlab.strategies.spark import lateness_curve
 from wmlab.streams.scenario.network import Network
 
 SCENARIO = wm.Scenario(
@@ -132,7 +132,7 @@ def _of_logs_and_runs(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
     yield "stragglers", stragglers(good, every_ms=5_000)
     yield "stragglers_over", [repr(stragglers_over(good, every_ms=5_000))]
     yield "session", [repr(spark).partition(" on ")[0]]
-    yield "frontier", [repr(frontier(good, by="writer"))]
+    yield "lateness_curve", [repr(lateness_curve(good, by="writer"))]
     yield "sweep", SCENARIO.sweep(spark, seeds=range(3), timeout_ms=[1_000, 5_000])
 
 

@@ -53,7 +53,7 @@ def run_valve(case: Fields) -> None:
     if not versions or not VALVES.keys() >= set(versions):
         raise UnknownFormatError(f"versions {versions!r}")
     for version in versions:
-        state = flink.combined(range(channels))
+        state = flink.initially_combined(range(channels))
         for step in steps_of(Fields({"steps": steps}, version)):
             operation, channel = step.take("op"), step.take("ch")
             if known("operation", operation, ("wm", "idle", "active")) == "wm":
@@ -72,7 +72,7 @@ def run_multiplexer(case: Fields) -> None:
         raise UnknownFormatError(f"outputs {unknown!r}")
     for version in versions:
         told: list[Any] = []
-        state = flink.combined(outputs)
+        state = flink.initially_combined(outputs)
         for step in steps:
             if isinstance(step, list):
                 state, emitted = multiplexed(state, step, outputs, MULTIPLEXERS[version])
@@ -81,12 +81,12 @@ def run_multiplexer(case: Fields) -> None:
             with Fields(step, "step") as fields, Fields(fields.take("expect"), version) as wanted:
                 fields.take("note", None)
                 marks = [value for value in told if isinstance(value, int)]
-                expect_if(wanted, wm=marks[-1] if marks else None, idle=told[-1:] == [flink.IDLE])
+                expect_if(wanted, wm=marks[-1] if marks else None, idle=told[-1:] == [flink.STATUS_IDLE])
 
 
 def multiplexed(
     state: flink.Combined, step: list[Any], outputs: dict[str, str], rule: flink.MultiplexerRule
-) -> tuple[flink.Combined, flink.Emitted]:
+) -> tuple[flink.Combined, flink.Downstream]:
     match step:
         case ["periodic"]:
             return flink.combine(state, rule)

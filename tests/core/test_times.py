@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wmlab.core import times
-from wmlab.core.times import FORMS, MS_PER_TICK, BadTimeError, all_ms, is_format, kind_of, ms_of
+from wmlab.core.times import DATE_FORMS, MS_PER_TICK, BadTimeError, all_ms, is_format, kind_of, ms_of
 
 AT_MS = 1_437_364_164_000
 """2015-07-20 03:49:24 UTC."""
@@ -111,8 +111,8 @@ def test_a_column_is_read_as_its_texts_are():
 
 
 def test_every_form_has_an_example_that_no_other_form_fits():
-    fits = [[pattern.fullmatch(form.example) is not None for pattern in times._COMPILED] for form in FORMS]
-    assert fits == [[row == column for column in range(len(FORMS))] for row in range(len(FORMS))]
+    fits = [[pattern.fullmatch(form.example) is not None for pattern in times._COMPILED] for form in DATE_FORMS]
+    assert fits == [[row == column for column in range(len(DATE_FORMS))] for row in range(len(DATE_FORMS))]
 
 
 NUMBERS = ["7", "-7", "+7", "7.5", ".5", "-0.5", "1e3", "9223372036854775807", "9223372036854775808", "1e300", "1e400"]

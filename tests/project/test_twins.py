@@ -63,10 +63,10 @@ TWINS: Final = (
         "the pairs of a join",
     ),
     Twin(
-        ("strategies", "frontier"),
-        ("strategies", "frontier"),
-        ("test_the_frontier_of_spark_is_that_of_the_trace",),
-        "the frontier of latenesses",
+        ("strategies", "lateness_curve"),
+        ("strategies", "lateness_curve"),
+        ("test_the_lateness_curve_of_spark_is_that_of_the_trace",),
+        "the lateness curve",
     ),
     Twin(
         ("core", "load"),

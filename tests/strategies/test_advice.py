@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.strategies.model.logs import logs, trace
 from wmlab.core.errors import ModelError
 from wmlab.core.traces import TRACE_SCHEMA, Trace, load
+from wmlab.core.words import grouped
 from wmlab.strategies import judging
 from wmlab.strategies.advice import Advice, advise
 from wmlab.strategies.comparison import compare, named
 from wmlab.strategies.doubts import Doubt
-from wmlab.strategies.lateness import frontier
+from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.guard import Guarded
+from wmlab.strategies.model.strategy import Record
 from wmlab.strategies.model.targets import ConformalWatermark
 from wmlab.strategies.model.writers import PerWriterMinimum
-from wmlab.strategies.replay import replayed
+from wmlab.strategies.replay import Log, x_of_records
 
 TARGET = 0.01
 ROWS = 40_000
@@ -61,10 +67,10 @@ def test_what_is_advised_of_the_first_half_keeps_its_promise_on_the_second(name:
     first, second = halves(trace)
     advice = advise(first, TARGET)
     assert advice.supported
-    ((met, x),) = replayed(trace, [advice.strategy], tick_ms=0)
+    ((met, x),) = x_of_records(trace, [advice.strategy], tick_ms=0)
     event, arrival = (second.table[column].to_numpy() for column in ("event_time", "arrival_ms"))
     assert (event < met[first.rows :]).mean() <= 1.2 * TARGET
-    curve = frontier(second)
+    curve = lateness_curve(second)
     assert np.median(arrival - x[first.rows :]) <= 1.15 * curve.lag_ms(curve.bound_ms(TARGET))
 
 
@@ -73,13 +79,15 @@ def headline(advice: Advice, log: Trace) -> None:
     compared = compare(log, [advice.strategy])
     (outcome,), ((met, x),) = compared, compared.steps
     assert advice.whole == outcome
-    unseen = slice(advice.unseen_from, None)
+    unseen = slice(advice.unseen_from - 1, None)
     event, arrival = (log.table[column].to_numpy()[unseen] for column in ("event_time", "arrival_ms"))
-    assert advice.unseen_from == log.rows // 2
+    assert advice.unseen_from == log.rows // 2 + 1
     assert advice.late_share == (event < met[unseen]).mean()
     assert advice.lag_ms == np.quantile(arrival - x[unseen], 0.5, method="inverted_cdf")
     assert advice.late_range[0] <= advice.late_share <= advice.late_range[1]
+    assert advice.lag_range[0] <= advice.lag_ms <= advice.lag_range[1]
     assert f"{named(advice.strategy)}" in advice.sentence
+    assert f"(records {grouped(log.rows // 2 + 1)} to {grouped(log.rows)})" in advice.sentence
     assert f"{advice.late_share:.3%} of the records are late" in advice.sentence
     assert f"on the whole log, {outcome.late_share:.3%}" in advice.sentence
 
@@ -89,6 +97,28 @@ def headline(advice: Advice, log: Trace) -> None:
 def test_the_headline_is_what_compare_says_of_the_advised_strategy(name: str, target: float) -> None:
     log = LOGS[name]() if name in LOGS else load(name)
     headline(advise(log, target), log)
+
+
+@given(logs(times=3_000).filter(bool), st.sampled_from([0, 5, 400]), st.sampled_from([0.01, 0.3]))
+def test_the_intervals_contain_what_they_are_of(records: list[Record], bound_ms: int, target: float) -> None:
+    """Also of a log whose lag drifts or jumps, where the blocks of the half have other medians than the half."""
+    log, strategy = trace(records), BoundedOutOfOrderness(bound_ms)
+    (steps,) = x_of_records(log, [strategy], tick_ms=0)
+    judged = judging.judge((strategy, steps), Log.of(log), log.rows // 2, target, None)
+    assert judged.lag_range[0] <= judged.lag_ms <= judged.lag_range[1]
+    assert judged.late_range[0] <= judged.unseen.late_share <= judged.late_range[1]
+
+
+def test_of_blocks_with_other_medians_the_interval_is_around_the_median_of_all() -> None:
+    """Of two lags, one twice as usual as the other: all medians are one of them, and their mean is near neither."""
+    lags = [0] * 5 + [1_000] * 3
+    records = [Record(100_000 * n, 100_000 * n + lag_ms, "a") for n, lag_ms in enumerate(lags * 2)]
+    log, strategy = trace(records), BoundedOutOfOrderness(0)
+    (steps,) = x_of_records(log, [strategy], tick_ms=0)
+    judged = judging.judge((strategy, steps), Log.of(log), log.rows // 2, TARGET, None)
+    # The deviations of the blocks are 0, five times, and 1 000, three times.
+    half_width_ms = ceil(2.365 * (3 * 1_000**2 / 7 / 8) ** 0.5)
+    assert (judged.lag_ms, judged.lag_range) == (0, (-half_width_ms, half_width_ms))
 
 
 @pytest.mark.parametrize("name", ["stationary", "two writers"])
@@ -106,8 +136,7 @@ def test_the_strategy_fits_the_log(name: str, kind: type) -> None:
     assert advice.assumed
     assert advice.open_windows is not None
     assert advice.late_range[0] <= advice.late_share <= advice.late_range[1]
-    assert advice.lag_range[0] <= advice.lag_range[1]
-    assert advice.bound_ms == frontier(LOGS[name]()).bound_ms(TARGET)
+    assert advice.bound_ms == lateness_curve(LOGS[name]()).bound_ms(TARGET)
     assert repr(advice).startswith(f"Take {kind.__name__}(")
     assert "Flink SQL" in advice._repr_html_()
     assert advice.to_dict()["strategy"] == repr(advice.strategy)
@@ -157,7 +186,7 @@ def test_one_time_far_ahead_spoils_every_watermark_but_that_behind_a_guard() -> 
     event[ROWS * 3 // 4] += 10**9
     advice = advise(Trace("ahead", log.table.set_column(0, TRACE_SCHEMA[0], [event])), TARGET)
     (doubt,) = advice.doubts
-    assert (doubt.cause, doubt.rows, doubt.writers) == ("ahead", (ROWS * 3 // 4,), ("w0",))
+    assert (doubt.cause, doubt.rows, doubt.writers) == ("ahead", (ROWS * 3 // 4 + 1,), ("w0",))
     assert (doubt.bound_ms, doubt.without_ms) == (advice.bound_ms, advice.suspects.without_ms)
     assert isinstance(advice.strategy, Guarded)
     assert advice.late_share <= 1.2 * TARGET
@@ -200,7 +229,10 @@ def test_a_writer_whose_clock_is_ahead_is_named_with_the_bound_without_it() -> N
     (doubt,) = advice.doubts
     assert (doubt.cause, doubt.writers) == ("early", ("w3",))
     without = Trace("rest", skewed.table.filter(pa.array(writer != "w3")))
-    assert (doubt.bound_ms, doubt.without_ms) == (frontier(skewed).bound_ms(TARGET), frontier(without).bound_ms(TARGET))
+    assert (doubt.bound_ms, doubt.without_ms) == (
+        lateness_curve(skewed).bound_ms(TARGET),
+        lateness_curve(without).bound_ms(TARGET),
+    )
     assert "most of them of w3 (" in str(doubt)
 
 

@@ -15,7 +15,7 @@ from wmlab.strategies.advice import advise
 from wmlab.strategies.candidates import Candidates, OpenBound
 from wmlab.strategies.clocks import in_two_digits
 from wmlab.strategies.comparison import compare
-from wmlab.strategies.lateness import frontier
+from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.engines import Quix
 from wmlab.strategies.model.guard import Guarded
@@ -23,7 +23,7 @@ from wmlab.strategies.model.percentiles import DelayPercentile, WindowedPercenti
 from wmlab.strategies.model.strategy import UNKNOWN, Record, Strategy
 from wmlab.strategies.model.targets import ConformalWatermark
 from wmlab.strategies.model.writers import PerWriterMinimum
-from wmlab.strategies.replay import Log, replayed
+from wmlab.strategies.replay import Log, x_of_records
 
 ROWS = 20_000
 
@@ -66,14 +66,14 @@ def best_lag_ms(log: Trace, target: float) -> int:
     event, arrival = (log.table[column].to_numpy()[middle:] for column in ("event_time", "arrival_ms"))
     found = []
     strategies = list(open_bounds(log))
-    for met, x in replayed(log, strategies):
+    for met, x in x_of_records(log, strategies):
         lateness = np.sort(np.where(met[middle:] == UNKNOWN, 0, np.maximum(met[middle:] - event, 0)))
         bound_ms = lateness[len(lateness) - 1 - int(target * len(lateness))]
         known = x[middle:] != UNKNOWN
         assert np.mean(event < met[middle:] - bound_ms) <= target
         found.append(np.quantile((arrival - x[middle:])[known], 0.5, method="inverted_cdf") + bound_ms)
     steering = [ConformalWatermark(target), WindowedPercentile(1 - target, hold=1_000), DelayPercentile(1 - target)]
-    for met, x in replayed(log, steering):
+    for met, x in x_of_records(log, steering):
         if np.mean(event < met[middle:]) <= target:
             found.append(np.quantile(arrival - x[middle:], 0.5, method="inverted_cdf"))
     return int(min(found))
@@ -136,7 +136,7 @@ def test_the_curve_of_an_open_bound_is_that_of_each_strategy_run_by_itself() -> 
     log = devices(3)
     part = Trace("part", log.table.slice(0, 3_000))
     for strategy in (BoundedOutOfOrderness(0), PerWriterMinimum(), PerWriterMinimum(idle_ms=2_000)):
-        ((met, x),) = replayed(part, [strategy])
+        ((met, x),) = x_of_records(part, [strategy])
         found = OpenBound(lambda bound_ms, of=strategy: type(of)(bound_ms), Log.of(part), met, x)  # type: ignore[misc]
         for bound_ms in (0, 700, 40_000):
             made = (
@@ -182,9 +182,9 @@ def test_a_watermark_for_each_key_is_named_beside_the_advice_with_its_own_number
     assert advice.by_key is not None
     assert not advice.strategy.keyed
     (outcome,) = compared = compare(log, [advice.by_key.strategy])
-    met = compared.steps[0][0][advice.unseen_from :]
-    assert advice.by_key.late == (log.table["event_time"].to_numpy()[advice.unseen_from :] < met).sum()
-    assert frontier(log, "key").bound_ms(0.01) == 0 == outcome.late
+    met = compared.steps[0][0][advice.unseen_from - 1 :]
+    assert advice.by_key.late == (log.table["event_time"].to_numpy()[advice.unseen_from - 1 :] < met).sum()
+    assert lateness_curve(log, "key").bound_ms(0.01) == 0 == outcome.late
     assert f"With a watermark for each key, {advice.by_key.name} has" in advice.sentence
 
 

@@ -18,7 +18,7 @@ from wmlab.core.errors import ChartError, ModelError
 from wmlab.core.words import grouped
 from wmlab.strategies import charts
 from wmlab.strategies.comparison import compare
-from wmlab.strategies.lateness import frontier
+from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness, PerfectWatermark
 from wmlab.strategies.model.pravega import PravegaWatermark
 from wmlab.strategies.model.spark import SparkBatches
@@ -35,9 +35,9 @@ def layers(chart, kind):
     return [layer for panel in chart.scene.panels for layer in panel.layers if isinstance(layer, kind)]
 
 
-def test_the_frontier_has_the_curve_every_strategy_and_the_perfect_edge():
+def test_the_lateness_curve_has_every_bound_every_strategy_and_the_perfect_edge():
     found = compare(LOG, [PERFECT, BoundedOutOfOrderness(0), BoundedOutOfOrderness(400)])
-    chart = charts.frontier(found)
+    chart = charts.lateness_curve(found)
     assert chart.sentence == (
         "A constant bound has 99% of the records of log for a median lag of 1.2 s; the perfect watermark has all for "
         "1.0 s. No strategy loses less than the constant bound with the same lag."
@@ -109,8 +109,8 @@ A_PIXEL = 1 / 380
 def test_the_curve_is_drawn_as_the_late_share_is_at_every_bound(records, data):
     log = trace(records)
     bound = data.draw(st.integers(0, 70))
-    found = frontier(log)
-    chart = charts.frontier(compare(log, [BoundedOutOfOrderness(bound)]))
+    found = lateness_curve(log)
+    chart = charts.lateness_curve(compare(log, [BoundedOutOfOrderness(bound)]))
     up, corners = chart.scene.panels[0].up, drawn_in_scene(chart)
     assert drawn_in_plotly(chart) == corners
     assert all(a[0] == b[0] or a[1] == b[1] for a, b in pairwise(corners))
@@ -130,9 +130,9 @@ def test_a_curve_of_very_many_steps_is_never_drawn_too_complete_and_by_no_pixel_
     for _ in range(4_000):
         now += random.choice((1, 5, 200))
         records.append(Record(now - round(random.expovariate(1 / 3_000)), now, "a"))
-    found = frontier(trace(records))
+    found = lateness_curve(trace(records))
     bounds = [random.randrange(30_000) for _ in range(50)]
-    chart = charts.frontier(compare(trace(records), [BoundedOutOfOrderness(bound) for bound in bounds[:3]]))
+    chart = charts.lateness_curve(compare(trace(records), [BoundedOutOfOrderness(bound) for bound in bounds[:3]]))
     up, corners, end = chart.scene.panels[0].up, drawn_in_scene(chart), chart.scene.across.high
     assert drawn_in_plotly(chart) == corners
     a_pixel = A_PIXEL * (up.high - up.low)
@@ -165,7 +165,7 @@ def dirty(count, time, *, every=7):
 def test_records_of_1970_do_not_stretch_the_axes_and_are_counted(count):
     log = dirty(count, 5)
     found = compare(log, [BoundedOutOfOrderness(5_000), SparkBatches(1_000, rows=5)])
-    chart = charts.frontier(found)
+    chart = charts.lateness_curve(found)
     assert chart.scene.across.high - chart.scene.across.low < 30_000
     late = "1 record is" if count == 1 else f"{count} records are"
     assert f"{late} late for every bound on the axis, by up to 19 723 d" in chart.scene.subtitle
@@ -188,7 +188,7 @@ def test_records_of_1970_do_not_stretch_the_axes_and_are_counted(count):
 def test_a_log_without_far_values_has_axes_over_all():
     log = dirty(0, 5)
     found = compare(log, [BoundedOutOfOrderness(5_000)])
-    for chart in (charts.frontier(found), charts.lag(found), charts.uncertainty(log, PravegaWatermark(5_000))):
+    for chart in (charts.lateness_curve(found), charts.lag(found), charts.uncertainty(log, PravegaWatermark(5_000))):
         assert "eyond" not in chart.svg
 
 
@@ -221,7 +221,7 @@ def test_a_watermark_ahead_of_the_arrivals_is_no_good_one_in_any_chart():
     ahead = trace([Record(60_000 * n + 86_400_000 * (n == 3), 60_000 * n, "a") for n in range(13)])
     found = compare(ahead, [BoundedOutOfOrderness(60_000)])
     said = "is ahead of the arrivals by 23 h 53 min in the median, 69.231% late: not usable."
-    assert charts.frontier(found).sentence.endswith(f"same lag; BoundedOutOfOrderness(bound=60 000 ms) {said}")
+    assert charts.lateness_curve(found).sentence.endswith(f"same lag; BoundedOutOfOrderness(bound=60 000 ms) {said}")
     assert charts.lag(found).sentence.endswith("a median lag of −23 h 53 min, ahead of the arrivals.")
 
 
@@ -238,7 +238,7 @@ class Oracle(PerfectWatermark):
 
 def test_a_strategy_that_beats_every_constant_is_named_and_points_that_coincide_share_a_label():
     oracle = Oracle.of(record.event_time for record in RECORDS)
-    chart = charts.frontier(compare(LOG, [oracle, BoundedOutOfOrderness(100), BoundedOutOfOrderness(101)]))
+    chart = charts.lateness_curve(compare(LOG, [oracle, BoundedOutOfOrderness(100), BoundedOutOfOrderness(101)]))
     assert chart.sentence.endswith("for 1.0 s. Oracle loses less than the constant bound with the same lag.")
     assert [box.label for box in layers(chart, Blocks)[0].boxes] == ["1", "2, 3"]
 
@@ -258,7 +258,7 @@ def test_a_number_that_would_stand_on_the_next_point_is_a_line_away_from_it():
 
 
 def test_a_point_far_behind_stands_at_the_edge_with_its_lag_and_a_lone_name_is_short():
-    chart = charts.frontier(compare(LOG, [BoundedOutOfOrderness(100), Clock(90_000)]))
+    chart = charts.lateness_curve(compare(LOG, [BoundedOutOfOrderness(100), Clock(90_000)]))
     assert [dots.name for dots in layers(chart, Dots)] == ["1 BoundedOutOfOrderness", "2 Clock"]
     assert [box.label for box in layers(chart, Blocks)[0].boxes] == ["1", "2 (90.0 s)"]
     (x,) = layers(chart, Dots)[1].xs
@@ -329,11 +329,11 @@ def test_a_record_below_the_lower_bound_is_a_cross_at_its_delay():
 @pytest.mark.parametrize(
     ("draw", "problem"),
     [
-        (lambda: charts.frontier(compare(LOG, [ConformalWatermark(0.1)])), "No strategy has a watermark"),
+        (lambda: charts.lateness_curve(compare(LOG, [ConformalWatermark(0.1)])), "No strategy has a watermark"),
         (lambda: charts.lag(compare(LOG, [BoundedOutOfOrderness(n) for n in range(7)])), "7 strategies have no room"),
-        (lambda: charts.frontier(LOG), "is no comparison"),
+        (lambda: charts.lateness_curve(LOG), "is no comparison"),
         (lambda: charts.lag(LOG), "is no comparison"),
-        (lambda: charts.frontier(LOG), r"wm.strategy.compare\(log, strategies\)"),
+        (lambda: charts.lateness_curve(LOG), r"wm.strategy.compare\(log, strategies\)"),
         (lambda: charts.uncertainty("dengue"), r"'dengue' is no log(?s:.*)wm.trace.load"),
         (lambda: charts.uncertainty(compare(LOG, [BoundedOutOfOrderness(5)])), "is no log"),
         (lambda: charts.uncertainty(LOG, BoundedOutOfOrderness(5)), r"has no two bounds(?s:.*)wm.strategy.Pravega"),

@@ -18,7 +18,7 @@ from wmlab.core.errors import ModelError, TraceError
 from wmlab.core.traces import Trace, load
 from wmlab.strategies import clocks
 from wmlab.strategies.clocks import Suspects, ahead_limit_ms, suspects
-from wmlab.strategies.lateness import frontier
+from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.strategy import Record
 
 DAY_MS = 86_400_000
@@ -53,24 +53,26 @@ def test_what_a_suspect_made_late_is_what_is_late_with_it_alone_and_not_without(
     for row, by_ms in wrong:
         records = ahead(records, row, by_ms)
     found = suspects(trace(records), 0.05)
-    assert set(found.places) == {row for row, record in enumerate(records) if record.event_time > record.arrival_ms}
-    clean = [record for row, record in enumerate(records) if row not in found.places]
-    assert found.without_ms == frontier(trace(clean)).bound_ms(0.05)
-    assert found.bound_ms == frontier(trace(records)).bound_ms(0.05)
+    assert set(found.row_numbers) == {
+        row for row, record in enumerate(records, start=1) if record.event_time > record.arrival_ms
+    }
+    clean = [record for row, record in enumerate(records, start=1) if row not in found.row_numbers]
+    assert found.without_ms == lateness_curve(trace(clean)).bound_ms(0.05)
+    assert found.bound_ms == lateness_curve(trace(records)).bound_ms(0.05)
     for suspect in found:
-        record = records[suspect.row]
+        record = records[suspect.row - 1]
         assert (record.event_time, record.arrival_ms, record.writer) == (
             suspect.event_time,
             suspect.arrival_ms,
             suspect.writer,
         )
         assert suspect.ahead_ms == record.event_time - record.arrival_ms
-        before = [earlier.event_time for earlier in records[: suspect.row]]
+        before = [earlier.event_time for earlier in records[: suspect.row - 1]]
         assert suspect.moved_ms == max(0, record.event_time - max(before, default=min(r.event_time for r in records)))
-        place = suspect.row - sum(row < suspect.row for row in found.places)
-        alone = [*clean[:place], record, *clean[place:]]
+        index = suspect.row - 1 - sum(row < suspect.row for row in found.row_numbers)
+        alone = [*clean[:index], record, *clean[index:]]
         for bound_ms, count in ((found.without_ms, suspect.made_late), (0, suspect.made_late_at_0)):
-            of_alone = {n - (n > place) for n in late(alone, bound_ms) if n != place}
+            of_alone = {n - (n > index) for n in late(alone, bound_ms) if n != index}
             assert count == len(of_alone - late(clean, bound_ms))
     assert [suspect.made_late or 0 for suspect in found] == sorted(
         (suspect.made_late or 0 for suspect in found), reverse=True
@@ -81,10 +83,10 @@ def test_what_a_suspect_made_late_is_what_is_late_with_it_alone_and_not_without(
 def test_the_clocks_of_writers_are_counted(records: list[Record]) -> None:
     found = suspects(trace(records))
     for clock in found.writers:
-        mine = [(n, record) for n, record in enumerate(records) if record.writer == clock.writer]
+        mine = [(n, record) for n, record in enumerate(records, start=1) if record.writer == clock.writer]
         arrivals = [record.arrival_ms for _, record in mine]
         gaps = [b - a for a, b in pairwise(arrivals)]
-        wrong = [n in found.places for n, _ in mine]
+        wrong = [n in found.row_numbers for n, _ in mine]
         assert clock.rows == len(mine)
         assert clock.early == sum(record.event_time > record.arrival_ms for _, record in mine)
         assert clock.suspects == sum(wrong)
@@ -105,17 +107,17 @@ def test_a_log_in_order_and_the_logs_that_come_with_wmlab_have_none() -> None:
 def test_a_record_a_day_ahead_is_named_with_both_bounds_as_text_html_and_table() -> None:
     found = suspects(trace(ahead(steady(), 100, DAY_MS)))
     (suspect,) = found
-    assert (suspect.kind, suspect.row, suspect.ahead_ms) == ("ahead", 100, DAY_MS)
-    assert f"1 record (row 100 of {suspect.writer}, stamped 2023-11-15 22:" in found.sentence
+    assert (suspect.kind, suspect.row, suspect.ahead_ms) == ("ahead", 101, DAY_MS)
+    assert f"1 record (row 101 by arrival, of {suspect.writer}, stamped 2023-11-15 22:" in found.sentence
     assert f"is 1 d ahead of its arrival, which alone makes {suspect.made_late} others late" in found.sentence
     assert "The constant bound for 1.000% late is 23 h " in found.sentence
-    assert "row  writer  event time" in repr(found)
+    assert "row by arrival  writer  event time" in repr(found)
     assert f"{suspect.writer} (steps)" in repr(found)
     assert found._repr_html_().count("<table>") == 2
-    assert found.to_pandas()[["row", "ahead_ms"]].values.tolist() == [[100, DAY_MS]]
+    assert found.to_pandas()[["row", "ahead_ms"]].values.tolist() == [[101, DAY_MS]]
     assert found.writers.to_pandas().set_index("writer").loc[suspect.writer, "suspects"] == 1
-    assert json.loads(found.to_json())["suspects"][0]["row"] == 100
-    assert found.without() == trace(ahead(steady(), 100, DAY_MS)).without(rows=[100])
+    assert json.loads(found.to_json())["suspects"][0]["row"] == 101
+    assert found.without() == trace(ahead(steady(), 100, DAY_MS)).without(rows=[101])
     assert found.without().rows == 399
 
 
@@ -124,7 +126,7 @@ def test_records_of_1970_are_of_no_log_and_no_others_are_late_because_of_them() 
     for row in (30, 40, 50):
         records[row] = records[row]._replace(event_time=row)
     found = suspects(trace(records))
-    assert found.places == (30, 40, 50)
+    assert found.row_numbers == (31, 41, 51)
     assert {suspect.kind for suspect in found} == {"older than the log"}
     assert {suspect.made_late for suspect in found} == {0}
     assert "3 records are not of this log, but from 1970-01-01 on" in found.sentence
@@ -148,7 +150,7 @@ def test_the_arrivals_say_whether_a_time_before_1973_is_a_date(early_ms: int, te
         for record in ahead(records, 60, DAY_MS)
     ]
     assert "UTC" not in repr(suspects(trace(since_start)))
-    assert "row 60 of w0, stamped 1 d 1 min" in suspects(trace(since_start)).sentence
+    assert "row 61 by arrival, of w0, stamped 1 d 1 min" in suspects(trace(since_start)).sentence
 
 
 @pytest.mark.parametrize(
@@ -186,7 +188,7 @@ def test_what_many_suspects_made_late_is_counted_of_those_that_moved_most(monkey
     assert len(some) == len(every) == 30
     counted = {suspect.row: suspect.made_late for suspect in some if suspect.made_late is not None}
     assert len(counted) == 10
-    assert 100 in counted
+    assert 101 in counted
     assert counted.items() <= {suspect.row: suspect.made_late for suspect in every}.items()
     assert "and 10 more" in repr(some)
 
@@ -208,7 +210,7 @@ def test_what_is_no_log_or_no_share_is_refused(wrong: dict[str, Any]) -> None:
 
 def test_a_log_without_writers_and_rows() -> None:
     log = trace(steady())
-    rest = log.without("w1", "w3", rows=[0, 1, 5])
+    rest = log.without("w1", "w3", rows=[1, 2, 6])
     assert rest.writer_names == ("w0", "w2")
     kept = [r for n, r in enumerate(steady()) if r.writer in ("w0", "w2") and n not in (0, 1, 5)]
     assert rest == trace(kept)
@@ -219,8 +221,9 @@ def test_a_log_without_writers_and_rows() -> None:
     ):
         with pytest.raises(TraceError, match=reason):
             log.without(*arguments)
-    with pytest.raises(TraceError, match="400"):
-        log.without(rows=[400])
+    for number in (0, 401):
+        with pytest.raises(TraceError, match=rf"has no {number}(?s:.*)rows from 1 to 400"):
+            log.without(rows=[number])
     assert isinstance(log, Trace)
     assert isinstance(suspects(log), Suspects)
 

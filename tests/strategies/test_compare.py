@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 
 import pytest
 from hypothesis import given, settings
@@ -11,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.strategies.model.logs import Clock, logs, trace
 from wmlab.core.errors import ModelError
-from wmlab.strategies import comparison, replay
-from wmlab.strategies.comparison import Windows, compare
+from wmlab.strategies import comparison
+from wmlab.strategies.comparison import LogWindows, compare
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness, PerfectWatermark, StreamTime
 from wmlab.strategies.model.engines import Quix
 from wmlab.strategies.model.strategy import END, UNKNOWN, Record, Tick
@@ -129,7 +128,7 @@ def test_windows_are_told_apart_however_far_their_times_are():
 @pytest.mark.parametrize("length_ms", [1, 1_000, 2**62])
 def test_windows_at_the_ends_of_64_bits_have_their_ends(length_ms):
     times = [-(2**63) + 1, -1, 0, 2**63 - 2]
-    found = Windows.of(Log.of(trace([Record(t, n, "a", "k") for n, t in enumerate(times)])), length_ms)
+    found = LogWindows.of(Log.of(trace([Record(t, n, "a", "k") for n, t in enumerate(times)])), length_ms)
     ends = [min((t // length_ms + 1) * length_ms, END) for t in times]
     assert found.ends[found.of_record].tolist() == ends
     assert found.sizes.tolist() == [ends.count(end) for end in sorted(set(ends))]
@@ -155,8 +154,18 @@ def test_a_strategy_that_never_gave_a_watermark_is_not_called_the_best_and_of_ma
     silent = PerWriterMinimum(writers=tuple("abcde"))
     found = compare(trace([Record(10, 10, "a"), Record(4, 11, "a"), Record(20, 12, "a")]), [silent, StreamTime(0)])
     assert [(outcome.late, outcome.lag_p50_ms) for outcome in found] == [(0, None), (1, 0)]
-    assert "StreamTime(grace=0 ms) loses the least (33.333%" in found.sentence
+    assert "StreamTime(grace=0 ms) loses the least and is the least behind (33.333%" in found.sentence
     assert found[silent].name == "PerWriterMinimum(writers=('a', …, 'e'))"
+
+
+def test_a_strategy_that_loses_the_least_and_is_the_least_behind_is_named_once():
+    log = trace([Record(10, 10, "a"), Record(4, 11, "a"), Record(20, 12, "a")])
+    best, worse = BoundedOutOfOrderness(0), BoundedOutOfOrderness(1)
+    assert compare(log, [best, worse]).sentence == (
+        "Over 3 records of 'log', BoundedOutOfOrderness(bound=0 ms) loses the least and is the least behind "
+        "(33.333%, lag 0 s)."
+    )
+    assert compare(log, [best]).sentence.count("BoundedOutOfOrderness") == 1
 
 
 def test_a_comparison_states_itself_and_is_a_table_and_one_row_a_record():
@@ -173,7 +182,7 @@ def test_a_comparison_states_itself_and_is_a_table_and_one_row_a_record():
     rows = found.records().to_pylist()
     assert rows[1] == {
         "strategy": "BoundedOutOfOrderness(bound=0 ms)",
-        "row": 1,
+        "row": 2,
         "event_time": 4,
         "arrival_ms": 11,
         "writer": "b",
@@ -196,7 +205,7 @@ def test_what_is_ahead_of_the_arrivals_is_not_called_the_least_behind():
         "arrivals by 23 h 53 min in the median, 69.231% late: not usable."
     )
     found = compare(trace(ahead), [BoundedOutOfOrderness(n) for n in (0, 1, 2, 3)] + [Clock(5_000), Clock(90_000)])
-    assert "Clock(behind=5 000 ms) is the least behind (5.0 s, 0.000% late); " in found.sentence
+    assert "Clock(behind=5 000 ms) loses the least and is the least behind (0.000%, lag 5.0 s); " in found.sentence
     assert found.sentence.count("not usable") == 3
     assert found.sentence.endswith("; 1 more are ahead of the arrivals.")
 
@@ -204,7 +213,10 @@ def test_what_is_ahead_of_the_arrivals_is_not_called_the_least_behind():
 def test_a_clock_of_arrivals_that_is_slow_makes_no_watermark_unusable():
     slow = trace([Record(60_000 * n + 600_000, 60_000 * n + 300_000, "a") for n in range(20)])
     found = compare(slow, [BoundedOutOfOrderness(0), BoundedOutOfOrderness(60_000)])
-    assert "BoundedOutOfOrderness(bound=0 ms) is the least behind (−300.0 s, 0.000% late)." in found.sentence
+    assert (
+        "BoundedOutOfOrderness(bound=0 ms) loses the least and is the least behind (0.000%, lag −300.0 s)."
+        in found.sentence
+    )
 
 
 def test_what_loses_most_records_is_not_the_least_behind():
@@ -212,8 +224,8 @@ def test_what_loses_most_records_is_not_the_least_behind():
     found = compare(early, [Clock(0), BoundedOutOfOrderness(0), BoundedOutOfOrderness(9_000)])
     assert found[Clock(0)].late_share > 0.9
     assert (
-        "BoundedOutOfOrderness(bound=0 ms) is the least behind of those that lose at most half (500 ms, 0.000% late)"
-        in found.sentence
+        "BoundedOutOfOrderness(bound=0 ms) loses the least and is the least behind of those that lose at most half "
+        "(0.000%, lag 500 ms)" in found.sentence
     )
 
 
@@ -254,51 +266,22 @@ def test_one_strategy_needs_no_list():
     assert compare(log, StreamTime(0)).to_dict() == compare(log, [StreamTime(0)]).to_dict()
 
 
-@pytest.fixture
-def run_here(monkeypatch):
-    """The strategies that this process runs, each after the second process has run those that it can."""
-    found, steps = [], replay._steps
-
-    def after_the_other(strategy, given):
-        for thread in threading.enumerate():
-            if thread.name == "second process":
-                thread.join()
-        found.append(strategy)
-        return steps(strategy, given)
-
-    monkeypatch.setattr(replay, "_WORTH_A_PROCESS", 1)
-    monkeypatch.setattr(replay, "_steps", after_the_other)
-    return found
-
-
 LOG = [Record(n * 7 % 40, n, "ab"[n % 2]) for n in range(60)]
 
 
-def test_a_second_process_finds_the_same(run_here):
-    chosen = [StreamTime(0), StreamTime(3), PerWriterMinimum()]
-    shared = compare(trace(LOG), chosen).to_dict()["outcomes"]
-    assert len(run_here) == 1
-    assert shared == [compare(trace(LOG), one).to_dict()["outcomes"][0] for one in chosen]
-
-
-def test_a_strategy_that_no_other_process_can_have_runs_here(run_here):
+def test_beside_others_a_strategy_gives_what_it_gives_alone():
     class Local(StreamTime):
-        pass
+        """A strategy of the caller."""
 
-    found = compare(trace(LOG), [Local(0), Local(1), Local(2)])
-    assert sorted(strategy.grace for strategy in run_here) == [0, 1, 2]
-    assert [outcome.late for outcome in found] == [
-        compare(trace(LOG), StreamTime(n)).outcomes[0].late for n in range(3)
-    ]
+    strategies = [StreamTime(0), Local(3), PerWriterMinimum()]
+    together = compare(trace(LOG), strategies).to_dict()["outcomes"]
+    assert together == [compare(trace(LOG), strategy).to_dict()["outcomes"][0] for strategy in strategies]
 
 
-class Refusing(StreamTime):
-    """A strategy that fails."""
+def test_what_a_strategy_raises_is_raised():
+    class Refusing(StreamTime):
+        def step(self, state, given):
+            raise ModelError("No.", remedy="None.")
 
-    def step(self, state, given):
-        raise ModelError("No.", remedy="None.")
-
-
-def test_what_fails_in_the_second_process_raises_here(run_here):
     with pytest.raises(ModelError, match="No"):
-        compare(trace([Record(1, 1, "a")]), [StreamTime(0), Refusing(1), Refusing(2)])
+        compare(trace(LOG), [StreamTime(0), Refusing(1)])

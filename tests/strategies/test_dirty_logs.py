@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from wmlab.core.traces import TRACE_SCHEMA, Trace, load
 from wmlab.strategies.advice import Advice, advise
-from wmlab.strategies.lateness import frontier
+from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.replay import Log
 
@@ -164,10 +164,13 @@ def test_records_ahead_of_a_log_of_short_delays_are_named_with_both_bounds(dirt:
     advice = advise(log, TARGET)
     doubt = next(doubt for doubt in advice.doubts if doubt.cause == cause)
     event, arrival = (log.table[name].to_numpy() for name in ("event_time", "arrival_ms"))
-    assert doubt.rows == tuple(np.flatnonzero(event > arrival))
-    assert doubt.writers == tuple(sorted({log.table["writer"][row].as_py() for row in doubt.rows}))
+    assert doubt.rows == tuple(1 + np.flatnonzero(event > arrival))
+    assert doubt.writers == tuple(sorted({log.table["writer"][row - 1].as_py() for row in doubt.rows}))
     kept = Trace("rest", log.table.filter(pa.array(event <= arrival)))
-    assert (doubt.bound_ms, doubt.without_ms) == (frontier(log).bound_ms(TARGET), frontier(kept).bound_ms(TARGET))
+    assert (doubt.bound_ms, doubt.without_ms) == (
+        lateness_curve(log).bound_ms(TARGET),
+        lateness_curve(kept).bound_ms(TARGET),
+    )
     assert doubt.without_ms == pytest.approx(of("made").bound_ms, rel=0.3)
     assert doubt.bound_ms > 10 * doubt.without_ms
     # The best guess does not follow them.
@@ -185,7 +188,7 @@ def test_one_record_of_twenty_thousand_a_day_ahead_is_named() -> None:
     advice = advise(log, TARGET)
     (doubt,) = advice.doubts
     row = int(np.argmax(log.table["event_time"].to_numpy()))
-    assert (doubt.cause, doubt.rows, doubt.writers) == ("ahead", (row,), ("w0",))
+    assert (doubt.cause, doubt.rows, doubt.writers) == ("ahead", (row + 1,), ("w0",))
     assert doubt.bound_ms is not None
     assert doubt.without_ms is not None
     assert doubt.bound_ms > 0.9 * DAY_MS
@@ -207,7 +210,7 @@ def test_three_rows_of_1970_are_said_not_to_be_of_the_log() -> None:
     assert advice.bound_ms == pytest.approx(of("made").bound_ms, rel=0.01)
     strict = advise(log, 0.00005)
     doubt = next(doubt for doubt in strict.doubts if doubt.cause == "older than the log")
-    assert doubt.rows == tuple(np.flatnonzero(Log.of(log).event < 10**9))
+    assert doubt.rows == tuple(1 + np.flatnonzero(Log.of(log).event < 10**9))
     assert doubt.bound_ms is not None
     assert doubt.without_ms is not None
     assert doubt.bound_ms > 1_000 * doubt.without_ms

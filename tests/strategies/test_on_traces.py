@@ -13,7 +13,7 @@ import pytest
 
 from wmlab.core.traces import Trace, load
 from wmlab.strategies.comparison import compare
-from wmlab.strategies.lateness import frontier
+from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.percentiles import WindowedPercentile
 from wmlab.strategies.model.targets import ConformalWatermark
@@ -42,7 +42,7 @@ def test_late_shares_and_lags_are_those_of_the_reference(
 ) -> None:
     log = load(name)
     first_fifth = Trace(name, log.table.slice(0, log.rows // 5))
-    (found,) = compare(log, strategy or BoundedOutOfOrderness(frontier(first_fifth).bound_ms(0.01)), tick_ms=0)
+    (found,) = compare(log, strategy or BoundedOutOfOrderness(lateness_curve(first_fifth).bound_ms(0.01)), tick_ms=0)
     # Of 1,707 records one is 0.06 %, of a median lag of 85,000 s the distance to the next record is 1,000 s.
     few = log.rows < 10_000
     assert 100 * found.late_share == pytest.approx(late, abs=0.25 if few else 0.005)

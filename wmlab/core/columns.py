@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from wmlab.core import nested, times
 from wmlab.core.errors import TraceError
-from wmlab.core.log_files import Form, Refused, Rows, require_form
+from wmlab.core.log_files import FileForm, LogRows, Refused, require_form
 from wmlab.core.words import counted, grouped, shown
 
 BEFORE_1970: Final = "is before 1970"
 LOST_LETTER: Final = "holds U+FFFD, which stands for bytes that were not of the encoding"
-LOST: Final = "\ufffd"
+_LOST: Final = "\ufffd"
 USUAL_WRITER: Final = "writer"
 USUAL_KEY: Final = "key"
 SHIFT: Final = "drop those rows, or add one constant to all times of the log, so that no arrival is negative."
@@ -34,9 +34,11 @@ _LIKELY: Final[dict[str, str]] = {
 """Parts of the names that columns of logs have, the surest first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Columns:
+@dataclass(frozen=True, slots=True)
+class LogColumns:
     """Which columns of a log make the trace, as the caller named them, and how their texts are to be read.
+
+    The fields have the order of the arguments of `load` and of `read_log`.
 
     `...` for the writer or the key takes the column of the usual name, if there is one.
     """
@@ -45,19 +47,19 @@ class Columns:
     arrival: str
     writer: str | EllipsisType | None = ...
     key: str | EllipsisType | None = ...
-    unit: times.Unit = "ms"
-    encoding: str = "utf-8"
+    unit: times.TimeUnit = "ms"
     format: str | None = None
-    form: Form | None = None
+    encoding: str = "utf-8"
+    form: FileForm | None = None
 
     def __post_init__(self) -> None:
-        if self.unit not in get_args(times.Unit):
+        if self.unit not in get_args(times.TimeUnit):
             raise TraceError(f"unit is {shown(self.unit)}.", remedy="give one of 'd', 's', 'ms', 'us', 'ns'.")
         require_form(self.form)
         optional = {"writer": (None, ...), "key": (None, ...), "format": (None,)}
-        for name, given in asdict(self).items():
-            if name != "form" and not isinstance(given, str) and given not in optional.get(name, ()):
-                raise TraceError(f"{name} is {shown(given)}.", remedy="give one name as text.")
+        for name, argument in asdict(self).items():
+            if name != "form" and not isinstance(argument, str) and argument not in optional.get(name, ()):
+                raise TraceError(f"{name} is {shown(argument)}.", remedy="give one name as text.")
         try:
             codecs.lookup(self.encoding)
         except LookupError:
@@ -70,7 +72,7 @@ class Columns:
                 remedy="give directives of Python's strptime, with year, month and day: '%d/%m/%Y %H:%M:%S'.",
             )
 
-    def found_in(self, where: str, names: Sequence[str], has: Callable[[str], int]) -> Columns:
+    def found_in(self, where: str, names: Sequence[str], has: Callable[[str], int]) -> LogColumns:
         """These columns as a log has them, the usual writer and key decided; raises `TraceError` for one it lacks.
 
         `has` says how many columns have a name, or whether a path leads to a value.
@@ -80,14 +82,14 @@ class Columns:
             writer = USUAL_WRITER if has(USUAL_WRITER) else None
         if key is ...:
             key = USUAL_KEY if has(USUAL_KEY) else None
-        found = replace(self, writer=writer, key=key)
-        if wrong := [name for name in found.named if has(name) != 1]:
+        decided = replace(self, writer=writer, key=key)
+        if wrong := [name for name in decided.named if has(name) != 1]:
             what = "has more than one column" if has(wrong[0]) else "has no column"
             raise TraceError(
                 f"{where} {what} {wrong[0]!r}; it has {', '.join(map(repr, names)) or 'none'}.",
                 remedy=f"name its columns: {_proposal(names)}.",
             )
-        return found
+        return decided
 
     @property
     def named(self) -> list[str]:
@@ -110,7 +112,7 @@ def _proposal(names: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class JudgedRows:
     """The columns of a trace in the order of the log, the rows that are left out, and each kind of fault in words."""
 
     columns: dict[str, pa.Array]
@@ -119,7 +121,7 @@ class Judged:
 
 
 @dataclass(frozen=True, eq=False)
-class _Fault:
+class Fault:
     """What is wrong with a column in some rows."""
 
     column: str
@@ -127,62 +129,79 @@ class _Fault:
     bad: NDArray[np.bool_]
 
 
-def judged(rows: Rows, columns: Columns, sample: Callable[[str], Sequence[str | None]], name: str) -> Judged:
-    """The trace in some rows; a row is refused for its first fault, in the order of the arguments of `load`.
+def trace_columns(
+    table: pa.Table, columns: LogColumns, kind_of: Callable[[str], times.TextKind], log: str
+) -> tuple[dict[str, pa.Array], list[Fault]]:
+    """The columns of a trace in the columns of a log, and their faults: a row is refused for the first one that it has.
 
-    `sample` gives the first texts of a column. Raises `TraceError` for a column that can hold no times, or no names.
+    This is the rule of every reader of logs. `table` has the columns that `columns` names; `kind_of` says what one of
+    texts holds; `log` is the name of the log, which is that of its writer where no column has writers. A time is null
+    where it is none. Raises `TraceError` for a column that can hold no times, or no names.
     """
-    event = _times(rows, columns.event_time, columns, sample)
-    arrival = _times(rows, columns.arrival, columns, sample)
-    count = rows.table.num_rows
-    made = {"event_time": pa.array(event.ms), "arrival_ms": pa.array(arrival.ms)}
-    faults = [*_faults(columns.event_time, event)]
+    event = _times(table, columns.event_time, columns, kind_of)
+    arrival = _times(table, columns.arrival, columns, kind_of)
+    made = {"event_time": pa.array(event.ms, mask=event.bad), "arrival_ms": pa.array(arrival.ms, mask=arrival.bad)}
+    faults = _faults(columns.event_time, event)
     if columns.arrival != columns.event_time:
         faults += _faults(columns.arrival, arrival)
-    faults.append(_Fault(columns.arrival, BEFORE_1970, ~arrival.bad & (arrival.ms < 0)))
-    made["writer"] = pa.repeat(pa.scalar(name, pa.string()), count)
+    faults.append(Fault(columns.arrival, BEFORE_1970, ~arrival.bad & (arrival.ms < 0)))
+    made["writer"] = pa.repeat(pa.scalar(log, pa.string()), table.num_rows)
     if isinstance(columns.writer, str):
-        made["writer"] = _names(rows.table[columns.writer], columns.writer)
+        made["writer"] = _names(table[columns.writer], columns.writer)
         faults += _faults_of_names(columns.writer, made["writer"])
     made["key"] = made["writer"]
     if isinstance(columns.key, str) and columns.key != columns.writer:
-        made["key"] = _names(rows.table[columns.key], columns.key)
+        made["key"] = _names(table[columns.key], columns.key)
         faults += _faults_of_names(columns.key, made["key"])
-    faults = [fault for fault in faults if fault.bad.any()]
-    good: NDArray[np.bool_] = np.ones(count, np.bool_)
+    return made, [fault for fault in faults if fault.bad.any()]
+
+
+def judged(rows: LogRows, columns: LogColumns, sample: Callable[[str], Sequence[str | None]], name: str) -> JudgedRows:
+    """The trace in some rows, without those that are refused. `sample` gives the first texts of a column."""
+    made, faults = trace_columns(
+        rows.table, columns, lambda column: times.kind_of(sample(column), columns.format), name
+    )
+    good: NDArray[np.bool_] = np.ones(rows.table.num_rows, np.bool_)
     refused = list(rows.refused)
     for fault in faults:
-        refused += [_refused(rows, fault, int(at)) for at in np.flatnonzero(fault.bad & good)]
+        refused += [_refused(rows, fault, int(index)) for index in np.flatnonzero(fault.bad & good)]
         good &= ~fault.bad
     order = {file: number for number, file in enumerate(rows.files)}
     refused.sort(key=lambda row: (order[row.file], row.row))
-    return Judged(
+    return JudgedRows(
         {name: column.filter(pa.array(good)) for name, column in made.items()},
         tuple(refused),
         (*_problems_of_lines(rows), *(_problem_of(rows, fault) for fault in faults)),
     )
 
 
-def _refused(rows: Rows, fault: _Fault, at: int) -> Refused:
-    value = rows.table[fault.column][at].as_py()
+def _refused(rows: LogRows, fault: Fault, index: int) -> Refused:
+    value = rows.table[fault.column][index].as_py()
     text = None if value is None else str(value)
-    return Refused(rows.files[rows.file[at]], int(rows.row[at]), fault.column, text, fault.reason)
+    return Refused(rows.files[rows.file[index]], int(rows.row[index]), fault.column, text, fault.reason)
 
 
-def _problem_of(rows: Rows, fault: _Fault) -> str:
+def in_words(column: str | None, reason: str) -> str:
+    """Why a row is refused: for what is wrong with a column, or with the row as a whole."""
+    return reason if column is None else f"column {column!r} {reason}"
+
+
+def _problem_of(rows: LogRows, fault: Fault) -> str:
     first = _refused(rows, fault, int(np.flatnonzero(fault.bad)[0]))
-    return _in_words(fault.column, fault.reason, int(fault.bad.sum()), first, rows.files)
+    return _problem(fault.column, fault.reason, int(fault.bad.sum()), first, rows.files)
 
 
-def _problems_of_lines(rows: Rows) -> list[str]:
+def _problems_of_lines(rows: LogRows) -> list[str]:
     """The problems of what is no row at all."""
     kinds: dict[tuple[str | None, str], list[Refused]] = {}
     for row in rows.refused:
         kinds.setdefault((row.column, row.reason), []).append(row)
-    return [_in_words(column, reason, len(found), found[0], rows.files) for (column, reason), found in kinds.items()]
+    return [
+        _problem(column, reason, len(refused), refused[0], rows.files) for (column, reason), refused in kinds.items()
+    ]
 
 
-def _in_words(column: str | None, reason: str, count: int, first: Refused, files: Sequence[str]) -> str:
+def _problem(column: str | None, reason: str, count: int, first: Refused, files: Sequence[str]) -> str:
     file = f" of {PurePath(first.file).name}" if len(files) > 1 else ""
     value = f": {shown(first.value)}" if first.value else ""
     if column is None:
@@ -191,15 +210,17 @@ def _in_words(column: str | None, reason: str, count: int, first: Refused, files
     return f"column {column!r} {reason} in {grouped(count)} of its rows, first in row {first.row}{file}{value}"
 
 
-def require_good(found: Judged, where: str, total: int) -> None:
+def require_good(checked: JudgedRows, where: str, total: int) -> None:
     """Raise `TraceError` with all that is wrong, if anything is."""
-    if not found.refused:
+    if not checked.refused:
         return
-    listed = "; ".join(found.problems[:_MOST_PROBLEMS])
-    more = f"; and {len(found.problems) - _MOST_PROBLEMS} other kinds" if len(found.problems) > _MOST_PROBLEMS else ""
+    listed = "; ".join(checked.problems[:_MOST_PROBLEMS])
+    more = (
+        f"; and {len(checked.problems) - _MOST_PROBLEMS} other kinds" if len(checked.problems) > _MOST_PROBLEMS else ""
+    )
     raise TraceError(
-        f"{where} has {counted(len(found.refused), 'bad row')} of {grouped(total)}: {listed}{more}.",
-        remedy=_remedy({row.reason for row in found.refused}),
+        f"{where} has {counted(len(checked.refused), 'bad row')} of {grouped(total)}: {listed}{more}.",
+        remedy=_remedy({row.reason for row in checked.refused}),
     )
 
 
@@ -218,15 +239,14 @@ def _remedy(reasons: set[str]) -> str:
     return f"{hint}repair those rows, or leave them out: load(..., bad_rows='drop') lists them in the trace's refused."
 
 
-def _times(rows: Rows, name: str, columns: Columns, sample: Callable[[str], Sequence[str | None]]) -> times.Times:
+def _times(table: pa.Table, name: str, columns: LogColumns, kind_of: Callable[[str], times.TextKind]) -> times.Times:
     """A column of times."""
-    column = rows.table[name].combine_chunks()
+    column = table[name].combine_chunks()
     kind = column.type
     if pa.types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        held = times.kind_of(sample(name), columns.format)
-        return times.all_ms(column.cast(pa.string()), held, columns.unit, columns.format)
+        return times.all_ms(column.cast(pa.string()), kind_of(name), columns.unit, columns.format)
     if pa.types.is_date(kind):
         column, kind = column.cast(pa.timestamp("s")), pa.timestamp("s")
     if pa.types.is_timestamp(kind):
@@ -243,9 +263,9 @@ def _times(rows: Rows, name: str, columns: Columns, sample: Callable[[str], Sequ
     )
 
 
-def _faults(name: str, column: times.Times) -> list[_Fault]:
+def _faults(name: str, column: times.Times) -> list[Fault]:
     codes = [int(code) for code in np.unique(column.fault[column.bad])]
-    return [_Fault(name, times.FAULTS[code], column.fault == code) for code in codes]
+    return [Fault(name, times.FAULTS[code], column.fault == code) for code in codes]
 
 
 def _names(column: Any, name: str) -> Any:
@@ -257,10 +277,10 @@ def _names(column: Any, name: str) -> Any:
     return column.cast(kind).cast(pa.string()).combine_chunks()
 
 
-def _faults_of_names(name: str, texts: pa.Array) -> list[_Fault]:
+def _faults_of_names(name: str, texts: pa.Array) -> list[Fault]:
     nothing = pc.fill_null(pc.equal(texts, ""), True)
-    lost = pc.fill_null(pc.match_substring(texts, LOST), False)
+    lost = pc.fill_null(pc.match_substring(texts, _LOST), False)
     return [
-        _Fault(name, reason, np.asarray(bad.to_numpy(zero_copy_only=False)))
+        Fault(name, reason, np.asarray(bad.to_numpy(zero_copy_only=False)))
         for reason, bad in ((times.NO_VALUE, nothing), (LOST_LETTER, lost))
     ]

@@ -28,13 +28,13 @@ from wmlab.core import nested, times
 from wmlab.core.errors import TraceError
 from wmlab.core.words import shown
 
-Form = Literal["csv", "tsv", "json", "parquet"]
+FileForm = Literal["csv", "tsv", "json", "parquet"]
 """How a log is written; "tsv" is CSV with tabs."""
-FORMS: Final[tuple[str, ...]] = get_args(Form)
+FILE_FORMS: Final[tuple[str, ...]] = get_args(FileForm)
 COMPRESSIONS: Final = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}
 """The compressions by the end of a name, and how such a file begins."""
 _ARROW_CALLS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
-_FORMS_BY_SUFFIX: Final[dict[str, Form]] = {
+_FORMS_BY_SUFFIX: Final[dict[str, FileForm]] = {
     ".parquet": "parquet",
     ".csv": "csv",
     ".tsv": "tsv",
@@ -63,7 +63,7 @@ class Refused(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class LogRows:
     """The named columns of a log, of each row its file (an index into `files`) and its number there, from 1.
 
     `refused` are what is no row; `left_out` are rows that were refused before, which is no news.
@@ -82,7 +82,7 @@ class Head:
     """What the first lines of a log say, decoded and without their line breaks."""
 
     lines: tuple[str, ...]
-    form: Form
+    form: FileForm
 
     @property
     def delimiter(self) -> str:
@@ -130,21 +130,21 @@ class Head:
 
     def _documents(self) -> list[Any]:
         texts = ["\n".join(self.lines)] if self.is_one_document else self.lines
-        found: list[Any] = []
+        documents: list[Any] = []
         for text in texts:
             with suppress(ValueError, RecursionError):
                 parsed = json.loads(text)
-                found += parsed if isinstance(parsed, list) else [parsed]
-        return found
+                documents += parsed if isinstance(parsed, list) else [parsed]
+        return documents
 
 
 def require_form(form: object) -> None:
     """Raise `TraceError` for what is no form."""
-    if form is not None and form not in FORMS:
-        raise TraceError(f"form is {shown(form)}.", remedy=f"give one of {', '.join(map(repr, FORMS))}.")
+    if form is not None and form not in FILE_FORMS:
+        raise TraceError(f"form is {shown(form)}.", remedy=f"give one of {', '.join(map(repr, FILE_FORMS))}.")
 
 
-def form_of(path: Path) -> Form | None:
+def form_of(path: Path) -> FileForm | None:
     """How a file is written by its name, which may end in that of a compression; None: the name does not say."""
     return _FORMS_BY_SUFFIX.get(_uncompressed(path).suffix.lower())
 
@@ -164,7 +164,7 @@ def delimiter_of(header: str) -> str:
     return next((delimiter for delimiter in _DELIMITERS if delimiter in header), ",")
 
 
-def form_of_text(where: str, lines: Sequence[str]) -> Form:
+def form_of_text(where: str, lines: Sequence[str]) -> FileForm:
     """How a text is written by its first lines; raises `TraceError` if they do not say."""
     first = next((line for line in lines if line.strip()), "")
     if first.startswith(_PARQUET):
@@ -185,15 +185,15 @@ def files_of(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     inside = (file.relative_to(path) for file in path.rglob("*") if file.is_file())
-    found = [
+    files = [
         path / file for file in sorted(inside) if not any(part[0] in "._" and "=" not in part for part in file.parts)
     ]
-    if not found:
+    if not files:
         raise TraceError(f"the folder {path} has no files of a log.", remedy="give a folder with files, or a file.")
-    return found
+    return files
 
 
-def head_of(path: Path, form: Form | None, encoding: str) -> Head:
+def head_of(path: Path, form: FileForm | None, encoding: str) -> Head:
     """The first lines of a file, which may be compressed; raises `OSError`, `LookupError` or `TraceError`."""
     with _opened(path) as stream:
         content = stream.read(_HEAD_BYTES)
@@ -216,9 +216,9 @@ def _opened(path: Path) -> Any:
     return pa.input_stream(str(path), compression=_ARROW_CALLS[kind] if kind else None)
 
 
-def read(files: Sequence[Path], names: Sequence[str], head: Head, encoding: str) -> Rows:
+def read_files(files: Sequence[Path], names: Sequence[str], head: Head, encoding: str) -> LogRows:
     """The columns of all files, which are written as the first one is; raises `TraceError` for one that cannot be."""
-    parts: list[Rows] = []
+    parts: list[LogRows] = []
     for path in files:
         try:
             parts.append(_read_one(path, names, head, encoding))
@@ -231,7 +231,7 @@ def read(files: Sequence[Path], names: Sequence[str], head: Head, encoding: str)
                 f"{path} cannot be read: {failure}.",
                 remedy=f"give a whole file; it was read as {head.form}, form= says otherwise.",
             ) from failure
-    return Rows(
+    return LogRows(
         pa.concat_tables([part.table for part in parts], promote_options="permissive"),
         tuple(map(str, files)),
         np.repeat(np.arange(len(parts), dtype=np.int32), [part.table.num_rows for part in parts]),
@@ -240,7 +240,7 @@ def read(files: Sequence[Path], names: Sequence[str], head: Head, encoding: str)
     )
 
 
-def _read_one(path: Path, names: Sequence[str], head: Head, encoding: str) -> Rows:
+def _read_one(path: Path, names: Sequence[str], head: Head, encoding: str) -> LogRows:
     if head.form == "parquet":
         return rows_of_table(pq.read_table(path), names, str(path))
     if head.form == "json":
@@ -252,17 +252,17 @@ def _read_one(path: Path, names: Sequence[str], head: Head, encoding: str) -> Ro
     return _read_csv(path, names, head, encoding)
 
 
-def rows_of_table(table: pa.Table, names: Sequence[str], where: str) -> Rows:
+def rows_of_table(table: pa.Table, names: Sequence[str], where: str) -> LogRows:
     """The columns of a table; a path leads into nested ones."""
     if all(name in table.column_names for name in names):
         count = table.num_rows
-        return Rows(table.select(names), (where,), np.zeros(count, np.int32), np.arange(1, count + 1))
+        return LogRows(table.select(names), (where,), np.zeros(count, np.int32), np.arange(1, count + 1))
     tops = dict.fromkeys(name if name in table.column_names else str(nested.steps_of(name)[0]) for name in names)
     documents = (row for batch in table.select(list(tops)).to_batches() for row in batch.to_pylist())
     return rows_of_documents(documents, names, where)
 
 
-def rows_of_documents(documents: Iterable[Any], names: Sequence[str], where: str) -> Rows:
+def rows_of_documents(documents: Iterable[Any], names: Sequence[str], where: str) -> LogRows:
     """The rows of JSON texts, or of documents; each row of a document with an array has a number of its own."""
     reader = nested.Reader(names)
     parts = [pa.table([pa.array([], pa.string())] * len(names), list(names))]
@@ -281,19 +281,20 @@ def rows_of_documents(documents: Iterable[Any], names: Sequence[str], where: str
                 readable = text.strip().encode("utf-8", "replace").decode("utf-8")
                 refused.append(Refused(where, count, fault[0], readable, fault[1]))
         if len(good) >= _BATCH_ROWS:
-            parts.append(_table_of(good, names))
+            parts.append(table_of_texts(good, names))
             good = []
-    parts.append(_table_of(good, names))
+    parts.append(table_of_texts(good, names))
     table = pa.concat_tables(parts)
-    return Rows(table, (where,), np.zeros(len(numbers), np.int32), np.array(numbers, np.int64), tuple(refused))
+    return LogRows(table, (where,), np.zeros(len(numbers), np.int32), np.array(numbers, np.int64), tuple(refused))
 
 
-def _table_of(rows: Sequence[tuple[str | None, ...]], names: Sequence[str]) -> pa.Table:
+def table_of_texts(rows: Sequence[tuple[str | None, ...]], names: Sequence[str]) -> pa.Table:
+    """A table of rows of texts."""
     columns = zip(*rows, strict=True) if rows else ([] for _ in names)
     return pa.table([pa.array(values, pa.string()) for values in columns], list(names))
 
 
-def _read_csv(path: Path, names: Sequence[str], head: Head, encoding: str) -> Rows:
+def _read_csv(path: Path, names: Sequence[str], head: Head, encoding: str) -> LogRows:
     """The columns of a CSV file; Arrow leaves rows of another width to us, and takes quoted line breaks."""
     ragged: list[Refused] = []
 
@@ -316,13 +317,13 @@ def _read_csv(path: Path, names: Sequence[str], head: Head, encoding: str) -> Ro
             ),
         )
     count = table.num_rows + len(ragged)
-    kept = np.ones(count + 1, np.bool_)
-    kept[[0, *(row.row for row in ragged)]] = False
-    numbers: NDArray[np.int64] = np.flatnonzero(kept)
+    is_read = np.ones(count + 1, np.bool_)
+    is_read[[0, *(row.row for row in ragged)]] = False
+    numbers: NDArray[np.int64] = np.flatnonzero(is_read)
     return _decoded(table, str(path), numbers, _without_open_quote(path, numbers, ragged, encoding))
 
 
-def _decoded(table: pa.Table, where: str, numbers: NDArray[np.int64], refused: list[Refused]) -> Rows:
+def _decoded(table: pa.Table, where: str, numbers: NDArray[np.int64], refused: list[Refused]) -> LogRows:
     """The bytes as texts; rows that are not UTF-8 are refused."""
     good: NDArray[np.bool_] = np.isin(numbers, [row.row for row in refused], invert=True)
     columns: list[pa.ChunkedArray] = []
@@ -338,9 +339,9 @@ def _decoded(table: pa.Table, where: str, numbers: NDArray[np.int64], refused: l
                         refused.append(Refused(where, int(numbers[at]), name, texts[at], nested.NOT_UTF8))
                     good[at] = False
             columns.append(pa.chunked_array([pa.array(texts, pa.string())]))
-    kept = pa.table(columns, table.column_names).filter(pa.array(good))
+    readable = pa.table(columns, table.column_names).filter(pa.array(good))
     refused.sort(key=lambda row: row.row)
-    return Rows(kept, (where,), np.zeros(kept.num_rows, np.int32), numbers[good], tuple(refused))
+    return LogRows(readable, (where,), np.zeros(readable.num_rows, np.int32), numbers[good], tuple(refused))
 
 
 NO_ROW: Final = "does not have one value for each column"

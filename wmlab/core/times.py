@@ -2,8 +2,8 @@
 
 A column of texts holds dates, numbers, or texts in a `format` of the caller. `kind_of` decides which by the first texts
 of the column, so that `2015` among dates is no number of milliseconds. `ms_of` is the rule for one text; `all_ms` is
-the same rule for a column, and `tests/core/test_times.py` compares the two. A date is one of `FORMS`. A time without a
-zone is UTC. What is finer than a millisecond is dropped, of a number with a point rounded.
+the same rule for a column, and `tests/core/test_times.py` compares the two. A date is one of `DATE_FORMS`. A time
+without a zone is UTC. What is finer than a millisecond is dropped, of a number with a point rounded.
 
 `24:00:00` is the midnight that ends the day, and second 60 of the last minute of a UTC day the first second of the next
 day, as ISO 8601 and POSIX have them.
@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
-Unit = Literal["d", "s", "ms", "us", "ns"]
+TimeUnit = Literal["d", "s", "ms", "us", "ns"]
 """What one tick of a numeric time column is."""
-Kind = Literal["dates", "numbers", "format"]
+TextKind = Literal["dates", "numbers", "format"]
 """What a column of texts holds."""
-Longs = NDArray[np.int64]
+Int64Array = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 MS_PER_TICK: Final = {"d": (DAY_MS, 1), "s": (1_000, 1), "ms": (1, 1), "us": (1, 1_000), "ns": (1, 1_000_000)}
@@ -69,7 +69,7 @@ _ZONE: Final = (
 """A zone, and the remark that may follow it: `+0200 (CEST)`, `+02:00[Europe/Paris]`."""
 
 
-class Form(NamedTuple):
+class DateForm(NamedTuple):
     """A way to write a moment. `pattern` names its parts, in the syntax that Python and Arrow share."""
 
     name: str
@@ -77,21 +77,21 @@ class Form(NamedTuple):
     pattern: str
 
 
-FORMS: Final = (
-    Form(
+DATE_FORMS: Final = (
+    DateForm(
         "ISO 8601, also with a blank for the T and with single digits",
         "2015-07-20T03:49:24.515+02:00",
         rf"^(?P<year>[0-9]{{4}})-(?P<month>{_DIGITS_2})-(?P<day>{_DIGITS_2})"
         rf"(?:(?:[Tt]|[ \t]+)(?P<hour>{_DIGITS_2})"
         rf"(?::(?P<minute>{_DIGITS_2})(?::(?P<second>{_DIGITS_2})(?:[.,](?P<fraction>[0-9]+))?)?)?[ \t]*{_ZONE})?$",
     ),
-    Form(
+    DateForm(
         "ISO 8601 without separators",
         "20150720T034924Z",
         "^(?P<year>[0-9]{4})(?P<month>[0-9]{2})(?P<day>[0-9]{2})[Tt](?P<hour>[0-9]{2})(?P<minute>[0-9]{2})"
         rf"(?:(?P<second>[0-9]{{2}})(?:[.,](?P<fraction>[0-9]+))?)?[ \t]*{_ZONE}$",
     ),
-    Form(
+    DateForm(
         "RFC 2822, the date of a mail; the day of the week is not checked",
         "Mon, 20 Jul 2015 03:49:24 +0200 (CEST)",
         rf"^(?:[A-Za-z]{{3,9}},?[ \t]+)?(?P<day>{_DIGITS_2})[ \t]+(?P<month>[A-Za-z]{{3,9}})[ \t]+"
@@ -104,7 +104,7 @@ FORMS: Final = (
 _INTEGER: Final = r"^[+-]?[0-9]+$"
 _NUMBER: Final = r"^[+-]?(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][+-]?[0-9]+)?$"
 _NOT_FINITE: Final = r"^[+-]?(?i:nan|inf|infinity)$"
-_COMPILED: Final = tuple(re.compile(form.pattern) for form in FORMS)
+_COMPILED: Final = tuple(re.compile(form.pattern) for form in DATE_FORMS)
 _MONTHS: Final = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
@@ -123,7 +123,7 @@ class BadTimeError(ValueError):
     """A text that is no time; its argument is one of `FAULTS`."""
 
 
-def ms_of(text: str | None, kind: Kind, unit: Unit = "ms", time_format: str | None = None) -> int:
+def ms_of(text: str | None, kind: TextKind, unit: TimeUnit = "ms", time_format: str | None = None) -> int:
     """The milliseconds since 1970 that `text` means in a column of that kind; raises `BadTimeError`."""
     stripped = (text or "").strip(BLANKS)
     if not stripped:
@@ -133,7 +133,7 @@ def ms_of(text: str | None, kind: Kind, unit: Unit = "ms", time_format: str | No
         if ms is None:
             raise BadTimeError(OTHER_FORMAT)
         return ms
-    parts = next((found for pattern in _COMPILED if (found := pattern.fullmatch(stripped))), None)
+    parts = next((match for pattern in _COMPILED if (match := pattern.fullmatch(stripped))), None)
     if kind == "numbers":
         return _ms_of_number(stripped, unit, UNKNOWN_FORM if parts is None else DATE_AMONG_NUMBERS)
     if parts is None:
@@ -141,14 +141,14 @@ def ms_of(text: str | None, kind: Kind, unit: Unit = "ms", time_format: str | No
     return _ms_of_date({name: given or "" for name, given in parts.groupdict().items()})
 
 
-def _ms_of_number(text: str, unit: Unit, otherwise: str) -> int:
+def _ms_of_number(text: str, unit: TimeUnit, otherwise: str) -> int:
     ms, ticks = MS_PER_TICK[unit]
     if re.match(_INTEGER, text):
-        found = int(text) * ms // ticks
+        whole_ms = int(text) * ms // ticks
         # The ticks themselves have to fit as well, as they do where the column holds numbers.
-        if not (-(2**63) <= int(text) < 2**63 and -(2**63) <= found < 2**63):
+        if not (-(2**63) <= int(text) < 2**63 and -(2**63) <= whole_ms < 2**63):
             raise BadTimeError(TOO_LARGE)
-        return found
+        return whole_ms
     if re.match(_NUMBER, text):
         in_ms = float(text) * float(ms) / float(ticks)
         if not abs(in_ms) < 2.0**63:
@@ -229,14 +229,14 @@ def offset_ms(zone: str) -> int | None:
     return -ahead if sign == "-" else ahead
 
 
-def kind_of(sample: Iterable[str | None], time_format: str | None = None) -> Kind:
+def kind_of(sample: Iterable[str | None], time_format: str | None = None) -> TextKind:
     """What a column of texts holds, by its first `SAMPLE_ROWS` rows: what most of them are.
 
     Of equally many the format counts before dates, and dates before numbers. Where no text is any of these, it is the
     format if there is one, and else dates.
     """
     texts = [text.strip(BLANKS) for text in sample if text]
-    counts: dict[Kind, int] = {}
+    counts: dict[TextKind, int] = {}
     if time_format is not None:
         counts["format"] = sum(_ms_by_format(text, time_format) is not None for text in texts)
     counts["dates"] = sum(any(pattern.fullmatch(text) for pattern in _COMPILED) for text in texts)
@@ -247,7 +247,7 @@ def kind_of(sample: Iterable[str | None], time_format: str | None = None) -> Kin
 class Times(NamedTuple):
     """A column of times: the milliseconds since 1970, and of each row an index into `FAULTS`, 0 if it is good."""
 
-    ms: Longs
+    ms: Int64Array
     fault: NDArray[np.int8]
 
     @property
@@ -256,7 +256,9 @@ class Times(NamedTuple):
         return np.not_equal(self.fault, 0)
 
 
-def all_ms(texts: pa.Array | pa.ChunkedArray, kind: Kind, unit: Unit = "ms", time_format: str | None = None) -> Times:
+def all_ms(
+    texts: pa.Array | pa.ChunkedArray, kind: TextKind, unit: TimeUnit = "ms", time_format: str | None = None
+) -> Times:
     """`ms_of` for a whole column of texts, with nulls where there is none."""
     texts = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
     texts = pc.utf8_trim(texts, characters=BLANKS)
@@ -271,19 +273,19 @@ def all_ms(texts: pa.Array | pa.ChunkedArray, kind: Kind, unit: Unit = "ms", tim
     return times
 
 
-def of_ticks(ticks: pa.Array, unit: Unit) -> Times:
+def of_ticks(ticks: pa.Array, unit: TimeUnit) -> Times:
     """A column of numbers as times: whole ones rounded down, others to the nearest millisecond."""
     times = Times(np.zeros(len(ticks), np.int64), np.full(len(ticks), FAULTS.index(NO_VALUE), np.int8))
     known = np.asarray(ticks.is_valid().to_numpy(zero_copy_only=False))
-    rows, given = np.flatnonzero(known), ticks.filter(pa.array(known)).to_numpy(zero_copy_only=False)
+    rows, values = np.flatnonzero(known), ticks.filter(pa.array(known)).to_numpy(zero_copy_only=False)
     if pa.types.is_floating(ticks.type):
-        finite = np.isfinite(given)
-        _put_floats(times, rows, np.where(finite, given, 0).astype(np.float64), unit)
+        finite = np.isfinite(values)
+        _put_floats(times, rows, np.where(finite, values, 0).astype(np.float64), unit)
         times.fault[rows[~finite]] = FAULTS.index(NOT_FINITE)
         return times
     # Only numbers without a sign can be too large already.
-    fits = given < 2**63
-    _put_integers(times, rows, np.where(fits, given, 0).astype(np.int64), unit)
+    fits = values < 2**63
+    _put_integers(times, rows, np.where(fits, values, 0).astype(np.int64), unit)
     times.fault[rows[~fits]] = FAULTS.index(TOO_LARGE)
     return times
 
@@ -291,13 +293,13 @@ def of_ticks(ticks: pa.Array, unit: Unit) -> Times:
 def _put_each(times: Times, texts: Any, rule: Callable[[str], int | None]) -> None:
     """Times by a rule for one text, which is asked once for each different text."""
     encoded = pc.fill_null(texts, "").dictionary_encode()
-    found = [rule(text) for text in encoded.dictionary.to_pylist()]
+    moments = [rule(text) for text in encoded.dictionary.to_pylist()]
     which = encoded.indices.to_numpy(zero_copy_only=False)
-    times.ms[:] = np.array([ms or 0 for ms in found], np.int64)[which]
-    times.fault[:] = np.array([FAULTS.index(OTHER_FORMAT) if ms is None else 0 for ms in found], np.int8)[which]
+    times.ms[:] = np.array([ms or 0 for ms in moments], np.int64)[which]
+    times.fault[:] = np.array([FAULTS.index(OTHER_FORMAT) if ms is None else 0 for ms in moments], np.int8)[which]
 
 
-def _put_numbers(times: Times, texts: Any, unit: Unit) -> None:
+def _put_numbers(times: Times, texts: Any, unit: TimeUnit) -> None:
     whole = _mask(pc.match_substring_regex(texts, _INTEGER))
     # Nineteen digits may be too many for 64 bits; such texts are rare, and exact.
     short = whole & _mask(pc.less(pc.utf8_length(texts), 19))
@@ -317,14 +319,14 @@ def _unsigned(texts: Any) -> Any:
     return pc.utf8_ltrim(texts, characters="+")
 
 
-def _put_integers(times: Times, rows: Longs, ticks: Longs, unit: Unit) -> None:
+def _put_integers(times: Times, rows: Int64Array, ticks: Int64Array, unit: TimeUnit) -> None:
     ms, per_ms = MS_PER_TICK[unit]
     too_large = np.abs(ticks) > (2**63 - 1) // ms
     times.ms[rows] = np.where(too_large, 0, ticks) * ms // per_ms
     times.fault[rows] = np.where(too_large, FAULTS.index(TOO_LARGE), 0)
 
 
-def _put_floats(times: Times, rows: Longs, ticks: NDArray[np.float64], unit: Unit) -> None:
+def _put_floats(times: Times, rows: Int64Array, ticks: NDArray[np.float64], unit: TimeUnit) -> None:
     ms, per_ms = MS_PER_TICK[unit]
     with np.errstate(over="ignore"):
         in_ms = np.rint(ticks * float(ms) / float(per_ms))
@@ -334,8 +336,8 @@ def _put_floats(times: Times, rows: Longs, ticks: NDArray[np.float64], unit: Uni
 
 
 def _put_dates(times: Times, texts: Any) -> None:
-    left: Longs = np.arange(len(texts))
-    for form in FORMS:
+    left: Int64Array = np.arange(len(texts))
+    for form in DATE_FORMS:
         parts = pc.extract_regex(texts, form.pattern)
         fits = _mask(parts.is_valid())
         _put_parts(times, left[fits], parts.filter(pa.array(fits)))
@@ -346,7 +348,7 @@ def _put_dates(times: Times, texts: Any) -> None:
     times.fault[left[numbers]] = FAULTS.index(NUMBER_AMONG_DATES)
 
 
-def _put_parts(times: Times, rows: Longs, parts: pa.StructArray) -> None:
+def _put_parts(times: Times, rows: Int64Array, parts: pa.StructArray) -> None:
     """Times of rows by the parts that a pattern has named."""
     if not len(rows):
         return
@@ -355,7 +357,7 @@ def _put_parts(times: Times, rows: Longs, parts: pa.StructArray) -> None:
         _longs(parts.field(name)) for name in ("year", "day", "hour", "minute", "second")
     )
     month = _by_text(parts.field("month"), month_of)
-    fraction_ms: Longs = np.zeros(len(rows), np.int64)
+    fraction_ms: Int64Array = np.zeros(len(rows), np.int64)
     if "fraction" in names:
         fraction_ms = _longs(pc.utf8_rpad(pc.utf8_slice_codeunits(parts.field("fraction"), 0, 3), 3, "0"))
     digits = pc.utf8_length(parts.field("year")).to_numpy(zero_copy_only=False)
@@ -375,32 +377,32 @@ _NO_OFFSET: Final = 1_000 * HOUR_MS
 """Stands for an unknown zone among the offsets of a column."""
 
 
-def _days(year: Longs, month: Longs, day: Longs) -> Longs:
+def _days(year: Int64Array, month: Int64Array, day: Int64Array) -> Int64Array:
     """Days since 1970, by the Gregorian calendar; a year begins in March here, so that its last day may vary."""
     year = year - (month <= 2)
     of_year = (153 * (month + np.where(month > 2, -3, 9)) + 2) // 5 + day - 1
     return year * 365 + year // 4 - year // 100 + year // 400 + of_year - 719_468
 
 
-def _days_of_month(year: Longs, month: Longs) -> Longs:
+def _days_of_month(year: Int64Array, month: Int64Array) -> Int64Array:
     is_leap_year = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
     short = np.isin(month, (4, 6, 9, 11))
     return np.where(month == 2, 28 + is_leap_year, np.where(short, 30, 31))
 
 
-def _longs(texts: pa.Array) -> Longs:
+def _longs(texts: pa.Array) -> Int64Array:
     """Digits as numbers; no digits are 0."""
-    numbers: Longs = pc.if_else(pc.equal(texts, ""), "0", texts).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    numbers: Int64Array = pc.if_else(pc.equal(texts, ""), "0", texts).cast(pa.int64()).to_numpy(zero_copy_only=False)
     return numbers
 
 
-def _by_text(texts: pa.Array, rule: Callable[[str], int]) -> Longs:
+def _by_text(texts: pa.Array, rule: Callable[[str], int]) -> Int64Array:
     encoded = texts.dictionary_encode()
-    found: Longs = np.array([rule(text) for text in encoded.dictionary.to_pylist()], np.int64)
-    by_row: Longs = found[encoded.indices.to_numpy(zero_copy_only=False)]
+    numbers: Int64Array = np.array([rule(text) for text in encoded.dictionary.to_pylist()], np.int64)
+    by_row: Int64Array = numbers[encoded.indices.to_numpy(zero_copy_only=False)]
     return by_row
 
 
-def _mask(found: pa.Array | pa.ChunkedArray) -> Bools:
+def _mask(flags: pa.Array | pa.ChunkedArray) -> Bools:
     """Which entries are true; nulls are not."""
-    return np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False))
+    return np.asarray(pc.fill_null(flags, False).to_numpy(zero_copy_only=False))

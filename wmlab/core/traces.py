@@ -2,8 +2,10 @@
 
 `load` reads a trace that comes with wmlab (`names`), or a file, a folder or a data frame of one's own. The traces that
 come with wmlab are the Parquet files of `data/traces`, beside the package in a clone of the repository (wmlab installed
-editable); where each is from stands in its `<name>.provenance.json`. Rows are counted from 1 in messages, as they
-stand in the file without its header.
+editable); where each is from stands in its `<name>.provenance.json`.
+
+Rows are numbered from 1, in messages, in tables and in what is passed: those of a file as they stand there, without its
+header; those of a trace in order of arrival.
 """
 
 from __future__ import annotations
@@ -21,12 +23,12 @@ import pyarrow.parquet as pq
 
 from wmlab.core import frames
 from wmlab.core.answers import html_table
-from wmlab.core.columns import BEFORE_1970, SHIFT, Columns, judged, require_good
+from wmlab.core.columns import BEFORE_1970, SHIFT, LogColumns, judged, require_good
 from wmlab.core.errors import TraceError
 from wmlab.core.files import as_path
-from wmlab.core.log_files import Form, Refused, Rows, files_of, head_of, log_name, read, rows_of_table
+from wmlab.core.log_files import FileForm, LogRows, Refused, files_of, head_of, log_name, read_files, rows_of_table
 from wmlab.core.nested import steps_of
-from wmlab.core.times import SAMPLE_ROWS, BadTimeError, Unit, ms_of
+from wmlab.core.times import SAMPLE_ROWS, BadTimeError, TimeUnit, ms_of
 from wmlab.core.values import Problem, Problems
 from wmlab.core.words import DAY_MS, grouped, shown, utc
 
@@ -95,8 +97,8 @@ class Trace:
     def __post_init__(self) -> None:
         table = self.table
         if not isinstance(table, pa.Table) or not table.schema.equals(TRACE_SCHEMA):
-            found = table.schema.names if isinstance(table, pa.Table) else type(table).__name__
-            raise TraceError(f"trace {self.name!r} is made of {found}.", remedy="load it with wm.trace.load.")
+            actual = table.schema.names if isinstance(table, pa.Table) else type(table).__name__
+            raise TraceError(f"trace {self.name!r} is made of {actual}.", remedy="load it with wm.trace.load.")
         if not table.num_rows:
             raise TraceError(f"trace {self.name!r} has no events.", remedy="give a log with at least one event.")
         for column in TRACE_SCHEMA.names:
@@ -143,14 +145,14 @@ class Trace:
         start_ms, end_ms = _moment_ms(start), _moment_ms(end)
         arrivals = self.table["arrival_ms"]
         inside = pc.and_(pc.greater_equal(arrivals, start_ms), pc.less(arrivals, end_ms))
-        kept = self.table.filter(inside)
-        if not kept.num_rows:
+        chosen = self.table.filter(inside)
+        if not chosen.num_rows:
             first, last = self.span_ms
             raise TraceError(
                 f"nothing of trace {self.name!r} arrives from {start!r} to {end!r}.",
                 remedy=f"choose a span that meets {_date(first)} to {_date(last)} ({first} to {last} ms).",
             )
-        return replace(self, table=kept)
+        return replace(self, table=chosen)
 
     def writers(self, *names: str) -> Trace:
         """The events of the named writers only; raises `TraceError` for a name that the trace does not have."""
@@ -161,27 +163,27 @@ class Trace:
                 f"trace {self.name!r} has no writer {', '.join(map(repr, unknown)) or 'without a name'}.",
                 remedy=f"name some of: {', '.join(known)}.",
             )
-        kept = self.table.filter(pc.is_in(self.table["writer"], pa.array(names, pa.string())))
-        return replace(self, table=kept)
+        chosen = self.table.filter(pc.is_in(self.table["writer"], pa.array(names, pa.string())))
+        return replace(self, table=chosen)
 
     def without(self, *writers: str, rows: Iterable[int] = ()) -> Trace:
-        """The events of all but the named writers, and without some rows, counted from 0 in `table`.
+        """The events of all but the named writers, and without some rows, by their numbers in order of arrival, from 1.
 
         Raises `TraceError` for a name or a row that the trace does not have, or if nothing would be left.
         """
-        known, places = self.writer_names, sorted(set(rows))
-        unknown = [*(name for name in writers if name not in known), *(n for n in places if not 0 <= n < self.rows)]
+        known, numbers = self.writer_names, sorted(set(rows))
+        unknown = [*(name for name in writers if name not in known), *(n for n in numbers if not 1 <= n <= self.rows)]
         if unknown:
             raise TraceError(
                 f"trace {self.name!r} has no {', '.join(map(repr, unknown))}.",
-                remedy=f"name writers ({', '.join(known)}), and rows from 0 to {self.rows - 1}.",
+                remedy=f"name writers ({', '.join(known)}), and rows from 1 to {self.rows}.",
             )
         dropped = pc.is_in(self.table["writer"], pa.array(writers, pa.string()))
-        listed = pc.is_in(pa.array(range(self.rows), pa.int64()), pa.array(places, pa.int64()))
-        kept = self.table.filter(pc.invert(pc.or_(dropped, pa.chunked_array([listed]))))
-        if not kept.num_rows:
+        listed = pc.is_in(pa.array(range(1, self.rows + 1), pa.int64()), pa.array(numbers, pa.int64()))
+        chosen = self.table.filter(pc.invert(pc.or_(dropped, pa.chunked_array([listed]))))
+        if not chosen.num_rows:
             raise TraceError(f"nothing of trace {self.name!r} is left.", remedy="leave out fewer writers or rows.")
-        return Trace(self.name, kept)
+        return Trace(self.name, chosen)
 
     def columns(self) -> dict[str, Any]:
         """The trace as NumPy arrays of `rows` elements each, keyed as in `TRACE_SCHEMA`.
@@ -241,13 +243,13 @@ class Trace:
 
 def names() -> tuple[str, ...]:
     """The traces that come with wmlab, in alphabetical order; raises `TraceError` if there are none."""
-    found = _bundled()
-    if not found:
+    bundled = _bundled()
+    if not bundled:
         raise TraceError(
             "the traces that come with wmlab are not installed here.",
             remedy="work in a clone of the repository with wmlab installed editable, or load a file of your own.",
         )
-    return found
+    return bundled
 
 
 def _bundled() -> tuple[str, ...]:
@@ -261,10 +263,10 @@ def load(
     arrival: str = "arrival_ms",
     writer: str | EllipsisType | None = ...,
     key: str | EllipsisType | None = ...,
-    unit: Unit = "ms",
+    unit: TimeUnit = "ms",
     format: str | None = None,
     encoding: str = "utf-8",
-    form: Form | None = None,
+    form: FileForm | None = None,
     bad_rows: BadRows = "refuse",
     name: str | None = None,
 ) -> Trace:
@@ -290,16 +292,7 @@ def load(
     `bad_rows="drop"` such rows are left out, and `Trace.refused` lists them with their reasons. Raises `TraceError`: no
     such trace, file or column, types that do not fit, bad rows, no good row.
     """
-    wanted = Columns(
-        event_time=event_time,
-        arrival=arrival,
-        writer=writer,
-        key=key,
-        unit=unit,
-        encoding=encoding,
-        format=format,
-        form=form,
-    )
+    wanted = LogColumns(event_time, arrival, writer, key, unit, format, encoding, form)
     if bad_rows not in get_args(BadRows):
         raise TraceError(f"bad_rows is {shown(bad_rows)}.", remedy="give 'refuse' or 'drop'.")
     if frames.is_frame(source):
@@ -317,42 +310,46 @@ def load(
     return _of_files(path, wanted, bad_rows, name or log_name(path))
 
 
-def _of_files(path: Path, wanted: Columns, bad_rows: BadRows, name: str) -> Trace:
+def _of_files(path: Path, wanted: LogColumns, bad_rows: BadRows, name: str) -> Trace:
     files = files_of(path)
     try:
         head = head_of(files[0], wanted.form, wanted.encoding)
         if head.form == "parquet":
             schema = pq.ParquetDataset(files[0]).schema
-            found = wanted.found_in(path.name, schema.names, _has(schema.names))
-            return _trace(read(files, found.named, head, wanted.encoding), found, None, path.name, bad_rows, name)
+            columns = wanted.found_in(path.name, schema.names, _has(schema.names))
+            return _trace(
+                read_files(files, columns.named, head, wanted.encoding), columns, None, path.name, bad_rows, name
+            )
     except (OSError, EOFError, pa.ArrowException) as failure:
         raise TraceError(
             f"{files[0]} cannot be read: {failure}.", remedy="give a whole file; form= says how it is written."
         ) from failure
     if not head.lines:
         raise TraceError(f"{files[0]} is empty.", remedy="give a log with at least one event.")
-    found = wanted.found_in(path.name, head.names, head.has)
-    rows = read(files, found.named, head, wanted.encoding)
-    return _trace(rows, found, head.sample, path.name, bad_rows, name)
+    columns = wanted.found_in(path.name, head.names, head.has)
+    rows = read_files(files, columns.named, head, wanted.encoding)
+    return _trace(rows, columns, head.sample, path.name, bad_rows, name)
 
 
-def _of_frame(frame: Any, wanted: Columns, bad_rows: BadRows, name: str) -> Trace:
+def _of_frame(frame: Any, wanted: LogColumns, bad_rows: BadRows, name: str) -> Trace:
     """The trace in a data frame; of what `read_log` gives, the good rows in their order, and the others as refused."""
     frame = frames.opened(frame)
     names = frames.names_of(frame)
-    found = wanted.found_in("the data frame", names, _has(names))
+    columns = wanted.found_in("the data frame", names, _has(names))
     if not set(OF_READ_LOG) <= set(names):
-        rows = rows_of_table(frames.table_of(frame, [_top(column, names) for column in found.named]), found.named, name)
-        return _trace(rows, found, None, "the data frame", bad_rows, name)
-    table = frames.table_of(frame, [*found.named, "reason", "text", "file", "row"])
+        rows = rows_of_table(
+            frames.table_of(frame, [_top(column, names) for column in columns.named]), columns.named, name
+        )
+        return _trace(rows, columns, None, "the data frame", bad_rows, name)
+    table = frames.table_of(frame, [*columns.named, "reason", "text", "file", "row"])
     table = table.take(pc.sort_indices(table, [("file", "ascending"), ("row", "ascending")]))
     is_good = pc.is_null(table["reason"])
-    rows = rows_of_table(table.filter(is_good), found.named, name)
+    rows = rows_of_table(table.filter(is_good), columns.named, name)
     refused = [
         Refused(row["file"], row["row"], None, row["text"], row["reason"])
         for row in table.filter(pc.invert(is_good)).to_pylist()
     ]
-    return _trace(replace(rows, left_out=tuple(refused)), found, None, "the data frame", bad_rows, name)
+    return _trace(replace(rows, left_out=tuple(refused)), columns, None, "the data frame", bad_rows, name)
 
 
 def _has(names: Sequence[str]) -> Callable[[str], int]:
@@ -366,8 +363,8 @@ def _top(name: str, names: Sequence[str]) -> str:
 
 
 def _trace(
-    rows: Rows,
-    columns: Columns,
+    rows: LogRows,
+    columns: LogColumns,
     sample: Callable[[str], Sequence[str | None]] | None,
     where: str,
     bad_rows: BadRows,
@@ -376,12 +373,12 @@ def _trace(
     total = rows.table.num_rows + len(rows.refused)
     if not total:
         raise TraceError(f"{where} has no rows.", remedy="give a log with at least one event.")
-    found = judged(rows, columns, sample or (lambda column: _first_texts(rows.table[column])), name)
-    if bad_rows == "refuse" or not len(found.columns["event_time"]):
-        require_good(found, where, total)
-    table = pa.table(list(found.columns.values()), schema=TRACE_SCHEMA)
+    checked = judged(rows, columns, sample or (lambda column: _first_texts(rows.table[column])), name)
+    if bad_rows == "refuse" or not len(checked.columns["event_time"]):
+        require_good(checked, where, total)
+    table = pa.table(list(checked.columns.values()), schema=TRACE_SCHEMA)
     table = table.take(pc.sort_indices(table["arrival_ms"])).combine_chunks()
-    refused = [row._asdict() for row in (*rows.left_out, *found.refused)]
+    refused = [row._asdict() for row in (*rows.left_out, *checked.refused)]
     return Trace(name, table, refused=pa.Table.from_pylist(refused, schema=REFUSED_SCHEMA))
 
 

@@ -104,7 +104,7 @@ def with_moments(text: str, *, clock_ms: int | None = None) -> str:
     """
     times = [int(digits.replace(" ", "")) for digits in _MARKED_TIME.findall(text)]
     instant_ms = next((time for time in (clock_ms, *times) if is_instant([time])), None)
-    return _MARKED_TIME.sub(lambda found: moment(int(found[1].replace(" ", "")), clock_ms=instant_ms), text)
+    return _MARKED_TIME.sub(lambda match: moment(int(match[1].replace(" ", "")), clock_ms=instant_ms), text)
 
 
 _INSIDE_A_NUMBER: Final = re.compile(

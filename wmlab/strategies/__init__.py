@@ -10,7 +10,7 @@ _NAMES: Final = {
     "advice": "Advice advise",
     "doubts": "Doubt",
     "comparison": "Comparison Outcome compare",
-    "lateness": "Frontier frontier",
+    "lateness": "LatenessCurve lateness_curve",
     "replay": "aligned",
     "recipes": "settings",
     "clocks": "Suspect Suspects WriterClock WriterClocks suspects",
@@ -34,4 +34,4 @@ _HOMES: Final = {
 } | {"chart": "wmlab.strategies.charts", "spark": "wmlab.strategies.spark"}
 
 __all__ = sorted(_HOMES)
-__getattr__, __dir__ = lazy(__name__, _HOMES)
+__getattr__, __dir__ = lazy(__name__, _HOMES, former={"Frontier": "LatenessCurve", "frontier": "lateness_curve"})

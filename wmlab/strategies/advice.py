@@ -18,12 +18,12 @@ from wmlab.core.traces import Trace
 from wmlab.core.words import grouped, rounded
 from wmlab.strategies.candidates import Candidates
 from wmlab.strategies.clocks import Suspects, suspects
-from wmlab.strategies.comparison import Outcome, Windows, named, outcome
+from wmlab.strategies.comparison import LogWindows, Outcome, named, outcome
 from wmlab.strategies.doubts import Case, Doubt, doubts_of, suspects_matter
-from wmlab.strategies.judging import Judged, chosen, judge
+from wmlab.strategies.judging import JudgedCandidate, chosen, judge
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.guard import Guarded
-from wmlab.strategies.model.strategy import Share, Strategy, require_argument
+from wmlab.strategies.model.strategy import ShareBetween, Strategy, require_argument
 from wmlab.strategies.model.writers import PerWriterMinimum
 from wmlab.strategies.recipes import Instead, settings
 from wmlab.strategies.replay import require_trace
@@ -37,11 +37,12 @@ class Advice(Answer):
     """The strategy to take, and what to expect of it; times in ms, shares from 0 to 1.
 
     `strategy` has the parameters that the first half of the log gave it. `late_share`, `lag_ms` (the median) and their
-    `_range` (95%) are what it did on the second half, the rows from `unseen_from` on: those of `compare` over the whole
-    log, on these rows. `open_windows` is the mean and the most of windows that it kept open there, if their length was
-    given. `whole` is its outcome over the whole log, as `compare` has it. `settings` is how engines write the strategy,
-    or the constant bound that was judged beside it, `judged[0]`, where they cannot have it. `bound_ms` is the constant
-    bound that the whole log asks for, in hindsight, as `frontier` has it.
+    `_range` (95%, around the value) are what it did on the second half, the rows from number `unseen_from` on, in order
+    of arrival from 1: those of `compare` over the whole log, on these rows. `open_windows` is the mean and the most of
+    windows that it kept open there, if their length was given. `whole` is its outcome over the whole log, as `compare`
+    has it. `settings` is how engines write the strategy, or the constant bound that was judged beside it, `judged[0]`,
+    where they cannot have it. `bound_ms` is the constant bound that the whole log asks for, in hindsight, as
+    `lateness_curve` has it.
 
     `doubts` says why the log does not support the advice, which is a guess then; it is empty if it does. `judged` has
     the outcomes of all candidates on the second half, the constant bound first; `by_key` that of a watermark for each
@@ -101,11 +102,11 @@ class Advice(Answer):
         low, high = self.late_range
         first, last = self.lag_range
         rows = self.whole.rows
-        unseen = f"the unseen half (records {grouped(self.unseen_from + 1)} to {grouped(rows)})"
+        unseen = f"the unseen half (records {grouped(self.unseen_from)} to {grouped(rows)})"
         return (
-            f"on {unseen}, {self.late_share:.3%} of the records are late ({low:.3%} to {high:.3%}; target "
-            f"{self.target:.3%}) and the median lag is {rounded(self.lag_ms)} ({rounded(first)} to {rounded(last)}); "
-            f"on the whole log, {self.whole.late_share:.3%} and {_lag(self.whole)}."
+            f"on {unseen}, {self.late_share:.3%} of the records are late ({low:.3%} to {high:.3%} at 95%; target "
+            f"{self.target:.3%}) and the median lag is {rounded(self.lag_ms)} ({rounded(first)} to {rounded(last)} at "
+            f"95%); on the whole log, {self.whole.late_share:.3%} and {_lag(self.whole)}."
         )
 
     def _beside(self) -> str:
@@ -145,12 +146,12 @@ def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = N
     drifts, or has wrong clocks, or the best watermark stands still, `doubts` says so, and the advice is a guess.
     Raises `ModelError` for a target that is not between 0 and 1, or a window below 1 ms.
     """
-    require_argument("late_share", late_share, Share)
+    require_argument("late_share", late_share, ShareBetween)
     require_trace(trace)
-    found = suspects(trace, late_share)
-    candidates = Candidates(trace, late_share, guard=suspects_matter(found))
+    suspicious = suspects(trace, late_share)
+    candidates = Candidates(trace, late_share, guard=suspects_matter(suspicious))
     log, middle = candidates.log, candidates.middle
-    windows = None if window_ms is None else Windows.of(log.of_rows(slice(middle, None)), window_ms)
+    windows = None if window_ms is None else LogWindows.of(log.of_rows(slice(middle, None)), window_ms)
     judged = [judge(each, log, middle, late_share, windows) for each in candidates.of_one_watermark()]
     by_key = [judge(each, log, middle, late_share, windows) for each in candidates.of_keys()]
     best, constant = chosen(judged, late_share), judged[0]
@@ -159,10 +160,10 @@ def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = N
         Case(
             trace=trace,
             target=late_share,
-            suspects=found,
+            suspects=suspicious,
             best=best,
             constant=constant,
-            lossless_lag_ms=constant.lag_ms + found.lossless_without_ms - judged_ms,
+            lossless_lag_ms=constant.lag_ms + suspicious.lossless_without_ms - judged_ms,
         )
     )
     of = best.unseen
@@ -174,17 +175,17 @@ def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = N
         late_range=best.late_range,
         lag_ms=best.lag_ms,
         lag_range=best.lag_range,
-        unseen_from=middle,
+        unseen_from=middle + 1,
         whole=outcome(best.strategy, log, best.met, best.x),
         open_windows=None if of.open_mean is None else (of.open_mean, of.open_max or 0),
-        bound_ms=found.bound_ms,
+        bound_ms=suspicious.bound_ms,
         settings=settings(
             best.strategy, Instead(judged_ms, f"with {_late_and_lag(constant.unseen)} on the same records")
         ),
         reason=_reason(best, judged),
         assumed=_assumed(best.strategy),
         doubts=doubts,
-        suspects=found,
+        suspects=suspicious,
         judged=tuple(each.unseen for each in [*judged, *by_key]),
         by_key=by_key[0].unseen if by_key else None,
     )
@@ -202,13 +203,13 @@ def _late_and_lag(of: Outcome) -> str:
     return f"{of.late_share:.3%} late for a median lag of {_lag(of)}"
 
 
-def _bound_ms(constant: Judged) -> int:
+def _bound_ms(constant: JudgedCandidate) -> int:
     """The bound of the first candidate."""
     assert isinstance(constant.strategy, BoundedOutOfOrderness)
     return constant.strategy.bound
 
 
-def _reason(best: Judged, judged: Sequence[Judged]) -> str:
+def _reason(best: JudgedCandidate, judged: Sequence[JudgedCandidate]) -> str:
     constant = judged[0]
     if best is constant:
         others = [each for each in judged[1:] if each.unseen.lag_p50_ms is not None]

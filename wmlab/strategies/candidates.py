@@ -1,9 +1,9 @@
 """What `advise` chooses from: kinds of watermarks over one log, each with its parameters from the first half.
 
 Of a watermark with a bound, X is that of the bound 0 less the bound. So one run with the bound 0 gives the late share
-of every bound, as `frontier` does for the largest event time: a record is late for the bound B if it is more than B
-behind the X that it meets. The bound is the least that keeps the target on the first half, with a margin: of k records
-that may be late there, one standard error fewer are, k - sqrt(k), since another k records would differ by as much.
+of every bound, as `lateness_curve` does for the largest event time: a record is late for the bound B if it is more than
+B behind the X that it meets. The bound is the least that keeps the target on the first half, with a margin: of k
+records that may be late there, one standard error fewer are, k - sqrt(k), since another k would differ by as much.
 
 An idle timeout has no such curve. The timeouts that are tried lie between the median and the longest silence of the
 writers at the end of the first half, each a multiple of the one before, or are a little longer than a quantile of the
@@ -19,9 +19,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from wmlab.core.times import Int64Array
 from wmlab.core.traces import Trace
 from wmlab.strategies.clocks import ahead_limit_ms, in_two_digits
-from wmlab.strategies.lateness import Frontier, of_counts
+from wmlab.strategies.lateness import LatenessCurve, of_counts
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.engines import Quix
 from wmlab.strategies.model.guard import Guarded
@@ -29,7 +30,7 @@ from wmlab.strategies.model.percentiles import DelayPercentile, WindowedPercenti
 from wmlab.strategies.model.strategy import UNKNOWN, Strategy
 from wmlab.strategies.model.targets import ConformalWatermark
 from wmlab.strategies.model.writers import PerWriterMinimum
-from wmlab.strategies.replay import Log, Longs, Steps, before, replayed
+from wmlab.strategies.replay import Log, XOfRecords, before, x_of_records
 
 _COARSE: Final = 4
 """By which factor one idle timeout that is tried is longer than the one before."""
@@ -53,32 +54,31 @@ class OpenBound:
 
     make: Callable[[int], Strategy[Any]]
     log: Log
-    met: Longs
-    x: Longs
+    met: Int64Array
+    x: Int64Array
 
-    def curve(self, rows: slice) -> Frontier:
+    def curve(self, rows: slice) -> LatenessCurve:
         """The late share of every bound over some rows of the log."""
         event, met, x = self.log.event[rows], self.met[rows], self.x[rows]
         values, counts = np.unique(np.where(met == UNKNOWN, 0, np.maximum(met, event) - event), return_counts=True)
         late = values > 0
-        return of_counts(
-            "", len(event), values[late], counts[late], _median((self.log.arrival[rows] - x)[x != UNKNOWN])
-        )
+        return of_counts("", len(event), values[late], counts[late], median((self.log.arrival[rows] - x)[x != UNKNOWN]))
 
-    def with_bound(self, bound_ms: int) -> tuple[Strategy[Any], Steps]:
+    def with_bound(self, bound_ms: int) -> tuple[Strategy[Any], XOfRecords]:
         """The strategy with a bound, and its X."""
         return self.make(bound_ms), (_less(self.met, bound_ms), _less(self.x, bound_ms))
 
 
-def _less(x: Longs, bound_ms: int) -> Longs:
+def _less(x: Int64Array, bound_ms: int) -> Int64Array:
     return np.where(x < UNKNOWN + bound_ms, UNKNOWN, x - bound_ms)
 
 
-def _median(values: Longs) -> int:
+def median(values: Int64Array) -> int:
+    """The lower one of the two values in the middle; 0 of none."""
     return int(np.quantile(values, 0.5, method="inverted_cdf")) if len(values) else 0
 
 
-Candidate = tuple[Strategy[Any], Steps]
+Candidate = tuple[Strategy[Any], XOfRecords]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,12 +117,12 @@ class Candidates:
         waiting: list[Strategy[Any]] = [PerWriterMinimum(idle_ms=idle_ms) for idle_ms in self._timeouts()]
         guarded: list[Strategy[Any]] = [Guarded(strategy, self._ahead_ms) for strategy in waiting] if self.guard else []
         steering = self._steering()
-        runs = replayed(self.trace, [*waiting, *guarded, *steering])
-        found = [self._chosen(self._constant())]
-        found += [self._chosen(self._guarded_constant())] if self.guard else []
+        runs = x_of_records(self.trace, [*waiting, *guarded, *steering])
+        candidates = [self._chosen(self._constant())]
+        candidates += [self._chosen(self._guarded_constant())] if self.guard else []
         for strategy, (met, x) in zip([*waiting, *guarded], runs, strict=False):
-            found.append(self._chosen(OpenBound(_rebound(strategy), self.log, met, x)))
-        return found + list(zip(steering, runs[len(waiting) + len(guarded) :], strict=True))
+            candidates.append(self._chosen(OpenBound(_rebound(strategy), self.log, met, x)))
+        return candidates + list(zip(steering, runs[len(waiting) + len(guarded) :], strict=True))
 
     def of_keys(self) -> list[Candidate]:
         """A watermark for each key, if keys are not the writers."""
@@ -135,7 +135,7 @@ class Candidates:
     def _chosen(self, open_bound: OpenBound) -> Candidate:
         return open_bound.with_bound(self._bound_ms(open_bound.curve(slice(0, max(1, self.middle)))))
 
-    def _bound_ms(self, curve: Frontier) -> int:
+    def _bound_ms(self, curve: LatenessCurve) -> int:
         """The least bound that keeps the target with the margin, over the records of a curve."""
         late = self.target * curve.rows
         return curve.bound_ms(max(0.0, late - late**0.5) / curve.rows)
@@ -173,7 +173,7 @@ class Candidates:
         if not len(silences) or not silences.max():
             return [None]
         longest = int(silences.max())
-        shortest = max(1, _median(silences), longest // _COARSE ** (_TIMEOUTS - 1))
+        shortest = max(1, median(silences), longest // _COARSE ** (_TIMEOUTS - 1))
         grid = [length for n in range(_TIMEOUTS) if (length := shortest * _COARSE**n) < longest]
         # A timeout pays from where it exceeds the silences that are usual.
         usual = np.quantile(silences, _USUAL, method="inverted_cdf").tolist()
@@ -188,7 +188,7 @@ class Candidates:
         timeouts = sorted({max(1, in_two_digits(length_ms)) for length_ms in lengths_ms})
         strategies = [PerWriterMinimum(idle_ms=idle_ms) for idle_ms in timeouts]
         log, lags = Log.of(searched), {}
-        for idle_ms, steps in zip(timeouts, replayed(searched, strategies), strict=True):
+        for idle_ms, steps in zip(timeouts, x_of_records(searched, strategies), strict=True):
             curve = OpenBound(PerWriterMinimum, log, *steps).curve(slice(None))
             lags[idle_ms] = curve.lag_ms(self._bound_ms(curve))
         return lags

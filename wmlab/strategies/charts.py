@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from wmlab.core import renamed
 from wmlab.core.charts.axis import Axis, Numbers, Tick, bulk, duration_unit, time_axis
 from wmlab.core.charts.chart import Chart, share_of
 from wmlab.core.charts.scene import (
@@ -40,12 +41,14 @@ from wmlab.core.errors import ChartError
 from wmlab.core.traces import Trace
 from wmlab.core.words import DAY_MS, SECOND_MS, counted, grouped, is_instant, listed, rounded, shown
 from wmlab.strategies.comparison import Comparison, Outcome, said_ahead, said_lag
-from wmlab.strategies.lateness import Frontier
-from wmlab.strategies.lateness import frontier as frontier_of
+from wmlab.strategies.lateness import LatenessCurve
+from wmlab.strategies.lateness import lateness_curve as curve_of
 from wmlab.strategies.model.bounded import PerfectWatermark
 from wmlab.strategies.model.pravega import PravegaWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, NotNegative, Record, require_argument, steps
 from wmlab.strategies.replay import Log, difference, inputs
+
+__getattr__ = renamed(__name__, {"frontier": "lateness_curve"})
 
 _CAP: Final = 400
 """Points drawn at most of each curve over time, about."""
@@ -69,7 +72,7 @@ _PLOT_PX: Final = 540
 """How wide the plot is at least, for labels that must not meet."""
 
 
-def frontier(comparison: Comparison, *, title: str | None = None) -> Chart:
+def lateness_curve(comparison: Comparison, *, title: str | None = None) -> Chart:
     """Draw completeness against latency: the curve of all X = m - B, and each strategy as a numbered point.
 
     Latency is the median of arrival time less X, completeness the share of records that are not late, on a scale on
@@ -80,7 +83,7 @@ def frontier(comparison: Comparison, *, title: str | None = None) -> Chart:
     Raises `ChartError` if all are, and for what is no comparison.
     """
     _require_comparison(comparison)
-    trace, log, curve = comparison.trace, Log.of(comparison.trace), frontier_of(comparison.trace)
+    trace, log, curve = comparison.trace, Log.of(comparison.trace), curve_of(comparison.trace)
     placed = [o for o in comparison if o.lag_p50_ms is not None and type(o.strategy) is not PerfectWatermark]
     if not placed:
         raise ChartError("No strategy has a watermark.", remedy="Compare one whose X becomes known over this log.")
@@ -125,7 +128,7 @@ def frontier(comparison: Comparison, *, title: str | None = None) -> Chart:
     return _chart(title, sentence, data, across, [panel], notes=notes)
 
 
-def _lags(curve: Frontier, log: Log, lags: Sequence[int]) -> Axis:
+def _lags(curve: LatenessCurve, log: Log, lags: Sequence[int]) -> Axis:
     """The axis of lags over the bulk of the curve, and of the lags that are not far from it."""
     base, longest = curve.base_lag_ms, _FOREIGN * max(int(log.arrival[-1]) - int(log.arrival[0]), DAY_MS)
     counts = curve.above - np.append(curve.above[1:], 0)
@@ -163,7 +166,7 @@ def _of_steps(drawn: int, count: int) -> str:
     )
 
 
-def _beyond_lags(curve: Frontier, bound_ms: int) -> str:
+def _beyond_lags(curve: LatenessCurve, bound_ms: int) -> str:
     """How many records are late for the largest bound that has room on the axis."""
     if not (late := curve.late(max(0, bound_ms))):
         return ""
@@ -197,9 +200,9 @@ def lag(comparison: Comparison, *, title: str | None = None) -> Chart:
         behind = _behind(log.arrival, x)
         late = _late(log, met, time)
         up = _behind_axis("lag", [*behind, *late.delays], ideal)
-        kept = time.thin(log, [behind, ideal])
-        thinned = max(thinned, kept.left_out)
-        at, (lagging, perfect) = kept.arrivals(log), (kept.of(values) for values in (behind, ideal))
+        drawn_rows = time.thin(log, [behind, ideal])
+        thinned = max(thinned, drawn_rows.left_out)
+        at, (lagging, perfect) = drawn_rows.arrivals(log), (drawn_rows.of(values) for values in (behind, ideal))
         curves: list[Layer] = [
             late.layer,
             Steps(name="perfect", role="perfect", xs=at, ys=perfect),
@@ -236,8 +239,8 @@ def uncertainty(
     if not isinstance(strategy, PravegaWatermark):
         raise ChartError(f"{shown(strategy)} has no two bounds.", remedy="Give a wm.strategy.PravegaWatermark(...).")
     require_argument("tick_ms", tick_ms, NotNegative | None)
-    given = list(inputs(trace, tick_ms))
-    done = zip(given, steps(strategy, given), strict=True)
+    items = list(inputs(trace, tick_ms))
+    done = zip(items, steps(strategy, items), strict=True)
     taken = [(met, native) for item, (met, _, native) in done if isinstance(item, Record)]
     log = Log.of(trace)
     if all(bounds is None for _, bounds in taken):
@@ -254,10 +257,10 @@ def uncertainty(
         for low, up, at in zip(lower, upper, ideal, strict=True)
         if low is not None and up is not None and at is not None
     ]
-    kept = time.thin(log, [lower, upper, ideal])
-    at = kept.arrivals(log)
+    drawn_rows = time.thin(log, [lower, upper, ideal])
+    at = drawn_rows.arrivals(log)
     downwards = _behind_axis("behind the arrivals", [*lower, *upper, *late.delays], ideal).turned()
-    low, high, best, width = (kept.of(values) for values in (lower, upper, ideal, apart))
+    low, high, best, width = (drawn_rows.of(values) for values in (lower, upper, ideal, apart))
     said = downwards.said_beyond(
         {"lower bound": lower, "upper bound": upper, "late record": late.delays, "perfect lag": ideal}
     )
@@ -282,7 +285,7 @@ def uncertainty(
     data |= {"perfect_lag_ms": ideal, "uncertainty_ms": apart, "late_rows": late.rows}
     title = title or f"How sure is Pravega of the time in {trace.name}?"
     notes = [said, width_axis.said_beyond({"distance of the bounds": apart}), late.sampled]
-    text = "".join(f" {note}" for note in notes if note) + _of_curves(kept.left_out, log) + time.said
+    text = "".join(f" {note}" for note in notes if note) + _of_curves(drawn_rows.left_out, log) + time.said
     return _chart(title, sentence, data, time.axis, [behind, below], notes=text)
 
 
@@ -300,7 +303,7 @@ def _require_comparison(comparison: object) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _DrawnRows:
     """The rows of a log at which curves are drawn, and how many that differ from the row before are left out."""
 
     rows: list[int]
@@ -342,7 +345,7 @@ class _Arrivals:
         said = axis.said_beyond({"arrival": arrival.tolist()})
         return cls(axis, first, end, f" {said}" if said else "")
 
-    def thin(self, log: Log, columns: Sequence[Sequence[Value]]) -> _Kept:
+    def thin(self, log: Log, columns: Sequence[Sequence[Value]]) -> _DrawnRows:
         """The rows on the axis that are enough to draw the columns."""
         inside = [column[self.first : self.end] for column in columns]
         rows = thin(inside, _CAP, xs=log.arrival[self.first : self.end].tolist())
@@ -350,7 +353,7 @@ class _Arrivals:
             any(column[row] != column[row - 1] for column in inside) for row in range(1, self.end - self.first)
         )
         drawn = sum(row > 0 and any(column[row] != column[row - 1] for column in inside) for row in rows)
-        return _Kept([self.first + row for row in rows], changed - drawn)
+        return _DrawnRows([self.first + row for row in rows], changed - drawn)
 
 
 def _of_curves(left_out: int, log: Log) -> str:
@@ -409,13 +412,13 @@ def _late(log: Log, met: Any, time: _Arrivals) -> _Late:
     """The late records; of many an even share is drawn, and the slowest."""
     late = log.event < met
     rows, delays = np.flatnonzero(late).tolist(), difference(log.arrival, log.event, late).tolist()
-    places = [place for place, row in enumerate(rows) if time.first <= row < time.end]
-    drawn = set(share_of(places, _CAP))
-    if places:
-        drawn.add(max(places, key=delays.__getitem__))
+    inside = [index for index, row in enumerate(rows) if time.first <= row < time.end]
+    drawn = set(share_of(inside, _CAP))
+    if inside:
+        drawn.add(max(inside, key=delays.__getitem__))
     chosen = sorted(drawn)
-    at = log.arrival[[rows[place] for place in chosen]].tolist() if chosen else []
-    return _Late(rows, delays, at, [delays[place] for place in chosen])
+    at = log.arrival[[rows[index] for index in chosen]].tolist() if chosen else []
+    return _Late(rows, delays, at, [delays[index] for index in chosen])
 
 
 def _height(late_share: float, top: float) -> float:
@@ -452,12 +455,12 @@ def _names(outcomes: Sequence[Outcome], *, short: bool = True, others: Sequence[
     """Names that tell the strategies apart: of the class if one only is of it, else with what is not as by default."""
     classes = Counter(type(o.strategy).__name__ for o in (*outcomes, *others))
     of_class = [type(o.strategy).__name__ for o in outcomes]
-    found = [name if short and classes[name] == 1 else o.name for name, o in zip(of_class, outcomes, strict=True)]
-    return [f"{name} ({found[:n].count(name) + 1})" if found.count(name) > 1 else name for n, name in enumerate(found)]
+    names = [name if short and classes[name] == 1 else o.name for name, o in zip(of_class, outcomes, strict=True)]
+    return [f"{name} ({names[:n].count(name) + 1})" if names.count(name) > 1 else name for n, name in enumerate(names)]
 
 
 def _describe(
-    comparison: Comparison, placed: Sequence[Outcome], names: Sequence[str], curve: Frontier, edge: int
+    comparison: Comparison, placed: Sequence[Outcome], names: Sequence[str], curve: LatenessCurve, edge: int
 ) -> str:
     trace, lag_ms = comparison.trace, curve.lag_ms(curve.bound_ms(0.01))
     ahead = [o for o in placed if o.ahead_ms(edge)]

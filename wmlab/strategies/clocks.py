@@ -25,11 +25,12 @@ import pyarrow as pa
 
 from wmlab.core.answers import Cell, TableAnswer, text_table
 from wmlab.core.errors import ModelError
+from wmlab.core.times import Int64Array
 from wmlab.core.traces import Trace
 from wmlab.core.words import counted, grouped, is_instant, listed, moment, rounded
-from wmlab.strategies.lateness import frontier
-from wmlab.strategies.model.strategy import UNKNOWN, Share, require_argument
-from wmlab.strategies.replay import Log, Longs, before, group, require_trace
+from wmlab.strategies.lateness import lateness_curve
+from wmlab.strategies.model.strategy import UNKNOWN, ShareBetween, require_argument
+from wmlab.strategies.replay import Log, before, group, require_trace
 
 _SPREADS: Final = 10
 """How many times the upper quartile is away from the median, a record has to be away from the quartile to be ahead."""
@@ -40,13 +41,13 @@ _COUNTED: Final = 1_000
 _LISTED: Final = 20
 _NAMED: Final = 3
 
-Kind = Literal["ahead", "older than the log"]
-Clock = Literal["ahead", "early", "behind", "steps", "older than the log"]
+SuspectKind = Literal["ahead", "older than the log"]
+ClockFault = Literal["ahead", "early", "behind", "steps", "older than the log"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspect:
-    """A record whose clock is wrong; times in ms. `row` is its place in `log.table`, from 0.
+    """A record whose clock is wrong; times in ms. `row` is its number in order of arrival, from 1.
 
     `ahead_ms` is its event time less its arrival, `moved_ms` by how much it raised the largest event time of the log.
     `made_late` counts the records that are late for the bound `without_ms` if of all suspects only this one is in the
@@ -54,7 +55,7 @@ class Suspect:
     Both are None beyond the 1,000 suspects that raised the largest event time most.
     """
 
-    kind: Kind
+    kind: SuspectKind
     row: int
     writer: str
     event_time: int
@@ -86,7 +87,7 @@ class WriterClock:
     steps: int
     silent_ms: int
     silent_at_end: bool
-    clock: Clock | None
+    clock: ClockFault | None
 
     @property
     def early_share(self) -> float:
@@ -151,8 +152,8 @@ class Suspects(TableAnswer[Suspect]):
     """The records of a log whose clocks are wrong, those first that made most others late; see the module.
 
     `bound_ms` is the constant bound for the late share `target` over the whole log, `without_ms` over the log without
-    the suspects, `lossless_ms` and `lossless_without_ms` are those for no late record at all. `places` are the rows of
-    all suspects in `log.table`; of each the table has one entry. `ahead_ms` is the limit, which `Guarded` takes.
+    the suspects, `lossless_ms` and `lossless_without_ms` are those for no late record at all. `row_numbers` are those
+    of all suspects; of each the table has one entry. `ahead_ms` is the limit, which `Guarded` takes.
     `writers` are the clocks of the writers.
     """
 
@@ -167,7 +168,16 @@ class Suspects(TableAnswer[Suspect]):
     writers: WriterClocks
 
     entries = "suspects"
-    heads = ("row", "writer", "event time", "arrival", "ahead by", "moved the largest by", "made late", "at bound 0")
+    heads = (
+        "row by arrival",
+        "writer",
+        "event time",
+        "arrival",
+        "ahead by",
+        "moved the largest by",
+        "made late",
+        "at bound 0",
+    )
     left = (1, 2, 3)
     schema = pa.schema(
         [pa.field("kind", pa.string()), pa.field("row", pa.int64(), nullable=False), pa.field("writer", pa.string())]
@@ -176,13 +186,13 @@ class Suspects(TableAnswer[Suspect]):
     )
 
     @property
-    def places(self) -> tuple[int, ...]:
-        """The rows of the suspects in `log.table`, from 0, in ascending order."""
+    def row_numbers(self) -> tuple[int, ...]:
+        """The numbers of the suspects in order of arrival, from 1: what `log.without(rows=...)` takes, ascending."""
         return tuple(sorted(suspect.row for suspect in self.suspects))
 
     def without(self) -> Trace:
         """The log without the suspects."""
-        return self.log.without(rows=self.places)
+        return self.log.without(rows=self.row_numbers)
 
     def to_dict(self) -> dict[str, Any]:
         """The suspects and the writers as dicts of numbers."""
@@ -220,18 +230,18 @@ class Suspects(TableAnswer[Suspect]):
         return [suspect for suspect in self.suspects if suspect.kind == kind]
 
     def _ahead(self) -> str:
-        found = self.of_kind("ahead")
-        owners, late = self._owners(found), grouped(max(suspect.made_late or 0 for suspect in found))
-        farthest = rounded(max(suspect.ahead_ms for suspect in found))
-        if len(found) == 1:
+        records = self.of_kind("ahead")
+        owners, late = self._owners(records), grouped(max(suspect.made_late or 0 for suspect in records))
+        farthest = rounded(max(suspect.ahead_ms for suspect in records))
+        if len(records) == 1:
             return f"1 record ({owners}) is {farthest} ahead of its arrival, which alone makes {late} others late"
-        what = f"{grouped(len(found))} records ({owners}) are up to {farthest} ahead of their arrival"
+        what = f"{grouped(len(records))} records ({owners}) are up to {farthest} ahead of their arrival"
         return f"{what}, of which one alone makes up to {late} others late"
 
     def _older(self) -> str:
-        found = self.of_kind("older than the log")
-        what = "1 record is" if len(found) == 1 else f"{grouped(len(found))} records are"
-        oldest, owners = min(suspect.event_time for suspect in found), self._owners(found)
+        records = self.of_kind("older than the log")
+        what = "1 record is" if len(records) == 1 else f"{grouped(len(records))} records are"
+        oldest, owners = min(suspect.event_time for suspect in records), self._owners(records)
         since = self._moment(oldest)
         if is_instant([oldest], clock=[self._clock_ms]):
             since = since.split(" ")[0]
@@ -244,19 +254,21 @@ class Suspects(TableAnswer[Suspect]):
     def _moment(self, time_ms: int) -> str:
         return moment(time_ms, clock_ms=self._clock_ms)
 
-    def _owners(self, found: list[Suspect]) -> str:
+    def _owners(self, records: list[Suspect]) -> str:
         """Whose the records are: all of a writer, so many of it, or their rows and moments if they are few."""
-        by_writer = pd.Series([suspect.writer for suspect in found]).value_counts(sort=False)
+        by_writer = pd.Series([suspect.writer for suspect in records]).value_counts(sort=False)
         parts = []
         for writer, count in sorted(by_writer.items(), key=lambda pair: (-pair[1], str(pair[0]))):
             rows = self.writers[str(writer)].rows
-            first = next(suspect for suspect in found if suspect.writer == writer)
+            first = next(suspect for suspect in records if suspect.writer == writer)
             if count == rows:
                 parts.append(f"all {grouped(rows)} of {writer}")
             elif count > 1:
-                parts.append(f"{grouped(count)} of {writer}, the worst in row {grouped(first.row)}")
+                parts.append(f"{grouped(count)} of {writer}, the worst is row {grouped(first.row)} by arrival")
             else:
-                parts.append(f"row {grouped(first.row)} of {writer}, stamped {self._moment(first.event_time)}")
+                parts.append(
+                    f"row {grouped(first.row)} by arrival, of {writer}, stamped {self._moment(first.event_time)}"
+                )
         return listed(parts, most=_NAMED)
 
     def __repr__(self) -> str:
@@ -282,14 +294,14 @@ def suspects(trace: Trace, late_share: float = 0.01) -> Suspects:
 
     Raises `ModelError` for a target that is not between 0 and 1, or what is no trace.
     """
-    require_argument("late_share", late_share, Share)
+    require_argument("late_share", late_share, ShareBetween)
     require_trace(trace)
     log, limit = Log.of(trace), ahead_limit_ms(trace)
     ahead = log.event - log.arrival > limit
     older = _older_than_the_log(log)
     wrong = ahead | older
-    curve = frontier(trace)
-    rest = curve if wrong.all() or not wrong.any() else frontier(_filtered(trace, ~wrong))
+    curve = lateness_curve(trace)
+    rest = curve if wrong.all() or not wrong.any() else lateness_curve(_filtered(trace, ~wrong))
     without_ms = rest.bound_ms(late_share)
     return Suspects(
         log=trace,
@@ -331,8 +343,8 @@ def _older_than_the_log(log: Log) -> Any:
     return before_it & (delay_ms > _SPREADS * max(0, usual_ms))
 
 
-def _filtered(trace: Trace, kept: Any) -> Trace:
-    return Trace(trace.name, trace.table.filter(pa.array(kept)))
+def _filtered(trace: Trace, chosen: Any) -> Trace:
+    return Trace(trace.name, trace.table.filter(pa.array(chosen)))
 
 
 def _suspects(trace: Trace, log: Log, ahead: Any, older: Any, bound_ms: int) -> list[Suspect]:
@@ -343,19 +355,19 @@ def _suspects(trace: Trace, log: Log, ahead: Any, older: Any, bound_ms: int) -> 
     order = np.lexsort((rows, log.arrival[rows] - log.event[rows], -moved[rows]))
     # What the largest event time before each record is without all suspects, which never falls.
     clean = before(np.where(wrong, UNKNOWN, log.event))
-    found = []
-    for place, row in enumerate(rows[order].tolist()):
+    records = []
+    for rank, row in enumerate(rows[order].tolist()):
         event, arrival = int(log.event[row]), int(log.arrival[row])
         counts: tuple[int | None, int | None] = (None, None)
-        if place < _COUNTED:
+        if rank < _COUNTED:
             others = np.arange(row + 1, max(row + 1, int(np.searchsorted(clean, event))))
             others = others[~wrong[others]]
             of = log.event[others], clean[others], event
             counts = _made_late(*of, bound_ms), _made_late(*of, 0)
-        found.append(
+        records.append(
             Suspect(
                 kind="ahead" if ahead[row] else "older than the log",
-                row=row,
+                row=row + 1,
                 writer=names[row],
                 event_time=event,
                 arrival_ms=arrival,
@@ -365,10 +377,10 @@ def _suspects(trace: Trace, log: Log, ahead: Any, older: Any, bound_ms: int) -> 
                 made_late_at_0=counts[1],
             )
         )
-    return sorted(found, key=lambda suspect: -(suspect.made_late or 0))
+    return sorted(records, key=lambda suspect: -(suspect.made_late or 0))
 
 
-def _made_late(event: Longs, clean: Longs, raised: int, bound_ms: int) -> int:
+def _made_late(event: Int64Array, clean: Int64Array, raised: int, bound_ms: int) -> int:
     """How many records are late behind `raised`, but not behind `clean`, the largest event time before each without."""
     on_time = (clean == UNKNOWN) | (event >= clean - bound_ms)
     return int((on_time & (event < raised - bound_ms)).sum())
@@ -402,7 +414,7 @@ def _clocks(trace: Trace, log: Log, ahead: Any, older: Any) -> WriterClocks:
             "slow": of["ahead"].quantile(0.9, interpolation="lower") < _slow_limit_ms(log),
         }
     )
-    clocks = [_clock(names[place], *row) for place, row in zip(table.index, table.itertuples(index=False), strict=True)]
+    clocks = [_clock(names[index], *row) for index, row in zip(table.index, table.itertuples(index=False), strict=True)]
     clocks.sort(key=lambda clock: (-clock.suspects, -clock.early_share, -abs(clock.offset_ms), clock.writer))
     return WriterClocks(trace.name, tuple(clocks))
 
@@ -415,7 +427,7 @@ def _slow_limit_ms(log: Log) -> int:
 
 def _clock(name: str, *counts: Any) -> WriterClock:
     rows, offset_ms, early, wrong, older, steps, silent_ms, silent_at_end, slow = counts
-    clock: Clock | None = None
+    clock: ClockFault | None = None
     if wrong > _MOST * rows:
         clock = "older than the log" if older > wrong // 2 else "ahead"
     elif wrong:

@@ -19,11 +19,12 @@ import pyarrow as pa
 
 from wmlab.core.answers import Cell, TableAnswer, text_table
 from wmlab.core.errors import ModelError
+from wmlab.core.times import Int64Array
 from wmlab.core.traces import TRACE_SCHEMA, Trace
 from wmlab.core.words import exactly, grouped, rounded, shown
 from wmlab.strategies.model.bounded import PerfectWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, NotNegative, Positive, Strategy, require_argument
-from wmlab.strategies.replay import Log, Longs, before, difference, replayed
+from wmlab.strategies.replay import Log, before, difference, x_of_records
 
 STRETCH: Final = 2_000
 """Records of the stretch whose late share is the worst."""
@@ -33,8 +34,8 @@ RECORDS: Final = pa.schema(
     + [(column.name, column.type) for column in TRACE_SCHEMA]
     + [(name, pa.int64()) for name in ("met", "x", "perfect", "late_by_ms")]
 )
-"""One row for each strategy and record, with the columns of a trace: the X that the record meets, X and the perfect
-watermark after it, null where unknown or at the end; by how much it is late, 0 if it is not."""
+"""One row for each strategy and record, with the columns of a trace: its number in order of arrival, from 1; the X that
+it meets, X and the perfect watermark after it, null where unknown or at the end; by how much it is late, 0 if not."""
 
 _LENGTHS: Final = frozenset(
     {"bound", "bucket", "delay", "grace", "horizon", "lag", "lateness", "max_k", "wait", "window"}
@@ -111,7 +112,7 @@ class Comparison(TableAnswer[Outcome]):
     trace: Trace
     window_ms: int | None
     outcomes: tuple[Outcome, ...]
-    steps: tuple[tuple[Longs, Longs], ...] = field(repr=False)
+    steps: tuple[tuple[Int64Array, Int64Array], ...] = field(repr=False)
     """For each strategy the X that each record meets, and the X after it."""
 
     entries = "outcomes"
@@ -170,10 +171,13 @@ class Comparison(TableAnswer[Outcome]):
                 text += f"; {least.name} loses the least, {least.late_share:.3%} for {said_lag(least.lag_p50_ms or 0)}"
         else:
             first = min(usable or self.outcomes, key=lambda o: (o.lag_p50_ms is None, o.lag_p50_ms or 0))
-            text = f"{over}, {least.name} loses the least ({least.late_share:.3%}, lag {_time(least.lag_p50_ms)})"
             of = " of those that lose at most half" if len(usable) + len(ahead) < len(causal) else ""
-            text += f", and {first.name} is the least behind{of} "
-            text += f"({_time(first.lag_p50_ms)}, {first.late_share:.3%} late)"
+            least_late = f"({least.late_share:.3%}, lag {_time(least.lag_p50_ms)})"
+            if first is least:
+                text = f"{over}, {least.name} loses the least and is the least behind{of} {least_late}"
+            else:
+                text = f"{over}, {least.name} loses the least {least_late}, and {first.name} is the least behind{of} "
+                text += f"({_time(first.lag_p50_ms)}, {first.late_share:.3%} late)"
         return f"{text}{said_ahead(ahead)}."
 
     def records(self) -> pa.Table:
@@ -181,7 +185,7 @@ class Comparison(TableAnswer[Outcome]):
         log, table = Log.of(self.trace), self.trace.table
         parts = []
         for outcome, (met, x) in zip(self.outcomes, self.steps, strict=True):
-            columns = [pa.repeat(outcome.name, outcome.rows), np.arange(outcome.rows), *table.columns]
+            columns = [pa.repeat(outcome.name, outcome.rows), np.arange(1, outcome.rows + 1), *table.columns]
             columns += [_known(times) for times in (met, x, log.ends_by_key if outcome.strategy.keyed else log.ends)]
             late_by, late = np.zeros_like(met), log.event < met
             late_by[late] = difference(met, log.event, late)
@@ -202,9 +206,9 @@ class Comparison(TableAnswer[Outcome]):
         for o in self.outcomes:
             lags = (_time(o.lag_p50_ms), _time(o.lag_p95_ms), _time(o.gap_p50_ms), f"{o.unsafe_share:.1%}")
             complete = "–" if o.complete_mean is None else f"{o.complete_mean:.2%}"
-            kept = "–" if o.open_max is None else grouped(o.open_max)
+            open_windows = "–" if o.open_max is None else grouped(o.open_max)
             late = (f"{o.late_share:.3%}", f"{o.worst_late_share:.2%}")
-            yield o.name, *late, *lags, complete, kept, rounded(o.stall_ms), rounded(o.silence_ms)
+            yield o.name, *late, *lags, complete, open_windows, rounded(o.stall_ms), rounded(o.silence_ms)
 
 
 def compare(
@@ -213,7 +217,7 @@ def compare(
     """Run strategies over a log, each record at its arrival, and measure them in the same terms.
 
     With `window_ms`, tumbling windows of each key say what a strategy completes and keeps open. The wall clock is given
-    every `tick_ms`; by default 10,000 times over the log, never for 0. Many steps are shared with a second process.
+    every `tick_ms`; by default 10,000 times over the log, never for 0.
     Raises `ModelError` for no strategies, what is none or no trace, a length or period below its least, and for times
     whose distance does not fit into 64 bits.
     """
@@ -224,22 +228,22 @@ def compare(
         )
     require_argument("tick_ms", tick_ms, NotNegative | None)
     log = Log.of(trace)
-    windows = None if window_ms is None else Windows.of(log, window_ms)
-    steps = replayed(trace, chosen, tick_ms=tick_ms)
+    windows = None if window_ms is None else LogWindows.of(log, window_ms)
+    steps = x_of_records(trace, chosen, tick_ms=tick_ms)
     outcomes = [outcome(strategy, log, met, x, windows) for strategy, (met, x) in zip(chosen, steps, strict=True)]
     return Comparison(trace, window_ms, tuple(outcomes), tuple(steps))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Windows:
+class LogWindows:
     """The tumbling windows of each key in which a log has records: that of each record, and their sizes and ends."""
 
-    of_record: Longs
-    sizes: Longs
-    ends: Longs
+    of_record: Int64Array
+    sizes: Int64Array
+    ends: Int64Array
 
     @classmethod
-    def of(cls, log: Log, window_ms: int) -> Windows:
+    def of(cls, log: Log, window_ms: int) -> LogWindows:
         """Those of `window_ms`; raises `ModelError` if it is below 1."""
         require_argument("window_ms", window_ms, Positive)
         left = window_ms - log.event % window_ms
@@ -251,7 +255,9 @@ class Windows:
         return cls(of_record, np.bincount(of_record), windows[names % len(windows)])
 
 
-def outcome(strategy: Strategy[Any], log: Log, met: Longs, x: Longs, windows: Windows | None = None) -> Outcome:
+def outcome(
+    strategy: Strategy[Any], log: Log, met: Int64Array, x: Int64Array, windows: LogWindows | None = None
+) -> Outcome:
     """The measures of one strategy, from the X that each record meets and the X after it."""
     late, ends = log.event < met, log.ends_by_key if strategy.keyed else log.ends
     groups = log.key if strategy.keyed else np.zeros_like(log.key)
@@ -283,7 +289,7 @@ def _worst(late: Any) -> float:
 _WINDOWED: Final = ("complete_mean", "complete_least", "complete_share", "open_max", "open_mean")
 
 
-def _windows(met: Longs, x: Longs, groups: Any, windows: Windows) -> dict[str, Any]:
+def _windows(met: Int64Array, x: Int64Array, groups: Any, windows: LogWindows) -> dict[str, Any]:
     """The measures of windows, from the X that each record meets, and the X of its group after it."""
     rows, count = len(x), len(windows.ends)
     counted = np.flatnonzero(met < windows.ends[windows.of_record])
@@ -297,15 +303,15 @@ def _windows(met: Longs, x: Longs, groups: Any, windows: Windows) -> dict[str, A
     ends = pd.DataFrame({"end": windows.ends[begun], "group": groups[opened], "opened": opened})
     reached = pd.DataFrame({"end": pd.Series(x).groupby(groups).cummax(), "group": groups, "row": range(rows)})
     ends, reached = (frame.sort_values("end", kind="stable") for frame in (ends, reached))
-    found = pd.merge_asof(ends, reached, on="end", by="group", direction="forward")
-    closed = np.maximum(found["row"].fillna(rows).astype(int), found["opened"])
+    closing = pd.merge_asof(ends, reached, on="end", by="group", direction="forward")
+    closed = np.maximum(closing["row"].fillna(rows).astype(int), closing["opened"])
     change = np.bincount(opened, minlength=rows + 1) - np.bincount(closed, minlength=rows + 1)
-    kept = np.cumsum(change)[:rows]
-    values = (complete.mean(), complete.min(), (complete == 1).mean(), kept.max(), kept.mean())
+    open_now = np.cumsum(change)[:rows]
+    values = (complete.mean(), complete.min(), (complete == 1).mean(), open_now.max(), open_now.mean())
     return {name: value.item() for name, value in zip(_WINDOWED, values, strict=True)}
 
 
-def _stall(arrival: Longs, x: Longs, groups: Any) -> int:
+def _stall(arrival: Int64Array, x: Int64Array, groups: Any) -> int:
     """The longest time between two changes of X, of its group, or from the last change to its last record."""
     moved = pd.Series(x).groupby(groups).shift(1, fill_value=UNKNOWN).to_numpy() != x
     moved |= ~pd.Series(groups).duplicated().to_numpy()
@@ -313,31 +319,31 @@ def _stall(arrival: Longs, x: Longs, groups: Any) -> int:
     return int(difference(arrival, since, since != UNKNOWN).max(initial=0))
 
 
-def _silence(log: Log, met: Longs) -> int:
+def _silence(log: Log, met: Int64Array) -> int:
     """The longest time between two records of a writer at whose end X is above all that it had sent."""
     sent, since = log.last_of_writer
     passed = (since != UNKNOWN) & (met > sent)
     return int(difference(log.arrival, since, passed).max(initial=0))
 
 
-def _quantiles(of: str, values: Longs, **shares: float) -> dict[str, Any]:
+def _quantiles(of: str, values: Int64Array, **shares: float) -> dict[str, Any]:
     """The measures "{of}_{name}_ms": the quantile of the values at the share of each name."""
-    found = np.quantile(values, list(shares.values()), method="inverted_cdf").tolist() if len(values) else []
-    return {f"{of}_{name}_ms": value for name, value in zip_longest(shares, found)}
+    quantiles = np.quantile(values, list(shares.values()), method="inverted_cdf").tolist() if len(values) else []
+    return {f"{of}_{name}_ms": value for name, value in zip_longest(shares, quantiles)}
 
 
-def _known(times: Longs) -> pa.Array:
+def _known(times: Int64Array) -> pa.Array:
     return pa.array(times, mask=(times == UNKNOWN) | (times == END))
 
 
 def named(strategy: Any) -> str:
     """A strategy with what is not as by default, durations as people read them: "Flink(bound=45 min)"."""
-    given = [
+    parts = [
         _in_words(f.name, getattr(strategy, f.name))
         for f in fields(strategy)
         if f.repr and getattr(strategy, f.name) != f.default
     ]
-    return f"{type(strategy).__name__}({', '.join(given)})"
+    return f"{type(strategy).__name__}({', '.join(parts)})"
 
 
 def _in_words(name: str, value: object) -> str:

@@ -13,19 +13,20 @@ from typing import Any, Final, Literal
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from wmlab.core.traces import Trace
 from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, counted, grouped, listed, rounded
 from wmlab.strategies.clocks import Suspects
 from wmlab.strategies.comparison import named
-from wmlab.strategies.judging import BLOCKS, KEPT, STEADY, Judged
-from wmlab.strategies.lateness import frontier
+from wmlab.strategies.judging import BLOCKS, STEADY, TOLERANCE, JudgedCandidate
+from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.strategy import UNKNOWN, Strategy
 from wmlab.strategies.model.writers import PerWriterMinimum
 from wmlab.strategies.replay import Log, before
 
-Cause = Literal[
+DoubtCause = Literal[
     "few records",
     "target missed",
     "drift",
@@ -70,12 +71,12 @@ _NAMED: Final = 3
 class Doubt:
     """One reason not to trust an advice: a code, and the same in words; `str` of it is `text`.
 
-    `rows` are places in `log.table`, from 0, and `writers` names, of the records that are the cause, if it is some of
-    them. `bound_ms` is the constant bound for the target over the whole log, `without_ms` that without these records
-    (of "ties": in the other order of records that arrive together); None where the cause is not some records.
+    `rows` are numbers in order of arrival, from 1, and `writers` names, of the records that are the cause, if it is
+    some of them. `bound_ms` is the constant bound for the target over the whole log, `without_ms` that without these
+    records (of "ties": in the other order of records that arrive together); None where the cause is not some records.
     """
 
-    cause: Cause
+    cause: DoubtCause
     text: str
     rows: tuple[int, ...] = ()
     writers: tuple[str, ...] = ()
@@ -97,16 +98,16 @@ class Case:
     trace: Trace
     target: float
     suspects: Suspects
-    best: Judged
-    constant: Judged
+    best: JudgedCandidate
+    constant: JudgedCandidate
     lossless_lag_ms: int
     """The median lag of the constant bound that leaves no record late."""
 
 
 def doubts_of(case: Case) -> tuple[Doubt, ...]:
     """All doubts about the best candidate: those of the log first, then those of the candidate."""
-    found = (*_of_suspects(case), *_of_records(case), *_of_numbers(case))
-    return (*found, *(() if found else _of_movement(case)))
+    of_the_log = (*_of_suspects(case), *_of_records(case), *_of_numbers(case))
+    return (*of_the_log, *(() if of_the_log else _of_movement(case)))
 
 
 def suspects_matter(suspects: Suspects) -> bool:
@@ -120,17 +121,17 @@ def _differ(bound_ms: int, other_ms: int) -> bool:
 
 def _of_suspects(case: Case) -> Iterator[Doubt]:
     """Records with wrong clocks that change the bound; and writers whose records arrive before they happen."""
-    found = case.suspects
-    if suspects_matter(found):
+    suspects = case.suspects
+    if suspects_matter(suspects):
         yield Doubt(
-            cause="ahead" if found.of_kind("ahead") else "older than the log",
-            text=f"{found.what}: the constant bound is {rounded(found.bound_ms)} with "
-            f"{'it' if len(found.suspects) == 1 else 'them'} and "
-            f"{rounded(found.without_ms)} without",
-            rows=found.places,
-            writers=tuple(sorted({suspect.writer for suspect in found.suspects})),
-            bound_ms=found.bound_ms,
-            without_ms=found.without_ms,
+            cause="ahead" if suspects.of_kind("ahead") else "older than the log",
+            text=f"{suspects.what}: the constant bound is {rounded(suspects.bound_ms)} with "
+            f"{'it' if len(suspects.suspects) == 1 else 'them'} and "
+            f"{rounded(suspects.without_ms)} without",
+            rows=suspects.row_numbers,
+            writers=tuple(sorted({suspect.writer for suspect in suspects.suspects})),
+            bound_ms=suspects.bound_ms,
+            without_ms=suspects.without_ms,
         )
     if case.trace.early > _EARLY * case.trace.rows:
         yield _early(case)
@@ -145,17 +146,22 @@ def _early(case: Case) -> Doubt:
     text = f"its clocks are skewed, {share:.1%} of the records arrive before they happen"
     whose = clocks[:count]
     log = Log.of(case.trace)
-    rows = tuple(np.flatnonzero(log.event > log.arrival).tolist())
+    rows = _row_numbers(np.flatnonzero(log.event > log.arrival))
     if 2 * sum(clock.rows for clock in whose) > case.trace.rows:
         return Doubt(cause="early", text=text, rows=rows)
     of = [f"{clock.writer} ({clock.early_share:.1%} of its {grouped(clock.rows)})" for clock in whose]
     names = tuple(clock.writer for clock in whose)
     rest = Trace(case.trace.name, case.trace.table.filter(_not_of(case.trace, names)))
-    bound_ms, without_ms = case.suspects.bound_ms, frontier(rest).bound_ms(case.target)
+    bound_ms, without_ms = case.suspects.bound_ms, lateness_curve(rest).bound_ms(case.target)
     bounds = f"the constant bound is {rounded(bound_ms)} with, and {rounded(without_ms)} without"
     what = "that writer" if len(of) == 1 else "those writers"
     text = f"{text}, most of them of {listed(of, most=_NAMED)}; {bounds} {what}"
     return Doubt(cause="early", text=text, rows=rows, writers=names, bound_ms=bound_ms, without_ms=without_ms)
+
+
+def _row_numbers(indices: NDArray[np.intp]) -> tuple[int, ...]:
+    """The numbers of records in order of arrival, from 1, by their indices in the log."""
+    return tuple((indices + 1).tolist())
 
 
 def _not_of(trace: Trace, writers: tuple[str, ...]) -> pa.Array:
@@ -169,13 +175,15 @@ def _of_records(case: Case) -> Iterator[Doubt]:
     frame = pd.DataFrame({"event": log.event, "writer": log.writer, "key": log.key})
     copies = frame.duplicated().to_numpy()
     if 0 < copies.sum() <= _COPIES * len(copies):
-        without_ms = frontier(Trace(case.trace.name, case.trace.table.filter(pa.array(~copies)))).bound_ms(case.target)
+        without_ms = lateness_curve(Trace(case.trace.name, case.trace.table.filter(pa.array(~copies)))).bound_ms(
+            case.target
+        )
         if _differ(bound_ms, without_ms):
             text = (
                 f"{grouped(int(copies.sum()))} of its records repeat an earlier one (event time, writer and key): the "
                 f"constant bound is {rounded(bound_ms)} with, and {rounded(without_ms)} without the copies"
             )
-            rows = tuple(np.flatnonzero(copies).tolist())
+            rows = _row_numbers(np.flatnonzero(copies))
             yield Doubt(cause="duplicates", text=text, rows=rows, bound_ms=bound_ms, without_ms=without_ms)
     yield from _ties(case, log)
     # The least over writers is not behind the largest event time, but behind the slowest writer.
@@ -215,7 +223,7 @@ def _tick_ms(event: Any) -> int:
 def _bound_ms(case: Case, event: Any) -> int:
     """The constant bound of records in another order."""
     columns = case.trace.table.set_column(0, case.trace.table.schema.field(0), pa.array(event))
-    return frontier(Trace(case.trace.name, columns)).bound_ms(case.target)
+    return lateness_curve(Trace(case.trace.name, columns)).bound_ms(case.target)
 
 
 def _tail(case: Case, log: Log) -> Iterator[Doubt]:
@@ -238,12 +246,12 @@ def _tail(case: Case, log: Log) -> Iterator[Doubt]:
         f"which are late by more than {rounded(_TAIL * bulk_ms)}, where three of four late records are late by at most "
         f"{rounded(bulk_ms)}"
     )
-    kept = np.ones(case.trace.rows, bool)
-    kept[rows] = False
-    without_ms = frontier(Trace(case.trace.name, case.trace.table.filter(pa.array(kept)))).bound_ms(case.target)
+    others = np.ones(case.trace.rows, bool)
+    others[rows] = False
+    without_ms = lateness_curve(Trace(case.trace.name, case.trace.table.filter(pa.array(others)))).bound_ms(case.target)
     writers = tuple(names)
-    of = tuple(rows.tolist())
-    yield Doubt(cause="one tail", text=text, rows=of, writers=writers, bound_ms=bound_ms, without_ms=without_ms)
+    numbers = _row_numbers(rows)
+    yield Doubt(cause="one tail", text=text, rows=numbers, writers=writers, bound_ms=bound_ms, without_ms=without_ms)
 
 
 def _of_numbers(case: Case) -> Iterator[Doubt]:
@@ -257,7 +265,7 @@ def _of_numbers(case: Case) -> Iterator[Doubt]:
             f"target the second half has about {counted(left, 'late record')} to judge by",
         )
     low, high = case.best.late_range
-    if unseen.late_share > KEPT * target:
+    if unseen.late_share > TOLERANCE * target:
         drifts = _drifts(trace, target)
         words = " and its lateness drifts" if drifts else ""
         text = f"no strategy chosen on its first half keeps the target on its second{words}"
@@ -294,7 +302,7 @@ def _of_movement(case: Case) -> Iterator[Doubt]:
             yield Doubt(cause="silent writer", text=text, writers=tuple(clock.writer for clock in gone))
 
 
-def _inner(judged: Judged) -> Strategy[Any]:
+def _inner(judged: JudgedCandidate) -> Strategy[Any]:
     """The strategy, without a guard around it."""
     return judged.strategy.inner if isinstance(judged.strategy, Guarded) else judged.strategy
 
@@ -311,7 +319,7 @@ def _drifts(trace: Trace, target: float) -> bool:
     """Whether the bound for the target rises or falls along 8 stretches: its ranks follow time, by a lot."""
     size = max(1, trace.rows // BLOCKS)
     parts = [trace.table.slice(n * size, size) for n in range(min(BLOCKS, trace.rows))]
-    bounds = np.array([frontier(Trace(trace.name, part)).bound_ms(target) for part in parts])
+    bounds = np.array([lateness_curve(Trace(trace.name, part)).bound_ms(target) for part in parts])
     if len(bounds) < BLOCKS or bounds.max() <= _GROWTH * bounds.min():
         return False
     ranks = np.argsort(np.argsort(bounds, kind="stable"))

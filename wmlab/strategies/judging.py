@@ -1,27 +1,31 @@
 """Candidates on the half of a log that their choice has not seen: what each loses there, its lag, and their intervals.
 
-Intervals are at 95%. Blocks are 8 stretches of the half, as long as each other, whose differences show how steady the
-log is. Of few late records the interval of a share is that of Wilson as well, which is not empty where none is late.
+Intervals are at 95%, around the value on the half. They are those of sectioning (Asmussen and Glynn, Stochastic
+Simulation, 2007, III.5): of 8 blocks of the half, as long as each other, the deviations of their values from that of
+the half show how steady the log is. Of few late records the interval of a share is that of Wilson as well, which is not
+empty where none is late.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import ceil, floor
 from typing import Any, Final
 
 import numpy as np
 
-from wmlab.strategies.candidates import Candidate
-from wmlab.strategies.comparison import Outcome, Windows, outcome
-from wmlab.strategies.model.strategy import UNKNOWN, Strategy
-from wmlab.strategies.replay import Log, Longs
+from wmlab.core.times import Int64Array
+from wmlab.strategies.candidates import Candidate, median
+from wmlab.strategies.comparison import LogWindows, Outcome, outcome
+from wmlab.strategies.model.strategy import END, UNKNOWN, Strategy
+from wmlab.strategies.replay import Log, difference
 
 BLOCKS: Final = 8
 _STUDENT: Final = 2.365
-"""The 97.5% quantile of Student's distribution with 7 degrees of freedom, for a mean over 8 blocks."""
+"""The 97.5% quantile of Student's distribution with 7 degrees of freedom, for 8 blocks."""
 _NORMAL: Final = 1.96
-KEPT: Final = 1.2
+TOLERANCE: Final = 1.2
 """By how much a late share may exceed its target and still count as kept."""
 STEADY: Final = 2.0
 """By how much the upper end of the interval of a late share may exceed the target."""
@@ -30,15 +34,15 @@ _SIMPLER: Final = 0.05
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Judged:
+class JudgedCandidate:
     """A candidate with its outcome on the unseen half, and the X that each record of the whole log meets, and after it.
 
-    `late_range` and `lag_range` are the intervals of the late share, 0 to 1, and of the median lag, ms.
+    `late_range` and `lag_range` are the intervals around the late share, 0 to 1, and around the median lag, ms.
     """
 
     unseen: Outcome
-    met: Longs
-    x: Longs
+    met: Int64Array
+    x: Int64Array
     late_range: tuple[float, float]
     lag_range: tuple[int, int]
     first_late_share: float
@@ -63,47 +67,49 @@ class Judged:
 
     def keeps(self, target: float) -> bool:
         """Whether both halves keep the target, the unseen one steadily and with a watermark."""
-        kept = max(self.first_late_share, self.unseen.late_share) <= KEPT * target
-        return kept and self.steady and self.unseen.lag_p50_ms is not None
+        keeps_share = max(self.first_late_share, self.unseen.late_share) <= TOLERANCE * target
+        return keeps_share and self.steady and self.unseen.lag_p50_ms is not None
 
 
-def judge(candidate: Candidate, log: Log, middle: int, target: float, windows: Windows | None) -> Judged:
+def judge(candidate: Candidate, log: Log, middle: int, target: float, windows: LogWindows | None) -> JudgedCandidate:
     """What a candidate does on the rows of a log from `middle` on."""
     strategy, (met, x) = candidate
     half = log.of_rows(slice(middle, None))
-    late, known = half.event < met[middle:], x[middle:] != UNKNOWN
-    blocks = _over_blocks(late, np.mean)
-    lag = _over_blocks((half.arrival - x[middle:])[known], np.median) if known.any() else (0.0, 0.0)
+    late, timed = half.event < met[middle:], (x[middle:] != UNKNOWN) & (x[middle:] != END)
+    blocks = _around(late, np.mean)
+    lag = _around(difference(half.arrival, x[middle:], timed), median) if timed.any() else (0.0, 0.0)
     few = _wilson(int(late.sum()), len(late))
-    return Judged(
+    return JudgedCandidate(
         unseen=outcome(strategy, half, met[middle:], x[middle:], windows),
         met=met,
         x=x,
         late_range=(max(0.0, min(blocks[0], few[0])), min(1.0, max(blocks[1], few[1]))),
-        lag_range=(int(lag[0]), int(lag[1])),
+        lag_range=(floor(lag[0]), ceil(lag[1])),
         first_late_share=float((log.event < met)[: max(1, middle)].mean()),
         steady=blocks[1] <= STEADY * target,
     )
 
 
-def chosen(judged: Sequence[Judged], target: float) -> Judged:
+def chosen(judged: Sequence[JudgedCandidate], target: float) -> JudgedCandidate:
     """The first one whose lag is about the least of those that keep the target; if none does, who loses the least.
 
     One whose lag is not known counts only if that holds for all that keep the target.
     """
-    kept = [candidate for candidate in judged if candidate.keeps(target)]
-    kept = [candidate for candidate in kept if candidate.lag_known] or kept
-    if not kept:
+    keeping = [candidate for candidate in judged if candidate.keeps(target)]
+    keeping = [candidate for candidate in keeping if candidate.lag_known] or keeping
+    if not keeping:
         return min(judged, key=lambda candidate: (candidate.unseen.lag_p50_ms is None, candidate.unseen.late))
-    least = min(candidate.lag_ms for candidate in kept)
-    return next(candidate for candidate in kept if candidate.lag_ms <= least + _SIMPLER * abs(least))
+    least = min(candidate.lag_ms for candidate in keeping)
+    return next(candidate for candidate in keeping if candidate.lag_ms <= least + _SIMPLER * abs(least))
 
 
-def _over_blocks(values: Any, middle: Callable[[Any], Any]) -> tuple[float, float]:
-    """The interval of the mean over blocks of the `middle` of each."""
-    blocks = np.array([middle(block) for block in np.array_split(values, BLOCKS) if len(block)])
-    off = _STUDENT * float(blocks.std(ddof=1)) / len(blocks) ** 0.5 if len(blocks) > 1 else 0.0
-    return float(blocks.mean()) - off, float(blocks.mean()) + off
+def _around(values: Any, estimate: Callable[[Any], Any]) -> tuple[float, float]:
+    """The interval around the estimate of all values, by those of blocks of them."""
+    whole = float(estimate(values))
+    deviations = np.array([estimate(block) - whole for block in np.array_split(values, BLOCKS) if len(block)])
+    count = len(deviations)
+    off = _STUDENT * float((deviations**2).sum() / (count - 1) / count) ** 0.5 if count > 1 else 0.0
+    return whole - off, whole + off
 
 
 def _wilson(count: int, rows: int) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""The lateness of a log, and with it the late share of every constant bound at once.
+"""The lateness of a log, and with it the late share of every constant bound at once: the lateness curve.
 
 A record is late by l = max(0, m - e), with m the largest event time before it. For the watermark X = m - B it is late
 if and only if l > B. So the late share as a function of B is the survival function of l, which one pass gives, exact
@@ -16,31 +16,32 @@ import pyarrow as pa
 
 from wmlab.core.answers import Answer, pandas_frame
 from wmlab.core.errors import ModelError
+from wmlab.core.times import Int64Array
 from wmlab.core.traces import Trace
 from wmlab.core.words import grouped, span
 from wmlab.strategies.model.percentiles import within
-from wmlab.strategies.replay import Longs, before, difference, group, require_trace
+from wmlab.strategies.replay import before, difference, group, require_trace
 
 _DENSE: Final = 4
 """How wide values may be spread, in lengths of the log, so that counting each is cheaper than sorting all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
-class Frontier(Answer):
+class LatenessCurve(Answer):
     """How many records are late for each bound B of X = m - B, and the latency that B costs.
 
     `lateness` has the different latenesses above 0 in ascending order, ms, and `above[i]` how many records are late by
     at least `lateness[i]`. `base_lag_ms` is the median of arrival time less m, the lag of B = 0, from which that of
-    any B follows. `groups` has the frontier of each writer or key, if each has a watermark of its own.
+    any B follows. `groups` has the curve of each writer or key, if each has a watermark of its own.
     """
 
     name: str
     rows: int
-    lateness: Longs
-    above: Longs
+    lateness: Int64Array
+    above: Int64Array
     base_lag_ms: int
     by: str | None = None
-    groups: Mapping[str, Frontier] = field(default_factory=dict)
+    groups: Mapping[str, LatenessCurve] = field(default_factory=dict)
     schema: ClassVar[pa.Schema] = pa.schema({"bound_ms": pa.int64(), "late": pa.int64(), "late_share": pa.float64()})
 
     def late(self, bound_ms: Any) -> Any:
@@ -67,9 +68,9 @@ class Frontier(Answer):
         return self.base_lag_ms + bound_ms
 
     def to_dict(self) -> dict[str, Any]:
-        """The frontier as dicts, lists and numbers."""
+        """The curve as dicts, lists and numbers."""
         plain = {name: getattr(self, name) for name in ("name", "rows", "by", "base_lag_ms")}
-        groups = {name: frontier.to_dict() for name, frontier in self.groups.items()}
+        groups = {name: curve.to_dict() for name, curve in self.groups.items()}
         return plain | {"lateness": self.lateness.tolist(), "above": self.above.tolist(), "groups": groups}
 
     def to_pandas(self) -> Any:
@@ -79,7 +80,7 @@ class Frontier(Answer):
 
     @property
     def sentence(self) -> str:
-        """The frontier in one sentence."""
+        """The curve in one sentence."""
         each = f" with a watermark for each {self.by}" if self.by else ""
         late = self.late(0)
         if not late:
@@ -91,7 +92,7 @@ class Frontier(Answer):
         )
 
 
-def frontier(trace: Trace, by: str | None = None) -> Frontier:
+def lateness_curve(trace: Trace, by: str | None = None) -> LatenessCurve:
     """The late share of every constant bound over a log, with one watermark, or one for each "writer" or "key".
 
     Raises `ModelError` for what is no log, another `by`, and times whose distance does not fit into 64 bits.
@@ -101,17 +102,17 @@ def frontier(trace: Trace, by: str | None = None) -> Frontier:
     groups, names = (None, []) if by is None else group(trace, by)
     top = np.maximum(before(event, groups), event)
     late_by, lag = difference(top, event), difference(arrival, top)
-    whole = _frontier(trace.name, late_by, lag)
+    whole = _curve(trace.name, late_by, lag)
     if groups is None:
         return whole
     order = np.argsort(groups, kind="stable")
     cuts = np.cumsum(np.bincount(groups, minlength=len(names)))[:-1]
     parts = zip(names, np.split(late_by[order], cuts), np.split(lag[order], cuts), strict=True)
-    each = {name: _frontier(name, mine, lags) for name, mine, lags in parts}
+    each = {name: _curve(name, mine, lags) for name, mine, lags in parts}
     return replace(whole, by=by, groups=each)
 
 
-def _frontier(name: str, late_by: Longs, lag: Longs) -> Frontier:
+def _curve(name: str, late_by: Int64Array, lag: Int64Array) -> LatenessCurve:
     values, counts = _counted(late_by)
     lags, of_lag = _counted(lag)
     middle = lags[np.searchsorted(np.cumsum(of_lag), (len(lag) + 1) // 2)]
@@ -119,17 +120,17 @@ def _frontier(name: str, late_by: Longs, lag: Longs) -> Frontier:
     return of_counts(name, len(late_by), values[late], counts[late], int(middle))
 
 
-def _counted(values: Longs) -> tuple[Longs, Longs]:
+def _counted(values: Int64Array) -> tuple[Int64Array, Int64Array]:
     """The different values in ascending order, and how many there are of each."""
     least = values.min()
     if int(values.max()) - int(least) >= _DENSE * len(values):
         return np.unique(values, return_counts=True)
     counts = np.bincount(values - least)
-    found = np.flatnonzero(counts)
-    return found + least, counts[found]
+    indices = np.flatnonzero(counts)
+    return indices + least, counts[indices]
 
 
-def of_counts(name: str, rows: int, lateness: Longs, counts: Longs, base_lag_ms: int) -> Frontier:
-    """The frontier of `rows` records, of which `counts[i]` are late by `lateness[i]` ms, ascending and above 0."""
+def of_counts(name: str, rows: int, lateness: Int64Array, counts: Int64Array, base_lag_ms: int) -> LatenessCurve:
+    """The curve of `rows` records, of which `counts[i]` are late by `lateness[i]` ms, ascending and above 0."""
     above = np.cumsum(counts[::-1])[::-1]
-    return Frontier(name=name, rows=rows, lateness=lateness, above=above, base_lag_ms=base_lag_ms)
+    return LatenessCurve(name=name, rows=rows, lateness=lateness, above=above, base_lag_ms=base_lag_ms)

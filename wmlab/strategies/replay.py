@@ -6,16 +6,10 @@ watermark, a writer or a key.
 
 from __future__ import annotations
 
-import os
-import pickle
-import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from subprocess import DEVNULL, PIPE, Popen
-from threading import Thread
 from typing import Any, Final
 
 import numpy as np
@@ -26,27 +20,26 @@ from numpy.typing import NDArray
 
 from wmlab.core.errors import ModelError
 from wmlab.core.frames import is_frame
+from wmlab.core.times import Int64Array
 from wmlab.core.traces import TRACE_SCHEMA, Trace
 from wmlab.core.words import grouped, shown
 from wmlab.strategies.model.alignment import Alignment
 from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Input, Record, Strategy, Tick, steps
 
-Longs = NDArray[np.int64]
-Steps = tuple[Longs, Longs]
+XOfRecords = tuple[Int64Array, Int64Array]
 """The X that each record meets, and the X after it."""
 
 _TICKS: Final = 10_000
 _MOST_TICKS: Final = 10_000_000
-_WORTH_A_PROCESS: Final = 300_000
-"""Steps below which a second process costs more than it saves."""
 
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """The columns of a trace as arrays; `writer` and `key` are groups. What is the same for all strategies is kept."""
+    """The columns of a trace as arrays; `writer` and `key` are groups. What is the same for all strategies is
+    computed once."""
 
-    event: Longs
-    arrival: Longs
+    event: Int64Array
+    arrival: Int64Array
     writer: NDArray[np.int32]
     key: NDArray[np.int32]
 
@@ -60,12 +53,12 @@ class Log:
         )
 
     @cached_property
-    def ends(self) -> Longs:
+    def ends(self) -> Int64Array:
         """The perfect watermark after each record."""
         return perfect(self.event)
 
     @cached_property
-    def ends_by_key(self) -> Longs:
+    def ends_by_key(self) -> Int64Array:
         """The perfect watermark of the record's key."""
         return perfect(self.event, self.key)
 
@@ -82,7 +75,7 @@ class Log:
         return int(self.arrival[len(self.arrival) // 2])
 
     @cached_property
-    def last_of_writer(self) -> Steps:
+    def last_of_writer(self) -> tuple[Int64Array, Int64Array]:
         """The largest event time and the arrival of what the record's writer has sent before; `UNKNOWN` if nothing."""
         return before(self.event, self.writer), before(self.arrival, self.writer)
 
@@ -109,12 +102,12 @@ def require_trace(trace: object) -> None:
                 )
 
 
-def difference(left: Longs, right: Longs, chosen: NDArray[np.bool_] | None = None) -> Longs:
+def difference(left: Int64Array, right: Int64Array, chosen: NDArray[np.bool_] | None = None) -> Int64Array:
     """`left - right` of all records, or of those that are chosen; exact, or a `ModelError` that names the record."""
     first, second = (left, right) if chosen is None else (left[chosen], right[chosen])
-    found: Longs = first - second
+    distance: Int64Array = first - second
     # A difference beyond 64 bits comes out with the sign of what was taken away.
-    if len(beyond := np.flatnonzero(((first ^ second) & (first ^ found)) < 0)):
+    if len(beyond := np.flatnonzero(((first ^ second) & (first ^ distance)) < 0)):
         row = int(beyond[0]) if chosen is None else int(np.flatnonzero(chosen)[beyond[0]])
         more = f", and that of {grouped(len(beyond) - 1)} more" if len(beyond) > 1 else ""
         raise ModelError(
@@ -122,7 +115,7 @@ def difference(left: Longs, right: Longs, chosen: NDArray[np.bool_] | None = Non
             f"arrival{more}, is beyond 64 bits.",
             remedy="Leave these records out, or correct their times.",
         )
-    return found
+    return distance
 
 
 def group(trace: Trace, column: str) -> tuple[NDArray[np.int32], list[str]]:
@@ -133,14 +126,14 @@ def group(trace: Trace, column: str) -> tuple[NDArray[np.int32], list[str]]:
     return encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
 
 
-def before(times: Longs, groups: Any = None) -> Longs:
+def before(times: Int64Array, groups: Any = None) -> Int64Array:
     """The largest time before each record, of its group if there are groups; `UNKNOWN` where there is none."""
     if groups is None:
         return np.concatenate([[UNKNOWN], np.maximum.accumulate(times)[:-1]])
     return _shifted(pd.Series(times).groupby(groups).cummax(), groups, UNKNOWN)
 
 
-def perfect(times: Longs, groups: Any = None) -> Longs:
+def perfect(times: Int64Array, groups: Any = None) -> Int64Array:
     """The perfect watermark after each record, the least time of all later ones (of its group); `END` if none is.
 
     It needs the whole log: no strategy can know it.
@@ -151,8 +144,8 @@ def perfect(times: Longs, groups: Any = None) -> Longs:
     return _shifted(pd.Series(times[::-1]).groupby(backwards).cummin(), backwards, END)[::-1]
 
 
-def _shifted(series: Any, groups: Any, first: int) -> Longs:
-    shifted: Longs = series.groupby(groups).shift(1, fill_value=first).to_numpy()
+def _shifted(series: Any, groups: Any, first: int) -> Int64Array:
+    shifted: Int64Array = series.groupby(groups).shift(1, fill_value=first).to_numpy()
     return shifted
 
 
@@ -185,56 +178,22 @@ def aligned(trace: Trace, alignment: Alignment) -> Trace:
     only known errors bring about, are not in it.
     """
     state, read = alignment.start(), []
-    for given in (*inputs(trace, 0), EndOfInput()):
-        state, found = alignment.step(state, given)
-        read += [record for record, _ in found]
+    for item in (*inputs(trace, 0), EndOfInput()):
+        state, newly_read = alignment.step(state, item)
+        read += [record for record, _ in newly_read]
     columns = [list(column) for column in zip(*read, strict=True)]
     return Trace(f"{trace.name}, aligned", pa.table(columns, TRACE_SCHEMA))
 
 
-def replayed(trace: Trace, strategies: Sequence[Strategy[Any]], *, tick_ms: int | None = None) -> list[Steps]:
-    """The steps of each strategy over the log; many are shared with a second process, which takes the next one too."""
-    found: dict[int, Steps] = {}
-    left = enumerate(strategies)
-    local = [strategy for strategy in strategies if type(strategy).__module__ == "__main__"]
-    helper = None
-    if trace.rows * len(strategies) >= _WORTH_A_PROCESS and len(strategies) > 1 and not local:
-        helper = Thread(target=_ask, name="second process", args=(trace, tick_ms, left, found))
-        helper.start()
-    given = list(inputs(trace, tick_ms))
-    try:
-        for place, strategy in left:
-            found[place] = _steps(strategy, given)
-    finally:
-        list(left)  # If a strategy raises, the other process is given no further one.
-        if helper:
-            helper.join()
-    # What the other process could not do is done here, or raises here.
-    return [found.get(place) or _steps(strategy, given) for place, strategy in enumerate(strategies)]
+def x_of_records(trace: Trace, strategies: Iterable[Strategy[Any]], *, tick_ms: int | None = None) -> list[XOfRecords]:
+    """What `XOfRecords` has of each strategy over the log."""
+    items = list(inputs(trace, tick_ms))
+    return [_x_of_strategy(strategy, items) for strategy in strategies]
 
 
-def _ask(trace: Trace, tick_ms: int | None, left: Iterable[tuple[int, Strategy[Any]]], found: dict[int, Steps]) -> None:
-    """Have a second process do one strategy after the other; it ends at what it cannot do."""
-    # It starts with this module only: neither forked threads nor the caller's script run again.
-    command = [sys.executable, "-c", f"from {__name__} import _serve; _serve()"]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    # Before each part that a pipe holds, its reader waits for the main thread, which is busy: hence a large pipe.
-    with (
-        suppress(OSError, EOFError, pickle.PickleError, AttributeError, TypeError),  # The last three: of pickle.
-        Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, pipesize=2**20, env=environment) as child,
-    ):
-        assert child.stdin is not None
-        assert child.stdout is not None
-        pickle.dump((trace.table, tick_ms), child.stdin)
-        for place, strategy in left:
-            pickle.dump(strategy, child.stdin)
-            child.stdin.flush()
-            found[place] = pickle.load(child.stdout)
-
-
-def _steps(strategy: Strategy[Any], given: Sequence[Input]) -> Steps:
+def _x_of_strategy(strategy: Strategy[Any], items: Sequence[Input]) -> XOfRecords:
     met, after = array("q"), array("q")
-    for item, (before, x, _) in zip(given, steps(strategy, given), strict=True):
+    for item, (before, x, _) in zip(items, steps(strategy, items), strict=True):
         if type(item) is Record:
             try:
                 met.append(before)
@@ -245,13 +204,3 @@ def _steps(strategy: Strategy[Any], given: Sequence[Input]) -> Steps:
                     remedy="Give watermarks within 64 bits.",
                 ) from None
     return np.array(met), np.array(after)
-
-
-def _serve() -> None:
-    """What the second process does: the steps of each strategy that it reads, written back."""
-    table, tick_ms = pickle.load(sys.stdin.buffer)
-    given = list(inputs(Trace("log", table), tick_ms))
-    with suppress(EOFError):
-        while True:
-            pickle.dump(_steps(pickle.load(sys.stdin.buffer), given), sys.stdout.buffer)
-            sys.stdout.flush()

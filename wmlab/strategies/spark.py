@@ -1,4 +1,5 @@
-"""Spark on logs that do not fit in memory: the frontier, as `wm.strategy.frontier` finds it of a trace."""
+"""Spark on logs that do not fit in memory: the lateness curve, as `wm.strategy.lateness_curve` has it of a
+trace."""
 
 from __future__ import annotations
 
@@ -13,25 +14,28 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType
 
+from wmlab.core import renamed
 from wmlab.core.errors import ModelError, TraceError
 from wmlab.core.spark.schemas import require, typed
 from wmlab.core.traces import TRACE_SCHEMA
-from wmlab.strategies.lateness import Frontier, of_counts
+from wmlab.strategies.lateness import LatenessCurve, of_counts
 from wmlab.strategies.model.strategy import Positive, require_argument
 
-_PLACE: Final = ("file", "row")
+__getattr__ = renamed(__name__, {"frontier": "lateness_curve"})
+
+_ROW_IN_FILE: Final = ("file", "row")
 """The columns by which `wm.spark.read_log` says where a row stands."""
 
 
-def frontier(
+def lateness_curve(
     log: DataFrame,
     by: str | None = None,
     *,
     name: str = "log",
     order: Sequence[str] | None = None,
     parts: int = 64,
-) -> Frontier:
-    """The late share of every constant bound over a log with the columns of a trace, as `wm.strategy.frontier`.
+) -> LatenessCurve:
+    """The lateness curve of a log with the columns of a trace, as `wm.strategy.lateness_curve`.
 
     The log is in the order of the columns `order`; the first is a number, and those after it decide between equal
     values. By default that is arrival_ms, then file and row, which a log of `wm.spark.read_log` has. Rows that are
@@ -44,7 +48,7 @@ def frontier(
     without rows, with a row that lacks a value, or with times whose distance does not fit into 64 bits.
     """
     if order is None:
-        order = ["arrival_ms", *(column for column in _PLACE if column in log.columns)]
+        order = ["arrival_ms", *(column for column in _ROW_IN_FILE if column in log.columns)]
     if isinstance(order, str) or not order:
         raise ModelError(f"order is {order!r}.", remedy="Give a list of columns, the first a number.")
     require_argument("parts", parts, Positive)
@@ -89,11 +93,11 @@ def frontier(
             f"arrival_ms {arrival}.",
             remedy="Leave these rows out, or correct their times.",
         )
-    found: dict[Any, Frontier] = {}
+    curves: dict[Any, LatenessCurve] = {}
     for group, size, lag, _ in sizes:
         mine = counts if group is None else counts.filter(pc.equal(counts["_group"], group))
         total = mine.group_by("_late").aggregate([("count", "sum")]).sort_by("_late")
         latenesses, number = total["_late"].to_numpy(), total["count_sum"].to_numpy()
-        found[group] = of_counts(name if group is None else group, size, latenesses, number, lag)
-    whole = found.pop(None)
-    return whole if by is None else replace(whole, by=by, groups=found)
+        curves[group] = of_counts(name if group is None else group, size, latenesses, number, lag)
+    whole = curves.pop(None)
+    return whole if by is None else replace(whole, by=by, groups=curves)

@@ -141,7 +141,7 @@ NO_TIMES = pa.table({"happened": [True], "arrived": [1], "who": ["a"], "what": [
         ("log.txt", b"happened,arrived\n", {}, "has no column 'who'; it has 'happened', 'arrived'"),
         ("log.txt", b"nothing of the kind", {}, "log.txt begins with 'nothing of the kind'.*tab or bar"),
         ("log.parquet", log_of(lambda ms: pa.scalar(ms, pa.timestamp("ns"))), {}, "NANOS"),
-        ("log.parquet", NO_TIMES, {}, "column 'happened' holds boolean, not times"),
+        ("log.parquet", NO_TIMES, {}, "column 'happened' holds bool, not times"),
         ("log.csv", NO_TIMES, {"event_time": "when"}, "has no column 'when'; it has 'happened'"),
         ("log.csv", b"", {}, r"has no column 'happened'; it has none\."),
         ("log.csv", NO_TIMES, {"encoding": "utf-16"}, "no text in 'utf-16'"),

@@ -14,7 +14,7 @@ import pytest
 
 from wmlab.core import traces
 from wmlab.core.errors import ModelError, TraceError
-from wmlab.strategies.lateness import frontier
+from wmlab.strategies.lateness import lateness_curve
 
 HEADER = "event_time,arrival_ms,writer,key\n"
 ROW = "2015-07-20 03:49:24,2015-07-20 03:49:25,w,k\n"
@@ -302,7 +302,7 @@ def test_a_polars_frame_is_a_log():
 def test_what_takes_a_trace_says_how_a_frame_becomes_one():
     frame = pd.DataFrame({"event_time": [1] * 1_000, "arrival_ms": [2] * 1_000})
     with pytest.raises(ModelError) as raised:
-        frontier(frame)
+        lateness_curve(frame)
     assert "wm.trace.load(frame, event_time=..., arrival=...)" in str(raised.value)
     assert len(str(raised.value)) < 300
 

@@ -78,10 +78,10 @@ def test_an_announcement_comes_before_a_record_of_its_moment() -> None:
 
 
 def test_the_clock_of_idleness_stands_still_while_a_split_waits() -> None:
-    split = alignment.Source()
-    alignment.advance(split, 50, now=0)
+    split = alignment.AlignedSource()
+    alignment.advance_split(split, 50, now=0)
     for now, split.limit in ((5, 10), (20, 10), (40, 10), (45, 60)):
-        alignment.check(split, now)
+        alignment.check_split(split, now)
     for now, idle in ((55, False), (56, True)):
         alignment.find_idle(split, now, idle_ms=15)
         assert split.idle == idle

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.strategies.model.logs import logs, xs
 from tests.strategies.oracles import flink_rules
 from wmlab.strategies.model import flink
-from wmlab.strategies.model.flink import ACTIVE, IDLE, Combined, Emitted, Flink, Partial
-from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Status, Tick, minus, run
+from wmlab.strategies.model.flink import STATUS_ACTIVE, STATUS_IDLE, Combined, Downstream, Flink, Partial
+from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Status, Tick, earlier, run
 
 OPERATIONS = st.lists(
     st.one_of(
@@ -26,8 +26,8 @@ OPERATIONS = st.lists(
 VALVE_RULES: tuple[flink.ValveRule, ...] = ("fixed", "flush", "flink_2_3_0")
 
 
-def valve(steps: list[Any], rule: flink.ValveRule = "fixed", channels: int = 3) -> list[Emitted]:
-    state, said = flink.combined(range(channels)), []
+def valve(steps: list[Any], rule: flink.ValveRule = "fixed", channels: int = 3) -> list[Downstream]:
+    state, said = flink.initially_combined(range(channels)), []
     for operation, channel, *value in steps:
         if operation == "wm":
             state, emitted = flink.channel_watermark(state, channel, *value)
@@ -52,7 +52,7 @@ def test_a_valve_rises_and_is_idle_while_all_channels_are(steps: list[Any], rule
     for (operation, channel, *_), emitted in zip(steps, valve(steps, rule), strict=True):
         was_idle = len(idle) == 3
         idle = {*idle, channel} if operation == "idle" else idle - {channel} if operation == "active" else idle
-        expected = [IDLE if len(idle) == 3 else ACTIVE] if was_idle != (len(idle) == 3) else []
+        expected = [STATUS_IDLE if len(idle) == 3 else STATUS_ACTIVE] if was_idle != (len(idle) == 3) else []
         assert [status for status in emitted if isinstance(status, str)] == expected
         for mark in (mark for mark in emitted if isinstance(mark, int)):
             assert mark > out
@@ -84,7 +84,7 @@ def test_idleness_is_seen_within_its_timeout_and_three_probes(timeout: int, ever
 
 def probed(log: list[Record], bound: int, idle_ms: int | None, every: int, inputs: str, rule: Any) -> Iterator[int]:
     """The X at each record of Flink probe by probe, each writer with a timer."""
-    task, maxima, timers = flink.combined(), dict[str, int](), dict[str, flink_rules.IdlenessTimer]()
+    task, maxima, timers = flink.initially_combined(), dict[str, int](), dict[str, flink_rules.IdlenessTimer]()
     probe = log[0].arrival_ms // every if log else 0
     for record in log:
         last, writer = record.arrival_ms // every, record.writer
@@ -96,7 +96,7 @@ def probed(log: list[Record], bound: int, idle_ms: int | None, every: int, input
                 task = told(task, name, maxima[name] - bound - 1, idle, inputs, rule)
             task = flink.combine(task, rule)[0] if inputs == "splits" else task
         probe = last
-        yield minus(task.out, -1)
+        yield earlier(task.out, -1)
         maxima[writer] = max(maxima.get(writer, UNKNOWN), record.event_time)
         timers[writer] = timers.get(writer, flink_rules.IdlenessTimer())._replace(active=True)
         if writer not in task.inputs:
@@ -169,11 +169,11 @@ def test_in_2_3_0_a_channel_resumes_with_a_watermark_that_rises_only() -> None:
 
 
 def test_an_immediate_watermark_combines_if_it_rises_or_the_source_is_idle() -> None:
-    state, _ = flink.split_watermark(flink.combined("ab"), "a", 10, immediate=True)
+    state, _ = flink.split_watermark(flink.initially_combined("ab"), "a", 10, immediate=True)
     state, _ = flink.split_watermark(state, "b", 3)
     assert flink.split_watermark(state, "a", 10, immediate=True)[1] == []
     assert flink.combine(state)[1] == [3]
-    rules: dict[flink.MultiplexerRule, Emitted] = {"fixed": [ACTIVE], "flink_2_3_0": []}
+    rules: dict[flink.MultiplexerRule, Downstream] = {"fixed": [STATUS_ACTIVE], "flink_2_3_0": []}
     for rule, emitted in rules.items():
         idle = Combined({"a": Partial(10, True), "b": Partial(4, True)}, 10, True)
         assert flink.split_watermark(idle, "b", 6, rule, immediate=True)[1] == emitted

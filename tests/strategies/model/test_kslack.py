@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.strategies.model.logs import late, latenesses, logs, rising, xs
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness, StreamTime
 from wmlab.strategies.model.kslack import AQKSlack, MPKSlack, coverage
-from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Tick, minus, run
+from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Tick, earlier, run
 
 
 @given(logs(), st.one_of(st.none(), st.integers(1, 5_000)))
@@ -107,6 +107,6 @@ def test_a_bound_of_the_largest_lateness_loses_nothing_and_one_less_loses_a_reco
 
 
 def test_what_is_unknown_and_the_end_stay_what_they_are_whatever_is_taken_from_them() -> None:
-    assert [minus(time, amount) for time in (UNKNOWN, END) for amount in (-1, 0, 1)] == [UNKNOWN] * 3 + [END] * 3
-    assert [minus(END - 1, -1), minus(END - 1, -2)] == [END, END]
-    assert [minus(UNKNOWN + 1, 1), minus(UNKNOWN + 1, 2)] == [UNKNOWN, UNKNOWN]
+    assert [earlier(time, amount) for time in (UNKNOWN, END) for amount in (-1, 0, 1)] == [UNKNOWN] * 3 + [END] * 3
+    assert [earlier(END - 1, -1), earlier(END - 1, -2)] == [END, END]
+    assert [earlier(UNKNOWN + 1, 1), earlier(UNKNOWN + 1, 2)] == [UNKNOWN, UNKNOWN]

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from wmlab.core.errors import ModelError
 from wmlab.strategies.model.engines import DelayRule
-from wmlab.strategies.model.strategy import END, UNKNOWN, minus
+from wmlab.strategies.model.strategy import END, UNKNOWN, earlier
 
 SdkRule = Literal["fixed", "python_2_77"]
 """`python_2_77`: the direct runner of the Python SDK. The output falls to a hold that is set below it, an element that
@@ -38,13 +38,13 @@ def transform(
     output times of timers.
     """
     python = rule == "python_2_77"
-    of_input = max(state.input, min((*upstream, *(minus(time, int(python)) for time in pending)), default=END))
+    of_input = max(state.input, min((*upstream, *(earlier(time, int(python)) for time in pending)), default=END))
     return TransformWatermarks(of_input, max(UNKNOWN if python else state.output, min((of_input, *holds))))
 
 
 def takes_records(end: int, watermark: int, lateness: int = 0, rule: SdkRule = "fixed") -> bool:
     """Whether a window that ends before `end` still takes records; those that come from `end` on make late panes."""
-    return watermark < minus(end, -lateness) + (rule == "python_2_77")
+    return watermark < earlier(end, -lateness) + (rule == "python_2_77")
 
 
 def manual(before: int, time: int) -> int:
@@ -65,10 +65,10 @@ def monotonic(before: int, time: int) -> int:
 def limited_delay(largest: int, now: int, delay: int, *, check: int | None = None, rule: DelayRule = "fixed") -> int:
     """The watermark of a KafkaIO partition; `check` is when it was seen that no record waits, None if one does."""
     if largest > now:
-        return minus(now, delay)
+        return earlier(now, delay)
     if check is not None and check - delay > largest and (rule == "fixed" or largest > 0):
-        return minus(check, delay)
-    return minus(largest, delay)
+        return earlier(check, delay)
+    return earlier(largest, delay)
 
 
 def aggregate(

@@ -130,15 +130,15 @@ def _idleness(given: dict[str, Any], _: Any) -> Iterator[list[Any]]:
         else:
             timer, quiet = flink_rules.probe(timer, time, given["timeout"])
             if quiet and not idle:
-                emitted, idle = [flink.IDLE], True
+                emitted, idle = [flink.STATUS_IDLE], True
             elif not quiet and largest > said:
-                emitted = [flink.ACTIVE, largest] if idle else [largest]
+                emitted = [flink.STATUS_ACTIVE, largest] if idle else [largest]
                 idle, said = False, largest
         yield emitted
 
 
 def _valve(given: dict[str, Any], rule: Any) -> Iterator[list[Any]]:
-    state = flink.combined(range(given["inputs"]))
+    state = flink.initially_combined(range(given["inputs"]))
     for step, channel, *time in given["steps"]:
         if step == "wm":
             state, emitted = flink.channel_watermark(state, channel, *time)
@@ -148,7 +148,7 @@ def _valve(given: dict[str, Any], rule: Any) -> Iterator[list[Any]]:
 
 
 def _multiplexer(given: dict[str, Any], rule: Any) -> Iterator[list[Any]]:
-    state = flink.combined()
+    state = flink.initially_combined()
     for step, *values in given["steps"]:
         immediate, emitted = bool(values) and values[0] in given["immediate"], []
         if step == "add":
@@ -183,13 +183,13 @@ def _alignment(given: dict[str, Any], _: Any) -> Iterator[list[Any]]:
 def _source(given: dict[str, Any], rule: Any) -> Iterator[list[Any]]:
     """The source compares the watermark that it emits, a split its own."""
     named: alignment.AlignmentRule = "flink_40093" if rule == RULE else "fixed"
-    whole, *splits = (alignment.Source((UNKNOWN,) * given["buffer"]) for _ in range(given["splits"] + 1))
-    output, now = flink.combined(range(given["splits"])), 0
+    whole, *splits = (alignment.AlignedSource((UNKNOWN,) * given["buffer"]) for _ in range(given["splits"] + 1))
+    output, now = flink.initially_combined(range(given["splits"])), 0
     for step, wait, *values in given["steps"]:
         emitted, now = [], now + wait
         read = step == "record" and not whole.waits and splits[values[0]].paused_since is None
         if read:
-            alignment.advance(splits[values[0]], values[1] - 1, now)
+            alignment.advance_split(splits[values[0]], values[1] - 1, now)
         if read or step == "probe":
             for name, split in enumerate(splits):
                 alignment.find_idle(split, now, given["timeout"], named)
@@ -200,9 +200,9 @@ def _source(given: dict[str, Any], rule: Any) -> Iterator[list[Any]]:
             if step == "limit":
                 source.limit = values[0]
             elif step == "sample":
-                alignment.sample(source)
+                alignment.sample_split(source)
         for split in splits:
-            alignment.check(split, now, named)
+            alignment.check_split(split, now, named)
         if step == "sample" and whole.watermark > UNKNOWN:
             emitted = [alignment.report(whole.watermark, idle=output.idle, rule=named)]
         yield [emitted, whole.waits, [name for name, split in enumerate(splits) if split.paused_since is not None]]

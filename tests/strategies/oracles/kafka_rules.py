@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from typing import NamedTuple
 
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model.strategy import UNKNOWN, minus
+from wmlab.strategies.model.strategy import UNKNOWN, earlier
 
 
 class PartitionGroup(NamedTuple):
@@ -43,4 +43,4 @@ class PartitionGroup(NamedTuple):
 
 def is_open(end: int, stream_time: int, grace: int) -> bool:
     """Whether a window takes records; one that does not has its final result."""
-    return end > minus(stream_time, grace)
+    return end > earlier(stream_time, grace)

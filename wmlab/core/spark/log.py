@@ -2,7 +2,7 @@
 
 `read_log` reads what `wm.trace.load` reads, for any size. Which form a file has, what its columns hold and what a text
 means as a time is decided by the same functions (`core/log_files.py`, `core/times.py`, `core/nested.py`), which run on
-the executors; numbers and timestamps, which need no such decision, stay in Spark. Where `load` refuses a file for its
+the executors. Where `load` refuses a file for its
 bad rows, here every bad row stays, with the reason.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import codecs
 import csv
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,21 +20,24 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
-from pyspark.sql.types import DataType, DateType, FractionalType, IntegralType, TimestampNTZType, TimestampType
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StringType, StructType
 
 from wmlab.core import nested, times
-from wmlab.core.columns import BEFORE_1970, LOST, LOST_LETTER, Columns
+from wmlab.core.columns import Fault, LogColumns, in_words, trace_columns
 from wmlab.core.errors import TraceError
 from wmlab.core.files import as_path
 from wmlab.core.log_files import (
     COMPRESSIONS,
     NO_ROW,
-    Form,
+    FileForm,
     Head,
     compression_of,
     files_of,
@@ -42,21 +45,21 @@ from wmlab.core.log_files import (
     form_of_text,
     head_of,
     log_name,
+    table_of_texts,
 )
 from wmlab.core.spark.schemas import require, typed
 from wmlab.core.spark.session import the_session
-from wmlab.core.times import MS_PER_TICK, NO_VALUE, NOT_FINITE, SAMPLE_ROWS, TOO_LARGE, Kind, Unit
+from wmlab.core.times import SAMPLE_ROWS, TextKind, TimeUnit
 from wmlab.core.traces import TRACE_SCHEMA
 from wmlab.core.words import shown
 
 _CORRUPT: Final = "_corrupt_record"
 _FILE: Final = "_wmlab_file"
 _START: Final = "_wmlab_start"
-_TIMES: Final = "_wmlab_times"
+_ROW_OF_LOG: Final = "_wmlab_row"
 _VALUE: Final = "value"
 Batch = tuple[pa.Array, ...]
-Parser = Callable[[Iterator[Batch]], Iterator[pa.Array]]
-"""What executors run: an array for each batch."""
+"""What executors are given at once: a part of each column."""
 
 
 def read_log(
@@ -67,10 +70,10 @@ def read_log(
     arrival: str = "arrival_ms",
     writer: str | EllipsisType | None = ...,
     key: str | EllipsisType | None = ...,
-    unit: Unit = "ms",
+    unit: TimeUnit = "ms",
     format: str | None = None,
     encoding: str = "utf-8",
-    form: Form | None = None,
+    form: FileForm | None = None,
     line_breaks: bool | None = None,
 ) -> DataFrame:
     """A log of any size, as Spark reads it: CSV, TSV, JSON or Parquet, a file or a folder of such files.
@@ -89,20 +92,11 @@ def read_log(
     task reads a whole file. Otherwise a row is one line, and the pieces of a broken one are bad rows. The path is one
     that the executors can read. Timestamps without a zone are in the time zone of the session, which is UTC in wmlab's
     own. All files of a folder are of one form and have one header; Spark refuses others when it reads them, as it does
-    a file that is damaged or gone by then. Texts need wmlab on the executors. Raises `TraceError` for a file or an
+    a file that is damaged or gone by then. It needs wmlab on the executors. Raises `TraceError` for a file or an
     encoding that Spark does not read, and for a column that is not there, or has a type that is no time.
     """
     spark = the_session(spark)
-    columns = Columns(
-        event_time=event_time,
-        arrival=arrival,
-        writer=writer,
-        key=key,
-        unit=unit,
-        encoding=encoding,
-        format=format,
-        form=form,
-    )
+    columns = LogColumns(event_time, arrival, writer, key, unit, format, encoding, form)
     if not isinstance(line_breaks, bool | None):
         raise TraceError(f"line_breaks is {shown(line_breaks)}.", remedy="give True, False or None.")
     local = as_path(path, TraceError)
@@ -145,9 +139,9 @@ def stragglers(log: DataFrame, every_ms: int) -> DataFrame:
         "writer", "at_ms", F.max("newest").over(of_writer).alias("newest"), until_ms.alias("until_ms")
     )
     each_moment = F.explode(F.sequence("at_ms", "until_ms", F.lit(every_ms))).alias("at_ms")
-    held = so_far.select("writer", "newest", each_moment)
+    newest_at = so_far.select("writer", "newest", each_moment)
     least = F.min(F.struct("newest", "writer"))
-    return held.groupBy("at_ms").agg(
+    return newest_at.groupBy("at_ms").agg(
         F.count("*").alias("writers"),
         least["newest"].alias("lower"),
         least["writer"].alias("straggler"),
@@ -155,7 +149,7 @@ def stragglers(log: DataFrame, every_ms: int) -> DataFrame:
     )
 
 
-def _head(spark: SparkSession, local: Path, path: str, columns: Columns) -> Head:
+def _head(spark: SparkSession, local: Path, path: str, columns: LogColumns) -> Head:
     """What the first lines of the first file say: read here, or by Spark where the file is not on this machine."""
     encoding = _encoding(columns)
     if local.exists():
@@ -176,8 +170,8 @@ def _head(spark: SparkSession, local: Path, path: str, columns: Columns) -> Head
     first_file = min(text.inputFiles(), default=path)
     # In one task, so that it is the first lines and the task stops after them.
     few = spark.read.text(first_file).coalesce(1).limit(SAMPLE_ROWS + 1)
-    found = few.agg(F.collect_list(_decoded(_VALUE, encoding))).first()
-    lines = tuple(found[0]) if found else ()
+    first_texts = few.agg(F.collect_list(_decoded(_VALUE, encoding))).first()
+    lines = tuple(first_texts[0]) if first_texts else ()
     return Head(lines, form or form_of(Path(first_file)) or form_of_text(path, lines))
 
 
@@ -192,7 +186,7 @@ class _Log:
 
     spark: SparkSession
     path: str
-    wanted: Columns
+    wanted: LogColumns
     first_lines: Head
     line_breaks: bool | None
 
@@ -200,27 +194,23 @@ class _Log:
         """The rows of the log, as `read_log` gives them."""
         if self.first_lines.form == "parquet":
             raw = self.spark.read.parquet(self.path)
-            columns = self._found(raw.columns, lambda name: raw.columns.count(_top(name, raw.columns)))
+            columns = self._columns_in(raw.columns, lambda name: raw.columns.count(_top(name, raw.columns)))
             if any(name not in raw.columns for name in columns.named):
                 return self._of_nested_parquet(raw, columns)
-            place = (F.col("_metadata.file_path"), F.col("_metadata.row_index"))
-            return self._of_columns(raw.select("*", place[0].alias(_FILE), place[1].alias(_START)), columns, cut=False)
-        columns = self._found(self.first_lines.names, self.first_lines.has)
+            return self._of_columns(_with_origin(raw, "*", "row_index"), columns, cut=False)
+        columns = self._columns_in(self.first_lines.names, self.first_lines.has)
         if self.first_lines.form == "json":
             return self._of_json(columns)
-        place = (F.col("_metadata.file_path"), F.col("_metadata.file_block_start"))
-        return self._of_columns(
-            self._csv().select("*", place[0].alias(_FILE), place[1].alias(_START)), columns, cut=True
-        )
+        return self._of_columns(_with_origin(self._csv(), "*", "file_block_start"), columns, cut=True)
 
-    def _found(self, names: Sequence[str], has: Callable[[str], int]) -> Columns:
+    def _columns_in(self, names: Sequence[str], has: Callable[[str], int]) -> LogColumns:
         return self.wanted.found_in(self.path, names, has)
 
     def _csv(self) -> DataFrame:
         """All columns as texts; `_corrupt_record` holds what is not a row."""
         sep = self.first_lines.delimiter
         names = next(csv.reader(self.first_lines.lines[:1], delimiter=sep), [])
-        # By default Spark takes columns by their place, whatever the other files of a folder call them. It does not
+        # By default Spark takes columns by their position, whatever the other files of a folder call them. It does not
         # find the names that it gives to columns without one, or with that of another.
         named_by_spark = len({*names} - {""}) < len(names)
         reader = self.spark.read.options(
@@ -235,39 +225,30 @@ class _Log:
             # A row is bad or not, whichever of its columns are asked for.
             columnPruning=False,
         )
-        found = reader.csv(self.path).schema.add(_CORRUPT, "string")
-        return reader.schema(found).csv(self.path)
+        schema = reader.csv(self.path).schema.add(_CORRUPT, "string")
+        return reader.schema(schema).csv(self.path)
 
     @property
     def _breaks_lines(self) -> bool:
         return self.first_lines.breaks_lines if self.line_breaks is None else self.line_breaks
 
-    def _of_columns(self, raw: DataFrame, columns: Columns, *, cut: bool) -> DataFrame:
+    def _of_columns(self, raw: DataFrame, columns: LogColumns, *, cut: bool) -> DataFrame:
         """Rows of columns; `cut` says whether Spark numbers the blocks of a file and not its rows."""
         types = {field.name: field.dataType for field in raw.schema}
-        texts = [name for name in dict.fromkeys((columns.event_time, columns.arrival)) if _is_text(types[name])]
-        kinds = [times.kind_of(self._sample(raw, name), columns.format) for name in texts]
-        if texts or cut:
-            parse = _parser(kinds, columns.unit, columns.format)
-            made = arrow_udf(parse, _struct_of(len(texts))).asNondeterministic()  # type: ignore[call-overload]
-            given = (*map(_quoted_column, texts), F.col(_START), F.xxhash64(_FILE))
-            raw = raw.withColumn(_TIMES, made(*given))
-        found = {name: (F.col(f"{_TIMES}.ms{at}"), F.col(f"{_TIMES}.fault{at}")) for at, name in enumerate(texts)}
-        for name in (columns.event_time, columns.arrival):
-            if name not in found:
-                kind, unit = types[name], columns.unit
-                found[name] = (_time_ms(name, kind, unit), _fault_of(name, kind, unit))
-        writer, key = _names(columns, log_name(Path(self.path)))
-        bad_line = self._line_reason() if _CORRUPT in types else F.lit(None).cast("string")
-        event, arrival = (found[name][0] for name in (columns.event_time, columns.arrival))
-        reason = F.coalesce(
-            bad_line,
-            *(_of_column(name, found[name][1]) for name in dict.fromkeys((columns.event_time, columns.arrival))),
-            *_other_reasons(columns, arrival, writer, key),
-        )
+        named = StructType([raw.schema[name] for name in columns.named])
+        kinds = {
+            name: times.kind_of(self._sample(raw, name), columns.format)
+            for name in (columns.event_time, columns.arrival)
+            if isinstance(types[name], StringType)
+        }
+        worker = _Worker(columns, kinds, log_name(Path(self.path)), cut)
+        # Columns that hold no times are refused here, not by the executors.
+        worker.judged(to_arrow_schema(named, timezone="UTC").empty_table())
+        of_columns = arrow_udf(worker.of_columns, _ROW).asNondeterministic()  # type: ignore[call-overload]
+        row = of_columns(*map(_quoted_column, columns.named), F.col(_START), F.xxhash64(_FILE))
+        bad_line = self._line_reason() if _CORRUPT in types else None
         every = F.to_json(F.struct(*(_quoted(name) for name in types if name not in (_FILE, _START))))
-        row = F.col(_START) + (F.col(f"{_TIMES}.index") if cut else 0) + 1
-        return _made(raw, event, arrival, writer, key, reason, every, F.col(_FILE), row)
+        return _made(raw.withColumn(_ROW_OF_LOG, row), every, bad_line)
 
     def _line_reason(self) -> Column:
         """The reason of a line of CSV that is no row."""
@@ -276,42 +257,32 @@ class _Log:
         reason = F.when(broken, F.lit(NO_ROW + _HINT)).otherwise(F.lit(NO_ROW))
         return F.when(F.col(_CORRUPT).isNotNull(), reason)
 
-    def _of_json(self, columns: Columns) -> DataFrame:
+    def _of_json(self, columns: LogColumns) -> DataFrame:
         """Rows of documents, each of which may be several."""
         # Spark leaves the bytes of a text as they are; they are decoded where the documents are read.
         reader = self.spark.read.option("recursiveFileLookup", True)
         whole = self.first_lines.is_one_document
         raw = reader.text(self.path, wholetext=whole) if whole else reader.text(self.path, lineSep="\n")
-        place = (F.col("_metadata.file_path").alias(_FILE), F.col("_metadata.file_block_start").alias(_START))
-        return self._of_documents(raw.select(F.col(_VALUE), *place), columns, self.first_lines.sample, cut=True)
+        documents = _with_origin(raw, _VALUE, "file_block_start")
+        return self._of_documents(documents, columns, self.first_lines.sample, cut=True)
 
-    def _of_nested_parquet(self, raw: DataFrame, columns: Columns) -> DataFrame:
+    def _of_nested_parquet(self, raw: DataFrame, columns: LogColumns) -> DataFrame:
         tops = dict.fromkeys(_top(name, raw.columns) for name in columns.named)
         document = F.to_json(F.struct(*map(_quoted, tops)))
-        place = (F.col("_metadata.file_path").alias(_FILE), F.col("_metadata.row_index").alias(_START))
-        documents = raw.select(document.alias(_VALUE), *place)
+        documents = _with_origin(raw, document.alias(_VALUE), "row_index")
         first = documents.coalesce(1).limit(SAMPLE_ROWS).agg(F.collect_list(_VALUE)).first()
         head = Head(tuple(first[0]) if first else (), "json")
         return self._of_documents(documents, columns, head.sample, cut=False)
 
     def _of_documents(
-        self, raw: DataFrame, columns: Columns, sample: Callable[[str], Sequence[str | None]], *, cut: bool
+        self, raw: DataFrame, columns: LogColumns, sample: Callable[[str], Sequence[str | None]], *, cut: bool
     ) -> DataFrame:
         kinds = {name: times.kind_of(sample(name), columns.format) for name in (columns.event_time, columns.arrival)}
-        parse = _document_parser(columns, kinds, cut)
-        made = arrow_udf(parse, _ROWS).asNondeterministic()  # type: ignore[call-overload]
-        rows = raw.select(
-            _VALUE, _FILE, F.explode(made(F.col(_VALUE).cast("binary"), F.col(_START), F.xxhash64(_FILE))).alias(_TIMES)
-        )
-        writer, key = (F.col(f"{_TIMES}.{name}") for name in ("writer", "key"))
-        if columns.writer is None:
-            writer = F.lit(log_name(Path(self.path)))
-        if columns.key is None:
-            key = writer
-        event, arrival = F.col(f"{_TIMES}.event_time"), F.col(f"{_TIMES}.arrival_ms")
-        reason = F.coalesce(F.col(f"{_TIMES}.reason"), *_other_reasons(columns, arrival, writer, key))
-        text = _decoded(_VALUE, _encoding(columns))
-        return _made(rows, event, arrival, writer, key, reason, text, F.col(_FILE), F.col(f"{_TIMES}.row"))
+        worker = _Worker(columns, kinds, log_name(Path(self.path)), cut)
+        of_documents = arrow_udf(worker.of_documents, f"array<{_ROW}>").asNondeterministic()  # type: ignore[call-overload]
+        rows = of_documents(F.col(_VALUE).cast("binary"), F.col(_START), F.xxhash64(_FILE))
+        every = _decoded(_VALUE, _encoding(columns))
+        return _made(raw.select(_VALUE, _FILE, F.explode(rows).alias(_ROW_OF_LOG)), every)
 
     def _sample(self, raw: DataFrame, name: str) -> Sequence[str | None]:
         """The first texts of a column."""
@@ -319,78 +290,89 @@ class _Log:
             return self.first_lines.sample(name)
         first_file = min(raw.inputFiles(), default=self.path)
         few = self.spark.read.parquet(first_file).select(_quoted(name)).coalesce(1).limit(SAMPLE_ROWS)
-        found = few.agg(F.collect_list(_quoted(name))).first()
-        return list(found[0]) if found else []
+        texts = few.agg(F.collect_list(_quoted(name))).first()
+        return list(texts[0]) if texts else []
 
 
 _HINT: Final = "; a quoted text with a line break? line_breaks=True reads it"
-_ROWS: Final = (
-    "array<struct<event_time: long, arrival_ms: long, writer: string, key: string, reason: string, row: long>>"
-)
+_ROW: Final = "struct<event_time: long, arrival_ms: long, writer: string, key: string, reason: string, row: long>"
+"""What executors make of a row: the columns of a trace, the reason why it is refused, and its number in its file."""
 
 
-def _made(rows: DataFrame, *columns: Column) -> DataFrame:
-    """The answer: event time, arrival, writer, key, reason, text, file and row."""
-    event, arrival, writer, key, reason, text, file, row = columns
+def _with_origin(raw: DataFrame, content: str | Column, start: str) -> DataFrame:
+    """What Spark has read, with the file of each row, and its index there or the first byte of its block."""
+    origin = (F.col("_metadata.file_path").alias(_FILE), F.col(f"_metadata.{start}").alias(_START))
+    return raw.select(content, *origin)
+
+
+def _made(rows: DataFrame, every: Column, bad_line: Column | None = None) -> DataFrame:
+    """The answer; `every` is the text of a row, `bad_line` the reason of what is no row."""
+    of_row = F.col(f"{_ROW_OF_LOG}.reason")
+    reason = of_row if bad_line is None else F.coalesce(bad_line, of_row)
     return rows.select(
-        event.alias("event_time"),
-        arrival.alias("arrival_ms"),
-        writer.alias("writer"),
-        key.alias("key"),
+        *(f"{_ROW_OF_LOG}.{name}" for name in TRACE_SCHEMA.names),
         reason.alias("reason"),
-        F.when(reason.isNotNull(), text).alias("text"),
-        file.alias("file"),
-        row.alias("row"),
+        F.when(reason.isNotNull(), every).alias("text"),
+        F.col(_FILE).alias("file"),
+        f"{_ROW_OF_LOG}.row",
     )
 
 
-def _names(columns: Columns, log: str) -> tuple[Column, Column]:
-    """Writer and key of columns."""
-    writer = _quoted_column(columns.writer).cast("string") if isinstance(columns.writer, str) else F.lit(log)
-    return writer, _quoted_column(columns.key).cast("string") if isinstance(columns.key, str) else writer
+@dataclass(frozen=True)
+class _Worker:
+    """What the executors do: the rule of `load` for the rows of a batch, and their numbers."""
 
+    columns: LogColumns
+    kinds: Mapping[str, TextKind]
+    log: str
+    cut: bool
+    """Whether a start is that of a block of a file, in which rows are numbered, and not the index of a row."""
 
-def _of_column(name: str, fault: Column) -> Column:
-    """The reason of a fault, null where there is none."""
-    return F.concat(F.lit(f"column {name!r} "), fault)
+    def of_columns(self, batches: Iterator[Batch]) -> Iterator[pa.Array]:
+        """Rows of the named columns, the start and the file."""
+        counter = _Counter()
+        for *values, starts, files in batches:
+            numbers = self._numbers(counter, _as_longs(files), _as_longs(starts))
+            yield self._rows(pa.table(values, self.columns.named), numbers)
 
+    def of_documents(self, batches: Iterator[Batch]) -> Iterator[pa.Array]:
+        """Lists of rows of documents, the start and the file."""
+        counter, reader = _Counter(), nested.Reader(self.columns.named)
+        for documents, starts, files in batches:
+            offsets: list[int] = [0]
+            rows: list[nested.Row] = []
+            for content in documents.to_pylist():
+                text = (content or b"").decode(self.columns.encoding, "surrogateescape")
+                rows += reader.rows(text.removeprefix("\ufeff"))
+                offsets.append(len(rows))
+            document = np.repeat(np.arange(len(documents)), np.diff(offsets))
+            numbers = self._numbers(counter, _as_longs(files)[document], _as_longs(starts)[document])
+            table = table_of_texts([row.values for row in rows], self.columns.named)
+            faults = [None if row.fault is None else in_words(*row.fault) for row in rows]
+            yield pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), self._rows(table, numbers, faults))
 
-def _other_reasons(columns: Columns, arrival: Column, writer: Column, key: Column) -> Iterator[Column]:
-    """The reasons that are not about reading a time, in their order."""
-    yield F.when(arrival < 0, F.lit(f"column {columns.arrival!r} {BEFORE_1970}"))
-    for name, text in ((columns.writer, writer), (columns.key, key)):
-        if isinstance(name, str):
-            yield _of_column(
-                name,
-                F.when(text.isNull() | (text == ""), F.lit(NO_VALUE)).when(text.contains(LOST), F.lit(LOST_LETTER)),
-            )
+    def _numbers(self, counter: _Counter, files: times.Int64Array, starts: times.Int64Array) -> times.Int64Array:
+        return starts + 1 + (counter.next_rows(files, starts) if self.cut else 0)
 
+    def judged(self, table: pa.Table) -> tuple[dict[str, pa.Array], list[Fault]]:
+        """The columns of a trace in rows, and their faults."""
+        return trace_columns(table, self.columns, self.kinds.__getitem__, self.log)
 
-def _struct_of(count: int) -> str:
-    """The type of what `_parser` gives."""
-    fields = [f"ms{at}: long, fault{at}: string" for at in range(count)]
-    return f"struct<{', '.join([*fields, 'index: long'])}>"
-
-
-def _parser(kinds: Sequence[Kind], unit: Unit, time_format: str | None) -> Parser:
-    """A function for the executors: of texts, the block and the file, the times and the row's index in the block."""
-    faults = pa.array([fault or None for fault in times.FAULTS], pa.string())
-
-    def parse(batches: Iterator[Batch]) -> Iterator[pa.Array]:
-        count = _Counter()
-        for *texts, starts, files in batches:
-            fields, names = [], []
-            for at, (column, kind) in enumerate(zip(texts, kinds, strict=True)):
-                found = times.all_ms(column.cast(pa.string()), kind, unit, time_format)
-                fields += [
-                    pa.array(found.ms, mask=found.bad),
-                    pa.DictionaryArray.from_arrays(pa.array(found.fault), faults).dictionary_decode(),
-                ]
-                names += [f"ms{at}", f"fault{at}"]
-            index = pa.array(count.next_rows(_as_longs(files), _as_longs(starts)))
-            yield pa.StructArray.from_arrays([*fields, index], [*names, "index"])
-
-    return parse
+    def _rows(
+        self, table: pa.Table, numbers: times.Int64Array, faults_of_rows: list[str | None] | None = None
+    ) -> pa.StructArray:
+        """Rows as `_ROW` has them; those with a fault as a whole are refused for that."""
+        trace, faults = self.judged(table)
+        reasons = [None, *(in_words(fault.column, fault.reason) for fault in faults)]
+        first_fault: NDArray[np.int32] = np.zeros(len(numbers), np.int32)
+        for number, fault in reversed([*enumerate(faults, start=1)]):
+            first_fault[fault.bad] = number
+        reason = pa.DictionaryArray.from_arrays(first_fault, pa.array(reasons, pa.string())).dictionary_decode()
+        if faults_of_rows is not None:
+            reason = pc.coalesce(pa.array(faults_of_rows, pa.string()), reason)
+        return pa.StructArray.from_arrays(
+            [*trace.values(), reason, pa.array(numbers, pa.int64())], [*trace, "reason", "row"]
+        )
 
 
 class _Counter:
@@ -400,7 +382,7 @@ class _Counter:
         self._block: tuple[int, int] | None = None
         self._next = 0
 
-    def next_rows(self, files: times.Longs, starts: times.Longs) -> times.Longs:
+    def next_rows(self, files: times.Int64Array, starts: times.Int64Array) -> times.Int64Array:
         """The numbers of the next rows, by the file and the first byte of the block of each."""
         numbers = np.arange(len(files))
         if not len(files):
@@ -413,54 +395,8 @@ class _Counter:
         return numbers
 
 
-def _as_longs(array: pa.Array) -> times.Longs:
+def _as_longs(array: pa.Array) -> times.Int64Array:
     return np.asarray(array.to_numpy(zero_copy_only=False))
-
-
-def _document_parser(columns: Columns, kinds: dict[str, Kind], cut: bool) -> Parser:
-    """A function for the executors: of documents, the block (or the row) and the file, lists of rows as `_ROWS` has."""
-    named = columns.named
-    reader = nested.Reader(named)
-
-    def parse(batches: Iterator[Batch]) -> Iterator[pa.Array]:
-        count = _Counter()
-        for documents, starts, files in batches:
-            offsets: list[int] = [0]
-            rows: list[nested.Row] = []
-            for content in documents.to_pylist():
-                text = (content or b"").decode(columns.encoding, "surrogateescape")
-                rows += reader.rows(text.removeprefix("\ufeff"))
-                offsets.append(len(rows))
-            document = np.repeat(np.arange(len(documents)), np.diff(offsets))
-            file, start = _as_longs(files)[document], _as_longs(starts)[document]
-            numbers = start + 1 + (count.next_rows(file, start) if cut else 0)
-            yield pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), _rows_array(rows, numbers, columns, kinds))
-
-    return parse
-
-
-def _rows_array(
-    rows: list[nested.Row], numbers: times.Longs, columns: Columns, kinds: dict[str, Kind]
-) -> pa.StructArray:
-    values = zip(*(row.values for row in rows), strict=True) if rows else [[] for _ in columns.named]
-    by_name = {name: pa.array(texts, pa.string()) for name, texts in zip(columns.named, values, strict=True)}
-    nothing = pa.nulls(len(rows), pa.string())
-    reasons = [None if row.fault is None else _line_reason(*row.fault) for row in rows]
-    found = []
-    for name in (columns.event_time, columns.arrival):
-        column = times.all_ms(by_name[name], kinds[name], columns.unit, columns.format)
-        for at in column.bad.nonzero()[0]:
-            reasons[at] = reasons[at] or f"column {name!r} {times.FAULTS[column.fault[at]]}"
-        found.append(pa.array(column.ms, mask=column.bad))
-    names = [by_name[name] if isinstance(name, str) else nothing for name in (columns.writer, columns.key)]
-    return pa.StructArray.from_arrays(
-        [*found, *names, pa.array(reasons, pa.string()), pa.array(numbers, pa.int64())],
-        ["event_time", "arrival_ms", "writer", "key", "reason", "row"],
-    )
-
-
-def _line_reason(column: str | None, fault: str) -> str:
-    return fault if column is None else f"column {column!r} {fault}"
 
 
 def _top(name: str, names: Sequence[str]) -> str:
@@ -468,7 +404,7 @@ def _top(name: str, names: Sequence[str]) -> str:
     return name if name in names else str(nested.steps_of(name)[0])
 
 
-def _encoding(columns: Columns) -> str:
+def _encoding(columns: LogColumns) -> str:
     """The encoding as Spark calls it; raises `TraceError` for one in which it does not find the ends of lines."""
     with suppress(LookupError):
         return {"utf-8": "utf-8", "iso8859-1": "iso-8859-1"}[codecs.lookup(columns.encoding).name]
@@ -476,37 +412,6 @@ def _encoding(columns: Columns) -> str:
         f"Spark reads no text in {columns.encoding!r} line by line.",
         remedy="give encoding='utf-8' or 'latin-1', or write the log in one of them.",
     )
-
-
-def _is_text(kind: DataType) -> bool:
-    return kind.typeName() in ("string", "varchar", "char")
-
-
-def _time_ms(name: str, kind: DataType, unit: Unit) -> Column:
-    """A column of numbers or timestamps in whole milliseconds since 1970; null where it is beyond 64 bits."""
-    column, (ms, ticks) = _quoted(name), MS_PER_TICK[unit]
-    if isinstance(kind, DateType | TimestampType | TimestampNTZType):
-        return F.expr(f"unix_millis(try_cast({column} as timestamp))")
-    if isinstance(kind, FractionalType):
-        return F.expr(f"try_cast(bround(try_cast({column} as double) * {ms}d / {ticks}d) as bigint)")
-    if isinstance(kind, IntegralType):
-        given = f"try_multiply(try_cast({column} as bigint), {ms}l)"
-        # `div` cuts towards 0; before 1970 that is later.
-        return F.expr(given if ticks == 1 else f"try_subtract({given}, pmod({given}, {ticks}l)) div {ticks}l")
-    raise TraceError(
-        f"column {name!r} holds {kind.simpleString()}, not times.",
-        remedy="give numbers since 1970 with their unit=, or dates and times, as texts or timestamps.",
-    )
-
-
-def _fault_of(name: str, kind: DataType, unit: Unit) -> Column:
-    """What is wrong with a number or a timestamp; null: nothing."""
-    column = _quoted_column(name)
-    fault = F.when(column.isNull(), F.lit(NO_VALUE))
-    if isinstance(kind, FractionalType):
-        number = column.cast("double")
-        fault = fault.when(F.isnan(number) | (F.abs(number) == float("inf")), F.lit(NOT_FINITE))
-    return fault.when(_time_ms(name, kind, unit).isNull(), F.lit(TOO_LARGE))
 
 
 def _quoted(name: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import log, sqrt
 from typing import Final
 
-from wmlab.strategies.model.strategy import END, UNKNOWN, Input, Positive, PositiveReal, Record, Share, Strategy
+from wmlab.strategies.model.strategy import END, UNKNOWN, Input, Positive, PositiveReal, Record, ShareBetween, Strategy
 
 _PER_ROW: Final = 5
 _TEST_EVERY: Final = 32
@@ -118,7 +118,7 @@ class AdwinWatermark(Strategy[Chunk]):
     `late_share` and X lies before low - (high - low) of the chunk. Native is X. Event and arrival times have one unit.
     """
 
-    late_share: Share
+    late_share: ShareBetween
     factor: PositiveReal = 0.5
     delta: PositiveReal = 1.0
     warm_up: Positive = 1_000
@@ -126,16 +126,16 @@ class AdwinWatermark(Strategy[Chunk]):
     def start(self) -> Chunk:
         return Chunk(self.delta)
 
-    def step(self, state: Chunk, given: Input) -> tuple[Chunk, int, int]:
-        if isinstance(given, Record):
-            delay = abs(given.arrival_ms - given.event_time)
+    def step(self, state: Chunk, item: Input) -> tuple[Chunk, int, int]:
+        if isinstance(item, Record):
+            delay = abs(item.arrival_ms - item.event_time)
             if state.warm < self.warm_up:
                 state.warm += 1
                 state.most = max(state.most, delay)
             else:
                 state.count += 1
-                state.late += given.event_time < state.x
-                state.low, state.high = min(state.low, given.event_time), max(state.high, given.event_time)
+                state.late += item.event_time < state.x
+                state.low, state.high = min(state.low, item.event_time), max(state.high, item.event_time)
                 if state.adwin.add(delay / max(state.most, 1), state.delta):
                     self._cut(state)
         return state, state.x, state.x

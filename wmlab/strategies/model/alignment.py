@@ -20,7 +20,7 @@ from wmlab.strategies.model.strategy import (
     Positive,
     Record,
     Tick,
-    minus,
+    earlier,
     require_parameters,
 )
 
@@ -52,7 +52,7 @@ def report(watermark: int, *, idle: bool = False, rule: AlignmentRule = "fixed")
 
 def limit(reports: Mapping[Hashable, int], drift: int) -> int:
     """How far the sources of a group may read: the least of their latest reports plus `drift`. It may fall."""
-    return minus(min(reports.values(), default=UNKNOWN), -drift)
+    return earlier(min(reports.values(), default=UNKNOWN), -drift)
 
 
 def known_limit(before: int, announced: int, *, assigned: bool = False, rule: AlignmentRule = "fixed") -> int:
@@ -77,7 +77,7 @@ def clock_runs(waits: bool, splits: int = 1, rule: AlignmentRule = "fixed") -> b
 
 
 @dataclass(slots=True)
-class Source:
+class AlignedSource:
     """One split, or a source with one: what it has read, when it read last, and what is still to be read.
 
     `samples` are its watermarks at the last announcements, oldest first. `paused_since` is when the split was paused,
@@ -103,19 +103,19 @@ class Source:
         return self.paused_since is not None or paused(self.compared, self.limit)
 
 
-def advance(split: Source, watermark: int, now: int) -> None:
+def advance_split(split: AlignedSource, watermark: int, now: int) -> None:
     """A split has read a record, whose watermark this is."""
     split.watermark = max(split.watermark, watermark)
     split.active_ms, split.idle = now, False
-    check(split, now)
+    check_split(split, now)
 
 
-def sample(split: Source) -> None:
+def sample_split(split: AlignedSource) -> None:
     """Keeps the watermark as the last sample, and drops the oldest one."""
     split.samples = (*split.samples, split.watermark)[1:]
 
 
-def check(split: Source, now: int, rule: AlignmentRule = "fixed") -> None:
+def check_split(split: AlignedSource, now: int, rule: AlignmentRule = "fixed") -> None:
     """Pauses or resumes a split; its clock of idleness stands still in between."""
     since = split.paused_since
     waits = paused(split.compared, split.limit, idle=split.idle, before=since is not None, rule=rule)
@@ -124,7 +124,7 @@ def check(split: Source, now: int, rule: AlignmentRule = "fixed") -> None:
     split.paused_since = (now if since is None else since) if waits else None
 
 
-def find_idle(split: Source, now: int, idle_ms: int | None, rule: AlignmentRule = "fixed") -> None:
+def find_idle(split: AlignedSource, now: int, idle_ms: int | None, rule: AlignmentRule = "fixed") -> None:
     """Finds a split idle if, by its clock, it has read nothing for more than `idle_ms` (None: never)."""
     stopped = None if clock_runs(True, rule=rule) else split.paused_since
     quiet_ms = (now if stopped is None else stopped) - split.active_ms
@@ -135,7 +135,7 @@ def find_idle(split: Source, now: int, idle_ms: int | None, rule: AlignmentRule 
 class AlignmentState:
     """The sources by name, the last limit, the watermark over all as X, and when the next announcement is due."""
 
-    sources: dict[str, Source]
+    sources: dict[str, AlignedSource]
     limit: int = END
     x: int = UNKNOWN
     due: int | None = None
@@ -175,27 +175,27 @@ class Alignment:
         """The state before the first input."""
         return AlignmentState({})
 
-    def step(self, state: AlignmentState, given: Input | EndOfInput) -> tuple[AlignmentState, Reads]:
+    def step(self, state: AlignmentState, item: Input | EndOfInput) -> tuple[AlignmentState, Reads]:
         """The next state, and what was read up to and with an input; a state belongs to one run."""
         read: Reads = []
-        if isinstance(given, Record):
-            self._announce_until(state, given.arrival_ms, read)
-            source = state.sources.setdefault(given.writer, Source((UNKNOWN,) * self.buffer))
-            source.queue.append(given)
-            self._read(state, source, given.arrival_ms, read)
+        if isinstance(item, Record):
+            self._announce_until(state, item.arrival_ms, read)
+            source = state.sources.setdefault(item.writer, AlignedSource((UNKNOWN,) * self.buffer))
+            source.queue.append(item)
+            self._read(state, source, item.arrival_ms, read)
             _advance(state)
-        elif isinstance(given, Tick):
-            self._announce_until(state, given.now_ms, read)
-        elif isinstance(given, EndOfInput):
+        elif isinstance(item, Tick):
+            self._announce_until(state, item.now_ms, read)
+        elif isinstance(item, EndOfInput):
             state.ended = True
             self._announce_until(state, END, read)
         return state, read
 
-    def _read(self, state: AlignmentState, source: Source, now: int, read: Reads) -> None:
+    def _read(self, state: AlignmentState, source: AlignedSource, now: int, read: Reads) -> None:
         while source.queue and not source.waits:
             record = source.queue.popleft()
             read.append((record._replace(arrival_ms=now), state.x))
-            advance(source, minus(record.event_time, self.bound + 1), now)
+            advance_split(source, earlier(record.event_time, self.bound + 1), now)
 
     def _announce_until(self, state: AlignmentState, now: int, read: Reads) -> None:
         """Makes the announcements that are due at `now`, only those in which something can change."""
@@ -220,13 +220,13 @@ class Alignment:
         """One announcement: samples and reports, the limit, who waits or resumes, who is idle."""
         reports: dict[Hashable, int] = {name: report(UNKNOWN, rule=self.rule) for name in self.writers}
         for name, source in state.sources.items():
-            sample(source)
+            sample_split(source)
             done = state.ended and not source.queue
             reports[name] = END if done else report(source.watermark, idle=source.idle, rule=self.rule)
         state.limit = limit(reports, self.drift)
         for source in state.sources.values():
             source.limit = known_limit(source.limit, state.limit, rule=self.rule)
-            check(source, now, self.rule)
+            check_split(source, now, self.rule)
             self._read(state, source, now, read)
         for source in state.sources.values():
             find_idle(source, now, self.idle_ms, self.rule)
@@ -241,4 +241,4 @@ def _moving(state: AlignmentState) -> tuple[int, list[tuple[tuple[int, ...], boo
 def _advance(state: AlignmentState) -> None:
     """X, which has the least watermark of the sources that are not idle."""
     active = [source.watermark for source in state.sources.values() if not source.idle]
-    state.x = max(state.x, minus(min(active, default=UNKNOWN), -1))
+    state.x = max(state.x, earlier(min(active, default=UNKNOWN), -1))

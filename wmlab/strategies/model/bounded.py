@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model.strategy import END, UNKNOWN, Input, NotNegative, Record, Strategy, minus
+from wmlab.strategies.model.strategy import END, UNKNOWN, Input, NotNegative, Record, Strategy, earlier
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,10 @@ class BoundedOutOfOrderness(Strategy[int]):
     def start(self) -> int:
         return UNKNOWN
 
-    def step(self, state: int, given: Input) -> tuple[int, int, int]:
-        if isinstance(given, Record):
-            state = max(state, minus(given.event_time, self.bound))
-        return state, state, minus(state, 1)
+    def step(self, state: int, item: Input) -> tuple[int, int, int]:
+        if isinstance(item, Record):
+            state = max(state, earlier(item.event_time, self.bound))
+        return state, state, earlier(state, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,13 @@ class StreamTime(Strategy[int]):
     def start(self) -> int:
         return UNKNOWN
 
-    def step(self, state: int, given: Input) -> tuple[int, int, int]:
-        if isinstance(given, Record):
-            state = max(state, given.event_time)
+    def step(self, state: int, item: Input) -> tuple[int, int, int]:
+        if isinstance(item, Record):
+            state = max(state, item.event_time)
         return state, *self.at_end(state)
 
     def at_end(self, state: int) -> tuple[int, int]:
-        return minus(state, self.grace), state
+        return earlier(state, self.grace), state
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +80,11 @@ class PerfectWatermark(Strategy[int]):
     def start(self) -> int:
         return 0
 
-    def step(self, state: int, given: Input) -> tuple[int, int, int]:
-        if isinstance(given, Record):
-            if state >= len(self.event_times) or self.event_times[state] != given.event_time:
+    def step(self, state: int, item: Input) -> tuple[int, int, int]:
+        if isinstance(item, Record):
+            if state >= len(self.event_times) or self.event_times[state] != item.event_time:
                 raise ModelError(
-                    f"Record {state + 1} with event time {given.event_time} is not that of the log.",
+                    f"Record {state + 1} with event time {item.event_time} is not that of the log.",
                     remedy="Make the perfect watermark from the log that it runs over.",
                 )
             state += 1

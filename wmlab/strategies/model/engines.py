@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NamedTuple
 
-from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Positive, Record, Strategy, minus
+from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Positive, Record, Strategy, earlier
 from wmlab.strategies.model.writers import Minimum
 
 
@@ -42,12 +42,12 @@ class Bytewax(Strategy[Clocks]):
         ahead = state.ahead.get(record.key)
         return UNKNOWN if ahead is None else max(state.now, record.arrival_ms) + ahead
 
-    def step(self, state: Clocks, given: Input) -> tuple[Clocks, int, int]:
-        state.now = max(state.now, given.arrival_ms if isinstance(given, Record) else given.now_ms)
-        if isinstance(given, Record):
-            ahead = given.event_time - self.wait - state.now
-            state.ahead[given.key] = max(ahead, state.ahead.get(given.key, ahead))
-            x = self.met(state, UNKNOWN, given)
+    def step(self, state: Clocks, item: Input) -> tuple[Clocks, int, int]:
+        state.now = max(state.now, item.arrival_ms if isinstance(item, Record) else item.now_ms)
+        if isinstance(item, Record):
+            ahead = item.event_time - self.wait - state.now
+            state.ahead[item.key] = max(ahead, state.ahead.get(item.key, ahead))
+            x = self.met(state, UNKNOWN, item)
         else:
             x = min((state.now + ahead for ahead in state.ahead.values()), default=UNKNOWN)
         return state, x, x
@@ -79,13 +79,13 @@ class Feldera(Strategy[Waterline]):
     def met(self, state: Waterline, x: int, record: Record) -> int:
         return state.used
 
-    def step(self, state: Waterline, given: Input) -> tuple[Waterline, int, int]:
-        if isinstance(given, Record):
-            largest, rows = max(state.largest, given.event_time), state.rows + 1
+    def step(self, state: Waterline, item: Input) -> tuple[Waterline, int, int]:
+        if isinstance(item, Record):
+            largest, rows = max(state.largest, item.event_time), state.rows + 1
             if rows < self.rows:
                 state = Waterline(largest, rows, state.used)
             else:
-                state = Waterline(largest, 0, max(state.used, minus(largest, self.lateness)))
+                state = Waterline(largest, 0, max(state.used, earlier(largest, self.lateness)))
         return state, state.used, state.used
 
 
@@ -106,10 +106,10 @@ class RisingWave(Strategy[Minimum]):
     def met(self, state: Minimum, x: int, record: Record) -> int:
         return state.advance(record.arrival_ms)
 
-    def step(self, state: Minimum, given: Input) -> tuple[Minimum, int, int]:
-        x = state.advance(given.arrival_ms if isinstance(given, Record) else given.now_ms)
-        if isinstance(given, Record):
-            x = state.put(given.writer, minus(given.event_time, self.bound), given.arrival_ms)
+    def step(self, state: Minimum, item: Input) -> tuple[Minimum, int, int]:
+        x = state.advance(item.arrival_ms if isinstance(item, Record) else item.now_ms)
+        if isinstance(item, Record):
+            x = state.put(item.writer, earlier(item.event_time, self.bound), item.arrival_ms)
         return state, x, x
 
 
@@ -128,17 +128,17 @@ class Quix(Strategy[dict[str, int]]):
         return {}
 
     def met(self, state: dict[str, int], x: int, record: Record) -> int:
-        return minus(state.get(record.key, UNKNOWN), self.grace)
+        return earlier(state.get(record.key, UNKNOWN), self.grace)
 
-    def step(self, state: dict[str, int], given: Input) -> tuple[dict[str, int], int, int]:
-        if isinstance(given, Record):
-            largest = state[given.key] = max(state.get(given.key, UNKNOWN), given.event_time)
-            return state, minus(largest, self.grace), largest
+    def step(self, state: dict[str, int], item: Input) -> tuple[dict[str, int], int, int]:
+        if isinstance(item, Record):
+            largest = state[item.key] = max(state.get(item.key, UNKNOWN), item.event_time)
+            return state, earlier(largest, self.grace), largest
         return state, *self.at_end(state)
 
     def at_end(self, state: dict[str, int]) -> tuple[int, int]:
         largest = min(state.values(), default=UNKNOWN)
-        return minus(largest, self.grace), largest
+        return earlier(largest, self.grace), largest
 
 
 DelayRule = Literal["fixed", "beam_40176"]
@@ -178,14 +178,14 @@ class LimitedDelay(Strategy[DelayState]):
         self._advance(state, record.arrival_ms)
         return state.x
 
-    def step(self, state: DelayState, given: Input) -> tuple[DelayState, int, int]:
-        now = given.arrival_ms if isinstance(given, Record) else given.now_ms
+    def step(self, state: DelayState, item: Input) -> tuple[DelayState, int, int]:
+        now = item.arrival_ms if isinstance(item, Record) else item.now_ms
         self._advance(state, now)
-        if isinstance(given, Record):
-            before = state.largest.setdefault(given.writer, UNKNOWN)
-            if given.event_time > before:
-                state.largest[given.writer] = given.event_time
-                if before == state.least or (state.least is not None and given.event_time < state.least):
+        if isinstance(item, Record):
+            before = state.largest.setdefault(item.writer, UNKNOWN)
+            if item.event_time > before:
+                state.largest[item.writer] = item.event_time
+                if before == state.least or (state.least is not None and item.event_time < state.least):
                     state.least = None
             self._advance(state, now)
         return state, state.x, state.x
@@ -198,4 +198,4 @@ class LimitedDelay(Strategy[DelayState]):
         if least is None or not (early <= least or (bug and least <= 0)):
             counted = [time for time in state.largest.values() if early <= time < now or (bug and time <= 0)]
             state.least = min(counted, default=None)
-        state.x = max(state.x, minus(now if state.least is None else state.least, self.delay))
+        state.x = max(state.x, earlier(now if state.least is None else state.least, self.delay))

@@ -19,12 +19,12 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
-from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Positive, Record, Status, Strategy, minus
+from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Positive, Record, Status, Strategy, earlier
 
-IDLE: Final = "IDLE"
-ACTIVE: Final = "ACTIVE"
-Emitted = list[int | str]
-"""What goes downstream, in order: watermarks, `IDLE` and `ACTIVE`."""
+STATUS_IDLE: Final = "IDLE"
+STATUS_ACTIVE: Final = "ACTIVE"
+Downstream = list[int | str]
+"""What goes downstream, in order: watermarks, `STATUS_IDLE` and `STATUS_ACTIVE`."""
 
 MultiplexerRule = Literal["fixed", "flink_2_3_0", "flink_38454"]
 """`flink_2_3_0`: who resumes below the output stays idle downstream (FLINK-40504), and so does not one whose splits
@@ -53,12 +53,12 @@ class Combined(NamedTuple):
     idle: bool = False
 
 
-def combined(inputs: Iterable[Hashable] = ()) -> Combined:
+def initially_combined(inputs: Iterable[Hashable] = ()) -> Combined:
     """The state before anything arrived."""
     return Combined({name: Partial() for name in inputs})
 
 
-def combine(state: Combined, rule: MultiplexerRule = "fixed") -> tuple[Combined, Emitted]:
+def combine(state: Combined, rule: MultiplexerRule = "fixed") -> tuple[Combined, Downstream]:
     """The watermark of a source over its splits: the least of those that are not idle, the largest if all are."""
     splits = state.inputs.values()
     active = [split.watermark for split in splits if not split.idle]
@@ -68,20 +68,20 @@ def combine(state: Combined, rule: MultiplexerRule = "fixed") -> tuple[Combined,
     else:
         idle, best = (state.out > UNKNOWN if rule == "fixed" else state.idle), UNKNOWN
     rises = best > state.out
-    emitted: Emitted = []
+    emitted: Downstream = []
     said_idle = state.idle
     if said_idle and (rises or (rule == "fixed" and not idle)):
-        emitted, said_idle = [ACTIVE], False
+        emitted, said_idle = [STATUS_ACTIVE], False
     if rises:
         emitted.append(best)
     if idle and not said_idle:
-        emitted.append(IDLE)
+        emitted.append(STATUS_IDLE)
     return Combined(state.inputs, max(best, state.out), said_idle or idle), emitted
 
 
 def split_watermark(
     state: Combined, split: Hashable, watermark: int, rule: MultiplexerRule = "fixed", *, immediate: bool = False
-) -> tuple[Combined, Emitted]:
+) -> tuple[Combined, Downstream]:
     """A watermark of a split, which makes it active; a deferred one waits for the next `combine`."""
     before = state.inputs[split].watermark
     state.inputs[split] = Partial(max(before, watermark))
@@ -92,13 +92,13 @@ def split_watermark(
 
 def split_status(
     state: Combined, split: Hashable, idle: bool, rule: MultiplexerRule = "fixed", *, immediate: bool = False
-) -> tuple[Combined, Emitted]:
+) -> tuple[Combined, Downstream]:
     """A split is idle, or active again."""
     state.inputs[split] = Partial(state.inputs[split].watermark, idle)
     return combine(state, rule) if immediate else (state, [])
 
 
-def channel_watermark(state: Combined, channel: Hashable, watermark: int) -> tuple[Combined, Emitted]:
+def channel_watermark(state: Combined, channel: Hashable, watermark: int) -> tuple[Combined, Downstream]:
     """A watermark arrives at the valve, which ignores those of idle channels and those that do not rise."""
     of = state.inputs[channel]
     if state.idle or of.idle or watermark <= of.watermark:
@@ -109,7 +109,7 @@ def channel_watermark(state: Combined, channel: Hashable, watermark: int) -> tup
 
 def channel_status(
     state: Combined, channel: Hashable, idle: bool, rule: ValveRule = "fixed"
-) -> tuple[Combined, Emitted]:
+) -> tuple[Combined, Downstream]:
     """A channel of the valve falls idle or resumes.
 
     The output is the least watermark of the aligned channels. An idle one is not aligned; one that resumes is as soon
@@ -120,7 +120,7 @@ def channel_status(
         return state, []
     if not idle:
         state.inputs[channel] = Partial(watermark, False, watermark >= state.out)
-        emitted: Emitted = [ACTIVE] if state.idle else []
+        emitted: Downstream = [STATUS_ACTIVE] if state.idle else []
         state = Combined(state.inputs, state.out, False)
         if rule == "fixed":
             state, risen = _least(state)
@@ -132,14 +132,14 @@ def channel_status(
     emitted = []
     if rule != "flink_2_3_0" or watermark == state.out:
         state, emitted = _rise(state, max(other.watermark for other in state.inputs.values()))
-    return Combined(state.inputs, state.out, True), [*emitted, IDLE]
+    return Combined(state.inputs, state.out, True), [*emitted, STATUS_IDLE]
 
 
-def _least(state: Combined) -> tuple[Combined, Emitted]:
+def _least(state: Combined) -> tuple[Combined, Downstream]:
     return _rise(state, min((of.watermark for of in state.inputs.values() if of.aligned), default=UNKNOWN))
 
 
-def _rise(state: Combined, watermark: int) -> tuple[Combined, Emitted]:
+def _rise(state: Combined, watermark: int) -> tuple[Combined, Downstream]:
     return (Combined(state.inputs, watermark, state.idle), [watermark]) if watermark > state.out else (state, [])
 
 
@@ -176,26 +176,26 @@ class Flink(Strategy[FlinkState]):
     rule: Literal["fixed", "flink_2_3_0"] = "fixed"
 
     def start(self) -> FlinkState:
-        return FlinkState(combined(self.writers))
+        return FlinkState(initially_combined(self.writers))
 
     def met(self, state: FlinkState, x: int, record: Record) -> int:
         self._probe_until(state, record.arrival_ms)
-        return minus(state.combined.out, -1)
+        return earlier(state.combined.out, -1)
 
-    def step(self, state: FlinkState, given: Input) -> tuple[FlinkState, int, int]:
-        self._probe_until(state, given.arrival_ms if isinstance(given, Record) else given.now_ms)
-        if isinstance(given, Record):
-            writer = given.writer
-            state.maxima[writer] = max(state.maxima.get(writer, UNKNOWN), given.event_time)
+    def step(self, state: FlinkState, item: Input) -> tuple[FlinkState, int, int]:
+        self._probe_until(state, item.arrival_ms if isinstance(item, Record) else item.now_ms)
+        if isinstance(item, Record):
+            writer = item.writer
+            state.maxima[writer] = max(state.maxima.get(writer, UNKNOWN), item.event_time)
             state.fresh.add(writer)
             self._join(state, writer)
-        elif isinstance(given, Status):
-            self._join(state, given.writer)
+        elif isinstance(item, Status):
+            self._join(state, item.writer)
             if self.inputs == "channels":
-                state.combined, _ = channel_status(state.combined, given.writer, given.idle, self.rule)
+                state.combined, _ = channel_status(state.combined, item.writer, item.idle, self.rule)
             else:
-                state.combined, _ = split_status(state.combined, given.writer, given.idle, self.rule, immediate=True)
-        return state, minus(state.combined.out, -1), state.combined.out
+                state.combined, _ = split_status(state.combined, item.writer, item.idle, self.rule, immediate=True)
+        return state, earlier(state.combined.out, -1), state.combined.out
 
     def _join(self, state: FlinkState, writer: str) -> None:
         if writer not in state.combined.inputs:
@@ -241,7 +241,7 @@ class Flink(Strategy[FlinkState]):
     def _emit(self, state: FlinkState, writer: str, idle: bool) -> None:
         """What the generator of a writer says at a probe, and what its task makes of it."""
         task, rule = state.combined, self.rule
-        watermark = minus(state.maxima.get(writer, UNKNOWN), self.bound + 1)
+        watermark = earlier(state.maxima.get(writer, UNKNOWN), self.bound + 1)
         if self.inputs == "splits":
             change = split_status(task, writer, True) if idle else split_watermark(task, writer, watermark)
         elif idle:

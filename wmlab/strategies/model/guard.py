@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from wmlab.core.errors import ModelError
 from wmlab.core.words import shown
-from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Record, Strategy, Tick, minus
+from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Record, Strategy, Tick, earlier
 
 
 @dataclass(slots=True)
@@ -72,17 +72,17 @@ class Guarded(Strategy[GuardState]):
     def met(self, state: GuardState, x: int, record: Record) -> int:
         return self.inner.met(state.inner, x, record)
 
-    def step(self, state: GuardState, given: Input) -> tuple[GuardState, int, Any]:
-        if not (isinstance(given, Record) and self._too_far(state, given)):
-            state.inner, x, native = self.inner.step(state.inner, given)
+    def step(self, state: GuardState, item: Input) -> tuple[GuardState, int, Any]:
+        if not (isinstance(item, Record) and self._too_far(state, item)):
+            state.inner, x, native = self.inner.step(state.inner, item)
             return state, x, native
-        state.inner, x, native = self.inner.step(state.inner, Tick(given.arrival_ms))
+        state.inner, x, native = self.inner.step(state.inner, Tick(item.arrival_ms))
         # After a tick, X of a strategy with a watermark for each key is the least; asked for is that of this key.
-        return state, self.inner.met(state.inner, x, given) if self.keyed else x, native
+        return state, self.inner.met(state.inner, x, item) if self.keyed else x, native
 
     def at_end(self, state: GuardState) -> tuple[int, Any]:
         return self.inner.at_end(state.inner)
 
     def _too_far(self, state: GuardState, record: Record) -> bool:
         limit = record.arrival_ms if self.beyond == "arrival" else state.beyond_others(record)
-        return record.event_time > minus(limit, -self.ahead_ms)
+        return record.event_time > earlier(limit, -self.ahead_ms)

@@ -31,9 +31,9 @@ from wmlab.strategies.model.strategy import (
     Positive,
     PositiveReal,
     Record,
-    Share,
+    ShareBetween,
     Strategy,
-    minus,
+    earlier,
 )
 
 
@@ -58,15 +58,15 @@ class MPKSlack(Strategy[Slack]):
     def start(self) -> Slack:
         return Slack(UNKNOWN, UNKNOWN, 0, END)
 
-    def step(self, state: Slack, given: Input) -> tuple[Slack, int, int]:
+    def step(self, state: Slack, item: Input) -> tuple[Slack, int, int]:
         top, x, k, least = state
-        if isinstance(given, Record):
-            time = given.event_time
+        if isinstance(item, Record):
+            time = item.event_time
             if time <= top:
                 state = Slack(top, x, k, min(least, time))
             else:
                 k = self.grown(k, time, least)
-                state = Slack(time, max(x, minus(time, k)), k, END)
+                state = Slack(time, max(x, earlier(time, k)), k, END)
         return state, state.x, state.x
 
     def grown(self, k: int, top: int, least: int) -> int:
@@ -115,8 +115,8 @@ class AQKSlack(Strategy[Steering]):
     """
 
     window: Positive
-    error: Share = 0.03
-    confidence: Share = 0.95
+    error: ShareBetween = 0.03
+    confidence: ShareBetween = 0.95
     batch: Positive = 1_000
     mean: PositiveReal = 1.0
     variance: NotNegativeReal = 0.0
@@ -126,13 +126,13 @@ class AQKSlack(Strategy[Steering]):
     def start(self) -> Steering:
         return Steering(MPKSlack(self.max_k), 10 * self.batch)
 
-    def step(self, state: Steering, given: Input) -> tuple[Steering, int, int]:
-        if isinstance(given, Record):
-            state.recent.append((given.event_time, given.event_time >= state.x))
+    def step(self, state: Steering, item: Input) -> tuple[Steering, int, int]:
+        if isinstance(item, Record):
+            state.recent.append((item.event_time, item.event_time >= state.x))
             before = state.mp.top
-            state.mp, _, _ = state.rule.step(state.mp, given)
+            state.mp, _, _ = state.rule.step(state.mp, item)
             if state.mp.top > before:
-                state.x = max(state.x, minus(state.mp.top, self.k(state)))
+                state.x = max(state.x, earlier(state.mp.top, self.k(state)))
             state.count += 1
             if state.count == self.batch:
                 self._steer(state)
@@ -172,8 +172,8 @@ def join_recall(slack: int, delays: Sequence[Sequence[int]], ahead: Sequence[int
     times = [range(slack + more, slack + more + window, basic) for more in ahead]
     shares = [[bisect_right(own, time) / len(own) for time in until] for own, until in zip(delays, times, strict=True)]
     filled = [sum(own) / len(own) for own in shares]
-    found = (own[0] * prod(filled[:i] + filled[i + 1 :]) for i, own in enumerate(shares))
-    return sum(found) / len(shares)
+    shares_of_streams = (own[0] * prod(filled[:i] + filled[i + 1 :]) for i, own in enumerate(shares))
+    return sum(shares_of_streams) / len(shares)
 
 
 @dataclass(slots=True)
@@ -196,7 +196,7 @@ class JoinSlack(Strategy[Joined]):
     wanted by the results of the join, which a log does not have.
     """
 
-    recall: Share
+    recall: ShareBetween
     window: Positive
     basic: Positive
     grain: Positive
@@ -207,14 +207,14 @@ class JoinSlack(Strategy[Joined]):
     def start(self) -> Joined:
         return Joined()
 
-    def step(self, state: Joined, given: Input) -> tuple[Joined, int, int]:
-        if isinstance(given, Record):
-            top = state.tops[given.writer] = max(state.tops.get(given.writer, UNKNOWN), given.event_time)
-            state.delays.setdefault(given.writer, deque(maxlen=self.size)).append(top - given.event_time)
+    def step(self, state: Joined, item: Input) -> tuple[Joined, int, int]:
+        if isinstance(item, Record):
+            top = state.tops[item.writer] = max(state.tops.get(item.writer, UNKNOWN), item.event_time)
+            state.delays.setdefault(item.writer, deque(maxlen=self.size)).append(top - item.event_time)
             state.count += 1
             if state.count % self.every == 0:
                 state.slack = self.least(state)
-            state.x = max(state.x, minus(min(state.tops.values()), state.slack))
+            state.x = max(state.x, earlier(min(state.tops.values()), state.slack))
         return state, state.x, state.x
 
     def least(self, state: Joined) -> int:

@@ -20,13 +20,13 @@ from wmlab.strategies.model.strategy import END, UNKNOWN, Input, NotNegative, Po
 
 
 def _place(writers: Mapping[str, int], record: Record) -> int:
-    place = writers.get(record.writer)
-    if place is None:
+    index = writers.get(record.writer)
+    if index is None:
         raise ModelError(
             f"Writer {record.writer!r} is not among the declared ones: {', '.join(writers)}.",
             remedy="Declare all writers of the log in writers=.",
         )
-    return place
+    return index
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Merging:
     """
 
     mapper: EventTimeMapper
-    places: dict[str, int]
+    indices: dict[str, int]
     sources: list[SourceState]
     coalescer: KeyedCoalescer
     busy: dict[int, None] = field(default_factory=dict)
@@ -62,35 +62,35 @@ class JetWatermark(Strategy[Merging]):
     frame: Positive = 1
 
     def start(self) -> Merging:
-        places = {writer: place for place, writer in enumerate(self.writers)}
+        indices = {writer: index for index, writer in enumerate(self.writers)}
         mapper = EventTimeMapper(policy=FixedLag(self.lag), frames=FrameGrid(self.frame), idle_timeout_ms=self.idle_ms)
-        return Merging(mapper, places, [], KeyedCoalescer(len(places)))
+        return Merging(mapper, indices, [], KeyedCoalescer(len(indices)))
 
-    def step(self, state: Merging, given: Input) -> tuple[Merging, int, int]:
-        now_ms, mapper = now_of(given), state.mapper
+    def step(self, state: Merging, item: Input) -> tuple[Merging, int, int]:
+        now_ms, mapper = now_of(item), state.mapper
         if now_ms is not None:
             if not state.sources:
-                state.sources = [mapper.start(1, now_ms=now_ms) for _ in state.places]
-                state.busy = dict.fromkeys(state.places.values())
-            place = _place(state.places, given) if isinstance(given, Record) else None
-            if place is not None:
-                state.busy.pop(place, None)
+                state.sources = [mapper.start(1, now_ms=now_ms) for _ in state.indices]
+                state.busy = dict.fromkeys(state.indices.values())
+            index = _place(state.indices, item) if isinstance(item, Record) else None
+            if index is not None:
+                state.busy.pop(index, None)
             while state.busy:
                 quiet = next(iter(state.busy))
                 if not state.sources[quiet].partitions[0].idle(now_ms):
                     break
                 del state.busy[quiet]
                 self._take(state, quiet, mapper.tick(state.sources[quiet], now_ms=now_ms))
-            if place is not None and isinstance(given, Record):
-                state.busy[place] = None
-                source, time = state.sources[place], given.event_time
-                self._take(state, place, mapper.event(source, _EVENT, partition=0, time=time, now_ms=now_ms))
+            if index is not None and isinstance(item, Record):
+                state.busy[index] = None
+                source, time = state.sources[index], item.event_time
+                self._take(state, index, mapper.event(source, _EVENT, partition=0, time=time, now_ms=now_ms))
         return state, state.x, state.x
 
-    def _take(self, state: Merging, place: int, moved: tuple[SourceState, tuple[Item, ...]]) -> None:
-        state.sources[place], items = moved
+    def _take(self, state: Merging, index: int, moved: tuple[SourceState, tuple[Item, ...]]) -> None:
+        state.sources[index], items = moved
         for item in items:
-            for emitted in state.coalescer.step(place, item):
+            for emitted in state.coalescer.step(index, item):
                 if isinstance(emitted, Watermark):
                     state.x = emitted.value
 
@@ -130,16 +130,16 @@ class NebulaWatermark(Strategy[Filling]):
         origins = assign_origins(self.writers)
         return Filling(origins, ProgressTracker(list(origins.values()), ProgressRules(local=self.local)))
 
-    def step(self, state: Filling, given: Input) -> tuple[Filling, int, int | None]:
-        now_ms = now_of(given)
+    def step(self, state: Filling, item: Input) -> tuple[Filling, int, int | None]:
+        now_ms = now_of(item)
         if now_ms is not None and self.interval_ms is not None:
             # Buffers stand in the order in which they began.
             while state.open and now_ms - state.open[first := next(iter(state.open))][0] >= self.interval_ms:
                 self._send(state, first)
-        if isinstance(given, Record):
-            origin = _place(state.origins, given)
-            times = state.open.setdefault(origin, (given.arrival_ms, []))[1]
-            times.append(given.event_time)
+        if isinstance(item, Record):
+            origin = _place(state.origins, item)
+            times = state.open.setdefault(origin, (item.arrival_ms, []))[1]
+            times.append(item.event_time)
             if len(times) == self.rows:
                 self._send(state, origin)
         return state, state.x, state.tracker.watermark

@@ -25,9 +25,9 @@ from wmlab.strategies.model.strategy import (
     NotNegative,
     Positive,
     Record,
-    Share,
+    ShareBetween,
     Strategy,
-    minus,
+    earlier,
     now_of,
 )
 from wmlab.strategies.model.writers import Minimum
@@ -44,8 +44,8 @@ def rank(share: float, count: int) -> int:
     >>> rank(0.95, 20), rank(0.07, 100), rank(0, 5), rank(1, 5)
     (19, 7, 1, 5)
     """
-    place = share * count
-    return min(count, max(1, ceil(place - max(_ROUNDING, place * _RELATIVE))))
+    exact = share * count
+    return min(count, max(1, ceil(exact - max(_ROUNDING, exact * _RELATIVE))))
 
 
 def within(share: float, count: int) -> int:
@@ -137,7 +137,7 @@ class QuantileSketch:
         return self._largest[counted_quantile(self._counts, share)]
 
 
-class Seen:
+class SlidingState:
     """The records so far: how many, the largest event time, and the last `size` latenesses."""
 
     __slots__ = ("count", "top", "window")
@@ -156,13 +156,13 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowedPercentile(Strategy[tuple[int, Seen]]):
+class WindowedPercentile(Strategy[tuple[int, SlidingState]]):
     """X = m - B, B the least that covers `share` of the last `size` latenesses, as `SlidingWindow.bound` has it.
 
     There is no watermark before `hold` records, at most `size`. Native is X, which the state has beside the records.
     """
 
-    share: Share
+    share: ShareBetween
     size: Positive = 2_000
     hold: Positive = 1
 
@@ -170,15 +170,15 @@ class WindowedPercentile(Strategy[tuple[int, Seen]]):
         Strategy.__post_init__(self)
         require_hold(self.hold, self.size)
 
-    def start(self) -> tuple[int, Seen]:
-        return UNKNOWN, Seen(self.size)
+    def start(self) -> tuple[int, SlidingState]:
+        return UNKNOWN, SlidingState(self.size)
 
-    def step(self, state: tuple[int, Seen], given: Input) -> tuple[tuple[int, Seen], int, int]:
+    def step(self, state: tuple[int, SlidingState], item: Input) -> tuple[tuple[int, SlidingState], int, int]:
         x, seen = state
-        if isinstance(given, Record):
-            seen.add(given.event_time)
+        if isinstance(item, Record):
+            seen.add(item.event_time)
             if seen.count >= self.hold:
-                x = max(x, minus(seen.top, seen.window.bound(self.share)))
+                x = max(x, earlier(seen.top, seen.window.bound(self.share)))
         return (x, seen), x, x
 
 
@@ -199,15 +199,15 @@ def lateness(top: int, event_time: int) -> int:
     return top - event_time if event_time < top else 0
 
 
-class Partitions(NamedTuple):
+class ConfluentState(NamedTuple):
     """All partitions by name, and the least of their watermarks."""
 
-    of: defaultdict[str, Seen]
+    of: defaultdict[str, SlidingState]
     minimum: Minimum
 
 
 @dataclass(frozen=True, slots=True)
-class ConfluentWatermark(Strategy[Partitions]):
+class ConfluentWatermark(Strategy[ConfluentState]):
     """The default of Confluent Cloud (`SOURCE_WATERMARK()`): for each partition, here a writer, the maximum event time
     less the quantile at `share` of its last `size` latenesses, kept within `least_ms` and `most_ms`, less a margin.
 
@@ -217,26 +217,26 @@ class ConfluentWatermark(Strategy[Partitions]):
     margins as in confluentinc/online-retailer-flink-demo#46.
     """
 
-    share: Share = 0.95
+    share: ShareBetween = 0.95
     size: Positive = 5_000
     least_ms: NotNegative = 50
     most_ms: NotNegative = 7 * DAY_MS
     margins: tuple[tuple[int, int], ...] = ((250, 7 * DAY_MS), (500, 30_000), (750, 10_000), (1_000, 1_000))
     idle_ms: Positive | None = None
 
-    def start(self) -> Partitions:
-        return Partitions(defaultdict(lambda: Seen(self.size)), Minimum(self.idle_ms))
+    def start(self) -> ConfluentState:
+        return ConfluentState(defaultdict(lambda: SlidingState(self.size)), Minimum(self.idle_ms))
 
-    def step(self, state: Partitions, given: Input) -> tuple[Partitions, int, int]:
-        if isinstance(given, Record):
-            partition = state.of[given.writer]
-            partition.add(given.event_time)
+    def step(self, state: ConfluentState, item: Input) -> tuple[ConfluentState, int, int]:
+        if isinstance(item, Record):
+            partition = state.of[item.writer]
+            partition.add(item.event_time)
             bound = min(max(partition.window.quantile(self.share), self.least_ms), self.most_ms)
-            value = minus(partition.top, bound + self.margin_ms(partition.count))
-            x = state.minimum.put(given.writer, value, given.arrival_ms)
+            value = earlier(partition.top, bound + self.margin_ms(partition.count))
+            x = state.minimum.put(item.writer, value, item.arrival_ms)
         else:
-            x = state.minimum.tell(given)
-        return state, x, minus(x, 1)
+            x = state.minimum.tell(item)
+        return state, x, earlier(x, 1)
 
     def margin_ms(self, count: int) -> int:
         """The margin of a partition with this many records.
@@ -266,28 +266,28 @@ class SampledPercentile(Strategy[Sample]):
     native is X - 1. Source: FLINK-3429 (apache/flink#1819), which was not merged.
     """
 
-    share: Share
+    share: ShareBetween
     sample_ms: Positive
     gap_ms: Positive
 
     def start(self) -> Sample:
         return Sample(UNKNOWN, UNKNOWN, None, None, Counter())
 
-    def step(self, state: Sample, given: Input) -> tuple[Sample, int, int]:
+    def step(self, state: Sample, item: Input) -> tuple[Sample, int, int]:
         top, x, bound, since_ms, histogram = state
-        if (now_ms := now_of(given)) is None:
-            return state, x, minus(x, 1)
+        if (now_ms := now_of(item)) is None:
+            return state, x, earlier(x, 1)
         since_ms = now_ms if since_ms is None else since_ms
         if now_ms - since_ms >= self.sample_ms and histogram:
             bound = 1_000 * counted_quantile(histogram, self.share)
             histogram = Counter()
         since_ms += (now_ms - since_ms) // (self.sample_ms + self.gap_ms) * (self.sample_ms + self.gap_ms)
-        if isinstance(given, Record):
+        if isinstance(item, Record):
             if now_ms - since_ms < self.sample_ms:
-                histogram[-(-lateness(top, given.event_time) // 1_000)] += 1
-            top = max(top, given.event_time)
-        x = x if bound is None else max(x, minus(top, bound))
-        return Sample(top, x, bound, since_ms, histogram), x, minus(x, 1)
+                histogram[-(-lateness(top, item.event_time) // 1_000)] += 1
+            top = max(top, item.event_time)
+        x = x if bound is None else max(x, earlier(top, bound))
+        return Sample(top, x, bound, since_ms, histogram), x, earlier(x, 1)
 
 
 class Delays(NamedTuple):
@@ -307,20 +307,20 @@ class DelayPercentile(Strategy[Delays]):
     (ICDE 2022).
     """
 
-    share: Share = 0.99
+    share: ShareBetween = 0.99
     size: Positive = 10_000
 
     def start(self) -> Delays:
         return Delays(UNKNOWN, SlidingWindow(self.size), None)
 
-    def step(self, state: Delays, given: Input) -> tuple[Delays, int, int]:
+    def step(self, state: Delays, item: Input) -> tuple[Delays, int, int]:
         x, window, bound = state
-        if isinstance(given, Record):
-            window.add(max(0, given.arrival_ms - given.event_time))
+        if isinstance(item, Record):
+            window.add(max(0, item.arrival_ms - item.event_time))
             bound = window.quantile(self.share)
-            x = max(self.met(state, x, given), given.arrival_ms - bound)
+            x = max(self.met(state, x, item), item.arrival_ms - bound)
         elif bound is not None:
-            x = max(x, given.now_ms - bound)
+            x = max(x, item.now_ms - bound)
         return Delays(x, window, bound), x, x
 
     def met(self, state: Delays, x: int, record: Record) -> int:
@@ -344,19 +344,19 @@ class SketchedPercentile(Strategy[Sketched]):
     `QuantileSketch`; a percentile over the whole log in little memory is what sketches such as KLL and REQ give too.
     """
 
-    share: Share
-    accuracy: Share = 0.01
+    share: ShareBetween
+    accuracy: ShareBetween = 0.01
     every: Positive = 100
 
     def start(self) -> Sketched:
         return Sketched(UNKNOWN, UNKNOWN, QuantileSketch(self.accuracy), 0)
 
-    def step(self, state: Sketched, given: Input) -> tuple[Sketched, int, int]:
+    def step(self, state: Sketched, item: Input) -> tuple[Sketched, int, int]:
         top, x, sketch, bound = state
-        if isinstance(given, Record):
-            sketch.add(lateness(top, given.event_time))
+        if isinstance(item, Record):
+            sketch.add(lateness(top, item.event_time))
             if sketch.count < self.every or sketch.count % self.every == 0:
                 bound = sketch.quantile(self.share)
-            top = max(top, given.event_time)
-            x = max(x, minus(top, bound))
+            top = max(top, item.event_time)
+            x = max(x, earlier(top, bound))
         return Sketched(top, x, sketch, bound), x, x

@@ -22,7 +22,7 @@ _POSITION: Final = Position({_HISTORY.epochs[0].ids[0]: 0})
 
 
 @dataclass(slots=True)
-class Noted:
+class PravegaState:
     """The state of Pravega: what the store and the leader know, and what writers have noted since the last cycle.
 
     `notes` has for each writer the largest event time, `unnoted` that and when its last record came.
@@ -37,7 +37,7 @@ class Noted:
 
 
 @dataclass(frozen=True, slots=True)
-class PravegaWatermark(Strategy[Noted]):
+class PravegaWatermark(Strategy[PravegaState]):
     """X = the lower bound of the last watermark that a cycle emitted; native is the pair (lower, upper), or None.
 
     A writer notes the largest event time that it has sent: with each record, or at each multiple of `note_every_ms`. A
@@ -49,22 +49,22 @@ class PravegaWatermark(Strategy[Noted]):
     timeout_ms: NotNegative = 60_000
     note_every_ms: Positive | None = None
 
-    def start(self) -> Noted:
-        return Noted()
+    def start(self) -> PravegaState:
+        return PravegaState()
 
-    def step(self, state: Noted, given: Input) -> tuple[Noted, int, tuple[int, int] | None]:
-        now_ms = now_of(given)
+    def step(self, state: PravegaState, item: Input) -> tuple[PravegaState, int, tuple[int, int] | None]:
+        now_ms = now_of(item)
         if now_ms is not None:
             self._cycles(state, now_ms)
-        if isinstance(given, Record):
-            self._note(state, given)
+        if isinstance(item, Record):
+            self._note(state, item)
         _, native = self.at_end(state)
         return state, UNKNOWN if native is None else native[0], native
 
-    def at_end(self, state: Noted) -> tuple[int, tuple[int, int] | None]:
+    def at_end(self, state: PravegaState) -> tuple[int, tuple[int, int] | None]:
         return END, None if state.bounds is None else (state.bounds.lower, state.bounds.upper)
 
-    def _note(self, state: Noted, record: Record) -> None:
+    def _note(self, state: PravegaState, record: Record) -> None:
         time, writer, at_ms = record.event_time, record.writer, record.arrival_ms
         if self.note_every_ms is not None:
             largest, last_ms = state.unnoted.get(writer, (time, at_ms))
@@ -75,7 +75,7 @@ class PravegaWatermark(Strategy[Noted]):
         else:
             state.notes[writer] = max(time, state.notes.get(writer, time))
 
-    def _cycles(self, state: Noted, now_ms: int) -> None:
+    def _cycles(self, state: PravegaState, now_ms: int) -> None:
         if state.cycle_ms is None:
             state.cycle_ms = now_ms
         while state.cycle_ms + self.period_ms <= now_ms:
@@ -84,7 +84,7 @@ class PravegaWatermark(Strategy[Noted]):
                 # Without a writer that counts or is waited for, nothing changes before the next note.
                 state.cycle_ms += (now_ms - state.cycle_ms) // self.period_ms * self.period_ms
 
-    def _cycle(self, state: Noted, now_ms: int) -> bool:
+    def _cycle(self, state: PravegaState, now_ms: int) -> bool:
         """Run one cycle: whether a writer counted or was waited for."""
         if self.note_every_ms is not None:
             timer = now_ms // self.note_every_ms

@@ -151,14 +151,14 @@ class SparkBatches(Strategy[SparkState]):
         self._begin(state, record.arrival_ms, data=True)
         return first_kept(state.marks.late if self.late == "previous" else state.marks.watermark, self.operator)
 
-    def step(self, state: SparkState, given: Input) -> tuple[SparkState, int, int]:
-        if isinstance(given, Record):
-            self._begin(state, given.arrival_ms, data=True)
-            node = given.writer if self.streams else ""
-            state.largest[node] = max(state.largest.get(node, given.event_time), given.event_time)
+    def step(self, state: SparkState, item: Input) -> tuple[SparkState, int, int]:
+        if isinstance(item, Record):
+            self._begin(state, item.arrival_ms, data=True)
+            node = item.writer if self.streams else ""
+            state.largest[node] = max(state.largest.get(node, item.event_time), item.event_time)
             state.rows += 1
         else:
-            self._begin(state, given.now_ms, data=False)
+            self._begin(state, item.now_ms, data=False)
         return state, *self.at_end(state)
 
     def at_end(self, state: SparkState) -> tuple[int, int]:

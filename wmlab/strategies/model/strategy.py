@@ -31,13 +31,13 @@ class Limits(NamedTuple):
     words: str
 
 
-_POSITIVE: Final = Limits(lambda given: 0 < given <= 2**62, "a number above 0, at most 2**62")
-_NOT_NEGATIVE: Final = Limits(lambda given: 0 <= given <= 2**62, "a number of 0 or more, at most 2**62")
+_POSITIVE: Final = Limits(lambda item: 0 < item <= 2**62, "a number above 0, at most 2**62")
+_NOT_NEGATIVE: Final = Limits(lambda item: 0 <= item <= 2**62, "a number of 0 or more, at most 2**62")
 Positive = Annotated[int, _POSITIVE]
 NotNegative = Annotated[int, _NOT_NEGATIVE]
 PositiveReal = Annotated[float, _POSITIVE]
 NotNegativeReal = Annotated[float, _NOT_NEGATIVE]
-Share = Annotated[float, Limits(lambda given: 0 < given < 1, "a share above 0 and below 1, 0.01 for 1%")]
+ShareBetween = Annotated[float, Limits(lambda item: 0 < item < 1, "a share above 0 and below 1, 0.01 for 1%")]
 
 
 class Record(NamedTuple):
@@ -90,7 +90,7 @@ class Strategy(Generic[S]):
         """The state before the first input."""
         raise NotImplementedError
 
-    def step(self, state: S, given: Input) -> tuple[S, int, Any]:
+    def step(self, state: S, item: Input) -> tuple[S, int, Any]:
         """The next state, X and the native watermark after an input; an input that it does not look at changes nothing.
 
         The X of a strategy with a watermark for each key is that of the record's key; of any other input, the
@@ -110,7 +110,7 @@ class Strategy(Generic[S]):
         return END, END
 
 
-class Step(NamedTuple):
+class StrategyStep(NamedTuple):
     """What one input did: the X that it met (of a record, else the X before it), X and the native watermark after."""
 
     met: int
@@ -118,33 +118,33 @@ class Step(NamedTuple):
     native: Any
 
 
-def run(strategy: Strategy[Any], inputs: Iterable[Input | EndOfInput]) -> Iterator[Step]:
+def run(strategy: Strategy[Any], inputs: Iterable[Input | EndOfInput]) -> Iterator[StrategyStep]:
     """Every step of a strategy over the inputs of one log, in order of arrival.
 
     >>> from wmlab.strategies.model.bounded import BoundedOutOfOrderness
     >>> [step.x for step in run(BoundedOutOfOrderness(bound=5), [Record(10, 11), Record(7, 12), Record(20, 21)])]
     [5, 5, 15]
     """
-    return map(Step._make, steps(strategy, inputs))
+    return map(StrategyStep._make, steps(strategy, inputs))
 
 
 def steps(strategy: Strategy[S], inputs: Iterable[Input | EndOfInput]) -> Iterator[tuple[int, int, Any]]:
     """What `run` yields, as plain tuples, which take half the time where a strategy is cheap."""
     state, x = strategy.start(), UNKNOWN
     meet, step = strategy.met, strategy.step
-    for given in inputs:
-        met = meet(state, x, given) if type(given) is Record else x
-        if isinstance(given, EndOfInput):
+    for item in inputs:
+        met = meet(state, x, item) if type(item) is Record else x
+        if isinstance(item, EndOfInput):
             x, native = strategy.at_end(state)
         else:
-            state, x, native = step(state, given)
+            state, x, native = step(state, item)
         yield met, x, native
 
 
-def minus(time: int, amount: int) -> int:
+def earlier(time: int, amount: int) -> int:
     """`time - amount` within 64 bits: `UNKNOWN` and `END` stay what they are.
 
-    >>> minus(UNKNOWN, 5) == UNKNOWN, minus(7, 5)
+    >>> earlier(UNKNOWN, 5) == UNKNOWN, earlier(7, 5)
     (True, 2)
     """
     left = time - amount
@@ -153,9 +153,9 @@ def minus(time: int, amount: int) -> int:
     return time if time in (UNKNOWN, END) else max(UNKNOWN, min(END, left))
 
 
-def now_of(given: Input) -> int | None:
+def now_of(item: Input) -> int | None:
     """What an input says of the wall clock in ms: the arrival of a record, or a tick; None: nothing."""
-    return given.arrival_ms if isinstance(given, Record) else given.now_ms if isinstance(given, Tick) else None
+    return item.arrival_ms if isinstance(item, Record) else item.now_ms if isinstance(item, Tick) else None
 
 
 def require_parameters(owner: Any) -> None:

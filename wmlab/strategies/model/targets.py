@@ -35,7 +35,7 @@ from math import exp, inf, sqrt
 from typing import NamedTuple
 
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model.percentiles import Seen, require_hold
+from wmlab.strategies.model.percentiles import SlidingState, require_hold
 from wmlab.strategies.model.strategy import (
     END,
     UNKNOWN,
@@ -44,9 +44,9 @@ from wmlab.strategies.model.strategy import (
     Positive,
     PositiveReal,
     Record,
-    Share,
+    ShareBetween,
     Strategy,
-    minus,
+    earlier,
     now_of,
 )
 from wmlab.strategies.model.writers import Minimum
@@ -57,7 +57,7 @@ class Steered(NamedTuple):
 
     x: int
     alpha: float
-    seen: Seen
+    seen: SlidingState
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class ConformalWatermark(Strategy[Steered]):
     leave alpha as it is. Native is X. See the module for rule and source.
     """
 
-    target: Share
+    target: ShareBetween
     gamma: PositiveReal = 0.005
     size: Positive = 2_000
     hold: Positive = 1_000
@@ -78,16 +78,16 @@ class ConformalWatermark(Strategy[Steered]):
         require_hold(self.hold, self.size)
 
     def start(self) -> Steered:
-        return Steered(UNKNOWN, self.target, Seen(self.size))
+        return Steered(UNKNOWN, self.target, SlidingState(self.size))
 
-    def step(self, state: Steered, given: Input) -> tuple[Steered, int, int]:
+    def step(self, state: Steered, item: Input) -> tuple[Steered, int, int]:
         x, alpha, seen = state
-        if isinstance(given, Record):
+        if isinstance(item, Record):
             if seen.count >= self.hold:
-                alpha += self.gamma * (self.target - (given.event_time < x))
-            seen.add(given.event_time)
+                alpha += self.gamma * (self.target - (item.event_time < x))
+            seen.add(item.event_time)
             if seen.count >= self.hold and alpha > 0:
-                x = max(x, minus(seen.top, seen.window.bound(1 - alpha)))
+                x = max(x, earlier(seen.top, seen.window.bound(1 - alpha)))
         return Steered(x, alpha, seen), x, x
 
     def bound(self, records: int) -> float:
@@ -121,11 +121,11 @@ def _sides(writer: str, values: Sequence[int], count: int) -> Iterator[tuple[flo
     corner, end = 0, len(values) - 1
     while corner < end:
         top, fall, length = values[corner], 0, 1
-        place, reach = corner, end
-        while place < reach:
-            place += 1
-            if (top - values[place]) * length >= fall * (place - corner):
-                fall, length = top - values[place], place - corner
+        index, reach = corner, end
+        while index < reach:
+            index += 1
+            if (top - values[index]) * length >= fall * (index - corner):
+                fall, length = top - values[index], index - corner
                 if fall:
                     reach = min(end, corner + (top - values[end]) * length // fall)  # Farther ones are flatter.
         corner += length
@@ -133,17 +133,17 @@ def _sides(writer: str, values: Sequence[int], count: int) -> Iterator[tuple[flo
 
 
 @dataclass(slots=True)
-class Plan:
+class BudgetedState:
     """The records of each writer and of all, the bounds (none before the first plan), and the least watermark."""
 
-    of: defaultdict[str, Seen]
+    of: defaultdict[str, SlidingState]
     minimum: Minimum
     bounds: dict[str, int] = field(default_factory=dict)
     count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class BudgetedMinimum(Strategy[Plan]):
+class BudgetedMinimum(Strategy[BudgetedState]):
     """X = min over the writers w that are not idle of m_w - B_w, with bounds of `budgets` for a late share of `share`.
 
     The bounds are made anew after each `every` records, from the last `size` latenesses of each writer, counted against
@@ -151,20 +151,20 @@ class BudgetedMinimum(Strategy[Plan]):
     A writer is idle after `idle_ms` of arrival time (None: never). Native is X.
     """
 
-    share: Share
+    share: ShareBetween
     size: Positive = 2_000
     every: Positive = 1_000
     idle_ms: Positive | None = None
 
-    def start(self) -> Plan:
-        return Plan(defaultdict(lambda: Seen(self.size)), Minimum(self.idle_ms))
+    def start(self) -> BudgetedState:
+        return BudgetedState(defaultdict(lambda: SlidingState(self.size)), Minimum(self.idle_ms))
 
-    def step(self, state: Plan, given: Input) -> tuple[Plan, int, int]:
-        if not isinstance(given, Record):
-            x = state.minimum.tell(given)
+    def step(self, state: BudgetedState, item: Input) -> tuple[BudgetedState, int, int]:
+        if not isinstance(item, Record):
+            x = state.minimum.tell(item)
             return state, x, x
-        writer, own = given.writer, state.of[given.writer]
-        own.add(given.event_time)
+        writer, own = item.writer, state.of[item.writer]
+        own.add(item.event_time)
         state.count += 1
         if state.count % self.every == 0:
             counts = {name: len(seen.window) for name, seen in state.of.items()}
@@ -174,8 +174,8 @@ class BudgetedMinimum(Strategy[Plan]):
         value = UNKNOWN
         if state.bounds:
             bound = state.bounds.get(writer)
-            value = minus(own.top, max(state.bounds.values()) if bound is None else bound)
-        x = state.minimum.put(writer, value, given.arrival_ms)
+            value = earlier(own.top, max(state.bounds.values()) if bound is None else bound)
+        x = state.minimum.put(writer, value, item.arrival_ms)
         return state, x, x
 
 
@@ -225,7 +225,7 @@ class CompletenessWatermark(Strategy[Cohorts]):
     window: Positive
     bucket: Positive
     horizon: Positive
-    share: Share = 0.99
+    share: ShareBetween = 0.99
     z: NotNegativeReal = 1.645
 
     def __post_init__(self) -> None:
@@ -240,15 +240,15 @@ class CompletenessWatermark(Strategy[Cohorts]):
     def start(self) -> Cohorts:
         return Cohorts()
 
-    def step(self, state: Cohorts, given: Input) -> tuple[Cohorts, int, int]:
-        if (now_ms := now_of(given)) is not None:
+    def step(self, state: Cohorts, item: Input) -> tuple[Cohorts, int, int]:
+        if (now_ms := now_of(item)) is not None:
             now = now_ms // self.bucket
             state.first = min(state.first, now)
             if now > state.now:
                 state.now = now
                 self._look(state)
-            if isinstance(given, Record):
-                event, buckets = given.event_time // self.bucket, self.horizon // self.bucket
+            if isinstance(item, Record):
+                event, buckets = item.event_time // self.bucket, self.horizon // self.bucket
                 delay = max(0, state.now - event)
                 if delay <= buckets:
                     state.counts.setdefault(event, [0] * (buckets + 1))[delay] += 1

@@ -10,7 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Positive, Record, Status, Strategy, Tick, minus
+from wmlab.strategies.model.strategy import (
+    UNKNOWN,
+    Input,
+    NotNegative,
+    Positive,
+    Record,
+    Status,
+    Strategy,
+    Tick,
+    earlier,
+)
 
 
 class Minimum:
@@ -41,17 +51,17 @@ class Minimum:
             self._lowest()
         return self.x
 
-    def tell(self, given: Input) -> int:
+    def tell(self, item: Input) -> int:
         """`x` after anything but a record."""
-        if isinstance(given, Tick):
-            self.advance(given.now_ms)
-        elif isinstance(given, Status):
-            self._declare(given.now_ms)
-            self._drop(given.now_ms)
-            if given.writer in self.values:
-                self._active.pop(given.writer, None)
-                if not given.idle:
-                    self._active[given.writer] = given.now_ms
+        if isinstance(item, Tick):
+            self.advance(item.now_ms)
+        elif isinstance(item, Status):
+            self._declare(item.now_ms)
+            self._drop(item.now_ms)
+            if item.writer in self.values:
+                self._active.pop(item.writer, None)
+                if not item.idle:
+                    self._active[item.writer] = item.now_ms
             self._lowest()
         return self.x
 
@@ -99,9 +109,9 @@ class PerWriterMinimum(Strategy[Minimum]):
     def start(self) -> Minimum:
         return Minimum(self.idle_ms, self.writers)
 
-    def step(self, state: Minimum, given: Input) -> tuple[Minimum, int, int]:
-        if isinstance(given, Record):
-            x = state.put(given.writer, minus(given.event_time, self.bound), given.arrival_ms)
+    def step(self, state: Minimum, item: Input) -> tuple[Minimum, int, int]:
+        if isinstance(item, Record):
+            x = state.put(item.writer, earlier(item.event_time, self.bound), item.arrival_ms)
         else:
-            x = state.tell(given)
+            x = state.tell(item)
         return state, x, x

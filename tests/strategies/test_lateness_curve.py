@@ -1,9 +1,10 @@
-"""The frontier of a log: every bound in one pass, exact to the row against running each of them; also from Spark."""
+"""The lateness curve of a log: every bound in one pass, exact against a run of each; also from Spark."""
 
 from __future__ import annotations
 
 from random import Random
 from statistics import median_low
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,22 +13,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+import wmlab as wm
 from tests.strategies.model.logs import late, logs, trace
 from wmlab.core.errors import ModelError, TraceError
 from wmlab.core.spark.schemas import dataframe
 from wmlab.core.traces import TRACE_SCHEMA, Trace
 from wmlab.strategies import lateness
-from wmlab.strategies.lateness import frontier
+from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.strategy import Record
-from wmlab.strategies.spark import frontier as spark_frontier
+from wmlab.strategies.spark import lateness_curve as spark_lateness_curve
 
 records_of = logs(times=40).filter(bool)
 
 
 @given(records_of)
 def test_the_late_records_of_every_bound_are_those_of_its_run(records):
-    found = frontier(trace(records))
+    found = lateness_curve(trace(records))
     bounds = range(45)
     runs = [late(BoundedOutOfOrderness(bound), records) for bound in bounds]
     assert found.late(np.arange(45)).tolist() == runs == [found.late(bound) for bound in bounds]
@@ -36,19 +38,19 @@ def test_the_late_records_of_every_bound_are_those_of_its_run(records):
 
 @given(records_of)
 def test_values_spread_widely_are_sorted_and_found_the_same(records):
-    dense = frontier(trace(records)).to_dict()
+    dense = lateness_curve(trace(records)).to_dict()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lateness, "_DENSE", 0)
-        assert frontier(trace(records)).to_dict() == dense
+        assert lateness_curve(trace(records)).to_dict() == dense
         patch.setattr(lateness, "_DENSE", 1_000)
-        assert frontier(trace(records)).to_dict() == dense
+        assert lateness_curve(trace(records)).to_dict() == dense
 
 
 @given(records_of, st.sampled_from(["writer", "key"]))
 def test_with_a_watermark_for_each_group_every_group_is_a_log_of_its_own(records, by):
-    found = frontier(trace(records), by)
+    found = lateness_curve(trace(records), by)
     alone = {
-        name: frontier(trace([record for record in records if getattr(record, by) == name]))
+        name: lateness_curve(trace([record for record in records if getattr(record, by) == name]))
         for name in {getattr(record, by) for record in records}
     }
     assert {name: part.to_dict() | {"name": ""} for name, part in found.groups.items()} == {
@@ -60,7 +62,7 @@ def test_with_a_watermark_for_each_group_every_group_is_a_log_of_its_own(records
 
 @given(records_of, st.floats(0, 1))
 def test_the_bound_of_a_share_is_the_least_that_keeps_it(records, share):
-    found = frontier(trace(records))
+    found = lateness_curve(trace(records))
     bound = found.bound_ms(share)
     assert found.late_share(bound) <= share
     assert bound == 0 or found.late_share(bound - 1) > share
@@ -68,50 +70,50 @@ def test_the_bound_of_a_share_is_the_least_that_keeps_it(records, share):
 
 @given(records_of, st.integers(0, 45))
 def test_the_bound_of_the_share_of_a_bound_is_not_above_it(records, bound):
-    found = frontier(trace(records))
+    found = lateness_curve(trace(records))
     assert found.bound_ms(found.late_share(bound)) <= bound
     assert found.late_share(found.bound_ms(found.late_share(bound))) == found.late_share(bound)
 
 
 def test_a_share_that_is_no_exact_double_is_kept_by_as_many_records_as_it_says():
     in_order = [Record(100 * n, 100 * n, "a") for n in range(71)]
-    found = frontier(trace([*in_order, *(Record(6_990, 7_000 + n, "a") for n in range(29))]))
+    found = lateness_curve(trace([*in_order, *(Record(6_990, 7_000 + n, "a") for n in range(29))]))
     assert (found.late_share(0), found.bound_ms(0.29), found.bound_ms(0.28)) == (0.29, 0, 10)
 
 
 @given(records_of)
 def test_the_lag_is_the_median_of_arrival_less_x(records):
     lags = [record.arrival_ms - max(r.event_time for r in records[: n + 1]) for n, record in enumerate(records)]
-    assert frontier(trace(records)).lag_ms(9) == median_low(lags) + 9
+    assert lateness_curve(trace(records)).lag_ms(9) == median_low(lags) + 9
 
 
-def test_a_frontier_states_itself_and_is_a_table():
-    found = frontier(trace([Record(10, 10, "a"), Record(4, 11, "a"), Record(7, 12, "a"), Record(4, 13, "b")]))
+def test_a_lateness_curve_states_itself_and_is_a_table():
+    found = lateness_curve(trace([Record(10, 10, "a"), Record(4, 11, "a"), Record(7, 12, "a"), Record(4, 13, "b")]))
     assert " ".join(repr(found).split()) == (
         "Of 4 records of 'log', 75.000% are late for B = 0, at most 1% for B = 6 ms, at most 0.1% for B = 6 ms, and "
         "none for B = 6 ms."
     )
     assert found.to_pandas().to_dict("list") == {"bound_ms": [0, 3, 6], "late": [3, 2, 0], "late_share": [0.75, 0.5, 0]}
-    assert "2 records are in order" in repr(frontier(trace([Record(1, 1, "a"), Record(1, 2, "a")])))
+    assert "2 records are in order" in repr(lateness_curve(trace([Record(1, 1, "a"), Record(1, 2, "a")])))
 
 
 @pytest.mark.parametrize("ask", [lambda f: f.late(-1), lambda f: f.bound_ms(1.5), lambda f: f.bound_ms(-0.1)])
 def test_what_is_no_bound_or_no_share_is_refused(ask):
     with pytest.raises(ModelError):
-        ask(frontier(trace([Record(1, 1, "a")])))
+        ask(lateness_curve(trace([Record(1, 1, "a")])))
 
 
 @pytest.mark.parametrize("time", [-(2**63), 2**63 - 1])
 def test_a_time_that_stands_for_something_else_is_refused_with_its_record(time):
     with pytest.raises(ModelError, match=f"Record 2 of 'log', in order of arrival, has event_time {time}"):
-        frontier(trace([Record(1, 1, "a"), Record(time, 2, "a")]))
+        lateness_curve(trace([Record(1, 1, "a"), Record(time, 2, "a")]))
 
 
 def test_there_are_groups_by_writer_and_key_only():
     with pytest.raises(ModelError, match="no groups by 'arrival_ms'"):
-        frontier(trace([Record(1, 1, "a")]), by="arrival_ms")
+        lateness_curve(trace([Record(1, 1, "a")]), by="arrival_ms")
     with pytest.raises(ModelError, match="'dengue' is no trace"):
-        frontier("dengue")
+        lateness_curve("dengue")
 
 
 SCHEMA = TRACE_SCHEMA.append(pa.field("row", pa.int64(), nullable=False))
@@ -130,16 +132,18 @@ def a_log(seed: int, rows: int) -> tuple[Trace, pa.Table]:
 
 
 @pytest.mark.parametrize(("by", "parts", "seed"), [(None, 7, 1), ("writer", 64, 2), ("key", 1, 3)])
-def test_the_frontier_of_spark_is_that_of_the_trace(spark: SparkSession, by: str | None, parts: int, seed: int) -> None:
+def test_the_lateness_curve_of_spark_is_that_of_the_trace(
+    spark: SparkSession, by: str | None, parts: int, seed: int
+) -> None:
     trace, rows = a_log(seed, 500)
     log = dataframe(spark, rows).repartition(3, "event_time")
-    found = spark_frontier(log, by, order=("arrival_ms", "row"), parts=parts)
-    assert found.to_dict() == frontier(trace, by).to_dict()
+    found = spark_lateness_curve(log, by, order=("arrival_ms", "row"), parts=parts)
+    assert found.to_dict() == lateness_curve(trace, by).to_dict()
     assert type(found.base_lag_ms) is int
 
 
 @pytest.mark.parametrize("by", [None, "writer"])
-def test_the_frontier_of_spark_does_not_depend_on_partitions_where_arrivals_tie(
+def test_the_lateness_curve_of_spark_does_not_depend_on_partitions_where_arrivals_tie(
     spark: SparkSession, by: str | None
 ) -> None:
     random = Random(5)
@@ -149,33 +153,35 @@ def test_the_frontier_of_spark_does_not_depend_on_partitions_where_arrivals_tie(
     rows = pa.table([*columns, ["f1", "f2"] * 120, [n // 2 + 1 for n in range(240)]], placed)
     in_files = rows.sort_by([("arrival_ms", "ascending"), ("file", "ascending"), ("row", "ascending")])
     by_time = rows.sort_by([("arrival_ms", "ascending"), ("event_time", "ascending")])
-    wanted = [frontier(Trace("log", table.select(TRACE_SCHEMA.names)), by).to_dict() for table in (in_files, by_time)]
+    wanted = [
+        lateness_curve(Trace("log", table.select(TRACE_SCHEMA.names)), by).to_dict() for table in (in_files, by_time)
+    ]
     assert wanted[0] != wanted[1]
     for partitions in (1, 2, 4, 8):
         log = dataframe(spark, rows.sort_by("event_time")).repartition(partitions, "event_time")
-        assert spark_frontier(log, by).to_dict() == wanted[0]
-        assert spark_frontier(log.drop("file", "row"), by).to_dict() == wanted[1]
-        assert spark_frontier(log, by, order=["arrival_ms"]).to_dict() == wanted[1]
+        assert spark_lateness_curve(log, by).to_dict() == wanted[0]
+        assert spark_lateness_curve(log.drop("file", "row"), by).to_dict() == wanted[1]
+        assert spark_lateness_curve(log, by, order=["arrival_ms"]).to_dict() == wanted[1]
 
 
 def test_arrivals_in_one_instant_of_nanoseconds_are_one_stretch(spark: SparkSession) -> None:
     now = 1_700_000_000_000_000_000
     rows = pa.table([[now - 5, now - 9, now], [now] * 3, ["a"] * 3, [""] * 3], TRACE_SCHEMA)
-    found = spark_frontier(dataframe(spark, rows), order=["arrival_ms"])
+    found = spark_lateness_curve(dataframe(spark, rows), order=["arrival_ms"])
     assert (found.rows, found.late(0), found.base_lag_ms) == (3, 0, 5)
 
 
 def test_times_too_far_apart_for_64_bits_are_refused_in_spark_as_in_memory(spark: SparkSession) -> None:
     far = trace([Record(5, 10, "a"), Record(6 * 10**18, 11, "a"), Record(-4 * 10**18, 12, "a")])
     with pytest.raises(ModelError, match=r"6000000000000000000 and -4000000000000000000, of record 3 in order of arr"):
-        frontier(far)
+        lateness_curve(far)
     with pytest.raises(TraceError, match=r"1 rows of the log(?s:.*) event_time -4000000000000000000 and arrival_ms 12"):
-        spark_frontier(dataframe(spark, far.table))
+        spark_lateness_curve(dataframe(spark, far.table))
 
 
-def test_a_log_without_rows_has_no_frontier(spark: SparkSession) -> None:
+def test_a_log_without_rows_has_no_lateness_curve(spark: SparkSession) -> None:
     with pytest.raises(TraceError, match="no rows"):
-        spark_frontier(dataframe(spark, SCHEMA.empty_table()))
+        spark_lateness_curve(dataframe(spark, SCHEMA.empty_table()))
 
 
 def test_a_log_with_bad_rows_or_without_a_column_is_refused(spark: SparkSession) -> None:
@@ -183,16 +189,37 @@ def test_a_log_with_bad_rows_or_without_a_column_is_refused(spark: SparkSession)
         [(1, 1, "a"), (None, 2, "a"), (3, None, "a"), (4, 4, None)], "event_time long, arrival_ms long, writer string"
     )
     with pytest.raises(TraceError, match="2 rows of the log lack one of event_time, arrival_ms"):
-        spark_frontier(log)
+        spark_lateness_curve(log)
     with pytest.raises(TraceError, match="3 rows of the log lack one of event_time, arrival_ms, writer"):
-        spark_frontier(log, "writer")
+        spark_lateness_curve(log, "writer")
     with pytest.raises(ModelError, match="log has no column 'key'"):
-        spark_frontier(log, "key")
+        spark_lateness_curve(log, "key")
     with pytest.raises(ModelError, match="log has string as 'event_time', which is a bigint"):
-        spark_frontier(log.withColumn("event_time", log.event_time.cast("string")))
+        spark_lateness_curve(log.withColumn("event_time", log.event_time.cast("string")))
     with pytest.raises(ModelError, match="order is 'arrival_ms'"):
-        spark_frontier(log, order="arrival_ms")
+        spark_lateness_curve(log, order="arrival_ms")
     with pytest.raises(ModelError, match="order begins with 'writer', a string"):
-        spark_frontier(log, order=["writer"])
+        spark_lateness_curve(log, order=["writer"])
     with pytest.raises(ModelError, match="parts is 0"):
-        spark_frontier(log, parts=0)
+        spark_lateness_curve(log, parts=0)
+
+
+def test_the_former_name_leads_to_the_curve_and_warns_where_it_is_used() -> None:
+    log = trace([Record(10, 10, "a"), Record(4, 11, "a")])
+    strategy: Any = wm.strategy
+    names = {
+        strategy: {"frontier": "lateness_curve", "Frontier": "LatenessCurve"},
+        strategy.chart: {"frontier": "lateness_curve"},
+        strategy.spark: {"frontier": "lateness_curve"},
+    }
+    for module, new_names in names.items():
+        for former, name in new_names.items():
+            with pytest.warns(FutureWarning, match=rf"\.{former} is called {name} now") as warned:
+                assert getattr(module, former) is getattr(module, name)
+            assert [warning.filename for warning in warned] == [__file__]
+            assert former not in dir(module)
+    with pytest.warns(FutureWarning):
+        assert strategy.frontier(log).to_dict() == lateness_curve(log).to_dict()
+    for module in names:
+        with pytest.raises(AttributeError, match="has no attribute 'frontiers'"):
+            _ = module.frontiers
