@@ -127,8 +127,9 @@ from wmlab.core.spark.session import spark_session
 spark = spark_session("local[1]")
 spark.range(1).mapInArrow(lambda batches: batches, "id long").collect()
 stats = {pid: pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in children(os.getpid())}
-workers = [pid for pid in stats if "core.spark.daemon" in pathlib.Path(f"/proc/{pid}/cmdline").read_text()]
-print(sum(int(stats[pid][1]) not in workers for pid in workers))
+words = {pid: pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\\0") for pid in stats}
+python = [pid for pid in stats if "wmlab.core.spark.daemon" in words[pid]]
+print(sum(int(stats[pid][1]) not in python for pid in python))
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "1\n"
