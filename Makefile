@@ -61,7 +61,7 @@ bench: setup ## measure side by side with the peers; BENCH_ARGS="bounds --rows 1
 	$(PY) -m benchmarks $(BENCH_ARGS)
 
 notebooks: setup ## execute all notebooks again and store them; NOTEBOOKS="FILE ..." picks some
-	$(PY) -m wmlab notebooks $(NOTEBOOKS)
+	$(PY) -m tools.notebooks $(NOTEBOOKS)
 
 oracles: setup ## compare the rules of strategies with Flink and Beam; FLINK=DIRECTORY BEAM=DIRECTORY, see tools/oracles.py
 	$(if $(FLINK)$(BEAM),,$(error give FLINK=DIRECTORY or BEAM=DIRECTORY, see tools/oracles.py))

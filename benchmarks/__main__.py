@@ -9,7 +9,7 @@ from importlib import import_module
 
 CASES = {
     name: f"benchmarks.{name}"
-    for name in ("bounds", "coalesce", "log", "progress", "replay", "simulate", "stored", "strategies", "sweep")
+    for name in ("bounds", "coalesce", "cold", "log", "progress", "replay", "simulate", "stored", "strategies", "sweep")
 }
 """Cases by name; a case is a module with `THREADS` and `run(rows, runs)`, which yields the lines of its report."""
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from time import perf_counter
 
@@ -54,6 +58,28 @@ def measured(contenders: Sequence[Contender], runs: int) -> list[Timing]:
                 if answer != first[1]:
                     raise DifferentAnswersError(f"{contender.name} says {answer}, {first[0]} says {first[1]}")
     return [Timing(name, tuple(times)) for name, times in seconds.items()]
+
+
+def processor_s() -> float:
+    """Seconds of processors that this process and those below it, the JVM for one, have used so far."""
+    ticks = sum(map(_ticks, children(os.getpid())))
+    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def children(pid: int) -> Iterator[int]:
+    """The processes below `pid`, as Linux lists them."""
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):  # of a thread that has ended meanwhile
+            for child in map(int, task.read_text().split()):
+                yield child
+                yield from children(child)
+
+
+def _ticks(pid: int) -> int:
+    """The time of processors in /proc/PID/stat, that of children that have ended included."""
+    with suppress(OSError):  # of a process that has ended meanwhile
+        return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]))
+    return 0
 
 
 def table(timings: Sequence[Timing], reference: str) -> str:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 import resource
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from benchmarks.measure import children, processor_s
 from wmlab.core.spark.session import spark_session
 from wmlab.streams import charts
 from wmlab.streams.api import Scenario
@@ -60,26 +60,12 @@ def _scenario(events: int) -> Scenario:
 
 def _spent(step: str) -> str:
     """What this process and its children have used so far."""
-    children = [int(pid) for pid in _children(os.getpid())]
-    ticks = sum(sum(map(int, _stat(pid)[11:13])) for pid in children) / os.sysconf("SC_CLK_TCK")
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1_024
-    jvm_mb = max((_peak_mb(pid) for pid in children), default=0)
+    jvm_mb = max((_peak_mb(pid) for pid in children(os.getpid())), default=0)
     return (
-        f"{step}: until here {time.process_time() + ticks:.0f} s of processor time, at most {peak_mb:,} MB in Python "
+        f"{step}: until here {processor_s():.0f} s of processor time, at most {peak_mb:,} MB in Python "
         f"and {jvm_mb:,} MB in a child"
     )
-
-
-def _children(pid: int) -> Iterator[str]:
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            yield child
-            yield from _children(int(child))
-
-
-def _stat(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat after the name of the program."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def _peak_mb(pid: int) -> int:

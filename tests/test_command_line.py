@@ -154,3 +154,9 @@ def test_advise_takes_a_log_that_comes_with_wmlab_and_refuses_what_is_no_column(
     (tmp_path / "log.csv").write_text("ts,received_at\n1,2\n")
     assert main(["advise", str(tmp_path / "log.csv"), "--event-time", "time", "--arrival", "received_at"]) == 1
     assert "'time'" in capsys.readouterr().err
+
+
+def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    listing = capsys.readouterr().out
+    assert all(f"\n    {command} " in listing for command in ("record", "bounds", "check", "explain", "advise"))

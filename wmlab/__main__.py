@@ -83,11 +83,6 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--suspects", action="store_true", help="list the records and writers with wrong clocks, too")
     command.add_argument("--json", action="store_true", help="as JSON")
     command.set_defaults(run=_advise)
-
-    command = commands.add_parser("notebooks", help="execute notebooks again and store them")
-    command.add_argument("paths", nargs="*", metavar="PATH", help="notebooks or directories (default: notebooks/)")
-    command.add_argument("--check", action="store_true", help="store nothing; say which would change, and fail if any")
-    command.set_defaults(run=_notebooks)
     return top
 
 
@@ -161,17 +156,6 @@ def _advise(options: argparse.Namespace) -> int:
     if options.suspects:
         print(advice.suspects)
     return 0 if advice.supported else 1
-
-
-def _notebooks(options: argparse.Namespace) -> int:
-    from wmlab import notebooks  # pulls in Jupyter, which the other commands do without
-
-    paths = notebooks.find(options.paths)
-    changed = set(notebooks.stale(paths) if options.check else notebooks.store(paths))
-    word = "would change" if options.check else "changed"
-    for path in paths:
-        print(f"{path}: {word if path in changed else 'unchanged'}")
-    return 1 if options.check and changed else 0
 
 
 if __name__ == "__main__":

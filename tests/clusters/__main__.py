@@ -24,8 +24,8 @@ from pyspark.sql import functions as F
 
 from tests.clusters import surface
 from tests.clusters.targets import TARGETS
+from tools.notebooks import NotebookError, execute
 from wmlab.core.spark.session import VARIABLE
-from wmlab.notebooks import NotebookError, execute
 from wmlab.spark import Configuration, log_path, replay, spark_session, time_bounds
 
 STREAMS, WRITERS, SECONDS = 200, 10, 60

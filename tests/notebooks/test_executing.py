@@ -8,8 +8,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from wmlab import notebooks
-from wmlab.__main__ import main
+from tools import notebooks
 
 UNSTEADY = """
 import sys, time
@@ -131,15 +130,10 @@ def test_directories_stand_for_the_notebooks_below_them(tmp_path: Path, monkeypa
 def test_the_command_stores_and_checks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path / "a.ipynb", "6 * 7")
     unstored = path.read_bytes()
-    assert main(["notebooks", "--check", str(tmp_path)]) == 1
+    assert notebooks.main(["--check", str(tmp_path)]) == 1
     assert path.read_bytes() == unstored
-    assert main(["notebooks", str(path)]) == 0
-    assert main(["notebooks", "--check", str(path)]) == 0
+    assert notebooks.main([str(path)]) == 0
+    assert notebooks.main(["--check", str(path)]) == 0
     assert capsys.readouterr().out == f"{path}: would change\n{path}: changed\n{path}: unchanged\n"
-    assert main(["notebooks", str(tmp_path / "none")]) == 1
+    assert notebooks.main([str(tmp_path / "none")]) == 1
     assert "is neither a notebook nor a directory" in capsys.readouterr().err
-
-
-def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 0
-    assert "execute notebooks again and store them" in capsys.readouterr().out

@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from wmlab import notebooks
+from tools import notebooks
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE_LIMIT = 500_000

@@ -26,8 +26,6 @@ from wmlab.core.errors import ScenarioError, WmlabError
 from wmlab.core.words import counted, shown
 
 T = TypeVar("T")
-UNNAMED_KIND = "event"
-"""The kind of a part that does not say what it is: of the writers, an event writer."""
 
 MAX_MS: Final = 2**53
 """The largest number of milliseconds, 285,000 years: sums of such times stay within 64 bits, and floats are exact."""
@@ -122,15 +120,18 @@ def problems_of(error: ValidationError, offered: object) -> tuple[Problem, ...]:
     return tuple(found)
 
 
+def branch(name: str) -> str:
+    """The tag of one branch of a union that a function chooses from; no field can be called so."""
+    return f"<{name}>"
+
+
 def _fields(steps: tuple[str | int, ...], offered: object) -> tuple[str | int, ...]:
-    """A pydantic location without the steps that only name the chosen kind of a union."""
+    """A pydantic location without the steps that only name the chosen branch of a union."""
     location: list[str | int] = []
     for step in steps:
-        if isinstance(offered, Mapping) and step not in offered:
-            kind = offered.get("kind", UNNAMED_KIND)
-            if step == "one" or (isinstance(kind, str) and step == kind):
-                continue
-        if isinstance(offered, list | tuple) and step == "several":
+        if isinstance(step, str) and step == branch(step[1:-1]):
+            continue
+        if isinstance(offered, Mapping) and step not in offered and step == offered.get("kind"):
             continue
         location.append(step)
         if isinstance(offered, Mapping):

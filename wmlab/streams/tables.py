@@ -11,13 +11,15 @@ Offsets are bytes; an event's offset is its end. Unknown is null.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wmlab.core.recording import Recording
 from wmlab.core.schemas import FLAG, INCIDENTS, LONG, OFFSETS, REAL, TEXT, column, table
+
+if TYPE_CHECKING:
+    from wmlab.core.recording import Recording
 
 Subject = Literal[
     "writer",

@@ -50,7 +50,7 @@ def test_a_session_that_the_caller_has_started_serves_threads_too(
 def test_java_compiles_large_methods_and_takes_the_classes_that_are_kept(spark: SparkSession) -> None:
     management = spark.sparkContext._jvm.java.lang.management.ManagementFactory  # type: ignore[union-attr]
     arguments = list(management.getRuntimeMXBean().getInputArguments())
-    assert session.HUGE_METHODS in arguments
+    assert {session.HUGE_METHODS, *session.SECOND_COMPILER_LATER.split()} <= set(arguments)
     assert (f"-XX:SharedArchiveFile={session.CLASSES}" in arguments) is session.CLASSES.is_file()
 
 
@@ -106,6 +106,33 @@ def test_what_python_workers_are_forked_from_starts_no_thread_and_leaves_no_garb
 
     (row,) = spark.range(1).mapInArrow(frozen, "id long").collect()
     assert row["id"] > 10_000
+
+
+def test_an_executor_takes_the_rules_of_time_bounds_without_recordings_and_scenarios() -> None:
+    """Every Python worker imports them for itself, while somebody waits."""
+    code = "import sys, wmlab.streams.bounds.recorded; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
+    assert "wmlab.streams.model.position" in loaded
+    assert [name for name in loaded if name in ("pydantic", "wmlab.core.recording", "wmlab.streams.scenario")] == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the processes are those that Linux lists")
+def test_the_workers_of_queries_come_from_the_process_that_was_started_with_the_session() -> None:
+    code = """
+import os, pathlib
+from benchmarks.measure import children
+from wmlab.core.spark.session import spark_session
+
+spark = spark_session("local[1]")
+spark.range(1).mapInArrow(lambda batches: batches, "id long").collect()
+stats = {pid: pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in children(os.getpid())}
+words = {pid: pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\\0") for pid in stats}
+python = [pid for pid in stats if "wmlab.core.spark.daemon" in words[pid]]
+print(sum(int(stats[pid][1]) not in python for pid in python))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n"
 
 
 ROOT = Path(__file__).resolve().parents[3]

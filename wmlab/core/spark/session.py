@@ -36,7 +36,15 @@ CLASSES: Final = Path(sys.prefix) / "spark_classes.jsa"
 HUGE_METHODS: Final = "-XX:-DontCompileHugeMethods"
 """Java leaves methods of more than 8,000 bytes uncompiled, and Spark generates such ones: bounds of positions that are
 not summed but written take five times as long without this option."""
-WITH_CLASSES: Final = {"spark.driver.defaultJavaOptions": f'{HUGE_METHODS} "-XX:SharedArchiveFile={CLASSES}"'}
+SECOND_COMPILER_LATER: Final = (
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
+    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+)
+"""Java gives its second, slow compiler what was called ten times as often as by default: while Spark starts and plans
+its first query, that compiler takes a third of the processor time for code that hardly runs again. What runs for each
+of a million rows still reaches it within milliseconds."""
+_JAVA_OPTIONS: Final = f"{HUGE_METHODS} {SECOND_COMPILER_LATER}"
+WITH_CLASSES: Final = {"spark.driver.defaultJavaOptions": f'{_JAVA_OPTIONS} "-XX:SharedArchiveFile={CLASSES}"'}
 """The setting of a driver that takes the kept classes."""
 
 JAVA_AT_LEAST: Final = 17
@@ -57,7 +65,7 @@ _DRIVER: Final = _ANYWHERE | {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.driver.memory": "4g",
-    "spark.driver.defaultJavaOptions": HUGE_METHODS,
+    "spark.driver.defaultJavaOptions": _JAVA_OPTIONS,
     "spark.executor.defaultJavaOptions": HUGE_METHODS,
     # It records the place of each call of a function in Python, at three calls of the JVM a time.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
@@ -82,6 +90,9 @@ _SOCKET_DIR_BYTES: Final = 60
 
 _LOOKED_UP: Final = ("functions", "PythonUtils", "PythonSQLUtils", "org.apache.spark.sql.functions")
 """Classes that PySpark looks up by name at each call, which searches all jars; they are kept instead."""
+
+_OF_QUERIES: Final = "SPARK_SIMPLIFIED_TRACEBACK"
+"""The variable by which the Python workers of queries differ from those of an RDD."""
 
 _log_file: Path | None = None
 _session: SparkSession | None = None
@@ -253,7 +264,22 @@ def _embedded(master: str) -> SparkSession:
     context = SparkContext(gateway=gateway, conf=conf)
     for name in _LOOKED_UP:
         setattr(context._jvm, name, getattr(context._jvm, name))
+    if master.startswith("local["):
+        _start_workers(context)
     return QuietSession(context)
+
+
+def _start_workers(context: SparkContext) -> None:
+    """Have the process started from which Spark forks its Python workers, without waiting for it.
+
+    Spark would start it when the first task in Python is due; so it imports while the first query is planned. The job
+    is submitted in the JVM, and no thread of Python waits for it: nothing is left to join, and a fork is as safe as
+    before.
+    """
+    # Spark has one such process for each environment, and its queries have this besides.
+    context.environment[_OF_QUERIES] = "1"
+    context.parallelize([None], 1).mapPartitions(iter)._jrdd.countAsync()
+    del context.environment[_OF_QUERIES]
 
 
 def _require_java() -> None:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Discriminator, Tag
 
 from wmlab.core.expression import columns_of
-from wmlab.core.values import MAX_MS, Ms, Period, Problem, tagged, unknown, value
+from wmlab.core.values import MAX_MS, Ms, Period, Problem, branch, tagged, unknown, value
 from wmlab.core.words import counted
 from wmlab.dataflow.scenario.vertices import Column, Columns, Condition, Copies, Function, Key, Rows, Vertex
 from wmlab.streams.scenario.scenario import StreamScenario
@@ -69,12 +69,15 @@ def _frame(offered: object) -> object:
     raise ValueError("give a number of ms from 0 on, 'pipeline' or 'sql'")
 
 
+_NO_STREAM, _DIRECTORY, _SCENARIO = branch("no stream"), branch("directory"), branch("scenario")
+
+
 def _stream_kind(offered: object) -> str:
-    return "none" if offered is None else "kept" if isinstance(offered, str) else "one"
+    return _NO_STREAM if offered is None else _DIRECTORY if isinstance(offered, str) else _SCENARIO
 
 
 Stream = Annotated[
-    Annotated[StreamScenario, Tag("one")] | Annotated[str, Tag("kept")] | Annotated[None, Tag("none")],
+    Annotated[StreamScenario, Tag(_SCENARIO)] | Annotated[str, Tag(_DIRECTORY)] | Annotated[None, Tag(_NO_STREAM)],
     Discriminator(_stream_kind),
     BeforeValidator(_stream),
 ]

@@ -14,17 +14,18 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from wmlab.core.recording import Recording
 from wmlab.core.spark.schemas import require, spark_schema
 from wmlab.streams.bounds.groups import GROUP_COLUMNS, Ends, until_of
-from wmlab.streams.scenario.scenario import StreamScenario
+
+if TYPE_CHECKING:
+    from wmlab.core.recording import Recording
 
 TIMES: Final = "times"
 """What a row begins with when the map of times has changed and the position of the group has not."""
@@ -47,6 +48,8 @@ def groups_with_map(recording: Recording) -> list[tuple[str, str]]:
 
     Without a scenario those are the groups with a bound in `group_updates`.
     """
+    from wmlab.streams.scenario.scenario import StreamScenario  # which an executor does without
+
     scenario = recording.scenario_as(StreamScenario)
     updates = recording.table("group_updates")
     if scenario is None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from operator import itemgetter
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StructField, StructType
 
 from wmlab.core.errors import ModelError
-from wmlab.core.recording import Recording
 from wmlab.core.spark.grouped import Reduced, Tables, by_stream, rows_by
 from wmlab.core.spark.schemas import choose, refuse, require, spark_schema
 from wmlab.streams.bounds.bounds import time_bounds as bounds_of
@@ -32,6 +31,9 @@ from wmlab.streams.bounds.log_by_segment import NEVER, Longs, Ranges, column, ma
 from wmlab.streams.bounds.maps import groups_with_map, map_bounds_of_group
 from wmlab.streams.model.position import moved
 from wmlab.streams.tables import end_ms
+
+if TYPE_CHECKING:  # An executor needs neither recordings nor scenarios, and would take half a second to import them.
+    from wmlab.core.recording import Recording
 
 _SEGMENT: Final = ("stream", "segment_id")
 _CHANGE: Final = (*GROUP_COLUMNS, "segment_id", "offset", "finished")

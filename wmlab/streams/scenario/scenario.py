@@ -24,7 +24,6 @@ from wmlab.core.estimate import Cost
 from wmlab.core.scenario_file import ScenarioFile, dump_fragment, parse_fragment
 from wmlab.core.schemas import ROW_GROUP
 from wmlab.core.values import (
-    UNNAMED_KIND,
     Ms,
     Period,
     Problem,
@@ -32,6 +31,7 @@ from wmlab.core.values import (
     Rules,
     RuleTable,
     SignedMs,
+    branch,
     options_of,
     plain,
     problems_of,
@@ -66,25 +66,29 @@ RULE_TABLE: Final[RuleTable] = {
 }
 
 
-def _how_many(raw: object) -> str:
-    return "several" if isinstance(raw, list | tuple) else "none" if raw is None else "one"
+_NO_GROUP, _ONE_GROUP, _SEVERAL_GROUPS = branch("no group"), branch("one group"), branch("several groups")
+_EVENT_WRITER, _TRANSACTIONAL_WRITER = branch("event writer"), branch("transactional writer")
 
 
-def _writer_kind(raw: object) -> str:
+def _how_many_groups(raw: object) -> str:
+    return _SEVERAL_GROUPS if isinstance(raw, list | tuple) else _NO_GROUP if raw is None else _ONE_GROUP
+
+
+def _which_writer(raw: object) -> str:
     """Which writer a value is; plain data that does not say so is an event writer."""
-    named = raw.get("kind") if isinstance(raw, Mapping) else getattr(raw, "kind", None)
-    return "transactional" if named == "transactional" else UNNAMED_KIND
+    kind = raw.get("kind") if isinstance(raw, Mapping) else getattr(raw, "kind", None)
+    return _TRANSACTIONAL_WRITER if kind == "transactional" else _EVENT_WRITER
 
 
 _Readers = Annotated[
-    Annotated[ReaderGroup, Tag("one")]
-    | Annotated[tuple[ReaderGroup, ...], Tag("several")]
-    | Annotated[None, Tag("none")],
-    Discriminator(_how_many),
+    Annotated[ReaderGroup, Tag(_ONE_GROUP)]
+    | Annotated[tuple[ReaderGroup, ...], Tag(_SEVERAL_GROUPS)]
+    | Annotated[None, Tag(_NO_GROUP)],
+    Discriminator(_how_many_groups),
 ]
 _Writer = Annotated[
-    Annotated[EventWriter, Tag(UNNAMED_KIND)] | Annotated[TransactionalWriter, Tag("transactional")],
-    Discriminator(_writer_kind),
+    Annotated[EventWriter, Tag(_EVENT_WRITER)] | Annotated[TransactionalWriter, Tag(_TRANSACTIONAL_WRITER)],
+    Discriminator(_which_writer),
 ]
 
 

@@ -1,5 +1,8 @@
 """Executes notebooks again and stores them so that the same notebook always has the same bytes.
 
+    python -m tools.notebooks [PATH ...]            # store them; without a path, all below notebooks/
+    python -m tools.notebooks --check [PATH ...]    # say which would change, and fail if any
+
 What differs from run to run or from machine to machine is not stored: execution times, widget state and the random
 ids of widget views, random cell ids, and the version of the Python that ran it. What is left is the notebook's
 answer, and a change of it is a change of the answer.
@@ -7,9 +10,11 @@ answer, and a change of it is a change of the answer.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import os
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -45,19 +50,37 @@ def find(paths: Sequence[Path | str] = ()) -> list[Path]:
 
     Without `paths`, all below `notebooks/`. Raises `NotebookError` if a path is neither.
     """
-    found: dict[Path, None] = {}
+    notebooks: dict[Path, None] = {}
     for path in map(Path, paths or [ROOT]):
         if path.is_dir():
             below = (p for p in sorted(path.rglob("*.ipynb")) if ".ipynb_checkpoints" not in p.parts)
-            found |= dict.fromkeys(below)
+            notebooks |= dict.fromkeys(below)
         elif path.is_file() and path.suffix == ".ipynb":
-            found[path] = None
+            notebooks[path] = None
         else:
             raise NotebookError(
                 f"{path} is neither a notebook nor a directory.",
                 remedy="name .ipynb files or directories, seen from the working directory.",
             )
-    return list(found)
+    return list(notebooks)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Carries out the command; returns the exit code: 0 done, 1 refused or, with `--check`, not as stored."""
+    command = argparse.ArgumentParser(prog="python -m tools.notebooks", description="Execute notebooks, store them.")
+    command.add_argument("paths", nargs="*", metavar="PATH", help="notebooks or directories (default: notebooks/)")
+    command.add_argument("--check", action="store_true", help="store nothing; say which would change, and fail if any")
+    options = command.parse_args(arguments)
+    try:
+        paths = find(options.paths)
+        changed = set(stale(paths) if options.check else store(paths))
+    except WmlabError as mistake:
+        print(mistake, file=sys.stderr)
+        return 1
+    word = "would change" if options.check else "changed"
+    for path in paths:
+        print(f"{path}: {word if path in changed else 'unchanged'}")
+    return 1 if options.check and changed else 0
 
 
 def execute(path: Path | str) -> bytes:
@@ -158,3 +181,7 @@ def _replace(path: Path, content: bytes) -> None:
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
