@@ -31,16 +31,16 @@ class _Rule(NamedTuple):
     merge: Callable[[Any, Any], FieldValue]
 
 
-def _of_both(merge: Callable[[Any, Any], FieldValue], one: FieldValue, other: FieldValue) -> FieldValue:
-    return other if one is None else one if other is None else merge(one, other)
+def _of_both(merge: Callable[[Any, Any], FieldValue], first: FieldValue, second: FieldValue) -> FieldValue:
+    return second if first is None else first if second is None else merge(first, second)
 
 
-def _distinct(one: Accumulators, other: Accumulators) -> FieldValue:
-    return tuple(dict.fromkeys(one + other))
+def _distinct(first: Accumulators, second: Accumulators) -> FieldValue:
+    return tuple(dict.fromkeys(first + second))
 
 
-def _sums(one: Accumulators, other: Accumulators) -> FieldValue:
-    (total, count), (more, again) = one, other
+def _sums(first: Accumulators, second: Accumulators) -> FieldValue:
+    (total, count), (more, again) = first, second
     return _of_both(add, total, more), add(count, again)
 
 
@@ -80,12 +80,12 @@ class Aggregation:
             raise _wrong_value(self.function, value)
         return self.combine(accumulator, self._rule.single(value))
 
-    def combine(self, one: FieldValue, other: FieldValue) -> FieldValue:
-        """The accumulator of the rows of both, those of `one` first."""
+    def combine(self, first: FieldValue, second: FieldValue) -> FieldValue:
+        """The accumulator of the rows of both, those of `first` before those of `second`."""
         try:
-            return _of_both(self._rule.merge, one, other)
+            return _of_both(self._rule.merge, first, second)
         except TypeError:
-            raise _wrong_value(self.function, other) from None
+            raise _wrong_value(self.function, second) from None
 
     def finish(self, accumulator: FieldValue) -> FieldValue:
         """The result."""
@@ -118,9 +118,9 @@ def accumulated(
     return tuple(each.accumulate(part, values) for each, part in zip(aggregates, accumulators, strict=True))
 
 
-def combined_accumulators(aggregates: Sequence[Aggregation], one: Accumulators, other: Accumulators) -> Accumulators:
+def combined_accumulators(aggregates: Sequence[Aggregation], first: Accumulators, second: Accumulators) -> Accumulators:
     """The accumulators of the rows of both."""
-    return tuple(each.combine(*parts) for each, *parts in zip(aggregates, one, other, strict=True))
+    return tuple(each.combine(*parts) for each, *parts in zip(aggregates, first, second, strict=True))
 
 
 def finished(aggregates: Sequence[Aggregation], accumulators: Accumulators) -> Accumulators:

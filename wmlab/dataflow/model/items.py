@@ -228,13 +228,13 @@ def keys_after_join(left: Keys, right: Keys, renamed: Mapping[str, str]) -> Keys
     return tuple(sorted({**dict(left), **right_keys}.items()))
 
 
-def keys_after_window(keys: Keys, time: str, end: str, kept: Sequence[str] = ()) -> Keys:
-    """After a window over column `time` whose end is in column `end`, and that keeps the keys of columns `kept`.
+def keys_after_window(keys: Keys, time: str, end: str, group_columns: Sequence[str] = ()) -> Keys:
+    """After a window over column `time` with its end in column `end` that keeps the keys of `group_columns`.
 
     Empty if the column carries no key.
     """
     key = key_on_column(keys, time)
-    others = ((other, column) for other, column in keys if column in kept and other != key)
+    others = ((other, column) for other, column in keys if column in group_columns and other != key)
     return () if key is None else tuple(sorted([(key, end), *others]))
 
 

@@ -202,8 +202,8 @@ class StreamJoin(Processor[JoinState]):
             return min(state.received[key], state.limits[key])
         side = LEFT if key in self.keys[LEFT] else RIGHT
         column = self.keys[side][key]
-        kept = [row_time(row.values, column) for row in state.buffers[side]]
-        return min([state.received[key], *kept])
+        buffered_times = [row_time(row.values, column) for row in state.buffers[side]]
+        return min([state.received[key], *buffered_times])
 
     def size(self, state: JoinState) -> int:
         """The rows of both sides."""

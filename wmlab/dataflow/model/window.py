@@ -136,9 +136,9 @@ class _Aggregation(Processor[ProcessorState]):
         """The accumulators of one row."""
         return aggregate.accumulated(self.aggregates, aggregate.created(self.aggregates), values)
 
-    def combine(self, one: Accumulators, other: Accumulators) -> Accumulators:
+    def combine(self, first: Accumulators, second: Accumulators) -> Accumulators:
         """The accumulators of two parts together."""
-        return aggregate.combined_accumulators(self.aggregates, one, other)
+        return aggregate.combined_accumulators(self.aggregates, first, second)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -349,15 +349,17 @@ class SessionProcessor(_Aggregation[Sessions]):
         sessions = tuple(sorted((*apart, whole), key=lambda session: session.start))
         return Reply(replace(state, groups=state.groups.put(group, sessions)))
 
-    def _merged(self, one: OpenSession, other: OpenSession) -> OpenSession:
-        accumulators = self.combine(one.accumulators, other.accumulators)
-        return OpenSession(min(one.start, other.start), max(one.end, other.end), accumulators)
+    def _merged(self, first: OpenSession, second: OpenSession) -> OpenSession:
+        accumulators = self.combine(first.accumulators, second.accumulators)
+        return OpenSession(min(first.start, second.start), max(first.end, second.end), accumulators)
 
     def _closed(self, state: Sessions, watermark: int | None) -> tuple[Sessions, tuple[Event, ...]]:
         ended: list[tuple[OpenSession, RowValues]] = []
         kept = {}
         for group, sessions in state.groups.items():
-            stays = tuple(one for one in sessions if watermark is not None and self.closed_by(one.end) > watermark)
+            stays = tuple(
+                session for session in sessions if watermark is not None and self.closed_by(session.end) > watermark
+            )
             ended += [(session, group) for session in sessions if session not in stays]
             if stays:
                 kept[group] = stays

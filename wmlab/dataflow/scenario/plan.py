@@ -186,8 +186,8 @@ class _Planning:
             case step.Window() | step.SessionWindow():
                 self._require_groups(vertex, given)
                 columns = (*RESULT_TIMES, *vertex.by, *vertex.aggregates)
-                kept = vertex.by if isinstance(vertex, step.Window) and vertex.grouped_times else ()
-                return Output(columns, keys_after_window(given.keys, vertex.column, RESULT_TIMES[1], kept))
+                group_columns = vertex.by if isinstance(vertex, step.Window) and vertex.grouped_times else ()
+                return Output(columns, keys_after_window(given.keys, vertex.column, RESULT_TIMES[1], group_columns))
             case step.StatefulMap():
                 self._require_groups(vertex, given)
                 for name in (name for name in vertex.aggregates if name in given.columns):
