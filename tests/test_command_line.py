@@ -88,13 +88,15 @@ def test_advise_prints_the_advice_its_doubts_and_the_settings(
     assert "doubt" not in told
     assert main(["advise", str(paths[1]), *options, "--suspects"]) == 1
     told = capsys.readouterr().out
-    assert "  doubt (ahead): 1 record (row 5 000 of d0, stamped 2023-11-15 23:36:40 UTC) is 1 d ahead" in told
+    assert (
+        "  doubt (ahead): 1 record (row 5 001 by arrival, of d0, stamped 2023-11-15 23:36:40 UTC) is 1 d ahead" in told
+    )
     assert "  Flink (a guess): " in told
     assert "these have a wrong clock: d0 (steps)" in told
     assert main(["advise", str(paths[1]), *options, "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert [doubt["cause"] for doubt in found["doubts"]] == ["ahead"]
-    assert found["doubts"][0]["rows"] == [5_000]
+    assert found["doubts"][0]["rows"] == [5_001]
 
 
 def test_advise_reads_raw_logs_and_leaves_out_bad_rows_if_asked(

@@ -52,6 +52,7 @@ marks = [row | {{"time": n, "position": {{0: 10}}, "noted_ms": n, "received_ms":
 segment = {{"stream": "orders", "segment_id": 0, "number": 0, "epoch": 0, "low": 0.0, "high": 1.0, "keys": "0..1"}}
 segment |= {{"created_ms": 0, "sealed_ms": None}}
 incident = {{"stream": "orders", "at_ms": 200, "kind": "crash", "target": name, "detail": name + " crashes"}}
+incident |= {{"subject": "writer", "outcome": "done"}}
 tables = {{"writer_marks": marks, "segments": [segment], "incidents": [incident]}}
 recording = wm.trace.Recording.from_tables(tables, name=name)
 recording

@@ -122,6 +122,15 @@ def _batch_totals(queries: Mapping[str, DataFrame]) -> DataFrame:
     return of_each.selectExpr("invariant", "CAST(NULL AS STRING) AS stream", "* EXCEPT (invariant)")
 
 
+def table_of(small: DataFrame | Reduced) -> pa.Table:
+    """The rows of a small query as a value, asked of Spark at once; of `Reduced`, what its reduction leaves."""
+    if isinstance(small, DataFrame):
+        return small.toArrow()
+    # Spark sends this function to its workers, and could not send a DataFrame with it.
+    reduce_batches = small.reduce
+    return small.frame.mapInArrow(lambda batches: iter(reduce_batches(batches)), spark_schema(small.schema)).toArrow()
+
+
 @dataclass(frozen=True, slots=True)
 class _Taken:
     """The inputs of a check, each made when it is first taken, with a session for what becomes a DataFrame."""

@@ -23,8 +23,7 @@ from wmlab.core.invariants import Derived, Invariant, TableRows
 from wmlab.core.recording import Recording
 from wmlab.core.spark import verdict
 from wmlab.core.spark.grouped import Reduced
-from wmlab.core.spark.schemas import spark_schema
-from wmlab.core.spark.verdict import BatchInvariant
+from wmlab.core.spark.verdict import BatchInvariant, table_of
 from wmlab.dataflow.checks import calls, rows, watermarks
 from wmlab.dataflow.checks.batch import joins_equal_batch, reached_by_instance, windows_equal_batch
 from wmlab.dataflow.checks.channels import SIZES, Channels, SizesByLimit, queue_loads, specials_of
@@ -80,8 +79,8 @@ def inputs_of(
         return table.to_pylist(maps_as_pydicts="strict")  # type: ignore[no-any-return]
 
     made: dict[str, Callable[[], Any]] = {
-        "specials": cache(lambda: _specials(large["items"])),
-        "queue_loads": cache(lambda: queue_loads(large["items"]).toArrow()),
+        "specials": cache(lambda: table_of(specials_of(large["items"]))),
+        "queue_loads": cache(lambda: table_of(queue_loads(large["items"]))),
         "channels": cache(lambda: Channels.of(rows_of("queues"))),
         "timed_rows": lambda: timed_rows(
             large["items"],
@@ -100,13 +99,6 @@ def inputs_of(
         "due": Derived(_due),
     }
     return {**small, **large, **made, **reduced, "limits": limits, "rules": rules}
-
-
-def _specials(items: DataFrame) -> pa.Table:
-    specials = specials_of(items)
-    # Spark sends this function to its workers, and could not send a DataFrame with it.
-    reduce = specials.reduce
-    return specials.frame.mapInArrow(lambda batches: iter(reduce(batches)), spark_schema(specials.schema)).toArrow()
 
 
 def _due(specials: TableRows, queues: TableRows, coalescing: TableRows) -> list[dict[str, Any]]:

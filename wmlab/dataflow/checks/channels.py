@@ -51,14 +51,14 @@ def _specials(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         table = pa.Table.from_batches([batch])
         kinds, numbers = table["kind"].to_pylist(), table["sequence"].to_pylist()
-        chosen = [index for index, kind in enumerate(kinds) if kind != "event"]
+        is_special = [kind != "event" for kind in kinds]
         for _, rows in rows_by(table, "stream", "execution", "queue"):
             ordered = sorted(rows.tolist(), key=numbers.__getitem__)
             for before, index in zip([None, *ordered], ordered, strict=False):
                 follows = before is not None and numbers[before] == numbers[index] - 1
                 if kinds[index] == "event" and (not follows or kinds[before] in _ENDS_IDLENESS):
-                    chosen.append(index)
-        yield from table.take(sorted(chosen)).to_batches()
+                    is_special[index] = True
+        yield batch.filter(pa.array(is_special, pa.bool_()))
 
 
 def queue_loads(items: DataFrame) -> DataFrame:
