@@ -75,13 +75,13 @@ class TimeWindow:
     """Bounds of event time at a position; None: unknown. `upper` bounds noted times, not events.
 
     `lower_seq` and `upper_seq` are the places in the log (from 0) of the watermarks that gave the bounds, where that is
-    known. Windows with the same bounds are equal.
+    known; they say where the bounds come from, and are no part of the value: windows with the same bounds are equal.
     """
 
     lower: int | None
     upper: int | None
-    lower_seq: int | None = field(default=None, compare=False)
-    upper_seq: int | None = field(default=None, compare=False)
+    lower_seq: int | None = field(default=None, compare=False, repr=False)
+    upper_seq: int | None = field(default=None, compare=False, repr=False)
 
 
 def joint(windows: Collection[TimeWindow]) -> TimeWindow:
