@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 
 from wmlab.core.answers import Verdicts
 from wmlab.core.recording import Recording, recorded
-from wmlab.streams import places, simulate
+from wmlab.streams import positions, simulate
 from wmlab.streams.answers.explain import explain
 from wmlab.streams.answers.history import recorded_rules, scenario_span, the_stream
 from wmlab.streams.answers.measures import ownership
@@ -29,12 +29,12 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
 
     __slots__ = ()
 
-    stream_cut_at = places.stream_cut_at
-    time_at = places.time_at
-    bytes_between = places.bytes_between
-    group_positions = places.group_positions
-    group_windows = places.group_windows
-    read_sides = places.read_sides
+    stream_cut_at = positions.stream_cut_at
+    time_at = positions.time_at
+    bytes_between = positions.bytes_between
+    group_positions = positions.group_positions
+    group_windows = positions.group_windows
+    read_sides = positions.read_sides
     explain = explain
     timeline = timeline
     ownership = ownership

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording, the_one
 from wmlab.core.simulation import Fixed
 from wmlab.streams.model.cycle import CycleState, inactive_since
@@ -27,8 +28,6 @@ from wmlab.streams.model.replay import Configuration
 from wmlab.streams.model.segment import Segment
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.tables import TOOK_PLACE, Subject
-
-Row = Mapping[str, Any]
 
 _NO_BOUND: Final = -(2**63)
 
@@ -60,7 +59,7 @@ IN_CHARTS: Final = {"crashed": "down"}
 """What charts call a state, where they have another word for it."""
 
 
-def is_of(incident: Row, subject: Subject) -> bool:
+def is_of(incident: TableRow, subject: Subject) -> bool:
     """Whether an incident happened to a writer, a reader and so on."""
     return bool(incident["subject"] == subject)
 
@@ -69,7 +68,7 @@ LastingFaults = Mapping[str, str]
 """The faults of a writer that last, the newest last: by kind, the state or the detail that says so."""
 
 
-def after_fault(lasting: LastingFaults, incident: Row) -> LastingFaults:
+def after_fault(lasting: LastingFaults, incident: TableRow) -> LastingFaults:
     """The faults of a writer that last after an incident, from those that lasted before.
 
     What a script asked of somebody that was not there changes nothing.
@@ -113,8 +112,8 @@ class RunHistory:
     """
 
     at_ms: int
-    bound: Row | None = None
-    cycle: Row | None = None
+    bound: TableRow | None = None
+    cycle: TableRow | None = None
     on_record: Mapping[str, WriterOnRecord] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
     memory: CycleState = field(default_factory=CycleState)
@@ -144,7 +143,7 @@ class RunHistory:
         lasting = self.lasting_faults.get(writer, {})
         return named_state(lasting) or [self.unheard.get(writer, ""), *lasting.values()][-1]
 
-    def after_fault(self, row: Row) -> RunHistory:
+    def after_fault(self, row: TableRow) -> RunHistory:
         """The knowledge after one more incident."""
         target, kind = row["target"], row["kind"]
         if row["outcome"] != TOOK_PLACE:
@@ -162,7 +161,7 @@ class RunHistory:
             return replace(history, deleted_ms=row["at_ms"])
         return history
 
-    def after_mark(self, row: Row) -> RunHistory:
+    def after_mark(self, row: TableRow) -> RunHistory:
         """The knowledge after one more noted time."""
         writer = row["writer"]
         if row["outcome"] != "success":
@@ -175,7 +174,7 @@ class RunHistory:
         unheard = {name: why for name, why in self.unheard.items() if name != writer}
         return replace(self, on_record={**self.on_record, writer: noted}, woken_ms=woken_ms, unheard=unheard)
 
-    def after_cycle(self, row: Row) -> RunHistory:
+    def after_cycle(self, row: TableRow) -> RunHistory:
         """The knowledge after one more cycle."""
         same_leader = self.cycle is not None and self.cycle["controller"] == row["controller"]
         since = self.memory.behind_since if same_leader else {}
@@ -189,13 +188,13 @@ class RunHistory:
         )
 
 
-def end_of(cycle: Row) -> tuple[object, ...]:
+def end_of(cycle: TableRow) -> tuple[object, ...]:
     """How a cycle ended: its outcome, whom it waits for, and the reason if it is another."""
     reason = "" if cycle["lagging"] else cycle["reason"]
     return cycle["outcome"], tuple(sorted(cycle["lagging"])), reason
 
 
-_AFTER: Final[Mapping[str, Callable[[RunHistory, Row], RunHistory]]] = {
+_AFTER: Final[Mapping[str, Callable[[RunHistory, TableRow], RunHistory]]] = {
     "incidents": RunHistory.after_fault,
     "writer_marks": RunHistory.after_mark,
     "cycles": RunHistory.after_cycle,
@@ -224,7 +223,7 @@ def walk(recording: Recording, stream: str, *, until_ms: int | None = None) -> I
         yield history
 
 
-def owners_of(recording: Recording, stream: str) -> list[Row]:
+def owners_of(recording: Recording, stream: str) -> list[TableRow]:
     """The rows of the table `ownership` for the bucket of a stream, by time."""
     rows = recording.table("ownership").sort_by("from_ms").to_pylist()
     return [row for row in rows if stream.partition("#")[0] in row["streams"]]
@@ -281,7 +280,7 @@ def epochs_of(recording: Recording, stream: str) -> StreamHistory:
     return StreamHistory.recorded(rows_of_stream(recording, "epochs", stream), segments_of(recording, stream))
 
 
-def replaced(before: Row, epoch: Row) -> tuple[list[int], list[int]]:
+def replaced(before: TableRow, epoch: TableRow) -> tuple[list[int], list[int]]:
     """The segments that an epoch takes away from the one before it, and those that it adds."""
     old, new = before["segment_ids"], epoch["segment_ids"]
     return [segment for segment in old if segment not in new], [segment for segment in new if segment not in old]
@@ -294,20 +293,20 @@ def the_stream(recording: Recording, stream: str | None) -> str:
     return the_one(recording, stream, names, "stream", "streams")
 
 
-def group_positions(rows: Iterable[Row]) -> Iterator[tuple[int, dict[int, Row]]]:
+def group_states(rows: Iterable[TableRow]) -> Iterator[tuple[int, dict[int, TableRow]]]:
     """A reader group's state after each of its updates: (clock in ms, the newest row of each open segment).
 
     `rows` are those of the table `positions` for one group of one stream, in any order. An update, by its version, has
     the segments that changed; a segment that is finished leaves the state.
     """
-    state: dict[int, Row] = {}
+    state: dict[int, TableRow] = {}
     for _, update in groupby(sorted(rows, key=lambda row: int(row["version"])), key=lambda row: row["version"]):
         changed = list(update)
         state = moved(state, ((row["segment_id"], None if row["finished"] else row) for row in changed))
         yield changed[-1]["at_ms"], state
 
 
-def without_ends(watermarks: Iterable[Row]) -> list[Row]:
+def without_ends(watermarks: Iterable[TableRow]) -> list[TableRow]:
     """The watermarks, without bounds (None) where one is an end of known time, which counts no writers.
 
     Without the column `writers` there is none.
@@ -315,7 +314,7 @@ def without_ends(watermarks: Iterable[Row]) -> list[Row]:
     return [row if row.get("writers", True) else {**row, "lower": None, "upper": None} for row in watermarks]
 
 
-def late_events(events: pa.Table, watermarks: Sequence[Row]) -> pa.Table:
+def late_events(events: pa.Table, watermarks: Sequence[TableRow]) -> pa.Table:
     """The events appended after a watermark whose lower bound is above their time; `watermarks` as in the log.
 
     No event is below an end of known time.

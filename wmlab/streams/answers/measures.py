@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from wmlab.core.answers import Answer
 from wmlab.core.errors import RecordingError
+from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, moment, span
-from wmlab.streams.answers.history import Row
 from wmlab.streams.model.coordination import fairness
 from wmlab.streams.scenario.checks import controllers_of
 from wmlab.streams.scenario.scenario import StreamScenario
@@ -132,12 +132,12 @@ def ownership(recording: Recording) -> Ownership:
     )
 
 
-def owner_rows(recording: Recording) -> list[Row]:
+def owner_rows(recording: Recording) -> list[TableRow]:
     """The rows of the table `ownership` by bucket and time."""
     return sorted(recording.table("ownership").to_pylist(), key=lambda row: (row["bucket"], row["from_ms"]))
 
 
-def last_ms(recording: Recording, rows: Sequence[Row]) -> int:
+def last_ms(recording: Recording, rows: Sequence[TableRow]) -> int:
     """The last moment on record at which a cycle ran or an owner changed."""
     moments: list[int] = recording.table("cycles")["at_ms"].to_pylist()
     moments += [row[name] for row in rows for name in ("from_ms", "to_ms") if row[name] is not None]

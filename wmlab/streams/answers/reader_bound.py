@@ -12,13 +12,14 @@ from functools import partial
 from itertools import groupby
 
 from wmlab.core.errors import RecordingError
+from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped, listed, moment, span
-from wmlab.streams.answers.history import PredictionRules, Row, group_positions, rows_of_stream, segments_of
+from wmlab.streams.answers.history import PredictionRules, group_states, rows_of_stream, segments_of
 from wmlab.streams.answers.stream_bound import BoundExplanation, HoldingSegment, explain_stream
 from wmlab.streams.model.position import Position, ReaderPosition
 from wmlab.streams.model.segment import Segment, segment_name
-from wmlab.streams.model.window import compare
+from wmlab.streams.model.window import compare_with_cut
 
 _NAMED = 3
 
@@ -40,7 +41,7 @@ def explain_reader(
     lower = looks[-1]["lower"]
     marks, segments = rows_of_stream(recording, "watermarks", stream, until_ms=at_ms), segments_of(recording, stream)
     positions = [row for row in rows_of_stream(recording, "positions", stream, until_ms=at_ms) if row["group"] == group]
-    *_, (_, state) = ((0, {}), *group_positions(positions))
+    *_, (_, state) = ((0, {}), *group_states(positions))
     # Without a lower bound, what comes before an end of known time that the group has passed is behind it.
     ended = [n for n, row in enumerate(marks, start=1) if not row["writers"] and not _behind(state, row, segments)]
     later = marks[ended[-1] :] if lower is None and ended else marks
@@ -78,7 +79,7 @@ def explain_reader(
     )
 
 
-def _is_beyond(watermark: Row, window: Row) -> bool:
+def _is_beyond(watermark: TableRow, window: TableRow) -> bool:
     """Whether a watermark came after the one that gave a window its lower bound, or is above it if that is unknown."""
     if window["lower_seq"] is not None:
         return bool(watermark["seq"] > window["lower_seq"])
@@ -96,18 +97,20 @@ def _group_of(recording: Recording, stream: str, reader: str) -> str:
     return str(groups[reader])
 
 
-def _behind(state: Mapping[int, Row], watermark: Row, segments: Mapping[int, Segment]) -> tuple[HoldingSegment, ...]:
+def _behind(
+    state: Mapping[int, TableRow], watermark: TableRow, segments: Mapping[int, Segment]
+) -> tuple[HoldingSegment, ...]:
     """The open segments that stand before a watermark's cut, ascending."""
     cut = Position(watermark["cut"])
     return tuple(
         HoldingSegment(segment=segment_name(i), reader=row["reader"], offset=row["offset"], needed=cut.get(i))
         for i, row in sorted(state.items())
-        if compare(ReaderPosition({i: row["offset"]}), cut, segments) < 1
+        if compare_with_cut(ReaderPosition({i: row["offset"]}), cut, segments) < 1
     )
 
 
 def _why(
-    behind: tuple[HoldingSegment, ...], watermark: Row, look: Row, by_ms: int | None, release_ms: int | None
+    behind: tuple[HoldingSegment, ...], watermark: TableRow, look: TableRow, by_ms: int | None, release_ms: int | None
 ) -> str:
     newest = "" if by_ms is None else f", {span(by_ms, beside_ms=look['at_ms'])} behind the log"
     time = moment(watermark["lower"], clock_ms=watermark["emitted_ms"])

@@ -27,13 +27,13 @@ from pyspark.sql.streaming import stateful_processor as spark
 
 from wmlab.core.errors import ModelError
 from wmlab.core.spark.schemas import require
-from wmlab.streams.bounds.replay import configurations, heard
+from wmlab.streams.bounds.replay import configurations, judged_calls
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import Watermark
 from wmlab.streams.model.position import ReaderPosition, moved
 from wmlab.streams.model.replay import Configuration, Progress, advance, begin, received_of
 from wmlab.streams.model.segment import Segment
-from wmlab.streams.model.window import Followed, Move, VisibleLog, follow
+from wmlab.streams.model.window import Followed, Move, VisibleLog, follow_group
 
 FEED: Final = (
     "stream string, at_ms long, kind string, who string, time long, position map<long, long>, "
@@ -63,7 +63,7 @@ def feed(marks: DataFrame, segments: DataFrame, shutdowns: DataFrame, positions:
     require(positions, "positions", ["stream", "group", "version", "at_ms", "segment_id", "offset", "finished"])
     stream, kind = "string(stream) AS stream", "if(time IS NULL, 'shutdown', 'note') AS kind"
     created = segments.selectExpr(stream, "created_ms AS at_ms", "'segment' AS kind", "segment_id", "keys")
-    notes = heard(marks, shutdowns)
+    notes = judged_calls(marks, shutdowns)
     noted = notes.selectExpr("stream", "received_ms AS at_ms", kind, "writer AS who", "time", "position")
     position = "map(segment_id, if(finished, null, offset)) AS position"
     read = positions.selectExpr(stream, "at_ms", "'position' AS kind", "group AS who", position, "version")
@@ -74,7 +74,7 @@ def live(feed: DataFrame, config: Configuration) -> DataFrame:
     """The watermarks of every stream of a feed, and the time bounds of its reader groups, as they come.
 
     `feed` is a streaming DataFrame with the columns `FEED`. The result is streaming too, in append mode. A row with
-    a null `group` is a watermark: stream, at_ms (of its cycle), lower, upper, lower_seq (its place in the log), cut,
+    a null `group` is a watermark: stream, at_ms (of its cycle), lower, upper, lower_seq (its index in the log), cut,
     writers; these are the rows of `replay`. Any other row has the bounds of a group from then on, after a change of its
     position or with a watermark that became visible, with the columns of `group_time_bounds`. A feed says nothing of
     resets and of shared times: a group's tracker goes on, and follows its position. The query fails at a row that comes
@@ -123,8 +123,8 @@ class StreamState:
                 f"A {ordered[0].kind} of {ordered[0].at_ms} ms comes before any segment.",
                 remedy="Begin the feed of a stream with the rows of its segments.",
             )
-        heard = [row for row in ordered if row.kind in ("note", "shutdown")]
-        received = received_of((row.at_ms, row.who, row.time, row.position) for row in heard)
+        judged_calls = [row for row in ordered if row.kind in ("note", "shutdown")]
+        received = received_of((row.at_ms, row.who, row.time, row.position) for row in judged_calls)
         progress, emitted = advance(progress, received, StreamHistory.of(segments), config, until_ms=until_ms)
         answer = [_watermark_row(len(log) + number, *entry) for number, entry in enumerate(emitted)]
         for entry in emitted:
@@ -137,7 +137,7 @@ class StreamState:
                 changes.setdefault(row.who, []).append(row)
         for name, of_group in changes.items():
             since = groups.get(name)
-            for state in follow(_moves(of_group, since), log, by_id, since=since):
+            for state in follow_group(_moves(of_group, since), log, by_id, since=since):
                 groups[name] = state
                 if state.is_change:
                     answer.append(_bounds_row(name, state))

@@ -24,10 +24,11 @@ from wmlab.core.charts.chart import (
 )
 from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Rule, Scene, Steps, at_rim, lanes
 from wmlab.core.errors import ChartError
+from wmlab.core.invariants import TableRow as Row
 from wmlab.core.recording import Recording
 from wmlab.core.words import bare, counted, grouped, moment, rounded
 from wmlab.streams.answers.causes import CauseKind, Held, causes, longest_stall
-from wmlab.streams.answers.history import Row, is_of
+from wmlab.streams.answers.history import is_of
 from wmlab.streams.answers.measures import last_ms, owner_rows, ownership
 
 Stretch = tuple[str, int, int, str]

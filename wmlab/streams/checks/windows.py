@@ -36,7 +36,7 @@ from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invari
 from wmlab.core.recording import Recording
 from wmlab.core.simulation import Fixed
 from wmlab.streams.bounds.groups import ANEW, anew_of, possible_time_bounds
-from wmlab.streams.bounds.log_by_segment import Marks, Ranges, marks_of, moves_back, ranges_of
+from wmlab.streams.bounds.log_by_segment import Ranges, WatermarkColumns, moves_back, ranges_of, watermark_columns
 from wmlab.streams.bounds.maps import groups_with_map
 from wmlab.streams.checks.log import WINDOW
 from wmlab.streams.scenario import script
@@ -60,16 +60,16 @@ _UNKNOWN: Final[SeenBounds] = (None, None)
 class LogOfStream(NamedTuple):
     """The log and the key ranges of a stream as bounds are computed of them, and whether a cut lies before another."""
 
-    marks: Marks
+    watermarks: WatermarkColumns
     ranges: Ranges
     falls: bool
 
 
 def log_in_columns(watermarks: TableRows, segments: TableRows) -> LogOfStream:
     """The log and the segments of one stream."""
-    marks = marks_of(pa.Table.from_pylist(list(watermarks), TABLES["watermarks"]))
+    columns = watermark_columns(pa.Table.from_pylist(list(watermarks), TABLES["watermarks"]))
     ranges = ranges_of(pa.Table.from_pylist(list(segments), TABLES["segments"]))
-    return LogOfStream(marks, ranges, moves_back(marks, ranges))
+    return LogOfStream(columns, ranges, moves_back(columns, ranges))
 
 
 class VisibleState(NamedTuple):
@@ -185,7 +185,7 @@ def _states_of_positions(moves: list[dict[str, Any]], log: LogOfStream) -> list[
     if not moves:
         return []
     changes = pa.Table.from_pylist(moves, pa.schema([*TABLES["positions"], pa.field(ANEW, pa.bool_())]))
-    rows = possible_time_bounds(changes, log.marks, log.ranges).select(
+    rows = possible_time_bounds(changes, log.watermarks, log.ranges).select(
         ["at_ms", "version", "lower", "upper", "settled"]
     )
     return [

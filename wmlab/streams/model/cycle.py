@@ -35,7 +35,7 @@ from wmlab.streams.model.marks import WriterMark
 from wmlab.streams.model.position import Position
 
 TimeoutFrom = Literal["first_behind", "last_note"]
-Outcome = Literal["emitted", "held"]
+CycleOutcome = Literal["emitted", "held"]
 
 MIN_TIME: Final = -(2**63)
 """The smallest time. It cannot be emitted: without a previous watermark it stands in for the previous lower bound."""
@@ -145,7 +145,7 @@ class Decision:
     lagging: tuple[str, ...] = ()
     shut_down: tuple[str, ...] = ()
     timed_out: tuple[str, ...] = ()
-    outcome: Outcome
+    outcome: CycleOutcome
     cause: HeldBy
     reason: str
 

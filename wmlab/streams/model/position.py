@@ -21,7 +21,7 @@ from wmlab.core.words import shown
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.segment import Segment, as_segment_id, same_space, segment_name
 
-T = TypeVar("T")
+PerSegment = TypeVar("PerSegment")
 
 
 class Position(Mapping[int, int | None]):
@@ -201,7 +201,7 @@ def segments_between(
     )
 
 
-def bytes_between(
+def segment_bytes_between(
     frm: Mapping[int, int | None], to: Mapping[int, int | None], history: StreamHistory, sealed_bytes: Mapping[int, int]
 ) -> Mapping[int, int]:
     """Bytes of each segment from one stream cut to another; `sealed_bytes` has the lengths of those that `to` lacks.
@@ -220,9 +220,9 @@ def bytes_between(
     return bytes_of
 
 
-def moved(state: Mapping[int, T], changes: Iterable[tuple[int, T | None]]) -> dict[int, T]:
+def moved(state: Mapping[int, PerSegment], changes: Iterable[tuple[int, PerSegment | None]]) -> dict[int, PerSegment]:
     """What a group has of each open segment after an update, which has None for a segment that leaves its position."""
-    after: dict[int, T | None] = {**state, **dict(changes)}
+    after: dict[int, PerSegment | None] = {**state, **dict(changes)}
     return {segment: offset for segment, offset in after.items() if offset is not None}
 
 

@@ -22,27 +22,27 @@ from wmlab.streams.model.log import MarksLog, Watermark
 from wmlab.streams.model.position import Position, ReaderPosition
 from wmlab.streams.model.segment import Segment
 
-T = TypeVar("T")
+Item = TypeVar("Item")
 
 
 # Without slots: on Python 3.11 a frozen generic dataclass with slots cannot be made as LatestItem[str]().
 @dataclass(frozen=True)
-class LatestItem(Generic[T]):
+class LatestItem(Generic[Item]):
     """What is being worked on, if anything, and what comes next."""
 
-    working_on: tuple[T, ...] = ()
-    waiting: tuple[T, ...] = ()
+    working_on: tuple[Item, ...] = ()
+    waiting: tuple[Item, ...] = ()
 
-    def offer(self, item: T) -> LatestItem[T]:
+    def offer(self, item: Item) -> LatestItem[Item]:
         """A new item: worked on at once, or kept in place of the one that was waiting."""
         return replace(self, waiting=(item,)) if self.working_on else LatestItem((item,))
 
-    def done(self) -> LatestItem[T]:
+    def done(self) -> LatestItem[Item]:
         """The present item is done; the waiting one, if any, is worked on next."""
         return LatestItem(self.waiting)
 
 
-def compare(position: ReaderPosition, cut: Position, segments: Mapping[int, Segment]) -> int:
+def compare_with_cut(position: ReaderPosition, cut: Position, segments: Mapping[int, Segment]) -> int:
     """1 when the group is at or past the cut, -1 when it is before, 0 when it is past in places and before in others.
 
     Each segment of the position is compared with the same segment of the cut, or else with all segments of the cut
@@ -127,7 +127,7 @@ class Tracker:
         log was truncated past the cursor.
         """
         tracker = self
-        while tracker.pending and compare(position, tracker.pending[0][1].cut, segments) == 1:
+        while tracker.pending and compare_with_cut(position, tracker.pending[0][1].cut, segments) == 1:
             first, *rest = tracker.pending
             tracker = replace(tracker._passing(*first), pending=tuple(rest))
         if isinstance(log, MarksLog):
@@ -135,11 +135,11 @@ class Tracker:
                 tracker = replace(tracker, fetched=log.truncated)
             log = log.read_after(log.oldest if self.cursor is None else self.cursor)
         for revision, watermark in log:
-            if tracker.pending and compare(position, tracker.pending[-1][1].cut, segments) < 0:
+            if tracker.pending and compare_with_cut(position, tracker.pending[-1][1].cut, segments) < 0:
                 break
             seq = tracker.fetched
             tracker = replace(tracker, cursor=revision, fetched=seq + 1)
-            if compare(position, watermark.cut, segments) == 1:
+            if compare_with_cut(position, watermark.cut, segments) == 1:
                 tracker = tracker._passing(seq, watermark)
             else:
                 tracker = replace(tracker, pending=(*tracker.pending, (seq, watermark)))
@@ -170,7 +170,7 @@ class Tracker:
 
 
 Cause = Literal["position", "watermark"]
-Order = Literal["together", "watermark first", "position first"]
+OrderWithinMs = Literal["together", "watermark first", "position first"]
 """What comes first where a watermark becomes visible in the millisecond in which the position changes.
 
 `together`: nobody looks in between; whoever sees the new position knows of the watermark.
@@ -209,12 +209,12 @@ class Followed(NamedTuple):
     visible: int
 
 
-def follow(
+def follow_group(
     moves: Iterable[Move],
     log: VisibleLog,
     segments: Mapping[int, Segment],
     *,
-    order: Order = "together",
+    order: OrderWithinMs = "together",
     since: Followed | None = None,
 ) -> Iterator[Followed]:
     """What a group knows after each of its moves, and at each time at which watermarks become visible to it.

@@ -20,16 +20,16 @@ from typing import Any, Final
 from wmlab.core.charts.axis import nice_step
 from wmlab.core.charts.scene import Value
 from wmlab.core.errors import ChartError
+from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped, segment_name
 from wmlab.streams.answers.history import (
     CLOCKS,
     IN_CHARTS,
     LastingFaults,
-    Row,
     after_fault,
     furthest,
-    group_positions,
+    group_states,
     is_of,
     named_state,
     replaced,
@@ -62,7 +62,7 @@ class ScrubbedRun:
     stream: str
     planned: tuple[int, ...]
     group: str | None
-    rows: Mapping[str, list[Row]]
+    rows: Mapping[str, list[TableRow]]
     perfect: Sequence[tuple[int, Value]]
     ranges: Mapping[int, tuple[int, int]]
     writers: tuple[str, ...]
@@ -90,7 +90,7 @@ def read_run(recording: Recording, *, stream: str, group: str | None, bounds: An
 
     Raises `ChartError` for a group that did not read the stream, and for bounds of another stream or group.
     """
-    rows: dict[str, list[Row]] = {}
+    rows: dict[str, list[TableRow]] = {}
     for table in _TABLES:
         rows[table] = sorted(rows_of_stream(recording, table, stream), key=lambda row: int(row[CLOCKS[table]]))
     rows["watermarks"] = without_ends(rows["watermarks"])
@@ -131,7 +131,7 @@ def _perfect(bounds: Any, stream: str, group: str | None) -> list[tuple[int, Val
     return list(zip(table.at_ms, table.perfect_watermark or (), strict=False))
 
 
-def _written(events: Iterable[Row]) -> dict[int, tuple[list[int], list[int]]]:
+def _written(events: Iterable[TableRow]) -> dict[int, tuple[list[int], list[int]]]:
     grown: dict[int, tuple[list[int], list[int]]] = {}
     for row in events:
         times, ends = grown.setdefault(row["segment_id"], ([], []))
@@ -162,7 +162,7 @@ def key_items(run: ScrubbedRun, low_ms: int) -> tuple[FrameItem, ...]:
         _blocks(run, builder, epoch["at_ms"], 0, dict.fromkeys(epoch["segment_ids"], ("segment", "")))
     for mark in run.rows["watermarks"]:
         _blocks(run, builder, mark["emitted_ms"], 1, dict.fromkeys(mark["cut"], ("segment", "")))
-    for at_ms, state in group_positions(run.rows["positions"]):
+    for at_ms, state in group_states(run.rows["positions"]):
         owners = {segment: row["reader"] for segment, row in state.items()}
         read = {segment: ("segment", f" {who}") if who else ("unowned", " nobody") for segment, who in owners.items()}
         _blocks(run, builder, at_ms, 2, read)
@@ -196,8 +196,8 @@ def ownership_spans(run: ScrubbedRun) -> list[OwnershipSpan]:
     """Where each segment has its lane: the first free one when it appears, until the group has finished it."""
     spans: dict[int, OwnershipSpan] = {}
     ended: list[OwnershipSpan] = []
-    before: Mapping[int, Row] = {}
-    for at_ms, state in group_positions(run.rows["positions"]):
+    before: Mapping[int, TableRow] = {}
+    for at_ms, state in group_states(run.rows["positions"]):
         ended += [replace(spans.pop(segment), to_ms=at_ms) for segment in before if segment not in state]
         for segment in sorted(state, key=run.keys):
             if segment not in spans:
@@ -261,7 +261,7 @@ def _bars(run: ScrubbedRun, builder: Builder, span: OwnershipSpan, moments: Sequ
         builder.put((span, "read"), at_ms, span.lane, "read", 0, here, label)
 
 
-def _windows(run: ScrubbedRun) -> list[tuple[int, dict[str, Row | None]]]:
+def _windows(run: ScrubbedRun) -> list[tuple[int, dict[str, TableRow | None]]]:
     """The watermarks that gave each window its bounds, from when on it was seen."""
     log = {mark["seq"]: mark for mark in run.rows["watermarks"]}
     bounds = ("lower", "upper")
@@ -269,7 +269,7 @@ def _windows(run: ScrubbedRun) -> list[tuple[int, dict[str, Row | None]]]:
 
 
 def _flags(
-    builder: Builder, span: OwnershipSpan, windows: Sequence[tuple[int, Mapping[str, Row | None]]], words: Words
+    builder: Builder, span: OwnershipSpan, windows: Sequence[tuple[int, Mapping[str, TableRow | None]]], words: Words
 ) -> None:
     """The cuts of the group's window, as long as the window lasts."""
     for from_ms, marks in windows:
@@ -432,7 +432,7 @@ def _writer_changes(run: ScrubbedRun, writer: str, words: Words) -> Iterator[tup
             yield row["at_ms"], "state", IN_CHARTS.get(state, state)
 
 
-def _interval(builder: Builder, at_ms: int, lane: int, row: Row, words: Words) -> None:
+def _interval(builder: Builder, at_ms: int, lane: int, row: TableRow, words: Words) -> None:
     """A lower and an upper bound, each possibly unknown."""
     lower, upper = row["lower"], row["upper"]
     builder.put((lane, "lower"), at_ms, lane, "lower", lower)
@@ -469,16 +469,16 @@ def incidents_of(run: ScrubbedRun, violations: Iterable[tuple[int, str]]) -> tup
     return tuple(sorted(incidents, key=lambda incident: (incident.at_ms, KINDS.index(incident.kind))))
 
 
-def _held(cycle: Row) -> list[str]:
+def _held(cycle: TableRow) -> list[str]:
     why = f"waits for {', '.join(sorted(cycle['lagging']))}" if cycle["lagging"] else cycle["reason"]
     return [] if cycle["outcome"] == "emitted" else [f"the cycle of {cycle['controller']} {why}"]
 
 
-def _refused(mark: Row) -> list[str]:
+def _refused(mark: TableRow) -> list[str]:
     return [] if mark["outcome"] == "success" else [f"a mark of {mark['writer']} is refused: {mark['outcome']}"]
 
 
-def _completed(point: Row) -> list[str]:
+def _completed(point: TableRow) -> list[str]:
     return [] if point["completed_ms"] is None else [f"checkpoint {point['checkpoint']} is complete"]
 
 
@@ -488,12 +488,12 @@ _ORDINARY: Final = frozenset(
 """What a script does, or what follows, that is no fault."""
 
 
-def _is_fault(row: Row) -> bool:
+def _is_fault(row: TableRow) -> bool:
     of_stream = row["subject"] == "stream" and row["kind"] in ("truncate", "seal", "delete")
     return row["kind"] not in _ORDINARY and not of_stream
 
 
-_INCIDENTS: Final[dict[str, tuple[str, str, Callable[[Row], list[str]]]]] = {
+_INCIDENTS: Final[dict[str, tuple[str, str, Callable[[TableRow], list[str]]]]] = {
     "fault": ("incidents", "at_ms", lambda row: [row["detail"]] if row["kind"] != "scale" and _is_fault(row) else []),
     "change": ("incidents", "at_ms", lambda row: [] if row["kind"] == "scale" or _is_fault(row) else [row["detail"]]),
     "refused mark": ("writer_marks", "received_ms", _refused),

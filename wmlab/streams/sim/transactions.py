@@ -168,7 +168,7 @@ class Transactions:
         stream = self.stream
 
         def aborted() -> None:
-            txn.state = rules.step(txn.state, TxnEvent.DELETED)
+            txn.state = rules.next_state(txn.state, TxnEvent.DELETED)
             if txn.aborted_ms is None:
                 txn.aborted_ms = stream.now_ms
 
@@ -203,7 +203,7 @@ class Transactions:
 
     def _step(self, txn: Txn, event: TxnEvent, call: str) -> bool:
         try:
-            txn.state = rules.step(txn.state, event)
+            txn.state = rules.next_state(txn.state, event)
         except ModelError as error:
             self.stream.refuse(txn.client.node, call, f"{txn.name}: {error.problem}")
             return False
@@ -312,7 +312,7 @@ class Transactions:
         def record() -> None:
             for txn in batch.txns:
                 self._waiting.remove(txn)
-                txn.state = rules.step(txn.state, TxnEvent.MERGED)
+                txn.state = rules.next_state(txn.state, TxnEvent.MERGED)
                 txn.committed_ms = self.stream.now_ms
             self._batch = None
             self._make_changes()
