@@ -31,7 +31,7 @@ from wmlab.streams.model.index import IndexRecord, Known, MarksIndex, NotedTime,
 from wmlab.streams.model.log import MarksLog, Watermark, known_from
 from wmlab.streams.model.position import Position, ReaderPosition, segment_bytes_between
 from wmlab.streams.model.segment import Segment, joined_ranges, same_space, segment_name
-from wmlab.streams.model.window import Followed, Move, TimeWindow, follow_group
+from wmlab.streams.model.window import Followed, PositionChange, TimeWindow, follow_group, moves_of
 from wmlab.streams.scenario.scenario import StreamScenario
 
 
@@ -68,8 +68,8 @@ def bytes_between(
     name = the_stream(recording, stream)
     history, ends = epochs_of(recording, name), _appends(recording, name)
     lengths = {segment: ends[segment][-1][0] if segment in ends else 0 for segment in history.segments}
-    found = segment_bytes_between(Position(frm), Position(to), history, lengths)
-    return {segment_name(segment): count for segment, count in found.items()}
+    by_segment = segment_bytes_between(Position(frm), Position(to), history, lengths)
+    return {segment_name(segment): count for segment, count in by_segment.items()}
 
 
 def group_positions(recording: Recording, *, stream: str | None = None) -> dict[str, list[tuple[int, ReaderPosition]]]:
@@ -95,24 +95,22 @@ def group_windows(recording: Recording, *, stream: str | None = None) -> dict[st
     name, scenario = the_stream(recording, stream), recording.scenario_as(StreamScenario)
     groups = () if scenario is None else scenario.resolved.groups
     with_map = {group.name for group in groups if group.read_side == "document"}
-    kept: dict[str, list[tuple[int, TimeWindow]]] = {}
-    updates = rows_of_stream(recording, "group_updates", name)
-    for row in updates:
+    windows: dict[str, list[tuple[int, TimeWindow]]] = {}
+    for row in rows_of_stream(recording, "group_updates", name):
         if row["group"] in with_map:
-            kept.setdefault(row["group"], []).append((row["at_ms"], TimeWindow(row["lower"], row["upper"])))
+            windows.setdefault(row["group"], []).append((row["at_ms"], TimeWindow(row["lower"], row["upper"])))
     known, segments = _known(recording, name), segments_of(recording, name)
-    for group, positions in group_positions(recording, stream=name).items():
-        if group not in with_map:
-            resets = {
-                row["at_ms"]
-                for row in updates
-                if (row["group"], row["operation"], row["outcome"]) == (group, "reset", "applied")
-            }
-            moves = (
-                Move(number, at_ms, position, at_ms in resets) for number, (at_ms, position) in enumerate(positions)
-            )
-            kept[group] = list(_windows(follow_group(moves, known, segments)))
-    return dict(sorted(kept.items()))
+    positions = sorted(rows_of_stream(recording, "positions", name), key=lambda row: int(row["version"]))
+    for group in {row["group"] for row in positions} - with_map:
+        changes = (_change(row) for row in positions if row["group"] == group)
+        windows[group] = list(_windows(follow_group(moves_of(changes), known, segments)))
+    return dict(sorted(windows.items()))
+
+
+def _change(row: TableRow) -> PositionChange:
+    """A row of the table `positions`."""
+    offset = None if row["finished"] else row["offset"]
+    return PositionChange(row["version"], row["at_ms"], row["segment_id"], offset, row["anew"])
 
 
 def _windows(followed: Iterable[Followed]) -> Iterator[tuple[int, TimeWindow]]:
@@ -148,10 +146,10 @@ def read_sides(recording: Recording, *, stream: str | None = None) -> tuple[Read
 def _appends(recording: Recording, stream: str) -> dict[int, list[tuple[int, int]]]:
     """Where the appends of each segment ended, in bytes, and when they were stored, in ms; ascending."""
     ends = furthest(recording, stream, "segment_id", "append_ms").sort_by("offset")
-    found: dict[int, list[tuple[int, int]]] = {}
+    appends: dict[int, list[tuple[int, int]]] = {}
     for row in ends.to_pylist():
-        found.setdefault(row["segment_id"], []).append((row["offset"], row["append_ms"]))
-    return found
+        appends.setdefault(row["segment_id"], []).append((row["offset"], row["append_ms"]))
+    return appends
 
 
 def _watermarks(recording: Recording, stream: str | None) -> tuple[MarksIndex, MarksLog[Watermark], dict[int, Segment]]:
@@ -183,8 +181,8 @@ def _refuse_partial(position: ReaderPosition, segments: Mapping[int, Segment]) -
     known = [segments[segment].keys for segment in position.offsets if segment in segments]
     space = joined_ranges(segment.keys for segment in segments.values() if segment.epoch == 0)
     if len(known) < len(position.offsets) or not same_space(known, space):
-        given = ", ".join(map(segment_name, position.offsets)) or "nothing"
+        named = ", ".join(map(segment_name, position.offsets)) or "nothing"
         raise ModelError(
-            f"{given} is not a stream cut of the stream.",
+            f"{named} is not a stream cut of the stream.",
             remedy="Give the offset of one segment at each key, as recording.stream_cut_at does.",
         )

@@ -76,8 +76,8 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
 
         name, spark = the_stream(self, stream), the_session(spark)
         span_ms, cycles = scenario_span(self), recorded_rules(self, name).cycles
-        given = {} if cycles is None else asdict(cycles)
-        whole = {label: given | dict(changes) for label, changes in (configs or {"as recorded": {}}).items()}
+        recorded_options = {} if cycles is None else asdict(cycles)
+        whole = {label: recorded_options | dict(changes) for label, changes in (configs or {"as recorded": {}}).items()}
         tables = (self.spark(spark, title) for title in ("writer_marks", "segments", "writer_shutdowns"))
         marks, segments, shutdowns = (table.where(table["stream"] == name) for table in tables)
         until_ms = None if span_ms is None else span_ms[1]
@@ -127,13 +127,13 @@ def record(
     False; a function is told the percentage instead, and stops the run by raising.
     """
 
-    def run(place: Path | None) -> Mapping[str, Any]:
+    def run(folder: Path | None) -> Mapping[str, Any]:
         if callable(progress):
-            return simulate.simulate(scenario, progress, place)
+            return simulate.simulate(scenario, progress, folder)
         hidden = not (progress and is_interactive())
-        told = None if hidden else repr(scenario.estimate())
-        with tqdm(total=100, desc=told, unit="%", delay=PROGRESS_AFTER_S, leave=False, disable=hidden) as bar:
-            return simulate.simulate(scenario, lambda percent: _advance(bar, percent), place)
+        description = None if hidden else repr(scenario.estimate())
+        with tqdm(total=100, desc=description, unit="%", delay=PROGRESS_AFTER_S, leave=False, disable=hidden) as bar:
+            return simulate.simulate(scenario, lambda percent: _advance(bar, percent), folder)
 
     return recorded(StreamRecording, scenario, run, path)
 

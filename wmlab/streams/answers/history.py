@@ -104,7 +104,7 @@ class RunHistory:
     """What was known at `at_ms`: `bound` is the last watermark, `cycle` the last cycle, as rows of their tables.
 
     `on_record` are the writers that a cycle would read; `memory` is that of the present leader: when it first found
-    each lagging writer behind; `held_since` the first cycle of the present run of cycles that ended for the same
+    each lagging writer behind; `same_end_since_ms` the first cycle of the present run of cycles that ended for the same
     cause; `woken_ms` when the first mark arrived after nobody was on record; `lasting_faults` those of each writer;
     `unheard` what explains why a writer has noted nothing since. `owner` is who owns the stream's bucket and since
     when, None for nobody, and as a whole if it is not recorded; `controllers` is the last incident of each: its kind
@@ -117,7 +117,7 @@ class RunHistory:
     on_record: Mapping[str, WriterOnRecord] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
     memory: CycleState = field(default_factory=CycleState)
-    held_since: int | None = None
+    same_end_since_ms: int | None = None
     woken_ms: int | None = None
     lasting_faults: Mapping[str, LastingFaults] = field(default_factory=dict)
     unheard: Mapping[str, str] = field(default_factory=dict)
@@ -184,7 +184,7 @@ class RunHistory:
             cycle=row,
             on_record={name: noted for name, noted in self.on_record.items() if name not in row["removed"]},
             memory=CycleState({name: since.get(name, row["at_ms"]) for name in row["lagging"]}),
-            held_since=self.held_since if goes_on else row["at_ms"],
+            same_end_since_ms=self.same_end_since_ms if goes_on else row["at_ms"],
         )
 
 
@@ -244,10 +244,10 @@ def rows_of_stream(
     recording: Recording, table: str, stream: str, *, until_ms: int | None = None
 ) -> list[dict[str, Any]]:
     """The rows of one stream in a table, maps as dicts; up to and including `until_ms` on the clock of the table."""
-    found = of_stream(recording.table(table), stream)
+    of_one = of_stream(recording.table(table), stream)
     if until_ms is not None:
-        found = found.filter(pc.less_equal(found[CLOCKS[table]], until_ms))
-    rows: list[dict[str, Any]] = found.to_pylist(maps_as_pydicts="strict")
+        of_one = of_one.filter(pc.less_equal(of_one[CLOCKS[table]], until_ms))
+    rows: list[dict[str, Any]] = of_one.to_pylist(maps_as_pydicts="strict")
     return rows
 
 
@@ -259,8 +259,8 @@ def events_of(recording: Recording, stream: str, *columns: str) -> Iterator[pa.T
 
 def furthest(recording: Recording, stream: str, *by: str) -> pa.Table:
     """The columns `by` of the events of one stream, each combination once, and the largest `offset` it reached."""
-    found = pa.concat_tables(_furthest(part, by) for part in events_of(recording, stream, "offset", *by))
-    return _furthest(found, by)
+    by_chunk = pa.concat_tables(_furthest(part, by) for part in events_of(recording, stream, "offset", *by))
+    return _furthest(by_chunk, by)
 
 
 def _furthest(events: pa.Table, by: Sequence[str]) -> pa.Table:
@@ -320,10 +320,10 @@ def late_events(events: pa.Table, watermarks: Sequence[TableRow]) -> pa.Table:
     No event is below an end of known time.
     """
     emitted = np.array(known_from(row["emitted_ms"] for row in watermarks), np.int64)
-    given_by = (row["lower"] for row in without_ends(watermarks))
-    lowers = np.array([_NO_BOUND, *(_NO_BOUND if lower is None else lower for lower in given_by)], np.int64)
-    given = lowers[emitted.searchsorted(events["append_ms"].to_numpy(), side="left")]
-    return events.filter(pa.array(given > events["event_time"].to_numpy()))
+    lower_of_each = (row["lower"] for row in without_ends(watermarks))
+    lowers = np.array([_NO_BOUND, *(_NO_BOUND if lower is None else lower for lower in lower_of_each)], np.int64)
+    lower_then = lowers[emitted.searchsorted(events["append_ms"].to_numpy(), side="left")]
+    return events.filter(pa.array(lower_then > events["event_time"].to_numpy()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -120,13 +120,13 @@ def _of_cycles(rows: Sequence[TableRow], watermarks: Sequence[TableRow]) -> Iter
             yield _moment(row["at_ms"], row["controller"], f"drops {name}", effect, name)
     for _, of in groupby(ordered, key=lambda row: (row["controller"], *end_of(row))):
         run = list(of)
-        yield _emissions(run, watermarks) if run[0]["outcome"] == "emitted" else _held(run, watermarks)
+        yield _emissions(run, watermarks) if run[0]["outcome"] == "emitted" else _without_watermark(run, watermarks)
 
 
 def _of_positions(rows: Sequence[TableRow], last: Collection[int]) -> Iterator[Moment]:
     """Every segment that a group finished, and what it could read from then on; `last` are those without successors."""
     for row in rows:
-        if not row["finished"]:
+        if not row["finished"] or row["anew"]:
             continue
         update = [r for r in rows if (r["group"], r["version"]) == (row["group"], row["version"])]
         opened = sorted(r["segment_id"] for r in update if not r["finished"] and r["reader"] is None)
@@ -175,7 +175,7 @@ def _refusal(writer: str, outcome: str, run: Sequence[TableRow]) -> Moment:
     return _moment(first["received_ms"], writer, notes, f"refused: {outcome}", first["controller"], to_ms=to_ms)
 
 
-def _held(run: Sequence[TableRow], watermarks: Sequence[TableRow]) -> Moment:
+def _without_watermark(run: Sequence[TableRow], watermarks: Sequence[TableRow]) -> Moment:
     first, last = run[0], run[-1]
     waits = sorted(first["lagging"])
     cycles = counted(len(run), "cycle")
@@ -227,8 +227,8 @@ class Timeline(TableAnswer[Moment]):
 
     def between(self, from_ms: int | None = None, to_ms: int | None = None) -> Timeline:
         """The moments that touch the span, both ends included (clock, ms; None: open)."""
-        kept = [m for m in self.moments if from_ms is None or m.to_ms >= from_ms]
-        return replace(self, moments=tuple(m for m in kept if to_ms is None or m.at_ms <= to_ms))
+        since = [m for m in self.moments if from_ms is None or m.to_ms >= from_ms]
+        return replace(self, moments=tuple(m for m in since if to_ms is None or m.at_ms <= to_ms))
 
     def about(self, *parties: str) -> Timeline:
         """The moments that concern any of these parties, groups, transactions ("t1-1") or segments ("0@0")."""

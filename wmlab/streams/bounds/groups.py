@@ -12,10 +12,9 @@ Source: PDP-33, Client Changes; upstream classes `WatermarkReaderImpl` (compare,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -34,15 +33,14 @@ from wmlab.streams.bounds.log_by_segment import (
     segments_in,
 )
 from wmlab.streams.model.log import known_from
-from wmlab.streams.model.position import ReaderPosition, moved
-from wmlab.streams.model.window import Followed, Move, OrderWithinMs, follow_group
+from wmlab.streams.model.window import Followed, OrderWithinMs, PositionChange, follow_group, moves_of
 
 GROUP_COLUMNS: Final = ("stream", "group", "version", "at_ms")
 _CHANGES: Final = {"stream": "string", "group": "string", "finished": "boolean"} | dict.fromkeys(
     ("segment_id", "offset", "version", "at_ms"), "long"
 )
 ANEW: Final = "anew"
-"""The column of positions that says that a group begins anew."""
+"""The column of positions that says that a group begins anew; a log may lack it."""
 _ROWS: Final = (
     "stream string, group string, version long, at_ms long, change string, "
     "lower long, upper long, lower_seq long, upper_seq long"
@@ -132,7 +130,8 @@ def _followed(
     """The rows of one group whose tracker follows it."""
     known_ms = known_from(watermarks.emitted_ms.tolist()) if then else [_ALWAYS] * len(watermarks.seq)
     log = list(zip(known_ms, watermarks.cuts(), strict=True))
-    seen = [state for state in follow_group(_moves(changes), log, segments_in(ranges), order=order) if state.is_change]
+    moves = moves_of(_position_changes(changes))
+    seen = [state for state in follow_group(moves, log, segments_in(ranges), order=order) if state.is_change]
     at_ms = np.array([state.at_ms for state in seen], np.int64)
     lower, upper = (_indices(seqs) for seqs in zip(*map(_seqs, seen), strict=True))
     columns = {
@@ -146,17 +145,14 @@ def _followed(
     return pa.table(columns)
 
 
-def _moves(changes: pa.Table) -> Iterator[Move]:
-    """The versions of one group in their order, from the rows of its changes."""
-    names = ("version", "at_ms", ANEW, "segment_id", "offset", "finished")
+def _position_changes(changes: pa.Table) -> list[PositionChange]:
+    """The rows of the positions of one group, by version."""
+    names = ("version", "at_ms", "segment_id", "offset", "finished", ANEW)
     rows = sorted(zip(*(changes[name].to_pylist() for name in names), strict=True), key=itemgetter(0))
-    offsets: dict[int, int] = {}
-    for version, of_version in groupby(rows, key=itemgetter(0)):
-        _, times, anew, *ends = zip(*of_version, strict=True)
-        offsets = moved(
-            offsets, ((segment, None if left else end or 0) for segment, end, left in zip(*ends, strict=True))
-        )
-        yield Move(version, max(times), ReaderPosition(offsets), all(anew))
+    return [
+        PositionChange(version, at_ms, segment, None if finished else offset or 0, anew)
+        for version, at_ms, segment, offset, finished, anew in rows
+    ]
 
 
 def _seqs(state: Followed) -> tuple[int | None, int | None]:
@@ -167,16 +163,6 @@ def _seqs(state: Followed) -> tuple[int | None, int | None]:
 def _indices(seqs: Sequence[int | None]) -> Int64Array:
     """Indices in the log; -1: none."""
     return np.array([-1 if seq is None else seq for seq in seqs], np.int64)
-
-
-def anew_of(positions: Iterable[Mapping[str, Any]], applied: Iterable[Mapping[str, Any]]) -> list[bool]:
-    """Of each change of a position in one stream whether it is one of a reset, with which the readers begin anew.
-
-    `applied` are the updates of the groups that were applied. Of those of one millisecond a reset is the one that no
-    reader asked for.
-    """
-    resets = {(row["group"], row["at_ms"]) for row in applied if row["operation"] == "reset"}
-    return [row["reader"] is None and (row["group"], row["at_ms"]) in resets for row in positions]
 
 
 def until_of(until_ms: RunEnds, stream: str) -> int | None:

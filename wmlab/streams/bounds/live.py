@@ -19,7 +19,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import groupby
 from typing import Any, Final, Protocol
 
 from pyspark.sql import DataFrame, Row
@@ -30,10 +29,9 @@ from wmlab.core.spark.schemas import require
 from wmlab.streams.bounds.replay import configurations, judged_calls
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import Watermark
-from wmlab.streams.model.position import ReaderPosition, moved
 from wmlab.streams.model.replay import Configuration, Progress, advance, begin, received_of
 from wmlab.streams.model.segment import Segment
-from wmlab.streams.model.window import Followed, Move, VisibleLog, follow_group
+from wmlab.streams.model.window import Followed, PositionChange, VisibleLog, follow_group, moves_of
 
 FEED: Final = (
     "stream string, at_ms long, kind string, who string, time long, position map<long, long>, "
@@ -137,20 +135,19 @@ class StreamState:
                 changes.setdefault(row.who, []).append(row)
         for name, of_group in changes.items():
             since = groups.get(name)
-            for state in follow_group(_moves(of_group, since), log, by_id, since=since):
+            moves = moves_of(_position_changes(of_group), since=since)
+            for state in follow_group(moves, log, by_id, since=since):
                 groups[name] = state
                 if state.is_change:
                     answer.append(_bounds_row(name, state))
         return StreamState(until_ms, segments, progress, groups), answer
 
 
-def _moves(changes: Iterable[Row], since: Followed | None) -> Iterator[Move]:
-    """The versions of one group in a batch, from the changes of its position, on from where it stood."""
-    offsets = {} if since is None else since.move.position.offsets
-    for version, rows in groupby(changes, key=lambda row: row.version):
-        of_version = list(rows)
-        offsets = moved(offsets, (change for row in of_version for change in dict(row.position).items()))
-        yield Move(version, of_version[0].at_ms, ReaderPosition(offsets))
+def _position_changes(rows: Iterable[Row]) -> Iterator[PositionChange]:
+    """What the rows of one group in a batch say of its position, in their order."""
+    for row in rows:
+        for segment, offset in dict(row.position).items():
+            yield PositionChange(row.version, row.at_ms, segment, offset)
 
 
 def _watermark_row(seq: int, at_ms: int, watermark: Watermark) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from wmlab.core.errors import ModelError
 from wmlab.core.spark.grouped import Reduced, Tables, by_stream, rows_by
 from wmlab.core.spark.schemas import choose, refuse, require, spark_schema
 from wmlab.streams.bounds.bounds import time_bounds as bounds_of
-from wmlab.streams.bounds.groups import ANEW, GROUP_COLUMNS, RunEnds, anew_of, bounds_of_group
+from wmlab.streams.bounds.groups import GROUP_COLUMNS, RunEnds, bounds_of_group
 from wmlab.streams.bounds.log_by_segment import NEVER, Int64Array, Ranges, int64_column, ranges_of, watermark_columns
 from wmlab.streams.bounds.maps import groups_with_map, map_bounds_of_group
 from wmlab.streams.model.position import moved
@@ -271,7 +271,6 @@ class _BoundsOfStream:
             return _BOUNDS.empty_table()
         updates = tables["group_updates"].filter(pc.equal(tables["group_updates"]["outcome"], "applied"))
         watermarks, ranges = watermark_columns(tables["watermarks"]), ranges_of(tables["segments"])
-        positions = _with_anew(positions, updates)
         positions = positions.append_column(_PERFECT, _still_to_come_at(positions, tables["smallest"], ranges))
         columns = [text.split(" AS ")[-1] for text in _HAPPENED]
         happened = _in_order(tables["incidents"].rename_columns({"detail": "what"}).select(columns))
@@ -364,13 +363,6 @@ def _ends(recording: Recording) -> RunEnds:
         return end
     streams = recording.table("segments")["stream"].unique().to_pylist()
     return ({} if end is None else dict.fromkeys(streams, end)) | deleted
-
-
-def _with_anew(positions: pa.Table, applied: pa.Table) -> pa.Table:
-    """The positions of one stream with `anew`, see `anew_of`; `applied` are the updates that were applied."""
-    rows = positions.select(["group", "at_ms", "reader"]).to_pylist()
-    anew = anew_of(rows, applied.select(["group", "at_ms", "operation"]).to_pylist())
-    return positions.append_column(ANEW, pa.array(anew, pa.bool_()))
 
 
 def with_incidents(bounds: DataFrame, incidents: DataFrame) -> DataFrame:

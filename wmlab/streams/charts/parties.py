@@ -27,7 +27,7 @@ from wmlab.core.errors import ChartError
 from wmlab.core.invariants import TableRow as Row
 from wmlab.core.recording import Recording
 from wmlab.core.words import bare, counted, grouped, moment, rounded
-from wmlab.streams.answers.causes import CauseKind, Held, causes, longest_stall
+from wmlab.streams.answers.causes import CauseKind, CauseSpan, causes, longest_stall
 from wmlab.streams.answers.history import is_of
 from wmlab.streams.answers.measures import last_ms, owner_rows, ownership
 
@@ -107,7 +107,7 @@ def _silences(marks: Sequence[Row], writers: Sequence[str], end_ms: int) -> list
     return silences
 
 
-def _held(found: Sequence[Held]) -> list[Stretch]:
+def _held(found: Sequence[CauseSpan]) -> list[Stretch]:
     """Stretches in which a writer held the bound, neighbours joined."""
     held: list[Stretch] = []
     newest: dict[str, int] = {}

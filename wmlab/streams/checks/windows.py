@@ -28,14 +28,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text, time_text
 from wmlab.core.recording import Recording
 from wmlab.core.simulation import Fixed
-from wmlab.streams.bounds.groups import ANEW, anew_of, possible_time_bounds
+from wmlab.streams.bounds.groups import possible_time_bounds
 from wmlab.streams.bounds.log_by_segment import Ranges, WatermarkColumns, moves_back, ranges_of, watermark_columns
 from wmlab.streams.bounds.maps import groups_with_map
 from wmlab.streams.checks.log import WINDOW
@@ -111,7 +111,7 @@ def windows_are_bounds(
             yield Finding(True, what=what, judged=0) if some_are_compared else Finding.undecided(what)
             continue
         applied = updates.get(name, [])
-        moves = [] if with_map else _with_resets(by_group["moves"].get(name, []), applied)
+        moves = [] if with_map else sorted(by_group["moves"].get(name, []), key=lambda row: int(row["version"]))
         states = _states_of_map(applied) if with_map else _states_of_positions(moves, log_in_columns)
         falls, behind_ms = log_in_columns.falls and not with_map, _behind_ms(moves, applied)
         for window, possible, due in _beside(by_group["windows"].get(name, []), states):
@@ -150,18 +150,12 @@ def _by_group(rows: Iterable[TableRow]) -> dict[str, list[TableRow]]:
     return of_groups
 
 
-def _with_resets(positions: TableRows, applied: TableRows) -> list[dict[str, Any]]:
-    """The changes of a group's position, by version, with `anew`, see `anew_of`."""
-    ordered = sorted(positions, key=lambda row: int(row["version"]))
-    return [dict(row) | {ANEW: anew} for row, anew in zip(ordered, anew_of(ordered, applied), strict=True)]
-
-
 def _behind_ms(moves: TableRows, applied: TableRows) -> dict[str, int]:
     """From when on each reader has joined a group, and the position of the group has moved back."""
     offsets: dict[int, int] = {}
     back: list[int] = []
     for row in moves:
-        if row["offset"] < offsets.get(row["segment_id"], row["offset"]) and not row[ANEW]:
+        if row["offset"] < offsets.get(row["segment_id"], row["offset"]) and not row["anew"]:
             back.append(row["at_ms"])
         offsets[row["segment_id"]] = row["offset"]
     if not back:
@@ -180,11 +174,11 @@ def _joined_behind(window: TableRow, behind_ms: Mapping[str, int]) -> str | None
     return f"{name_text(window['reader'])} has joined, and the position of {name_text(window['group'])} has moved back"
 
 
-def _states_of_positions(moves: list[dict[str, Any]], log: LogOfStream) -> list[VisibleState]:
+def _states_of_positions(moves: TableRows, log: LogOfStream) -> list[VisibleState]:
     """The states of a group whose readers compare its position with the log."""
     if not moves:
         return []
-    changes = pa.Table.from_pylist(moves, pa.schema([*TABLES["positions"], pa.field(ANEW, pa.bool_())]))
+    changes = pa.Table.from_pylist(list(moves), TABLES["positions"])
     rows = possible_time_bounds(changes, log.watermarks, log.ranges).select(
         ["at_ms", "version", "lower", "upper", "settled"]
     )

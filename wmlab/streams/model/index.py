@@ -113,8 +113,11 @@ def missing(index: MarksIndex, log: MarksLog[Watermark]) -> tuple[IndexRecord, .
     begin = max(last, log.oldest)
     entries = log.read_after(begin)
     starts = (begin, *(revision for revision, _ in entries))
-    marks = zip(starts, (mark for _, mark in entries), strict=False)
-    return tuple(IndexRecord(mark.lower, start) for start, mark in marks if mark.known and start > last)
+    return tuple(
+        IndexRecord(watermark.lower, start)
+        for start, (_, watermark) in zip(starts, entries, strict=False)
+        if watermark.known and start > last
+    )
 
 
 def caught_up(index: MarksIndex, log: MarksLog[Watermark]) -> MarksIndex:

@@ -69,7 +69,7 @@ class MarksLog(Generic[Entry]):
     """An append-only log with end-of-entry revisions, immutable: every change returns a new log.
 
     `number` is that of its only segment; a stream that is deleted and created again gets a log with the next number.
-    `truncated` counts the entries before the first that is left, so it is the place of that one in the log.
+    `truncated` counts the entries before the first that is left, so it is the index of that one in the log.
     """
 
     entries: tuple[tuple[int, Entry], ...] = ()
@@ -100,10 +100,10 @@ class MarksLog(Generic[Entry]):
 
         Raises `ModelError` at the end of the log, and as `read_after`.
         """
-        place = self._index(revision)
-        if place == len(self.entries):
+        index = self._index(revision)
+        if index == len(self.entries):
             raise ModelError(f"Nothing follows revision {revision}.", remedy="Give a revision before the end.")
-        return self.entries[place]
+        return self.entries[index]
 
     def read_range(self, start: int, stop: int) -> tuple[tuple[int, Entry], ...]:
         """The entries after `start` up to and including the one that ends at `stop`.

@@ -34,7 +34,7 @@ class Position(Mapping[int, int | None]):
     __slots__ = ("_offsets",)
 
     def __init__(self, offsets: Mapping[int, int | None] | Mapping[str, int | None] | None = None) -> None:
-        by_segment: dict[int, int | None] = _given(offsets)
+        by_segment: dict[int, int | None] = _checked_offsets(offsets)
         self._offsets = {segment: by_segment[segment] for segment in sorted(by_segment)}
 
     def __getitem__(self, segment: int) -> int | None:
@@ -49,10 +49,15 @@ class Position(Mapping[int, int | None]):
     def __contains__(self, segment: object) -> bool:
         return segment in self._offsets
 
+    @property
+    def offsets(self) -> Mapping[int, int | None]:
+        """The offsets by ascending segment id."""
+        return self._offsets
+
     def replaced(self, segment: int, offset: int) -> Position:
         """The position with another offset in a segment that it has. Raises `ModelError` for a negative offset."""
         if offset < 0:
-            _given({segment: offset})  # which refuses it
+            _checked_offsets({segment: offset})  # which refuses it
         made = object.__new__(Position)
         made._offsets = {**self._offsets, segment: offset}
         return made
@@ -90,7 +95,7 @@ class ReaderPosition:
     def __init__(
         self, offsets: Mapping[int, int] | Mapping[str, int] | None = None, finished: Iterable[int] | Iterable[str] = ()
     ) -> None:
-        open_offsets = _given(offsets)
+        open_offsets = _checked_offsets(offsets)
         ended = frozenset(as_segment_id(segment) for segment in finished)
         if both := sorted(ended & open_offsets.keys()):
             raise ModelError(
@@ -99,6 +104,20 @@ class ReaderPosition:
             )
         object.__setattr__(self, "offsets", {segment: open_offsets[segment] for segment in sorted(open_offsets)})
         object.__setattr__(self, "finished", ended)
+
+    def moved(self, changes: Iterable[tuple[int, int | None]]) -> ReaderPosition:
+        """The position with other offsets in some of its open segments; None: the segment leaves the position.
+
+        Raises `ModelError` for a negative offset. Of many open segments only those that change are looked at.
+        """
+        changed = _checked_offsets(dict(changes))
+        after = moved(self.offsets, changed.items())
+        if not self.finished and after.keys() <= self.offsets.keys():
+            made = object.__new__(ReaderPosition)
+            object.__setattr__(made, "offsets", after)
+            object.__setattr__(made, "finished", self.finished)
+            return made
+        return ReaderPosition(after, self.finished)
 
     def __hash__(self) -> int:
         return hash((tuple(self.offsets.items()), self.finished))
@@ -236,7 +255,7 @@ def _covering(cut: Iterable[int], history: StreamHistory) -> list[Segment]:
     return segments
 
 
-def _given(offsets: Mapping[Any, Any] | None) -> dict[int, Any]:
+def _checked_offsets(offsets: Mapping[Any, Any] | None) -> dict[int, Any]:
     """Offsets by segment id; raises `ModelError` for what is no map of segments to offsets of 0 or more."""
     try:
         by_segment = {

@@ -189,12 +189,12 @@ class Controller:
             read = yield from self.ask(
                 METADATA_STORE, stream, "read mark", lambda: metadata.read(message.stream, message.writer)
             )
-            shown_ms = self.clock.read(world.now_ms)
+            clock_ms = self.clock.read(world.now_ms)
 
             def store() -> tuple[str, int]:
                 if isinstance(message, Leave):
                     return metadata.shut_down(message.stream, message.writer, read), heard_ms
-                return metadata.note(message, read, shown_ms), world.now_ms
+                return metadata.note(message, read, clock_ms), world.now_ms
 
             outcome, judged_ms = yield from self.ask(METADATA_STORE, stream, "write mark", store)
         except UnavailableError:

@@ -335,7 +335,7 @@ class Transactions:
             self.stream.network.deliver(news, txn.client.on_done, txn)
 
     def _failpoint(self, controller: Controller, point: str) -> Job[None]:
-        """A place at which the script may stop this handler, or its controller."""
+        """A step at which the script may stop this handler, or its controller."""
         if self.armed is not None and self.armed.point == point:
             restart_after_ms, self.armed = self.armed.restart_after_ms, None
             words = point.replace("_", " ")
