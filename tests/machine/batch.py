@@ -17,7 +17,7 @@ from wmlab.core.recording import Recording
 from wmlab.core.spark.grouped import Tables, by_stream
 from wmlab.streams.checks import DERIVED, INVARIANTS, with_reduced_events
 from wmlab.streams.checks import TABLES as CHECKED
-from wmlab.streams.checks.windows import COMPARED, compared_groups
+from wmlab.streams.checks.compared import COMPARED, compared_groups
 from wmlab.streams.tables import TABLES as SCHEMAS
 
 _OWNERSHIP: Final = SCHEMAS["ownership"].insert(0, pa.field("stream", pa.string()))

@@ -26,7 +26,7 @@ from pyspark.sql.streaming import stateful_processor as spark
 
 from wmlab.core.errors import ModelError
 from wmlab.core.spark.schemas import require
-from wmlab.streams.bounds.replay import configurations, judged_calls
+from wmlab.streams.bounds.replay import judged_calls
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import Watermark
 from wmlab.streams.model.replay import Configuration, Progress, advance, begin, received_of
@@ -79,6 +79,8 @@ def live(feed: DataFrame, config: Configuration) -> DataFrame:
     behind a batch before it.
     """
     require(feed, "feed", _names(FEED))
+    from wmlab.streams.bounds.configurations import configurations  # which an executor does without
+
     checked = configurations({"config": config})["config"]
     return feed.groupBy("stream").transformWithState(Live(checked), _ANSWER, "append", "none")
 

@@ -18,14 +18,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from wmlab.core.errors import ModelError
 from wmlab.core.schemas import LONG, OFFSETS, TEXT
 from wmlab.core.spark.schemas import require, spark_schema
-from wmlab.core.values import Problems, problems_of
 from wmlab.streams.bounds.log_by_segment import BoolArray, Int64Array, int64_column
 from wmlab.streams.model.cut import CutError
 from wmlab.streams.model.cycle import MIN_TIME, cut_by
@@ -42,9 +40,6 @@ _HEARD: Final = ("stream", "writer", "time", "position", "received_ms")
 _STREAM: Final = "string(stream) stream"
 _WHOLE: Final = f"""if({" or ".join(f"{name} is null" for name in _HEARD)}, raise_error(
     'A writer mark lacks one of {", ".join(_HEARD)}. To repair it: leave out the rows that are null there.'), true)"""
-_CONFIGURATIONS: Final = TypeAdapter(
-    dict[str, Configuration], config=ConfigDict(extra="forbid", revalidate_instances="always")
-)
 _ANSWER: Final = pa.schema(
     [
         *((name, TEXT) for name in ("stream", "config")),
@@ -86,6 +81,8 @@ def replay(
         raise ModelError("There is no configuration to replay.", remedy='Give one or more, as in {"10 s": {...}}.')
     require(marks, "marks", _HEARD)
     require(segments, "segments", ["stream", "segment_id", "keys", "created_ms"])
+    from wmlab.streams.bounds.configurations import configurations  # which an executor does without
+
     checked = configurations(configs)
 
     def run(key: tuple[Any, ...], received: pa.Table, ranges: pa.Table) -> pa.Table:
@@ -111,14 +108,6 @@ def replay(
 
     by_stream = segments.selectExpr(_STREAM, "segment_id", "keys", "created_ms").groupBy("stream")
     return judged_calls(marks, shutdowns).groupBy("stream").cogroup(by_stream).applyInArrow(run, spark_schema(_ANSWER))
-
-
-def configurations(offered: Mapping[str, Configuration | Mapping[str, Any]]) -> dict[str, Configuration]:
-    """The configurations by label, all their fields checked. Raises `Problems`."""
-    try:
-        return _CONFIGURATIONS.validate_python(offered)
-    except ValidationError as wrong:
-        raise Problems("The replay", problems_of(wrong, offered)) from None
 
 
 def judged_calls(marks: DataFrame, shutdowns: DataFrame | None) -> DataFrame:
