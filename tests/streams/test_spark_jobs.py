@@ -66,12 +66,5 @@ print(*sorted(sys.modules))
 """
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "wmlab.streams.model.window" in loaded
-    for unneeded in (
-        "wmlab.streams.scenario",
-        "wmlab.streams.sim",
-        "wmlab.core.recording",
-        "pydantic",
-        "simpy",
-        "yaml",
-    ):
+    for name in ("wmlab.streams.scenario", "wmlab.streams.sim", "wmlab.core.recording", "pydantic", "simpy", "yaml"):
         assert [module for module in loaded if f"{module}.".startswith(f"{name}.")] == []
