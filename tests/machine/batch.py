@@ -16,7 +16,7 @@ from wmlab.core.invariants import Finding, Invariant, totals_of
 from wmlab.core.recording import Recording
 from wmlab.core.spark.grouped import Tables, by_stream
 from wmlab.streams.checks import DERIVED, INVARIANTS, with_reduced_events
-from wmlab.streams.checks import TABLES as CHECKED
+from wmlab.streams.checks import INPUT_TABLES as CHECKED
 from wmlab.streams.checks.compared import COMPARED, compared_groups
 from wmlab.streams.tables import TABLES as SCHEMAS
 

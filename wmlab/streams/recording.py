@@ -55,9 +55,9 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         for what is no session, `ModelError` for other options.
         """
         from wmlab.core.spark.session import the_session
-        from wmlab.streams.bounds.recorded import time_bounds
+        from wmlab.streams.bounds.recorded import bounds_of_recording
 
-        return time_bounds(self, the_session(spark), of=of, visible=visible)
+        return bounds_of_recording(self, the_session(spark), of=of, visible=visible)
 
     def replay(
         self, spark: Any = None, configs: Mapping[str, Mapping[str, Any]] | None = None, *, stream: str | None = None

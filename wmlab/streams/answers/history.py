@@ -244,10 +244,10 @@ def rows_of_stream(
     recording: Recording, table: str, stream: str, *, until_ms: int | None = None
 ) -> list[dict[str, Any]]:
     """The rows of one stream in a table, maps as dicts; up to and including `until_ms` on the clock of the table."""
-    of_one = of_stream(recording.table(table), stream)
+    selected = of_stream(recording.table(table), stream)
     if until_ms is not None:
-        of_one = of_one.filter(pc.less_equal(of_one[CLOCKS[table]], until_ms))
-    rows: list[dict[str, Any]] = of_one.to_pylist(maps_as_pydicts="strict")
+        selected = selected.filter(pc.less_equal(selected[CLOCKS[table]], until_ms))
+    rows: list[dict[str, Any]] = selected.to_pylist(maps_as_pydicts="strict")
     return rows
 
 

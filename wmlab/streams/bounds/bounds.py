@@ -25,6 +25,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from wmlab.core.spark.schemas import refuse, require, spark_schema
+from wmlab.core.times import Int64Array
 from wmlab.streams.bounds.layout import (
     BOUND,
     CELL,
@@ -37,7 +38,6 @@ from wmlab.streams.bounds.layout import (
     PackedNumber,
 )
 from wmlab.streams.bounds.log_by_segment import (
-    Int64Array,
     Intervals,
     WatermarkColumns,
     log_of,

@@ -23,8 +23,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from wmlab.core.spark.schemas import choose, require
+from wmlab.core.times import Int64Array
 from wmlab.streams.bounds.log_by_segment import (
-    Int64Array,
     Ranges,
     WatermarkColumns,
     bounds_at,

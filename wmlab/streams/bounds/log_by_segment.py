@@ -28,11 +28,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from wmlab.core.spark.schemas import require
+from wmlab.core.times import Int64Array
 from wmlab.streams.model.log import Watermark
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import KeyRange, Segment, split_id
 
-Int64Array = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 FloatArray = npt.NDArray[np.float64]
 Ranges = dict[int, tuple[float, float]]

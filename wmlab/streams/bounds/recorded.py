@@ -25,9 +25,10 @@ from pyspark.sql.types import ArrayType, StructField, StructType
 from wmlab.core.errors import ModelError
 from wmlab.core.spark.grouped import Reduced, Tables, by_stream, rows_by
 from wmlab.core.spark.schemas import choose, refuse, require, spark_schema
-from wmlab.streams.bounds.bounds import time_bounds as bounds_of
+from wmlab.core.times import Int64Array
+from wmlab.streams.bounds.bounds import time_bounds
 from wmlab.streams.bounds.groups import GROUP_COLUMNS, RunEnds, bounds_of_group
-from wmlab.streams.bounds.log_by_segment import NEVER, Int64Array, Ranges, int64_column, ranges_of, watermark_columns
+from wmlab.streams.bounds.log_by_segment import NEVER, Ranges, int64_column, ranges_of, watermark_columns
 from wmlab.streams.bounds.maps import groups_with_map, map_bounds_of_group
 from wmlab.streams.model.position import moved
 from wmlab.streams.tables import end_ms
@@ -62,7 +63,7 @@ _BOUNDS: Final = pa.schema(
         ("incidents", pa.list_(pa.field("element", _INCIDENT, nullable=False))),
     ]
 )
-"""The rows that `time_bounds` answers for the positions of readers."""
+"""The rows that `bounds_of_recording` answers for the positions of readers."""
 
 
 def perfect_watermark(positions: DataFrame, events: DataFrame, segments: DataFrame) -> DataFrame:
@@ -209,7 +210,7 @@ def _least(times: Iterable[int | None]) -> int | None:
     return min((time for time in times if time is not None), default=None)
 
 
-def time_bounds(
+def bounds_of_recording(
     recording: Recording,
     spark: SparkSession,
     *,
@@ -244,7 +245,7 @@ def time_bounds(
             )
         positions = events.withColumn("at_ms", events.append_ms)
         watermarks, segments = (recording.spark(spark, name) for name in ("watermarks", "segments"))
-        return perfect_watermark(bounds_of(positions, watermarks, segments), events, segments)
+        return perfect_watermark(time_bounds(positions, watermarks, segments), events, segments)
     then = visible or "then"
     timed = events.select(*_SEGMENT, "offset", "event_time")
     smallest = Reduced(timed, _Smallest(_read_offsets(recording.table("positions"))), _SMALLEST_OF_STREAM)

@@ -24,7 +24,8 @@ from pyspark.sql import functions as F
 from wmlab.core.errors import ModelError
 from wmlab.core.schemas import LONG, OFFSETS, TEXT
 from wmlab.core.spark.schemas import require, spark_schema
-from wmlab.streams.bounds.log_by_segment import BoolArray, Int64Array, int64_column
+from wmlab.core.times import Int64Array
+from wmlab.streams.bounds.log_by_segment import BoolArray, int64_column
 from wmlab.streams.model.cut import CutError
 from wmlab.streams.model.cycle import MIN_TIME, cut_by
 from wmlab.streams.model.history import StreamHistory

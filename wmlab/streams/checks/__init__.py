@@ -42,7 +42,7 @@ INVARIANTS: Final[Mapping[str, Invariant]] = {
     "I13": windows.windows_are_bounds,
 }
 """What a recording has to keep, by name."""
-TABLES: Final = (
+INPUT_TABLES: Final = (
     "cycles", "epochs", "events", "group_updates", "incidents", "ownership", "positions", "reads", "segments",
     "watermarks", "windows", "writer_marks",
 )  # fmt: skip
@@ -63,10 +63,10 @@ DERIVED: Final[Mapping[str, Derived]] = {
 
 
 def inputs_of(recording: Recording) -> dict[str, pa.Table]:
-    """What the invariants take, by name: `TABLES`, and what is made of the scenario."""
+    """What the invariants take, by name: `INPUT_TABLES`, and what is made of the scenario."""
     from wmlab.streams.checks.compared import compared_groups  # which an executor does without
 
-    return {name: recording.table(name) for name in TABLES} | {"compared_groups": compared_groups(recording)}
+    return {name: recording.table(name) for name in INPUT_TABLES} | {"compared_groups": compared_groups(recording)}
 
 
 def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
@@ -77,7 +77,7 @@ def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
     from wmlab.streams.checks.compared import compared_groups  # which an executor does without
 
     groups = cache(partial(compared_groups, recording))
-    inputs: dict[str, Any] = {name: partial(recording.table, name) for name in TABLES if name != "events"}
+    inputs: dict[str, Any] = {name: partial(recording.table, name) for name in INPUT_TABLES if name != "events"}
     inputs["event_facts"] = lambda: _reduced_by_spark(recording, spark)
     inputs["compared_groups"] = groups
     inputs["some_are_compared"] = lambda: _some_are_compared(groups())

@@ -24,7 +24,8 @@ from pyarrow.compute import take
 
 from wmlab.core.invariants import TableRow, TableRows
 from wmlab.core.spark.grouped import rows_by
-from wmlab.streams.bounds.log_by_segment import Int64Array, int64_column
+from wmlab.core.times import Int64Array
+from wmlab.streams.bounds.log_by_segment import int64_column
 from wmlab.streams.checks.facts import SEGMENT_END
 from wmlab.streams.checks.lateness import Excuses, proof_of, said_of
 

@@ -23,22 +23,22 @@ from wmlab.streams.model.log import MarksLog, Watermark
 from wmlab.streams.model.position import Position, ReaderPosition
 from wmlab.streams.model.segment import Segment
 
-Item = TypeVar("Item")
+WorkItem = TypeVar("WorkItem")
 
 
 # Without slots: on Python 3.11 a frozen generic dataclass with slots cannot be made as LatestItem[str]().
 @dataclass(frozen=True)
-class LatestItem(Generic[Item]):
+class LatestItem(Generic[WorkItem]):
     """What is being worked on, if anything, and what comes next."""
 
-    working_on: tuple[Item, ...] = ()
-    waiting: tuple[Item, ...] = ()
+    working_on: tuple[WorkItem, ...] = ()
+    waiting: tuple[WorkItem, ...] = ()
 
-    def offer(self, item: Item) -> LatestItem[Item]:
+    def offer(self, item: WorkItem) -> LatestItem[WorkItem]:
         """A new item: worked on at once, or kept in place of the one that was waiting."""
         return replace(self, waiting=(item,)) if self.working_on else LatestItem((item,))
 
-    def done(self) -> LatestItem[Item]:
+    def done(self) -> LatestItem[WorkItem]:
         """The present item is done; the waiting one, if any, is worked on next."""
         return LatestItem(self.waiting)
 

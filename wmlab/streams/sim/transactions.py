@@ -88,7 +88,7 @@ class Txn:
         return True
 
 
-Returned = TypeVar("Returned")
+CommitStepResult = TypeVar("CommitStepResult")
 _Ask = Callable[..., "Job[Any]"]
 """Asks a store for the sake of a batch: which store, the name of the request, what it does, and its content."""
 _RETRY_MS = 100
@@ -298,10 +298,10 @@ class Transactions:
         batch: _Batch,
         store: str,
         kind: str,
-        act: Callable[[], Returned],
+        act: Callable[[], CommitStepResult],
         content: object = "",
-    ) -> Job[Returned]:
-        def unless_done() -> Returned:
+    ) -> Job[CommitStepResult]:
+        def unless_done() -> CommitStepResult:
             if self._batch is not batch or self.stream.deleted:
                 raise _SupersededError
             return act()
