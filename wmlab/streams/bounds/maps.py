@@ -2,7 +2,7 @@
 
 In the design of the document (`read_side` "document") readers compare for themselves, and share the times that they
 have passed: each sees the window of the map in the shared state of the group, which may be behind the position of the
-group. The table `group_updates` has that window after every update. A group whose readers look at no marks
+group. The table `group_updates` has that window after every update. A group whose readers look at no watermarks
 (`time_windows` False) has an empty map, and they know nothing.
 
 Source: PDP-33, Client Changes; `wmlab.streams.model.group.StreamReading.window`.

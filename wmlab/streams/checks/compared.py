@@ -1,12 +1,12 @@
 """Which groups of a recording I13 compares, and why not the others, as its scenario says.
 
-I13 compares the windows of a group that shares its positions and whose readers know of them, and of the marks, at once.
-Of the others no table says when they knew what:
+I13 compares the windows of a group that shares its positions and whose readers know of them, and of the watermarks, at
+once. Of the others no table says when they knew what:
 
 - readers that work on what they see in the background (`tracker_ms`), or learn later of the state of the group
   (`state_latency_ms`, or the delay of the scenario's network);
-- readers of a stream whose marks could not be read for a time or were truncated, and of a group that was taken back
-  to a checkpoint without key ranges.
+- readers of a stream whose marks segment could not be read for a time or was truncated, and of a group that was taken
+  back to a checkpoint without key ranges.
 
 The windows of readers that share a map of times (`read_side` "document") are not compared where these learn later of
 the state, or may look at what they knew before (`publish_timer` "pravega", and a script in which a reader gives a

@@ -6,8 +6,9 @@ readers saw, or this invariant says where not. Which groups are compared, and wh
 `wmlab.streams.checks.compared`.
 
 Readers that share a map of times (`read_side` "document") see the window of that map, which `group_updates` has after
-every update. So a window of theirs is to be that of the map at its moment, whatever became of the marks. The map of a
-group whose readers look at no marks (`time_windows` False) is empty, and so is what they know.
+every update. So a window of theirs is to be that of the map at its moment, whatever became of the
+marks segment. The map of a group whose readers look at no watermarks (`time_windows` False) is empty, and so is what
+they know.
 
 Where a stream cut of the log lies before an earlier one, two trackers that have come to one position on different ways
 may stand at different watermarks. So a window that differs there does not count. Nor does one of a reader that has

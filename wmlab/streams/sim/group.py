@@ -256,8 +256,10 @@ class RunningGroup:
         """Keep the stream cut that is published, by the document with the least offset in the marks segment."""
 
         def take(state: GroupState) -> bool:
-            marks = {s: start_of(self.streams[s].log, reading.window.lower) for s, reading in state.streams.items()}
-            state.take_cut(name, marks if self.by_time else {})
+            marks_offsets = {
+                s: start_of(self.streams[s].log, reading.window.lower) for s, reading in state.streams.items()
+            }
+            state.take_cut(name, marks_offsets if self.by_time else {})
             return True
 
         self._requested[name] = self.world.now_ms
