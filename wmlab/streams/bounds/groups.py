@@ -129,7 +129,7 @@ def _followed(
 ) -> pa.Table:
     """The rows of one group whose tracker follows it."""
     known_ms = known_from(watermarks.emitted_ms.tolist()) if then else [_ALWAYS] * len(watermarks.seq)
-    log = list(zip(known_ms, watermarks.cuts(), strict=True))
+    log = list(zip(known_ms, watermarks.cuts, strict=True))
     moves = moves_of(_position_changes(changes))
     seen = [state for state in follow_group(moves, log, segments_in(ranges), order=order) if state.is_change]
     at_ms = np.array([state.at_ms for state in seen], np.int64)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final
 
@@ -99,7 +100,7 @@ def watermark_columns(watermarks: pa.Table) -> WatermarkColumns:
     return WatermarkColumns.from_arrow(with_cut.append_column("is_end", is_end))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class WatermarkColumns:
     """A stream's watermarks in the order of the log, and the entries of all their cuts.
 
@@ -140,8 +141,9 @@ class WatermarkColumns:
         is_end = table["is_end"].to_numpy(zero_copy_only=False).astype(np.bool_)
         return cls(seq, lower, upper, is_end, emitted_ms, index[in_order], segment[in_order], offset[in_order])
 
+    @cached_property
     def cuts(self) -> list[Watermark]:
-        """The log as a tracker compares it. Bounds are 0: here some are null, which no watermark of the model has."""
+        """The log as trackers compare it, made once. Bounds are 0: here some are null, which none of the model is."""
         ends = np.searchsorted(self.index, np.arange(len(self.seq) + 1)).tolist()
         segments, offsets = self.segment.tolist(), [None if end == NEVER else end for end in self.offset.tolist()]
         return [
