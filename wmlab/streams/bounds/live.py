@@ -123,8 +123,8 @@ class StreamState:
                 f"A {ordered[0].kind} of {ordered[0].at_ms} ms comes before any segment.",
                 remedy="Begin the feed of a stream with the rows of its segments.",
             )
-        judged_calls = [row for row in ordered if row.kind in ("note", "shutdown")]
-        received = received_of((row.at_ms, row.who, row.time, row.position) for row in judged_calls)
+        calls = [row for row in ordered if row.kind in ("note", "shutdown")]
+        received = received_of((row.at_ms, row.who, row.time, row.position) for row in calls)
         progress, emitted = advance(progress, received, StreamHistory.of(segments), config, until_ms=until_ms)
         answer = [_watermark_row(len(log) + number, *entry) for number, entry in enumerate(emitted)]
         for entry in emitted:
