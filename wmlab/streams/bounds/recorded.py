@@ -23,7 +23,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StructField, StructType
 
 from wmlab.core.errors import ModelError
-from wmlab.core.spark.grouped import Reduced, Tables, by_stream, rows_by
+from wmlab.core.spark.grouped import Reduced, TablesOfStream, by_stream, rows_by
 from wmlab.core.spark.schemas import choose, refuse, require, spark_schema
 from wmlab.core.times import Int64Array
 from wmlab.streams.bounds.bounds import time_bounds
@@ -265,7 +265,7 @@ class _BoundsOfStream:
     with_map: frozenset[tuple[str, str]]
     until_ms: RunEnds
 
-    def __call__(self, stream: str, tables: Tables) -> pa.Table:
+    def __call__(self, stream: str, tables: TablesOfStream) -> pa.Table:
         """The rows of `_BOUNDS`, from the tables of one stream and the smallest event times between positions."""
         positions = tables["positions"]
         if not positions.num_rows:
