@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wmlab.streams.bounds.bounds import BOUND_COLUMNS
-from wmlab.streams.bounds.log_by_segment import Marks, bounds_of, of_segments
+from wmlab.streams.bounds.log_by_segment import WatermarkColumns, bounds_at, of_segments
 
 STREAM = "s"
 BYTES_PER_POSITION = 100
@@ -93,10 +93,10 @@ def _top(rows: int, segments: int) -> int:
 def _prepared(marks: pa.Table, segments: pa.Table) -> pa.Table:
     """One row per segment and interval of offsets: segment_id, start and the bounds."""
     no_end = pa.array(np.zeros(len(marks), np.bool_))
-    log = Marks.from_arrow(marks.append_column("emitted_ms", marks["seq"]).append_column("is_end", no_end))
+    log = WatermarkColumns.from_arrow(marks.append_column("emitted_ms", marks["seq"]).append_column("is_end", no_end))
     parts = []
     ranges = {row["segment_id"]: (row["low"], row["high"]) for row in segments.to_pylist()}
     for segment, found in of_segments(log, ranges):
         columns = {"segment_id": np.full(len(found.starts), segment), "start": found.starts}
-        parts.append(pa.table(columns | bounds_of(log, found.lower, found.upper)))
+        parts.append(pa.table(columns | bounds_at(log, found.lower, found.upper)))
     return pa.concat_tables(parts)

@@ -19,8 +19,7 @@ from benchmarks.measure import Answer, Contender, measured, table
 from wmlab.core.spark.session import spark_session
 from wmlab.streams.bounds.replay import replay
 from wmlab.streams.model.history import StreamHistory
-from wmlab.streams.model.replay import Configuration, received_of
-from wmlab.streams.model.replay import replay as rule
+from wmlab.streams.model.replay import Configuration, received_of, replayed_watermarks
 
 ROWS = 30_000_000
 WRITERS, SECONDS = 50, 600
@@ -106,6 +105,6 @@ def by_the_rule(marks: Path) -> Answer:
         received = received_of(zip(*columns, strict=True))
         for config in CONFIGS.values():
             until_ms = received[-1].received_ms + 1
-            for _, watermark in rule(received, history, config, created_ms=0, until_ms=until_ms):
+            for _, watermark in replayed_watermarks(received, history, config, created_ms=0, until_ms=until_ms):
                 found, lower = found + 1, lower + watermark.lower
     return {"watermarks": found, "lower": lower}

@@ -11,7 +11,13 @@ from tests.conformance.fields import Fields, UnknownFormatError, expect, history
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.cut import CutAlgorithm
 from wmlab.streams.model.history import StreamHistory
-from wmlab.streams.model.position import Position, behind_at_a_key, bytes_between, is_valid_cut, segments_between
+from wmlab.streams.model.position import (
+    Position,
+    behind_at_a_key,
+    is_valid_cut,
+    segment_bytes_between,
+    segments_between,
+)
 from wmlab.streams.model.segment import segment_name
 
 ORDERS = {
@@ -110,7 +116,7 @@ def run_rolling(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> No
             expect(name, between(cuts["cut1"], cuts["cut2"], history), sorted(value))
         elif name == "bytes_between":
             lengths = dict.fromkeys(history.segments, length)
-            expect(name, sum(bytes_between(cuts["cut1"], cuts["cut2"], history, lengths).values()), value)
+            expect(name, sum(segment_bytes_between(cuts["cut1"], cuts["cut2"], history, lengths).values()), value)
         else:
             raise UnknownFormatError(f"expected {name!r}")
 

@@ -168,7 +168,7 @@ class World(Led):
         position = reader_position_of(step.take("position"))
         with Fields(step.take("watermark"), "watermark") as fields:
             watermark = watermark_of(fields)
-        return {"result": window.compare(position, watermark.cut, self.segments)}
+        return {"result": window.compare_with_cut(position, watermark.cut, self.segments)}
 
     def reader_advance(self, step: Fields) -> dict[str, Any]:
         reader = step.take("reader", "")

@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 from tests.machine.judge import Findings, Found
 from wmlab.core.invariants import Finding, Invariant, totals_of
 from wmlab.core.recording import Recording
-from wmlab.core.spark.grouped import Tables, by_stream
+from wmlab.core.spark.grouped import TablesOfStream, by_stream
 from wmlab.streams.checks import DERIVED, INVARIANTS, with_reduced_events
-from wmlab.streams.checks import TABLES as CHECKED
-from wmlab.streams.checks.windows import COMPARED, compared_groups
+from wmlab.streams.checks import INPUT_TABLES as CHECKED
+from wmlab.streams.checks.compared import COMPARED, compared_groups
 from wmlab.streams.tables import TABLES as SCHEMAS
 
 _OWNERSHIP: Final = SCHEMAS["ownership"].insert(0, pa.field("stream", pa.string()))
@@ -80,7 +80,7 @@ def judged_by_spark(spark: SparkSession, tables: Mapping[str, pa.Table]) -> Find
     }
 
 
-def _judged_stream(stream: str, tables: Tables) -> pa.Table:
+def _judged_stream(stream: str, tables: TablesOfStream) -> pa.Table:
     """What the rules say about one stream; runs on an executor."""
     findings: dict[str, list[Finding]] = {}
     invariants = {name: _noted(name, invariant, findings) for name, invariant in INVARIANTS.items()}

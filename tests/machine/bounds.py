@@ -60,7 +60,7 @@ class Log:
 def of_groups(
     tables: Mapping[str, pa.Table], *, visible: Literal["all", "then"]
 ) -> Iterator[tuple[str, str, int, int, Bounds]]:
-    """stream, group, version, at_ms and bounds of every group, by one tracker that follows it.
+    """stream, group, version, at_ms and bounds of every group, by one tracker that follows it until it is reset.
 
     That is at every version, and with `then` at every later millisecond up to the next version in which they changed.
     """
@@ -74,6 +74,7 @@ def of_groups(
             for ((version, at_ms), update), end_ms in zip(versions, ends, strict=True):
                 for row in update:
                     offsets[row["segment_id"]] = None if row["finished"] else row["offset"]
+                tracker = Tracker() if all(row["anew"] for row in update) else tracker
                 position = ReaderPosition({segment: at for segment, at in offsets.items() if at is not None})
                 emitted = {emitted_ms for emitted_ms in log.emitted_ms if at_ms < emitted_ms < end_ms}
                 for moment_ms in (at_ms, *(sorted(emitted) if visible == "then" else ())):

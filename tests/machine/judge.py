@@ -406,15 +406,17 @@ def windows_are_bounds(rows: Rows) -> Answer:
 def _joined_behind(rows: Rows, window: Row) -> bool:
     """Whether a reader has joined its group by then, and the group has gone back in a segment by then."""
     group, at_ms = window["group"], window["at_ms"]
-    updates = [row for row in rows["group_updates"] if (row["group"], row["outcome"]) == (group, "applied")]
-    resets = {row["at_ms"] for row in updates if row["operation"] == "reset"}
-    joins = [row["at_ms"] for row in updates if (row["operation"], row["reader"]) == ("join", window["reader"])]
+    join = (group, "applied", "join", window["reader"])
+    joins = [
+        row["at_ms"]
+        for row in rows["group_updates"]
+        if (row["group"], row["outcome"], row["operation"], row["reader"]) == join
+    ]
     furthest: dict[int, int] = {}
     for row in sorted(rows["positions"], key=lambda row: row["version"]):
         if row["group"] != group or row["at_ms"] > at_ms:
             continue
-        is_reset = row["reader"] is None and row["at_ms"] in resets
-        if row["offset"] < furthest.get(row["segment_id"], 0) and not is_reset:
+        if row["offset"] < furthest.get(row["segment_id"], 0) and not row["anew"]:
             return any(joined_ms <= at_ms for joined_ms in joins)
         furthest[row["segment_id"]] = row["offset"]
     return False
@@ -451,11 +453,6 @@ def _known_over_time(
     rows: Rows, group: str, overlaps: Mapping[int, set[int]], *, late: bool
 ) -> Iterator[tuple[int, tuple[int | None, int | None]]]:
     """When one that follows a group knows which bounds; with `late` marks come after the positions of their ms."""
-    resets = {
-        row["at_ms"]
-        for row in rows["group_updates"]
-        if (row["group"], row["operation"], row["outcome"]) == (group, "reset", "applied")
-    }
     versions = defaultdict(list)
     for row in rows["positions"]:
         if row["group"] == group:
@@ -474,7 +471,7 @@ def _known_over_time(
             held |= {row["segment_id"]: row["offset"] for row in what}
             gone = {row["segment_id"] for row in what if row["finished"]}
             held = {segment: offset for segment, offset in held.items() if segment not in gone}
-            if at_ms in resets and all(row["reader"] is None for row in what):
+            if all(row["anew"] for row in what):
                 knows = _Knowledge(overlaps)
         if not isinstance(what, dict):
             begun = True

@@ -13,7 +13,7 @@ from tests.machine.campaign import Made
 Row = dict[str, Any]
 Streams = dict[str, dict[str, list[Row]]]
 """By the name of a stream, which begins with that of its machine, the rows of each table."""
-TABLES = ("cycles", "incidents", "watermarks", "windows", "writer_marks")
+TABLES = ("cycles", "group_updates", "incidents", "positions", "watermarks", "windows", "writer_marks")
 
 
 @pytest.fixture(scope="module")
@@ -95,3 +95,32 @@ def test_the_bounds_of_a_window_are_those_of_the_watermarks_that_it_names(stream
             if name.startswith("sound-") and None not in (window["lower_seq"], window["upper_seq"]):
                 assert window["lower_seq"] < window["upper_seq"]
     assert min(seen[name] for name in ("lower", "upper", "after a truncation", "alike")) > 20, seen
+
+
+def test_positions_are_new_with_every_reset_and_with_nothing_else(streams: Streams) -> None:
+    """A reset writes down all that the group has open afterwards, in one version, whether it moved or not."""
+    seen: Counter[str] = Counter()
+    for rows in streams.values():
+        resets = Counter(
+            (row["group"], row["at_ms"])
+            for row in rows["group_updates"]
+            if (row["operation"], row["outcome"]) == ("reset", "applied")
+        )
+        versions: dict[tuple[str, int], list[Row]] = defaultdict(list)
+        for row in rows["positions"]:
+            versions[row["group"], row["version"]].append(row)
+        position: dict[str, dict[int, int]] = defaultdict(dict)
+        anew: Counter[tuple[str, int]] = Counter()
+        for (group, _), changes in sorted(versions.items()):
+            assert len({(row["anew"], row["at_ms"]) for row in changes}) == 1
+            position[group] |= {row["segment_id"]: row["offset"] for row in changes}
+            for row in changes:
+                if row["finished"]:
+                    del position[group][row["segment_id"]]
+            if changes[0]["anew"]:
+                opened = {row["segment_id"]: row["offset"] for row in changes if not row["finished"]}
+                assert opened == position[group]
+                anew[group, changes[0]["at_ms"]] += 1
+        assert anew == resets
+        seen["resets"] += resets.total()
+    assert seen["resets"] > 10, seen

@@ -25,7 +25,7 @@ LAYERS: Final = (
     ("simulate",),
     ("bounds", "replay"),
     ("checks", "comparison", "lateness"),
-    ("answers", "places", "advice", "candidates", "doubts", "judging", "recipes", "clocks"),
+    ("answers", "positions", "advice", "candidates", "doubts", "judging", "recipes", "clocks"),
     ("charts",),
     ("scrubber",),
     ("recording",),

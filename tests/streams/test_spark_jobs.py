@@ -1,7 +1,9 @@
-"""How many jobs Spark runs for an answer: each of them costs about as much as a whole small query."""
+"""What an answer costs Spark: jobs, each about as much as a whole small query, and what its workers import."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 
@@ -41,3 +43,28 @@ def test_the_bounds_of_readers_are_one_pass(adaptive: SparkSession, scenario: st
     assert jobs(adaptive) == before
     assert bounds.toArrow().num_rows > 100
     assert 1 <= jobs(adaptive) - before <= 4
+
+
+RUN_BY_WORKERS = (
+    "bounds.bounds",
+    "bounds.groups",
+    "bounds.live",
+    "bounds.maps",
+    "bounds.recorded",
+    "bounds.replay",
+    "checks",
+)
+
+
+def test_a_worker_imports_the_rule_and_not_the_simulator() -> None:
+    """Each worker imports what the functions that it runs stand beside, for the first task of a query."""
+    code = f"""
+import importlib, sys
+for name in {RUN_BY_WORKERS}:
+    importlib.import_module("wmlab.streams." + name)
+print(*sorted(sys.modules))
+"""
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "wmlab.streams.model.window" in loaded
+    for name in ("wmlab.streams.scenario", "wmlab.streams.sim", "wmlab.core.recording", "pydantic", "simpy", "yaml"):
+        assert [module for module in loaded if f"{module}.".startswith(f"{name}.")] == []

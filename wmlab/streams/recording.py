@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 
 from wmlab.core.answers import Verdicts
 from wmlab.core.recording import Recording, recorded
-from wmlab.streams import places, simulate
+from wmlab.streams import positions, simulate
 from wmlab.streams.answers.explain import explain
 from wmlab.streams.answers.history import recorded_rules, scenario_span, the_stream
 from wmlab.streams.answers.measures import ownership
@@ -29,12 +29,12 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
 
     __slots__ = ()
 
-    stream_cut_at = places.stream_cut_at
-    time_at = places.time_at
-    bytes_between = places.bytes_between
-    group_positions = places.group_positions
-    group_windows = places.group_windows
-    read_sides = places.read_sides
+    stream_cut_at = positions.stream_cut_at
+    time_at = positions.time_at
+    bytes_between = positions.bytes_between
+    group_positions = positions.group_positions
+    group_windows = positions.group_windows
+    read_sides = positions.read_sides
     explain = explain
     timeline = timeline
     ownership = ownership
@@ -50,14 +50,14 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
 
         A row holds from its `at_ms` (clock) until the next one of its group. `of` says whose positions: of the readers
         by default, or of the events if nobody read. `visible="then"`, the default of readers, counts a watermark once
-        it was emitted, so the bounds are what a reader could know at that moment; `visible="all"` is hindsight.
-        Without `spark` by the Spark session of the process, which is started if there is none. Raises `SessionError`
-        for what is no session, `ModelError` for other options.
+        it was emitted, so the bounds are what a reader could know at that moment; `visible="all"` counts
+        the complete log from the beginning. Without `spark` by the Spark session of the process, which is started if
+        there is none. Raises `SessionError` for what is no session, `ModelError` for other options.
         """
         from wmlab.core.spark.session import the_session
-        from wmlab.streams.bounds.recorded import time_bounds
+        from wmlab.streams.bounds.recorded import bounds_of_recording
 
-        return time_bounds(self, the_session(spark), of=of, visible=visible)
+        return bounds_of_recording(self, the_session(spark), of=of, visible=visible)
 
     def replay(
         self, spark: Any = None, configs: Mapping[str, Mapping[str, Any]] | None = None, *, stream: str | None = None
@@ -76,8 +76,8 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
 
         name, spark = the_stream(self, stream), the_session(spark)
         span_ms, cycles = scenario_span(self), recorded_rules(self, name).cycles
-        given = {} if cycles is None else asdict(cycles)
-        whole = {label: given | dict(changes) for label, changes in (configs or {"as recorded": {}}).items()}
+        recorded_options = {} if cycles is None else asdict(cycles)
+        whole = {label: recorded_options | dict(changes) for label, changes in (configs or {"as recorded": {}}).items()}
         tables = (self.spark(spark, title) for title in ("writer_marks", "segments", "writer_shutdowns"))
         marks, segments, shutdowns = (table.where(table["stream"] == name) for table in tables)
         until_ms = None if span_ms is None else span_ms[1]
@@ -127,13 +127,13 @@ def record(
     False; a function is told the percentage instead, and stops the run by raising.
     """
 
-    def run(place: Path | None) -> Mapping[str, Any]:
+    def run(folder: Path | None) -> Mapping[str, Any]:
         if callable(progress):
-            return simulate.simulate(scenario, progress, place)
+            return simulate.simulate(scenario, progress, folder)
         hidden = not (progress and is_interactive())
-        told = None if hidden else repr(scenario.estimate())
-        with tqdm(total=100, desc=told, unit="%", delay=PROGRESS_AFTER_S, leave=False, disable=hidden) as bar:
-            return simulate.simulate(scenario, lambda percent: _advance(bar, percent), place)
+        description = None if hidden else repr(scenario.estimate())
+        with tqdm(total=100, desc=description, unit="%", delay=PROGRESS_AFTER_S, leave=False, disable=hidden) as bar:
+            return simulate.simulate(scenario, lambda percent: _advance(bar, percent), folder)
 
     return recorded(StreamRecording, scenario, run, path)
 

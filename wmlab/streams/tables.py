@@ -183,6 +183,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
         _segment_id("the segment"),
         column("offset", LONG, "the group has read up to here", unit="bytes"),
         column("finished", FLAG, "the segment left the group's state: read to its end, or the group was reset"),
+        column("anew", FLAG, "by a reset of the group, whose readers begin anew; null: not known", nullable=True),
         column("at_ms", LONG, "when the group's state changed", unit="ms"),
     ),
     "windows": table(

@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 
 from tests.streams.answers.runs import owned, written
-from wmlab.streams.answers.history import group_positions, history_at, late_events
+from wmlab.streams.answers.history import group_states, history_at, late_events
 
 
 def change(version: int, segment: int, offset: int, *, finished: bool = False) -> dict[str, Any]:
@@ -14,7 +14,7 @@ def change(version: int, segment: int, offset: int, *, finished: bool = False) -
 
 def test_a_group_stands_where_its_last_changes_left_it() -> None:
     rows = [change(2, 0, 9, finished=True), change(2, 1, 0), change(1, 0, 4), change(3, 1, 7)]
-    states = [(at_ms, {s: row["offset"] for s, row in state.items()}) for at_ms, state in group_positions(rows)]
+    states = [(at_ms, {s: row["offset"] for s, row in state.items()}) for at_ms, state in group_states(rows)]
     assert states == [(10, {0: 4}), (20, {1: 0}), (30, {1: 7})]
 
 

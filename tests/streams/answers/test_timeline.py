@@ -121,6 +121,25 @@ def test_a_lost_log_and_a_sealed_stream_are_told_as_they_are() -> None:
     assert [m.effect for m in found if m.what.startswith("finishes 0@0")] == ["it has no successors"]
 
 
+def test_segments_that_a_reset_takes_from_a_group_are_not_finished() -> None:
+    run = Scenario(
+        "taken back",
+        streams=[Stream("orders", segments=1)],
+        writers=[EventWriter("w", rate_per_s=20)],
+        readers=[ReaderGroup("readers")],
+        script=[
+            script.Checkpoint(at_ms=5_000, name="c"),
+            script.Scale(at_ms=8_000, seal=["0@0"]),
+            script.ResetToCheckpoint(at_ms=15_000, checkpoint="c"),
+        ],
+        duration_ms=20_000,
+    ).record(progress=False)
+    left = run.to_pandas("positions").query("finished and anew")
+    assert list(left["segment_id"] > 0) == [True, True]
+    finished = [(m.at_ms, m.what.split(" at ")[0]) for m in timeline(run) if m.what.startswith("finishes")]
+    assert finished == [(9_000, "finishes 0@0"), (15_000, "finishes 0@0")]
+
+
 def txn(number: int, begun_ms: int, **columns: object) -> dict[str, object]:
     given = {"state": "open", "events": 12} | columns
     return row("transactions", txn=f"t1-{number}", writer="t1", begun_ms=begun_ms, **given)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from wmlab.streams.model.history import StreamHistory
-from wmlab.streams.model.replay import Configuration, received_of, replay
+from wmlab.streams.model.replay import Configuration, received_of, replayed_watermarks
 from wmlab.streams.model.segment import Segment
 from wmlab.streams.tables import TABLES
 
@@ -68,5 +68,5 @@ def replayed(marks: Rows, shutdowns: Rows, history: StreamHistory, config: Confi
     rows = [*marks, *({"time": None, "position": None, **row} for row in shutdowns)]
     received = received_of((row["received_ms"], row["writer"], row["time"], row["position"]) for row in rows)
     until_ms = received[-1].received_ms + 1
-    found = replay(received, history, config, created_ms=0, until_ms=until_ms)
+    found = replayed_watermarks(received, history, config, created_ms=0, until_ms=until_ms)
     return [(at_ms, w.lower, w.upper, dict(w.cut), dict(w.writers)) for at_ms, w in found]

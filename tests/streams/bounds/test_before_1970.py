@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from wmlab.core.recording import Recording
 from wmlab.streams.api import Scenario
-from wmlab.streams.bounds.recorded import time_bounds
+from wmlab.streams.bounds.recorded import bounds_of_recording
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
 
@@ -33,7 +33,7 @@ def test_shifted_event_times_give_shifted_bounds(spark: SparkSession) -> None:
     for of, keys in (("readers", ("group", "version")), ("events", ("segment_id", "offset"))):
         bounds = [
             {tuple(r[key] for key in keys): (r.lower, r.upper, r.perfect_watermark) for r in found.collect()}
-            for found in (time_bounds(run, spark, of=of) for run in (now, then))
+            for found in (bounds_of_recording(run, spark, of=of) for run in (now, then))
         ]
         assert {key: tuple(time and time - SHIFT_MS for time in times) for key, times in bounds[0].items()} == bounds[1]
         assert sum(lower is not None and lower < 0 for lower, _, _ in bounds[1].values()) > 5

@@ -87,7 +87,7 @@ def test_over_arrays_the_watermarks_are_those_of_the_rule(monkeypatch: pytest.Mo
         names, until_ms = heard.names.to_pylist(), max(row["received_ms"] for row in [*marks, *shutdowns]) + 1
         for label, config in (CONFIGS | rare).items():
             found = [
-                (w.at_ms, w.lower, w.upper, dict(w.cut), {names[heard.who[at]]: heard.time[at] for at in w.counted})
+                (w.at_ms, w.lower, w.upper, dict(w.cut), {names[heard.writer[at]]: heard.time[at] for at in w.counted})
                 for w in replaying.replayed(heard, config, created_ms=0, until_ms=until_ms)
             ]
             assert found == notes.replayed(marks, shutdowns, history, config), (seed, label)

@@ -14,7 +14,7 @@ from tests.streams.bounds.frames import CHANGES, POSITIONS, Logs, frame, placed,
 from wmlab.core.errors import ModelError
 from wmlab.streams.bounds.bounds import time_bounds
 from wmlab.streams.model.log import Watermark
-from wmlab.streams.model.position import ReaderPosition
+from wmlab.streams.model.position import Position, ReaderPosition
 from wmlab.streams.model.window import Tracker
 
 BOUNDS = ("lower", "upper", "lower_seq", "upper_seq")
@@ -56,7 +56,8 @@ def test_unevenly_spread_cuts(spark: SparkSession, offsets: list[int]) -> None:
 
 def test_unknown_segments_lie_between_many_ids(spark: SparkSession) -> None:
     ids = [*range(0, 40, 2), *range(50, 110, 3), 2**62 + 1, *range(2**62 + 7, 2**62 + 90, 2)]
-    log = tuple(Watermark(seq, seq + 1, {segment: 10}, {"w": seq}) for seq, segment in enumerate(sorted(ids, key=hash)))
+    cuts = [Position({segment: 10}) for segment in sorted(ids, key=hash)]
+    log = tuple(Watermark(seq, seq + 1, cut, {"w": seq}) for seq, cut in enumerate(cuts))
     asked = sorted({max(0, segment + step) for segment in ids for step in (-1, 0, 1)} | {2**63 - 2**31 - 1})
     stream = Stream("s", {}, log, tuple(range(len(log))), (0,) * len(log), tuple(asked))
     positions = placed(spark, *(("s", segment, 10) for segment in asked))

@@ -17,7 +17,7 @@ from wmlab.core.recording import Recording
 from wmlab.core.spark.verdict import verdicts
 from wmlab.core.words import with_moments
 from wmlab.streams.api import Scenario
-from wmlab.streams.bounds.recorded import time_bounds
+from wmlab.streams.bounds.recorded import bounds_of_recording
 from wmlab.streams.checks import DERIVED, INVARIANTS, inputs_of, with_reduced_events
 from wmlab.streams.checks.events import EventReduction
 from wmlab.streams.checks.facts import DROPPED, NOT_NOTED
@@ -379,7 +379,7 @@ def test_an_end_of_known_time_is_null_to_spark_breaks_nothing_and_is_explained(s
     recording = record(stream=stream, script=silence, duration_ms=14_000)
     (end,) = [row for row in recording.table("watermarks").to_pylist() if not row["writers"]]
     shown = {(row["at_ms"], row["lower"] is None) for row in recording.table("windows").to_pylist()}
-    bounds = time_bounds(recording, spark, visible="then").select("at_ms", "lower", "change").collect()
+    bounds = bounds_of_recording(recording, spark, visible="then").select("at_ms", "lower", "change").collect()
     assert [row["lower"] for row in bounds if row["at_ms"] == end["emitted_ms"]] == [None]
     # A reader looks when it publishes, and not when a watermark becomes visible.
     found = {(row["at_ms"], row["lower"] is None) for row in bounds if row["change"] == "position"}

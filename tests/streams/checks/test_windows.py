@@ -15,7 +15,7 @@ from wmlab.core.recording import Recording
 from wmlab.core.simulation import Fixed
 from wmlab.streams.api import Scenario
 from wmlab.streams.bounds.maps import groups_with_map
-from wmlab.streams.checks.windows import compared_groups
+from wmlab.streams.checks.compared import compared_groups
 from wmlab.streams.recording import StreamRecording
 from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.network import Network

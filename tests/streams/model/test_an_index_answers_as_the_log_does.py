@@ -14,9 +14,9 @@ from wmlab.streams.model.index import (
     IndexRecord,
     MarksIndex,
     caught_up,
+    cut_at_time,
     missing,
     start_of,
-    stream_cut_at,
     window_at,
 )
 from wmlab.streams.model.log import MarksLog, TruncatedError, Watermark
@@ -51,7 +51,7 @@ def test_a_time_is_answered_alike_whatever_the_index_lacks(
     short = MarksIndex(whole.content[: kept * RECORD_BYTES])
     known = [offset for lower, offset in marks if lower <= time]
     for index in (whole, short, MarksIndex()):
-        cut = stream_cut_at(index, log, time)
+        cut = cut_at_time(index, log, time)
         assert (None if cut is None else cut[0]) == (known[-1] if known else None)
     assert caught_up(short, log) == whole
 
@@ -102,10 +102,10 @@ def test_a_truncated_log_answers_for_what_is_left() -> None:
     index = MarksIndex(caught_up(MarksIndex(), log).content[: 2 * RECORD_BYTES])
     left = log.truncate(log.entries[1][0])
     assert [record.time for record in missing(index, left)] == [3, 4]
-    assert stream_cut_at(index, left, 3) == {0: 3}
+    assert cut_at_time(index, left, 3) == {0: 3}
     assert window_at(index, left, ReaderPosition({0: 3}), SEGMENTS) == TimeWindow(3, 9)
     with pytest.raises(TruncatedError):
-        stream_cut_at(index, left, 2)
+        cut_at_time(index, left, 2)
 
 
 def test_an_entry_begins_where_the_one_before_it_ends_and_a_tracker_goes_on_there() -> None:

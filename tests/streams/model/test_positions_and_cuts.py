@@ -15,9 +15,9 @@ from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.position import (
     Position,
     ReaderPosition,
-    bytes_between,
     is_lineage_valid,
     is_valid_cut,
+    segment_bytes_between,
     segments_between,
 )
 from wmlab.streams.model.segment import parse_segment, segment_name
@@ -43,12 +43,12 @@ def test_cuts_that_are_none_or_in_the_wrong_order_are_refused(frm, to, problem: 
 def test_bytes_are_counted_from_offset_to_offset() -> None:
     start, end = Position({"0@0": 10, "1@0": 20}), Position({"4@2": 5, "3@1": None})
     lengths = {parse_segment(name): 100 for name in ("0@0", "1@0", "2@1")}
-    found = bytes_between(start, end, HISTORY, lengths)
+    found = segment_bytes_between(start, end, HISTORY, lengths)
     assert {segment_name(s): n for s, n in found.items()} == {"0@0": 90, "1@0": 80, "2@1": 100, "3@1": 0, "4@2": 5}
-    rest = bytes_between(end, TAIL, HISTORY, {parse_segment("3@1"): 7, parse_segment("4@2"): 8})
+    rest = segment_bytes_between(end, TAIL, HISTORY, {parse_segment("3@1"): 7, parse_segment("4@2"): 8})
     assert sum(rest.values()) == 7 + 3
     with pytest.raises(ModelError, match="length of 0@0 is missing"):
-        bytes_between(start, end, HISTORY, {})
+        segment_bytes_between(start, end, HISTORY, {})
 
 
 @given(st.data())

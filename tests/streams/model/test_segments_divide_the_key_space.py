@@ -19,7 +19,7 @@ from wmlab.streams.model.segment import (
     as_segment_id,
     even_ranges,
     gaps,
-    joined,
+    joined_ranges,
     key_of,
     parse_segment,
     same_space,
@@ -83,7 +83,7 @@ def test_the_same_space_may_be_divided_differently() -> None:
     assert not same_space(ranges("0..1/2"), ranges("0..1/3"))
     assert not same_space(ranges("0..1/2"), ranges("0..1/3", "1/4..1/2"))
     assert not same_space([KeyRange.of(0, 0.3)], [KeyRange.of(0, 0.30000000000000004)])
-    assert joined(ranges("1/2..1", "0..1/4")) == tuple(ranges("0..1/4", "1/2..1"))
+    assert joined_ranges(ranges("1/2..1", "0..1/4")) == tuple(ranges("0..1/4", "1/2..1"))
 
 
 PARTS = st.integers(0, 2**31 - 1)

@@ -17,8 +17,8 @@ from wmlab.streams.model.txn import (
     marks_of,
     needs_rolling,
     next_batch,
+    next_state,
     refuse_unless_open,
-    step,
     targets,
 )
 
@@ -38,9 +38,9 @@ def test_every_state_admits_what_the_table_says(state, commit, abort, merged, de
     for event in TxnEvent:
         if wanted[event] is None:
             with pytest.raises(ModelError, match=f"Cannot {event} a transaction that is {state}"):
-                step(TxnState(state), event)
+                next_state(TxnState(state), event)
         else:
-            assert step(TxnState(state), event) == wanted[event]
+            assert next_state(TxnState(state), event) == wanted[event]
 
 
 def test_a_client_uses_open_transactions_only() -> None:

@@ -42,9 +42,9 @@ def names(ids: Any) -> list[str]:
 
 def lane(panel: FramePanel, at_ms: int, *styles: str) -> dict[str, list[FrameItem]]:
     """The items of the styles that are there, by the name of their lane."""
-    there = panel.there(at_ms)
-    labels = {item.lane: item.label for item in there if item.style == "name"}
-    return {label: [i for i in there if i.lane == place and i.style in styles] for place, label in labels.items()}
+    items = panel.items_at(at_ms)
+    labels = {item.lane: item.label for item in items if item.style == "name"}
+    return {label: [i for i in items if i.lane == place and i.style in styles] for place, label in labels.items()}
 
 
 def group_state(at_ms: int) -> dict[int, tuple[str | None, int]]:
@@ -180,7 +180,7 @@ def test_the_windows_are_those_that_each_reader_saw(at_ms: int) -> None:
             value = seen[-1][style] if seen else None
             assert [i.low for i in bounds[style][f"{reader} sees"]] == ([] if value is None else [value])
     log = rows("watermarks", "emitted_ms", at_ms)
-    lines = [(item.style, item.low) for item in TIMES.there(at_ms) if STYLES[item.style].shape == "line"]
+    lines = [(item.style, item.low) for item in TIMES.items_at(at_ms) if STYLES[item.style].shape == "line"]
     assert sorted(lines) == ([("lower line", log[-1]["lower"]), ("upper line", log[-1]["upper"])] if log else [])
 
 
@@ -288,7 +288,7 @@ def test_what_happened_is_what_the_tables_say() -> None:
 
 def test_the_whole_run_is_shown_from_the_start() -> None:
     assert (FRAMES.low_ms, FRAMES.high_ms) == (0, LENGTH_MS)
-    points = [item for item in WHOLE.there(0) if STYLES[item.style].shape not in ("name", "value")]
+    points = [item for item in WHOLE.items_at(0) if STYLES[item.style].shape not in ("name", "value")]
     assert sorted({item.low for item in points}) == sorted({h.at_ms for h in FRAMES.incidents})
 
 
@@ -352,9 +352,9 @@ def test_after_an_end_of_known_time_there_are_no_bounds() -> None:
     *before, last = tables["watermarks"].to_pylist(maps_as_pydicts="strict")
     ended = Recording.from_tables(tables | {"watermarks": [*before, last | {"writers": {}}]}, name="ended")
     times = frames_of(ended, stream="orders").panels[2]
-    styles = {item.style for item in times.there(last["emitted_ms"]) if item.lane in (None, 3)}
+    styles = {item.style for item in times.items_at(last["emitted_ms"]) if item.lane in (None, 3)}
     assert not styles & {"lower", "upper", "window", "lower line", "upper line"}
-    assert {"lower", "upper", "window"} <= {i.style for i in times.there(last["emitted_ms"] - 1) if i.lane == 3}
+    assert {"lower", "upper", "window"} <= {i.style for i in times.items_at(last["emitted_ms"] - 1) if i.lane == 3}
 
 
 def boxes(frames: ScrubberFrames) -> Iterator[tuple[float, float, float, float]]:
@@ -373,7 +373,7 @@ def test_panels_do_not_overlap_and_fit() -> None:
 def test_usual_times_lie_inside_the_axis() -> None:
     shown = outside = 0
     for at_ms in FRAMES.changes:
-        points = [item for item in TIMES.there(at_ms) if item.style in ("lower", "upper", "newest mark")]
+        points = [item for item in TIMES.items_at(at_ms) if item.style in ("lower", "upper", "newest mark")]
         shown += len(points)
         outside += sum(not TIMES.low <= item.low - at_ms <= TIMES.high for item in points)
     assert shown > 100

@@ -44,7 +44,7 @@ def frames(**fields: object) -> ScrubberFrames:
     [(0, ["lane"]), (9, ["lane"]), (10, ["0@0 r1", "lane"]), (24, ["0@0 r1", "lane"]), (39, ["1@0 r1", "lane"])],
 )
 def test_a_frame_holds_what_came_and_has_not_gone(at_ms: int, labels: list[str]) -> None:
-    assert [item.label for item in frames().panels[0].there(at_ms)] == labels
+    assert [item.label for item in frames().panels[0].items_at(at_ms)] == labels
 
 
 def test_an_equal_item_lies_on_and_one_that_goes_at_once_never_was() -> None:

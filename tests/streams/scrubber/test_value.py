@@ -26,9 +26,9 @@ def test_the_sentence_is_that_of_explain_at_every_change() -> None:
 
 def test_steps_go_both_ways_over_all_changes() -> None:
     scrubber = everything().scrub(at_ms=0)
-    there = [scrubber.at_ms] + [scrubber.step().at_ms for _ in scrubber.frames.changes[1:]]
+    moments = [scrubber.at_ms] + [scrubber.step().at_ms for _ in scrubber.frames.changes[1:]]
     back = [scrubber.at_ms] + [scrubber.step(-1).at_ms for _ in scrubber.frames.changes[1:]]
-    assert there == list(scrubber.frames.changes) == back[::-1]
+    assert moments == list(scrubber.frames.changes) == back[::-1]
     assert scrubber.step(-1).at_ms == 0
 
 

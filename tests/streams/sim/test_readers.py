@@ -171,7 +171,7 @@ def test_r6_exactly_at_a_cut_is_passed():
     assert not world.rows("reads")
     reader = world.group.readers["readers-0"]
     reader.windows.look(world.group.state, due=True)
-    assert reader.windows.shown["stream"].lower == mark["lower"]
+    assert reader.windows.last_seen["stream"].lower == mark["lower"]
 
 
 def test_r7_a_mixed_position_keeps_the_mark_in_flight_and_fetches_the_next():
@@ -214,8 +214,8 @@ def test_r10_each_stream_has_its_own_window(read_side):
     assert set(world.column("windows", "lower", of="quiet")) == {None}
     assert world.lower_at(20_000) > 15_000
     reader = world.group.readers["readers-0"]
-    assert reader.windows.shown["quiet"].lower is None
-    assert reader.windows.shown["stream"].lower == world.lower_at(20_000)
+    assert reader.windows.last_seen["quiet"].lower is None
+    assert reader.windows.last_seen["stream"].lower == world.lower_at(20_000)
 
 
 def test_two_streams_share_one_checkpoint_and_the_work():

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from tests.streams.sim.worlds import Run, drawn, noted, run
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.position import Position
-from wmlab.streams.model.replay import Received
-from wmlab.streams.model.replay import replay as replay_of
+from wmlab.streams.model.replay import Received, replayed_watermarks
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, Stream, TransactionalWriter
 
@@ -33,7 +32,7 @@ def received(world: Run) -> list[Received]:
 
 
 def replayed(world: Run) -> list[tuple[Any, ...]]:
-    found = replay_of(
+    found = replayed_watermarks(
         received(world),
         StreamHistory.of(world.stream().history.segments.values()),
         world.scenario.controllers.configuration(world.stream().part),

@@ -213,9 +213,9 @@ def test_a_conflict_while_noting_fails_the_batch_which_is_tried_again(monkeypatc
     world = Run(scenario(writers=[txn_writer()], stream=Stream()), {})
     write, asked = world.metadata.note, []
 
-    def conflict_once(note, read, shown_ms):
+    def conflict_once(note, read, clock_ms):
         asked.append(note.txn)
-        return NoteOutcome.WRITE_CONFLICT.value if len(asked) == 1 else write(note, read, shown_ms)
+        return NoteOutcome.WRITE_CONFLICT.value if len(asked) == 1 else write(note, read, clock_ms)
 
     monkeypatch.setattr(world.metadata, "note", conflict_once)
     world.run()

@@ -22,7 +22,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from wmlab.core.spark.schemas import dataframe, spark_schema
 
-Tables: TypeAlias = Mapping[str, pa.Table]
+TablesOfStream: TypeAlias = Mapping[str, pa.Table]
 """The tables of one stream by name, each with all its columns, possibly empty."""
 
 Batches: TypeAlias = Iterable[pa.RecordBatch]
@@ -56,7 +56,7 @@ _ROWS_OF_A_PART: Final = 1 << 16
 def by_stream(
     spark: SparkSession,
     tables: Mapping[str, pa.Table | DataFrame | Reduced],
-    rule: Callable[[str, Tables], pa.Table],
+    rule: Callable[[str, TablesOfStream], pa.Table],
     schema: pa.Schema,
     *,
     by: str = "stream",

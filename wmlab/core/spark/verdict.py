@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from wmlab.core.answers import Verdicts, unknown_invariant
 from wmlab.core.invariants import EVIDENCE, TOTALS, Derived, Inputs, Invariant, totals_of, verdict_of
-from wmlab.core.spark.grouped import Reduced, Tables, by_stream
+from wmlab.core.spark.grouped import Reduced, TablesOfStream, by_stream
 from wmlab.core.spark.schemas import dataframe, spark_schema
 from wmlab.core.words import TIME_MARK
 
@@ -172,7 +172,7 @@ class _Taken:
         return sorted(needed)
 
 
-def _totals_of_stream(rules: Mapping[str, Invariant], values: Inputs, stream: str, tables: Tables) -> pa.Table:
+def _totals_of_stream(rules: Mapping[str, Invariant], values: Inputs, stream: str, tables: TablesOfStream) -> pa.Table:
     """The `TOTALS` of one stream; runs on an executor."""
     return pa.Table.from_pylist(totals_of(rules, tables, values, stream), schema=TOTALS)
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text, time_text
-from wmlab.core.spark.grouped import Reduced, Tables, by_stream
+from wmlab.core.spark.grouped import Reduced, TablesOfStream, by_stream
 from wmlab.core.spark.schemas import typed
 from wmlab.dataflow.checks.channels import Channels, specials_of
 from wmlab.dataflow.model.coalescer import KeyedCoalescer
@@ -84,7 +84,7 @@ def coalesced(
     return by_stream(items.sparkSession, tables, partial(_coalesced_of_stream, deviations), _COALESCED)
 
 
-def _coalesced_of_stream(deviations: Deviations, stream: str, tables: Tables) -> pa.Table:
+def _coalesced_of_stream(deviations: Deviations, stream: str, tables: TablesOfStream) -> pa.Table:
     """As `coalesced`, of one stream; runs on an executor."""
     rows = {name: table.to_pylist() for name, table in tables.items()}
     steps = coalesced_steps(rows["items"], rows["queues"], rows["coalescing"], deviations)

@@ -59,15 +59,15 @@ class CauseOfBound:
     leader: str | None = None
 
 
-Held = tuple[int, int, RunHistory, CauseOfBound]
-"""A stretch in which one cause held the bound: from when to when (clock, ms), the history at its begin, the cause."""
+CauseSpan = tuple[int, int, RunHistory, CauseOfBound]
+"""One cause of the bound: from when to when (clock, ms), the history when it began, the cause."""
 
 
 def cause_of(history: RunHistory, rules: PredictionRules) -> CauseOfBound:
     """What holds the bound at the moment of `history`; the rules say whether a cycle is missing."""
     cycle, on_record = history.cycle, history.on_record
     missed_ms = rules.missed_ms(history) if on_record else None
-    kind, since_ms, leader = CauseKind.FAILED, history.held_since, None
+    kind, since_ms, leader = CauseKind.FAILED, history.same_end_since_ms, None
     writers: list[str] = []
     if missed_ms is not None:
         kind, since_ms, leader = CauseKind.NO_CYCLE, missed_ms, history.leader
@@ -89,8 +89,8 @@ def cause_of(history: RunHistory, rules: PredictionRules) -> CauseOfBound:
 
 def causes(
     recording: Recording, stream: str, *, start_ms: int, end_ms: int, rules: PredictionRules | None = None
-) -> Iterator[Held]:
-    """What held the bound from `start_ms` to `end_ms`, stretch by stretch, by default by the recorded rules."""
+) -> Iterator[CauseSpan]:
+    """What held the bound from `start_ms` to `end_ms`, cause by cause, by default by the recorded rules."""
     rules = rules or recorded.recorded_rules(recording, stream)
     before = RunHistory(at_ms=start_ms)
     for history in chain(_with_missed(recorded.walk(recording, stream), end_ms, rules), [RunHistory(at_ms=end_ms)]):
@@ -113,9 +113,9 @@ def _with_missed(histories: Iterable[RunHistory], end_ms: int, rules: Prediction
             yield replace(history, at_ms=due_ms + rules.late_ms)
 
 
-def longest_stall(found: Iterable[Held]) -> str:
+def longest_stall(spans: Iterable[CauseSpan]) -> str:
     """The longest time without a cycle that was due, as the last part of a sentence; empty if none was missing."""
-    runs = [list(run) for missing, run in groupby(found, lambda held: held[3].kind is CauseKind.NO_CYCLE) if missing]
+    runs = [list(run) for missing, run in groupby(spans, lambda span: span[3].kind is CauseKind.NO_CYCLE) if missing]
     if not runs:
         return ""
     longest = max(runs, key=lambda run: run[-1][1] - run[0][0])

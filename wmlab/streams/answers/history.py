@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording, the_one
 from wmlab.core.simulation import Fixed
 from wmlab.streams.model.cycle import CycleState, inactive_since
@@ -27,8 +28,6 @@ from wmlab.streams.model.replay import Configuration
 from wmlab.streams.model.segment import Segment
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.tables import TOOK_PLACE, Subject
-
-Row = Mapping[str, Any]
 
 _NO_BOUND: Final = -(2**63)
 
@@ -60,7 +59,7 @@ IN_CHARTS: Final = {"crashed": "down"}
 """What charts call a state, where they have another word for it."""
 
 
-def is_of(incident: Row, subject: Subject) -> bool:
+def is_of(incident: TableRow, subject: Subject) -> bool:
     """Whether an incident happened to a writer, a reader and so on."""
     return bool(incident["subject"] == subject)
 
@@ -69,7 +68,7 @@ LastingFaults = Mapping[str, str]
 """The faults of a writer that last, the newest last: by kind, the state or the detail that says so."""
 
 
-def after_fault(lasting: LastingFaults, incident: Row) -> LastingFaults:
+def after_fault(lasting: LastingFaults, incident: TableRow) -> LastingFaults:
     """The faults of a writer that last after an incident, from those that lasted before.
 
     What a script asked of somebody that was not there changes nothing.
@@ -105,7 +104,7 @@ class RunHistory:
     """What was known at `at_ms`: `bound` is the last watermark, `cycle` the last cycle, as rows of their tables.
 
     `on_record` are the writers that a cycle would read; `memory` is that of the present leader: when it first found
-    each lagging writer behind; `held_since` the first cycle of the present run of cycles that ended for the same
+    each lagging writer behind; `same_end_since_ms` the first cycle of the present run of cycles that ended for the same
     cause; `woken_ms` when the first mark arrived after nobody was on record; `lasting_faults` those of each writer;
     `unheard` what explains why a writer has noted nothing since. `owner` is who owns the stream's bucket and since
     when, None for nobody, and as a whole if it is not recorded; `controllers` is the last incident of each: its kind
@@ -113,12 +112,12 @@ class RunHistory:
     """
 
     at_ms: int
-    bound: Row | None = None
-    cycle: Row | None = None
+    bound: TableRow | None = None
+    cycle: TableRow | None = None
     on_record: Mapping[str, WriterOnRecord] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
     memory: CycleState = field(default_factory=CycleState)
-    held_since: int | None = None
+    same_end_since_ms: int | None = None
     woken_ms: int | None = None
     lasting_faults: Mapping[str, LastingFaults] = field(default_factory=dict)
     unheard: Mapping[str, str] = field(default_factory=dict)
@@ -144,7 +143,7 @@ class RunHistory:
         lasting = self.lasting_faults.get(writer, {})
         return named_state(lasting) or [self.unheard.get(writer, ""), *lasting.values()][-1]
 
-    def after_fault(self, row: Row) -> RunHistory:
+    def after_fault(self, row: TableRow) -> RunHistory:
         """The knowledge after one more incident."""
         target, kind = row["target"], row["kind"]
         if row["outcome"] != TOOK_PLACE:
@@ -162,7 +161,7 @@ class RunHistory:
             return replace(history, deleted_ms=row["at_ms"])
         return history
 
-    def after_mark(self, row: Row) -> RunHistory:
+    def after_mark(self, row: TableRow) -> RunHistory:
         """The knowledge after one more noted time."""
         writer = row["writer"]
         if row["outcome"] != "success":
@@ -175,7 +174,7 @@ class RunHistory:
         unheard = {name: why for name, why in self.unheard.items() if name != writer}
         return replace(self, on_record={**self.on_record, writer: noted}, woken_ms=woken_ms, unheard=unheard)
 
-    def after_cycle(self, row: Row) -> RunHistory:
+    def after_cycle(self, row: TableRow) -> RunHistory:
         """The knowledge after one more cycle."""
         same_leader = self.cycle is not None and self.cycle["controller"] == row["controller"]
         since = self.memory.behind_since if same_leader else {}
@@ -185,17 +184,17 @@ class RunHistory:
             cycle=row,
             on_record={name: noted for name, noted in self.on_record.items() if name not in row["removed"]},
             memory=CycleState({name: since.get(name, row["at_ms"]) for name in row["lagging"]}),
-            held_since=self.held_since if goes_on else row["at_ms"],
+            same_end_since_ms=self.same_end_since_ms if goes_on else row["at_ms"],
         )
 
 
-def end_of(cycle: Row) -> tuple[object, ...]:
+def end_of(cycle: TableRow) -> tuple[object, ...]:
     """How a cycle ended: its outcome, whom it waits for, and the reason if it is another."""
     reason = "" if cycle["lagging"] else cycle["reason"]
     return cycle["outcome"], tuple(sorted(cycle["lagging"])), reason
 
 
-_AFTER: Final[Mapping[str, Callable[[RunHistory, Row], RunHistory]]] = {
+_AFTER: Final[Mapping[str, Callable[[RunHistory, TableRow], RunHistory]]] = {
     "incidents": RunHistory.after_fault,
     "writer_marks": RunHistory.after_mark,
     "cycles": RunHistory.after_cycle,
@@ -224,7 +223,7 @@ def walk(recording: Recording, stream: str, *, until_ms: int | None = None) -> I
         yield history
 
 
-def owners_of(recording: Recording, stream: str) -> list[Row]:
+def owners_of(recording: Recording, stream: str) -> list[TableRow]:
     """The rows of the table `ownership` for the bucket of a stream, by time."""
     rows = recording.table("ownership").sort_by("from_ms").to_pylist()
     return [row for row in rows if stream.partition("#")[0] in row["streams"]]
@@ -245,10 +244,10 @@ def rows_of_stream(
     recording: Recording, table: str, stream: str, *, until_ms: int | None = None
 ) -> list[dict[str, Any]]:
     """The rows of one stream in a table, maps as dicts; up to and including `until_ms` on the clock of the table."""
-    found = of_stream(recording.table(table), stream)
+    selected = of_stream(recording.table(table), stream)
     if until_ms is not None:
-        found = found.filter(pc.less_equal(found[CLOCKS[table]], until_ms))
-    rows: list[dict[str, Any]] = found.to_pylist(maps_as_pydicts="strict")
+        selected = selected.filter(pc.less_equal(selected[CLOCKS[table]], until_ms))
+    rows: list[dict[str, Any]] = selected.to_pylist(maps_as_pydicts="strict")
     return rows
 
 
@@ -260,8 +259,8 @@ def events_of(recording: Recording, stream: str, *columns: str) -> Iterator[pa.T
 
 def furthest(recording: Recording, stream: str, *by: str) -> pa.Table:
     """The columns `by` of the events of one stream, each combination once, and the largest `offset` it reached."""
-    found = pa.concat_tables(_furthest(part, by) for part in events_of(recording, stream, "offset", *by))
-    return _furthest(found, by)
+    by_chunk = pa.concat_tables(_furthest(part, by) for part in events_of(recording, stream, "offset", *by))
+    return _furthest(by_chunk, by)
 
 
 def _furthest(events: pa.Table, by: Sequence[str]) -> pa.Table:
@@ -281,7 +280,7 @@ def epochs_of(recording: Recording, stream: str) -> StreamHistory:
     return StreamHistory.recorded(rows_of_stream(recording, "epochs", stream), segments_of(recording, stream))
 
 
-def replaced(before: Row, epoch: Row) -> tuple[list[int], list[int]]:
+def replaced(before: TableRow, epoch: TableRow) -> tuple[list[int], list[int]]:
     """The segments that an epoch takes away from the one before it, and those that it adds."""
     old, new = before["segment_ids"], epoch["segment_ids"]
     return [segment for segment in old if segment not in new], [segment for segment in new if segment not in old]
@@ -294,20 +293,20 @@ def the_stream(recording: Recording, stream: str | None) -> str:
     return the_one(recording, stream, names, "stream", "streams")
 
 
-def group_positions(rows: Iterable[Row]) -> Iterator[tuple[int, dict[int, Row]]]:
+def group_states(rows: Iterable[TableRow]) -> Iterator[tuple[int, dict[int, TableRow]]]:
     """A reader group's state after each of its updates: (clock in ms, the newest row of each open segment).
 
     `rows` are those of the table `positions` for one group of one stream, in any order. An update, by its version, has
     the segments that changed; a segment that is finished leaves the state.
     """
-    state: dict[int, Row] = {}
+    state: dict[int, TableRow] = {}
     for _, update in groupby(sorted(rows, key=lambda row: int(row["version"])), key=lambda row: row["version"]):
         changed = list(update)
         state = moved(state, ((row["segment_id"], None if row["finished"] else row) for row in changed))
         yield changed[-1]["at_ms"], state
 
 
-def without_ends(watermarks: Iterable[Row]) -> list[Row]:
+def without_ends(watermarks: Iterable[TableRow]) -> list[TableRow]:
     """The watermarks, without bounds (None) where one is an end of known time, which counts no writers.
 
     Without the column `writers` there is none.
@@ -315,16 +314,16 @@ def without_ends(watermarks: Iterable[Row]) -> list[Row]:
     return [row if row.get("writers", True) else {**row, "lower": None, "upper": None} for row in watermarks]
 
 
-def late_events(events: pa.Table, watermarks: Sequence[Row]) -> pa.Table:
+def late_events(events: pa.Table, watermarks: Sequence[TableRow]) -> pa.Table:
     """The events appended after a watermark whose lower bound is above their time; `watermarks` as in the log.
 
     No event is below an end of known time.
     """
     emitted = np.array(known_from(row["emitted_ms"] for row in watermarks), np.int64)
-    given_by = (row["lower"] for row in without_ends(watermarks))
-    lowers = np.array([_NO_BOUND, *(_NO_BOUND if lower is None else lower for lower in given_by)], np.int64)
-    given = lowers[emitted.searchsorted(events["append_ms"].to_numpy(), side="left")]
-    return events.filter(pa.array(given > events["event_time"].to_numpy()))
+    lower_of_each = (row["lower"] for row in without_ends(watermarks))
+    lowers = np.array([_NO_BOUND, *(_NO_BOUND if lower is None else lower for lower in lower_of_each)], np.int64)
+    lower_then = lowers[emitted.searchsorted(events["append_ms"].to_numpy(), side="left")]
+    return events.filter(pa.array(lower_then > events["event_time"].to_numpy()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from wmlab.core.answers import Answer
 from wmlab.core.errors import RecordingError
+from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, moment, span
-from wmlab.streams.answers.history import Row
 from wmlab.streams.model.coordination import fairness
 from wmlab.streams.scenario.checks import controllers_of
 from wmlab.streams.scenario.scenario import StreamScenario
@@ -69,9 +69,9 @@ def slack_ms(bounds: BoundSteps, events: pa.Table) -> float | None:
     moments = np.union1d(append_ms[append_ms > at_ms[0]], at_ms[at_ms < append_ms[-1]])
     lower = np.array([lower or 0 for _, lower, _ in bounds[:-1]], np.int64)
     known = np.array([lower is not None for _, lower, _ in bounds[:-1]])
-    place = np.searchsorted(at_ms, moments[:-1], side="right") - 1
-    ahead = perfect[np.searchsorted(append_ms, moments[:-1], side="right")] - lower[place]
-    weights = np.diff(moments) * known[place]
+    index = np.searchsorted(at_ms, moments[:-1], side="right") - 1
+    ahead = perfect[np.searchsorted(append_ms, moments[:-1], side="right")] - lower[index]
+    weights = np.diff(moments) * known[index]
     return round(float(np.average(ahead, weights=weights)), 1) if weights.any() else None
 
 
@@ -115,14 +115,14 @@ def ownership(recording: Recording) -> Ownership:
         )
     end_ms, scenario = last_ms(recording, rows), recording.scenario_as(StreamScenario)
     controllers = set(controllers_of(scenario) if scenario else ()) | {row["controller"] for row in rows}
-    held_ms = dict.fromkeys(sorted(controllers), 0)
+    owned_ms = dict.fromkeys(sorted(controllers), 0)
     for row in rows:
-        held_ms[row["controller"]] += (end_ms if row["to_ms"] is None else row["to_ms"]) - row["from_ms"]
-    total_ms = sum(held_ms.values()) or 1
+        owned_ms[row["controller"]] += (end_ms if row["to_ms"] is None else row["to_ms"]) - row["from_ms"]
+    total_ms = sum(owned_ms.values()) or 1
     return Ownership(
         buckets=len({row["bucket"] for row in rows}),
-        share={controller: ms / total_ms for controller, ms in held_ms.items()},
-        fairness=fairness(held_ms.values()),
+        share={controller: ms / total_ms for controller, ms in owned_ms.items()},
+        fairness=fairness(owned_ms.values()),
         gaps=tuple(
             (bucket, before["to_ms"], after["from_ms"])
             for bucket, of in groupby(rows, key=lambda row: row["bucket"])
@@ -132,12 +132,12 @@ def ownership(recording: Recording) -> Ownership:
     )
 
 
-def owner_rows(recording: Recording) -> list[Row]:
+def owner_rows(recording: Recording) -> list[TableRow]:
     """The rows of the table `ownership` by bucket and time."""
     return sorted(recording.table("ownership").to_pylist(), key=lambda row: (row["bucket"], row["from_ms"]))
 
 
-def last_ms(recording: Recording, rows: Sequence[Row]) -> int:
+def last_ms(recording: Recording, rows: Sequence[TableRow]) -> int:
     """The last moment on record at which a cycle ran or an owner changed."""
     moments: list[int] = recording.table("cycles")["at_ms"].to_pylist()
     moments += [row[name] for row in rows for name in ("from_ms", "to_ms") if row[name] is not None]

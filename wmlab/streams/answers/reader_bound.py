@@ -12,13 +12,14 @@ from functools import partial
 from itertools import groupby
 
 from wmlab.core.errors import RecordingError
+from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped, listed, moment, span
-from wmlab.streams.answers.history import PredictionRules, Row, group_positions, rows_of_stream, segments_of
+from wmlab.streams.answers.history import PredictionRules, group_states, rows_of_stream, segments_of
 from wmlab.streams.answers.stream_bound import BoundExplanation, HoldingSegment, explain_stream
 from wmlab.streams.model.position import Position, ReaderPosition
 from wmlab.streams.model.segment import Segment, segment_name
-from wmlab.streams.model.window import compare
+from wmlab.streams.model.window import compare_with_cut
 
 _NAMED = 3
 
@@ -38,12 +39,13 @@ def explain_reader(
         sentence = f"reader {reader} knows no lower bound: it has not looked at its window yet"
         return explained(lower=None, cause="not looked", sentence=sentence)
     lower = looks[-1]["lower"]
-    marks, segments = rows_of_stream(recording, "watermarks", stream, until_ms=at_ms), segments_of(recording, stream)
+    watermarks = rows_of_stream(recording, "watermarks", stream, until_ms=at_ms)
+    segments = segments_of(recording, stream)
     positions = [row for row in rows_of_stream(recording, "positions", stream, until_ms=at_ms) if row["group"] == group]
-    *_, (_, state) = ((0, {}), *group_positions(positions))
+    *_, (_, state) = ((0, {}), *group_states(positions))
     # Without a lower bound, what comes before an end of known time that the group has passed is behind it.
-    ended = [n for n, row in enumerate(marks, start=1) if not row["writers"] and not _behind(state, row, segments)]
-    later = marks[ended[-1] :] if lower is None and ended else marks
+    ended = [n for n, row in enumerate(watermarks, start=1) if not row["writers"] and not _behind(state, row, segments)]
+    later = watermarks[ended[-1] :] if lower is None and ended else watermarks
     newer = [row for row in later if row["writers"] and _is_beyond(row, looks[-1])]
     if not newer:
         log = explain_stream(recording, stream, at_ms=at_ms, rules=rules)
@@ -60,7 +62,7 @@ def explain_reader(
     behind = _behind(state, newer[0], segments)
     *_, unchanged = (list(run) for _, run in groupby(looks, key=lambda row: (row["lower"], row["lower_seq"])))
     since_ms = max(newer[0]["emitted_ms"], unchanged[0]["at_ms"])
-    by_ms = None if lower is None else marks[-1]["lower"] - lower
+    by_ms = None if lower is None else watermarks[-1]["lower"] - lower
     release_ms = looks[-1]["at_ms"] + rules.look_every_ms if rules.look_every_ms and not behind else None
     knows = (
         "knows no lower bound"
@@ -78,7 +80,7 @@ def explain_reader(
     )
 
 
-def _is_beyond(watermark: Row, window: Row) -> bool:
+def _is_beyond(watermark: TableRow, window: TableRow) -> bool:
     """Whether a watermark came after the one that gave a window its lower bound, or is above it if that is unknown."""
     if window["lower_seq"] is not None:
         return bool(watermark["seq"] > window["lower_seq"])
@@ -96,34 +98,36 @@ def _group_of(recording: Recording, stream: str, reader: str) -> str:
     return str(groups[reader])
 
 
-def _behind(state: Mapping[int, Row], watermark: Row, segments: Mapping[int, Segment]) -> tuple[HoldingSegment, ...]:
+def _behind(
+    state: Mapping[int, TableRow], watermark: TableRow, segments: Mapping[int, Segment]
+) -> tuple[HoldingSegment, ...]:
     """The open segments that stand before a watermark's cut, ascending."""
     cut = Position(watermark["cut"])
     return tuple(
         HoldingSegment(segment=segment_name(i), reader=row["reader"], offset=row["offset"], needed=cut.get(i))
         for i, row in sorted(state.items())
-        if compare(ReaderPosition({i: row["offset"]}), cut, segments) < 1
+        if compare_with_cut(ReaderPosition({i: row["offset"]}), cut, segments) < 1
     )
 
 
 def _why(
-    behind: tuple[HoldingSegment, ...], watermark: Row, look: Row, by_ms: int | None, release_ms: int | None
+    behind: tuple[HoldingSegment, ...], watermark: TableRow, look: TableRow, by_ms: int | None, release_ms: int | None
 ) -> str:
     newest = "" if by_ms is None else f", {span(by_ms, beside_ms=look['at_ms'])} behind the log"
     time = moment(watermark["lower"], clock_ms=watermark["emitted_ms"])
-    mark = f"the watermark {time}, emitted at {moment(watermark['emitted_ms'])}"
+    cut = f"the watermark {time}, emitted at {moment(watermark['emitted_ms'])}"
     if not behind:
         again = "" if release_ms is None else f"; it looks again at {moment(release_ms)}"
-        return f"for it has not looked since {moment(look['at_ms'])}{newest}: its group has passed {mark}{again}"
-    held = [_in_words(segment) for segment in behind[:_NAMED]]
+        return f"for it has not looked since {moment(look['at_ms'])}{newest}: its group has passed {cut}{again}"
+    waiting = [_in_words(segment) for segment in behind[:_NAMED]]
     more = len(behind) - _NAMED
-    held += [f"{more} more segment{'s' if more > 1 else ''}"] if more > 0 else []
+    waiting += [f"{more} more segment{'s' if more > 1 else ''}"] if more > 0 else []
     first = "the first cut" if look["lower"] is None else "the next cut"
-    return f"held before {first} by {listed(held)}{newest}; {mark}, is passed when that is read"
+    return f"held before {first} by {listed(waiting)}{newest}; {cut}, is passed when that is read"
 
 
 def _in_words(segment: HoldingSegment) -> str:
-    who = f"last read by {segment.reader}" if segment.reader else "read by nobody yet"
+    last_reader = f"last read by {segment.reader}" if segment.reader else "read by nobody yet"
     if segment.needed is None:
-        return f"segment {segment.segment} ({who}), which has to be finished"
-    return f"segment {segment.segment} ({who}) at {grouped(segment.offset)} of {grouped(segment.needed)} bytes"
+        return f"segment {segment.segment} ({last_reader}), which has to be finished"
+    return f"segment {segment.segment} ({last_reader}) at {grouped(segment.offset)} of {grouped(segment.needed)} bytes"

@@ -17,9 +17,9 @@ from wmlab.core.answers import Against, Stragglers, Stretch, stragglers_from
 from wmlab.core.recording import Recording
 from wmlab.core.words import is_instant, listed, moment, span
 from wmlab.streams.answers import history as recorded
-from wmlab.streams.answers.causes import CauseKind, CauseOfBound, Held, causes, failure_words
+from wmlab.streams.answers.causes import CauseKind, CauseOfBound, CauseSpan, causes, failure_words
 from wmlab.streams.answers.history import PredictionRules, RunHistory, scenario_span
-from wmlab.streams.answers.stream_bound import BoundCase, holder_words, writer_words
+from wmlab.streams.answers.stream_bound import BoundCase, blocking_words, writer_words
 from wmlab.streams.answers.written import Written
 
 MEANINGS: Final = {
@@ -32,7 +32,7 @@ MEANINGS: Final = {
     CauseKind.NO_CYCLE: "a cycle was due and did not run",
 }
 """What each cause means."""
-_WHO: Final = {
+_BLOCKED_BY: Final = {
     CauseKind.NO_MARK: "nobody had noted a time",
     CauseKind.FIRST_CYCLE: "the first cycle had not run",
     CauseKind.NOBODY_LEFT: "no active writer was left",
@@ -49,12 +49,13 @@ def stragglers_of(recording: Recording, stream: str, rules: PredictionRules | No
     that was stopped, with the last thing recorded.
     """
     start_ms, end_ms = _run(recording, stream)
-    found = list(causes(recording, stream, start_ms=start_ms, end_ms=end_ms, rules=rules))
-    stretches = [_stretch(*held) for held in found]
-    notes = [_longest_stand(recording, stream, found)] if all(cause.by_ms is None for *_, cause in found) else []
-    silent = _longest_silent(Written(recording, stream), found)
+    spans = list(causes(recording, stream, start_ms=start_ms, end_ms=end_ms, rules=rules))
+    stalls = [_stall(*cause_span) for cause_span in spans]
+    has_no_price = all(cause.by_ms is None for *_, cause in spans)
+    notes = [_longest_constant_bound(recording, stream, spans)] if has_no_price else []
+    silent = _longest_silent(Written(recording, stream), spans)
     return stragglers_from(
-        stretches,
+        stalls,
         stream=stream,
         run_ms=end_ms - start_ms,
         meanings={kind.value: meaning for kind, meaning in MEANINGS.items()},
@@ -62,22 +63,22 @@ def stragglers_of(recording: Recording, stream: str, rules: PredictionRules | No
     )
 
 
-def _stretch(from_ms: int, to_ms: int, history: RunHistory, cause: CauseOfBound) -> Stretch:
+def _stall(from_ms: int, to_ms: int, history: RunHistory, cause: CauseOfBound) -> Stretch:
     """A stretch with its price: against what the others had noted, or against the clock where nobody else was there."""
-    who = cause.writers or (cause.leader or _WHO.get(cause.kind) or failure_words(history),)
+    blocking = cause.writers or (cause.leader or _BLOCKED_BY.get(cause.kind) or failure_words(history),)
     lower, by_ms = history.lower, cause.by_ms
     against: Against = "the others"
     if lower is None:
         against = "no bound"
     elif by_ms is None and is_instant([lower], clock=[from_ms]) == is_instant([from_ms]):
         by_ms, against = from_ms - lower, "the clock"
-    return Stretch(who, cause.kind.value, from_ms, to_ms, by_ms, len(who), against)
+    return Stretch(blocking, cause.kind.value, from_ms, to_ms, by_ms, len(blocking), against)
 
 
-def _longest_silent(written: Written, found: Sequence[Held]) -> str:
+def _longest_silent(written: Written, spans: Sequence[CauseSpan]) -> str:
     """The imported writer that was furthest behind by its events for longest and held nothing; empty if none was."""
     behind: Counter[str] = Counter()
-    for from_ms, to_ms, history, cause in found:
+    for from_ms, to_ms, history, cause in spans:
         silent = written.silent_at(replace(history, at_ms=to_ms))
         if silent is not None and silent.writer not in cause.writers:
             behind[silent.writer] += to_ms - from_ms
@@ -85,24 +86,24 @@ def _longest_silent(written: Written, found: Sequence[Held]) -> str:
         return ""
     writer, length_ms = max(behind.items(), key=lambda entry: (entry[1], entry[0]))
     return (
-        f"By its events {writer} was furthest behind for {span(length_ms, beside_ms=found[-1][1] - found[0][0])}, and "
+        f"By its events {writer} was furthest behind for {span(length_ms, beside_ms=spans[-1][1] - spans[0][0])}, and "
         "held nothing then, for an imported writer goes on noting times while it sends nothing; that is what "
         "wm.spark.stragglers tells of the log."
     )
 
 
-def _longest_stand(recording: Recording, stream: str, found: Sequence[Held]) -> str:
+def _longest_constant_bound(recording: Recording, stream: str, spans: Sequence[CauseSpan]) -> str:
     """Where the bound stood longest, and what kept it there; empty if it never stood, or was never known."""
-    known = [held for held in found if held[2].lower is not None]
-    stands = [list(stand) for _, stand in groupby(known, key=lambda held: held[2].lower)]
-    if not stands:
+    known = [cause_span for cause_span in spans if cause_span[2].lower is not None]
+    constant = [list(run) for _, run in groupby(known, key=lambda cause_span: cause_span[2].lower)]
+    if not constant:
         return ""
-    longest = max(stands, key=lambda stand: stand[-1][1] - stand[0][0])
+    longest = max(constant, key=lambda run: run[-1][1] - run[0][0])
     from_ms, to_ms = longest[0][0], longest[-1][1]
-    _, _, history, _ = max(longest, key=lambda held: held[1] - held[0])
+    _, _, history, _ = max(longest, key=lambda cause_span: cause_span[1] - cause_span[0])
     case = BoundCase(Written(recording, stream), history, PredictionRules())
-    held_by = [f"{writer.writer}, {writer_words(case, writer)}" for writer in case.writers]
-    by = f" by {listed(held_by)}" if held_by else f", since {holder_words(case)}"
+    blocking = [f"{writer.writer}, {writer_words(case, writer)}" for writer in case.writers]
+    by = f" by {listed(blocking)}" if blocking else f", since {blocking_words(case)}"
     return (
         f"It stood longest at {case.time(history.lower)}, for {span(to_ms - from_ms, beside_ms=from_ms)} from "
         f"{moment(from_ms)} to {moment(to_ms)}: held{by}."

@@ -100,7 +100,7 @@ def sentences(recording: Recording, stream: str, moments: Sequence[int]) -> tupl
 
     A sentence that stays is given once. One walk through the recording, however many moments there are.
     """
-    found: list[tuple[int, str]] = []
+    changes: list[tuple[int, str]] = []
     rules, written = recorded.recorded_rules(recording, stream), Written(recording, stream)
     steps = chain(recorded.walk(recording, stream), [None])
     history, following = RunHistory(at_ms=0), next(steps)
@@ -108,9 +108,9 @@ def sentences(recording: Recording, stream: str, moments: Sequence[int]) -> tupl
         while following is not None and following.at_ms <= at_ms:
             history, following = following, next(steps)
         sentence = _sentence(BoundCase(written, replace(history, at_ms=at_ms), rules))
-        if not found or found[-1][1] != sentence:
-            found.append((at_ms, sentence))
-    return tuple(found)
+        if not changes or changes[-1][1] != sentence:
+            changes.append((at_ms, sentence))
+    return tuple(changes)
 
 
 class BoundCase:
@@ -182,7 +182,7 @@ def _sentence(case: BoundCase) -> str:
         since = "" if since_ms is None else f" since {moment(since_ms)}"
         because = "" if case.cause.kind is CauseKind.LAGGING else "because "
         begin = f"lower bound held at {stands}{since} {because}"
-    return f"{begin}{holder_words(case)}{_release(case)}{_silent(case)}"
+    return f"{begin}{blocking_words(case)}{_release(case)}{_silent(case)}"
 
 
 def _silent(case: BoundCase) -> str:
@@ -196,12 +196,12 @@ def _silent(case: BoundCase) -> str:
     )
 
 
-def holder_words(case: BoundCase) -> str:
+def blocking_words(case: BoundCase) -> str:
     """What holds the bound, after the words for where it is."""
     history = case.history
     match case.cause.kind:
         case CauseKind.NO_MARK:
-            return _no_mark(case)
+            return _words_without_mark(case)
         case CauseKind.FIRST_CYCLE:
             return f"{_have(sorted(history.on_record))} noted a time, but no cycle has run"
         case CauseKind.LAGGING:
@@ -209,8 +209,8 @@ def holder_words(case: BoundCase) -> str:
         case CauseKind.SLOWEST:
             ahead = _behind(case, "what the others have noted since")
             still_open = [writer for writer in case.behind if writer.open_until_ms is not None]
-            kept = f", {_kept_by(still_open[0])}" if len(case.writers) == 1 and still_open else ""
-            return f"the time that {listed(case.cause.writers)} had noted{kept}{ahead}"
+            open_event = f", {_open_event_words(still_open[0])}" if len(case.writers) == 1 and still_open else ""
+            return f"the time that {listed(case.cause.writers)} had noted{open_event}{ahead}"
         case CauseKind.FAILED:
             return f"the cycles end with: {failure_words(history)}"
         case CauseKind.NOBODY_LEFT:
@@ -220,7 +220,7 @@ def holder_words(case: BoundCase) -> str:
             return f"no cycle has run{since}: {leader_words(history, moment)}"
 
 
-def _no_mark(case: BoundCase) -> str:
+def _words_without_mark(case: BoundCase) -> str:
     if case.history.refused:
         writers = listed([f"{name} ({outcome})" for name, outcome in sorted(case.history.refused.items())])
         return f"no noted time was accepted, those of {writers} were refused"
@@ -254,13 +254,13 @@ def writer_words(case: BoundCase, writer: HoldingWriter) -> str:
         return "removed meanwhile"
     parts = [writer.state] if writer.state else []
     parts.append(f"last mark {case.time(writer.time)} noted at {moment(writer.noted_ms)}")
-    parts += [_kept_by(writer)] if writer.open_until_ms is not None else []
+    parts += [_open_event_words(writer)] if writer.open_until_ms is not None else []
     parts += ["beyond the bound, not yet seen by a cycle"] if case.caught_up(writer.writer) else []
     parts += [f"a later note was refused ({writer.refused})"] if writer.refused else []
     return ", ".join(parts)
 
 
-def _kept_by(writer: HoldingWriter) -> str:
+def _open_event_words(writer: HoldingWriter) -> str:
     """The open event that a writer's mark stands for; its `open_until_ms` must be known."""
     return f"kept there by its event of that time, which arrives at {moment(writer.open_until_ms)}"
 

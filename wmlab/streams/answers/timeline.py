@@ -16,9 +16,10 @@ from itertools import groupby, pairwise
 import pyarrow as pa
 
 from wmlab.core.answers import TableAnswer, text_table
+from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, is_short, listed, moment
-from wmlab.streams.answers.history import Row, end_of, owners_of, replaced, rows_of_stream, the_stream
+from wmlab.streams.answers.history import end_of, owners_of, replaced, rows_of_stream, the_stream
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.tables import marks_read_ms
 
@@ -38,7 +39,7 @@ class Moment:
     parties: tuple[str, ...]
 
 
-def _of_epochs(epochs: Sequence[Row]) -> Iterator[Moment]:
+def _of_epochs(epochs: Sequence[TableRow]) -> Iterator[Moment]:
     """The creation of the stream, and every change of its segments."""
     for row in epochs[:1]:
         yield _moment(row["at_ms"], row["stream"], "is created", f"with {_segments(row['segment_ids'])}")
@@ -50,7 +51,7 @@ def _of_epochs(epochs: Sequence[Row]) -> Iterator[Moment]:
         yield _moment(row["at_ms"], row["stream"], f"{what}: {_segments(gone)} → {_segments(new)}", effect, *parties)
 
 
-def _of_seals(rows: Sequence[Row]) -> Iterator[Moment]:
+def _of_seals(rows: Sequence[TableRow]) -> Iterator[Moment]:
     """The seal of every sealed segment."""
     for row in rows:
         if row["sealed_ms"] is not None:
@@ -58,7 +59,7 @@ def _of_seals(rows: Sequence[Row]) -> Iterator[Moment]:
             yield _moment(row["sealed_ms"], row["stream"], f"seals {name}", "it takes no more events", name)
 
 
-def _of_faults(rows: Sequence[Row]) -> Iterator[Moment]:
+def _of_faults(rows: Sequence[TableRow]) -> Iterator[Moment]:
     """Every fault but scales and creations, which the epochs have."""
     for row in rows:
         if row["kind"] not in ("scale", "create"):
@@ -68,14 +69,14 @@ def _of_faults(rows: Sequence[Row]) -> Iterator[Moment]:
             yield _moment(row["at_ms"], row["target"], what, "")
 
 
-def _of_owners(rows: Sequence[Row], stream: str) -> Iterator[Moment]:
+def _of_owners(rows: Sequence[TableRow], stream: str) -> Iterator[Moment]:
     """Every controller that owned the stream's bucket, from when until when."""
     for row in rows:
         effect = f"it runs the cycles of {stream}{' from then on' if row['to_ms'] is None else ''}"
         yield _moment(row["from_ms"], row["controller"], f"owns bucket {row['bucket']}", effect, to_ms=row["to_ms"])
 
 
-def _of_transactions(rows: Sequence[Row]) -> Iterator[Moment]:
+def _of_transactions(rows: Sequence[TableRow]) -> Iterator[Moment]:
     """The life of every transaction: its beginning, the request to commit it, and how it ended."""
     for row in sorted(rows, key=lambda row: (row["begun_ms"], row["writer"])):
         what = f"begins transaction {row['txn']}"
@@ -90,7 +91,7 @@ def _of_transactions(rows: Sequence[Row]) -> Iterator[Moment]:
         yield _moment(row["begun_ms"], row["writer"], what, _fate(row), row["txn"], to_ms=max(ends, default=None))
 
 
-def _of_marks(rows: Sequence[Row], cycles: Sequence[Row]) -> Iterator[Moment]:
+def _of_marks(rows: Sequence[TableRow], cycles: Sequence[TableRow]) -> Iterator[Moment]:
     """A writer's first mark, its first one after it was dropped, and the runs of notes that were refused."""
     dropped = [(row["at_ms"], name) for row in cycles for name in row["removed"]]
     by_writer = sorted(rows, key=lambda row: (row["writer"], row["received_ms"]))
@@ -110,7 +111,7 @@ def _of_marks(rows: Sequence[Row], cycles: Sequence[Row]) -> Iterator[Moment]:
                 on_record_ms = row["received_ms"]
 
 
-def _of_cycles(rows: Sequence[Row], watermarks: Sequence[Row]) -> Iterator[Moment]:
+def _of_cycles(rows: Sequence[TableRow], watermarks: Sequence[TableRow]) -> Iterator[Moment]:
     """Runs of cycles of one controller that ended for the same reason, and every writer that a cycle dropped."""
     ordered = sorted(rows, key=lambda row: int(row["at_ms"]))
     for row in ordered:
@@ -119,13 +120,13 @@ def _of_cycles(rows: Sequence[Row], watermarks: Sequence[Row]) -> Iterator[Momen
             yield _moment(row["at_ms"], row["controller"], f"drops {name}", effect, name)
     for _, of in groupby(ordered, key=lambda row: (row["controller"], *end_of(row))):
         run = list(of)
-        yield _emissions(run, watermarks) if run[0]["outcome"] == "emitted" else _held(run, watermarks)
+        yield _emissions(run, watermarks) if run[0]["outcome"] == "emitted" else _without_watermark(run, watermarks)
 
 
-def _of_positions(rows: Sequence[Row], last: Collection[int]) -> Iterator[Moment]:
+def _of_positions(rows: Sequence[TableRow], last: Collection[int]) -> Iterator[Moment]:
     """Every segment that a group finished, and what it could read from then on; `last` are those without successors."""
     for row in rows:
-        if not row["finished"]:
+        if not row["finished"] or row["anew"]:
             continue
         update = [r for r in rows if (r["group"], r["version"]) == (row["group"], row["version"])]
         opened = sorted(r["segment_id"] for r in update if not r["finished"] and r["reader"] is None)
@@ -137,9 +138,9 @@ def _of_positions(rows: Sequence[Row], last: Collection[int]) -> Iterator[Moment
         yield _moment(row["at_ms"], row["reader"] or row["group"], what, effect, *parties)
 
 
-def _of_windows(rows: Sequence[Row]) -> Iterator[Moment]:
+def _of_windows(rows: Sequence[TableRow]) -> Iterator[Moment]:
     """The first lower bound that each reader sees."""
-    first: dict[tuple[str, str], Row] = {}
+    first: dict[tuple[str, str], TableRow] = {}
     for row in sorted(rows, key=lambda row: int(row["at_ms"])):
         if row["lower"] is not None:
             first.setdefault((row["group"], row["reader"]), row)
@@ -158,7 +159,7 @@ def _segments(ids: Sequence[int]) -> str:
     return ", ".join(map(segment_name, ids))
 
 
-def _fate(txn: Row) -> str:
+def _fate(txn: TableRow) -> str:
     events = counted(txn["events"], "event")
     if txn["committed_ms"] is not None:
         return f"committed at {moment(txn['committed_ms'])}: {events}"
@@ -167,14 +168,14 @@ def _fate(txn: Row) -> str:
     return f"{txn['state']} to the end: nobody has read its {events}"
 
 
-def _refusal(writer: str, outcome: str, run: Sequence[Row]) -> Moment:
+def _refusal(writer: str, outcome: str, run: Sequence[TableRow]) -> Moment:
     first, to_ms = run[0], run[-1]["received_ms"]
     time = moment(first["time"], clock_ms=to_ms)
     notes = f"notes the time {time}" if len(run) == 1 else f"notes a time, {grouped(len(run))} times"
     return _moment(first["received_ms"], writer, notes, f"refused: {outcome}", first["controller"], to_ms=to_ms)
 
 
-def _held(run: Sequence[Row], watermarks: Sequence[Row]) -> Moment:
+def _without_watermark(run: Sequence[TableRow], watermarks: Sequence[TableRow]) -> Moment:
     first, last = run[0], run[-1]
     waits = sorted(first["lagging"])
     cycles = counted(len(run), "cycle")
@@ -188,7 +189,7 @@ def _held(run: Sequence[Row], watermarks: Sequence[Row]) -> Moment:
     return _moment(first["at_ms"], first["controller"], what, bound, *waits, to_ms=last["at_ms"])
 
 
-def _emissions(run: Sequence[Row], watermarks: Sequence[Row]) -> Moment:
+def _emissions(run: Sequence[TableRow], watermarks: Sequence[TableRow]) -> Moment:
     """The watermarks that a run of cycles appended; a cycle that lost its place in the log appended none."""
     first, last = run[0], run[-1]
     mine = sorted(
@@ -226,8 +227,8 @@ class Timeline(TableAnswer[Moment]):
 
     def between(self, from_ms: int | None = None, to_ms: int | None = None) -> Timeline:
         """The moments that touch the span, both ends included (clock, ms; None: open)."""
-        kept = [m for m in self.moments if from_ms is None or m.to_ms >= from_ms]
-        return replace(self, moments=tuple(m for m in kept if to_ms is None or m.at_ms <= to_ms))
+        since = [m for m in self.moments if from_ms is None or m.to_ms >= from_ms]
+        return replace(self, moments=tuple(m for m in since if to_ms is None or m.at_ms <= to_ms))
 
     def about(self, *parties: str) -> Timeline:
         """The moments that concern any of these parties, groups, transactions ("t1-1") or segments ("0@0")."""

@@ -109,11 +109,11 @@ class Written:
             if part.noting == EarliestOpen() and not part.automatically_note_time
         }
         times = pc.unique(recorded.of_stream(self._recording.table("writer_marks"), self._stream)["time"])
-        found: dict[tuple[str, int], list[int]] = {}
+        appended_ms: dict[tuple[str, int], list[int]] = {}
         for events in self._events_by(ids):
             for row in events.filter(pc.is_in(events["event_time"], times)).to_pylist():
-                found.setdefault((ids[row["writer"]], row["event_time"]), []).append(row["append_ms"])
-        return found
+                appended_ms.setdefault((ids[row["writer"]], row["event_time"]), []).append(row["append_ms"])
+        return appended_ms
 
     @cached_property
     def _furthest_behind(self) -> list[_FurthestBehind]:
@@ -126,7 +126,7 @@ class Written:
                 newest[append] = max(time, newest.get(append, time))
         latest: dict[str, _FurthestBehind] = {}
         heap: list[tuple[int, str]] = []
-        found: list[_FurthestBehind] = []
+        changes: list[_FurthestBehind] = []
         for (at_ms, writer), time in sorted(newest.items()):
             before = latest.get(writer, _FurthestBehind(at_ms, time, writer, at_ms, 0))
             pause_ms = max(before.longest_pause_ms, at_ms - before.sent_ms)
@@ -136,9 +136,9 @@ class Written:
             while heap[0][0] < latest[heap[0][1]].newest:
                 heappop(heap)
             least = latest[heap[0][1]]
-            if not found or found[-1][1:] != least[1:]:
-                found.append(least._replace(at_ms=at_ms))
-        return found
+            if not changes or changes[-1][1:] != least[1:]:
+                changes.append(least._replace(at_ms=at_ms))
+        return changes
 
     def _events_by(self, writers: Iterable[str]) -> Iterator[pa.Table]:
         """The events of these writers, part by part."""

@@ -25,6 +25,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from wmlab.core.spark.schemas import refuse, require, spark_schema
+from wmlab.core.times import Int64Array
 from wmlab.streams.bounds.layout import (
     BOUND,
     CELL,
@@ -36,7 +37,14 @@ from wmlab.streams.bounds.layout import (
     NO_WATERMARK,
     PackedNumber,
 )
-from wmlab.streams.bounds.log_by_segment import Intervals, Longs, Marks, log_of, of_others, of_segments, parts
+from wmlab.streams.bounds.log_by_segment import (
+    Intervals,
+    WatermarkColumns,
+    log_of,
+    of_others,
+    of_segments,
+    parts,
+)
 
 POSITION_COLUMNS: Final = ("stream", "segment_id", "offset")
 BOUND_COLUMNS: Final = ("lower", "upper", "lower_seq", "upper_seq")
@@ -77,18 +85,18 @@ def time_bounds(positions: DataFrame, watermarks: DataFrame, segments: DataFrame
     # Ids under a hash of the stream cost half of a hash of both. What has the same key is told apart when it is joined.
     lookup = lookup.select(_sql("IFNULL(XXHASH64(stream) ^ segment_id, ~XXHASH64(stream)) AS key"), "*")
     segment = "BIGINT({asked}.segment_id)"
-    asked = positions.alias(_OWN + "asked")
-    known = _joined(asked, lookup, "known", f"XXHASH64({_STREAM}) ^ {segment}", f"{{known}}.segment_id = {segment}")
+    aliased = positions.alias(_OWN + "asked")
+    known = _joined(aliased, lookup, "known", f"XXHASH64({_STREAM}) ^ {segment}", f"{{known}}.segment_id = {segment}")
     # A key of null is not looked up. The condition names the position too: by one on the table alone Spark would filter
     # the table, and make it once more.
     key = f"IF({{known}}.key IS NULL, ~XXHASH64({_STREAM}), NULL)"
-    found = _joined(known, lookup, "other", key, f"COALESCE({{other}}.segment_id, {segment}) = {segment}")
+    joined = _joined(known, lookup, "other", key, f"COALESCE({{other}}.segment_id, {segment}) = {segment}")
     for columns in _search(segment):
-        found = found.withColumns({_OWN + name: _sql(text) for name, text in columns.items()})
+        joined = joined.withColumns({_OWN + name: _sql(text) for name, text in columns.items()})
     lower_at, upper_at = (LOCATION.sql("index", name) for name in ("{lower}", "{upper}"))
     indices = ("{lower}", "{upper} + 1", f"({lower_at}) + 2", f"({upper_at}) + 2")
     bounds = (_sql(f"GET({{numbers}}, {at})").alias(name) for at, name in zip(indices, BOUND_COLUMNS, strict=True))
-    return found.select(_OWN + "asked.*", *bounds)
+    return joined.select(_OWN + "asked.*", *bounds)
 
 
 def _joined(rows: DataFrame, lookup: DataFrame, name: str, key: str, is_row: str) -> DataFrame:
@@ -97,8 +105,8 @@ def _joined(rows: DataFrame, lookup: DataFrame, name: str, key: str, is_row: str
     # hash of rows, at thrice the price. So one long is the key, and what it leaves open, the stream and the segment, is
     # compared in a form that Spark does not take for further keys: OR with a condition that never holds, since
     # `numbers` is never null.
-    same = f"({{{name}}}.stream = {_STREAM} AND {is_row} OR {{{name}}}.numbers IS NULL)"
-    return rows.join(F.broadcast(lookup.alias(_OWN + name)), _sql(f"{{{name}}}.key = {key} AND {same}"), "left")
+    is_same = f"({{{name}}}.stream = {_STREAM} AND {is_row} OR {{{name}}}.numbers IS NULL)"
+    return rows.join(F.broadcast(lookup.alias(_OWN + name)), _sql(f"{{{name}}}.key = {key} AND {is_same}"), "left")
 
 
 def _search(segment: str) -> Iterator[dict[str, str]]:
@@ -153,11 +161,11 @@ def _sql(text: str) -> Column:
 
 def _lookup_rows(rows: pa.Table) -> pa.Table:
     """The lookup table of one stream; runs on an executor."""
-    marks, ranges = parts(rows)
-    if not len(marks.seq):
+    watermarks, ranges = parts(rows)
+    if not len(watermarks.seq):
         return _LOOKUP.empty_table()
-    by_segment = {None: of_others(marks)} | dict(of_segments(marks, ranges))
-    indexes = [_IndexOfSegment(marks, intervals) for intervals in by_segment.values()]
+    by_segment = {None: of_others(watermarks)} | dict(of_segments(watermarks, ranges))
+    indexes = [_IndexOfSegment(watermarks, intervals) for intervals in by_segment.values()]
     ends = pa.array(np.cumsum([0, *(index.size for index in indexes)]), pa.int32())
     numbers = np.concatenate([part for index in indexes for part in index.parts])
     lists = pa.ListArray.from_arrays(ends, numbers, type=_NUMBERS)
@@ -167,10 +175,10 @@ def _lookup_rows(rows: pa.Table) -> pa.Table:
 class _IndexOfSegment:
     """The numbers of one row of the lookup table, which grow at the end; see `wmlab.streams.bounds.layout`."""
 
-    def __init__(self, marks: Marks, intervals: Intervals) -> None:
+    def __init__(self, watermarks: WatermarkColumns, intervals: Intervals) -> None:
         """The index of the intervals of one segment, or of the ids of all others."""
         self.parts, self.size = [head := np.zeros(2, np.int64)], 2
-        lower, upper = self.add_watermarks(marks, intervals)
+        lower, upper = self.add_watermarks(watermarks, intervals)
         records = np.column_stack([intervals.starts, BOUND.encode(lower=lower, upper=upper)])
         cells = max(_CELLS * len(records), min(4 * _CELLS * len(records), _FEW_CELLS))
         last_start = max(0, int(intervals.starts[-1]))
@@ -178,29 +186,31 @@ class _IndexOfSegment:
         cells = (last_start >> shift) + 1
         head[:] = last_start, self.add_grid(intervals.starts, self.add(records.ravel()), 0, shift, cells)
 
-    def add(self, numbers: Longs) -> int:
+    def add(self, numbers: Int64Array) -> int:
         """Where these numbers begin."""
         self.parts.append(numbers)
         self.size += len(numbers)
         return self.size - len(numbers)
 
-    def add_watermarks(self, marks: Marks, intervals: Intervals) -> tuple[Longs, Longs]:
+    def add_watermarks(self, watermarks: WatermarkColumns, intervals: Intervals) -> tuple[Int64Array, Int64Array]:
         """Of each interval the locations of its lower and its upper watermark."""
-        is_bound = np.zeros(len(marks.seq) + 1, np.bool_)
+        is_bound = np.zeros(len(watermarks.seq) + 1, np.bool_)
         is_bound[intervals.lower] = is_bound[intervals.upper] = True
-        is_bound &= ~np.append(marks.is_end, True)
-        lower, upper = (bound.filter(pa.array(is_bound[:-1])) for bound in (marks.lower, marks.upper))
-        triples = np.column_stack([lower.fill_null(0), upper.fill_null(0), marks.seq[is_bound[:-1]]])
+        is_bound &= ~np.append(watermarks.is_end, True)
+        lower, upper = (bound.filter(pa.array(is_bound[:-1])) for bound in (watermarks.lower, watermarks.upper))
+        triples = np.column_stack([lower.fill_null(0), upper.fill_null(0), watermarks.seq[is_bound[:-1]]])
         index = self.add(triples.ravel()) + 3 * np.arange(len(triples))
 
-        def locations(bound: pa.Array, watermarks: Longs) -> Longs:
+        def locations(bound: pa.Array, indices: Int64Array) -> Int64Array:
             at = np.full(len(is_bound), NO_WATERMARK)
             at[is_bound] = LOCATION.encode(lacks_bound=np.asarray(bound.is_null()).astype(np.int64), index=index)
-            return at[watermarks]
+            return at[indices]
 
         return locations(lower, intervals.lower), locations(upper, intervals.upper)
 
-    def add_grid(self, starts: Longs, at: int, origin: int, shift: int, cells: int, *, is_finer: bool = False) -> int:
+    def add_grid(
+        self, starts: Int64Array, at: int, origin: int, shift: int, cells: int, *, is_finer: bool = False
+    ) -> int:
         """The `GRID` of cells of 2**shift values from `origin` on over records, the first of which stands at `at`."""
         inside = np.bincount((np.maximum(starts, 0) - origin) >> shift, minlength=cells)
         behind = np.cumsum(inside)

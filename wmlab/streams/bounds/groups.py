@@ -5,17 +5,16 @@ watermark becomes visible to a group that stands where it was. Between two rows 
 
 A group's tracker compares its whole open position with a watermark, so no segment can answer alone, and it never moves
 back, so no version can either: the rule is sequential, and the model follows each group in one task
-(`wmlab.streams.model.window.follow`).
+(`wmlab.streams.model.window.follow_group`).
 
 Source: PDP-33, Client Changes; upstream classes `WatermarkReaderImpl` (compare, advanceTo) and `ReaderGroupState`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -24,24 +23,31 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from wmlab.core.spark.schemas import choose, require
-from wmlab.streams.bounds.log_by_segment import Longs, Marks, Ranges, bounds_of, log_of, parts, segments_of
+from wmlab.core.times import Int64Array
+from wmlab.streams.bounds.log_by_segment import (
+    Ranges,
+    WatermarkColumns,
+    bounds_at,
+    log_of,
+    parts,
+    segments_in,
+)
 from wmlab.streams.model.log import known_from
-from wmlab.streams.model.position import ReaderPosition, moved
-from wmlab.streams.model.window import Followed, Move, Order, follow
+from wmlab.streams.model.window import Followed, OrderWithinMs, PositionChange, follow_group, moves_of
 
 GROUP_COLUMNS: Final = ("stream", "group", "version", "at_ms")
 _CHANGES: Final = {"stream": "string", "group": "string", "finished": "boolean"} | dict.fromkeys(
     ("segment_id", "offset", "version", "at_ms"), "long"
 )
 ANEW: Final = "anew"
-"""The column of positions that says that a group begins anew."""
+"""The column of positions that says that a group begins anew; a log may lack it."""
 _ROWS: Final = (
     "stream string, group string, version long, at_ms long, change string, "
     "lower long, upper long, lower_seq long, upper_seq long"
 )
 _ALWAYS: Final = -(2**63)
 """From when on a watermark is known if all of them are known from the beginning."""
-Ends = int | Mapping[str, int] | None
+RunEnds = int | Mapping[str, int] | None
 """The end of the run (ms), or of each stream by its name; None: not known."""
 
 
@@ -51,7 +57,7 @@ def group_time_bounds(
     segments: DataFrame,
     *,
     visible: Literal["all", "then"] = "all",
-    until_ms: Ends = None,
+    until_ms: RunEnds = None,
 ) -> DataFrame:
     """The time bounds of every reader group at every change of them, as one tracker that follows the group sees them.
 
@@ -95,16 +101,18 @@ def group_time_bounds(
     return changes.groupBy("stream", "group").cogroup(by_group).applyInArrow(replayed, _ROWS)
 
 
-def bounds_of_group(changes: pa.Table, marks: Marks, ranges: Ranges, *, then: bool, until_ms: Ends) -> pa.Table:
+def bounds_of_group(
+    changes: pa.Table, watermarks: WatermarkColumns, ranges: Ranges, *, then: bool, until_ms: RunEnds
+) -> pa.Table:
     """The rows of one group, as in `group_time_bounds`.
 
-    `changes` are the rows of its positions, with a column `anew`; `marks` and `ranges` are the log of its stream.
+    `changes` are the rows of its positions, with a column `anew`; `watermarks` and `ranges` are the log of its stream.
     """
-    rows = _followed(changes, marks, ranges, then=then)
+    rows = _followed(changes, watermarks, ranges, then=then)
     return _ended(rows, until_of(until_ms, changes["stream"][0].as_py())).drop_columns(["settled"])
 
 
-def possible_time_bounds(changes: pa.Table, marks: Marks, ranges: Ranges) -> pa.Table:
+def possible_time_bounds(changes: pa.Table, watermarks: WatermarkColumns, ranges: Ranges) -> pa.Table:
     """The bounds of one group with `visible="then"` in either order of what happened in one millisecond.
 
     A reader that looks in a millisecond in which a watermark becomes visible and the group changes its position may
@@ -112,15 +120,18 @@ def possible_time_bounds(changes: pa.Table, marks: Marks, ranges: Ranges) -> pa.
     `changes` are rows of `positions` as `group_time_bounds` takes them, with `anew`. The columns are those that it has,
     and `settled`: whether it is the last state of its millisecond.
     """
-    orders: tuple[Order, ...] = ("watermark first", "position first")
-    return pa.concat_tables([_followed(changes, marks, ranges, then=True, order=order) for order in orders])
+    orders: tuple[OrderWithinMs, ...] = ("watermark first", "position first")
+    return pa.concat_tables([_followed(changes, watermarks, ranges, then=True, order=order) for order in orders])
 
 
-def _followed(changes: pa.Table, marks: Marks, ranges: Ranges, *, then: bool, order: Order = "together") -> pa.Table:
+def _followed(
+    changes: pa.Table, watermarks: WatermarkColumns, ranges: Ranges, *, then: bool, order: OrderWithinMs = "together"
+) -> pa.Table:
     """The rows of one group whose tracker follows it."""
-    known_ms = known_from(marks.emitted_ms.tolist()) if then else [_ALWAYS] * len(marks.seq)
-    log = list(zip(known_ms, marks.cuts(), strict=True))
-    seen = [state for state in follow(_moves(changes), log, segments_of(ranges), order=order) if state.is_change]
+    known_ms = known_from(watermarks.emitted_ms.tolist()) if then else [_ALWAYS] * len(watermarks.seq)
+    log = list(zip(known_ms, watermarks.cuts, strict=True))
+    moves = moves_of(_position_changes(changes))
+    seen = [state for state in follow_group(moves, log, segments_in(ranges), order=order) if state.is_change]
     at_ms = np.array([state.at_ms for state in seen], np.int64)
     lower, upper = (_indices(seqs) for seqs in zip(*map(_seqs, seen), strict=True))
     columns = {
@@ -128,23 +139,20 @@ def _followed(changes: pa.Table, marks: Marks, ranges: Ranges, *, then: bool, or
         "version": np.array([state.move.version for state in seen], np.int64),
         "at_ms": at_ms,
         "change": [state.cause for state in seen],
-        **bounds_of(marks, lower, upper),
+        **bounds_at(watermarks, lower, upper),
         "settled": np.append(at_ms[1:] != at_ms[:-1], True),
     }
     return pa.table(columns)
 
 
-def _moves(changes: pa.Table) -> Iterator[Move]:
-    """The versions of one group in their order, from the rows of its changes."""
-    names = ("version", "at_ms", ANEW, "segment_id", "offset", "finished")
+def _position_changes(changes: pa.Table) -> list[PositionChange]:
+    """The rows of the positions of one group, by version."""
+    names = ("version", "at_ms", "segment_id", "offset", "finished", ANEW)
     rows = sorted(zip(*(changes[name].to_pylist() for name in names), strict=True), key=itemgetter(0))
-    offsets: dict[int, int] = {}
-    for version, of_version in groupby(rows, key=itemgetter(0)):
-        _, times, anew, *ends = zip(*of_version, strict=True)
-        offsets = moved(
-            offsets, ((segment, None if left else end or 0) for segment, end, left in zip(*ends, strict=True))
-        )
-        yield Move(version, max(times), ReaderPosition(offsets), all(anew))
+    return [
+        PositionChange(version, at_ms, segment, None if finished else offset or 0, anew)
+        for version, at_ms, segment, offset, finished, anew in rows
+    ]
 
 
 def _seqs(state: Followed) -> tuple[int | None, int | None]:
@@ -152,22 +160,12 @@ def _seqs(state: Followed) -> tuple[int | None, int | None]:
     return state.tracker.lower_seq, state.tracker.upper_seq
 
 
-def _indices(seqs: Sequence[int | None]) -> Longs:
+def _indices(seqs: Sequence[int | None]) -> Int64Array:
     """Indices in the log; -1: none."""
     return np.array([-1 if seq is None else seq for seq in seqs], np.int64)
 
 
-def anew_of(positions: Iterable[Mapping[str, Any]], applied: Iterable[Mapping[str, Any]]) -> list[bool]:
-    """Of each change of a position in one stream whether it is one of a reset, with which the readers begin anew.
-
-    `applied` are the updates of the groups that were applied. Of those of one millisecond a reset is the one that no
-    reader asked for.
-    """
-    resets = {(row["group"], row["at_ms"]) for row in applied if row["operation"] == "reset"}
-    return [row["reader"] is None and (row["group"], row["at_ms"]) in resets for row in positions]
-
-
-def until_of(until_ms: Ends, stream: str) -> int | None:
+def until_of(until_ms: RunEnds, stream: str) -> int | None:
     """The end of one stream (ms); None: it is not known."""
     return until_ms.get(stream) if isinstance(until_ms, Mapping) else until_ms
 

@@ -19,7 +19,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import groupby
 from typing import Any, Final, Protocol
 
 from pyspark.sql import DataFrame, Row
@@ -27,13 +26,12 @@ from pyspark.sql.streaming import stateful_processor as spark
 
 from wmlab.core.errors import ModelError
 from wmlab.core.spark.schemas import require
-from wmlab.streams.bounds.replay import configurations, heard
+from wmlab.streams.bounds.replay import judged_calls
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import Watermark
-from wmlab.streams.model.position import ReaderPosition, moved
 from wmlab.streams.model.replay import Configuration, Progress, advance, begin, received_of
 from wmlab.streams.model.segment import Segment
-from wmlab.streams.model.window import Followed, Move, VisibleLog, follow
+from wmlab.streams.model.window import Followed, PositionChange, VisibleLog, follow_group, moves_of
 
 FEED: Final = (
     "stream string, at_ms long, kind string, who string, time long, position map<long, long>, "
@@ -63,7 +61,7 @@ def feed(marks: DataFrame, segments: DataFrame, shutdowns: DataFrame, positions:
     require(positions, "positions", ["stream", "group", "version", "at_ms", "segment_id", "offset", "finished"])
     stream, kind = "string(stream) AS stream", "if(time IS NULL, 'shutdown', 'note') AS kind"
     created = segments.selectExpr(stream, "created_ms AS at_ms", "'segment' AS kind", "segment_id", "keys")
-    notes = heard(marks, shutdowns)
+    notes = judged_calls(marks, shutdowns)
     noted = notes.selectExpr("stream", "received_ms AS at_ms", kind, "writer AS who", "time", "position")
     position = "map(segment_id, if(finished, null, offset)) AS position"
     read = positions.selectExpr(stream, "at_ms", "'position' AS kind", "group AS who", position, "version")
@@ -74,13 +72,15 @@ def live(feed: DataFrame, config: Configuration) -> DataFrame:
     """The watermarks of every stream of a feed, and the time bounds of its reader groups, as they come.
 
     `feed` is a streaming DataFrame with the columns `FEED`. The result is streaming too, in append mode. A row with
-    a null `group` is a watermark: stream, at_ms (of its cycle), lower, upper, lower_seq (its place in the log), cut,
+    a null `group` is a watermark: stream, at_ms (of its cycle), lower, upper, lower_seq (its index in the log), cut,
     writers; these are the rows of `replay`. Any other row has the bounds of a group from then on, after a change of its
     position or with a watermark that became visible, with the columns of `group_time_bounds`. A feed says nothing of
     resets and of shared times: a group's tracker goes on, and follows its position. The query fails at a row that comes
     behind a batch before it.
     """
     require(feed, "feed", _names(FEED))
+    from wmlab.streams.bounds.configurations import configurations  # which an executor does without
+
     checked = configurations({"config": config})["config"]
     return feed.groupBy("stream").transformWithState(Live(checked), _ANSWER, "append", "none")
 
@@ -123,8 +123,8 @@ class StreamState:
                 f"A {ordered[0].kind} of {ordered[0].at_ms} ms comes before any segment.",
                 remedy="Begin the feed of a stream with the rows of its segments.",
             )
-        heard = [row for row in ordered if row.kind in ("note", "shutdown")]
-        received = received_of((row.at_ms, row.who, row.time, row.position) for row in heard)
+        calls = [row for row in ordered if row.kind in ("note", "shutdown")]
+        received = received_of((row.at_ms, row.who, row.time, row.position) for row in calls)
         progress, emitted = advance(progress, received, StreamHistory.of(segments), config, until_ms=until_ms)
         answer = [_watermark_row(len(log) + number, *entry) for number, entry in enumerate(emitted)]
         for entry in emitted:
@@ -137,20 +137,19 @@ class StreamState:
                 changes.setdefault(row.who, []).append(row)
         for name, of_group in changes.items():
             since = groups.get(name)
-            for state in follow(_moves(of_group, since), log, by_id, since=since):
+            moves = moves_of(_position_changes(of_group), since=since)
+            for state in follow_group(moves, log, by_id, since=since):
                 groups[name] = state
                 if state.is_change:
                     answer.append(_bounds_row(name, state))
         return StreamState(until_ms, segments, progress, groups), answer
 
 
-def _moves(changes: Iterable[Row], since: Followed | None) -> Iterator[Move]:
-    """The versions of one group in a batch, from the changes of its position, on from where it stood."""
-    offsets = {} if since is None else since.move.position.offsets
-    for version, rows in groupby(changes, key=lambda row: row.version):
-        of_version = list(rows)
-        offsets = moved(offsets, (change for row in of_version for change in dict(row.position).items()))
-        yield Move(version, of_version[0].at_ms, ReaderPosition(offsets))
+def _position_changes(rows: Iterable[Row]) -> Iterator[PositionChange]:
+    """What the rows of one group in a batch say of its position, in their order."""
+    for row in rows:
+        for segment, offset in dict(row.position).items():
+            yield PositionChange(row.version, row.at_ms, segment, offset)
 
 
 def _watermark_row(seq: int, at_ms: int, watermark: Watermark) -> dict[str, Any]:

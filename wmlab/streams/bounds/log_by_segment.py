@@ -1,8 +1,8 @@
 """The log of watermarks by segment: from which offset on a position in a segment has passed each of them.
 
-The readers' rule (`wmlab.streams.model.window.compare`) has four cases for one segment: the cut names the segment, then
-its offset decides; or it names only older segments over those keys, then every position in this one is beyond it; or
-only newer ones, then none is; or both, then the answer is "mixed" whatever the offset. A segment of unknown range
+The rule of readers (`wmlab.streams.model.window.compare_with_cut`) has four cases for one segment: the cut names it,
+then its offset decides; or it names only older segments over those keys, then every position in this one is beyond it;
+or only newer ones, then none is; or both, then the answer is "mixed" whatever the offset. A segment of unknown range
 overlaps every other.
 
 What a cut names is one number per watermark and segment. The rest depends on which segments the cut names and on
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final
 
@@ -28,19 +29,19 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from wmlab.core.spark.schemas import require
+from wmlab.core.times import Int64Array
 from wmlab.streams.model.log import Watermark
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import KeyRange, Segment, split_id
 
-Longs = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-Reals = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+FloatArray = npt.NDArray[np.float64]
 Ranges = dict[int, tuple[float, float]]
 """Key ranges of a stream's segments; a segment that is not known has none."""
 
 NEVER: Final = 2**63 - 1
 """A reach that no offset has: the end of the segment, or a cut that names only later ones."""
-UNKNOWN: Final = (np.nan, np.nan)
+UNKNOWN_RANGE: Final = (np.nan, np.nan)
 """The key range of a segment that is not known: it overlaps every other."""
 _ALWAYS: Final = 0
 """A reach that every offset has: the watermark is passed by being in the segment at all."""
@@ -60,13 +61,13 @@ def log_of(watermarks: DataFrame, segments: DataFrame, *, emitted: bool = False)
     """
     require(watermarks, "watermarks", [*_WATERMARKS, *(["emitted_ms"] if emitted else [])])
     require(segments, "segments", _SEGMENTS)
-    marks = watermarks.where("cut is not null").select(
+    entries = watermarks.where("cut is not null").select(
         *(F.col(name).cast(kind).alias(name) for name, kind in _WATERMARKS.items()),
         (F.col("emitted_ms") if emitted else F.lit(0)).cast("long").alias("emitted_ms"),
         is_end(watermarks).alias("is_end"),
     )
     ranges = segments.select(*(F.col(name).cast(kind).alias(name) for name, kind in _SEGMENTS.items()))
-    return marks.unionByName(ranges, allowMissingColumns=True)
+    return entries.unionByName(ranges, allowMissingColumns=True)
 
 
 def is_end(watermarks: DataFrame) -> Column:
@@ -74,10 +75,10 @@ def is_end(watermarks: DataFrame) -> Column:
     return F.size("writers") == 0 if "writers" in watermarks.columns else F.lit(False)
 
 
-def parts(rows: pa.Table) -> tuple[Marks, Ranges]:
+def parts(rows: pa.Table) -> tuple[WatermarkColumns, Ranges]:
     """The two halves of one stream's rows of `log_of`."""
     is_segment = pc.is_null(rows["seq"])
-    return Marks.from_arrow(rows.filter(pc.invert(is_segment))), ranges_of(rows.filter(is_segment))
+    return WatermarkColumns.from_arrow(rows.filter(pc.invert(is_segment))), ranges_of(rows.filter(is_segment))
 
 
 def ranges_of(segments: pa.Table) -> Ranges:
@@ -86,63 +87,64 @@ def ranges_of(segments: pa.Table) -> Ranges:
     return {row["segment_id"]: (row["low"], row["high"]) for row in rows}
 
 
-def segments_of(ranges: Ranges) -> dict[int, Segment]:
+def segments_in(ranges: Ranges) -> dict[int, Segment]:
     """The segments with these key ranges."""
     return {number: Segment(*split_id(number), KeyRange.of(low, high)) for number, (low, high) in ranges.items()}
 
 
-def marks_of(watermarks: pa.Table) -> Marks:
+def watermark_columns(watermarks: pa.Table) -> WatermarkColumns:
     """The watermarks of one stream, from its rows of the table of a recording; as `log_of` has them."""
     with_cut = watermarks.filter(pc.is_valid(watermarks["cut"]))
     writers: Any = pa.chunked_array(with_cut["writers"]).combine_chunks()
     is_end = pa.array(np.diff(np.asarray(writers.offsets)) == 0)
-    return Marks.from_arrow(with_cut.append_column("is_end", is_end))
+    return WatermarkColumns.from_arrow(with_cut.append_column("is_end", is_end))
 
 
-@dataclass(frozen=True, slots=True)
-class Marks:
+@dataclass(frozen=True, eq=False)
+class WatermarkColumns:
     """A stream's watermarks in the order of the log, and the entries of all their cuts.
 
     `is_end` says which of them are ends of known time, and give no bounds; a bound is null where it is unknown.
-    Entry i says that watermark `place[i]` (from 0) cuts segment `segment[i]` at `offset[i]` bytes, or `NEVER`.
+    Entry i says that watermark `index[i]` (from 0) cuts segment `segment[i]` at `offset[i]` bytes, or `NEVER`.
     """
 
-    seq: Longs
+    seq: Int64Array
     lower: pa.Array
     upper: pa.Array
-    is_end: Flags
-    emitted_ms: Longs
-    place: Longs
-    segment: Longs
-    offset: Longs
+    is_end: BoolArray
+    emitted_ms: Int64Array
+    index: Int64Array
+    segment: Int64Array
+    offset: Int64Array
 
     @classmethod
-    def from_arrow(cls, table: pa.Table) -> Marks:
+    def from_arrow(cls, table: pa.Table) -> WatermarkColumns:
         """From rows of seq, lower, upper, is_end, cut and emitted_ms, in any order.
 
         An offset in a cut that is null, or negative as Pravega has it, is the end of the segment.
         """
-        seq = column(table, "seq")
+        seq = int64_column(table, "seq")
         if np.any(seq[1:] < seq[:-1]):
             table = table.sort_by("seq")
-            seq = column(table, "seq")
+            seq = int64_column(table, "seq")
         cuts: Any = pa.chunked_array(table["cut"]).combine_chunks()
         bounds = np.asarray(cuts.offsets)
         entries = slice(bounds[0], bounds[-1]) if len(bounds) else slice(0, 0)
         offset = cuts.items[entries].fill_null(NEVER).to_numpy(zero_copy_only=False)
-        place = np.repeat(np.arange(len(cuts)), np.diff(bounds))
+        index = np.repeat(np.arange(len(cuts)), np.diff(bounds))
         offset = np.where(offset < 0, NEVER, offset)
         segment = cuts.keys[entries].to_numpy(zero_copy_only=False)
-        unsorted = np.any((place[1:] == place[:-1]) & (segment[1:] < segment[:-1]))
-        by_place = np.lexsort((segment, place)) if unsorted else slice(None)
+        unsorted = np.any((index[1:] == index[:-1]) & (segment[1:] < segment[:-1]))
+        in_order = np.lexsort((segment, index)) if unsorted else slice(None)
         lower, upper = (pa.chunked_array(table[name]).combine_chunks() for name in ("lower", "upper"))
-        emitted_ms = column(table, "emitted_ms")
+        emitted_ms = int64_column(table, "emitted_ms")
         is_end = table["is_end"].to_numpy(zero_copy_only=False).astype(np.bool_)
-        return cls(seq, lower, upper, is_end, emitted_ms, place[by_place], segment[by_place], offset[by_place])
+        return cls(seq, lower, upper, is_end, emitted_ms, index[in_order], segment[in_order], offset[in_order])
 
+    @cached_property
     def cuts(self) -> list[Watermark]:
-        """The log as a tracker compares it. Bounds are 0: here some are null, which no watermark of the model has."""
-        ends = np.searchsorted(self.place, np.arange(len(self.seq) + 1)).tolist()
+        """The log as trackers compare it, made once. Bounds are 0: here some are null, which none of the model is."""
+        ends = np.searchsorted(self.index, np.arange(len(self.seq) + 1)).tolist()
         segments, offsets = self.segment.tolist(), [None if end == NEVER else end for end in self.offset.tolist()]
         return [
             Watermark(0, 0, Position(dict(zip(segments[start:end], offsets[start:end], strict=True))), known=not is_end)
@@ -150,24 +152,24 @@ class Marks:
         ]
 
 
-def moves_back(marks: Marks, ranges: Ranges) -> bool:
+def moves_back(watermarks: WatermarkColumns, ranges: Ranges) -> bool:
     """Whether some cut of the log lies before an earlier one at some key.
 
     It names a segment with a smaller offset than an earlier cut, again after a cut that did not name it, or after a cut
     that named a newer segment over its keys. A segment of unknown range overlaps every other.
     """
-    order = np.lexsort((marks.place, marks.segment))
-    segment, place, offset = marks.segment[order], marks.place[order], marks.offset[order]
+    order = np.lexsort((watermarks.index, watermarks.segment))
+    segment, index, offset = watermarks.segment[order], watermarks.index[order], watermarks.offset[order]
     same = segment[1:] == segment[:-1]
-    if np.any(same & ((offset[1:] < offset[:-1]) | (place[1:] != place[:-1] + 1))):
+    if np.any(same & ((offset[1:] < offset[:-1]) | (index[1:] != index[:-1] + 1))):
         return True
     ids, first = np.unique(segment, return_index=True)
     last = np.append(first[1:], len(segment)) - 1
-    low, high = np.array([ranges.get(number, UNKNOWN) for number in ids.tolist()], np.float64).reshape(-1, 2).T
+    low, high = np.array([ranges.get(number, UNKNOWN_RANGE) for number in ids.tolist()], np.float64).reshape(-1, 2).T
     for n in range(len(ids)):
         newer = slice(n + 1, None)
         overlaps = ~((low[n] >= high[newer]) | (low[newer] >= high[n]))
-        if np.any(overlaps & (place[first[newer]] < place[last[n]])):
+        if np.any(overlaps & (index[first[newer]] < index[last[n]])):
             return True
     return False
 
@@ -176,58 +178,58 @@ def moves_back(marks: Marks, ranges: Ranges) -> bool:
 class Runs:
     """Runs of consecutive watermarks whose cuts name the same segments.
 
-    Run r is the watermarks at places `first[r]` to `last[r]`. Entry i says that run `run[i]` names `segment[i]`, and
+    Run r is the watermarks with indices `first[r]` to `last[r]`. Entry i says that run `run[i]` names `segment[i]`, and
     that the run's first watermark does so in entry `entry[i]` of the log.
     """
 
-    first: Longs
-    last: Longs
-    run: Longs
-    entry: Longs
-    segment: Longs
-    low: Reals
-    high: Reals
+    first: Int64Array
+    last: Int64Array
+    run: Int64Array
+    entry: Int64Array
+    segment: Int64Array
+    low: FloatArray
+    high: FloatArray
 
     @classmethod
-    def of(cls, marks: Marks, ranges: Ranges) -> Runs:
+    def of(cls, watermarks: WatermarkColumns, ranges: Ranges) -> Runs:
         """The runs of a log."""
-        count = len(marks.seq)
-        sizes = np.bincount(marks.place, minlength=count)
+        count = len(watermarks.seq)
+        sizes = np.bincount(watermarks.index, minlength=count)
         opens = np.ones(count, np.bool_)
         opens[1:] = sizes[1:] != sizes[:-1]
         # An entry's counterpart in the watermark before it stands one cut earlier, where the cuts are of one size.
-        alike = np.flatnonzero(~opens[marks.place])
-        differs = marks.segment[alike] != marks.segment[alike - sizes[marks.place[alike]]]
-        opens[marks.place[alike[differs]]] = True
+        alike = np.flatnonzero(~opens[watermarks.index])
+        differs = watermarks.segment[alike] != watermarks.segment[alike - sizes[watermarks.index[alike]]]
+        opens[watermarks.index[alike[differs]]] = True
         first = np.flatnonzero(opens)
         last = np.append(first[1:], count) - 1
-        entry = np.flatnonzero(opens[marks.place])
-        segment = marks.segment[entry]
-        bounds = np.array([ranges.get(number, UNKNOWN) for number in segment.tolist()], np.float64).reshape(-1, 2)
-        return cls(first, last, np.searchsorted(first, marks.place[entry]), entry, segment, *bounds.T)
+        entry = np.flatnonzero(opens[watermarks.index])
+        segment = watermarks.segment[entry]
+        bounds = np.array([ranges.get(number, UNKNOWN_RANGE) for number in segment.tolist()], np.float64).reshape(-1, 2)
+        return cls(first, last, np.searchsorted(first, watermarks.index[entry]), entry, segment, *bounds.T)
 
-    def cuts_of(self, segment: int, marks: Marks) -> tuple[Longs, Longs]:
-        """The places of the watermarks that name the segment, ascending, and the offsets they give it."""
-        places, offsets = [_NONE], [_NONE]
+    def cuts_of(self, segment: int, watermarks: WatermarkColumns) -> tuple[Int64Array, Int64Array]:
+        """The indices of the watermarks that name the segment, ascending, and the offsets they give it."""
+        indices, offsets = [_NONE], [_NONE]
         sizes = np.bincount(self.run, minlength=len(self.first))
         for named in np.flatnonzero(self.segment == segment):
             run, entry = self.run[named], self.entry[named]
             count = self.last[run] - self.first[run] + 1
-            places.append(np.arange(self.first[run], self.last[run] + 1))
-            offsets.append(marks.offset[entry : entry + (count - 1) * sizes[run] + 1 : sizes[run]])
-        return np.concatenate(places), np.concatenate(offsets)
+            indices.append(np.arange(self.first[run], self.last[run] + 1))
+            offsets.append(watermarks.offset[entry : entry + (count - 1) * sizes[run] + 1 : sizes[run]])
+        return np.concatenate(indices), np.concatenate(offsets)
 
-    def sides(self, segment: int, ranges: Ranges) -> tuple[Flags, Flags]:
+    def sides(self, segment: int, ranges: Ranges) -> tuple[BoolArray, BoolArray]:
         """Per run that does not name the segment, whether its cut names older ones over its keys, and newer ones."""
-        low, high = ranges.get(segment, UNKNOWN)
+        low, high = ranges.get(segment, UNKNOWN_RANGE)
         overlaps = ~((low >= self.high) | (self.low >= high))
         return self._any(overlaps & (self.segment < segment)), self._any(overlaps & (self.segment > segment))
 
-    def naming(self, segment: int) -> Flags:
+    def naming(self, segment: int) -> BoolArray:
         """Per run, whether its cut names the segment."""
         return self._any(self.segment == segment)
 
-    def _any(self, entries: Flags) -> Flags:
+    def _any(self, entries: BoolArray) -> BoolArray:
         return np.bincount(self.run[entries], minlength=len(self.first)) > 0
 
 
@@ -236,76 +238,80 @@ _NONE: Final = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Intervals of offsets or ids: `starts` ascend, the last one is open; places in the log, -1: none."""
+    """Intervals of offsets or ids: `starts` ascend, the last one is open; bounds are indices in the log, -1: none."""
 
-    starts: Longs
-    lower: Longs
-    upper: Longs
+    starts: Int64Array
+    lower: Int64Array
+    upper: Int64Array
 
 
-def intervals(place: Longs, reach: Longs, decided: Flags) -> Intervals:
-    """The intervals of a segment that passes the watermark at `place[i]` from offset `reach[i]` on.
+def intervals(index: Int64Array, reach: Int64Array, decided: BoolArray) -> Intervals:
+    """The intervals of a segment that passes the watermark with `index[i]` from offset `reach[i]` on.
 
-    Places ascend. Where not `decided`, the watermark is undecided ("mixed") at every offset.
+    Indices ascend. Where not `decided`, the watermark is undecided ("mixed") at every offset.
     """
     furthest = np.maximum.accumulate(np.append(_ALWAYS, np.where(decided, reach, _ALWAYS)))
     stops = np.flatnonzero(decided & (reach > furthest[:-1]))
-    passed = np.maximum.accumulate(np.append(-1, np.where(decided, place, -1)))
-    starts, lower, upper = furthest[:-1][stops], passed[:-1][stops], place[stops]
+    passed = np.maximum.accumulate(np.append(-1, np.where(decided, index, -1)))
+    starts, lower, upper = furthest[:-1][stops], passed[:-1][stops], index[stops]
     if furthest[-1] < NEVER:
-        mixed = place[~decided]
+        mixed = index[~decided]
         starts, lower = np.append(starts, furthest[-1]), np.append(lower, passed[-1])
         upper = np.append(upper, mixed[-1] if len(mixed) else -1)
     return Intervals(starts, lower, upper)
 
 
-def of_segments(marks: Marks, ranges: Ranges) -> Iterator[tuple[int, Intervals]]:
+def of_segments(watermarks: WatermarkColumns, ranges: Ranges) -> Iterator[tuple[int, Intervals]]:
     """The intervals of every segment that is known or named in a cut, by id."""
-    runs = Runs.of(marks, ranges)
+    runs = Runs.of(watermarks, ranges)
     for segment in sorted(ranges.keys() | set(runs.segment.tolist())):
-        place, reach = runs.cuts_of(segment, marks)
+        index, reach = runs.cuts_of(segment, watermarks)
         older, newer = runs.sides(segment, ranges)
         never, mixed = newer & ~older, newer & older
         # A run that compares alike throughout is passed up to its last watermark, or stops the tracker at its first.
         other = np.where(never, runs.first, runs.last), np.where(never, NEVER, _ALWAYS), ~mixed
-        yield segment, _merged((place, reach, np.ones(len(place), np.bool_)), other, ~runs.naming(segment))
+        yield segment, _merged((index, reach, np.ones(len(index), np.bool_)), other, ~runs.naming(segment))
 
 
-def of_others(marks: Marks) -> Intervals:
+def of_others(watermarks: WatermarkColumns) -> Intervals:
     """The intervals of ids of the segments that are neither known nor named in a cut, at whatever offset.
 
     A segment of unknown range is compared with all segments of a cut, so the least and the most of them decide.
     """
-    count = len(marks.seq)
+    count = len(watermarks.seq)
     least, most = np.full(count, NEVER), np.full(count, _BELOW)
-    np.minimum.at(least, marks.place, marks.segment)
-    np.maximum.at(most, marks.place, marks.segment)
+    np.minimum.at(least, watermarks.index, watermarks.segment)
+    np.maximum.at(most, watermarks.index, watermarks.segment)
     starts = np.unique(np.concatenate([[_BELOW], least[least < NEVER], most]))
-    place, found = np.arange(count), []
+    index, by_start = np.arange(count), []
     for after in starts.tolist():
         older, newer = least <= after, most > after
-        found.append(intervals(place, np.where(newer & ~older, NEVER, _ALWAYS), ~(newer & older)))
-    return Intervals(starts, *(np.array([getattr(one, name)[0] for one in found]) for name in ("lower", "upper")))
+        by_start.append(intervals(index, np.where(newer & ~older, NEVER, _ALWAYS), ~(newer & older)))
+    return Intervals(
+        starts, *(np.array([getattr(interval, name)[0] for interval in by_start]) for name in ("lower", "upper"))
+    )
 
 
-def _merged(own: tuple[Longs, Longs, Flags], other: tuple[Longs, Longs, Flags], which: Flags) -> Intervals:
+def _merged(
+    own: tuple[Int64Array, Int64Array, BoolArray], other: tuple[Int64Array, Int64Array, BoolArray], which: BoolArray
+) -> Intervals:
     if not which.any():
         return intervals(*own)
-    place, reach, decided = (np.append(mine, theirs[which]) for mine, theirs in zip(own, other, strict=True))
-    order = np.argsort(place, kind="stable")
-    return intervals(place[order], reach[order], decided[order])
+    index, reach, decided = (np.append(mine, theirs[which]) for mine, theirs in zip(own, other, strict=True))
+    order = np.argsort(index, kind="stable")
+    return intervals(index[order], reach[order], decided[order])
 
 
-def column(table: pa.Table, name: str) -> Longs:
+def int64_column(table: pa.Table, name: str) -> Int64Array:
     """A column of whole numbers; null is 0, so ask only for columns in which null has no meaning."""
-    values: Longs = table[name].fill_null(0).to_numpy().astype(np.int64, copy=False)
+    values: Int64Array = table[name].fill_null(0).to_numpy().astype(np.int64, copy=False)
     return values
 
 
-def bounds_of(log: Marks, lower: Longs, upper: Longs) -> dict[str, pa.Array]:
-    """Bounds by column, from the places of the watermarks that give them; null where there is none (-1) or an end."""
+def bounds_at(log: WatermarkColumns, lower: Int64Array, upper: Int64Array) -> dict[str, pa.Array]:
+    """Bounds by column, from the indices of the watermarks that give them; null where there is none (-1) or an end."""
     is_none = np.append(log.is_end, True)
-    below, above = (pa.array(place, mask=is_none[place]) for place in (lower, upper))
+    below, above = (pa.array(index, mask=is_none[index]) for index in (lower, upper))
     seq = pa.array(log.seq)
     return {
         "lower": pc.array_take(log.lower, below),

@@ -2,7 +2,7 @@
 
 In the design of the document (`read_side` "document") readers compare for themselves, and share the times that they
 have passed: each sees the window of the map in the shared state of the group, which may be behind the position of the
-group. The table `group_updates` has that window after every update. A group whose readers look at no marks
+group. The table `group_updates` has that window after every update. A group whose readers look at no watermarks
 (`time_windows` False) has an empty map, and they know nothing.
 
 Source: PDP-33, Client Changes; `wmlab.streams.model.group.StreamReading.window`.
@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from wmlab.core.spark.schemas import require, spark_schema
-from wmlab.streams.bounds.groups import GROUP_COLUMNS, Ends, until_of
+from wmlab.streams.bounds.groups import GROUP_COLUMNS, RunEnds, until_of
 
 if TYPE_CHECKING:
     from wmlab.core.recording import Recording
@@ -40,7 +40,7 @@ _ROWS: Final = pa.schema(
         *((name, pa.int64()) for name in ("lower", "upper", "lower_seq", "upper_seq")),
     ]
 )
-Window = tuple[int | None, int | None]
+MapWindow = tuple[int | None, int | None]
 
 
 def groups_with_map(recording: Recording) -> list[tuple[str, str]]:
@@ -65,7 +65,7 @@ def _groups_of(rows: pa.Table) -> list[tuple[str, str]]:
     return sorted((row["stream"], row["group"]) for row in groups)
 
 
-def map_time_bounds(positions: DataFrame, group_updates: DataFrame, *, until_ms: Ends = None) -> DataFrame:
+def map_time_bounds(positions: DataFrame, group_updates: DataFrame, *, until_ms: RunEnds = None) -> DataFrame:
     """The window of the map of times of every group in `positions`, at every change of it and of the position.
 
     Both are tables of a recording. The columns are those of `group_time_bounds`; the map does not say which watermarks
@@ -88,7 +88,7 @@ def map_time_bounds(positions: DataFrame, group_updates: DataFrame, *, until_ms:
     return changes.cogroup(updates.groupBy("stream", "of_group")).applyInArrow(rows_of, spark_schema(_ROWS))
 
 
-def map_bounds_of_group(changes: pa.Table, applied: pa.Table, until_ms: Ends) -> pa.Table:
+def map_bounds_of_group(changes: pa.Table, applied: pa.Table, until_ms: RunEnds) -> pa.Table:
     """The rows of one group, from those of its positions and of the updates of its state that were applied."""
     key = {name: changes[name][0].as_py() for name in ("stream", "group")}
     versions = _by_time(_Version(*row) for row in _versions(changes))
@@ -111,14 +111,14 @@ class _Update(NamedTuple):
     upper: int | None
 
 
-Timed = TypeVar("Timed", _Version, _Update)
+AtMoment = TypeVar("AtMoment", _Version, _Update)
 
 
-def _by_time(rows: Iterable[Timed]) -> dict[int, list[Timed]]:
-    found: dict[int, list[Timed]] = {}
+def _by_time(rows: Iterable[AtMoment]) -> dict[int, list[AtMoment]]:
+    by_time: dict[int, list[AtMoment]] = {}
     for row in rows:
-        found.setdefault(row.at_ms, []).append(row)
-    return found
+        by_time.setdefault(row.at_ms, []).append(row)
+    return by_time
 
 
 def _versions(changes: pa.Table) -> Iterator[tuple[int, int, str | None]]:
@@ -133,7 +133,7 @@ def _followed(
     versions: Mapping[int, Sequence[_Version]], updates: Mapping[int, Sequence[_Update]], until_ms: int | None
 ) -> Iterator[dict[str, Any]]:
     """The rows of one group from its versions and the updates of its state, both by time and in their order."""
-    window: Window = (None, None)
+    window: MapWindow = (None, None)
     last: dict[str, Any] | None = None
     for at_ms in sorted(versions.keys() | updates.keys()):
         if until_ms is not None and at_ms > until_ms:
@@ -151,14 +151,14 @@ def _followed(
         yield last | {"at_ms": until_ms, "change": "end"}
 
 
-def _windows_of(versions: Sequence[_Version], updates: Sequence[_Update], window: Window) -> list[Window]:
+def _windows_of(versions: Sequence[_Version], updates: Sequence[_Update], window: MapWindow) -> list[MapWindow]:
     """The window at each version of one millisecond, the last one being that at its end; without versions only that."""
-    found, left = [], deque(updates)
+    windows, remaining = [], deque(updates)
     for version in versions[:-1]:
         moved = False
-        while left and not moved:
-            update = left.popleft()
+        while remaining and not moved:
+            update = remaining.popleft()
             window = update.lower, update.upper
             moved = update.reader == version.reader and update.operation not in _WITHOUT_POSITION
-        found.append(window)
-    return [*found, (left[-1].lower, left[-1].upper) if left else window]
+        windows.append(window)
+    return [*windows, (remaining[-1].lower, remaining[-1].upper) if remaining else window]

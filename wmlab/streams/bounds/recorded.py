@@ -23,11 +23,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StructField, StructType
 
 from wmlab.core.errors import ModelError
-from wmlab.core.spark.grouped import Reduced, Tables, by_stream, rows_by
+from wmlab.core.spark.grouped import Reduced, TablesOfStream, by_stream, rows_by
 from wmlab.core.spark.schemas import choose, refuse, require, spark_schema
-from wmlab.streams.bounds.bounds import time_bounds as bounds_of
-from wmlab.streams.bounds.groups import ANEW, GROUP_COLUMNS, Ends, anew_of, bounds_of_group
-from wmlab.streams.bounds.log_by_segment import NEVER, Longs, Ranges, column, marks_of, ranges_of
+from wmlab.core.times import Int64Array
+from wmlab.streams.bounds.bounds import time_bounds
+from wmlab.streams.bounds.groups import GROUP_COLUMNS, RunEnds, bounds_of_group
+from wmlab.streams.bounds.log_by_segment import NEVER, Ranges, int64_column, ranges_of, watermark_columns
 from wmlab.streams.bounds.maps import groups_with_map, map_bounds_of_group
 from wmlab.streams.model.position import moved
 from wmlab.streams.tables import end_ms
@@ -62,13 +63,13 @@ _BOUNDS: Final = pa.schema(
         ("incidents", pa.list_(pa.field("element", _INCIDENT, nullable=False))),
     ]
 )
-"""The rows that `time_bounds` answers for the positions of readers."""
+"""The rows that `bounds_of_recording` answers for the positions of readers."""
 
 
 def perfect_watermark(positions: DataFrame, events: DataFrame, segments: DataFrame) -> DataFrame:
     """Add `perfect_watermark` to every position: the smallest event time still to come, null when nothing comes.
 
-    It is null, too, for a null or negative offset, which is no place. `positions` needs stream, segment_id and offset
+    It is null, too, for a null or negative offset, which is none. `positions` needs stream, segment_id and offset
     (bytes read) and keeps its rows and columns; `events` and `segments` are the tables of a recording. An event is
     still to come if it ends beyond the offset in the same segment, or lies in a segment that descends from it. Raises
     `ModelError` for a missing column and for one that is there already.
@@ -103,14 +104,14 @@ def _least_open(changes: pa.Table) -> pa.Table:
     names = (*GROUP_COLUMNS, "segment_id", "finished", "perfect_watermark")
     rows = zip(*(ordered[name].to_pylist() for name in names), strict=True)
     by_segment: dict[int, int] = {}
-    found = []
+    least_by_version = []
     for moment, of_moment in groupby(rows, key=itemgetter(slice(len(GROUP_COLUMNS)))):
         update = ((segment, least if finished is False else None) for *_, segment, finished, least in of_moment)
         by_segment = moved(by_segment, update)
         least = min(by_segment.values(), default=None)
-        found.append(dict(zip(GROUP_COLUMNS, moment, strict=True)) | {_PERFECT.name: least})
+        least_by_version.append(dict(zip(GROUP_COLUMNS, moment, strict=True)) | {_PERFECT.name: least})
     schema = pa.schema([*(changes.schema.field(name) for name in GROUP_COLUMNS), _PERFECT])
-    return pa.Table.from_pylist(found, schema)
+    return pa.Table.from_pylist(least_by_version, schema)
 
 
 def with_slack(bounds: DataFrame) -> DataFrame:
@@ -140,18 +141,18 @@ def _still_to_come(rows: DataFrame, events: DataFrame, segments: DataFrame) -> D
     cell = F.expr("COALESCE(LEAST(FLOOR(LEAST(_offset, top) / (top + 1D) * cells), cells - 1), 0)").alias("cell")
     timed = events.select(*_SEGMENT, F.col("offset").alias("_offset"), "event_time")
     columns = (*_SEGMENT, "_offset", cell)
-    placed = timed.join(cells, list(_SEGMENT)).select(*columns, "event_time", F.lit(1).alias("is_event"))
-    asked = rows.join(cells, list(_SEGMENT), "left").select(*columns, "_row", F.lit(0).alias("is_event"))
+    events_by_cell = timed.join(cells, list(_SEGMENT)).select(*columns, "event_time", F.lit(1).alias("is_event"))
+    positions_by_cell = rows.join(cells, list(_SEGMENT), "left").select(*columns, "_row", F.lit(0).alias("is_event"))
     # From the cell's end downwards, a position comes before an event that ends exactly there: it is read already.
     downwards = Window.partitionBy(*_SEGMENT, "cell").orderBy(F.desc("_offset"), "is_event")
-    both = asked.unionByName(placed, allowMissingColumns=True)
+    both = positions_by_cell.unionByName(events_by_cell, allowMissingColumns=True)
     in_cell = both.withColumn("in_cell", F.min("event_time").over(downwards)).where("is_event = 0")
-    return in_cell.join(F.broadcast(_after_cells(placed, segments)), [*_SEGMENT, "cell"], "left")
+    return in_cell.join(F.broadcast(_after_cells(events_by_cell, segments)), [*_SEGMENT, "cell"], "left")
 
 
-def _after_cells(placed: DataFrame, segments: DataFrame) -> DataFrame:
+def _after_cells(events_by_cell: DataFrame, segments: DataFrame) -> DataFrame:
     """For every cell of every segment, the smallest event time in the cells after it and in the descendants."""
-    minima = placed.groupBy(*_SEGMENT, "cell").agg(F.min("event_time").alias("smallest"))
+    minima = events_by_cell.groupBy(*_SEGMENT, "cell").agg(F.min("event_time").alias("smallest"))
     both = segments.select(*_SEGMENT, "low", "high").unionByName(minima, allowMissingColumns=True)
     after = StructType([*(both.schema[name] for name in (*_SEGMENT, "cell")), *spark_schema([_AFTER])])
     return both.groupBy("stream").applyInArrow(_followed, after)
@@ -209,7 +210,7 @@ def _least(times: Iterable[int | None]) -> int | None:
     return min((time for time in times if time is not None), default=None)
 
 
-def time_bounds(
+def bounds_of_recording(
     recording: Recording,
     spark: SparkSession,
     *,
@@ -228,10 +229,10 @@ def time_bounds(
     the table `windows` has it and invariant I13 compares; the exceptions are named there. After a reset the group
     begins anew. A stream that is deleted ends then. Where readers share a map of times (`read_side` "document"), they
     see the window of that map, so the rows have what the table `group_updates` has, see `map_time_bounds`; with
-    `time_windows` False it is unknown. `visible="all"` is hindsight: all watermarks of the run count from the
+    `time_windows` False it is unknown. `visible="all"` is the complete log: all watermarks of the run count from the
     beginning, at the positions of every group, so that there are rows of positions and of the end only. The column
     `visible` says which. These rows also have the column `incidents` of `with_incidents`. The positions of events have
-    hindsight only, since no reader was there; raises `ModelError` for anything else.
+    the complete log only, since no reader was there; raises `ModelError` for anything else.
     """
     choose("of", of, ("readers", "events", None))
     choose("visible", visible, ("all", "then", None))
@@ -244,7 +245,7 @@ def time_bounds(
             )
         positions = events.withColumn("at_ms", events.append_ms)
         watermarks, segments = (recording.spark(spark, name) for name in ("watermarks", "segments"))
-        return perfect_watermark(bounds_of(positions, watermarks, segments), events, segments)
+        return perfect_watermark(time_bounds(positions, watermarks, segments), events, segments)
     then = visible or "then"
     timed = events.select(*_SEGMENT, "offset", "event_time")
     smallest = Reduced(timed, _Smallest(_read_offsets(recording.table("positions"))), _SMALLEST_OF_STREAM)
@@ -262,16 +263,15 @@ class _BoundsOfStream:
 
     visible: str
     with_map: frozenset[tuple[str, str]]
-    until_ms: Ends
+    until_ms: RunEnds
 
-    def __call__(self, stream: str, tables: Tables) -> pa.Table:
+    def __call__(self, stream: str, tables: TablesOfStream) -> pa.Table:
         """The rows of `_BOUNDS`, from the tables of one stream and the smallest event times between positions."""
         positions = tables["positions"]
         if not positions.num_rows:
             return _BOUNDS.empty_table()
         updates = tables["group_updates"].filter(pc.equal(tables["group_updates"]["outcome"], "applied"))
-        marks, ranges = marks_of(tables["watermarks"]), ranges_of(tables["segments"])
-        positions = _with_anew(positions, updates)
+        watermarks, ranges = watermark_columns(tables["watermarks"]), ranges_of(tables["segments"])
         positions = positions.append_column(_PERFECT, _still_to_come_at(positions, tables["smallest"], ranges))
         columns = [text.split(" AS ")[-1] for text in _HAPPENED]
         happened = _in_order(tables["incidents"].rename_columns({"detail": "what"}).select(columns))
@@ -282,7 +282,7 @@ class _BoundsOfStream:
                 applied = updates.filter(pc.equal(updates["group"], group))
                 rows = map_bounds_of_group(changes, applied, self.until_ms)
             else:
-                rows = bounds_of_group(changes, marks, ranges, then=self.visible == "then", until_ms=self.until_ms)
+                rows = bounds_of_group(changes, watermarks, ranges, then=self.visible == "then", until_ms=self.until_ms)
             of_groups.append(self._complete(rows, _least_open(changes), happened))
         return pa.concat_tables(of_groups)
 
@@ -303,10 +303,10 @@ def _as(values: Any, kind: pa.DataType) -> Any:
     return values.cast(kind) if isinstance(values, pa.ChunkedArray) else pa.array(values, kind)
 
 
-def _read_offsets(positions: pa.Table) -> dict[tuple[Any, ...], Longs]:
+def _read_offsets(positions: pa.Table) -> dict[tuple[Any, ...], Int64Array]:
     """The offsets of positions by stream and segment, ascending and each of them once; negative ones are none."""
     rows = positions.filter(pc.greater_equal(positions["offset"], 0))
-    offsets = column(rows, "offset")
+    offsets = int64_column(rows, "offset")
     return {segment: np.unique(offsets[of_segment]) for segment, of_segment in rows_by(rows, *_SEGMENT)}
 
 
@@ -319,15 +319,15 @@ class _Smallest:
     without a position are left out. A value, since Spark sends it to the executors.
     """
 
-    offsets: Mapping[tuple[Any, ...], Longs]
+    offsets: Mapping[tuple[Any, ...], Int64Array]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What the batches of one partition come to."""
-        smallest: dict[tuple[Any, ...], Longs] = {}
+        smallest: dict[tuple[Any, ...], Int64Array] = {}
         streams = {stream for stream, _ in self.offsets}
         for batch in batches:
             events = pa.Table.from_batches([batch])
-            ends, times = column(events, "offset"), column(events, "event_time")
+            ends, times = int64_column(events, "offset"), int64_column(events, "event_time")
             for segment, rows in rows_by(events, *_SEGMENT):
                 if segment[0] in streams:
                     offsets = self.offsets.get(segment, _NO_OFFSETS)
@@ -341,7 +341,7 @@ class _Smallest:
 
 def _still_to_come_at(positions: pa.Table, smallest: pa.Table, ranges: Ranges) -> pa.Array:
     """The perfect watermark at each of these positions in one stream."""
-    offsets = column(positions, "offset")
+    offsets = int64_column(positions, "offset")
     rows_of = {segment: rows[offsets[rows] >= 0] for (segment,), rows in rows_by(positions, "segment_id")}
     ends = {segment: np.unique(offsets[rows]) for segment, rows in rows_of.items()}
     cells = {segment: len(of_segment) + 1 for segment, of_segment in ends.items()}
@@ -353,7 +353,7 @@ def _still_to_come_at(positions: pa.Table, smallest: pa.Table, ranges: Ranges) -
     return pa.array(perfect, _PERFECT.type)
 
 
-def _ends(recording: Recording) -> Ends:
+def _ends(recording: Recording) -> RunEnds:
     """When the run ended, or, if some of its streams were deleted, when each stream did."""
     end = end_ms(recording)
     incidents = recording.table("incidents").select(["stream", "at_ms", "kind", "subject"]).to_pylist()
@@ -364,13 +364,6 @@ def _ends(recording: Recording) -> Ends:
         return end
     streams = recording.table("segments")["stream"].unique().to_pylist()
     return ({} if end is None else dict.fromkeys(streams, end)) | deleted
-
-
-def _with_anew(positions: pa.Table, applied: pa.Table) -> pa.Table:
-    """The positions of one stream with `anew`, see `anew_of`; `applied` are the updates that were applied."""
-    rows = positions.select(["group", "at_ms", "reader"]).to_pylist()
-    anew = anew_of(rows, applied.select(["group", "at_ms", "operation"]).to_pylist())
-    return positions.append_column(ANEW, pa.array(anew, pa.bool_()))
 
 
 def with_incidents(bounds: DataFrame, incidents: DataFrame) -> DataFrame:

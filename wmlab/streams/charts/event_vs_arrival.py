@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 from wmlab.core.charts.axis import bulk, time_axis
 from wmlab.core.charts.chart import Chart, columns_of, faults, one_stream, share_of, stream_rows
 from wmlab.core.charts.scene import Dots, Layer, Panel, Scene, Steps, at_rim, thin
+from wmlab.core.invariants import TableRow as Row
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, rounded
-from wmlab.streams.answers.history import Row, events_of, late_events, without_ends
+from wmlab.streams.answers.history import events_of, late_events, without_ends
 from wmlab.streams.answers.measures import bounds_of
 
 Longs = npt.NDArray[np.int64]

@@ -17,9 +17,10 @@ import pyarrow as pa
 from wmlab.core.charts.axis import Number, Numbers, Tick, time_axis
 from wmlab.core.charts.chart import Chart, columns_of, one_stream, share_of, stream_rows
 from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Path, Rule, Scene
+from wmlab.core.invariants import TableRow as Row
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, listed, moment, rounded, segment_name
-from wmlab.streams.answers.history import Row, events_of, group_positions
+from wmlab.streams.answers.history import events_of, group_states
 
 _MOST_CUTS: Final = 8
 _MOST_FRONTS: Final = 6
@@ -123,7 +124,7 @@ def _reader_places(rows: Sequence[Row]) -> list[Place]:
     places: list[Place] = [
         (at_ms, {segment: row["offset"] for segment, row in state.items()})
         for group in sorted({row["group"] for row in rows})
-        for at_ms, state in group_positions([row for row in rows if row["group"] == group])
+        for at_ms, state in group_states([row for row in rows if row["group"] == group])
     ]
     return sorted(places, key=lambda place: place[0])
 

@@ -24,10 +24,11 @@ from wmlab.core.charts.chart import (
 )
 from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Rule, Scene, Steps, at_rim, lanes
 from wmlab.core.errors import ChartError
+from wmlab.core.invariants import TableRow as Row
 from wmlab.core.recording import Recording
 from wmlab.core.words import bare, counted, grouped, moment, rounded
-from wmlab.streams.answers.causes import CauseKind, Held, causes, longest_stall
-from wmlab.streams.answers.history import Row, is_of
+from wmlab.streams.answers.causes import CauseKind, CauseSpan, causes, longest_stall
+from wmlab.streams.answers.history import is_of
 from wmlab.streams.answers.measures import last_ms, owner_rows, ownership
 
 Stretch = tuple[str, int, int, str]
@@ -106,7 +107,7 @@ def _silences(marks: Sequence[Row], writers: Sequence[str], end_ms: int) -> list
     return silences
 
 
-def _held(found: Sequence[Held]) -> list[Stretch]:
+def _held(found: Sequence[CauseSpan]) -> list[Stretch]:
     """Stretches in which a writer held the bound, neighbours joined."""
     held: list[Stretch] = []
     newest: dict[str, int] = {}

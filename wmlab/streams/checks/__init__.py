@@ -11,18 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache, partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from wmlab.core.answers import Verdicts
 from wmlab.core.invariants import Derived, Invariant, totals_of
-from wmlab.core.recording import Recording
 from wmlab.core.spark import verdict
 from wmlab.core.spark.grouped import Reduced
 from wmlab.streams.checks import events, facts, log, readers, windows
 from wmlab.streams.checks.events import EVENT_FACTS, REDUCED_BY, EventReduction, event_facts_of
+
+if TYPE_CHECKING:  # An executor needs no recording, and would take a fifth of a second to import it.
+    from wmlab.core.recording import Recording
 
 INVARIANTS: Final[Mapping[str, Invariant]] = {
     "I1": log.lower_increases,
@@ -40,7 +42,7 @@ INVARIANTS: Final[Mapping[str, Invariant]] = {
     "I13": windows.windows_are_bounds,
 }
 """What a recording has to keep, by name."""
-TABLES: Final = (
+INPUT_TABLES: Final = (
     "cycles", "epochs", "events", "group_updates", "incidents", "ownership", "positions", "reads", "segments",
     "watermarks", "windows", "writer_marks",
 )  # fmt: skip
@@ -61,8 +63,10 @@ DERIVED: Final[Mapping[str, Derived]] = {
 
 
 def inputs_of(recording: Recording) -> dict[str, pa.Table]:
-    """What the invariants take, by name: `TABLES`, and what is made of the scenario."""
-    return {name: recording.table(name) for name in TABLES} | {"compared_groups": windows.compared_groups(recording)}
+    """What the invariants take, by name: `INPUT_TABLES`, and what is made of the scenario."""
+    from wmlab.streams.checks.compared import compared_groups  # which an executor does without
+
+    return {name: recording.table(name) for name in INPUT_TABLES} | {"compared_groups": compared_groups(recording)}
 
 
 def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
@@ -70,11 +74,13 @@ def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
 
     `only` names those that are judged; without names, all are. Raises `ModelError` for a name that is none.
     """
-    compared_groups = cache(partial(windows.compared_groups, recording))
-    inputs: dict[str, Any] = {name: partial(recording.table, name) for name in TABLES if name != "events"}
+    from wmlab.streams.checks.compared import compared_groups  # which an executor does without
+
+    groups = cache(partial(compared_groups, recording))
+    inputs: dict[str, Any] = {name: partial(recording.table, name) for name in INPUT_TABLES if name != "events"}
     inputs["event_facts"] = lambda: _reduced_by_spark(recording, spark)
-    inputs["compared_groups"] = compared_groups
-    inputs["some_are_compared"] = lambda: _some_are_compared(compared_groups())
+    inputs["compared_groups"] = groups
+    inputs["some_are_compared"] = lambda: _some_are_compared(groups())
     return verdict.check(spark, recording.name, INVARIANTS, {**inputs, **DERIVED}, only)
 
 

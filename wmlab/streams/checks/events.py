@@ -24,7 +24,8 @@ from pyarrow.compute import take
 
 from wmlab.core.invariants import TableRow, TableRows
 from wmlab.core.spark.grouped import rows_by
-from wmlab.streams.bounds.log_by_segment import Longs, column
+from wmlab.core.times import Int64Array
+from wmlab.streams.bounds.log_by_segment import int64_column
 from wmlab.streams.checks.facts import SEGMENT_END
 from wmlab.streams.checks.lateness import Excuses, proof_of, said_of
 
@@ -61,10 +62,10 @@ class EventReduction:
 
     def __init__(self, tables: Mapping[str, pa.Table]) -> None:
         self.readings = _first_reads(tables["reads"], tables["windows"])
-        self.reached, self.after = (column(self.readings, name) for name in ("reached", "after"))
-        self.shown_lower = column(self.readings, "shown_lower")
+        self.reached, self.after = (int64_column(self.readings, name) for name in ("reached", "after"))
+        self.shown_lower = int64_column(self.readings, "shown_lower")
         self.shown = self.readings["shown_lower"].is_valid().to_numpy()
-        self.of_segment: dict[tuple[str, int], list[Longs]] = {}
+        self.of_segment: dict[tuple[str, int], list[Int64Array]] = {}
         for (stream, segment, _), rows in rows_by(self.readings, "stream", "segment_id", "group"):
             self.of_segment.setdefault((stream, segment), []).append(rows)
         self.cut_offsets = _cut_offsets(tables["watermarks"])
@@ -78,7 +79,7 @@ class EventReduction:
         """The facts of some events."""
         delivered: Counter[str] = Counter()
         late: dict[tuple[Any, ...], _LateEvents] = {}
-        newest: dict[tuple[str, int], Longs] = {}
+        newest: dict[tuple[str, int], Int64Array] = {}
         for batch in batches:
             events = pa.Table.from_batches([batch])
             for segment, rows in rows_by(events, "stream", "segment_id"):
@@ -113,28 +114,28 @@ class EventReduction:
             self._excuses[stream] = Excuses(**rows)
         return self._excuses[stream]
 
-    def _cover(self, newest: dict[tuple[str, int], Longs], segment: tuple[Any, ...], events: pa.Table) -> None:
+    def _cover(self, newest: dict[tuple[str, int], Int64Array], segment: tuple[Any, ...], events: pa.Table) -> None:
         """Raise what is known of the newest event up to each offset of a cut, from some events of the segment."""
         offsets = self.cut_offsets.get((segment[0], segment[1]))
         if offsets is None:
             return
         append_ms = newest.setdefault((segment[0], segment[1]), np.full(len(offsets), _NEVER))
-        first = offsets.searchsorted(column(events, "offset"))
+        first = offsets.searchsorted(int64_column(events, "offset"))
         covered = first < len(offsets)
-        np.maximum.at(append_ms, first[covered], column(events, "append_ms")[covered])
+        np.maximum.at(append_ms, first[covered], int64_column(events, "append_ms")[covered])
 
-    def delivered(self, events: pa.Table, readings: Longs) -> tuple[int, pa.Table]:
+    def delivered(self, events: pa.Table, readings: Int64Array) -> tuple[int, pa.Table]:
         """How many events of one segment a group read under a bound, and those that were late; its `readings` ascend.
 
         An event belongs to the nearest end of what was read at or beyond it.
         """
-        offset = column(events, "offset")
+        offset = int64_column(events, "offset")
         nearest = self.reached[readings].searchsorted(offset)
         within = np.flatnonzero(nearest < len(readings))
         reading = readings[nearest[within]]
         read = (offset[within] > self.after[reading]) & self.shown[reading]
         within, reading = within[read], reading[read]
-        late = column(events, "event_time")[within] < self.shown_lower[reading]
+        late = int64_column(events, "event_time")[within] < self.shown_lower[reading]
         columns = take(events, within[late]).select(["stream", *_LATE_EVENT])
         by = take(self.readings, reading[late])
         for name in _READING:
@@ -205,7 +206,7 @@ class _Raised(NamedTuple):
     """The windows that raised the lower bound of a group: their rows in a table, and when they were seen."""
 
     first: int
-    at_ms: Longs
+    at_ms: Int64Array
 
 
 def _first_reads(reads: pa.Table, windows: pa.Table) -> pa.Table:
@@ -216,7 +217,7 @@ def _first_reads(reads: pa.Table, windows: pa.Table) -> pa.Table:
     order = [(name, "ascending") for name in ("stream", "group", "segment_id", "to_offset", "at_ms")]
     first = reads.filter(pc.invert(reads["again"])).sort_by(order)
     raised, by_group = _raised(windows)
-    read_ms = column(first, "at_ms")
+    read_ms = int64_column(first, "at_ms")
     last_raised = np.full(first.num_rows, -1)
     for group, rows in rows_by(first, "stream", "group"):
         if group in by_group:
@@ -233,8 +234,8 @@ def _raised(windows: pa.Table) -> tuple[pa.Table, dict[tuple[Any, ...], _Raised]
     """The windows that raised the lower bound of their group, in order, and where those of each group are."""
     order = [("stream", "ascending"), ("group", "ascending"), ("at_ms", "ascending"), ("lower", "descending")]
     known = windows.filter(windows["lower"].is_valid()).sort_by([*order, ("reader", "ascending")])
-    lower, at_ms = (column(known, name) for name in ("lower", "at_ms"))
-    chosen: list[Longs] = [_NONE]
+    lower, at_ms = (int64_column(known, name) for name in ("lower", "at_ms"))
+    chosen: list[Int64Array] = [_NONE]
     by_group: dict[tuple[Any, ...], _Raised] = {}
     count = 0
     for group, rows in rows_by(known, "stream", "group"):
@@ -245,7 +246,7 @@ def _raised(windows: pa.Table) -> tuple[pa.Table, dict[tuple[Any, ...], _Raised]
     return take(known, np.concatenate(chosen)), by_group
 
 
-def _cut_offsets(watermarks: pa.Table) -> dict[tuple[str, int], Longs]:
+def _cut_offsets(watermarks: pa.Table) -> dict[tuple[str, int], Int64Array]:
     """The offsets that the cuts of watermarks with writers give each segment, ascending, each once."""
     writers = watermarks["writers"].combine_chunks()
     counting = watermarks.filter(np.diff(np.asarray(writers.offsets)) > 0)
@@ -254,13 +255,13 @@ def _cut_offsets(watermarks: pa.Table) -> dict[tuple[str, int], Longs]:
     entries = slice(cuts.offsets[0].as_py(), cuts.offsets[-1].as_py()) if len(cuts) else slice(0, 0)
     offsets = cuts.items[entries].fill_null(SEGMENT_END)
     named = pa.table({"stream": streams, "segment_id": cuts.keys[entries], "offset": offsets})
-    offset = column(named, "offset")
+    offset = int64_column(named, "offset")
     return {
         (stream, segment): np.unique(offset[rows]) for (stream, segment), rows in rows_by(named, "stream", "segment_id")
     }
 
 
-def _covered(stream: str, segment: int, offsets: Longs, append_ms: Longs) -> pa.Table:
+def _covered(stream: str, segment: int, offsets: Int64Array, append_ms: Int64Array) -> pa.Table:
     known = append_ms > _NEVER
     count = int(known.sum())
     columns = {"fact": [COVERED] * count, "stream": [stream] * count, "segment_id": [segment] * count}

@@ -72,7 +72,7 @@ def _in_order(row: TableRow, whose: str, at_ms: int, proof: Evidence) -> Finding
 
 @invariant("every revision of the log has one winner", EMPTY)
 def one_winner(ordered_log: TableRows) -> Iterator[Finding]:
-    """I8: every place in the log, too, has one entry; one finding per entry."""
+    """I8: every index of the log, too, has one entry; one finding per entry."""
     yield from (Finding(True) for _ in ordered_log[:1])
     for before, row in pairwise(ordered_log):
         if row["seq"] > before["seq"] and row["revision"] > before["revision"]:
@@ -300,7 +300,7 @@ def _cut_row(entry: TableRow, cut: Offsets, **more: object) -> Evidence:
 
 
 def _named(segment: int, offset: int | None, *, unknown: str = "its end") -> str:
-    """A place in a segment as people read it: "0@0 at 400"; `unknown` says what null means there."""
+    """A position in a segment as people read it: "0@0 at 400"; `unknown` says what null means there."""
     return f"{segment_name(segment)} at {unknown if offset in (None, SEGMENT_END) else offset}"
 
 

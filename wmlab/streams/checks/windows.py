@@ -2,19 +2,13 @@
 
 Both sides come from recorded tables: what a reader saw is a row of `windows`; what it was to see follows from the
 positions of its group, the log of watermarks, and the rule of the reader. So `recording.time_bounds(spark)` is what the
-readers saw, or this invariant says where not. It compares the windows of a group that shares its positions and whose
-readers know of them, and of the marks, at once. Of the others no table says when they knew what:
-
-- readers that work on what they see in the background (`tracker_ms`), or learn later of the state of the group
-  (`state_latency_ms`, or the delay of the scenario's network);
-- readers of a stream whose marks could not be read for a time or were truncated, and of a group that was taken back
-  to a checkpoint without key ranges.
+readers saw, or this invariant says where not. Which groups are compared, and why others are not, says
+`wmlab.streams.checks.compared`.
 
 Readers that share a map of times (`read_side` "document") see the window of that map, which `group_updates` has after
-every update. So a window of theirs is to be that of the map at its moment, whatever became of the marks. It is not
-compared where they learn later of the state, or may look at what they knew before (`publish_timer` "pravega", and a
-script in which a reader gives a segment back). The map of a group whose readers look at no marks (`time_windows` False)
-is empty, and so is what they know.
+every update. So a window of theirs is to be that of the map at its moment, whatever became of the
+marks segment. The map of a group whose readers look at no watermarks (`time_windows` False) is empty, and so is what
+they know.
 
 Where a stream cut of the log lies before an earlier one, two trackers that have come to one position on different ways
 may stand at different watermarks. So a window that differs there does not count. Nor does one of a reader that has
@@ -27,31 +21,15 @@ Source: PDP-33, Watermarking in the Reader; upstream class `WatermarkReaderImpl`
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text, time_text
-from wmlab.core.recording import Recording
-from wmlab.core.simulation import Fixed
-from wmlab.streams.bounds.groups import ANEW, anew_of, possible_time_bounds
-from wmlab.streams.bounds.log_by_segment import Marks, Ranges, marks_of, moves_back, ranges_of
-from wmlab.streams.bounds.maps import groups_with_map
+from wmlab.streams.bounds.groups import possible_time_bounds
+from wmlab.streams.bounds.log_by_segment import Ranges, WatermarkColumns, moves_back, ranges_of, watermark_columns
 from wmlab.streams.checks.log import WINDOW
-from wmlab.streams.scenario import script
-from wmlab.streams.scenario.parts import ReaderGroup
-from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.tables import TABLES
-
-COMPARED: Final = pa.schema(
-    [("stream", pa.string()), ("group", pa.string()), ("why_not", pa.string()), ("with_map", pa.bool_())]
-)
-"""The groups that have windows: why these are not compared; null: they are. `with_map`: with the map of times."""
-
-_NO_SCENARIO: Final = "no scenario says how its readers look"
-_UNREADABLE: Final = "its marks could not be read for a time"
-
 
 SeenBounds: TypeAlias = tuple[int | None, int | None]
 _UNKNOWN: Final[SeenBounds] = (None, None)
@@ -60,16 +38,16 @@ _UNKNOWN: Final[SeenBounds] = (None, None)
 class LogOfStream(NamedTuple):
     """The log and the key ranges of a stream as bounds are computed of them, and whether a cut lies before another."""
 
-    marks: Marks
+    watermarks: WatermarkColumns
     ranges: Ranges
     falls: bool
 
 
 def log_in_columns(watermarks: TableRows, segments: TableRows) -> LogOfStream:
     """The log and the segments of one stream."""
-    marks = marks_of(pa.Table.from_pylist(list(watermarks), TABLES["watermarks"]))
+    columns = watermark_columns(pa.Table.from_pylist(list(watermarks), TABLES["watermarks"]))
     ranges = ranges_of(pa.Table.from_pylist(list(segments), TABLES["segments"]))
-    return LogOfStream(marks, ranges, moves_back(marks, ranges))
+    return LogOfStream(columns, ranges, moves_back(columns, ranges))
 
 
 class VisibleState(NamedTuple):
@@ -111,7 +89,7 @@ def windows_are_bounds(
             yield Finding(True, what=what, judged=0) if some_are_compared else Finding.undecided(what)
             continue
         applied = updates.get(name, [])
-        moves = [] if with_map else _with_resets(by_group["moves"].get(name, []), applied)
+        moves = [] if with_map else sorted(by_group["moves"].get(name, []), key=lambda row: int(row["version"]))
         states = _states_of_map(applied) if with_map else _states_of_positions(moves, log_in_columns)
         falls, behind_ms = log_in_columns.falls and not with_map, _behind_ms(moves, applied)
         for window, possible, due in _beside(by_group["windows"].get(name, []), states):
@@ -150,18 +128,12 @@ def _by_group(rows: Iterable[TableRow]) -> dict[str, list[TableRow]]:
     return of_groups
 
 
-def _with_resets(positions: TableRows, applied: TableRows) -> list[dict[str, Any]]:
-    """The changes of a group's position, by version, with `anew`, see `anew_of`."""
-    ordered = sorted(positions, key=lambda row: int(row["version"]))
-    return [dict(row) | {ANEW: anew} for row, anew in zip(ordered, anew_of(ordered, applied), strict=True)]
-
-
 def _behind_ms(moves: TableRows, applied: TableRows) -> dict[str, int]:
     """From when on each reader has joined a group, and the position of the group has moved back."""
     offsets: dict[int, int] = {}
     back: list[int] = []
     for row in moves:
-        if row["offset"] < offsets.get(row["segment_id"], row["offset"]) and not row[ANEW]:
+        if row["offset"] < offsets.get(row["segment_id"], row["offset"]) and not row["anew"]:
             back.append(row["at_ms"])
         offsets[row["segment_id"]] = row["offset"]
     if not back:
@@ -180,12 +152,12 @@ def _joined_behind(window: TableRow, behind_ms: Mapping[str, int]) -> str | None
     return f"{name_text(window['reader'])} has joined, and the position of {name_text(window['group'])} has moved back"
 
 
-def _states_of_positions(moves: list[dict[str, Any]], log: LogOfStream) -> list[VisibleState]:
+def _states_of_positions(moves: TableRows, log: LogOfStream) -> list[VisibleState]:
     """The states of a group whose readers compare its position with the log."""
     if not moves:
         return []
-    changes = pa.Table.from_pylist(moves, pa.schema([*TABLES["positions"], pa.field(ANEW, pa.bool_())]))
-    rows = possible_time_bounds(changes, log.marks, log.ranges).select(
+    changes = pa.Table.from_pylist(list(moves), TABLES["positions"])
+    rows = possible_time_bounds(changes, log.watermarks, log.ranges).select(
         ["at_ms", "version", "lower", "upper", "settled"]
     )
     return [
@@ -225,59 +197,3 @@ def _beside(
 
 def _bounds_of(state: VisibleState | None) -> SeenBounds:
     return _UNKNOWN if state is None else state.bounds
-
-
-def compared_groups(recording: Recording) -> pa.Table:
-    """The groups of a recording that have windows, by stream, and why the windows of some are not compared."""
-    rows = recording.table("windows").select(["stream", "group"]).group_by(["stream", "group"]).aggregate([])
-    scenario, with_map = recording.scenario_as(StreamScenario), set(groups_with_map(recording))
-    groups = []
-    for stream, group in sorted((row["stream"], row["group"]) for row in rows.to_pylist()):
-        why_not = _why_not(scenario, stream, group)
-        groups.append({"stream": stream, "group": group, "why_not": why_not, "with_map": (stream, group) in with_map})
-    return pa.Table.from_pylist(groups, COMPARED)
-
-
-def _why_not(scenario: StreamScenario | None, stream: str, group: str) -> str | None:
-    """Why no table says what the readers of a group could see at the moments at which they looked; None: tables do."""
-    whole = None if scenario is None else scenario.resolved
-    part = None if whole is None else next((part for part in whole.groups if part.name == group), None)
-    if whole is None or part is None:
-        return _NO_SCENARIO
-    if not part.compares_position:
-        return next(_of_map(whole, part), None)
-    return next(chain(_of_options(whole, part), _of_script(whole, stream, group)), None)
-
-
-def _of_map(scenario: StreamScenario, part: ReaderGroup) -> Iterator[str]:
-    if part.time_windows:
-        yield from _of_latency(scenario, part)
-        if part.publish_timer != "fixed" and any(isinstance(act, script.ReleaseSegment) for act in scenario.script):
-            yield "a reader gave a segment back, and may have looked at what it knew then (publish_timer is 'pravega')"
-
-
-def _of_options(scenario: StreamScenario, part: ReaderGroup) -> Iterator[str]:
-    if part.tracker_ms:
-        yield "its readers work on marks in the background (tracker_ms)"
-    yield from _of_latency(scenario, part)
-
-
-def _of_latency(scenario: StreamScenario, part: ReaderGroup) -> Iterator[str]:
-    network = scenario.network
-    delay = Fixed(scenario.latency_ms) if network.delay is None else network.delay
-    if part.state_latency_ms or (part.state_latency_ms is None and (delay != Fixed(0) or network.loss)):
-        yield "its readers learn later of the group's state (state_latency_ms)"
-
-
-def _of_script(scenario: StreamScenario, stream: str, group: str) -> Iterator[str]:
-    name = stream.partition("#")[0]
-    for action in scenario.script:
-        match action:
-            case script.LoseMarksSegment() if action.stream in (None, name):
-                yield _UNREADABLE
-            case script.StoreUnavailable(store="marks_segment"):
-                yield _UNREADABLE
-            case script.TruncateMarks() if action.stream in (None, name):
-                yield "its marks were truncated"
-            case script.ResetToCheckpoint(ranges=False) if action.group in (None, group):
-                yield "it was taken back to a checkpoint without key ranges"

@@ -35,7 +35,7 @@ from wmlab.streams.model.marks import WriterMark
 from wmlab.streams.model.position import Position
 
 TimeoutFrom = Literal["first_behind", "last_note"]
-Outcome = Literal["emitted", "held"]
+CycleOutcome = Literal["emitted", "held"]
 
 MIN_TIME: Final = -(2**63)
 """The smallest time. It cannot be emitted: without a previous watermark it stands in for the previous lower bound."""
@@ -145,7 +145,7 @@ class Decision:
     lagging: tuple[str, ...] = ()
     shut_down: tuple[str, ...] = ()
     timed_out: tuple[str, ...] = ()
-    outcome: Outcome
+    outcome: CycleOutcome
     cause: HeldBy
     reason: str
 
@@ -195,7 +195,7 @@ def step(state: CycleState, event: Observe | RemovalDone, rules: CycleRules) -> 
         return CycleState(behind_since), ()
     now_ms, previous_lower = event.now_ms, None if event.previous is None else event.previous.lower
     barrier = rules.first_barrier if event.previous is None else previous_lower
-    found: dict[WriterStatus, dict[str, WriterMark]] = {status: {} for status in WriterStatus}
+    by_status: dict[WriterStatus, dict[str, WriterMark]] = {status: {} for status in WriterStatus}
     for writer, mark in event.marks.items():
         start_ms = now_ms
         if _is_behind(mark, barrier):
@@ -205,16 +205,16 @@ def step(state: CycleState, event: Observe | RemovalDone, rules: CycleRules) -> 
             )
         else:
             behind_since.pop(writer, None)
-        found[classify(mark, barrier, now_ms - start_ms, rules.timeout_ms)][writer] = mark
-    inactive = {**found[WriterStatus.SHUT_DOWN], **found[WriterStatus.TIMED_OUT]}
+        by_status[classify(mark, barrier, now_ms - start_ms, rules.timeout_ms)][writer] = mark
+    inactive = {**by_status[WriterStatus.SHUT_DOWN], **by_status[WriterStatus.TIMED_OUT]}
     removals = tuple(RemoveWriter(w, m) for w, m in event.marks.items() if w in inactive)
-    verdict, cause, reason = _verdict(event, found, rules, barrier)
+    verdict, cause, reason = _verdict(event, by_status, rules, barrier)
     decision = Decision(
         previous_lower=previous_lower,
-        participating=tuple(found[WriterStatus.PARTICIPATING]),
-        lagging=tuple(found[WriterStatus.LAGGING]),
-        shut_down=tuple(found[WriterStatus.SHUT_DOWN]),
-        timed_out=tuple(found[WriterStatus.TIMED_OUT]),
+        participating=tuple(by_status[WriterStatus.PARTICIPATING]),
+        lagging=tuple(by_status[WriterStatus.LAGGING]),
+        shut_down=tuple(by_status[WriterStatus.SHUT_DOWN]),
+        timed_out=tuple(by_status[WriterStatus.TIMED_OUT]),
         outcome="emitted" if cause is HeldBy.EMITTED else "held",
         cause=cause,
         reason=reason,
@@ -223,10 +223,10 @@ def step(state: CycleState, event: Observe | RemovalDone, rules: CycleRules) -> 
 
 
 def _verdict(
-    event: Observe, found: Mapping[WriterStatus, Mapping[str, WriterMark]], rules: CycleRules, barrier: int | None
+    event: Observe, by_status: Mapping[WriterStatus, Mapping[str, WriterMark]], rules: CycleRules, barrier: int | None
 ) -> tuple[tuple[Append | LeaveBucket, ...], HeldBy, str]:
     """What the cycle appends or leaves, and why it emits nothing, as a code and in words."""
-    counted, lagging = found[WriterStatus.PARTICIPATING], found[WriterStatus.LAGGING]
+    counted, lagging = by_status[WriterStatus.PARTICIPATING], by_status[WriterStatus.LAGGING]
     if not counted and not lagging:
         leaving = (LeaveBucket(),) if rules.leaves_bucket else ()
         return (*_end_of_known_time(event, rules), *leaving), HeldBy.NO_ACTIVE_WRITER, "no active writer"

@@ -59,19 +59,20 @@ GroupPosition = Mapping[str, StreamPosition]
 
 @dataclass(slots=True)
 class PendingCheckpoint:
-    """A checkpoint that the readers in `waiting` have not reported for; `offsets` and `marks` are what others have.
+    """A checkpoint that the readers in `waiting` have not reported for, and what the others have reported.
 
-    `marks` has for each stream where the reader is that is least far in the marks segment.
+    `offsets` are theirs; `marks_offsets` has for each stream where that of them is that is least far in the marks
+    segment.
     """
 
     name: str
     waiting: set[str]
     offsets: dict[StreamSegment, int] = field(default_factory=dict)
-    marks: dict[str, int] = field(default_factory=dict)
+    marks_offsets: dict[str, int] = field(default_factory=dict)
 
     def copy(self) -> PendingCheckpoint:
         """The same in an object of its own."""
-        return PendingCheckpoint(self.name, set(self.waiting), dict(self.offsets), dict(self.marks))
+        return PendingCheckpoint(self.name, set(self.waiting), dict(self.offsets), dict(self.marks_offsets))
 
 
 @dataclass(slots=True)
@@ -269,21 +270,23 @@ class GroupState:
         self.pending = PendingCheckpoint(name, set(self.readers))
         self._complete_checkpoint()
 
-    def take_cut(self, name: str, marks: Mapping[str, int]) -> None:
+    def take_cut(self, name: str, marks_offsets: Mapping[str, int]) -> None:
         """The stream cut that the group has published is kept like a checkpoint; no reader has to report.
 
-        `marks` has for each stream the least offset in the marks segment at which a reader is. Raises `ModelError` when
-        the name was used. Source: PDP-33, Client Changes (getStreamCut).
+        `marks_offsets` has for each stream the least offset in the marks segment at which a reader is. Raises
+        `ModelError` when the name was used. Source: PDP-33, Client Changes (getStreamCut).
         """
         if name in self.checkpoints:
             raise ModelError(f"There is a checkpoint {name} already.", remedy="Use a new name.")
         self.checkpoints[name] = {
-            stream: StreamPosition(dict(reading.offsets), dict(reading.pending), marks.get(stream))
+            stream: StreamPosition(dict(reading.offsets), dict(reading.pending), marks_offsets.get(stream))
             for stream, reading in self.streams.items()
         }
 
-    def report(self, reader: str, offsets: Mapping[StreamSegment, int], marks: Mapping[str, int] | None = None) -> None:
-        """A reader reports for the checkpoint under way, which publishes its offsets too; only the first report counts.
+    def report(
+        self, reader: str, offsets: Mapping[StreamSegment, int], marks_offsets: Mapping[str, int] | None = None
+    ) -> None:
+        """A reader reports for the checkpoint under way, which publishes its offsets too; only the first one counts.
 
         Raises `ModelError` when no checkpoint is under way.
         """
@@ -293,8 +296,8 @@ class GroupState:
         if reader in self.pending.waiting:
             self.pending.waiting.discard(reader)
             self.pending.offsets.update(self._owned_of(reader, offsets))
-            for stream, offset in (marks or {}).items():
-                self.pending.marks[stream] = min(offset, self.pending.marks.get(stream, offset))
+            for stream, offset in (marks_offsets or {}).items():
+                self.pending.marks_offsets[stream] = min(offset, self.pending.marks_offsets.get(stream, offset))
             self._complete_checkpoint()
 
     def reset(self, name: str, *, ranges: bool = True) -> None:
@@ -342,7 +345,7 @@ class GroupState:
         positions = {}
         for stream, reading in self.streams.items():
             offsets = {s: pending.offsets.get((stream, s), reading.resume[s]) for s in reading.offsets}
-            positions[stream] = StreamPosition(offsets, dict(reading.pending), pending.marks.get(stream))
+            positions[stream] = StreamPosition(offsets, dict(reading.pending), pending.marks_offsets.get(stream))
             reading.resume.update(offsets)
         self.checkpoints[pending.name] = positions
         self.pending = None

@@ -27,7 +27,7 @@ from wmlab.streams.model.segment import (
     as_segment_id,
     even_ranges,
     gaps,
-    joined,
+    joined_ranges,
     same_space,
     segment_name,
 )
@@ -95,7 +95,7 @@ class StreamHistory:
         numbers = [epoch.number for epoch in self.epochs]
         if not numbers or numbers != list(range(len(numbers))):
             raise ModelError(f"The epochs are numbered {numbers}.", remedy="Number them 0, 1, 2 and so on.")
-        space = joined(segment.keys for segment in self.epochs[0].segments)
+        space = joined_ranges(segment.keys for segment in self.epochs[0].segments)
         if len(space) != 1 or space[0].low != 0 or space[0].high < 1 - _ROUNDING:
             raise ModelError(
                 f"Epoch 0 covers only {_texts(space)}.", remedy="Give ranges that cover the key space 0..1 without gap."
@@ -190,7 +190,7 @@ class StreamHistory:
         if not same_space((segment.keys for segment in sealed), ranges):
             raise ModelError(
                 f"The new ranges {_texts(ranges)} do not cover exactly the keys of {_names(sealed)}.",
-                remedy=f"Give ranges that cover {_texts(joined(s.keys for s in sealed))} without overlap.",
+                remedy=f"Give ranges that cover {_texts(joined_ranges(s.keys for s in sealed))} without overlap.",
             )
         number = max(segment.number for segment in self.active.segments) + 1
         epoch = self.active.number + 1
@@ -303,7 +303,7 @@ def _numbered(ranges: Iterable[KeyRange], first: int, epoch: int) -> tuple[Segme
 
 
 def _parts(sealed: Sequence[Segment], count: int) -> tuple[KeyRange, ...]:
-    union = joined(segment.keys for segment in sealed)
+    union = joined_ranges(segment.keys for segment in sealed)
     if len(union) != 1:
         raise ModelError(
             f"The keys of {_names(sealed)} do not adjoin: {_texts(union)}.",

@@ -38,7 +38,7 @@ from wmlab.core.errors import ModelError
 from wmlab.streams.model.log import MarksLog, Watermark, entry_bytes
 from wmlab.streams.model.position import Position, ReaderPosition
 from wmlab.streams.model.segment import Segment
-from wmlab.streams.model.window import TimeWindow, Tracker, compare, joint
+from wmlab.streams.model.window import TimeWindow, Tracker, compare_with_cut, joint
 
 RECORD_BYTES: Final = 16
 """Length of a record."""
@@ -113,8 +113,11 @@ def missing(index: MarksIndex, log: MarksLog[Watermark]) -> tuple[IndexRecord, .
     begin = max(last, log.oldest)
     entries = log.read_after(begin)
     starts = (begin, *(revision for revision, _ in entries))
-    marks = zip(starts, (mark for _, mark in entries), strict=False)
-    return tuple(IndexRecord(mark.lower, start) for start, mark in marks if mark.known and start > last)
+    return tuple(
+        IndexRecord(watermark.lower, start)
+        for start, (_, watermark) in zip(starts, entries, strict=False)
+        if watermark.known and start > last
+    )
 
 
 def caught_up(index: MarksIndex, log: MarksLog[Watermark]) -> MarksIndex:
@@ -123,7 +126,7 @@ def caught_up(index: MarksIndex, log: MarksLog[Watermark]) -> MarksIndex:
     return index.append(records) if records else index
 
 
-def stream_cut_at(index: MarksIndex, log: MarksLog[Watermark], time: int) -> Position | None:
+def cut_at_time(index: MarksIndex, log: MarksLog[Watermark], time: int) -> Position | None:
     """The closest stream cut for a time: that of the last watermark not beyond it, None before the first.
 
     As far as the writers keep what they noted, no event beyond the cut is older than that watermark's lower bound.
@@ -155,14 +158,14 @@ def window_at(
         return log.first_after(index[i].offset)[1]
 
     oldest = _first(0, len(index), lambda i: index[i].offset >= log.oldest)
-    passed = _first(oldest, len(index), lambda i: compare(position, watermark(i).cut, segments) != 1)
-    ahead = _first(passed, len(index), lambda i: compare(position, watermark(i).cut, segments) == -1)
+    passed = _first(oldest, len(index), lambda i: compare_with_cut(position, watermark(i).cut, segments) != 1)
+    ahead = _first(passed, len(index), lambda i: compare_with_cut(position, watermark(i).cut, segments) == -1)
 
     def order_at_end_after(i: int) -> int | None:
         """How the position compares with the end of known time right after a watermark; None: there is no such end."""
         revision, _ = log.first_after(index[i].offset)
         after = log.first_after(revision)[1] if revision < log.end else None
-        return None if after is None or after.known else compare(position, after.cut, segments)
+        return None if after is None or after.known else compare_with_cut(position, after.cut, segments)
 
     is_past_an_end = passed > oldest and order_at_end_after(passed - 1) == 1
     is_before_an_end = ahead > oldest and order_at_end_after(ahead - 1) == -1

@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.position import Position
 
-T = TypeVar("T")
+LogEntry = TypeVar("LogEntry")
 _FIXED_BYTES = 16
 _BYTES_PER_SEGMENT = 16
 
@@ -65,47 +65,47 @@ class NoSuchLogError(ModelError):
 
 # Without slots: on Python 3.11 a frozen generic dataclass with slots cannot be made as MarksLog[Watermark]().
 @dataclass(frozen=True)
-class MarksLog(Generic[T]):
+class MarksLog(Generic[LogEntry]):
     """An append-only log with end-of-entry revisions, immutable: every change returns a new log.
 
     `number` is that of its only segment; a stream that is deleted and created again gets a log with the next number.
-    `truncated` counts the entries before the first that is left, so it is the place of that one in the log.
+    `truncated` counts the entries before the first that is left, so it is the index of that one in the log.
     """
 
-    entries: tuple[tuple[int, T], ...] = ()
+    entries: tuple[tuple[int, LogEntry], ...] = ()
     oldest: int = 0
     end: int = 0
     pointer: int | None = None
     number: int = 0
     truncated: int = 0
 
-    def append(self, entry: T) -> tuple[MarksLog[T], int]:
+    def append(self, entry: LogEntry) -> tuple[MarksLog[LogEntry], int]:
         """The log with one more entry, and the entry's revision."""
         revision = self.end + entry_bytes(entry)
         return replace(self, entries=(*self.entries, (revision, entry)), end=revision), revision
 
-    def append_if(self, expected: int, entry: T) -> tuple[MarksLog[T], int | None]:
+    def append_if(self, expected: int, entry: LogEntry) -> tuple[MarksLog[LogEntry], int | None]:
         """Append only if the log still ends at `expected`; else the same log and None."""
         return self.append(entry) if expected == self.end else (self, None)
 
-    def read_after(self, revision: int) -> tuple[tuple[int, T], ...]:
+    def read_after(self, revision: int) -> tuple[tuple[int, LogEntry], ...]:
         """The entries after a revision, each with its own revision.
 
         Raises `TruncatedError` before the start, `ModelError` inside an entry or beyond the end.
         """
         return self.entries[self._index(revision) :]
 
-    def first_after(self, revision: int) -> tuple[int, T]:
+    def first_after(self, revision: int) -> tuple[int, LogEntry]:
         """The entry right after a revision, with its own revision.
 
         Raises `ModelError` at the end of the log, and as `read_after`.
         """
-        place = self._index(revision)
-        if place == len(self.entries):
+        index = self._index(revision)
+        if index == len(self.entries):
             raise ModelError(f"Nothing follows revision {revision}.", remedy="Give a revision before the end.")
-        return self.entries[place]
+        return self.entries[index]
 
-    def read_range(self, start: int, stop: int) -> tuple[tuple[int, T], ...]:
+    def read_range(self, start: int, stop: int) -> tuple[tuple[int, LogEntry], ...]:
         """The entries after `start` up to and including the one that ends at `stop`.
 
         Raises `ModelError` when `stop` < `start`, and as `read_after`.
@@ -114,7 +114,7 @@ class MarksLog(Generic[T]):
             raise ModelError(f"Revision {stop} lies before {start}.", remedy="Give the earlier revision first.")
         return self.entries[self._index(start) : self._index(stop)]
 
-    def truncate(self, revision: int) -> MarksLog[T]:
+    def truncate(self, revision: int) -> MarksLog[LogEntry]:
         """The log without the entries up to a revision; never moves the start back.
 
         Raises `ModelError` inside an entry.
@@ -124,7 +124,7 @@ class MarksLog(Generic[T]):
         index = self._index(revision)
         return replace(self, entries=self.entries[index:], oldest=revision, truncated=self.truncated + index)
 
-    def move_pointer(self, expected: int | None, new: int | None) -> tuple[MarksLog[T], bool]:
+    def move_pointer(self, expected: int | None, new: int | None) -> tuple[MarksLog[LogEntry], bool]:
         """Set the mark pointer if it still is `expected`: forward, back, or to None."""
         return (replace(self, pointer=new), True) if self.pointer == expected else (self, False)
 
@@ -143,11 +143,11 @@ class MarksLog(Generic[T]):
 
 
 @dataclass(frozen=True)
-class LeaderView(Generic[T]):
+class LeaderView(Generic[LogEntry]):
     """The log as one cycle of a leader sees it: mark pointer, last entry after it, expected end."""
 
     pointer: int
-    previous: tuple[int, T] | None
+    previous: tuple[int, LogEntry] | None
 
     @property
     def expected_end(self) -> int:
@@ -155,7 +155,7 @@ class LeaderView(Generic[T]):
         return self.pointer if self.previous is None else self.previous[0]
 
 
-def open_view(log: MarksLog[T], *, number: int | None = None) -> tuple[MarksLog[T], LeaderView[T]]:
+def open_view(log: MarksLog[LogEntry], *, number: int | None = None) -> tuple[MarksLog[LogEntry], LeaderView[LogEntry]]:
     """What a cycle reads first: sets an unset mark pointer to the oldest revision, reads the entries after it.
 
     `number` is the marks segment that the leader remembers. Raises `NoSuchLogError` when that was deleted, and
@@ -170,7 +170,7 @@ def open_view(log: MarksLog[T], *, number: int | None = None) -> tuple[MarksLog[
     return replace(log, pointer=pointer), LeaderView(pointer, after[-1] if after else None)
 
 
-def settle_pointer(log: MarksLog[T], view: LeaderView[T]) -> MarksLog[T]:
+def settle_pointer(log: MarksLog[LogEntry], view: LeaderView[LogEntry]) -> MarksLog[LogEntry]:
     """The log after a leader that has appended moved the mark pointer to the entry before; the same if another did.
 
     The pointer may be left behind: then the next cycle reads a few more entries.

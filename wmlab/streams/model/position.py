@@ -21,7 +21,7 @@ from wmlab.core.words import shown
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.segment import Segment, as_segment_id, same_space, segment_name
 
-T = TypeVar("T")
+PerSegment = TypeVar("PerSegment")
 
 
 class Position(Mapping[int, int | None]):
@@ -34,7 +34,7 @@ class Position(Mapping[int, int | None]):
     __slots__ = ("_offsets",)
 
     def __init__(self, offsets: Mapping[int, int | None] | Mapping[str, int | None] | None = None) -> None:
-        by_segment: dict[int, int | None] = _given(offsets)
+        by_segment: dict[int, int | None] = _checked_offsets(offsets)
         self._offsets = {segment: by_segment[segment] for segment in sorted(by_segment)}
 
     def __getitem__(self, segment: int) -> int | None:
@@ -49,10 +49,15 @@ class Position(Mapping[int, int | None]):
     def __contains__(self, segment: object) -> bool:
         return segment in self._offsets
 
+    @property
+    def offsets(self) -> Mapping[int, int | None]:
+        """The offsets by ascending segment id."""
+        return self._offsets
+
     def replaced(self, segment: int, offset: int) -> Position:
         """The position with another offset in a segment that it has. Raises `ModelError` for a negative offset."""
         if offset < 0:
-            _given({segment: offset})  # which refuses it
+            _checked_offsets({segment: offset})  # which refuses it
         made = object.__new__(Position)
         made._offsets = {**self._offsets, segment: offset}
         return made
@@ -90,7 +95,7 @@ class ReaderPosition:
     def __init__(
         self, offsets: Mapping[int, int] | Mapping[str, int] | None = None, finished: Iterable[int] | Iterable[str] = ()
     ) -> None:
-        open_offsets = _given(offsets)
+        open_offsets = _checked_offsets(offsets)
         ended = frozenset(as_segment_id(segment) for segment in finished)
         if both := sorted(ended & open_offsets.keys()):
             raise ModelError(
@@ -99,6 +104,20 @@ class ReaderPosition:
             )
         object.__setattr__(self, "offsets", {segment: open_offsets[segment] for segment in sorted(open_offsets)})
         object.__setattr__(self, "finished", ended)
+
+    def moved(self, changes: Iterable[tuple[int, int | None]]) -> ReaderPosition:
+        """The position with other offsets in some of its open segments; None: the segment leaves the position.
+
+        Raises `ModelError` for a negative offset. Of many open segments only those that change are looked at.
+        """
+        changed = _checked_offsets(dict(changes))
+        after = moved(self.offsets, changed.items())
+        if not self.finished and after.keys() <= self.offsets.keys():
+            made = object.__new__(ReaderPosition)
+            object.__setattr__(made, "offsets", after)
+            object.__setattr__(made, "finished", self.finished)
+            return made
+        return ReaderPosition(after, self.finished)
 
     def __hash__(self) -> int:
         return hash((tuple(self.offsets.items()), self.finished))
@@ -201,7 +220,7 @@ def segments_between(
     )
 
 
-def bytes_between(
+def segment_bytes_between(
     frm: Mapping[int, int | None], to: Mapping[int, int | None], history: StreamHistory, sealed_bytes: Mapping[int, int]
 ) -> Mapping[int, int]:
     """Bytes of each segment from one stream cut to another; `sealed_bytes` has the lengths of those that `to` lacks.
@@ -220,9 +239,9 @@ def bytes_between(
     return bytes_of
 
 
-def moved(state: Mapping[int, T], changes: Iterable[tuple[int, T | None]]) -> dict[int, T]:
+def moved(state: Mapping[int, PerSegment], changes: Iterable[tuple[int, PerSegment | None]]) -> dict[int, PerSegment]:
     """What a group has of each open segment after an update, which has None for a segment that leaves its position."""
-    after: dict[int, T | None] = {**state, **dict(changes)}
+    after: dict[int, PerSegment | None] = {**state, **dict(changes)}
     return {segment: offset for segment, offset in after.items() if offset is not None}
 
 
@@ -236,7 +255,7 @@ def _covering(cut: Iterable[int], history: StreamHistory) -> list[Segment]:
     return segments
 
 
-def _given(offsets: Mapping[Any, Any] | None) -> dict[int, Any]:
+def _checked_offsets(offsets: Mapping[Any, Any] | None) -> dict[int, Any]:
     """Offsets by segment id; raises `ModelError` for what is no map of segments to offsets of 0 or more."""
     try:
         by_segment = {

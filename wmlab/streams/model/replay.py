@@ -155,7 +155,7 @@ def advance(
     return Progress(due_ms, seen_ms, state, previous, marks, noted_ms, tuple(arrived[taken:])), emitted
 
 
-def replay(
+def replayed_watermarks(
     received: Sequence[Received], history: StreamHistory, config: Configuration, *, created_ms: int, until_ms: int
 ) -> list[tuple[int, Watermark]]:
     """The watermarks of all cycles before `until_ms`, each with the clock time of its cycle; see `advance`."""

@@ -111,7 +111,7 @@ def gaps(ranges: Iterable[KeyRange], *, within: KeyRange = WHOLE) -> tuple[KeyRa
     return tuple(missing)
 
 
-def joined(ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
+def joined_ranges(ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
     """The same key space in as few ranges as possible, ascending."""
     result: list[KeyRange] = []
     for keys in sorted(ranges):
@@ -126,7 +126,7 @@ def same_space(a: Iterable[KeyRange], b: Iterable[KeyRange]) -> bool:
     """Whether both sets are free of overlaps and cover exactly the same keys; Pravega tests that on doubles."""
     first, second = sorted(a), sorted(b)
     are_free = all(left.high <= right.low for ranges in (first, second) for left, right in pairwise(ranges))
-    return are_free and joined(first) == joined(second)
+    return are_free and joined_ranges(first) == joined_ranges(second)
 
 
 def _rational(value: Fraction | int | str | float) -> Fraction:

@@ -65,7 +65,7 @@ _STEPS: Final = {
 }
 
 
-def step(state: TxnState, event: TxnEvent) -> TxnState:
+def next_state(state: TxnState, event: TxnEvent) -> TxnState:
     """The next state by the table above; repeating what was done is no error.
 
     Raises `ModelError` for what the table refuses.

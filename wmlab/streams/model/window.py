@@ -15,6 +15,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from operator import itemgetter
 from typing import Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
@@ -22,27 +23,27 @@ from wmlab.streams.model.log import MarksLog, Watermark
 from wmlab.streams.model.position import Position, ReaderPosition
 from wmlab.streams.model.segment import Segment
 
-T = TypeVar("T")
+WorkItem = TypeVar("WorkItem")
 
 
 # Without slots: on Python 3.11 a frozen generic dataclass with slots cannot be made as LatestItem[str]().
 @dataclass(frozen=True)
-class LatestItem(Generic[T]):
+class LatestItem(Generic[WorkItem]):
     """What is being worked on, if anything, and what comes next."""
 
-    working_on: tuple[T, ...] = ()
-    waiting: tuple[T, ...] = ()
+    working_on: tuple[WorkItem, ...] = ()
+    waiting: tuple[WorkItem, ...] = ()
 
-    def offer(self, item: T) -> LatestItem[T]:
+    def offer(self, item: WorkItem) -> LatestItem[WorkItem]:
         """A new item: worked on at once, or kept in place of the one that was waiting."""
         return replace(self, waiting=(item,)) if self.working_on else LatestItem((item,))
 
-    def done(self) -> LatestItem[T]:
+    def done(self) -> LatestItem[WorkItem]:
         """The present item is done; the waiting one, if any, is worked on next."""
         return LatestItem(self.waiting)
 
 
-def compare(position: ReaderPosition, cut: Position, segments: Mapping[int, Segment]) -> int:
+def compare_with_cut(position: ReaderPosition, cut: Position, segments: Mapping[int, Segment]) -> int:
     """1 when the group is at or past the cut, -1 when it is before, 0 when it is past in places and before in others.
 
     Each segment of the position is compared with the same segment of the cut, or else with all segments of the cut
@@ -51,30 +52,38 @@ def compare(position: ReaderPosition, cut: Position, segments: Mapping[int, Segm
     segment. Nothing to compare gives 1.
     """
     ahead = behind = False
-    for segment, offset in (*position.offsets.items(), *((finished, None) for finished in position.finished)):
-        mine = (segment, offset is None, offset or 0)
-        for other in (segment,) if segment in cut else _overlapping(segment, cut, segments):
-            end = cut[other]
-            theirs = (other, end is None, end or 0)
-            ahead, behind = ahead or mine > theirs, behind or mine < theirs
-    if ahead and behind:
-        return 0
+    ends = cut.offsets
+    for segment, offset in (*position.offsets.items(), *((finished, _END) for finished in position.finished)):
+        if segment in ends:
+            cut_at = ends[segment]
+            end = _END if cut_at is None else cut_at
+            if offset > end:
+                ahead = True
+            elif offset < end:
+                behind = True
+        else:
+            others = [other for other in ends if _may_overlap(segments.get(segment), segments.get(other))]
+            ahead = ahead or any(segment > other for other in others)
+            behind = behind or any(segment < other for other in others)
+        if ahead and behind:
+            return 0
     return -1 if behind else 1
 
 
-def _overlapping(segment: int, cut: Position, segments: Mapping[int, Segment]) -> Iterable[int]:
-    mine = segments.get(segment)
-    for other in cut:
-        theirs = segments.get(other)
-        if mine is None or theirs is None or mine.keys.overlaps(theirs.keys):
-            yield other
+_END: Final = float("inf")
+"""The end of a segment: beyond every offset."""
+
+
+def _may_overlap(segment: Segment | None, other: Segment | None) -> bool:
+    """Whether two segments share keys; None is one of which nothing is known."""
+    return segment is None or other is None or segment.keys.overlaps(other.keys)
 
 
 @dataclass(frozen=True, slots=True)
 class TimeWindow:
     """Bounds of event time at a position; None: unknown. `upper` bounds noted times, not events.
 
-    `lower_seq` and `upper_seq` are the places in the log (from 0) of the watermarks that gave the bounds, where that is
+    `lower_seq` and `upper_seq` are the indices in the log (from 0) of the watermarks that gave the bounds, where that is
     known; they say where the bounds come from, and are no part of the value: windows with the same bounds are equal.
     """
 
@@ -96,10 +105,10 @@ def joint(windows: Collection[TimeWindow]) -> TimeWindow:
 
 @dataclass(frozen=True, slots=True)
 class Tracker:
-    """A reader's place in the log of watermarks: the last one passed, those in flight, and the read revision.
+    """How far a reader is in the log of watermarks: the last one passed, those in flight, and the read revision.
 
     It never moves back, even if positions do. `cursor` is None before the first read, which begins at the oldest
-    watermark; `fetched` is the place in the log (from 0) of the next watermark to read, `lower_seq` that of the last
+    watermark; `fetched` is the index in the log (from 0) of the next watermark to read, `lower_seq` that of the last
     one passed.
     """
 
@@ -127,7 +136,7 @@ class Tracker:
         log was truncated past the cursor.
         """
         tracker = self
-        while tracker.pending and compare(position, tracker.pending[0][1].cut, segments) == 1:
+        while tracker.pending and compare_with_cut(position, tracker.pending[0][1].cut, segments) == 1:
             first, *rest = tracker.pending
             tracker = replace(tracker._passing(*first), pending=tuple(rest))
         if isinstance(log, MarksLog):
@@ -135,11 +144,11 @@ class Tracker:
                 tracker = replace(tracker, fetched=log.truncated)
             log = log.read_after(log.oldest if self.cursor is None else self.cursor)
         for revision, watermark in log:
-            if tracker.pending and compare(position, tracker.pending[-1][1].cut, segments) < 0:
+            if tracker.pending and compare_with_cut(position, tracker.pending[-1][1].cut, segments) < 0:
                 break
             seq = tracker.fetched
             tracker = replace(tracker, cursor=revision, fetched=seq + 1)
-            if compare(position, watermark.cut, segments) == 1:
+            if compare_with_cut(position, watermark.cut, segments) == 1:
                 tracker = tracker._passing(seq, watermark)
             else:
                 tracker = replace(tracker, pending=(*tracker.pending, (seq, watermark)))
@@ -160,7 +169,7 @@ class Tracker:
 
     @property
     def upper_seq(self) -> int | None:
-        """The place in the log of the watermark that gives the upper bound."""
+        """The index in the log of the watermark that gives the upper bound."""
         return self.pending[-1][0] if self.pending and self.pending[-1][1].known else None
 
     def _passing(self, seq: int, watermark: Watermark) -> Tracker:
@@ -170,7 +179,7 @@ class Tracker:
 
 
 Cause = Literal["position", "watermark"]
-Order = Literal["together", "watermark first", "position first"]
+OrderWithinMs = Literal["together", "watermark first", "position first"]
 """What comes first where a watermark becomes visible in the millisecond in which the position changes.
 
 `together`: nobody looks in between; whoever sees the new position knows of the watermark.
@@ -194,6 +203,29 @@ class Move(NamedTuple):
     anew: bool = False
 
 
+class PositionChange(NamedTuple):
+    """From `version` and `at_ms` (clock) on a group has read `segment` up to `offset`; None: that left its position."""
+
+    version: int
+    at_ms: int
+    segment: int
+    offset: int | None
+    anew: bool | None = False
+
+
+def moves_of(changes: Iterable[PositionChange], *, since: Followed | None = None) -> Iterator[Move]:
+    """The versions of a group, from the changes of its position in their order; it goes on `since` then.
+
+    The changes of one version are one move, which is `anew` if all of them are.
+    """
+    position = ReaderPosition() if since is None else since.move.position
+    for version, of_version in groupby(changes, key=itemgetter(0)):
+        together = list(of_version)
+        position = position.moved((change.segment, change.offset) for change in together)
+        anew = all(change.anew for change in together)
+        yield Move(version, max(change.at_ms for change in together), position, anew)
+
+
 class Followed(NamedTuple):
     """A group that stands at `move`, and what it knows from `at_ms` (clock) on, when `visible` watermarks are visible.
 
@@ -209,12 +241,12 @@ class Followed(NamedTuple):
     visible: int
 
 
-def follow(
+def follow_group(
     moves: Iterable[Move],
     log: VisibleLog,
     segments: Mapping[int, Segment],
     *,
-    order: Order = "together",
+    order: OrderWithinMs = "together",
     since: Followed | None = None,
 ) -> Iterator[Followed]:
     """What a group knows after each of its moves, and at each time at which watermarks become visible to it.

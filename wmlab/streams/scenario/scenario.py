@@ -257,7 +257,7 @@ def _of_group(group: ReaderGroup, field: str, duration_ms: int, segments: int) -
 
 FieldKind = Literal["whole", "real", "flag", "choice", "text", "yaml"]
 FieldPath = tuple[str | int, ...]
-Scenario = TypeVar("Scenario", bound=StreamScenario)
+AnyScenario = TypeVar("AnyScenario", bound=StreamScenario)
 
 _UNITS: Final = {"_ms": "ms", "_bytes": "bytes", "_per_s": "per s"}
 _KINDS: Final[Mapping[str, FieldKind]] = {"integer": "whole", "number": "real", "boolean": "flag", "string": "text"}
@@ -306,7 +306,7 @@ def fields_of(scenario: StreamScenario) -> tuple[FormField, ...]:
     return tuple(fields)
 
 
-def with_changes(scenario: Scenario, changes: Mapping[FieldPath, Any]) -> Scenario:
+def with_changes(scenario: AnyScenario, changes: Mapping[FieldPath, Any]) -> AnyScenario:
     """The scenario with the values at these paths; all its mistakes are raised as one `Problems`."""
     data = scenario.to_dict()
     problems: list[Problem] = []
@@ -327,14 +327,14 @@ def with_changes(scenario: Scenario, changes: Mapping[FieldPath, Any]) -> Scenar
     return _checked(scenario, data)
 
 
-def with_part(scenario: Scenario, name: Literal["writers", "script"], text: str) -> Scenario:
+def with_part(scenario: AnyScenario, name: Literal["writers", "script"], text: str) -> AnyScenario:
     """The scenario with one more writer or one more act, given as YAML."""
     data = scenario.to_dict()
     data.setdefault(name, []).append(parse_fragment(text))
     return _checked(scenario, data)
 
 
-def without_part(scenario: Scenario, path: FieldPath) -> Scenario:
+def without_part(scenario: AnyScenario, path: FieldPath) -> AnyScenario:
     """The scenario without the writer or the act at `path`, for example ("script", 0)."""
     data = scenario.to_dict()
     name, index = path
@@ -342,7 +342,7 @@ def without_part(scenario: Scenario, path: FieldPath) -> Scenario:
     return _checked(scenario, data)
 
 
-def _checked(scenario: Scenario, data: dict[str, Any]) -> Scenario:
+def _checked(scenario: AnyScenario, data: dict[str, Any]) -> AnyScenario:
     try:
         return TypeAdapter(type(scenario)).validate_python(data)
     except ValidationError as error:

@@ -185,8 +185,8 @@ class Builder:
 
     def take_all(self, of: object, at_ms: int, *, but: Iterable[Hashable] = ()) -> None:
         """From `at_ms` on nothing lies under the keys that are tuples beginning with `of`, except those in `but`."""
-        kept = set(but)
-        for key in [key for key in self._open if isinstance(key, tuple) and key[0] == of and key not in kept]:
+        excepted = set(but)
+        for key in [key for key in self._open if isinstance(key, tuple) and key[0] == of and key not in excepted]:
             self.take(key, at_ms)
 
     def finish(self) -> tuple[FrameItem, ...]:
@@ -231,14 +231,14 @@ class FramePanel:
         """The pixel column of a place on the axis."""
         return self.left + (value - self.low) / (self.high - self.low) * self.width
 
-    def there(self, at_ms: int) -> list[FrameItem]:
+    def items_at(self, at_ms: int) -> list[FrameItem]:
         """The items of a moment, in the order in which they are drawn."""
         return [item for item in self.items if item.from_ms <= at_ms and (item.to_ms is None or at_ms < item.to_ms)]
 
     def lane_texts(self, at_ms: int) -> Iterator[str]:
         """The lanes of a moment in words: what stands in the column of values, and the blocks."""
         labels: dict[tuple[int | None, bool], list[str]] = {}
-        for item in self.there(at_ms):
+        for item in self.items_at(at_ms):
             shape = STYLES[item.style].shape
             if item.label and shape in ("name", *VALUES):
                 labels.setdefault((item.lane, shape == "name"), []).append(item.label)
@@ -283,11 +283,11 @@ class ScrubberFrames:
         Raises `ChartError` if it is no whole number.
         """
         at_ms = the_moment(offered, ChartError)
-        kept = min(max(at_ms, self.low_ms), self.high_ms)
-        if kept == at_ms:
+        nearest_ms = min(max(at_ms, self.low_ms), self.high_ms)
+        if nearest_ms == at_ms:
             return at_ms, ""
         side, edge = ("before", "begins") if at_ms < self.low_ms else ("after", "ends")
-        return kept, f"{self.clock(at_ms)} is {side} the recording, which {edge} at {self.clock(kept)}"
+        return nearest_ms, f"{self.clock(at_ms)} is {side} the recording, which {edge} at {self.clock(nearest_ms)}"
 
     def clock(self, at_ms: int) -> str:
         """A moment in words, "36 000 ms", "12 min 0.5 s" in a run of ten minutes, or "2013-01-05 17:32:00 UTC"."""

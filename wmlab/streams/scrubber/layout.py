@@ -136,8 +136,8 @@ def _segments(layout: _Layout, moments: list[int]) -> FramePanel:
         high=after,
         items=panels.segment_items(layout.run, spans, moments, layout.words),
     )
-    places = (panel.low, panel.low // 2, 0, panel.high)
-    ticks = [Tick(at, f"{'−' if at < 0 else '+'}{panels.size_words(abs(at))}" if at else "0") for at in places]
+    labelled = (panel.low, panel.low // 2, 0, panel.high)
+    ticks = [Tick(at, f"{'−' if at < 0 else '+'}{panels.size_words(abs(at))}" if at else "0") for at in labelled]
     note = f"; the first {panel.lanes} segments" if lanes > panels.MOST_SEGMENTS else ""
     here = svg.line([(panel.x(0), panel.lanes_top), (panel.x(0), panel.bottom)], "mark")
     return _with_axis(panel, ticks, f"bytes from the group's position{note}", here)
@@ -218,12 +218,12 @@ def _overview_axis(layout: _Layout, curves: Mapping[str, _Curve]) -> tuple[Axis,
 def _curves(layout: _Layout) -> dict[str, _Curve]:
     """By role: its name and the curve, with the last value held to the end of the run."""
     run, end_ms = layout.run, layout.clock.high
-    who, clock, rows = "watermark", "emitted_ms", run.rows["watermarks"]
+    whose, clock, rows = "watermark", "emitted_ms", run.rows["watermarks"]
     if layout.reader is not None:
-        who, clock = layout.reader, "at_ms"
-        rows = [row for row in run.rows["windows"] if row["reader"] == who]
+        whose, clock = layout.reader, "at_ms"
+        rows = [row for row in run.rows["windows"] if row["reader"] == whose]
     curves: dict[str, _Curve] = {
-        role: (f"{role}, {who}", [row[clock] for row in rows], [row[role] for row in rows])
+        role: (f"{role}, {whose}", [row[clock] for row in rows], [row[role] for row in rows])
         for role in ("lower", "upper")
     }
     if run.perfect:

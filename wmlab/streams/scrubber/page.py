@@ -132,10 +132,10 @@ def frame_parts(frames: ScrubberFrames, at_ms: int) -> Iterator[str]:
     """What is drawn at a moment: of each panel what never changes, its items, and the cursor."""
     for panel in frames.panels:
         yield panel.still
-        there = panel.there(at_ms)
+        items = panel.items_at(at_ms)
         clock = at_ms if panel.relative else 0
-        origins = {item.lane: item.high for item in there if STYLES[item.style].shape == "origin"}
-        for item in there:
+        origins = {item.lane: item.high for item in items if STYLES[item.style].shape == "origin"}
+        for item in items:
             yield from _drawn(panel, item, origins.get(item.lane, clock))
         if panel.cursor:
             x = panel.x(at_ms - clock)
@@ -356,10 +356,10 @@ _CLOCKS: Final = ("emitted_ms", "received_ms", "append_ms", "at_ms")
 
 def _violations(verdicts: Verdicts, *, stream: str) -> tuple[tuple[int, str], ...]:
     """The first violation of each invariant in this stream: (when the last row of its evidence came, in words)."""
-    found = []
+    violations = []
     for verdict in verdicts:
         rows = [proof.row for proof in verdict.evidence if proof.row.get("stream", stream) == stream]
         times = [row[name] for row in rows for name in _CLOCKS if row.get(name) is not None]
         if verdict.verdict == "violated" and times:
-            found.append((max(times), f"{verdict.invariant} violated: {verdict.what or verdict.statement}"))
-    return tuple(sorted(found))
+            violations.append((max(times), f"{verdict.invariant} violated: {verdict.what or verdict.statement}"))
+    return tuple(sorted(violations))

@@ -20,16 +20,16 @@ from typing import Any, Final
 from wmlab.core.charts.axis import nice_step
 from wmlab.core.charts.scene import Value
 from wmlab.core.errors import ChartError
+from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped, segment_name
 from wmlab.streams.answers.history import (
     CLOCKS,
     IN_CHARTS,
     LastingFaults,
-    Row,
     after_fault,
     furthest,
-    group_positions,
+    group_states,
     is_of,
     named_state,
     replaced,
@@ -62,7 +62,7 @@ class ScrubbedRun:
     stream: str
     planned: tuple[int, ...]
     group: str | None
-    rows: Mapping[str, list[Row]]
+    rows: Mapping[str, list[TableRow]]
     perfect: Sequence[tuple[int, Value]]
     ranges: Mapping[int, tuple[int, int]]
     writers: tuple[str, ...]
@@ -90,7 +90,7 @@ def read_run(recording: Recording, *, stream: str, group: str | None, bounds: An
 
     Raises `ChartError` for a group that did not read the stream, and for bounds of another stream or group.
     """
-    rows: dict[str, list[Row]] = {}
+    rows: dict[str, list[TableRow]] = {}
     for table in _TABLES:
         rows[table] = sorted(rows_of_stream(recording, table, stream), key=lambda row: int(row[CLOCKS[table]]))
     rows["watermarks"] = without_ends(rows["watermarks"])
@@ -131,7 +131,7 @@ def _perfect(bounds: Any, stream: str, group: str | None) -> list[tuple[int, Val
     return list(zip(table.at_ms, table.perfect_watermark or (), strict=False))
 
 
-def _written(events: Iterable[Row]) -> dict[int, tuple[list[int], list[int]]]:
+def _written(events: Iterable[TableRow]) -> dict[int, tuple[list[int], list[int]]]:
     grown: dict[int, tuple[list[int], list[int]]] = {}
     for row in events:
         times, ends = grown.setdefault(row["segment_id"], ([], []))
@@ -160,11 +160,13 @@ def key_items(run: ScrubbedRun, low_ms: int) -> tuple[FrameItem, ...]:
         builder.put(name, low_ms, lane, "name", label=name)
     for epoch in run.rows["epochs"]:
         _blocks(run, builder, epoch["at_ms"], 0, dict.fromkeys(epoch["segment_ids"], ("segment", "")))
-    for mark in run.rows["watermarks"]:
-        _blocks(run, builder, mark["emitted_ms"], 1, dict.fromkeys(mark["cut"], ("segment", "")))
-    for at_ms, state in group_positions(run.rows["positions"]):
+    for watermark in run.rows["watermarks"]:
+        _blocks(run, builder, watermark["emitted_ms"], 1, dict.fromkeys(watermark["cut"], ("segment", "")))
+    for at_ms, state in group_states(run.rows["positions"]):
         owners = {segment: row["reader"] for segment, row in state.items()}
-        read = {segment: ("segment", f" {who}") if who else ("unowned", " nobody") for segment, who in owners.items()}
+        read = {
+            segment: ("segment", f" {owner}") if owner else ("unowned", " nobody") for segment, owner in owners.items()
+        }
         _blocks(run, builder, at_ms, 2, read)
     return builder.finish()
 
@@ -196,8 +198,8 @@ def ownership_spans(run: ScrubbedRun) -> list[OwnershipSpan]:
     """Where each segment has its lane: the first free one when it appears, until the group has finished it."""
     spans: dict[int, OwnershipSpan] = {}
     ended: list[OwnershipSpan] = []
-    before: Mapping[int, Row] = {}
-    for at_ms, state in group_positions(run.rows["positions"]):
+    before: Mapping[int, TableRow] = {}
+    for at_ms, state in group_states(run.rows["positions"]):
         ended += [replace(spans.pop(segment), to_ms=at_ms) for segment in before if segment not in state]
         for segment in sorted(state, key=run.keys):
             if segment not in spans:
@@ -238,11 +240,11 @@ def segment_items(
         if span.lane >= MOST_SEGMENTS:
             continue
         builder.put((span, "name"), span.from_ms, span.lane, "name", label=segment_name(span.segment_id))
-        for mark in run.rows["watermarks"]:
-            offset = mark["cut"].get(span.segment_id)
-            if offset is not None and mark["emitted_ms"] < span.to_ms:
-                since_ms = max(mark["emitted_ms"], span.from_ms)
-                builder.put((span, "cut", mark["seq"]), since_ms, span.lane, "cut", offset)
+        for watermark in run.rows["watermarks"]:
+            offset = watermark["cut"].get(span.segment_id)
+            if offset is not None and watermark["emitted_ms"] < span.to_ms:
+                since_ms = max(watermark["emitted_ms"], span.from_ms)
+                builder.put((span, "cut", watermark["seq"]), since_ms, span.lane, "cut", offset)
         _flags(builder, span, windows, words)
         _bars(run, builder, span, moments)
         if span.to_ms < _NEVER_MS:
@@ -261,25 +263,25 @@ def _bars(run: ScrubbedRun, builder: Builder, span: OwnershipSpan, moments: Sequ
         builder.put((span, "read"), at_ms, span.lane, "read", 0, here, label)
 
 
-def _windows(run: ScrubbedRun) -> list[tuple[int, dict[str, Row | None]]]:
+def _windows(run: ScrubbedRun) -> list[tuple[int, dict[str, TableRow | None]]]:
     """The watermarks that gave each window its bounds, from when on it was seen."""
-    log = {mark["seq"]: mark for mark in run.rows["watermarks"]}
+    log = {watermark["seq"]: watermark for watermark in run.rows["watermarks"]}
     bounds = ("lower", "upper")
     return [(row["at_ms"], {bound: log.get(row[f"{bound}_seq"]) for bound in bounds}) for row in run.rows["windows"]]
 
 
 def _flags(
-    builder: Builder, span: OwnershipSpan, windows: Sequence[tuple[int, Mapping[str, Row | None]]], words: Words
+    builder: Builder, span: OwnershipSpan, windows: Sequence[tuple[int, Mapping[str, TableRow | None]]], words: Words
 ) -> None:
     """The cuts of the group's window, as long as the window lasts."""
-    for from_ms, marks in windows:
+    for from_ms, watermarks in windows:
         if from_ms >= span.to_ms:
             break
         at_ms = max(from_ms, span.from_ms)
         for style, bound in (("passed", "lower"), ("ahead", "upper")):
-            mark = marks[bound]
-            offset = mark["cut"].get(span.segment_id) if mark else None
-            label = f"{bound} {words(mark[bound])}" if mark else ""
+            watermark = watermarks[bound]
+            offset = watermark["cut"].get(span.segment_id) if watermark else None
+            label = f"{bound} {words(watermark[bound])}" if watermark else ""
             builder.put((span, style), at_ms, span.lane, style, offset, label=label)
 
 
@@ -326,17 +328,17 @@ def around_clock(run: ScrubbedRun) -> tuple[int, int]:
 
 def _series(run: ScrubbedRun) -> list[list[tuple[int, list[Value]]]]:
     """Who shows which times from when on: the watermarks, each reader, each writer, the perfect watermark."""
-    shown: dict[tuple[str, str], list[tuple[int, list[Value]]]] = {}
-    for table, who, clock, times in (
+    series: dict[tuple[str, str], list[tuple[int, list[Value]]]] = {}
+    for table, name, clock, times in (
         ("watermarks", "stream", "emitted_ms", ("lower", "upper")),
         ("windows", "reader", "at_ms", ("lower", "upper")),
         ("writer_marks", "writer", "received_ms", ("time",)),
     ):
         for row in run.rows[table]:
-            shown.setdefault((table, row[who]), []).append((row[clock], [row[time] for time in times]))
+            series.setdefault((table, row[name]), []).append((row[clock], [row[time] for time in times]))
     if run.perfect:
-        shown["perfect", ""] = [(at_ms, [value]) for at_ms, value in run.perfect]
-    return list(shown.values())
+        series["perfect", ""] = [(at_ms, [value]) for at_ms, value in run.perfect]
+    return list(series.values())
 
 
 def time_items(run: ScrubbedRun, low_ms: int, words: Words) -> tuple[FrameItem, ...]:
@@ -374,18 +376,18 @@ def joined_ms(run: ScrubbedRun, reader: str, low_ms: int) -> int:
     return min(joined, default=low_ms)
 
 
-def reader_of_overview(run: ScrubbedRun, asked: str | None) -> str | None:
+def reader_of_overview(run: ScrubbedRun, named: str | None) -> str | None:
     """Whose bounds the overview draws: the reader asked for, or the one that knew a lower bound for longest.
 
     None if nobody read. Raises `ChartError` for a reader that the group does not have.
     """
-    if asked is not None and asked not in run.readers:
+    if named is not None and named not in run.readers:
         readers = ", ".join(run.readers) or "none"
         raise ChartError(
-            f"Group {run.group!r} has no reader {asked!r} that looked at its window.", remedy=f"Name one of: {readers}."
+            f"Group {run.group!r} has no reader {named!r} that looked at its window.", remedy=f"Name one of: {readers}."
         )
-    if asked is not None or not run.readers:
-        return asked
+    if named is not None or not run.readers:
+        return named
     looked: dict[str, list[int]] = {reader: [] for reader in run.readers}
     known: dict[str, list[int]] = {reader: [] for reader in run.readers}
     for row in run.rows["windows"]:
@@ -432,7 +434,7 @@ def _writer_changes(run: ScrubbedRun, writer: str, words: Words) -> Iterator[tup
             yield row["at_ms"], "state", IN_CHARTS.get(state, state)
 
 
-def _interval(builder: Builder, at_ms: int, lane: int, row: Row, words: Words) -> None:
+def _interval(builder: Builder, at_ms: int, lane: int, row: TableRow, words: Words) -> None:
     """A lower and an upper bound, each possibly unknown."""
     lower, upper = row["lower"], row["upper"]
     builder.put((lane, "lower"), at_ms, lane, "lower", lower)
@@ -469,16 +471,16 @@ def incidents_of(run: ScrubbedRun, violations: Iterable[tuple[int, str]]) -> tup
     return tuple(sorted(incidents, key=lambda incident: (incident.at_ms, KINDS.index(incident.kind))))
 
 
-def _held(cycle: Row) -> list[str]:
+def _without_watermark(cycle: TableRow) -> list[str]:
     why = f"waits for {', '.join(sorted(cycle['lagging']))}" if cycle["lagging"] else cycle["reason"]
     return [] if cycle["outcome"] == "emitted" else [f"the cycle of {cycle['controller']} {why}"]
 
 
-def _refused(mark: Row) -> list[str]:
+def _refused(mark: TableRow) -> list[str]:
     return [] if mark["outcome"] == "success" else [f"a mark of {mark['writer']} is refused: {mark['outcome']}"]
 
 
-def _completed(point: Row) -> list[str]:
+def _completed(point: TableRow) -> list[str]:
     return [] if point["completed_ms"] is None else [f"checkpoint {point['checkpoint']} is complete"]
 
 
@@ -488,19 +490,19 @@ _ORDINARY: Final = frozenset(
 """What a script does, or what follows, that is no fault."""
 
 
-def _is_fault(row: Row) -> bool:
+def _is_fault(row: TableRow) -> bool:
     of_stream = row["subject"] == "stream" and row["kind"] in ("truncate", "seal", "delete")
     return row["kind"] not in _ORDINARY and not of_stream
 
 
-_INCIDENTS: Final[dict[str, tuple[str, str, Callable[[Row], list[str]]]]] = {
+_INCIDENTS: Final[dict[str, tuple[str, str, Callable[[TableRow], list[str]]]]] = {
     "fault": ("incidents", "at_ms", lambda row: [row["detail"]] if row["kind"] != "scale" and _is_fault(row) else []),
     "change": ("incidents", "at_ms", lambda row: [] if row["kind"] == "scale" or _is_fault(row) else [row["detail"]]),
     "refused mark": ("writer_marks", "received_ms", _refused),
     "dropped writer": ("cycles", "at_ms", lambda row: [f"{row['controller']} drops {gone}" for gone in row["removed"]]),
     "refused call": ("errors", "at_ms", lambda row: [f"{row['process']}: {row['call']} is refused: {row['problem']}"]),
     "checkpoint": ("checkpoints", "completed_ms", _completed),
-    "held cycle": ("cycles", "at_ms", _held),
+    "held cycle": ("cycles", "at_ms", _without_watermark),
     "watermark": ("watermarks", "emitted_ms", lambda row: [f"watermark {row['seq']} by {row['controller']}"]),
 }
 """Of each kind the table, the column of its clock, and the incidents of a row in words."""

@@ -167,8 +167,8 @@ class Actions:
         entries = stream.log.entries
         if len(entries) > action.keep:
             stream.log = stream.log.truncate(entries[len(entries) - action.keep - 1][0])
-        kept = counted(len(stream.log.entries), "watermark")
-        stream.happened("truncate", "marks segment", "marks segment", f"the marks segment keeps {kept}")
+        watermarks_left = counted(len(stream.log.entries), "watermark")
+        stream.happened("truncate", "marks segment", "marks segment", f"the marks segment keeps {watermarks_left}")
 
     # The network, the stores and the clocks.
 
@@ -212,9 +212,9 @@ class Actions:
 
     def step_clock(self, action: script.StepClock) -> None:
         """The clocks follow the script by themselves; this writes it down."""
-        way = "forward" if action.by_ms >= 0 else "back"
+        direction = "forward" if action.by_ms >= 0 else "back"
         is_writer = any(writer.name == action.party for writer in self.world.scenario.writers)
-        detail = f"clock of {action.party} set {way} by {span(abs(action.by_ms))}"
+        detail = f"clock of {action.party} set {direction} by {span(abs(action.by_ms))}"
         self.world.happened("clock", "writer" if is_writer else "controller", action.party, detail)
 
     # Reader groups.
@@ -289,7 +289,7 @@ class Actions:
         segment = (action.stream or next(iter(group.streams)), parse_segment(action.segment))
         owned = segment in reader.offsets
         if owned:
-            group.balance.kept_free_until[segment] = self.world.now_ms + action.keep_free_ms
+            group.balance.reserved_until_ms[segment] = self.world.now_ms + action.keep_free_ms
             self.world.env.process(reader.give_back(segment))
         what, outcome = "releases" if owned else "does not own", TOOK_PLACE if owned else NO_EFFECT
         detail = f"{reader.name} {what} {action.segment}"

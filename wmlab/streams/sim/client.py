@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wmlab.streams.sim.controller import Controller, Job
     from wmlab.streams.sim.stream import StreamWorld
 
-Returned = TypeVar("Returned")
+JobResult = TypeVar("JobResult")
 REPEATED_AFTER: Final = frozenset(
     {NoteOutcome.WRITE_CONFLICT.value, NoteOutcome.DATA_NOT_FOUND.value, UNAVAILABLE, None}
 )
@@ -78,8 +78,8 @@ class ControllerClient:
         self,
         kind: str,
         content: object,
-        job: Callable[[Controller], Job[Returned]],
-        then: Callable[[Returned], None],
+        job: Callable[[Controller], Job[JobResult]],
+        then: Callable[[JobResult], None],
         failures: int = 0,
     ) -> None:
         """Let a controller do a job and go on with its result; another is asked if it is down or goes down.
@@ -91,7 +91,7 @@ class ControllerClient:
         controller, network = next(self._next_controller), self.stream.network
         request = NetworkMessage(self.stream.title, self.node, controller.name, kind, content)
 
-        def reply(result: Returned | None) -> None:
+        def reply(result: JobResult | None) -> None:
             if result is None:
                 network.deliver(request.reply(REPLIES[kind], UNAVAILABLE), ask_again)
             else:

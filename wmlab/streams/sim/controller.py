@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 _CONTEST_MS: Final = 10
 """How long a controller takes in a contest to try for one bucket."""
 
-Returned = TypeVar("Returned")
-Job = Generator[int, None, Returned]
+StepResult = TypeVar("StepResult")
+Job = Generator[int, None, StepResult]
 """Work in steps: it yields in how many ms it goes on.
 
 Before every step the controller may have been stopped, which ends the job, or paused, which puts the step off. Nothing
@@ -145,7 +145,7 @@ class Controller:
         self._resumed.callbacks.append(lambda _: act(*args))
         return True
 
-    def serve(self, job: Job[Returned], answer: Callable[[Returned | None], None]) -> None:
+    def serve(self, job: Job[StepResult], answer: Callable[[StepResult | None], None]) -> None:
         """Do a job for a caller on a connection and answer with its result.
 
         None when this controller is down or goes down meanwhile, since that breaks the connection, and when a store
@@ -157,8 +157,8 @@ class Controller:
         self._open.append(answer)
         self.drive(self._served(job, answer))
 
-    def _served(self, job: Job[Returned], answer: Callable[[Returned | None], None]) -> Job[None]:
-        result: Returned | None = None
+    def _served(self, job: Job[StepResult], answer: Callable[[StepResult | None], None]) -> Job[None]:
+        result: StepResult | None = None
         with suppress(UnavailableError):
             result = yield from job
         self._open.remove(answer)
@@ -189,12 +189,12 @@ class Controller:
             read = yield from self.ask(
                 METADATA_STORE, stream, "read mark", lambda: metadata.read(message.stream, message.writer)
             )
-            shown_ms = self.clock.read(world.now_ms)
+            clock_ms = self.clock.read(world.now_ms)
 
             def store() -> tuple[str, int]:
                 if isinstance(message, Leave):
                     return metadata.shut_down(message.stream, message.writer, read), heard_ms
-                return metadata.note(message, read, shown_ms), world.now_ms
+                return metadata.note(message, read, clock_ms), world.now_ms
 
             outcome, judged_ms = yield from self.ask(METADATA_STORE, stream, "write mark", store)
         except UnavailableError:
@@ -291,8 +291,8 @@ class Controller:
         return stream in self._work if self._part.double_work_entry else self._work.get(stream) == entry
 
     def ask(
-        self, store: str, stream: StreamWorld, kind: str, act: Callable[[], Returned], content: object = ""
-    ) -> Job[Returned]:
+        self, store: str, stream: StreamWorld, kind: str, act: Callable[[], StepResult], content: object = ""
+    ) -> Job[StepResult]:
         """Go to a store, do `act` there, and come back with its result. Raises `UnavailableError`.
 
         `kind` names the request and `content` is what it says; the result is what the answer says, if the request says
@@ -368,7 +368,7 @@ class _Cycle:
         self.marks = WriterMarks()
         self.memory = controller.memory.setdefault(stream.name, StreamMemory(stream.log.number))
 
-    def _ask(self, store: str, kind: str, act: Callable[[], Returned]) -> Job[Returned]:
+    def _ask(self, store: str, kind: str, act: Callable[[], StepResult]) -> Job[StepResult]:
         return self.controller.ask(store, self.stream, kind, act)
 
     def _failpoint(self, point: str) -> Job[None]:
@@ -440,7 +440,7 @@ class _Cycle:
         """Append if nobody else has; then to the index; then move the mark pointer, whose outcome does not matter."""
         name, stream = self.controller.name, self.stream
         append = partial(
-            stream.append_mark,
+            stream.append_watermark,
             view,
             watermark,
             controller=name,

@@ -42,8 +42,8 @@ class Balance:
         self._group = group
         self._by = group.part.rebalance
         self._free_since: dict[StreamSegment, int] = {}
-        self.kept_free_until: dict[StreamSegment, int] = {}
-        self.given_back: set[StreamSegment] = set()
+        self.reserved_until_ms: dict[StreamSegment, int] = {}
+        self.released: set[StreamSegment] = set()
         self.members_changed = False
 
     def note(self, before: GroupState, after: GroupState) -> None:
@@ -51,7 +51,7 @@ class Balance:
         if any(reading.owners != before.streams[stream].owners for stream, reading in after.streams.items()):
             now_ms = self._group.world.now_ms
             self._free_since = {segment: self._free_since.get(segment, now_ms) for segment in after.unassigned}
-            self.given_back &= self._free_since.keys()
+            self.released &= self._free_since.keys()
 
     def acquire(self, state: GroupState, reader: str) -> bool:
         """Let a reader take the free segments that are for it; whether there was one."""
@@ -62,7 +62,7 @@ class Balance:
 
     def _next(self, state: GroupState, reader: str) -> StreamSegment | None:
         now_ms = self._group.world.now_ms
-        free = [segment for segment in state.unassigned if self.kept_free_until.get(segment, now_ms) <= now_ms]
+        free = [segment for segment in state.unassigned if self.reserved_until_ms.get(segment, now_ms) <= now_ms]
         if not free:
             return None
         is_short = len(state.owned(reader)) < fair_share(state.size, len(state.readers))
@@ -75,7 +75,7 @@ class Balance:
         patience_ms = _PATIENCE * self._group.part.publish_every_ms
         for segment in free:
             is_left = now_ms - self._free_since.get(segment, now_ms) > patience_ms
-            if is_left or (is_short and segment not in self.given_back):
+            if is_left or (is_short and segment not in self.released):
                 return segment
         return None
 
@@ -85,7 +85,7 @@ class Balance:
             return None
         segment = to_release(self._loads(state), reader, gain=self._slack)
         if segment is not None:
-            self.given_back.add(segment)
+            self.released.add(segment)
         return segment
 
     @property
@@ -256,8 +256,10 @@ class RunningGroup:
         """Keep the stream cut that is published, by the document with the least offset in the marks segment."""
 
         def take(state: GroupState) -> bool:
-            marks = {s: start_of(self.streams[s].log, reading.window.lower) for s, reading in state.streams.items()}
-            state.take_cut(name, marks if self.by_time else {})
+            marks_offsets = {
+                s: start_of(self.streams[s].log, reading.window.lower) for s, reading in state.streams.items()
+            }
+            state.take_cut(name, marks_offsets if self.by_time else {})
             return True
 
         self._requested[name] = self.world.now_ms
@@ -317,8 +319,11 @@ class RunningGroup:
     def _write_positions(
         self, before: GroupState, after: GroupState, reader: str | None, operation: str | None
     ) -> None:
-        """Write down what left the open position, and what is new or moved in it, under the next version."""
-        version = self._version + 1
+        """Write down what left the open position, and what is new or moved in it, under the next version.
+
+        After a reset the whole position is new.
+        """
+        version, anew = self._version + 1, after.generation != before.generation
         for name, reading in after.streams.items():
             stream_world, old, new = self.streams[name], before.streams[name].offsets, reading.offsets
             rows = []
@@ -326,12 +331,12 @@ class RunningGroup:
                 offset = stream_world.store[segment].length if operation == "complete" else old[segment]
                 rows.append((segment, offset, True, reader))
             for segment in new:
-                if new[segment] != old.get(segment):
+                if anew or new[segment] != old.get(segment):
                     rows.append((segment, new[segment], False, reader if segment in old else None))
-            for segment, offset, finished, who in rows:
+            for segment, offset, finished, publisher in rows:
                 self._version = version
-                row = {"version": version, "segment_id": segment, "offset": offset, "finished": finished}
-                self.write(name, "positions", reader=who, **row)
+                row = {"version": version, "segment_id": segment, "offset": offset, "finished": finished, "anew": anew}
+                self.write(name, "positions", reader=publisher, **row)
 
 
 def _position_at(stream_world: StreamWorld, time: int) -> StreamPosition:

@@ -98,14 +98,14 @@ def _advance(
 
 
 class ReaderWindows:
-    """The windows of a reader that begins now, by stream in `shown`; `state` is the shared state it has seen."""
+    """The windows of a reader that begins now, by stream in `last_seen`; `state` is the shared state it has seen."""
 
     def __init__(self, group: RunningGroup, reader: str, state: GroupState) -> None:
         self._group = group
         self._part = group.part
         self._reader = reader
         self._origin = state.origin
-        self.shown = dict.fromkeys(group.streams, TimeWindow(None, None))
+        self.last_seen = dict.fromkeys(group.streams, TimeWindow(None, None))
         self._written: dict[str, TimeWindow] = {}
         self._passed = {stream: self._tracker(stream) for stream in group.streams}
         self._compared: dict[str, frozenset[int]] = {}
@@ -147,8 +147,8 @@ class ReaderWindows:
             if self._group.streams[stream].deleted:
                 continue
             if self._part.time_windows:
-                self.shown[stream] = self._bounds(stream, reading, due=due)
-            window = self.shown[stream]
+                self.last_seen[stream] = self._bounds(stream, reading, due=due)
+            window = self.last_seen[stream]
             if due or self._written.get(stream) != window:
                 self._written[stream] = window
                 seqs = {"lower_seq": window.lower_seq, "upper_seq": window.upper_seq}
@@ -412,7 +412,7 @@ class ReaderProcess:
         stream, number = segment
         known = self.group.read_up_to.get(segment, 0)
         middle = min(max(known, start), end)
-        lower = self.windows.shown[stream].lower
+        lower = self.windows.last_seen[stream].lower
         for begin, stop, again in ((start, middle, True), (middle, end, False)):
             if begin < stop:
                 span = {"segment_id": number, "from_offset": begin, "to_offset": stop}

@@ -175,10 +175,10 @@ class MetadataStore:
         marks = self.marks(stream)
         return None if marks is None else marks.table.records.get(writer)
 
-    def note(self, note: Note, read: Versioned | None, shown_ms: int) -> str:
+    def note(self, note: Note, read: Versioned | None, clock_ms: int) -> str:
         """Judge a note against the record read before, and store it if that has not changed; returns the outcome.
 
-        `shown_ms` is the controller's clock. Raises `UnavailableError`.
+        `clock_ms` is the controller's clock. Raises `UnavailableError`.
         """
         marks, stream = self.marks(note.stream), self._world.streams[note.stream]
         if marks is None:
@@ -188,7 +188,7 @@ class MetadataStore:
             note.writer, note.time, note.position, rule=rule, read=read, segments=segments
         )
         if outcome is NoteOutcome.SUCCESS:
-            marks.noted_ms[note.writer] = shown_ms
+            marks.noted_ms[note.writer] = clock_ms
             marks.received_ms[note.writer] = self._world.now_ms
         return outcome.value
 
@@ -220,7 +220,7 @@ class Coordinator:
         self.state = Coordination(self._part.buckets)
         self._next_ms = world.scenario.start_ms
         self._planned_ms: int | None = None
-        self._held: Counter[int] = Counter()
+        self._blocked_buckets: Counter[int] = Counter()
         self._homes = {part.name: world.metadata.bucket(part.name) for part in world.scenario.all_streams}
         self._open_rows: dict[int, dict[str, object]] = {}
 
@@ -291,7 +291,7 @@ class Coordinator:
 
     def take(self, bucket: int, session: Session) -> bool:
         """Create the node of a bucket, if there is none and nobody holds it back."""
-        if self._held[bucket]:
+        if self._blocked_buckets[bucket]:
             return False
         had = self.state.nodes.get(bucket)
         self.state, owns = self.state.take(bucket, session)
@@ -315,7 +315,7 @@ class Coordinator:
 
     def hold_back(self, bucket: int, for_ms: int) -> None:
         """Take a bucket's node away and let nobody create it for a while."""
-        self._held[bucket] += 1
+        self._blocked_buckets[bucket] += 1
         owner = self.state.nodes.get(bucket)
         if owner is not None:
             self._world.fleet[owner.controller].release_bucket(bucket)
@@ -323,8 +323,8 @@ class Coordinator:
         self._world.after(for_ms, self._let_go, bucket)
 
     def _let_go(self, bucket: int) -> None:
-        self._held[bucket] -= 1
-        if not self._held[bucket]:
+        self._blocked_buckets[bucket] -= 1
+        if not self._blocked_buckets[bucket]:
             self._announce(bucket)
 
     def _end(self, bucket: int) -> None:

@@ -117,7 +117,7 @@ class StreamWorld:
             return None
         return None if self.log_missing or self.deleted else self.log
 
-    def append_mark(
+    def append_watermark(
         self,
         view: LeaderView[Watermark],
         watermark: Watermark,

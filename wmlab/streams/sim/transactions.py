@@ -88,7 +88,7 @@ class Txn:
         return True
 
 
-Returned = TypeVar("Returned")
+CommitStepResult = TypeVar("CommitStepResult")
 _Ask = Callable[..., "Job[Any]"]
 """Asks a store for the sake of a batch: which store, the name of the request, what it does, and its content."""
 _RETRY_MS = 100
@@ -168,7 +168,7 @@ class Transactions:
         stream = self.stream
 
         def aborted() -> None:
-            txn.state = rules.step(txn.state, TxnEvent.DELETED)
+            txn.state = rules.next_state(txn.state, TxnEvent.DELETED)
             if txn.aborted_ms is None:
                 txn.aborted_ms = stream.now_ms
 
@@ -203,7 +203,7 @@ class Transactions:
 
     def _step(self, txn: Txn, event: TxnEvent, call: str) -> bool:
         try:
-            txn.state = rules.step(txn.state, event)
+            txn.state = rules.next_state(txn.state, event)
         except ModelError as error:
             self.stream.refuse(txn.client.node, call, f"{txn.name}: {error.problem}")
             return False
@@ -298,10 +298,10 @@ class Transactions:
         batch: _Batch,
         store: str,
         kind: str,
-        act: Callable[[], Returned],
+        act: Callable[[], CommitStepResult],
         content: object = "",
-    ) -> Job[Returned]:
-        def unless_done() -> Returned:
+    ) -> Job[CommitStepResult]:
+        def unless_done() -> CommitStepResult:
             if self._batch is not batch or self.stream.deleted:
                 raise _SupersededError
             return act()
@@ -312,7 +312,7 @@ class Transactions:
         def record() -> None:
             for txn in batch.txns:
                 self._waiting.remove(txn)
-                txn.state = rules.step(txn.state, TxnEvent.MERGED)
+                txn.state = rules.next_state(txn.state, TxnEvent.MERGED)
                 txn.committed_ms = self.stream.now_ms
             self._batch = None
             self._make_changes()
@@ -335,7 +335,7 @@ class Transactions:
             self.stream.network.deliver(news, txn.client.on_done, txn)
 
     def _failpoint(self, controller: Controller, point: str) -> Job[None]:
-        """A place at which the script may stop this handler, or its controller."""
+        """A step at which the script may stop this handler, or its controller."""
         if self.armed is not None and self.armed.point == point:
             restart_after_ms, self.armed = self.armed.restart_after_ms, None
             words = point.replace("_", " ")

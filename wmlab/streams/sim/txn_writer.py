@@ -67,7 +67,7 @@ class TxnWriter(WriterProcess):
         self._leaving: Callable[[], None] | None = None
         self._open: list[TxnHandle] = []
         self._to_request: list[TxnHandle] = []
-        self._asked = False
+        self._is_requesting = False
         self._planned_ms: dict[str, int] = {}
         self._requested: dict[str, simpy.Event] = {}
         self._unfinished: dict[str, None] = {}
@@ -210,7 +210,7 @@ class TxnWriter(WriterProcess):
         """The controller has recorded that a transaction is to be committed: `commit` returns."""
         if incarnation == self.incarnation:
             self._to_request.pop(0).written.clear()
-            self._asked = False
+            self._is_requesting = False
             self._requested[txn.name].succeed()
             self._request_next()
 
@@ -290,9 +290,9 @@ class TxnWriter(WriterProcess):
 
     def _request_next(self) -> None:
         """Ask for the earliest commit that was called, once its writes are acknowledged; one request at a time."""
-        if self._to_request and not self._asked and self._to_request[0].unanswered == 0:
+        if self._to_request and not self._is_requesting and self._to_request[0].unanswered == 0:
             handle = self._to_request[0]
-            self._asked = True
+            self._is_requesting = True
             incarnation, txn, time, transactions = self.incarnation, handle.txn, handle.time, self.stream.transactions
             self.client.ask(
                 "commit transaction",

@@ -1,4 +1,4 @@
-"""From times to places in a stream and back, by the marks that a recording holds, and what lies between two places.
+"""From times to stream cuts and back, by the watermarks that a recording holds; and where its reader groups stood.
 
 The recorded watermarks and their index become values of the model again, and the model answers. Watermarks that the
 index does not have, because a leader stopped before it wrote the record, are found all the same.
@@ -14,25 +14,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from wmlab.core.errors import ModelError
+from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording, the_moment
 from wmlab.streams.answers.history import (
-    Row,
     epochs_of,
     furthest,
+    group_states,
     recorded_rules,
     rows_of_stream,
     segments_of,
     the_stream,
 )
-from wmlab.streams.answers.history import group_positions as states
 from wmlab.streams.model import index
 from wmlab.streams.model.cycle import CycleRules
 from wmlab.streams.model.index import IndexRecord, Known, MarksIndex, NotedTime, ReadSide
 from wmlab.streams.model.log import MarksLog, Watermark, known_from
-from wmlab.streams.model.position import Position, ReaderPosition
-from wmlab.streams.model.position import bytes_between as between
-from wmlab.streams.model.segment import Segment, joined, same_space, segment_name
-from wmlab.streams.model.window import Followed, Move, TimeWindow, follow
+from wmlab.streams.model.position import Position, ReaderPosition, segment_bytes_between
+from wmlab.streams.model.segment import Segment, joined_ranges, same_space, segment_name
+from wmlab.streams.model.window import Followed, PositionChange, TimeWindow, follow_group, moves_of
 from wmlab.streams.scenario.scenario import StreamScenario
 
 
@@ -43,7 +42,7 @@ def stream_cut_at(recording: Recording, time: int, *, stream: str | None = None)
     Raises `RecordingError` when the recording has several streams and none is named, or not the named one.
     """
     written, log, _ = _watermarks(recording, stream)
-    return index.stream_cut_at(written, log, the_moment(time, name="time"))
+    return index.cut_at_time(written, log, the_moment(time, name="time"))
 
 
 def time_at(recording: Recording, cut: Mapping[Any, Any], *, stream: str | None = None) -> TimeWindow:
@@ -69,8 +68,8 @@ def bytes_between(
     name = the_stream(recording, stream)
     history, ends = epochs_of(recording, name), _appends(recording, name)
     lengths = {segment: ends[segment][-1][0] if segment in ends else 0 for segment in history.segments}
-    found = between(Position(frm), Position(to), history, lengths)
-    return {segment_name(segment): count for segment, count in found.items()}
+    by_segment = segment_bytes_between(Position(frm), Position(to), history, lengths)
+    return {segment_name(segment): count for segment, count in by_segment.items()}
 
 
 def group_positions(recording: Recording, *, stream: str | None = None) -> dict[str, list[tuple[int, ReaderPosition]]]:
@@ -79,7 +78,7 @@ def group_positions(recording: Recording, *, stream: str | None = None) -> dict[
     return {
         group: [
             (at_ms, ReaderPosition({segment: row["offset"] for segment, row in state.items()}))
-            for at_ms, state in states(row for row in rows if row["group"] == group)
+            for at_ms, state in group_states(row for row in rows if row["group"] == group)
         ]
         for group in sorted({row["group"] for row in rows})
     }
@@ -96,24 +95,22 @@ def group_windows(recording: Recording, *, stream: str | None = None) -> dict[st
     name, scenario = the_stream(recording, stream), recording.scenario_as(StreamScenario)
     groups = () if scenario is None else scenario.resolved.groups
     with_map = {group.name for group in groups if group.read_side == "document"}
-    kept: dict[str, list[tuple[int, TimeWindow]]] = {}
-    updates = rows_of_stream(recording, "group_updates", name)
-    for row in updates:
+    windows: dict[str, list[tuple[int, TimeWindow]]] = {}
+    for row in rows_of_stream(recording, "group_updates", name):
         if row["group"] in with_map:
-            kept.setdefault(row["group"], []).append((row["at_ms"], TimeWindow(row["lower"], row["upper"])))
+            windows.setdefault(row["group"], []).append((row["at_ms"], TimeWindow(row["lower"], row["upper"])))
     known, segments = _known(recording, name), segments_of(recording, name)
-    for group, positions in group_positions(recording, stream=name).items():
-        if group not in with_map:
-            resets = {
-                row["at_ms"]
-                for row in updates
-                if (row["group"], row["operation"], row["outcome"]) == (group, "reset", "applied")
-            }
-            moves = (
-                Move(number, at_ms, position, at_ms in resets) for number, (at_ms, position) in enumerate(positions)
-            )
-            kept[group] = list(_windows(follow(moves, known, segments)))
-    return dict(sorted(kept.items()))
+    positions = sorted(rows_of_stream(recording, "positions", name), key=lambda row: int(row["version"]))
+    for group in {row["group"] for row in positions} - with_map:
+        changes = (_change(row) for row in positions if row["group"] == group)
+        windows[group] = list(_windows(follow_group(moves_of(changes), known, segments)))
+    return dict(sorted(windows.items()))
+
+
+def _change(row: TableRow) -> PositionChange:
+    """A row of the table `positions`."""
+    offset = None if row["finished"] else row["offset"]
+    return PositionChange(row["version"], row["at_ms"], row["segment_id"], offset, row["anew"])
 
 
 def _windows(followed: Iterable[Followed]) -> Iterator[tuple[int, TimeWindow]]:
@@ -149,10 +146,10 @@ def read_sides(recording: Recording, *, stream: str | None = None) -> tuple[Read
 def _appends(recording: Recording, stream: str) -> dict[int, list[tuple[int, int]]]:
     """Where the appends of each segment ended, in bytes, and when they were stored, in ms; ascending."""
     ends = furthest(recording, stream, "segment_id", "append_ms").sort_by("offset")
-    found: dict[int, list[tuple[int, int]]] = {}
+    appends: dict[int, list[tuple[int, int]]] = {}
     for row in ends.to_pylist():
-        found.setdefault(row["segment_id"], []).append((row["offset"], row["append_ms"]))
-    return found
+        appends.setdefault(row["segment_id"], []).append((row["offset"], row["append_ms"]))
+    return appends
 
 
 def _watermarks(recording: Recording, stream: str | None) -> tuple[MarksIndex, MarksLog[Watermark], dict[int, Segment]]:
@@ -171,7 +168,7 @@ def _known(recording: Recording, stream: str) -> Known:
     return list(zip(known_from(row["emitted_ms"] for row, _ in log), (watermark for _, watermark in log), strict=True))
 
 
-def _log(recording: Recording, stream: str) -> list[tuple[Row, Watermark]]:
+def _log(recording: Recording, stream: str) -> list[tuple[TableRow, Watermark]]:
     """The rows of the watermarks of a stream in the order of its log, each with the watermark that it has."""
     rows = sorted(rows_of_stream(recording, "watermarks", stream), key=lambda row: int(row["seq"]))
     return [
@@ -182,10 +179,10 @@ def _log(recording: Recording, stream: str) -> list[tuple[Row, Watermark]]:
 
 def _refuse_partial(position: ReaderPosition, segments: Mapping[int, Segment]) -> None:
     known = [segments[segment].keys for segment in position.offsets if segment in segments]
-    space = joined(segment.keys for segment in segments.values() if segment.epoch == 0)
+    space = joined_ranges(segment.keys for segment in segments.values() if segment.epoch == 0)
     if len(known) < len(position.offsets) or not same_space(known, space):
-        given = ", ".join(map(segment_name, position.offsets)) or "nothing"
+        named = ", ".join(map(segment_name, position.offsets)) or "nothing"
         raise ModelError(
-            f"{given} is not a stream cut of the stream.",
+            f"{named} is not a stream cut of the stream.",
             remedy="Give the offset of one segment at each key, as recording.stream_cut_at does.",
         )

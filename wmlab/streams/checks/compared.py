@@ -1,0 +1,95 @@
+"""Which groups of a recording I13 compares, and why not the others, as its scenario says.
+
+I13 compares the windows of a group that shares its positions and whose readers know of them, and of the watermarks, at
+once. Of the others no table says when they knew what:
+
+- readers that work on what they see in the background (`tracker_ms`), or learn later of the state of the group
+  (`state_latency_ms`, or the delay of the scenario's network);
+- readers of a stream whose marks segment could not be read for a time or was truncated, and of a group that was taken
+  back to a checkpoint without key ranges.
+
+The windows of readers that share a map of times (`read_side` "document") are not compared where these learn later of
+the state, or may look at what they knew before (`publish_timer` "pravega", and a script in which a reader gives a
+segment back).
+
+An executor of Spark has no scenario and imports none, so this stands apart from the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Final
+
+import pyarrow as pa
+
+from wmlab.core.recording import Recording
+from wmlab.core.simulation import Fixed
+from wmlab.streams.bounds.maps import groups_with_map
+from wmlab.streams.scenario import script
+from wmlab.streams.scenario.parts import ReaderGroup
+from wmlab.streams.scenario.scenario import StreamScenario
+
+COMPARED: Final = pa.schema(
+    [("stream", pa.string()), ("group", pa.string()), ("why_not", pa.string()), ("with_map", pa.bool_())]
+)
+"""The groups that have windows: why these are not compared; null: they are. `with_map`: with the map of times."""
+
+_NO_SCENARIO: Final = "no scenario says how its readers look"
+_UNREADABLE: Final = "its marks could not be read for a time"
+
+
+def compared_groups(recording: Recording) -> pa.Table:
+    """The groups of a recording that have windows, by stream, and why the windows of some are not compared."""
+    rows = recording.table("windows").select(["stream", "group"]).group_by(["stream", "group"]).aggregate([])
+    scenario, with_map = recording.scenario_as(StreamScenario), set(groups_with_map(recording))
+    groups = []
+    for stream, group in sorted((row["stream"], row["group"]) for row in rows.to_pylist()):
+        why_not = _why_not(scenario, stream, group)
+        groups.append({"stream": stream, "group": group, "why_not": why_not, "with_map": (stream, group) in with_map})
+    return pa.Table.from_pylist(groups, COMPARED)
+
+
+def _why_not(scenario: StreamScenario | None, stream: str, group: str) -> str | None:
+    """Why no table says what the readers of a group could see at the moments at which they looked; None: tables do."""
+    whole = None if scenario is None else scenario.resolved
+    part = None if whole is None else next((part for part in whole.groups if part.name == group), None)
+    if whole is None or part is None:
+        return _NO_SCENARIO
+    if not part.compares_position:
+        return next(_of_map(whole, part), None)
+    return next(chain(_of_options(whole, part), _of_script(whole, stream, group)), None)
+
+
+def _of_map(scenario: StreamScenario, part: ReaderGroup) -> Iterator[str]:
+    if part.time_windows:
+        yield from _of_latency(scenario, part)
+        if part.publish_timer != "fixed" and any(isinstance(act, script.ReleaseSegment) for act in scenario.script):
+            yield "a reader gave a segment back, and may have looked at what it knew then (publish_timer is 'pravega')"
+
+
+def _of_options(scenario: StreamScenario, part: ReaderGroup) -> Iterator[str]:
+    if part.tracker_ms:
+        yield "its readers work on marks in the background (tracker_ms)"
+    yield from _of_latency(scenario, part)
+
+
+def _of_latency(scenario: StreamScenario, part: ReaderGroup) -> Iterator[str]:
+    network = scenario.network
+    delay = Fixed(scenario.latency_ms) if network.delay is None else network.delay
+    if part.state_latency_ms or (part.state_latency_ms is None and (delay != Fixed(0) or network.loss)):
+        yield "its readers learn later of the group's state (state_latency_ms)"
+
+
+def _of_script(scenario: StreamScenario, stream: str, group: str) -> Iterator[str]:
+    name = stream.partition("#")[0]
+    for action in scenario.script:
+        match action:
+            case script.LoseMarksSegment() if action.stream in (None, name):
+                yield _UNREADABLE
+            case script.StoreUnavailable(store="marks_segment"):
+                yield _UNREADABLE
+            case script.TruncateMarks() if action.stream in (None, name):
+                yield "its marks were truncated"
+            case script.ResetToCheckpoint(ranges=False) if action.group in (None, group):
+                yield "it was taken back to a checkpoint without key ranges"
