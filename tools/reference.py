@@ -118,30 +118,30 @@ def errors() -> list[type[WmlabError]]:
     for module in pkgutil.walk_packages(wmlab.__path__, "wmlab."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    found, waiting = [], [WmlabError]
+    classes, waiting = [], [WmlabError]
     while waiting:
         error = waiting.pop(0)
         if _is_ours(error) and not error.__name__.startswith("_"):
-            found.append(error)
+            classes.append(error)
         waiting += sorted(error.__subclasses__(), key=lambda made: made.__name__)
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(classes))
 
 
 def public_classes() -> list[type]:
     """All classes on the page but the errors: of the namespaces, of recordings, and of what those return and hold."""
     offered = [value for _, names in namespaces() for value in names.values()]
     waiting = [*recording_kinds(), *offered]
-    found: dict[type, None] = {}
+    classes: dict[type, None] = {}
     while waiting:
         value = waiting.pop(0)
         if not inspect.isclass(value):
             waiting += _returned(value) if inspect.isroutine(value) else []
-        elif _is_listed(value) and value not in found:
-            found[value] = None
+        elif _is_listed(value) and value not in classes:
+            classes[value] = None
             waiting += value.__bases__
             waiting += [made for member in members(value).values() for made in _returned(member)]
             waiting += [made for hint in _hints(value).values() for made in _classes(hint)]
-    return list(found)
+    return list(classes)
 
 
 def _is_listed(made: type) -> bool:
@@ -218,7 +218,7 @@ def fields_of(made: type) -> list[str]:
     if dataclasses.is_dataclass(made):
         return [field.name for field in dataclasses.fields(made) if not field.name.startswith("_")]
     if issubclass(made, enum.Enum):
-        return [one.name for one in made]
+        return [member.name for member in made]
     return [*getattr(made, "_fields", ())]
 
 
@@ -250,11 +250,11 @@ def _section(
 
 def _rows(made: type, listed: Iterable[type]) -> Iterator[tuple[str, str, str]]:
     """The methods and attributes that stand with a class: name, which of the two, and what it is."""
-    for name, found in members(made).items():
+    for name, member in members(made).items():
         home, _ = _definition(made, name)
-        text = "" if home is None or _function(found) is not None else _texts_below(inspect.getsource(home)).get(name)
-        if documented_at(made, name, listed) is made and (text or _function(found) is not None):
-            yield name, _kind(found, "method", "attribute"), _sentence(found, text or "")
+        text = "" if home is None or _function(member) is not None else _texts_below(inspect.getsource(home)).get(name)
+        if documented_at(made, name, listed) is made and (text or _function(member) is not None):
+            yield name, _kind(member, "method", "attribute"), _sentence(member, text or "")
 
 
 def _parts(value: Any, listed: Iterable[type]) -> str:
@@ -315,7 +315,7 @@ def _text_in(space: ModuleType, name: str) -> str:
         module, _, attribute = homes[name].partition(":")
         return _text_in(importlib.import_module(module), attribute) if attribute else ""
     for statement in ast.parse(source).body:
-        taken = [one for one in getattr(statement, "names", ()) if (one.asname or one.name) == name]
+        taken = [alias for alias in getattr(statement, "names", ()) if (alias.asname or alias.name) == name]
         if taken and isinstance(statement, ast.ImportFrom) and statement.module:
             return _text_in(importlib.import_module(statement.module), taken[0].name)
     return _texts_below(source).get(name, "")
@@ -346,12 +346,12 @@ def _in_a_row(text: str) -> str:
 
 def tables() -> dict[str, pa.Schema]:
     """Every table that a user can ask for, by its title: those of the recordings, and the schemas of the namespaces."""
-    found = {
+    schemas = {
         f"Table {name} of a recording of {kind.kind}": schema
         for kind in recording_kinds()
         for name, schema in kind.schemas.items()
     }
-    return found | {
+    return schemas | {
         f"Columns of {title}.{name}": value
         for title, names in namespaces()
         for name, value in names.items()
@@ -362,9 +362,9 @@ def tables() -> dict[str, pa.Schema]:
 def _columns(title: str, schema: pa.Schema) -> str:
     lines = [f"## {title}", "", "| column | type | unit | meaning |", "|---|---|---|---|"]
     for field in schema:
-        told = {key.decode(): _in_a_row(value.decode()) for key, value in (field.metadata or {}).items()}
+        metadata = {key.decode(): _in_a_row(value.decode()) for key, value in (field.metadata or {}).items()}
         kind = _in_a_row(_type_words(field.type) + (", or null" if field.nullable else ""))
-        lines.append(f"| `{field.name}` | {kind} | {told.get('unit', '')} | {told.get('about', '')} |")
+        lines.append(f"| `{field.name}` | {kind} | {metadata.get('unit', '')} | {metadata.get('about', '')} |")
     return "\n".join([*lines, ""])
 
 

@@ -21,10 +21,10 @@ def stragglers_over(log: DataFrame, every_ms: int) -> Stragglers:
     A writer holds from the moment at which it is found to the next one; its cost is by how much the newest event of all
     was newer, averaged over all moments. Raises `TraceError` for a log without a good row.
     """
-    found = stragglers(log, every_ms)
+    moments_held = stragglers(log, every_ms)
     before = F.lag("straggler").over(Window.orderBy("at_ms"))
     by_writer = (
-        found.withColumn("begins", F.coalesce(before != F.col("straggler"), F.lit(True)).cast("int"))
+        moments_held.withColumn("begins", F.coalesce(before != F.col("straggler"), F.lit(True)).cast("int"))
         .groupBy("straggler")
         .agg(
             F.count("*").alias("moments"),

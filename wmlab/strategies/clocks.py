@@ -5,7 +5,7 @@ of a day. A record is *ahead* if its event time is after its arrival, by more th
 It is *older than the log* if its event time is before the first arrival by more than the log is long: the clock of a
 device that was never set gives 1970.
 
-How far ahead is too far is asked of the log. With d = event time - arrival, and q(s) its quantile at the share s, a
+How far ahead is too far follows from the log. With d = event time - arrival, and q(s) its quantile at the share s, a
 record is ahead if d > `ahead_ms` = max(0, q(0.75) + 10 (q(0.75) - q(0.5))), rounded up to two digits. These are
 quartiles, so up to a quarter of the records may be ahead and the limit stays that of the others. Of delays with an
 exponential distribution of mean M the limit is 4 M, of a normal one 7 standard deviations after the mean.
@@ -197,8 +197,8 @@ class Suspects(TableAnswer[Suspect]):
     def to_dict(self) -> dict[str, Any]:
         """The suspects and the writers as dicts of numbers."""
         names = ("target", "ahead_ms", "bound_ms", "without_ms", "lossless_ms", "lossless_without_ms")
-        found = {"trace": self.log.name} | {name: getattr(self, name) for name in names}
-        return found | {"suspects": [asdict(suspect) for suspect in self.suspects]} | self.writers.to_dict()
+        fields = {"trace": self.log.name} | {name: getattr(self, name) for name in names}
+        return fields | {"suspects": [asdict(suspect) for suspect in self.suspects]} | self.writers.to_dict()
 
     @property
     def sentence(self) -> str:

@@ -31,7 +31,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructType
 
 from wmlab.core import nested, times
-from wmlab.core.columns import Fault, LogColumns, in_words, trace_columns
+from wmlab.core.columns import ColumnFault, LogColumns, in_words, trace_columns
 from wmlab.core.errors import TraceError
 from wmlab.core.files import as_path
 from wmlab.core.log_files import (
@@ -204,7 +204,7 @@ class _Log:
         return self._of_columns(_with_origin(self._csv(), "*", "file_block_start"), columns, cut=True)
 
     def _columns_in(self, names: Sequence[str], has: Callable[[str], int]) -> LogColumns:
-        return self.wanted.found_in(self.path, names, has)
+        return self.wanted.located_in(self.path, names, has)
 
     def _csv(self) -> DataFrame:
         """All columns as texts; `_corrupt_record` holds what is not a row."""
@@ -340,7 +340,7 @@ class _Worker:
         counter, reader = _Counter(), nested.Reader(self.columns.named)
         for documents, starts, files in batches:
             offsets: list[int] = [0]
-            rows: list[nested.Row] = []
+            rows: list[nested.DocumentRow] = []
             for content in documents.to_pylist():
                 text = (content or b"").decode(self.columns.encoding, "surrogateescape")
                 rows += reader.rows(text.removeprefix("\ufeff"))
@@ -354,7 +354,7 @@ class _Worker:
     def _numbers(self, counter: _Counter, files: times.Int64Array, starts: times.Int64Array) -> times.Int64Array:
         return starts + 1 + (counter.next_rows(files, starts) if self.cut else 0)
 
-    def judged(self, table: pa.Table) -> tuple[dict[str, pa.Array], list[Fault]]:
+    def judged(self, table: pa.Table) -> tuple[dict[str, pa.Array], list[ColumnFault]]:
         """The columns of a trace in rows, and their faults."""
         return trace_columns(table, self.columns, self.kinds.__getitem__, self.log)
 

@@ -67,7 +67,7 @@ _DRIVER: Final = _ANYWHERE | {
     "spark.driver.memory": "4g",
     "spark.driver.defaultJavaOptions": _JAVA_OPTIONS,
     "spark.executor.defaultJavaOptions": HUGE_METHODS,
-    # It records the place of each call of a function in Python, at three calls of the JVM a time.
+    # It records the line of each call of a function in Python, at three calls of the JVM a time.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 _ON_LOOPBACK: Final = {
@@ -132,8 +132,8 @@ def the_session(offered: object = None) -> SparkSession:
     if any(kind.__name__ == "SparkSession" for kind in kinds):
         return cast("SparkSession", offered)
     # A frame would compute its rows for a repr.
-    given = shown(offered) if isinstance(offered, _PLAIN) else f"a {type(offered).__name__}"
-    raise SessionError(f"the Spark session is {given}.", remedy="Give wm.spark_session(), or nothing (None).")
+    what = shown(offered) if isinstance(offered, _PLAIN) else f"a {type(offered).__name__}"
+    raise SessionError(f"the Spark session is {what}.", remedy="Give wm.spark_session(), or nothing (None).")
 
 
 _PLAIN: Final = (str, int, float, dict, list, tuple)
@@ -170,7 +170,7 @@ def _started(master: str | None) -> SparkSession:
         _require_server(wanted)
         if wanted.startswith("sc://"):
             _session = SparkSession.builder.remote(wanted).getOrCreate()
-            # Its class is one of Spark Connect, which shows the place in memory.
+            # Its class is one of Spark Connect, which shows the address in memory.
             type(_session).__repr__ = QuietSession.__repr__  # type: ignore[method-assign, assignment]
             for name, setting in _ANYWHERE.items():
                 _session.conf.set(name, setting)
@@ -199,9 +199,9 @@ def _require_server(master: str) -> None:
     # Of several masters one leads and the others stand by.
     for server in servers.partition("/")[0].split(",") if kind in _PORTS else ():
         address = urlsplit(f"//{server}")
-        place = address.hostname or "localhost", address.port or _PORTS[kind]
+        endpoint = address.hostname or "localhost", address.port or _PORTS[kind]
         try:
-            socket.create_connection(place, timeout=5).close()
+            socket.create_connection(endpoint, timeout=5).close()
         except OSError as error:
             refused = error
         else:
@@ -213,16 +213,16 @@ def _require_server(master: str) -> None:
 def _look_for_wmlab(spark: SparkSession, master: str) -> None:
     """Warn of executors that cannot run the rules; functions that are pure SQL do without."""
 
-    def found(batches: Iterable[Any]) -> Iterator[Any]:
+    def unchanged(batches: Iterable[Any]) -> Iterator[Any]:
         import wmlab.core.errors  # noqa: F401
 
         yield from batches
 
     try:
-        spark.range(1).mapInArrow(found, "id long").collect()
+        spark.range(1).mapInArrow(unchanged, "id long").collect()
     except Exception as error:
-        told = re.findall(r"^\w*Error: .*$", str(error), re.MULTILINE) or str(error).split("\n", 1)
-        reason = told[0].strip().removesuffix(".")
+        messages = re.findall(r"^\w*Error: .*$", str(error), re.MULTILINE) or str(error).split("\n", 1)
+        reason = messages[0].strip().removesuffix(".")
         warnings.warn(
             f"Rules in Python cannot run on the executors of {master!r}: {reason}. To repair it: install this wmlab "
             "into the Python that PYSPARK_PYTHON names there, or ship it with the session; see "
@@ -286,11 +286,11 @@ def _require_java() -> None:
     """Refuse a machine without a Java that Spark can use, before Spark says so in its own words."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    found = "none" if java is None else _java_version(java)
-    major = re.match(r"(?:1\.)?(\d+)", found)
+    version = "none" if java is None else _java_version(java)
+    major = re.match(r"(?:1\.)?(\d+)", version)
     if java is None or major is None or int(major[1]) < JAVA_AT_LEAST:
         raise SessionError(
-            f"Spark needs Java {JAVA_AT_LEAST} or newer; found {found}{f' at {java}' if java else ''}.",
+            f"Spark needs Java {JAVA_AT_LEAST} or newer; found {version}{f' at {java}' if java else ''}.",
             remedy="install it with the system's packages (Debian: apt install default-jre-headless) or with conda "
             "(conda env create -f environment.yml), and set JAVA_HOME if there are several.",
         )

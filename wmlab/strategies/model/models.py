@@ -19,7 +19,7 @@ from wmlab.progress.model.tracker import LocalRule, ProgressRules, ProgressTrack
 from wmlab.strategies.model.strategy import END, UNKNOWN, Input, NotNegative, Positive, Record, Strategy, now_of
 
 
-def _place(writers: Mapping[str, int], record: Record) -> int:
+def _index(writers: Mapping[str, int], record: Record) -> int:
     index = writers.get(record.writer)
     if index is None:
         raise ModelError(
@@ -72,7 +72,7 @@ class JetWatermark(Strategy[Merging]):
             if not state.sources:
                 state.sources = [mapper.start(1, now_ms=now_ms) for _ in state.indices]
                 state.busy = dict.fromkeys(state.indices.values())
-            index = _place(state.indices, item) if isinstance(item, Record) else None
+            index = _index(state.indices, item) if isinstance(item, Record) else None
             if index is not None:
                 state.busy.pop(index, None)
             while state.busy:
@@ -137,7 +137,7 @@ class NebulaWatermark(Strategy[Filling]):
             while state.open and now_ms - state.open[first := next(iter(state.open))][0] >= self.interval_ms:
                 self._send(state, first)
         if isinstance(item, Record):
-            origin = _place(state.origins, item)
+            origin = _index(state.origins, item)
             times = state.open.setdefault(origin, (item.arrival_ms, []))[1]
             times.append(item.event_time)
             if len(times) == self.rows:

@@ -51,7 +51,7 @@ def rank(share: float, count: int) -> int:
 def within(share: float, count: int) -> int:
     """The most of `count` whose share `number / count` is not above `share`, from 0 to 1.
 
-    A share that is told is one that was divided: 29 of 100 are within 0.29, though 0.29 as a double is less than that.
+    A share is taken for the quotient that it stands for: 29 of 100 are within 0.29, though as a double that is less.
 
     >>> within(0.29, 100), within(29 / 100, 100), within(0.1, 39), within(1, 7)
     (29, 29, 3, 7)
@@ -168,7 +168,7 @@ class WindowedPercentile(Strategy[tuple[int, SlidingState]]):
 
     def __post_init__(self) -> None:
         Strategy.__post_init__(self)
-        require_hold(self.hold, self.size)
+        require_warm_up(self.hold, self.size)
 
     def start(self) -> tuple[int, SlidingState]:
         return UNKNOWN, SlidingState(self.size)
@@ -182,11 +182,11 @@ class WindowedPercentile(Strategy[tuple[int, SlidingState]]):
         return (x, seen), x, x
 
 
-def require_hold(hold: int, size: int) -> None:
+def require_warm_up(warm_up: int, size: int) -> None:
     """Raise `ModelError` if a hold is longer than the window of `size` records that it waits for."""
-    if hold > size:
+    if warm_up > size:
         raise ModelError(
-            f"A hold of {hold} records is longer than the window of {size}.", remedy="Give a hold of at most size."
+            f"A hold of {warm_up} records is longer than the window of {size}.", remedy="Give a hold of at most size."
         )
 
 

@@ -56,7 +56,7 @@ class Tick(NamedTuple):
 
 
 class Status(NamedTuple):
-    """A writer is idle from now on, or active again; what an engine is told by its source."""
+    """A writer is idle from now on, or active again; what an engine hears from its source."""
 
     now_ms: int
     writer: str

@@ -35,7 +35,7 @@ from math import exp, inf, sqrt
 from typing import NamedTuple
 
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model.percentiles import SlidingState, require_hold
+from wmlab.strategies.model.percentiles import SlidingState, require_warm_up
 from wmlab.strategies.model.strategy import (
     END,
     UNKNOWN,
@@ -75,7 +75,7 @@ class ConformalWatermark(Strategy[Steered]):
 
     def __post_init__(self) -> None:
         Strategy.__post_init__(self)
-        require_hold(self.hold, self.size)
+        require_warm_up(self.hold, self.size)
 
     def start(self) -> Steered:
         return Steered(UNKNOWN, self.target, SlidingState(self.size))
@@ -116,8 +116,8 @@ def budgets(largest: Mapping[str, Sequence[int]], counts: Mapping[str, int], lat
 
 
 def _sides(writer: str, values: Sequence[int], count: int) -> Iterator[tuple[float, str, int, int]]:
-    """The sides of the lower convex hull of (place, value) for values that descend, from the steepest on, made as far
-    as asked for: by how much a record of it changes the sum, the writer, the last place and the number of places."""
+    """The sides of the lower convex hull of (index, value) for values that descend, from the steepest on, made as far
+    as asked for: by how much a record of it changes the sum, the writer, the last index and the number of indices."""
     corner, end = 0, len(values) - 1
     while corner < end:
         top, fall, length = values[corner], 0, 1
