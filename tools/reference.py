@@ -18,7 +18,7 @@ import pkgutil
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import cache, cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -37,10 +37,13 @@ _HEAD = """# Reference
 Every public name with the first sentence of its documentation; `help(name)` shows all of it. This page is made by
 `python tools/reference.py --write`, and a test compares it.
 
-A method or attribute stands with the class that defines it; a class that inherits it names it behind "from". Behind
-the namespaces follow the recordings, the other classes (what functions return, what that holds, and what classes have
-in common), the errors, and the tables with their columns.
+A method or attribute stands with the class that defines it; a class that inherits it names it behind "from". Where
+several classes of a section inherit the same, a sentence above their table says so. Behind the namespaces follow the
+recordings, the other classes (what functions return, what that holds, and what classes have in common), the errors,
+and the tables with their columns.
 """
+_SEVERAL = 3
+"""From so many classes of a section on, what they inherit stands once, above their table."""
 _TYPES = {"int64": "integer", "string": "text", "double": "number", "bool": "flag"}
 
 
@@ -237,15 +240,37 @@ def _text(member: Any) -> str | None:
 def _section(
     title: str, names: Iterable[tuple[str, Any]], listed: Iterable[type], space: ModuleType | None = None
 ) -> str:
-    about = [] if space in (None, wmlab) else [_sentence(space), ""]
+    names, about = list(names), [] if space in (None, wmlab) else [_sentence(space), ""]
+    shared = _shared(names, listed)
+    for (base, members_of_base), classes in shared.items():
+        about += [f"From `{base}`: {members_of_base}. Classes that have these: {_quoted(classes)}.", ""]
     lines = [f"## {title}", "", *about, "| name | is a | does |", "|---|---|---|"]
     for name, value in names:
         has_text = inspect.isclass(value) or _function(value) is not None or space is None
         text = _sentence(value, "" if has_text or space is None else _text_in(space, name))
-        lines.append(f"| `{name}` | {_kind(value)} | {text}{_parts(value, listed)} |")
+        lines.append(f"| `{name}` | {_kind(value)} | {text}{_parts(value, listed, shared)} |")
         if inspect.isclass(value) and _is_ours(value):
             lines += [f"| `{name}.{member}` | {kind} | {text} |" for member, kind, text in _rows(value, listed)]
     return "\n".join([*lines, ""])
+
+
+def _shared(names: Iterable[tuple[str, Any]], listed: Iterable[type]) -> dict[tuple[str, str], list[str]]:
+    """What several classes inherit: base class and members, and the names of the classes."""
+    classes: dict[tuple[str, str], list[str]] = {}
+    for name, value in names:
+        if inspect.isclass(value) and _is_ours(value):
+            for base, inherited in _by_home(value, listed).items():
+                if base is not value:
+                    classes.setdefault((base.__name__, _quoted(inherited)), []).append(name)
+    return {heritage: heirs for heritage, heirs in classes.items() if len(heirs) >= _SEVERAL}
+
+
+def _by_home(made: type, listed: Iterable[type]) -> dict[type, list[str]]:
+    """The methods and attributes of a class by the class that has their rows."""
+    homes: dict[type, list[str]] = {}
+    for name in members(made):
+        homes.setdefault(documented_at(made, name, listed), []).append(name)
+    return homes
 
 
 def _rows(made: type, listed: Iterable[type]) -> Iterator[tuple[str, str, str]]:
@@ -257,18 +282,20 @@ def _rows(made: type, listed: Iterable[type]) -> Iterator[tuple[str, str, str]]:
             yield name, _kind(member, "method", "attribute"), _sentence(member, text or "")
 
 
-def _parts(value: Any, listed: Iterable[type]) -> str:
-    """The fields of a class, its attributes that nothing is said about, and what it has from other classes."""
+def _parts(value: Any, listed: Iterable[type], shared: Container[tuple[str, str]]) -> str:
+    """The fields of a class, its attributes that nothing is said about, and what it has from other classes.
+
+    What is `shared` with others is said above the table.
+    """
     if not inspect.isclass(value) or not _is_ours(value):
         return ""
-    here: dict[type, list[str]] = {}
-    for name in members(value):
-        here.setdefault(documented_at(value, name, listed), []).append(name)
+    here = _by_home(value, listed)
     with_rows = [name for name, _, _ in _rows(value, listed)]
     plain = [name for name in here.pop(value, ()) if name not in with_rows]
     fields = [*fields_of(value), *plain]
     texts = [f"{'One of' if issubclass(value, enum.Enum) else 'Fields'}: {_quoted(fields)}."] if fields else []
-    texts += [f"From `{base.__name__}`: {_quoted(names)}." for base, names in here.items()]
+    own = ((base.__name__, _quoted(names)) for base, names in here.items())
+    texts += [f"From `{base}`: {names}." for base, names in own if (base, names) not in shared]
     return "".join(f" {text}" for text in texts)
 
 

@@ -27,8 +27,8 @@ from typing import Any, Final
 from wmlab.core.errors import ScenarioError
 from wmlab.core.values import is_function, without_functions
 
-RowValues = Sequence[Any]
-Evaluate = Callable[[RowValues], Any]
+Cells = Sequence[Any]
+Evaluate = Callable[[Cells], Any]
 
 _LOST: Final = "function "
 """How a function is written where it cannot be kept."""
@@ -110,7 +110,7 @@ def compiled(text: str, indices: Mapping[str, int]) -> Evaluate:
     """
     evaluate = _compiled(parse(text), indices)
 
-    def guarded(row: RowValues) -> Any:
+    def guarded(row: Cells) -> Any:
         try:
             return evaluate(row)
         except (TypeError, ValueError, ArithmeticError) as wrong:
@@ -247,7 +247,7 @@ def _compiled(node: ast.expr, indices: Mapping[str, int]) -> Evaluate:
     apply, parts = _applied(node)
     compiled_parts = [_compiled(part, indices) for part in parts]
 
-    def evaluate(row: RowValues) -> Any:
+    def evaluate(row: Cells) -> Any:
         values = [part(row) for part in compiled_parts]
         return None if any(value is None for value in values) else apply(*values)
 
@@ -257,7 +257,7 @@ def _compiled(node: ast.expr, indices: Mapping[str, int]) -> Evaluate:
 def _boolean(parts: Sequence[Evaluate], *, decisive: bool) -> Evaluate:
     """All parts connected by `or`, of which one that is true decides, or by `and`, of which one that is false does."""
 
-    def evaluate(row: RowValues) -> Any:
+    def evaluate(row: Cells) -> Any:
         unknown = False
         for part in parts:
             value = part(row)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from wmlab.core.scenario_file import ScenarioFile
 
-TableRows: TypeAlias = pa.Table | Sequence[Mapping[str, Any]]
+TableContent: TypeAlias = pa.Table | Sequence[Mapping[str, Any]]
 """The content of a table: an Arrow table, or its rows as dicts."""
 
 ScenarioValue = TypeVar("ScenarioValue")
@@ -64,7 +64,7 @@ class Recording:
     @classmethod
     def from_tables(
         cls,
-        tables: Mapping[str, TableRows | storage.StoredTable],
+        tables: Mapping[str, TableContent | storage.StoredTable],
         *,
         name: str,
         scenario: Mapping[str, Any] | None = None,
@@ -235,7 +235,7 @@ class Recording:
 
 
 def _conform(
-    name: str, rows: TableRows | storage.StoredTable, schema: pa.Schema
+    name: str, rows: TableContent | storage.StoredTable, schema: pa.Schema
 ) -> tuple[pa.Table | storage.StoredTable, list[str]]:
     """The rows in the schema's columns and order, and what is wrong with them; empty table when anything is."""
     if isinstance(rows, storage.StoredTable):
@@ -260,7 +260,7 @@ def _conform(
     return (schema.empty_table() if mistakes else pa.Table.from_arrays(columns, schema=schema)), mistakes
 
 
-def _columns_of(name: str, rows: TableRows, schema: pa.Schema) -> tuple[dict[str, Any], list[str]]:
+def _columns_of(name: str, rows: TableContent, schema: pa.Schema) -> tuple[dict[str, Any], list[str]]:
     """Columns by name, Arrow columns or lists of Python values, and which of them some rows lack."""
     if isinstance(rows, pa.Table):
         return dict(zip(rows.column_names, rows.columns, strict=True)), []
@@ -347,7 +347,7 @@ def the_names(offered: object, name: str, error: type[WmlabError] = RecordingErr
 def recorded(
     kind: type[R],
     scenario: ScenarioFile,
-    run: Callable[[Path | None], Mapping[str, TableRows | storage.StoredTable]],
+    run: Callable[[Path | None], Mapping[str, TableContent | storage.StoredTable]],
     path: str | Path | None,
 ) -> R:
     """What a run of the scenario gives, as a recording of that kind, saved at `path` if there is one, which `run` gets.

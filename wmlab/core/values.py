@@ -271,11 +271,13 @@ def _refuse_problems(self: Any) -> None:
 def _gathering(init: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(init)
     def gathering(self: Any, *args: Any, **fields: Any) -> None:
-        offered = next((given for given in (*args[:1], fields.get("name")) if isinstance(given, str)), None)
+        offered = next((argument for argument in (*args[:1], fields.get("name")) if isinstance(argument, str)), None)
         positional = [field.name for field in dataclasses.fields(self) if field.init and not field.kw_only][: len(args)]
         if len(positional) == len(args) and fields.keys().isdisjoint(positional):
             args, fields = (), dict(zip(positional, args, strict=True)) | fields
-        fields = {name: given.item() if isinstance(given, np.generic) else given for name, given in fields.items()}
+        fields = {
+            name: argument.item() if isinstance(argument, np.generic) else argument for name, argument in fields.items()
+        }
         try:
             init(self, *args, **fields)
         except ValidationError as error:
