@@ -2,8 +2,7 @@
 
 `read_log` reads what `wm.trace.load` reads, for any size. Which form a file has, what its columns hold and what a text
 means as a time is decided by the same functions (`core/log_files.py`, `core/times.py`, `core/nested.py`), which run on
-the executors. Where `load` refuses a file for its
-bad rows, here every bad row stays, with the reason.
+the executors. Where `load` refuses a file for its bad rows, here every bad row stays, with the reason.
 """
 
 from __future__ import annotations

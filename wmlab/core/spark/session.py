@@ -18,10 +18,12 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
@@ -94,13 +96,30 @@ _LOOKED_UP: Final = ("functions", "PythonUtils", "PythonSQLUtils", "org.apache.s
 _OF_QUERIES: Final = "SPARK_SIMPLIFIED_TRACEBACK"
 """The variable by which the Python workers of queries differ from those of an RDD."""
 
+_FIRST_WORKER_S: Final = 10
+"""How long stopping waits for the first Python worker; Spark itself gives up one that has not come up by then."""
+
 _log_file: Path | None = None
 _session: SparkSession | None = None
+_first_worker: Any = None
+"""The job that has the first Python worker started, as Java's future; None without one."""
 _lock: Final = threading.Lock()
 
 
 class QuietSession(SparkSession):
     """A Spark session whose repr has no address, port or path, so that a notebook stores the same text each time."""
+
+    def stop(self) -> None:
+        """Stop Spark, once the process is there from which it forks its Python workers.
+
+        A Spark that was stopped before would forget that process, which lives as long as Java, and write errors to its
+        log.
+        """
+        java: Any = self._sc._jvm
+        if _first_worker is not None and java is not None:
+            with suppress(Py4JError):  # the job has failed, takes too long, or was that of a Java that has died
+                _first_worker.get(_FIRST_WORKER_S, java.java.util.concurrent.TimeUnit.SECONDS)
+        super().stop()
 
     def __repr__(self) -> str:
         return f"Spark {self.version} on {self.conf.get('spark.master')}"
@@ -235,7 +254,7 @@ def _embedded(master: str) -> SparkSession:
     """A session whose JVM, started here, sends all its output to a log file; after a stopped one, in the same JVM."""
     from pyspark.java_gateway import launch_gateway
 
-    global _log_file
+    global _log_file, _first_worker
     settings = dict(_DRIVER)
     home = Path(tempfile.mkdtemp(prefix="wmlab-spark-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
@@ -264,13 +283,12 @@ def _embedded(master: str) -> SparkSession:
     context = SparkContext(gateway=gateway, conf=conf)
     for name in _LOOKED_UP:
         setattr(context._jvm, name, getattr(context._jvm, name))
-    if master.startswith("local["):
-        _start_workers(context)
+    _first_worker = _start_workers(context) if master.startswith("local[") else None
     return QuietSession(context)
 
 
-def _start_workers(context: SparkContext) -> None:
-    """Have the process started from which Spark forks its Python workers, without waiting for it.
+def _start_workers(context: SparkContext) -> Any:
+    """Have the process started from which Spark forks its Python workers, without waiting for it; the job as a future.
 
     Spark would start it when the first task in Python is due; so it imports while the first query is planned. The job
     is submitted in the JVM, and no thread of Python waits for it: nothing is left to join, and a fork is as safe as
@@ -278,8 +296,9 @@ def _start_workers(context: SparkContext) -> None:
     """
     # Spark has one such process for each environment, and its queries have this besides.
     context.environment[_OF_QUERIES] = "1"
-    context.parallelize([None], 1).mapPartitions(iter)._jrdd.countAsync()
+    first_worker = context.parallelize([None], 1).mapPartitions(iter)._jrdd.countAsync()
     del context.environment[_OF_QUERIES]
+    return first_worker
 
 
 def _require_java() -> None:
