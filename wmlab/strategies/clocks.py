@@ -71,12 +71,12 @@ class WriterClock:
     """The clock of a writer as its records show it; times in ms, shares from 0 to 1.
 
     `offset_ms` is the median of event time less arrival, less the median of that over all writers: above 0 the clock is
-    ahead, or the way is short; below 0 it is behind, or the way is long. `early` counts the records that arrive before
-    they happen, `suspects` those that are suspects; `steps` how often the writer changes from records that are
+    ahead, or the delay is short; below 0 it is behind, or the delay is long. `early` counts the records that arrive
+    before they happen, `suspects` those that are suspects; `steps` how often the writer changes from records that are
     suspects to records that are not, or back. `silent_ms` is the longest time without a record of it, until the end of
     the log; `silent_at_end` whether that is the last one. `clock` says what is wrong: "ahead" or "older than the log"
     if most records are, "steps" if some are, "early" if most records arrive before they happen, "behind" if nine of ten
-    records are later than delays of the log explain, which may be a long way as well; None: nothing.
+    records are later than delays of the log explain, which may be a long delay of its own; None: nothing.
     """
 
     writer: str
@@ -420,7 +420,7 @@ def _clocks(trace: Trace, log: Log, ahead: Any, older: Any) -> WriterClocks:
 
 
 def _slow_limit_ms(log: Log) -> int:
-    """What event time less arrival is below if the clock is behind, or the way is longer than delays explain."""
+    """What event time less arrival is below if the clock is behind, or the delay longer than those of others are."""
     lower, middle = np.quantile(log.event - log.arrival, (0.25, 0.5), method="inverted_cdf").tolist()
     return int(lower - _SPREADS * (middle - lower))
 

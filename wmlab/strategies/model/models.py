@@ -31,7 +31,7 @@ def _index(writers: Mapping[str, int], record: Record) -> int:
 
 @dataclass(slots=True)
 class Merging:
-    """The state of Jet: the source of each input, and the merged watermarks.
+    """The state of Jet: the source of each input, and the coalesced watermarks.
 
     `busy` are the inputs that are not idle, the one with the oldest last record first.
     """
@@ -49,7 +49,7 @@ _EVENT: Final = Event(())
 
 @dataclass(frozen=True, slots=True)
 class JetWatermark(Strategy[Merging]):
-    """X = the merged watermark of one key, an input for each of `writers`; also native, as Jet's is exclusive.
+    """X = the coalesced watermark of one key, an input for each of `writers`; also native, as Jet's is exclusive.
 
     An input's watermark is its largest event time less `lag`, at multiples of `frame`; an input is idle after `idle_ms`
     of arrival time without a record (None: never), as seen at the next input. See `dataflow.model.source` and

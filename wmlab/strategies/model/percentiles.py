@@ -159,7 +159,8 @@ class SlidingState:
 class WindowedPercentile(Strategy[tuple[int, SlidingState]]):
     """X = m - B, B the least that covers `share` of the last `size` latenesses, as `SlidingWindow.bound` has it.
 
-    There is no watermark before `hold` records, at most `size`. Native is X, which the state has beside the records.
+    There is no watermark before `hold` records, the warm-up, at most `size`. Native is X, which the state has
+    beside the records.
     """
 
     share: ShareBetween
@@ -183,7 +184,7 @@ class WindowedPercentile(Strategy[tuple[int, SlidingState]]):
 
 
 def require_warm_up(warm_up: int, size: int) -> None:
-    """Raise `ModelError` if a hold is longer than the window of `size` records that it waits for."""
+    """Raise `ModelError` if a warm-up is longer than the window of `size` records that it fills."""
     if warm_up > size:
         raise ModelError(
             f"A hold of {warm_up} records is longer than the window of {size}.", remedy="Give a hold of at most size."
@@ -302,8 +303,8 @@ class Delays(NamedTuple):
 class DelayPercentile(Strategy[Delays]):
     """X = now less the quantile at `share` of the last `size` delays max(0, arrival - event time); also native.
 
-    It moves with the clock, so a record meets the X of its own arrival, and a silent stream does not hold it. Event and
-    arrival time have one unit and one clock. Source: Apache IoTDB, class `DelayAnalyzer`, after "Separation or Not"
+    It moves with the clock, so a record meets the X of its own arrival, and a silent stream does not stall it. Both
+    times have one unit and one clock. Source: Apache IoTDB, class `DelayAnalyzer`, after "Separation or Not"
     (ICDE 2022).
     """
 
