@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVa
 import pyarrow as pa
 
 from wmlab.core.errors import ModelError
-from wmlab.core.words import counted, grouped, listed, segment_name, span, unbroken, with_moments, wrapped
+from wmlab.core.words import counted, grouped, listed, number_at_epoch, span, unbroken, with_moments, wrapped
 
 
 class Answer:
@@ -265,7 +265,9 @@ def unknown_invariant(name: str, known: Iterable[str]) -> ModelError:
 
 def _columns(row: dict[str, Any]) -> dict[str, Any]:
     return {
-        name: {segment_name(int(segment)): offset for segment, offset in value.items()} if name in _OFFSETS else value
+        name: {number_at_epoch(int(segment)): offset for segment, offset in value.items()}
+        if name in _OFFSETS
+        else value
         for name, value in row.items()
     }
 
@@ -274,7 +276,7 @@ def _shown(name: str, value: Any) -> str:
     if value is None:
         return "unknown"
     if name == "segment_id":
-        return segment_name(value)
+        return number_at_epoch(value)
     if isinstance(value, Mapping):
         inner = ", ".join(f"{key}: {'end' if item is None else item}" for key, item in value.items())
         return f"{{{inner}}}"

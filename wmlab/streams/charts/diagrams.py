@@ -20,8 +20,9 @@ from wmlab.core.charts.chart import Chart, one_stream, one_value, plain_columns,
 from wmlab.core.charts.scene import Dots, Layer, Path, Scene, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording, the_moment, the_names
-from wmlab.core.words import counted, in_mermaid, is_instant, moment, rounded, segment_name
+from wmlab.core.words import counted, in_mermaid, is_instant, moment, rounded
 from wmlab.streams.answers.history import segments_of
+from wmlab.streams.model.segment import segment_name
 
 _MOST: Final = 240
 """Messages drawn at most: more lines cannot be distinguished."""

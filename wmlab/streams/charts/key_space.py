@@ -18,8 +18,9 @@ from wmlab.core.charts.axis import Coordinate, Numbers, Tick, time_axis
 from wmlab.core.charts.chart import Chart, columns_of, one_stream, share_of, stream_rows
 from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Path, Rule, Scene
 from wmlab.core.recording import Recording
-from wmlab.core.words import counted, grouped, listed, moment, rounded, segment_name
+from wmlab.core.words import counted, grouped, listed, moment, rounded
 from wmlab.streams.answers.history import Row, events_of, group_positions
+from wmlab.streams.model.segment import segment_name
 
 _MOST_CUTS: Final = 8
 _MOST_FRONTS: Final = 6

@@ -106,11 +106,11 @@ def _silences(marks: Sequence[Row], writers: Sequence[str], end_ms: int) -> list
     return silences
 
 
-def _blocking_spans(causes: Sequence[Held]) -> list[LabelledSpan]:
+def _blocking_spans(cause_spans: Sequence[Held]) -> list[LabelledSpan]:
     """Stretches in which a writer held the bound, neighbours joined."""
     spans: list[LabelledSpan] = []
     newest: dict[str, int] = {}
-    for from_ms, to_ms, _, cause in causes:
+    for from_ms, to_ms, _, cause in cause_spans:
         why = "waited for" if cause.kind is CauseKind.LAGGING else "the slowest"
         for writer in cause.writers:
             index = newest.get(writer)
