@@ -1,4 +1,4 @@
-"""What every answer is; the verdicts of a check; and who held a bound over a whole run.
+"""What every answer is; the verdicts of a check; and who blocked a bound over a whole run.
 
 The cost of a straggler is the difference to what the bound would have been without it, averaged over the whole run: by
 so much it raised the mean lag of the bound. Stragglers that block it together share the cost equally.
@@ -292,8 +292,8 @@ not measured, as there was no bound to compare, or for an unknown reason."""
 class Straggler:
     """Who blocked the bound: `who` is a writer or, without one, what stood in the way; `why` is the cause.
 
-    `stretches` counts how often it held: a stretch is a time without a break. `held_ms` is how long in all, `worst_ms`
-    the most by which it kept the bound down, `cost_ms` by how much it raised the run's mean lag, both measured
+    `stretches` counts how often it did: a stretch is a time without a break. `held_ms` is how long in all, `worst_ms`
+    the most by which it lowered the bound, `cost_ms` by how much it raised the run's mean lag, both measured
     `against` what the others had noted or, where there were no others, against the clock. The last two are None if
     they cannot be measured.
     """
@@ -312,8 +312,8 @@ class Stragglers(TableAnswer[Straggler]):
     """The stragglers of a stream's lower bound over a run, the most expensive first; `run_ms` is the run's length.
 
     Costs against the clock come after those against the others, since they are more than that. `bound` says what they
-    held: the lower bound, or the global watermark of a query. `meanings` has the causes with what each means, `notes`
-    are further sentences.
+    blocked: the lower bound, or the global watermark of a query. `meanings` has the causes with what each means,
+    `notes` are further sentences.
     """
 
     stream: str
@@ -350,7 +350,7 @@ class Stragglers(TableAnswer[Straggler]):
         )
 
     def _alone(self) -> str:
-        """Who held the bound where nobody was behind others: a single writer itself, or what stood in the way."""
+        """Who blocked the bound where nobody was behind others: a single writer itself, or what stood in the way."""
         against_clock = [entry for entry in self.stragglers if entry.cost_ms and entry.against == "the clock"]
         without = [entry for entry in self.stragglers if entry.against == "no bound"]
         if against_clock:
@@ -408,7 +408,7 @@ _COLUMNS_IN_WORDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """From `from_ms` to `to_ms` these held the bound down by `by_ms`, `shared` of them in all.
+    """From `from_ms` to `to_ms` these lowered the bound by `by_ms`, `shared` of them in all.
 
     Against the clock `by_ms` is the amount at the beginning; it grows with the clock.
     """
@@ -423,7 +423,7 @@ class Stretch:
 
     @property
     def worst_ms(self) -> int:
-        """The most by which they held the bound down, not less than 0; by_ms must be known."""
+        """The most by which they lowered the bound, not less than 0; by_ms must be known."""
         grown_ms = self.to_ms - self.from_ms if self.against == "the clock" else 0
         return max(0, (self.by_ms or 0) + grown_ms)
 

@@ -60,7 +60,7 @@ _STILL: Final = 0.5
 _COPIES: Final = 0.1
 """The share of records that repeat another one up to which they are duplicates, and not a coarse clock."""
 _SILENT: Final = 10
-"""How many median lags a writer has to be silent at the end of the log, to hold a watermark without a timeout."""
+"""How many median lags a writer has to be silent at the end of the log, to block a watermark without a timeout."""
 _TICKS: Final = (7 * DAY_MS, DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS)
 _ALIKE: Final = 0.95
 """The share of event times that a tick has to explain."""

@@ -1,4 +1,4 @@
-"""Logs of one's own that do not fit into memory: read by Spark, bad rows kept apart, the writer that holds time.
+"""Logs of one's own that do not fit into memory: read by Spark, bad rows kept apart, and their blocking writers.
 
 `read_log` reads what `wm.trace.load` reads, for any size. Which form a file has, what its columns hold and what a text
 means as a time is decided by the same functions (`core/log_files.py`, `core/times.py`, `core/nested.py`), which run on
@@ -113,15 +113,16 @@ def read_log(
 
 
 def stragglers(log: DataFrame, every_ms: int) -> DataFrame:
-    """Who held the least of all writers' newest event times, at every multiple of `every_ms` of arrival.
+    """The blocking writer, whose newest event is the oldest, at every multiple of `every_ms` of arrival.
 
     `log` has the columns `event_time`, `arrival_ms` and `writer`, as `read_log` gives them. A writer counts from its
     first record on. One row a moment: `at_ms`, `writers` (known by then), `lower` (the least newest event time of
-    them), `straggler` (the writer that holds it, the first in the alphabet of several) and `ahead_ms` (by how much
-    the newest event of all is newer). What arrives at a multiple counts for it. `stragglers_over` sums it up.
+    them), `straggler` (the writer that has it, the first in the alphabet of several) and `ahead_ms` (by how much the
+    newest event of all is newer). What arrives at a multiple counts for it. `stragglers_over` sums it up.
 
-    This asks whose events are oldest. `explain` of a recording that replays the log asks whose noted time holds the
-    bound: a writer that is silent there goes on noting times and holds nothing. So it may name another, and says so.
+    This asks whose events are oldest. `explain` of a recording that replays the log asks whose noted time blocks
+    the bound: a writer that is silent there goes on noting times and blocks nothing. So it may name another, and says
+    so.
     """
     require(log, "log", ("writer",))
     log = typed(log, "log", ("event_time", "arrival_ms"), TRACE_SCHEMA)

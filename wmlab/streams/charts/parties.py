@@ -44,9 +44,9 @@ _ROLE: Final = {"lagging": "upper", "slowest": "lower"}
 
 
 def writer_marks(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
-    """Draw who noted times when, which were accepted, which refused, where marks are missing, who held the bound.
+    """Draw who noted times when, which were accepted, which refused, where marks are missing, who blocked the bound.
 
-    A mark is missing from one and a half of the writer's usual intervals (their median) after its last one. Who holds
+    A mark is missing from one and a half of the writer's usual intervals (their median) after its last one. Who blocks
     the bound is what `explain` says: the writers that the last cycle waited for, or whose time is the bound. Raises
     `ChartError` if there are several streams and none is chosen, or no marks. Of many marks 500 accepted ones and 500
     refused ones are drawn, evenly spread, and of the stretches the 300 longest.
@@ -107,7 +107,7 @@ def _silences(marks: Sequence[Row], writers: Sequence[str], end_ms: int) -> list
 
 
 def _blocking_spans(cause_spans: Sequence[Held]) -> list[LabelledSpan]:
-    """Stretches in which a writer held the bound, neighbours joined."""
+    """Spans in which a writer blocked the bound, neighbours joined."""
     spans: list[LabelledSpan] = []
     newest: dict[str, int] = {}
     for from_ms, to_ms, _, cause in cause_spans:
@@ -164,7 +164,7 @@ def holder_costs(table: Any, *, title: str | None = None) -> Chart:
 
     `table` is the answer of `recording.explain()` or a DataFrame with its columns: stream, who, why, stretches,
     held_ms, worst_ms and cost_ms (by how much it raised the mean lag, ms, null if it cannot be measured). It may have
-    `against`, what a cost is measured against; costs against the clock, of those that held the bound with nobody beside
+    `against`, what a cost is measured against; costs against the clock, of those that blocked it with nobody beside
     them, are drawn below the others. `title` replaces the question above the chart. Raises `ChartError` for a missing
     column, no rows, or rows of several streams.
     """
