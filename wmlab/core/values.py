@@ -131,8 +131,8 @@ def _fields(steps: tuple[str | int, ...], offered: object) -> tuple[str | int, .
     for step in steps:
         if isinstance(step, str) and step == branch(step[1:-1]):
             continue
-        tag = offered.get("kind") if isinstance(offered, Mapping) and step not in offered else None
-        if isinstance(tag, str) and step == tag:
+        kind = offered.get("kind") if isinstance(offered, Mapping) and step not in offered else None
+        if isinstance(kind, str) and step == kind:
             continue
         location.append(step)
         if isinstance(offered, Mapping):
