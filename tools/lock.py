@@ -35,8 +35,8 @@ ELSEWHERE: Final = {"run": ('appnope==1.0.0 ; sys_platform == "darwin"',)}
 def wanted(pyproject: Path) -> dict[str, list[Requirement]]:
     """What pyproject.toml asks for directly, by group of the lock."""
     project = tomllib.loads(pyproject.read_text(encoding="utf-8"))
-    asked = {"run": project["project"]["dependencies"], **project["dependency-groups"]}
-    return {group: [Requirement(line) for line in asked[group]] for group in GROUPS}
+    groups = {"run": project["project"]["dependencies"], **project["dependency-groups"]}
+    return {group: [Requirement(line) for line in groups[group]] for group in GROUPS}
 
 
 def closure(requirements: Iterable[Requirement]) -> dict[str, str]:
@@ -69,9 +69,9 @@ def pins(pyproject: Path) -> str:
     """The text of requirements.txt for the environment that runs this."""
     listed: set[str] = set()
     parts = [HEADING]
-    for group, asked in wanted(pyproject).items():
-        versions = closure(asked)
-        only = {canonicalize_name(need.name): f" ; {need.marker}" for need in asked if need.marker}
+    for group, requirements in wanted(pyproject).items():
+        versions = closure(requirements)
+        only = {canonicalize_name(need.name): f" ; {need.marker}" for need in requirements if need.marker}
         lines = {name: f"{name}=={versions[name]}{only.get(name, '')}" for name in versions.keys() - listed}
         lines |= {line.partition("==")[0]: line for line in ELSEWHERE.get(group, ())}
         listed |= versions.keys()

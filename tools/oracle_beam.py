@@ -81,38 +81,38 @@ class Oracle:
     def close(self) -> None:
         """There is nothing to end."""
 
-    def answers(self, kind: str, given: dict[str, Any]) -> list[Any]:
+    def answers(self, kind: str, history: dict[str, Any]) -> list[Any]:
         """What Beam answers to a history."""
-        found: list[Any] = getattr(self, kind)(given)
-        return found
+        outcomes: list[Any] = getattr(self, kind)(history)
+        return outcomes
 
-    def manual(self, given: dict[str, Any]) -> list[Any]:
+    def manual(self, history: dict[str, Any]) -> list[Any]:
         """The estimator that a source sets."""
-        estimator, found = ManualWatermarkEstimator(MIN_TIMESTAMP), []
-        for time in given["steps"]:
+        estimator, watermarks = ManualWatermarkEstimator(MIN_TIMESTAMP), []
+        for time in history["steps"]:
             try:
                 estimator.set_watermark(stamp(time))
-                found.append(shown(estimator.current_watermark()))
+                watermarks.append(shown(estimator.current_watermark()))
             except ValueError:
-                found.append("refused")
-        return found
+                watermarks.append("refused")
+        return watermarks
 
-    def monotonic(self, given: dict[str, Any]) -> list[Any]:
+    def monotonic(self, history: dict[str, Any]) -> list[Any]:
         """The estimator that sees the records; None asks it."""
-        estimator, found = MonotonicWatermarkEstimator(MIN_TIMESTAMP), []
-        for time in given["steps"]:
+        estimator, watermarks = MonotonicWatermarkEstimator(MIN_TIMESTAMP), []
+        for time in history["steps"]:
             if time is None:
-                found.append(shown(estimator.current_watermark()))
+                watermarks.append(shown(estimator.current_watermark()))
             else:
                 estimator.observe_timestamp(stamp(time))
-        return found
+        return watermarks
 
-    def transform(self, given: dict[str, Any]) -> list[Any]:
+    def transform(self, history: dict[str, Any]) -> list[Any]:
         """The watermarks of a transform after each thing that changes them."""
-        upstream = [SimpleNamespace(output_watermark=MIN_TIMESTAMP) for _ in range(given["inputs"])]
-        transform, found, waiting = _TransformWatermarks(None, {}, "transform"), [], {}
+        upstream = [SimpleNamespace(output_watermark=MIN_TIMESTAMP) for _ in range(history["inputs"])]
+        transform, watermarks, waiting = _TransformWatermarks(None, {}, "transform"), [], {}
         transform.update_input_transform_watermarks(upstream)
-        for step, *values in given["steps"]:
+        for step, *values in history["steps"]:
             if step == "out":
                 upstream[values[0]].output_watermark = stamp(values[1])
             elif step == "hold":
@@ -122,17 +122,17 @@ class Oracle:
             else:
                 transform.remove_pending(waiting.pop(values[0]))
             transform.refresh()
-            found.append([shown(transform.input_watermark), shown(transform.output_watermark)])
-        return found
+            watermarks.append([shown(transform.input_watermark), shown(transform.output_watermark)])
+        return watermarks
 
-    def windows(self, given: dict[str, Any]) -> list[Any]:
+    def windows(self, history: dict[str, Any]) -> list[Any]:
         """A pipeline of several sources and fixed windows: the watermark at each record, and the panes."""
-        self.run(given["inputs"], given["steps"], given["size"], given["lateness"])
+        self.run(history["inputs"], history["steps"], history["size"], history["lateness"])
         return [[*MET], sorted(PANES)]
 
-    def delay(self, given: dict[str, Any]) -> list[Any]:
+    def delay(self, history: dict[str, Any]) -> list[Any]:
         """The watermark at each record of a pipeline whose sources have the watermarks of partitions."""
-        self.run(given["inputs"], partitions(given))
+        self.run(history["inputs"], partitions(history))
         return [*MET]
 
     def run(self, inputs: int, steps: Iterable[Any], size: int = 1, lateness: int = 0) -> None:

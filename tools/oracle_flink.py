@@ -21,7 +21,7 @@ SUBTASKS: Final = 3
 """Subtasks of a source in an alignment group."""
 
 
-class Told:
+class Recorder:
     """What Flink's classes say to their surroundings and ask of them, and a clock that is set by hand."""
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ class Oracle:
         server = self.gateway.java_gateway_server
         server.resetCallbackClient(server.getCallbackClient().getAddress(), callback)
         self.jvm = self.gateway.jvm
-        self.told = Told()
+        self.recorder = Recorder()
         self.members: dict[str, Any] = {}
         valves = getattr(self.jvm, f"{RUNTIME}.watermarkstatus.WatermarkStatus")
         self.status = {"idle": valves.IDLE, "active": valves.ACTIVE}
@@ -129,15 +129,15 @@ class Oracle:
         """Ends the Java process."""
         self.gateway.shutdown(raise_exception=False)
 
-    def answers(self, kind: str, given: dict[str, Any]) -> list[Any]:
+    def answers(self, kind: str, history: dict[str, Any]) -> list[Any]:
         """What Flink answers to each step of a history."""
-        self.told.taken()
-        step: Callable[[list[Any]], Any] = getattr(self, kind)(given)
-        return [step(entry) for entry in given["steps"]]
+        self.recorder.taken()
+        step: Callable[[list[Any]], Any] = getattr(self, kind)(history)
+        return [step(entry) for entry in history["steps"]]
 
-    def bounded(self, given: dict[str, Any]) -> Callable[[list[Any]], Any]:
+    def bounded(self, history: dict[str, Any]) -> Callable[[list[Any]], Any]:
         """The generator of bounded out-of-orderness."""
-        duration = self.jvm.java.time.Duration.ofMillis(given["bound"])
+        duration = self.jvm.java.time.Duration.ofMillis(history["bound"])
         generator = self.make(f"{EVENT_TIME}.BoundedOutOfOrdernessWatermarks", duration)
         output = self.output()
 
@@ -146,47 +146,47 @@ class Oracle:
                 generator.onEvent(None, self.long(entry[1]), output)
             else:
                 generator.onPeriodicEmit(output)
-            return self.told.taken()
+            return self.recorder.taken()
 
         return step
 
     def output(self) -> Any:
         """A source's output, which says a watermark that rises, and each change of its status."""
-        return self.make("org.apache.flink.streaming.api.operators.source.WatermarkToDataOutput", self.told)
+        return self.make("org.apache.flink.streaming.api.operators.source.WatermarkToDataOutput", self.recorder)
 
-    def idleness(self, given: dict[str, Any]) -> Callable[[list[Any]], Any]:
+    def idleness(self, history: dict[str, Any]) -> Callable[[list[Any]], Any]:
         """A generator with an idle timeout, over a clock that the history moves."""
         of = self.jvm.java.time.Duration.ofMillis
         inner = self.make(f"{EVENT_TIME}.BoundedOutOfOrdernessWatermarks", of(0))
-        generator = self.make(f"{EVENT_TIME}.WatermarksWithIdleness", inner, of(given["timeout"]), self.told)
+        generator = self.make(f"{EVENT_TIME}.WatermarksWithIdleness", inner, of(history["timeout"]), self.recorder)
         output = self.output()
 
         def step(entry: list[Any]) -> Any:
             if entry[0] == "record":
                 generator.onEvent(None, self.long(entry[1]), output)
             else:
-                self.told.now = entry[1]
+                self.recorder.now = entry[1]
                 generator.onPeriodicEmit(output)
-            return self.told.taken()
+            return self.recorder.taken()
 
         return step
 
-    def valve(self, given: dict[str, Any]) -> Callable[[list[Any]], Any]:
+    def valve(self, history: dict[str, Any]) -> Callable[[list[Any]], Any]:
         """The valve of a task with a number of channels."""
-        valve = self.make(f"{RUNTIME}.watermarkstatus.StatusWatermarkValve", given["inputs"])
+        valve = self.make(f"{RUNTIME}.watermarkstatus.StatusWatermarkValve", history["inputs"])
 
         def step(entry: list[Any]) -> Any:
             if entry[0] == "wm":
                 valve.inputWatermark(
-                    self.mark(entry[2], "org.apache.flink.streaming.api.watermark"), entry[1], self.told
+                    self.mark(entry[2], "org.apache.flink.streaming.api.watermark"), entry[1], self.recorder
                 )
             else:
-                valve.inputWatermarkStatus(self.status[entry[0]], entry[1], self.told)
-            return self.told.taken()
+                valve.inputWatermarkStatus(self.status[entry[0]], entry[1], self.recorder)
+            return self.recorder.taken()
 
         return step
 
-    def multiplexer(self, given: dict[str, Any]) -> Callable[[list[Any]], Any]:
+    def multiplexer(self, history: dict[str, Any]) -> Callable[[list[Any]], Any]:
         """The multiplexer of a source over its splits, some with immediate output."""
         multiplexer = self.make(f"{EVENT_TIME}.WatermarkOutputMultiplexer", self.output())
         outputs: dict[int, Any] = {}
@@ -195,7 +195,7 @@ class Oracle:
             match entry:
                 case ["add", split]:
                     multiplexer.registerNewOutput(str(split))
-                    kind = "Immediate" if split in given["immediate"] else "Deferred"
+                    kind = "Immediate" if split in history["immediate"] else "Deferred"
                     outputs[split] = getattr(multiplexer, f"get{kind}Output")(str(split))
                 case ["remove", split]:
                     multiplexer.unregisterOutput(str(split))
@@ -207,20 +207,22 @@ class Oracle:
                     outputs[split].markIdle()
                 case ["active", split]:
                     outputs[split].markActive()
-            return self.told.taken()
+            return self.recorder.taken()
 
         return step
 
-    def alignment(self, given: dict[str, Any]) -> Callable[[list[Any]], Any]:
+    def alignment(self, history: dict[str, Any]) -> Callable[[list[Any]], Any]:
         """The coordinators of two sources of a group: what each announces to its subtasks that have reported."""
         name = f"{COORDINATOR}.SourceCoordinator"
         job = self.make("org.apache.flink.api.common.JobID")
         store = self.make("org.apache.flink.runtime.operators.coordination.CoordinatorStoreImpl")
         store.putIfAbsent("group", self.hidden(f"{name}$WatermarkAggregator"))
-        settings = self.make(f"{EVENT_TIME}.WatermarkAlignmentParams", self.long(given["drift"]), "group", self.long(1))
+        settings = self.make(
+            f"{EVENT_TIME}.WatermarkAlignmentParams", self.long(history["drift"]), "group", self.long(1)
+        )
         contexts = [self.context(job), self.context(job)]
         sources = [
-            self.make(name, job, str(number), self.told, context, store, settings, None)
+            self.make(name, job, str(number), self.recorder, context, store, settings, None)
             for number, context in enumerate(contexts)
         ]
 
@@ -232,7 +234,7 @@ class Oracle:
                     self.field(f"{name}Context.subtaskHasNoMoreSplits", contexts[source])[subtask] = True
                 case ["announce", source]:
                     self.call(f"{name}.announceCombinedWatermark", sources[source])
-            return self.told.taken()
+            return self.recorder.taken()
 
         return step
 
@@ -242,44 +244,46 @@ class Oracle:
         threads = self.hidden(factory, "coordinator", None, None)
         self.member(f"{factory}.t").set(threads, self.jvm.java.lang.Thread.currentThread())
         name = f"{COORDINATOR}.SourceCoordinatorContext"
-        context = self.make(name, job, threads, 1, self.told, self.told, False)
+        context = self.make(name, job, threads, 1, self.recorder, self.recorder, False)
         self.call(f"{name}.checkAndLazyInitialize", context)
         for gateway in self.field(f"{name}$SubtaskGateways.gateways", self.field(f"{name}.subtaskGateways", context)):
-            gateway.put(0, self.told)
+            gateway.put(0, self.recorder)
         return context
 
-    def source(self, given: dict[str, Any]) -> Callable[[list[Any]], Any]:
+    def source(self, history: dict[str, Any]) -> Callable[[list[Any]], Any]:
         """A source and the generators of its splits: what it emits and reports, whether it waits, who is paused."""
-        name, told, of = f"{OPERATORS}.SourceOperator", self.told, self.jvm.java.time.Duration.ofMillis
-        told.clock = clock = self.make("org.apache.flink.util.clock.ManualClock", self.long(1))
+        name, recorder, of = f"{OPERATORS}.SourceOperator", self.recorder, self.jvm.java.time.Duration.ofMillis
+        recorder.clock = clock = self.make("org.apache.flink.util.clock.ManualClock", self.long(1))
         settings = self.make("org.apache.flink.configuration.Configuration")
-        settings.setString("pipeline.watermark-alignment.buffer-size", str(given["buffer"]))
+        settings.setString("pipeline.watermark-alignment.buffer-size", str(history["buffer"]))
         bounded = self.jvm.org.apache.flink.api.common.eventtime.WatermarkStrategy.forBoundedOutOfOrderness(of(0))
-        strategy = bounded.withIdleness(of(given["timeout"]))
-        operator = self.make(name, None, told, told, told, strategy, told, settings, "", True, told, {}, False, False)
+        strategy = bounded.withIdleness(of(history["timeout"]))
+        operator = self.make(
+            name, None, recorder, recorder, recorder, strategy, recorder, settings, "", True, recorder, {}, False, False
+        )
         metrics = self.jvm.org.apache.flink.runtime.metrics.groups.UnregisteredMetricGroups
         task = metrics.createUnregisteredTaskMetricGroup()
         activity = self.make(f"{OPERATORS}.util.PausableRelativeClock", clock)
         times = self.jvm.org.apache.flink.streaming.api.operators.source.TimestampsAndWatermarks
         logic = times.createProgressiveEventTimeLogic(
-            strategy, task, told, self.long(0), activity, clock, task.getIOMetricGroup()
+            strategy, task, recorder, self.long(0), activity, clock, task.getIOMetricGroup()
         )
-        output = logic.createMainOutput(told, operator)
+        output = logic.createMainOutput(recorder, operator)
         for field, value in {
             f"{OPERATORS}.AbstractStreamOperator.metrics": metrics.createUnregisteredOperatorMetricGroup(),
             f"{name}.mainInputActivityClock": activity,
             f"{name}.eventTimeLogic": logic,
-            f"{name}.sourceReader": told,
+            f"{name}.sourceReader": recorder,
             f"{name}.currentMainOutput": output,
             f"{name}.operatingMode": self.field(f"{name}$OperatingMode.READING", None),
         }.items():
             self.member(field).set(operator, value)
         self.call(f"{name}.initSourceMetricGroup", operator)
-        splits = [output.createOutputForSplit(str(split)) for split in range(given["splits"])]
-        for split in range(given["splits"]):
+        splits = [output.createOutputForSplit(str(split)) for split in range(history["splits"])]
+        for split in range(history["splits"]):
             self.call(f"{name}.getOrCreateSplitMetricGroup", operator, str(split))
         logic.emitImmediateWatermark(0)
-        told.taken()
+        recorder.taken()
 
         def step(entry: list[Any]) -> Any:
             clock.advanceTime(of(entry[1]))
@@ -298,7 +302,7 @@ class Oracle:
                     logic.emitImmediateWatermark(0)
                 case ["sample", _]:
                     self.call(f"{name}.sampleAndEmitLatestWatermark", operator)
-            return [told.taken(), *waiting()]
+            return [recorder.taken(), *waiting()]
 
         def waiting() -> list[Any]:
             mode = self.field(f"{name}.operatingMode", operator)

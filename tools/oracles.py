@@ -28,37 +28,37 @@ def compared(oracle: Any, rules: Any, kind: str, count: int) -> Iterator[dict[st
     """Histories with the engine's answers; raises SystemExit at the first that a rule answers otherwise."""
     random = Random(f"{rules.SEED}-{kind}")
     for number in range(count):
-        given = rules.history(kind, random)
-        found = oracle.answers(kind, given)
-        if found != (mine := rules.answer(kind, given)):
-            raise SystemExit(f"{kind}, history {number}: {given}\nengine {found}\nwmlab  {mine}")
-        yield {"kind": kind, **given, "answers": found}
+        history = rules.history(kind, random)
+        of_engine = oracle.answers(kind, history)
+        if of_engine != (of_wmlab := rules.answer(kind, history)):
+            raise SystemExit(f"{kind}, history {number}: {history}\nengine {of_engine}\nwmlab  {of_wmlab}")
+        yield {"kind": kind, **history, "answers": of_engine}
 
 
 def main() -> None:
     """Compares, prints how many histories of each class agree, and keeps a sample on request."""
-    options = argparse.ArgumentParser(description="the rules of strategies against another engine")
-    options.add_argument("engine", choices=HISTORIES)
-    options.add_argument("directory", type=Path, help="where the engine is installed")
-    options.add_argument("--histories", type=int, help="of each class")
-    options.add_argument("--kinds", nargs="*")
-    options.add_argument("--write", type=Path, help="the file of the sample")
-    given = options.parse_args()
-    rules = import_module(f"tests.strategies.oracles.{given.engine}")
-    histories = given.histories or HISTORIES[given.engine]
-    oracle, kept = import_module(f"tools.oracle_{given.engine}").Oracle(given.directory), []
+    parser = argparse.ArgumentParser(description="the rules of strategies against another engine")
+    parser.add_argument("engine", choices=HISTORIES)
+    parser.add_argument("directory", type=Path, help="where the engine is installed")
+    parser.add_argument("--histories", type=int, help="of each class")
+    parser.add_argument("--kinds", nargs="*")
+    parser.add_argument("--write", type=Path, help="the file of the sample")
+    options = parser.parse_args()
+    rules = import_module(f"tests.strategies.oracles.{options.engine}")
+    histories = options.histories or HISTORIES[options.engine]
+    oracle, sample = import_module(f"tools.oracle_{options.engine}").Oracle(options.directory), []
     try:
-        for kind in given.kinds or rules.KINDS:
+        for kind in options.kinds or rules.KINDS:
             for count, case in enumerate(compared(oracle, rules, kind, histories), start=1):
-                kept += [case] if count <= SAMPLE else []
+                sample += [case] if count <= SAMPLE else []
             print(f"{kind}: {histories} histories, no difference", flush=True)
         witnesses = {name: oracle.answers(case["kind"], case) for name, case in rules.WITNESSES.items()}
     finally:
         oracle.close()
-    if given.write:
-        lines = ",\n".join(json.dumps(case) for case in kept)
-        head = f'{{"{given.engine}": "{oracle.version}", "witnesses": {json.dumps(witnesses)}, "histories": [\n'
-        given.write.write_text(f"{head}{lines}\n]}}\n", encoding="utf-8")
+    if options.write:
+        lines = ",\n".join(json.dumps(case) for case in sample)
+        head = f'{{"{options.engine}": "{oracle.version}", "witnesses": {json.dumps(witnesses)}, "histories": [\n'
+        options.write.write_text(f"{head}{lines}\n]}}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -13,10 +13,10 @@ PICTURE = ROOT / "docs" / "images" / "first_bounds.svg"
 
 def code() -> str:
     """The first Python block of the README."""
-    found = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    if found is None:
+    match = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    if match is None:
         raise SystemExit("README.md has no Python block")
-    return found.group(1)
+    return match.group(1)
 
 
 def chart() -> Any:

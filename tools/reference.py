@@ -18,7 +18,7 @@ import pkgutil
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import cache, cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -37,10 +37,13 @@ _HEAD = """# Reference
 Every public name with the first sentence of its documentation; `help(name)` shows all of it. This page is made by
 `python tools/reference.py --write`, and a test compares it.
 
-A method or attribute stands with the class that defines it; a class that inherits it names it behind "from". Behind
-the namespaces follow the recordings, the other classes (what functions return, what that holds, and what classes have
-in common), the errors, and the tables with their columns.
+A method or attribute stands with the class that defines it; a class that inherits it names it behind "from". Where
+several classes of a section inherit the same, a sentence above their table says so. Behind the namespaces follow the
+recordings, the other classes (what functions return, what that holds, and what classes have in common), the errors,
+and the tables with their columns.
 """
+_SEVERAL = 3
+"""From so many classes of a section on, what they inherit stands once, above their table."""
 _TYPES = {"int64": "integer", "string": "text", "double": "number", "bool": "flag"}
 
 
@@ -118,30 +121,30 @@ def errors() -> list[type[WmlabError]]:
     for module in pkgutil.walk_packages(wmlab.__path__, "wmlab."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    found, waiting = [], [WmlabError]
+    classes, waiting = [], [WmlabError]
     while waiting:
         error = waiting.pop(0)
         if _is_ours(error) and not error.__name__.startswith("_"):
-            found.append(error)
+            classes.append(error)
         waiting += sorted(error.__subclasses__(), key=lambda made: made.__name__)
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(classes))
 
 
 def public_classes() -> list[type]:
     """All classes on the page but the errors: of the namespaces, of recordings, and of what those return and hold."""
     offered = [value for _, names in namespaces() for value in names.values()]
     waiting = [*recording_kinds(), *offered]
-    found: dict[type, None] = {}
+    classes: dict[type, None] = {}
     while waiting:
         value = waiting.pop(0)
         if not inspect.isclass(value):
             waiting += _returned(value) if inspect.isroutine(value) else []
-        elif _is_listed(value) and value not in found:
-            found[value] = None
+        elif _is_listed(value) and value not in classes:
+            classes[value] = None
             waiting += value.__bases__
             waiting += [made for member in members(value).values() for made in _returned(member)]
             waiting += [made for hint in _hints(value).values() for made in _classes(hint)]
-    return list(found)
+    return list(classes)
 
 
 def _is_listed(made: type) -> bool:
@@ -218,7 +221,7 @@ def fields_of(made: type) -> list[str]:
     if dataclasses.is_dataclass(made):
         return [field.name for field in dataclasses.fields(made) if not field.name.startswith("_")]
     if issubclass(made, enum.Enum):
-        return [one.name for one in made]
+        return [member.name for member in made]
     return [*getattr(made, "_fields", ())]
 
 
@@ -237,38 +240,62 @@ def _text(member: Any) -> str | None:
 def _section(
     title: str, names: Iterable[tuple[str, Any]], listed: Iterable[type], space: ModuleType | None = None
 ) -> str:
-    about = [] if space in (None, wmlab) else [_sentence(space), ""]
+    names, about = list(names), [] if space in (None, wmlab) else [_sentence(space), ""]
+    shared = _shared(names, listed)
+    for (base, members_of_base), classes in shared.items():
+        about += [f"From `{base}`: {members_of_base}. Classes that have these: {_quoted(classes)}.", ""]
     lines = [f"## {title}", "", *about, "| name | is a | does |", "|---|---|---|"]
     for name, value in names:
         has_text = inspect.isclass(value) or _function(value) is not None or space is None
         text = _sentence(value, "" if has_text or space is None else _text_in(space, name))
-        lines.append(f"| `{name}` | {_kind(value)} | {text}{_parts(value, listed)} |")
+        lines.append(f"| `{name}` | {_kind(value)} | {text}{_parts(value, listed, shared)} |")
         if inspect.isclass(value) and _is_ours(value):
             lines += [f"| `{name}.{member}` | {kind} | {text} |" for member, kind, text in _rows(value, listed)]
     return "\n".join([*lines, ""])
 
 
+def _shared(names: Iterable[tuple[str, Any]], listed: Iterable[type]) -> dict[tuple[str, str], list[str]]:
+    """What several classes inherit: base class and members, and the names of the classes."""
+    classes: dict[tuple[str, str], list[str]] = {}
+    for name, value in names:
+        if inspect.isclass(value) and _is_ours(value):
+            for base, inherited in _by_home(value, listed).items():
+                if base is not value:
+                    classes.setdefault((base.__name__, _quoted(inherited)), []).append(name)
+    return {heritage: heirs for heritage, heirs in classes.items() if len(heirs) >= _SEVERAL}
+
+
+def _by_home(made: type, listed: Iterable[type]) -> dict[type, list[str]]:
+    """The methods and attributes of a class by the class that has their rows."""
+    homes: dict[type, list[str]] = {}
+    for name in members(made):
+        homes.setdefault(documented_at(made, name, listed), []).append(name)
+    return homes
+
+
 def _rows(made: type, listed: Iterable[type]) -> Iterator[tuple[str, str, str]]:
     """The methods and attributes that stand with a class: name, which of the two, and what it is."""
-    for name, found in members(made).items():
+    for name, member in members(made).items():
         home, _ = _definition(made, name)
-        text = "" if home is None or _function(found) is not None else _texts_below(inspect.getsource(home)).get(name)
-        if documented_at(made, name, listed) is made and (text or _function(found) is not None):
-            yield name, _kind(found, "method", "attribute"), _sentence(found, text or "")
+        text = "" if home is None or _function(member) is not None else _texts_below(inspect.getsource(home)).get(name)
+        if documented_at(made, name, listed) is made and (text or _function(member) is not None):
+            yield name, _kind(member, "method", "attribute"), _sentence(member, text or "")
 
 
-def _parts(value: Any, listed: Iterable[type]) -> str:
-    """The fields of a class, its attributes that nothing is said about, and what it has from other classes."""
+def _parts(value: Any, listed: Iterable[type], shared: Container[tuple[str, str]]) -> str:
+    """The fields of a class, its attributes that nothing is said about, and what it has from other classes.
+
+    What is `shared` with others is said above the table.
+    """
     if not inspect.isclass(value) or not _is_ours(value):
         return ""
-    here: dict[type, list[str]] = {}
-    for name in members(value):
-        here.setdefault(documented_at(value, name, listed), []).append(name)
+    here = _by_home(value, listed)
     with_rows = [name for name, _, _ in _rows(value, listed)]
     plain = [name for name in here.pop(value, ()) if name not in with_rows]
     fields = [*fields_of(value), *plain]
     texts = [f"{'One of' if issubclass(value, enum.Enum) else 'Fields'}: {_quoted(fields)}."] if fields else []
-    texts += [f"From `{base.__name__}`: {_quoted(names)}." for base, names in here.items()]
+    own = ((base.__name__, _quoted(names)) for base, names in here.items())
+    texts += [f"From `{base}`: {names}." for base, names in own if (base, names) not in shared]
     return "".join(f" {text}" for text in texts)
 
 
@@ -315,7 +342,7 @@ def _text_in(space: ModuleType, name: str) -> str:
         module, _, attribute = homes[name].partition(":")
         return _text_in(importlib.import_module(module), attribute) if attribute else ""
     for statement in ast.parse(source).body:
-        taken = [one for one in getattr(statement, "names", ()) if (one.asname or one.name) == name]
+        taken = [alias for alias in getattr(statement, "names", ()) if (alias.asname or alias.name) == name]
         if taken and isinstance(statement, ast.ImportFrom) and statement.module:
             return _text_in(importlib.import_module(statement.module), taken[0].name)
     return _texts_below(source).get(name, "")
@@ -346,12 +373,12 @@ def _in_a_row(text: str) -> str:
 
 def tables() -> dict[str, pa.Schema]:
     """Every table that a user can ask for, by its title: those of the recordings, and the schemas of the namespaces."""
-    found = {
+    schemas = {
         f"Table {name} of a recording of {kind.kind}": schema
         for kind in recording_kinds()
         for name, schema in kind.schemas.items()
     }
-    return found | {
+    return schemas | {
         f"Columns of {title}.{name}": value
         for title, names in namespaces()
         for name, value in names.items()
@@ -362,9 +389,9 @@ def tables() -> dict[str, pa.Schema]:
 def _columns(title: str, schema: pa.Schema) -> str:
     lines = [f"## {title}", "", "| column | type | unit | meaning |", "|---|---|---|---|"]
     for field in schema:
-        told = {key.decode(): _in_a_row(value.decode()) for key, value in (field.metadata or {}).items()}
+        metadata = {key.decode(): _in_a_row(value.decode()) for key, value in (field.metadata or {}).items()}
         kind = _in_a_row(_type_words(field.type) + (", or null" if field.nullable else ""))
-        lines.append(f"| `{field.name}` | {kind} | {told.get('unit', '')} | {told.get('about', '')} |")
+        lines.append(f"| `{field.name}` | {kind} | {metadata.get('unit', '')} | {metadata.get('about', '')} |")
     return "\n".join([*lines, ""])
 
 

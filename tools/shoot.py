@@ -43,7 +43,7 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 def find_chromium() -> str | None:
     """The browser to start, or None for Playwright's own."""
     named = os.environ.get("WMLAB_CHROMIUM")
-    return named or next((found for name in _NAMES if (found := shutil.which(name))), None)
+    return named or next((path for name in _NAMES if (path := shutil.which(name))), None)
 
 
 def launch(playwright: Playwright) -> Browser:
@@ -164,10 +164,12 @@ def main() -> int:
     parser.add_argument("--dark", action="store_true", help="JupyterLab's dark theme and a dark desktop")
     parser.add_argument("--width", type=int, default=1280, help="of the window, in pixels (default: 1280)")
     parser.add_argument("--timeout-s", type=float, default=300, help="for one step of the way (default: 300)")
-    given = parser.parse_args()
-    if not given.notebook.is_file():
-        parser.error(f"there is no notebook {given.notebook}")
-    written, errors = shoot(given.notebook, given.out, dark=given.dark, width=given.width, timeout_s=given.timeout_s)
+    options = parser.parse_args()
+    if not options.notebook.is_file():
+        parser.error(f"there is no notebook {options.notebook}")
+    written, errors = shoot(
+        options.notebook, options.out, dark=options.dark, width=options.width, timeout_s=options.timeout_s
+    )
     print(*written, sep="\n")
     print(*errors, sep="\n", end="\n" if errors else "", file=sys.stderr)
     return 1 if errors else 0

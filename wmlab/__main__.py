@@ -132,17 +132,17 @@ def _check(options: argparse.Namespace) -> int:
 
 def _explain(options: argparse.Namespace) -> int:
     recording = wm.trace.read_recording(options.directory)
-    found = recording.explain(at_ms=options.at_ms, reader=options.reader, stream=options.stream)
-    print(found.to_json() if options.json else found)
+    answer = recording.explain(at_ms=options.at_ms, reader=options.reader, stream=options.stream)
+    print(answer.to_json() if options.json else answer)
     return 0
 
 
 def _advise(options: argparse.Namespace) -> int:
     names = ("event_time", "arrival", "writer", "key", "unit", "format", "encoding", "form", "bad_rows")
-    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
-    if any(name in given for name in ("event_time", "arrival", "writer")):
-        given.setdefault("key", None)
-    log = wm.trace.load(options.log, **given)
+    columns = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    if any(name in columns for name in ("event_time", "arrival", "writer")):
+        columns.setdefault("key", None)
+    log = wm.trace.load(options.log, **columns)
     if log.refused.num_rows:
         # Not on the standard output, which may be JSON.
         print(f"{counted(log.refused.num_rows, 'bad row')} left out of {log.name!r}.", file=sys.stderr)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wmlab.core.recording import Recording
-from wmlab.core.scenario_file import parse, read_text
+from wmlab.core.scenario_file import parse_scenario, read_scenario_text
 from wmlab.core.traces import DIRECTORY, TRACE_SCHEMA, Trace, TraceEvent, load, names
 from wmlab.dataflow.recording import Dataflow
 from wmlab.progress.recording import PlanScenario
@@ -41,8 +41,8 @@ def load_scenario(path: str | Path) -> Any:
 
     Raises `ScenarioError` with every mistake, its location and line.
     """
-    text, source = read_text(path), str(path)
-    data, _ = parse(text, source)
+    text, source = read_scenario_text(path), str(path)
+    data, _ = parse_scenario(text, source)
     made = next((other for other in _OTHERS if other.only_field in data), Scenario)
     return made.from_yaml(text, source=source)
 

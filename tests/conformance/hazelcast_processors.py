@@ -8,7 +8,7 @@ from typing import Any
 from tests.conformance.fields import Fields, UnknownFormatError
 from tests.conformance.hazelcast_steps import all_written, check, number, operations, shown
 from tests.dataflow.model.driving import Driven
-from wmlab.core.expression import time_bounds
+from wmlab.core.expression import join_time_bounds
 from wmlab.dataflow.model.async_map import AsyncOrdered, AsyncUnordered
 from wmlab.dataflow.model.items import Event, Item, Watermark
 from wmlab.dataflow.model.join import minimum_spread
@@ -134,7 +134,7 @@ def run_pure(case: Fields, deviations: Deviations) -> None:
     for op, step in operations(case):
         match op:
             case "extract_bounds":
-                check(step, lambda s=step: written_bounds(time_bounds(comparison(s), PLACES, {0}, {2})))
+                check(step, lambda s=step: written_bounds(join_time_bounds(comparison(s), PLACES, {0}, {2})))
             case "minimum_spread":
                 width = step.take("left_columns") if "left_columns" in step else step.take("left_cols")
                 bounds = bounds_of(step.take("postpone"))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wmlab.core.errors import ScenarioError
-from wmlab.core.expression import columns_of, compiled, parse
+from wmlab.core.expression import columns_read, compiled, parse
 
 PLACES = {"a": 0, "b": 1, "left.t": 2}
 
@@ -74,7 +74,7 @@ def test_everything_else_is_refused(text: str, complaint: str) -> None:
 
 
 def test_it_tells_which_columns_it_reads() -> None:
-    assert columns_of("max(a, left.t) > a + right.t") == ("a", "left.t", "right.t")
+    assert columns_read("max(a, left.t) > a + right.t") == ("a", "left.t", "right.t")
 
 
 @pytest.mark.parametrize(

@@ -45,11 +45,14 @@ def spaces() -> list[ModuleType]:
 
 
 def rows(text: str) -> dict[str, list[str]]:
-    """The rows of the page by the name they begin with."""
+    """The rows of the page by the name they begin with, and of a class the sentence that says what several inherit."""
     found: dict[str, list[str]] = {}
     for line in text.splitlines():
         if begun := re.match(r"\| `([\w.]+)` \|", line):
             found.setdefault(begun[1], []).append(line)
+        elif shared := re.match(r"From `\w+`: [^.]+\. Classes that have these: (.+)\.", line):
+            for name in re.findall(r"\w+", shared[1]):
+                found.setdefault(name, []).append(line)
     return found
 
 
@@ -99,6 +102,8 @@ def test_what_classes_have_in_common_is_described_once() -> None:
     assert [made.__name__ for made in strategies if f"{made.__name__}.step" in listed] == ["Strategy"]
     assert "ScenarioFile.load" in listed
     assert "Scenario.load" not in listed
+    inherited = [line for made in strategies for line in listed[made.__name__] if "From `Strategy`: " in line]
+    assert len(set(inherited)) == 2, "one sentence for all but the class that defines a verb of its own"
 
 
 def test_every_column_of_every_table_has_its_type_unit_and_meaning() -> None:

@@ -12,7 +12,7 @@ import wmlab as wm
 from tests.fuzz.mutants import SCENARIOS, limited
 from wmlab.__main__ import main
 from wmlab.core.errors import ModelError, RecordingError, ScenarioError, TraceError
-from wmlab.core.expression import time_bounds
+from wmlab.core.expression import join_time_bounds
 from wmlab.core.simulation import Exponential, Journal, delays_ms
 from wmlab.core.storage import PART_FILE
 from wmlab.dataflow.recording import Dataflow
@@ -166,8 +166,8 @@ def test_a_number_beyond_64_bits_is_refused_by_the_table_that_it_is_for() -> Non
 
 def test_an_unknown_column_in_the_condition_of_a_join_bounds_nothing() -> None:
     places = {"left.t": 0, "right.t": 1}
-    assert time_bounds("left.t >= lef2.t", places, {0}, {1}) == {}
-    assert time_bounds("left.t >= right.t - 5", places, {0}, {1}) == {1: {0: 5}}
+    assert join_time_bounds("left.t >= lef2.t", places, {0}, {1}) == {}
+    assert join_time_bounds("left.t >= right.t - 5", places, {0}, {1}) == {1: {0: 5}}
 
 
 def test_a_mean_of_minus_zero_is_zero() -> None:

@@ -111,7 +111,7 @@ def windows(found, records, steps, same):
 
 
 def test_the_worst_stretch_slides_record_by_record(monkeypatch):
-    monkeypatch.setattr(comparison, "STRETCH", 3)
+    monkeypatch.setattr(comparison, "CONSECUTIVE", 3)
     times = [50, 60, 1, 70, 2, 3, 80, 90, 4]
     (found,) = compare(trace([Record(t, n, "a") for n, t in enumerate(times)]), [BoundedOutOfOrderness(0)])
     assert (found.late, found.worst_late_share) == (4, pytest.approx(2 / 3))

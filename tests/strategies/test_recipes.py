@@ -11,7 +11,7 @@ from wmlab.strategies.model.bounded import BoundedOutOfOrderness, StreamTime
 from wmlab.strategies.model.engines import Bytewax, Quix
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.percentiles import DelayPercentile, WindowedPercentile
-from wmlab.strategies.model.spark import StatefulOperator, first_kept
+from wmlab.strategies.model.spark import StatefulOperator, first_on_time
 from wmlab.strategies.model.strategy import Strategy
 from wmlab.strategies.model.targets import ConformalWatermark
 from wmlab.strategies.model.writers import PerWriterMinimum
@@ -68,7 +68,7 @@ def test_the_two_delays_of_spark_keep_what_the_bound_keeps_and_no_more() -> None
     delays = [int(number) for number in re.findall(r"(\d+) milliseconds", line)]
     assert delays == [500, 501]
     for operator in get_args(StatefulOperator):
-        first = [first_kept(10_000 - delay_ms, operator) for delay_ms in delays]
+        first = [first_on_time(10_000 - delay_ms, operator) for delay_ms in delays]
         assert first.index(9_500) == (operator != "window"), operator
     assert eval(f"frame{line}", {"frame": Frame()}) == ("event_time", "500 milliseconds")
     assert "501 milliseconds for dropDuplicates" in settings(PerWriterMinimum(500))["Spark"]

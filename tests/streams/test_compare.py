@@ -15,7 +15,7 @@ from wmlab.core.errors import ChartError, RecordingError, ScenarioError
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.measures import slack_ms
 from wmlab.streams.api import Scenario
-from wmlab.streams.compare import compare, differences, draw_comparison, run_of
+from wmlab.streams.compare import compare, differences, draw_comparison, measured_run
 from wmlab.streams.scenario.parts import Controllers, EventWriter, Stream
 from wmlab.streams.scenario.script import SilenceWriter
 
@@ -78,7 +78,7 @@ def test_the_time_after_an_end_of_known_time_has_no_lag() -> None:
     worst = dict(found.results)["worst lag of the lower bound (ms)"]
     assert worst[0] > 10_000 > worst[1]
     assert found.sentence.startswith("The lower bound of kept lags most")
-    slacks = [slack_ms(run_of(run, None)[0], run.table("events")) for run in (kept, unknown)]
+    slacks = [slack_ms(measured_run(run, None)[0], run.table("events")) for run in (kept, unknown)]
     assert slacks[0] > slacks[1] >= 0
 
 
@@ -111,7 +111,7 @@ def of(scenario: dict[str, object] | None) -> Recording:
 
 
 def test_the_measures_of_a_run_with_known_answers() -> None:
-    bounds, measures = run_of(recording(), None)
+    bounds, measures = measured_run(recording(), None)
     assert bounds == [(2_500, 800, 900), (5_000, 2_800, 3_900), (8_000, 2_800, 3_900)]
     assert measures == {
         "events": 5,
@@ -143,7 +143,7 @@ def test_the_largest_lag_of_a_long_run_is_drawn() -> None:
 
 
 def test_a_run_without_watermarks_has_no_lag() -> None:
-    bounds, measures = run_of(recording(watermarks=[]), "orders")
+    bounds, measures = measured_run(recording(watermarks=[]), "orders")
     assert (bounds, measures["lag_ms"], measures["late"]) == ([], None, 0)
 
 

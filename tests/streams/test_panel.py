@@ -15,7 +15,7 @@ from wmlab.core.scenario_file import dump_fragment
 from wmlab.core.values import plain
 from wmlab.core.words import grouped
 from wmlab.streams.api import Scenario
-from wmlab.streams.panel import Panel, panel
+from wmlab.streams.panel import ScenarioPanel, panel
 from wmlab.streams.recording import StreamRecording, record
 from wmlab.streams.scenario.parts import EventWriter
 from wmlab.streams.scenario.scenario import fields_of, with_changes
@@ -24,11 +24,11 @@ TIMEOUT = ("stream", "timestamp_aggregation_timeout_ms")
 
 
 @pytest.fixture
-def shown() -> Panel:
+def shown() -> ScenarioPanel:
     return panel(Scenario.load("data/scenarios/first_bounds.yaml")).wait()
 
 
-def turn(shown: Panel, path: tuple[Any, ...], value: object) -> Panel:
+def turn(shown: ScenarioPanel, path: tuple[Any, ...], value: object) -> ScenarioPanel:
     shown.widget.form.control(path).value = value
     return shown.wait()
 
@@ -37,7 +37,7 @@ def part_text(part: object) -> str:
     return dump_fragment(plain(part), one_line=False)
 
 
-def test_a_panel_records_at_once_and_says_what_held_the_bound(shown: Panel) -> None:
+def test_a_panel_records_at_once_and_says_what_held_the_bound(shown: ScenarioPanel) -> None:
     assert shown.recording is not None
     rows = sum(shown.recording.counts.values())
     fields = len(fields_of(shown.scenario))
@@ -49,7 +49,7 @@ def test_a_panel_records_at_once_and_says_what_held_the_bound(shown: Panel) -> N
     assert "<svg" in shown.widget.picture.value
 
 
-def test_a_changed_field_changes_scenario_run_and_picture(shown: Panel) -> None:
+def test_a_changed_field_changes_scenario_run_and_picture(shown: ScenarioPanel) -> None:
     before = shown.widget.picture.value
     turn(shown, TIMEOUT, 4_000)
     assert shown.scenario.stream.timestamp_aggregation_timeout_ms == 4_000
@@ -57,7 +57,7 @@ def test_a_changed_field_changes_scenario_run_and_picture(shown: Panel) -> None:
     assert shown.widget.picture.value != before
 
 
-def test_every_kind_of_field_can_be_changed(shown: Panel) -> None:
+def test_every_kind_of_field_can_be_changed(shown: ScenarioPanel) -> None:
     turn(shown, ("writers", 0, "rate_per_s"), "20")
     turn(shown, ("writers", 0, "note_every_ms"), "")
     turn(shown, ("writers", 1, "noting"), "{kind: wall_clock}")
@@ -72,7 +72,7 @@ def test_every_kind_of_field_can_be_changed(shown: Panel) -> None:
     assert Scenario.from_yaml(shown.widget.yaml.value) == scenario
 
 
-def test_a_mistake_is_named_and_the_last_run_stays(shown: Panel) -> None:
+def test_a_mistake_is_named_and_the_last_run_stays(shown: ScenarioPanel) -> None:
     before, run = shown.scenario, shown.recording
     turn(shown, ("writers", 1, "keys"), "0..7")
     assert "writers[1].keys" in shown.widget.message.value
@@ -87,7 +87,7 @@ def test_a_mistake_is_named_and_the_last_run_stays(shown: Panel) -> None:
     assert shown.scenario.writers[1].keys == "0..1/2"
 
 
-def test_a_number_outside_its_bounds_is_a_mistake_and_not_another_number(shown: Panel) -> None:
+def test_a_number_outside_its_bounds_is_a_mistake_and_not_another_number(shown: ScenarioPanel) -> None:
     before = shown.scenario
     turn(shown, ("duration_ms",), -5)
     assert "duration_ms" in shown.widget.message.value
@@ -95,12 +95,12 @@ def test_a_number_outside_its_bounds_is_a_mistake_and_not_another_number(shown: 
     assert shown.scenario == before
 
 
-def test_the_picture_follows_the_theme_of_jupyterlab(shown: Panel) -> None:
+def test_the_picture_follows_the_theme_of_jupyterlab(shown: ScenarioPanel) -> None:
     assert '[data-jp-theme-light="false"] .wmlab-panel .wmlab-fill-paper{fill:' in shown.widget.picture.value
     assert "wmlab-panel" in shown.widget.picture._dom_classes
 
 
-def test_kept_runs_are_compared_on_one_axis(shown: Panel) -> None:
+def test_kept_runs_are_compared_on_one_axis(shown: ScenarioPanel) -> None:
     shown.keep("patient")
     assert shown.widget.kept.value == "Kept: patient"
     turn(shown, TIMEOUT, 4_000)
@@ -110,7 +110,7 @@ def test_kept_runs_are_compared_on_one_axis(shown: Panel) -> None:
     assert repr(shown).endswith("2 runs kept")
 
 
-def test_kept_runs_of_a_stream_that_was_renamed_are_compared(shown: Panel) -> None:
+def test_kept_runs_of_a_stream_that_was_renamed_are_compared(shown: ScenarioPanel) -> None:
     shown.keep("before")
     turn(shown, ("stream", "name"), "renamed")
     shown.keep("after")
@@ -118,7 +118,7 @@ def test_kept_runs_of_a_stream_that_was_renamed_are_compared(shown: Panel) -> No
     assert "stream.name" in shown.widget.kept.value
 
 
-def test_a_label_that_is_taken_is_refused_and_the_kept_run_stays(shown: Panel) -> None:
+def test_a_label_that_is_taken_is_refused_and_the_kept_run_stays(shown: ScenarioPanel) -> None:
     run = shown.recording
     shown.keep("mine")
     turn(shown, TIMEOUT, 4_000).keep("mine")
@@ -137,7 +137,7 @@ class _Verdicts:
         return f"verdicts of {self.of.scenario['stream']['timestamp_aggregation_timeout_ms']}"
 
 
-def test_verdicts_are_of_the_run_that_is_shown(shown: Panel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verdicts_are_of_the_run_that_is_shown(shown: ScenarioPanel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StreamRecording, "check", lambda recording: _Verdicts(recording))
     turn(shown, TIMEOUT, 9_000).judge()
     assert shown.wait().widget.verdicts.value == "verdicts of 9000"
@@ -149,7 +149,7 @@ def test_verdicts_are_of_the_run_that_is_shown(shown: Panel, monkeypatch: pytest
     assert shown.widget.verdicts.value == "verdicts of 4000", "a mistake changes no scenario"
 
 
-def test_a_judgement_that_ends_after_a_change_is_dropped(shown: Panel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_judgement_that_ends_after_a_change_is_dropped(shown: ScenarioPanel, monkeypatch: pytest.MonkeyPatch) -> None:
     def check(recording: Recording) -> _Verdicts:
         if recording.scenario["stream"]["timestamp_aggregation_timeout_ms"] != 4_000:
             shown.change(TIMEOUT, 4_000)
@@ -165,7 +165,7 @@ def test_a_judgement_that_ends_after_a_change_is_dropped(shown: Panel, monkeypat
     assert shown.verdicts.of is shown.recording
 
 
-def test_a_run_that_is_gone_is_neither_kept_nor_judged(shown: Panel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_is_gone_is_neither_kept_nor_judged(shown: ScenarioPanel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wmlab.streams.panel.record", interrupted([], shown.cancel))
     turn(shown, ("duration_ms",), 50_000)
     assert "cancelled. The picture shows the run of the scenario before." in shown.widget.message.value
@@ -175,7 +175,7 @@ def test_a_run_that_is_gone_is_neither_kept_nor_judged(shown: Panel, monkeypatch
     assert "has no run" in shown.widget.message.value
 
 
-def test_acts_and_writers_come_and_go(shown: Panel) -> None:
+def test_acts_and_writers_come_and_go(shown: ScenarioPanel) -> None:
     act = part_text(shown.scenario.script[1])
     shown.remove("script 1: crash writer")
     assert len(shown.wait().scenario.script) == 1
@@ -189,7 +189,7 @@ def test_acts_and_writers_come_and_go(shown: Panel) -> None:
     assert "no act has the heading &#x27;script 9&#x27;. " in shown.widget.message.value
 
 
-def test_another_picture_is_of_the_same_run(shown: Panel) -> None:
+def test_another_picture_is_of_the_same_run(shown: ScenarioPanel) -> None:
     run = shown.recording
     for name in shown.widget.choice.options:
         shown.picture(name)
@@ -197,14 +197,14 @@ def test_another_picture_is_of_the_same_run(shown: Panel) -> None:
     assert shown.recording is run
 
 
-def test_a_run_without_what_the_picture_needs_says_so(shown: Panel) -> None:
+def test_a_run_without_what_the_picture_needs_says_so(shown: ScenarioPanel) -> None:
     shown.picture("lag")
     shown.scenario = shown.scenario.replace(readers=None)
     shown.add("writers", part_text(shown.scenario.writers[0]).replace("w1", "w3"))
     assert "role='alert'" in shown.wait().widget.picture.value
 
 
-def test_a_cancelled_run_leaves_the_last_one(shown: Panel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancelled_run_leaves_the_last_one(shown: ScenarioPanel, monkeypatch: pytest.MonkeyPatch) -> None:
     run = shown.recording
     monkeypatch.setattr("wmlab.streams.panel.record", interrupted([], shown.cancel))
     turn(shown, ("duration_ms",), 50_000)
@@ -214,7 +214,9 @@ def test_a_cancelled_run_leaves_the_last_one(shown: Panel, monkeypatch: pytest.M
     assert turn(shown, TIMEOUT, 4_000).recording is not run, "after a cancelled run another one can be requested"
 
 
-def test_the_latest_request_wins_over_the_run_that_is_under_way(shown: Panel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_latest_request_wins_over_the_run_that_is_under_way(
+    shown: ScenarioPanel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begun: list[int] = []
     change = interrupted(begun, lambda: shown.change(TIMEOUT, 4_000))
     monkeypatch.setattr("wmlab.streams.panel.record", change)
@@ -235,14 +237,14 @@ def interrupted(begun: list[int], interrupt: Callable[[], None]) -> Callable[...
     return run
 
 
-def test_the_scenario_is_saved_where_it_can_be_read(shown: Panel, tmp_path: Path) -> None:
+def test_the_scenario_is_saved_where_it_can_be_read(shown: ScenarioPanel, tmp_path: Path) -> None:
     shown.save(str(tmp_path / "mine.yaml"))
     assert Scenario.load(tmp_path / "mine.yaml") == shown.scenario
     shown.save(str(tmp_path / "no" / "mine.yaml"))
     assert "cannot be written" in shown.widget.message.value
 
 
-def test_what_a_notebook_stores_is_text(shown: Panel) -> None:
+def test_what_a_notebook_stores_is_text(shown: ScenarioPanel) -> None:
     assert shown._repr_mimebundle_()["text/plain"] == repr(shown)
     with pytest.raises(ScenarioError, match="made of a dict"):
         panel({})  # type: ignore[arg-type]

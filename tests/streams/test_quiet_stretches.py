@@ -11,13 +11,13 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from wmlab.core.charts.scene import standstills
+from wmlab.core.charts.scene import constant_spans
 from wmlab.core.recording import Recording
 from wmlab.core.words import rounded
 from wmlab.streams import charts
 from wmlab.streams.api import Scenario
 from wmlab.streams.charts.bounds import read_bounds
-from wmlab.streams.compare import compare, run_of
+from wmlab.streams.compare import compare, measured_run
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
 
@@ -170,7 +170,7 @@ def test_charts_say_how_long_the_bound_stood_still_for_readers(
         bounds = run.time_bounds(spark).toPandas()
         for (stream, group), frame in bounds.groupby(["stream", "group"]):
             table = read_bounds(frame)
-            stretches = [s for s in standstills(table.at_ms, table.lower) if s.value is not None]
+            stretches = [s for s in constant_spans(table.at_ms, table.lower) if s.value is not None]
             longest = max(stretches, key=lambda stretch: stretch.length_ms).length_ms
             assert rounded(longest) in charts.time_bounds(frame).sentence
             seen = windows_of(run, stream).query("group == @group")
@@ -187,7 +187,7 @@ def test_lag_and_comparison_say_the_worst_lag_that_readers_saw(recordings: dict[
             seen = windows_of(run, stream)
             worst_ms = int((seen["until_ms"] - seen["lower"]).max())
             assert f"and {rounded(worst_ms)} at worst" in charts.lag(run, stream=stream).sentence
-            _, measures = run_of(run, stream)
+            _, measures = measured_run(run, stream)
             assert measures["seen_worst_lag_ms"] == worst_ms
             # The newest watermark is never behind what a reader knows. After the last look only the clock goes on.
             rest_ms = int(

@@ -27,8 +27,8 @@ def lazy(
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}; it has {', '.join(homes)}")
         module, _, attribute = homes[name].partition(":")
-        found = importlib.import_module(module)
-        return getattr(found, attribute) if attribute else found
+        target = importlib.import_module(module)
+        return getattr(target, attribute) if attribute else target
 
     return get, lambda: sorted(homes)
 

@@ -1,7 +1,7 @@
-"""What every answer is; the verdicts of a check; and who held a bound over a whole run.
+"""What every answer is; the verdicts of a check; and who blocked a bound over a whole run.
 
-The cost of a holder of a bound is the difference to what the bound would have been without it, averaged over the whole
-run: by so much it raised the mean lag of the bound. Those that hold it together share the cost equally.
+The cost of a straggler is the difference to what the bound would have been without it, averaged over the whole run: by
+so much it raised the mean lag of the bound. Stragglers that block it together share the cost equally.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVa
 import pyarrow as pa
 
 from wmlab.core.errors import ModelError
-from wmlab.core.words import counted, grouped, listed, segment_name, span, unbroken, with_moments, wrapped
+from wmlab.core.words import counted, grouped, listed, number_at_epoch, span, unbroken, with_moments, wrapped
 
 
 class Answer:
@@ -55,10 +55,10 @@ class Markup:
 Cell = str | int | None | Markup
 
 
-Entry = TypeVar("Entry")
+AnswerEntry = TypeVar("AnswerEntry")
 
 
-class TableAnswer(Answer, Generic[Entry]):
+class TableAnswer(Answer, Generic[AnswerEntry]):
     """Base of the answers with several entries, over which it iterates; `entries` names the field that has them.
 
     A subclass gives the `heads` of its HTML table and the cells of each row (`_rows`); `left` are the columns whose
@@ -84,7 +84,7 @@ class TableAnswer(Answer, Generic[Entry]):
         """The caption of the HTML table, as HTML."""
         return escape(self.sentence)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[AnswerEntry]:
         return iter(getattr(self, self.entries))
 
     def __len__(self) -> int:
@@ -93,7 +93,7 @@ class TableAnswer(Answer, Generic[Entry]):
     def to_pandas(self) -> Any:
         """One row per entry as a pandas DataFrame."""
         names = self.schema.names
-        columns = {name: [getattr(one if hasattr(one, name) else self, name) for one in self] for name in names}
+        columns = {name: [getattr(entry if hasattr(entry, name) else self, name) for entry in self] for name in names}
         return pandas_frame(pa.table(columns, self.schema))
 
     def _repr_html_(self) -> str:
@@ -210,10 +210,10 @@ class Verdicts(TableAnswer[Verdict]):
         verdicts = []
         for row in rows:
             proofs = tuple(Proof(proof["table"], _columns(json.loads(proof["row"]))) for proof in row["evidence"] or ())
-            given = {column: row[column] for column in cls.schema.names}
+            cells = {column: row[column] for column in cls.schema.names}
             clocks = [proof.row[name] for proof in proofs for name in proof.row if name.endswith("_ms")]
-            given["what"] = row["what"] and with_moments(row["what"], clock_ms=max(filter(None, clocks), default=None))
-            verdicts.append(Verdict(**given, evidence=proofs))
+            cells["what"] = row["what"] and with_moments(row["what"], clock_ms=max(filter(None, clocks), default=None))
+            verdicts.append(Verdict(**cells, evidence=proofs))
         return cls(name, tuple(verdicts))
 
     @property
@@ -227,10 +227,10 @@ class Verdicts(TableAnswer[Verdict]):
         return tuple(v.invariant for v in self.verdicts if v.verdict == "unknown")
 
     def __getitem__(self, invariant: str) -> Verdict:
-        found = {verdict.invariant: verdict for verdict in self.verdicts}
-        if invariant not in found:
-            raise unknown_invariant(invariant, found)
-        return found[invariant]
+        by_name = {verdict.invariant: verdict for verdict in self.verdicts}
+        if invariant not in by_name:
+            raise unknown_invariant(invariant, by_name)
+        return by_name[invariant]
 
     def to_dict(self) -> dict[str, Any]:
         """The verdicts as dicts, lists and scalars."""
@@ -265,7 +265,9 @@ def unknown_invariant(name: str, known: Iterable[str]) -> ModelError:
 
 def _columns(row: dict[str, Any]) -> dict[str, Any]:
     return {
-        name: {segment_name(int(segment)): offset for segment, offset in value.items()} if name in _OFFSETS else value
+        name: {number_at_epoch(int(segment)): offset for segment, offset in value.items()}
+        if name in _OFFSETS
+        else value
         for name, value in row.items()
     }
 
@@ -274,7 +276,7 @@ def _shown(name: str, value: Any) -> str:
     if value is None:
         return "unknown"
     if name == "segment_id":
-        return segment_name(value)
+        return number_at_epoch(value)
     if isinstance(value, Mapping):
         inner = ", ".join(f"{key}: {'end' if item is None else item}" for key, item in value.items())
         return f"{{{inner}}}"
@@ -288,10 +290,10 @@ not measured, as there was no bound to compare, or for an unknown reason."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Straggler:
-    """A holder of the bound: `who` is a writer or, without one, what stood in the way; `why` is the cause.
+    """Who blocked the bound: `who` is a writer or, without one, what stood in the way; `why` is the cause.
 
-    `stretches` counts how often it held: a stretch is a time without a break. `held_ms` is how long in all, `worst_ms`
-    the most by which it kept the bound down, `cost_ms` by how much it raised the run's mean lag, both measured
+    `stretches` counts how often it did: a stretch is a time without a break. `held_ms` is how long in all, `worst_ms`
+    the most by which it lowered the bound, `cost_ms` by how much it raised the run's mean lag, both measured
     `against` what the others had noted or, where there were no others, against the clock. The last two are None if
     they cannot be measured.
     """
@@ -310,8 +312,8 @@ class Stragglers(TableAnswer[Straggler]):
     """The stragglers of a stream's lower bound over a run, the most expensive first; `run_ms` is the run's length.
 
     Costs against the clock come after those against the others, since they are more than that. `bound` says what they
-    held: the lower bound, or the global watermark of a query. `meanings` has the causes with what each means, `notes`
-    are further sentences.
+    blocked: the lower bound, or the global watermark of a query. `meanings` has the causes with what each means,
+    `notes` are further sentences.
     """
 
     stream: str
@@ -348,7 +350,7 @@ class Stragglers(TableAnswer[Straggler]):
         )
 
     def _alone(self) -> str:
-        """Who held the bound where nobody was behind others: a single writer itself, or what stood in the way."""
+        """Who blocked the bound where nobody was behind others: a single writer itself, or what stood in the way."""
         against_clock = [entry for entry in self.stragglers if entry.cost_ms and entry.against == "the clock"]
         without = [entry for entry in self.stragglers if entry.against == "no bound"]
         if against_clock:
@@ -392,10 +394,10 @@ class Stragglers(TableAnswer[Straggler]):
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
         for entry in self.stragglers:
             numbers = (entry.held_ms, entry.worst_ms, entry.cost_ms)
-            held, *prices = map(self._ms, numbers)
+            length, *prices = map(self._ms, numbers)
             if entry.against == "no bound":
                 prices = ["–", "–"]
-            yield entry.who, entry.why, entry.stretches, held, *prices, entry.against
+            yield entry.who, entry.why, entry.stretches, length, *prices, entry.against
 
 
 _COLUMNS_IN_WORDS: Final = (
@@ -406,7 +408,7 @@ _COLUMNS_IN_WORDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """From `from_ms` to `to_ms` these held the bound down by `by_ms`, `shared` of them in all.
+    """From `from_ms` to `to_ms` these lowered the bound by `by_ms`, `shared` of them in all.
 
     Against the clock `by_ms` is the amount at the beginning; it grows with the clock.
     """
@@ -421,7 +423,7 @@ class Stretch:
 
     @property
     def worst_ms(self) -> int:
-        """The most by which they held the bound down, not less than 0; by_ms must be known."""
+        """The most by which they lowered the bound, not less than 0; by_ms must be known."""
         grown_ms = self.to_ms - self.from_ms if self.against == "the clock" else 0
         return max(0, (self.by_ms or 0) + grown_ms)
 
@@ -447,13 +449,13 @@ def stragglers_from(
     kind: type[Stragglers] = Stragglers,
 ) -> Stragglers:
     """The stragglers of the stretches of a run, the most expensive first; `kind` words the answer."""
-    found: dict[tuple[str, str, Against], list[Stretch]] = {}
+    by_straggler: dict[tuple[str, str, Against], list[Stretch]] = {}
     for stretch in stretches:
         against = "unknown" if stretch.by_ms is None and stretch.against != "no bound" else stretch.against
         for who in stretch.who:
-            found.setdefault((who, stretch.why, against), []).append(stretch)
+            by_straggler.setdefault((who, stretch.why, against), []).append(stretch)
     stragglers = []
-    for (who, why, against), mine in found.items():
+    for (who, why, against), mine in by_straggler.items():
         priced = [stretch for stretch in mine if stretch.by_ms is not None]
         straggler = Straggler(
             who=who,

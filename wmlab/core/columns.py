@@ -72,7 +72,7 @@ class LogColumns:
                 remedy="give directives of Python's strptime, with year, month and day: '%d/%m/%Y %H:%M:%S'.",
             )
 
-    def found_in(self, where: str, names: Sequence[str], has: Callable[[str], int]) -> LogColumns:
+    def located_in(self, where: str, names: Sequence[str], has: Callable[[str], int]) -> LogColumns:
         """These columns as a log has them, the usual writer and key decided; raises `TraceError` for one it lacks.
 
         `has` says how many columns have a name, or whether a path leads to a value.
@@ -121,7 +121,7 @@ class JudgedRows:
 
 
 @dataclass(frozen=True, eq=False)
-class Fault:
+class ColumnFault:
     """What is wrong with a column in some rows."""
 
     column: str
@@ -131,7 +131,7 @@ class Fault:
 
 def trace_columns(
     table: pa.Table, columns: LogColumns, kind_of: Callable[[str], times.TextKind], log: str
-) -> tuple[dict[str, pa.Array], list[Fault]]:
+) -> tuple[dict[str, pa.Array], list[ColumnFault]]:
     """The columns of a trace in the columns of a log, and their faults: a row is refused for the first one that it has.
 
     This is the rule of every reader of logs. `table` has the columns that `columns` names; `kind_of` says what one of
@@ -144,7 +144,7 @@ def trace_columns(
     faults = _faults(columns.event_time, event)
     if columns.arrival != columns.event_time:
         faults += _faults(columns.arrival, arrival)
-    faults.append(Fault(columns.arrival, BEFORE_1970, ~arrival.bad & (arrival.ms < 0)))
+    faults.append(ColumnFault(columns.arrival, BEFORE_1970, ~arrival.bad & (arrival.ms < 0)))
     made["writer"] = pa.repeat(pa.scalar(log, pa.string()), table.num_rows)
     if isinstance(columns.writer, str):
         made["writer"] = _names(table[columns.writer], columns.writer)
@@ -175,7 +175,7 @@ def judged(rows: LogRows, columns: LogColumns, sample: Callable[[str], Sequence[
     )
 
 
-def _refused(rows: LogRows, fault: Fault, index: int) -> Refused:
+def _refused(rows: LogRows, fault: ColumnFault, index: int) -> Refused:
     value = rows.table[fault.column][index].as_py()
     text = None if value is None else str(value)
     return Refused(rows.files[rows.file[index]], int(rows.row[index]), fault.column, text, fault.reason)
@@ -186,7 +186,7 @@ def in_words(column: str | None, reason: str) -> str:
     return reason if column is None else f"column {column!r} {reason}"
 
 
-def _problem_of(rows: LogRows, fault: Fault) -> str:
+def _problem_of(rows: LogRows, fault: ColumnFault) -> str:
     first = _refused(rows, fault, int(np.flatnonzero(fault.bad)[0]))
     return _problem(fault.column, fault.reason, int(fault.bad.sum()), first, rows.files)
 
@@ -263,9 +263,9 @@ def _times(table: pa.Table, name: str, columns: LogColumns, kind_of: Callable[[s
     )
 
 
-def _faults(name: str, column: times.Times) -> list[Fault]:
+def _faults(name: str, column: times.Times) -> list[ColumnFault]:
     codes = [int(code) for code in np.unique(column.fault[column.bad])]
-    return [Fault(name, times.FAULTS[code], column.fault == code) for code in codes]
+    return [ColumnFault(name, times.FAULTS[code], column.fault == code) for code in codes]
 
 
 def _names(column: Any, name: str) -> Any:
@@ -277,10 +277,10 @@ def _names(column: Any, name: str) -> Any:
     return column.cast(kind).cast(pa.string()).combine_chunks()
 
 
-def _faults_of_names(name: str, texts: pa.Array) -> list[Fault]:
+def _faults_of_names(name: str, texts: pa.Array) -> list[ColumnFault]:
     nothing = pc.fill_null(pc.equal(texts, ""), True)
     lost = pc.fill_null(pc.match_substring(texts, _LOST), False)
     return [
-        Fault(name, reason, np.asarray(bad.to_numpy(zero_copy_only=False)))
+        ColumnFault(name, reason, np.asarray(bad.to_numpy(zero_copy_only=False)))
         for reason, bad in ((times.NO_VALUE, nothing), (LOST_LETTER, lost))
     ]

@@ -27,8 +27,8 @@ from typing import Any, Final
 from wmlab.core.errors import ScenarioError
 from wmlab.core.values import is_function, without_functions
 
-Row = Sequence[Any]
-Evaluate = Callable[[Row], Any]
+Cells = Sequence[Any]
+Evaluate = Callable[[Cells], Any]
 
 _LOST: Final = "function "
 """How a function is written where it cannot be kept."""
@@ -98,19 +98,19 @@ def _depth(node: ast.AST) -> int:
     return 1 + max(map(_depth, ast.iter_child_nodes(node)), default=0)
 
 
-def columns_of(text: str) -> tuple[str, ...]:
+def columns_read(text: str) -> tuple[str, ...]:
     """The columns that an expression reads, each once, in order; those of a join are dotted, as in `left.t`."""
     return tuple(dict.fromkeys(_names(parse(text))))
 
 
-def compiled(text: str, places: Mapping[str, int]) -> Evaluate:
-    """A function from a row to the value of the expression; `places` has the index of every column in the row.
+def compiled(text: str, indices: Mapping[str, int]) -> Evaluate:
+    """A function from a row to the value of the expression; `indices` has that of every column in the row.
 
     What goes wrong in a row, a division by zero for example, is a `ScenarioError` with the expression and the row.
     """
-    evaluate = _compiled(parse(text), places)
+    evaluate = _compiled(parse(text), indices)
 
-    def guarded(row: Row) -> Any:
+    def guarded(row: Cells) -> Any:
         try:
             return evaluate(row)
         except (TypeError, ValueError, ArithmeticError) as wrong:
@@ -129,7 +129,7 @@ def rule_over(*names: str) -> Callable[[object], object]:
             return offered
         if not isinstance(offered, str):
             raise ValueError(f"give an expression over {', '.join(names)}, or a function of them as a dict")
-        if unknown := [name for name in columns_of(offered) if name not in names]:
+        if unknown := [name for name in columns_read(offered) if name not in names]:
             raise ValueError(f"knows no {unknown[0]!r}; there are: {', '.join(names)}")
         return offered.strip()
 
@@ -143,15 +143,15 @@ def number_by(rule: Any) -> Callable[[Mapping[str, Any]], int | None]:
     """
     if isinstance(rule, str) and rule.startswith(_LOST):
         raise ScenarioError(f"{rule} was not kept with the scenario.", remedy="give the function again.")
-    names = () if is_function(rule) else columns_of(rule)
-    evaluate = None if is_function(rule) else compiled(rule, {name: place for place, name in enumerate(names)})
+    names = () if is_function(rule) else columns_read(rule)
+    evaluate = None if is_function(rule) else compiled(rule, {name: index for index, name in enumerate(names)})
 
     def number(known: Mapping[str, Any]) -> int | None:
-        found = rule(dict(known)) if evaluate is None else evaluate([known[name] for name in names])
-        if found is None or (isinstance(found, int) and not isinstance(found, bool) and -(2**63) <= found < 2**63):
-            return found
+        result = rule(dict(known)) if evaluate is None else evaluate([known[name] for name in names])
+        if result is None or (isinstance(result, int) and not isinstance(result, bool) and -(2**63) <= result < 2**63):
+            return result
         raise ScenarioError(
-            f"{without_functions(rule)!r} gives {found!r} for {dict(known)}, which is no 64-bit integer.",
+            f"{without_functions(rule)!r} gives {result!r} for {dict(known)}, which is no 64-bit integer.",
             remedy="round it, for example by // or int().",
         )
 
@@ -170,14 +170,14 @@ def required_comparisons(condition: str) -> Iterator[tuple[ast.expr, ast.cmpop, 
             yield from zip(sides, part.ops, sides[1:], strict=False)
 
 
-def time_bounds(
-    condition: str, places: Mapping[str, int], left: Collection[int], right: Collection[int]
+def join_time_bounds(
+    condition: str, indices: Mapping[str, int], left: Collection[int], right: Collection[int]
 ) -> dict[int, dict[int, int]]:
-    """The bounds that a condition sets between the time columns of both sides, by place in the joined row."""
+    """The bounds that a condition sets between the time columns of both sides, by index in the joined row."""
     bounds: dict[int, dict[int, int]] = {}
-    for one, comparison, other in required_comparisons(condition):
+    for left_side, comparison, right_side in required_comparisons(condition):
         terms: Counter[int | None] = Counter()
-        if not (_added(terms, one, 1, places) and _added(terms, other, -1, places)):
+        if not (_added(terms, left_side, 1, indices) and _added(terms, right_side, -1, indices)):
             continue
         constant = terms.pop(None, 0)
         columns = {factor: column for column, factor in terms.items() if factor and column is not None}
@@ -194,18 +194,18 @@ def time_bounds(
     return bounds
 
 
-def _added(terms: Counter[int | None], node: ast.expr, sign: int, places: Mapping[str, int]) -> bool:
+def _added(terms: Counter[int | None], node: ast.expr, sign: int, indices: Mapping[str, int]) -> bool:
     """Adds a sum or difference to the factor of each column and the constant under None; false for anything else."""
     match node:
-        case ast.Name() | ast.Attribute() if (place := places.get(ast.unparse(node))) is not None:
-            terms[place] += sign
+        case ast.Name() | ast.Attribute() if (index := indices.get(ast.unparse(node))) is not None:
+            terms[index] += sign
         case ast.Constant(value=number) if type(number) is int:
             terms[None] += sign * number
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return _added(terms, operand, -sign, places)
-        case ast.BinOp(left=one, op=ast.Add() | ast.Sub(), right=other):
+            return _added(terms, operand, -sign, indices)
+        case ast.BinOp(left=augend, op=ast.Add() | ast.Sub(), right=addend):
             opposite = -sign if isinstance(node.op, ast.Sub) else sign
-            return _added(terms, one, sign, places) and _added(terms, other, opposite, places)
+            return _added(terms, augend, sign, indices) and _added(terms, addend, opposite, indices)
         case _:
             return False
     return True
@@ -223,7 +223,7 @@ def _names(node: ast.AST) -> Iterator[str]:
                 yield from _names(child)
 
 
-def _compiled(node: ast.expr, places: Mapping[str, int]) -> Evaluate:
+def _compiled(node: ast.expr, indices: Mapping[str, int]) -> Evaluate:
     match node:
         case ast.Constant(value=value):
             if not isinstance(value, int | float | str | bool | None):
@@ -233,21 +233,21 @@ def _compiled(node: ast.expr, places: Mapping[str, int]) -> Evaluate:
             name = ast.unparse(node)
             if not _COLUMN.fullmatch(name):
                 raise ValueError(f"is no column: {name!r}")
-            return operator.itemgetter(places[name])
+            return operator.itemgetter(indices[name])
         case ast.BoolOp(op=op, values=values):
-            return _boolean([_compiled(part, places) for part in values], decisive=isinstance(op, ast.Or))
+            return _boolean([_compiled(part, indices) for part in values], decisive=isinstance(op, ast.Or))
         case ast.IfExp(test=condition, body=body, orelse=other):
-            test, yes, no = (_compiled(part, places) for part in (condition, body, other))
+            test, yes, no = (_compiled(part, indices) for part in (condition, body, other))
             return lambda row: yes(row) if test(row) else no(row)
         case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot() as op], comparators=[right]):
-            inner, missing = _compiled(left, places), isinstance(op, ast.Is)
+            inner, missing = _compiled(left, indices), isinstance(op, ast.Is)
             if not (isinstance(right, ast.Constant) and right.value is None):
                 raise ValueError(f"may compare by 'is' with None only, not as in {ast.unparse(node)!r}")
             return lambda row: (inner(row) is None) is missing
     apply, parts = _applied(node)
-    compiled_parts = [_compiled(part, places) for part in parts]
+    compiled_parts = [_compiled(part, indices) for part in parts]
 
-    def evaluate(row: Row) -> Any:
+    def evaluate(row: Cells) -> Any:
         values = [part(row) for part in compiled_parts]
         return None if any(value is None for value in values) else apply(*values)
 
@@ -257,7 +257,7 @@ def _compiled(node: ast.expr, places: Mapping[str, int]) -> Evaluate:
 def _boolean(parts: Sequence[Evaluate], *, decisive: bool) -> Evaluate:
     """All parts connected by `or`, of which one that is true decides, or by `and`, of which one that is false does."""
 
-    def evaluate(row: Row) -> Any:
+    def evaluate(row: Cells) -> Any:
         unknown = False
         for part in parts:
             value = part(row)
@@ -280,10 +280,10 @@ def _applied(node: ast.expr) -> tuple[Callable[..., Any], Sequence[ast.expr]]:
         case ast.Compare(left=left, ops=ops, comparators=others):
             tests = [_operator(op, node) for op in ops]
 
-            def holds(*values: Any) -> bool:
+            def all_hold(*values: Any) -> bool:
                 return all(test(a, b) for test, a, b in zip(tests, values, values[1:], strict=False))
 
-            return holds, [left, *others]
+            return all_hold, [left, *others]
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in FUNCTIONS:
             return FUNCTIONS[name], arguments
         case ast.Call():

@@ -221,7 +221,7 @@ def read_files(files: Sequence[Path], names: Sequence[str], head: Head, encoding
     parts: list[LogRows] = []
     for path in files:
         try:
-            parts.append(_read_one(path, names, head, encoding))
+            parts.append(_read_file(path, names, head, encoding))
         except UnicodeError as wrong:
             raise TraceError(
                 f"{path} is not in the encoding {encoding!r}: {wrong}.", remedy="give its encoding=, such as 'latin-1'."
@@ -240,7 +240,7 @@ def read_files(files: Sequence[Path], names: Sequence[str], head: Head, encoding
     )
 
 
-def _read_one(path: Path, names: Sequence[str], head: Head, encoding: str) -> LogRows:
+def _read_file(path: Path, names: Sequence[str], head: Head, encoding: str) -> LogRows:
     if head.form == "parquet":
         return rows_of_table(pq.read_table(path), names, str(path))
     if head.form == "json":

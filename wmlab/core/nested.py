@@ -17,8 +17,8 @@ from wmlab.core.errors import TraceError
 
 EACH: Final = None
 """The step into each element of an array."""
-Step = str | int | None
-Steps = tuple[Step, ...]
+PathStep = str | int | None
+PathSteps = tuple[PathStep, ...]
 
 NO_DOCUMENT: Final = "is no JSON"
 NESTED: Final = "holds a nested value; name the path to a value in it"
@@ -29,23 +29,23 @@ _MOST_PATHS: Final = 40
 _TEXTS: Final = frozenset((str, type(None)))
 
 
-class Row(NamedTuple):
-    """The values of the asked paths as texts, None where there is none; and what is wrong, with the path or None."""
+class DocumentRow(NamedTuple):
+    """The values of the paths as texts, None where there is none; and what is wrong, with the path or None."""
 
     values: tuple[str | None, ...]
     fault: tuple[str | None, str] | None
 
 
-def steps_of(path: str) -> Steps:
+def steps_of(path: str) -> PathSteps:
     """A path as its steps: a key, the index of an element, or `EACH`; the whole text as a key if it is no path."""
-    steps: list[Step] = []
+    steps: list[PathStep] = []
     at = 0
     while at < len(path):
-        found = _STEP.match(path, at)
-        if found is None:
+        match = _STEP.match(path, at)
+        if match is None:
             return (path,)
-        steps.append(found[1] or (int(found[2]) if found[2] and found[2] != "-" else EACH))
-        at = found.end()
+        steps.append(match[1] or (int(match[2]) if match[2] and match[2] != "-" else EACH))
+        at = match.end()
     return tuple(steps)
 
 
@@ -75,7 +75,7 @@ class Reader:
                 )
         self._plain = not any(map(is_nested, paths))
 
-    def rows(self, text: str) -> list[Row]:
+    def rows(self, text: str) -> list[DocumentRow]:
         """The rows of one text: a document, or an array of documents; none of a text of blanks."""
         if not text or text.isspace():
             return []
@@ -88,7 +88,7 @@ class Reader:
         documents = parsed if isinstance(parsed, list) else [parsed]
         return [row for document in documents for row in self.of_document(document)]
 
-    def of_document(self, document: Any) -> list[Row]:
+    def of_document(self, document: Any) -> list[DocumentRow]:
         """The rows of one document."""
         if not isinstance(document, dict):
             return [self._bad(NO_DOCUMENT)]
@@ -98,37 +98,37 @@ class Reader:
             self._row(tuple(_value(context, steps) for steps in self._steps)) for context in self._contexts(document)
         ]
 
-    def _contexts(self, document: Any) -> list[dict[Steps, Any]]:
+    def _contexts(self, document: Any) -> list[dict[PathSteps, Any]]:
         """For each row of a document, what stands at its beginning and at each of the arrays."""
-        contexts: list[dict[Steps, Any]] = [{(): document}]
+        contexts: list[dict[PathSteps, Any]] = [{(): document}]
         for array in self._arrays:
             contexts = [
                 context | {array: element} for context in contexts for element in _elements(_value(context, array[:-1]))
             ]
         return contexts
 
-    def _row(self, values: tuple[Any, ...]) -> Row:
+    def _row(self, values: tuple[Any, ...]) -> DocumentRow:
         if _TEXTS.issuperset(map(type, values)):
-            return Row(values, None)
+            return DocumentRow(values, None)
         nested = (path for path, value in zip(self._paths, values, strict=True) if isinstance(value, dict | list))
         column = next(nested, None)
-        return Row(tuple(map(_text, values)), None if column is None else (column, NESTED))
+        return DocumentRow(tuple(map(_text, values)), None if column is None else (column, NESTED))
 
-    def _bad(self, fault: str) -> Row:
-        return Row((None,) * len(self._paths), (None, fault))
+    def _bad(self, fault: str) -> DocumentRow:
+        return DocumentRow((None,) * len(self._paths), (None, fault))
 
 
 def _elements(array: Any) -> list[Any]:
     return array if isinstance(array, list) and array else [None]
 
 
-def _value(context: Mapping[Steps, Any], steps: Steps) -> Any:
+def _value(context: Mapping[PathSteps, Any], steps: PathSteps) -> Any:
     """The value at the end of a path, from the innermost array that the path goes through."""
     start = next(array for array in reversed(list(context)) if steps[: len(array)] == array)
     return _at(context[start], steps[len(start) :])
 
 
-def _at(value: Any, steps: Steps) -> Any:
+def _at(value: Any, steps: PathSteps) -> Any:
     for at, step in enumerate(steps):
         if isinstance(value, dict) and isinstance(step, str):
             rest = steps[at:]
@@ -151,10 +151,10 @@ def _text(value: Any) -> str | None:
 
 def paths_in(documents: Iterable[Any]) -> list[str]:
     """The paths to the values in some documents, as a reader would name them, in the order of their occurrence."""
-    found: dict[str, None] = {}
+    paths: dict[str, None] = {}
     for document in documents:
-        found |= dict.fromkeys(_paths(document, ""))
-    return list(found)[:_MOST_PATHS]
+        paths |= dict.fromkeys(_paths(document, ""))
+    return list(paths)[:_MOST_PATHS]
 
 
 def _paths(value: Any, path: str) -> Iterator[str]:

@@ -24,7 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 from wmlab.core import storage
 from wmlab.core.answers import html_table, pandas_frame
 from wmlab.core.errors import MissingVerbError, RecordingError, WmlabError
-from wmlab.core.schemas import Manifest, Source, damaged, installed_version, scenario_text
+from wmlab.core.schemas import Manifest, Origin, damaged, installed_version, scenario_text
 from wmlab.core.values import problems_of
 from wmlab.core.words import grouped, shown
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
     from wmlab.core.scenario_file import ScenarioFile
 
-Rows: TypeAlias = pa.Table | Sequence[Mapping[str, Any]]
+TableContent: TypeAlias = pa.Table | Sequence[Mapping[str, Any]]
 """The content of a table: an Arrow table, or its rows as dicts."""
 
-T = TypeVar("T")
+ScenarioValue = TypeVar("ScenarioValue")
 R = TypeVar("R", bound="Recording")
 _KINDS: Final[dict[str, type[Recording]]] = {}
 
@@ -51,7 +51,7 @@ class Recording:
     """
 
     manifest: Manifest
-    tables: storage.Tables = field(hash=False)
+    tables: storage.RecordedTables = field(hash=False)
     path: Path | None = field(default=None, compare=False)
 
     kind: ClassVar[str] = ""
@@ -64,12 +64,12 @@ class Recording:
     @classmethod
     def from_tables(
         cls,
-        tables: Mapping[str, Rows | storage.StoredTable],
+        tables: Mapping[str, TableContent | storage.StoredTable],
         *,
         name: str,
         scenario: Mapping[str, Any] | None = None,
         seed: int | None = None,
-        source: Source = "simulation",
+        source: Origin = "simulation",
         finished: bool = True,
     ) -> Self:
         """A recording of the given tables; those not given are empty, columns are taken by name.
@@ -80,7 +80,7 @@ class Recording:
         types that do not fit, nulls where the schema has none, numbers not finite.
         """
         made_by = cls if cls.kind else _kind_of(tables)
-        mistakes = [_unknown_table(given, made_by.schemas) for given in tables if given not in made_by.schemas]
+        mistakes = [_unknown_table(table, made_by.schemas) for table in tables if table not in made_by.schemas]
         made: dict[str, pa.Table | storage.StoredTable] = {}
         for table, schema in made_by.schemas.items():
             made[table], wrong = _conform(table, tables.get(table, ()), schema)
@@ -100,7 +100,7 @@ class Recording:
             rows=tuple((table, made[table].num_rows) for table in made),
             wmlab_version=installed_version(),
         )
-        return cast("Self", made_by(manifest, storage.Tables(made)))
+        return cast("Self", made_by(manifest, storage.RecordedTables(made)))
 
     @classmethod
     def read(cls, path: str | Path, *, allow_unfinished: bool = False) -> Self:
@@ -143,8 +143,8 @@ class Recording:
         """The scenario as plain data, a fresh copy; None for a trace."""
         return self.manifest.scenario
 
-    def scenario_as(self, made: type[T], scenario: Mapping[str, Any] | None = None) -> T | None:
-        """The scenario, or what is given in its place, as a value of class `made`; None for a trace.
+    def scenario_as(self, made: type[ScenarioValue], scenario: Mapping[str, Any] | None = None) -> ScenarioValue | None:
+        """The scenario, or `scenario` instead of it, as a value of class `made`; None for a trace.
 
         Raises `RecordingError` if it is none.
         """
@@ -203,12 +203,12 @@ class Recording:
 
         spark = the_session(spark)
         waiting = self.tables.in_scratch(self._known(name))
-        place = None if self.path is None else self.path / name
+        file = None if self.path is None else self.path / name
         if waiting is not None and waiting.scratch is not None:
             waiting.scratch.keep()
-            place = waiting.file
-        if place is not None:
-            return spark.read.schema(schemas.spark_schema(self.schemas[name])).parquet(str(place))
+            file = waiting.file
+        if file is not None:
+            return spark.read.schema(schemas.spark_schema(self.schemas[name])).parquet(str(file))
         return schemas.dataframe(spark, self.table(name))
 
     def __getattr__(self, name: str) -> Never:
@@ -235,23 +235,23 @@ class Recording:
 
 
 def _conform(
-    name: str, rows: Rows | storage.StoredTable, schema: pa.Schema
+    name: str, rows: TableContent | storage.StoredTable, schema: pa.Schema
 ) -> tuple[pa.Table | storage.StoredTable, list[str]]:
     """The rows in the schema's columns and order, and what is wrong with them; empty table when anything is."""
     if isinstance(rows, storage.StoredTable):
         return rows, []
     if not (isinstance(rows, pa.Table) or (isinstance(rows, Sequence) and all(isinstance(r, Mapping) for r in rows))):
         return schema.empty_table(), [f"{name} is a {type(rows).__name__}, expected a pyarrow.Table or a list of dicts"]
-    given, mistakes = _columns_of(name, rows, schema)
-    given |= {field.name: [None] * len(rows) for field in schema if field.nullable and field.name not in given}
-    mistakes += [f"{name} has no column {column!r}" for column in schema.names if column not in given]
-    mistakes += [f"{name} has an unknown column {column!r}" for column in given if column not in schema.names]
+    cells, mistakes = _columns_of(name, rows, schema)
+    cells |= {field.name: [None] * len(rows) for field in schema if field.nullable and field.name not in cells}
+    mistakes += [f"{name} has no column {column!r}" for column in schema.names if column not in cells]
+    mistakes += [f"{name} has an unknown column {column!r}" for column in cells if column not in schema.names]
     columns = []
     for wanted in schema:
-        if wanted.name not in given:
+        if wanted.name not in cells:
             continue
         try:
-            column = _cast(given[wanted.name], wanted.type)
+            column = _cast(cells[wanted.name], wanted.type)
         except (pa.ArrowException, TypeError, OverflowError) as wrong:
             mistakes.append(f"{name}.{wanted.name} is not {wanted.type}: {str(wrong).splitlines()[0]}")
             continue
@@ -260,7 +260,7 @@ def _conform(
     return (schema.empty_table() if mistakes else pa.Table.from_arrays(columns, schema=schema)), mistakes
 
 
-def _columns_of(name: str, rows: Rows, schema: pa.Schema) -> tuple[dict[str, Any], list[str]]:
+def _columns_of(name: str, rows: TableContent, schema: pa.Schema) -> tuple[dict[str, Any], list[str]]:
     """Columns by name, Arrow columns or lists of Python values, and which of them some rows lack."""
     if isinstance(rows, pa.Table):
         return dict(zip(rows.column_names, rows.columns, strict=True)), []
@@ -278,12 +278,12 @@ def _cast(column: Any, wanted: pa.DataType) -> pa.ChunkedArray:
         if not pa.types.is_floating(wanted) and any(_holds_a_fraction(value) for value in column):
             raise TypeError("it holds floating-point numbers")  # pyarrow would cut them to integers in silence
         return pa.chunked_array([pa.array(column, type=wanted)])
-    found = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     same_kind = (
-        found == wanted
-        or pa.types.is_null(found)
-        or (pa.types.is_integer(found) and pa.types.is_integer(wanted))
-        or (pa.types.is_large_string(found) and pa.types.is_string(wanted))
+        kind == wanted
+        or pa.types.is_null(kind)
+        or (pa.types.is_integer(kind) and pa.types.is_integer(wanted))
+        or (pa.types.is_large_string(kind) and pa.types.is_string(wanted))
     )
     if not same_kind:
         raise TypeError(f"it is {column.type}")
@@ -317,13 +317,13 @@ def _kind_of(tables: Iterable[str]) -> type[Recording]:
     return max(_KINDS.values(), key=lambda made: (sum(name in made.schemas for name in tables), made.kind))
 
 
-def the_one(recording: Recording, asked: str | None, names: Sequence[str], noun: str, nouns: str) -> str:
-    """What is asked for, or the only one of these names; raises `RecordingError` if it is none or one of several."""
-    if asked in names:
-        return str(asked)
-    if asked is None and len(names) == 1:
+def the_only(recording: Recording, name: str | None, names: Sequence[str], noun: str, nouns: str) -> str:
+    """The name, or for None the only one of these; raises `RecordingError` for another, or for several."""
+    if name in names:
+        return str(name)
+    if name is None and len(names) == 1:
         return names[0]
-    has = f"no {noun} {asked!r}" if asked is not None else f"several {nouns}" if names else f"no {noun}"
+    has = f"no {noun} {name!r}" if name is not None else f"several {nouns}" if names else f"no {noun}"
     raise RecordingError(
         f"The recording {recording.name!r} has {has}; its {nouns}: {', '.join(names) or 'none'}.",
         remedy="name one of them with stream=..." if names else "ask a recording in which something happened.",
@@ -347,10 +347,10 @@ def the_names(offered: object, name: str, error: type[WmlabError] = RecordingErr
 def recorded(
     kind: type[R],
     scenario: ScenarioFile,
-    run: Callable[[Path | None], Mapping[str, Rows | storage.StoredTable]],
+    run: Callable[[Path | None], Mapping[str, TableContent | storage.StoredTable]],
     path: str | Path | None,
 ) -> R:
-    """What a run of the scenario gives, as a recording of that kind, kept at `path` if there is one; `run` is told it.
+    """What a run of the scenario gives, as a recording of that kind, saved at `path` if there is one, which `run` gets.
 
     Raises `ScenarioError` for a run that cannot fit in memory, `RecordingError` for a path that is taken.
     """

@@ -88,7 +88,7 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[object, object]:
 _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
-def parse(text: str, source: str) -> tuple[dict[str, Any], Lines]:
+def parse_scenario(text: str, source: str) -> tuple[dict[str, Any], Lines]:
     """The data of a scenario file and the line of each of its fields; `source` names the file in errors."""
     if not isinstance(text, str):
         raise ScenarioError(f"{shown(text)} is no text.", remedy="give YAML text; a file is read by load.")
@@ -105,9 +105,9 @@ def parse(text: str, source: str) -> tuple[dict[str, Any], Lines]:
         )
     version = data.pop("wmlab", None)
     if version != FORMAT:
-        found = "no format version" if version is None else f"format version {shown(version)}"
+        stated = "no format version" if version is None else f"format version {shown(version)}"
         raise ScenarioError(
-            f"{source} has {found}; this wmlab reads {FORMAT}.",
+            f"{source} has {stated}; this wmlab reads {FORMAT}.",
             remedy=f"put 'wmlab: {FORMAT}' at the top, or use the wmlab that wrote the file.",
         )
     return data, dict(_lines(root, ()))
@@ -167,10 +167,10 @@ def _lines(node: yaml.Node, path: tuple[str | int, ...]) -> Iterator[tuple[tuple
 def line_of(location: tuple[str | int, ...], lines: Lines) -> int | None:
     """The line of the innermost known part of a location."""
     outwards = (location[:length] for length in range(len(location), -1, -1))
-    return next((lines[place] for place in outwards if place in lines), None)
+    return next((lines[location_there] for location_there in outwards if location_there in lines), None)
 
 
-def read_text(path: str | Path) -> str:
+def read_scenario_text(path: str | Path) -> str:
     """The text of a scenario file, or a clear error."""
     try:
         return files.read_text(files.as_path(path, ScenarioError), _MOST_BYTES)
@@ -260,19 +260,19 @@ class ScenarioFile:
     @classmethod
     def from_yaml(cls, text: str, *, source: str = "the YAML text") -> Self:
         """Read a scenario from YAML text; every mistake is reported with its location and line."""
-        data, lines = parse(text, source)
+        data, lines = parse_scenario(text, source)
         _require_kind(cls, data, source)
         try:
             return TypeAdapter(cls).validate_python(data)
         except ValidationError as error:
-            found = problems_of(error, data)
-            located = (dataclasses.replace(p, line=line_of(p.location, lines)) for p in found)
+            mistakes = problems_of(error, data)
+            located = (dataclasses.replace(p, line=line_of(p.location, lines)) for p in mistakes)
             raise Problems(source, located) from None
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a scenario from a YAML file."""
-        return cls.from_yaml(read_text(path), source=str(path))
+        return cls.from_yaml(read_scenario_text(path), source=str(path))
 
 
 def _require_kind(cls: type, data: Mapping[str, object], source: str) -> None:

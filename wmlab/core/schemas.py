@@ -39,7 +39,7 @@ INCIDENTS: Final = table(
     column("stream", TEXT, "the stream's name"),
     column("at_ms", LONG, "when it happened", unit="ms"),
     column("kind", TEXT, "what happened, in one word: scale, crash, restart, silence, speak and so on"),
-    column("target", TEXT, "what it happened to: a party or process, the sealed segments, a store"),
+    column("target", TEXT, "what it happened to: a node or process, the sealed segments, a store"),
     column("detail", TEXT, "one short phrase for a chart, for example '0@0 → 2@1, 3@1'"),
 )
 """The table `incidents`, which recordings of all kinds have."""
@@ -51,14 +51,14 @@ MANIFEST_FILE: Final = "recording.json"
 MOST_BYTES: Final = 64 * 2**20
 """How large that file may be."""
 
-Source = Literal["simulation", "trace"]
+Origin = Literal["simulation", "trace"]
 """Where the events came from: wmlab's own clock, or a log of the outside world."""
 
 SCHEMA_VERSION: Final = 3
 """Raised whenever a table has other columns, or a column changes meaning, type or name."""
 
 _FORMAT: Final = "wmlab recording"
-_TOLD: Final = ("wmlab_version", "kind", "name", "source", "seed", "finished")
+_FIELDS: Final = ("wmlab_version", "kind", "name", "source", "seed", "finished")
 """The fields that the file has as they are."""
 
 
@@ -73,7 +73,7 @@ class Manifest:
 
     name: str
     kind: str
-    source: Source
+    source: Origin
     scenario_json: str | None
     seed: int | None
     finished: bool
@@ -87,7 +87,7 @@ class Manifest:
             for key, value, admitted, words in (
                 ("name", self.name, isinstance(self.name, str) and bool(self.name), "a text that is not empty"),
                 ("kind", self.kind, isinstance(self.kind, str) and bool(self.kind), "the name of a model"),
-                ("source", self.source, self.source in get_args(Source), "'simulation' or 'trace'"),
+                ("source", self.source, self.source in get_args(Origin), "'simulation' or 'trace'"),
                 ("seed", self.seed, self.seed is None or type(self.seed) is int, "an integer or null"),
                 ("finished", self.finished, type(self.finished) is bool, "true or false"),
                 ("wmlab_version", self.wmlab_version, isinstance(self.wmlab_version, str | None), "a text or null"),
@@ -105,8 +105,8 @@ class Manifest:
 
     def to_json(self) -> str:
         """The text of `recording.json`."""
-        told = {name: getattr(self, name) for name in ("schema_version", *_TOLD)}
-        content = {"format": _FORMAT, **told, "rows": dict(self.rows), "scenario": self.scenario}
+        fields = {name: getattr(self, name) for name in ("schema_version", *_FIELDS)}
+        content = {"format": _FORMAT, **fields, "rows": dict(self.rows), "scenario": self.scenario}
         return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
@@ -118,15 +118,15 @@ class Manifest:
         content = cls.require_ours(text, where=where)
         if content.get("schema_version") != SCHEMA_VERSION:
             raise _other_version(content.get("schema_version"), where)
-        missing = [key for key in (*_TOLD, "rows") if key not in content]
+        missing = [key for key in (*_FIELDS, "rows") if key not in content]
         if missing or not isinstance(content.get("scenario"), dict | None):
             wrong = f"it lacks {', '.join(missing)}" if missing else "its scenario is not an object"
             raise damaged(f"{where} is damaged: {wrong}.")
         rows = content["rows"] if isinstance(content["rows"], dict) else {}
         try:
-            told = {name: content[name] for name in _TOLD}
+            fields = {name: content[name] for name in _FIELDS}
             scenario_json = scenario_text(content.get("scenario"))
-            return cls(scenario_json=scenario_json, rows=tuple(rows.items()), **told)
+            return cls(scenario_json=scenario_json, rows=tuple(rows.items()), **fields)
         except RecordingError as wrong:
             raise damaged(f"{where} is damaged: {wrong.problem}") from wrong
 

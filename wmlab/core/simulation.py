@@ -150,7 +150,7 @@ def chances(draws: np.random.Generator) -> Iterator[float]:
         yield from draws.random(_BLOCK).tolist()
 
 
-Row = dict[str, Any]
+JournalRow = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,14 +172,14 @@ class Journal:
     `take_events`, if given, is called whenever there is a row group of events, which are forgotten then.
     """
 
-    rows: dict[str, list[Row]] = field(default_factory=dict)
-    common: Row = field(default_factory=dict)
+    rows: dict[str, list[JournalRow]] = field(default_factory=dict)
+    common: JournalRow = field(default_factory=dict)
     take_events: Callable[[Journal], None] | None = None
     events_in_memory: int = 0
     _event_times: list[NDArray[np.int64]] = field(default_factory=list)
     _appends: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
 
-    def write(self, table: str, **row: Any) -> Row:
+    def write(self, table: str, **row: Any) -> JournalRow:
         """Add one row to a table; returns it, to be completed when more is known."""
         row.update(self.common)
         self.rows.setdefault(table, []).append(row)
@@ -229,7 +229,7 @@ class Journal:
         )
 
 
-def _entries(rows: list[Row], field: pa.Field) -> list[Any]:
+def _entries(rows: list[JournalRow], field: pa.Field) -> list[Any]:
     """A column of the rows as Arrow takes it: a map is the list of its pairs."""
     entries = [row.get(field.name) for row in rows]
     if pa.types.is_map(field.type):

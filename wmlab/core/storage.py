@@ -37,20 +37,20 @@ _DAMAGE: Final = (OSError, pa.ArrowException, ValueError, LookupError, OverflowE
 """What pyarrow raises for files that are damaged."""
 
 
-_KEPT: Final[list[Scratch]] = []
+_UNTIL_EXIT: Final[list[Scratch]] = []
 
 
 class Scratch:
-    """A hidden directory on the file system of `place` (None: that for temporary files), for as long as this exists."""
+    """A hidden directory on the file system of `beside` (None: that of temporary files), while this exists."""
 
-    def __init__(self, place: Path | None) -> None:
-        above = None if place is None else next(parent for parent in place.parents if parent.exists())
+    def __init__(self, beside: Path | None) -> None:
+        above = None if beside is None else next(parent for parent in beside.parents if parent.exists())
         self.path = Path(tempfile.mkdtemp(prefix=".wmlab.", suffix=".partial", dir=above))
         self.remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
     def keep(self) -> None:
         """Let it exist until the process ends, since Spark reads from it when it likes."""
-        _KEPT.append(self)
+        _UNTIL_EXIT.append(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class StoredTable:
             raise damaged(f"table {self.name!r} cannot be read from {self.file}: {damage}.") from damage
 
 
-class Tables(Mapping[str, pa.Table]):
+class RecordedTables(Mapping[str, pa.Table]):
     """The tables of one recording by name; those on disk are read when first used."""
 
     __slots__ = ("_tables",)
@@ -115,14 +115,14 @@ class Tables(Mapping[str, pa.Table]):
         table = self._tables.get(name)
         return table if isinstance(table, StoredTable) and table.scratch is not None else None
 
-    def saved(self, target: Path) -> Tables:
+    def saved(self, target: Path) -> RecordedTables:
         """These tables once they are saved at `target`."""
         moved = {
             name: StoredTable(name, target / name / PART_FILE, stored.schema, stored.num_rows)
             for name in self
             if (stored := self.in_scratch(name)) is not None
         }
-        return Tables(self._tables | moved)
+        return RecordedTables(self._tables | moved)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._tables)
@@ -137,12 +137,12 @@ class Tables(Mapping[str, pa.Table]):
 class GrowingTable:
     """A table that grows at its end; of its rows never more than a row group and one addition are in memory.
 
-    What is more lies in a scratch directory on the file system of `place`. Raises `RecordingError` if the disk refuses.
+    What is more lies in a scratch directory on the file system of `beside`. Raises `RecordingError` if a disk refuses.
     """
 
-    def __init__(self, name: str, schema: pa.Schema, place: Path | None) -> None:
+    def __init__(self, name: str, schema: pa.Schema, beside: Path | None) -> None:
         self._name = name
-        self._place = place
+        self._beside = beside
         self._waiting = schema.empty_table()
         self._num_rows = 0
         self._stored: tuple[Scratch, pq.ParquetWriter] | None = None
@@ -173,7 +173,7 @@ class GrowingTable:
     def _write(self, rows: pa.Table) -> None:
         try:
             if self._stored is None:
-                scratch, options = Scratch(self._place), _parquet_options(rows.schema)
+                scratch, options = Scratch(self._beside), _parquet_options(rows.schema)
                 self._stored = scratch, pq.ParquetWriter(scratch.path / PART_FILE, rows.schema, **options)
             self._stored[1].write_table(rows.combine_chunks(), schemas.ROW_GROUP)
         except OSError as failure:
@@ -183,7 +183,7 @@ class GrowingTable:
             ) from failure
 
 
-def write(path: str | Path, manifest: Manifest, tables: Tables, *, overwrite: bool = False) -> Path:
+def write(path: str | Path, manifest: Manifest, tables: RecordedTables, *, overwrite: bool = False) -> Path:
     """Write a recording beside its name, rename it into place, and return its absolute path.
 
     `overwrite` replaces an older recording and nothing else; between the two renames of a replacement the name is
@@ -206,7 +206,7 @@ def write(path: str | Path, manifest: Manifest, tables: Tables, *, overwrite: bo
         with (partial / MANIFEST_FILE).open("w", encoding="utf-8", newline="\n") as file:
             file.write(manifest.to_json())
             _flush(file)
-        _put_in_place(partial, target)
+        _rename_into(partial, target)
     except OSError as failure:
         raise RecordingError(
             f"the recording cannot be written to {target}: {failure}.",
@@ -245,7 +245,7 @@ def manifest_at(path: str | Path) -> tuple[Path, Manifest]:
     return target, Manifest.from_json(_manifest_text(target), where=str(target / MANIFEST_FILE))
 
 
-def tables_at(target: Path, manifest: Manifest, schemas: Mapping[str, pa.Schema]) -> tuple[Manifest, Tables]:
+def tables_at(target: Path, manifest: Manifest, schemas: Mapping[str, pa.Schema]) -> tuple[Manifest, RecordedTables]:
     """The tables of the recording at `target`, and its manifest with the tables in this order.
 
     Raises `RecordingError` for damage to tables, gathered, one line per table.
@@ -262,7 +262,7 @@ def tables_at(target: Path, manifest: Manifest, schemas: Mapping[str, pa.Schema]
             stored[name] = StoredTable(name, dataset / PART_FILE, schemas[name], rows)
     if damage:
         raise damaged(f"the recording at {target} is damaged: {'; '.join(damage)}.")
-    return manifest, Tables(stored)
+    return manifest, RecordedTables(stored)
 
 
 def _manifest_text(directory: Path) -> str:
@@ -287,17 +287,17 @@ def _table_damage(dataset: Path, schema: pa.Schema, rows: int) -> str:
         return f"holds files beside {PART_FILE}: {', '.join(others)}"
     try:
         with pq.ParquetFile(file) as parquet:
-            found, found_rows = parquet.schema_arrow, parquet.metadata.num_rows
+            written, written_rows = parquet.schema_arrow, parquet.metadata.num_rows
     except _DAMAGE as failure:
         return f"is truncated or not Parquet ({failure})"
-    if not found.equals(schema):
-        return f"has wrong columns: {describe(found)}; expected {describe(schema)}"
-    if found_rows != rows:
-        return f"has {found_rows} rows where {MANIFEST_FILE} counts {rows}"
+    if not written.equals(schema):
+        return f"has wrong columns: {columns_in_words(written)}; expected {columns_in_words(schema)}"
+    if written_rows != rows:
+        return f"has {written_rows} rows where {MANIFEST_FILE} counts {rows}"
     return ""
 
 
-def describe(schema: pa.Schema) -> str:
+def columns_in_words(schema: pa.Schema) -> str:
     """The columns of a schema in one line: `writer string, sealed_ms int64 or null`."""
     return ", ".join(f"{column.name} {column.type}{' or null' if column.nullable else ''}" for column in schema)
 
@@ -337,7 +337,7 @@ def _flush(file: Any) -> None:
     os.fsync(file.fileno())
 
 
-def _put_in_place(partial: Path, target: Path) -> None:
+def _rename_into(partial: Path, target: Path) -> None:
     if not target.exists():
         partial.rename(target)
         return

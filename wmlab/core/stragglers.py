@@ -1,4 +1,4 @@
-"""Who held the least newest event time of a log over all of it: a table that Spark works out, as an answer in words."""
+"""Whose newest event was the oldest over all of a log: a table that Spark computes, as an answer in words."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _OLDEST: Final = "oldest newest event"
 
 
 def stragglers_over(log: DataFrame, every_ms: int) -> Stragglers:
-    """Who held the least newest event time over the whole log, the most expensive first; see `stragglers`.
+    """The blocking writers of a whole log, whose newest event was the oldest, by their cost; see `stragglers`.
 
-    A writer holds from the moment at which it is found to the next one; its cost is by how much the newest event of all
+    A writer blocks from the moment at which that is so to the next one; its cost is by how much the newest event of all
     was newer, averaged over all moments. Raises `TraceError` for a log without a good row.
     """
-    found = stragglers(log, every_ms)
+    by_moment = stragglers(log, every_ms)
     before = F.lag("straggler").over(Window.orderBy("at_ms"))
     by_writer = (
-        found.withColumn("begins", F.coalesce(before != F.col("straggler"), F.lit(True)).cast("int"))
+        by_moment.withColumn("begins", F.coalesce(before != F.col("straggler"), F.lit(True)).cast("int"))
         .groupBy("straggler")
         .agg(
             F.count("*").alias("moments"),

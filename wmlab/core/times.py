@@ -138,7 +138,7 @@ def ms_of(text: str | None, kind: TextKind, unit: TimeUnit = "ms", time_format: 
         return _ms_of_number(stripped, unit, UNKNOWN_FORM if parts is None else DATE_AMONG_NUMBERS)
     if parts is None:
         raise BadTimeError(NUMBER_AMONG_DATES if re.match(_NUMBER, stripped) else UNKNOWN_FORM)
-    return _ms_of_date({name: given or "" for name, given in parts.groupdict().items()})
+    return _ms_of_date({name: text_of_part or "" for name, text_of_part in parts.groupdict().items()})
 
 
 def _ms_of_number(text: str, unit: TimeUnit, otherwise: str) -> int:
@@ -291,7 +291,7 @@ def of_ticks(ticks: pa.Array, unit: TimeUnit) -> Times:
 
 
 def _put_each(times: Times, texts: Any, rule: Callable[[str], int | None]) -> None:
-    """Times by a rule for one text, which is asked once for each different text."""
+    """Times by a rule for one text, which is called once for each different text."""
     encoded = pc.fill_null(texts, "").dictionary_encode()
     moments = [rule(text) for text in encoded.dictionary.to_pylist()]
     which = encoded.indices.to_numpy(zero_copy_only=False)

@@ -85,9 +85,9 @@ class Trace:
     """A log as a value, in order of arrival; events that arrive together keep the order of their source.
 
     `table` has the columns of `TRACE_SCHEMA`. `refused` has those of `REFUSED_SCHEMA`: the rows of the log that are not
-    in the trace, because `load` was told to leave bad rows out. Events may have happened before 1970, arrivals may not:
-    the clock of a run begins with the first one. Raises `TraceError` if it has others, no rows, nulls, a negative
-    arrival, an empty writer name, or arrivals that go back.
+    in the trace, because `load` left bad rows out. Events may have happened before 1970, arrivals may not: the clock of
+    a run begins with the first one. Raises `TraceError` if it has others, no rows, nulls, a negative arrival, an empty
+    writer name, or arrivals that go back.
     """
 
     name: str
@@ -316,7 +316,7 @@ def _of_files(path: Path, wanted: LogColumns, bad_rows: BadRows, name: str) -> T
         head = head_of(files[0], wanted.form, wanted.encoding)
         if head.form == "parquet":
             schema = pq.ParquetDataset(files[0]).schema
-            columns = wanted.found_in(path.name, schema.names, _has(schema.names))
+            columns = wanted.located_in(path.name, schema.names, _has(schema.names))
             return _trace(
                 read_files(files, columns.named, head, wanted.encoding), columns, None, path.name, bad_rows, name
             )
@@ -326,7 +326,7 @@ def _of_files(path: Path, wanted: LogColumns, bad_rows: BadRows, name: str) -> T
         ) from failure
     if not head.lines:
         raise TraceError(f"{files[0]} is empty.", remedy="give a log with at least one event.")
-    columns = wanted.found_in(path.name, head.names, head.has)
+    columns = wanted.located_in(path.name, head.names, head.has)
     rows = read_files(files, columns.named, head, wanted.encoding)
     return _trace(rows, columns, head.sample, path.name, bad_rows, name)
 
@@ -335,7 +335,7 @@ def _of_frame(frame: Any, wanted: LogColumns, bad_rows: BadRows, name: str) -> T
     """The trace in a data frame; of what `read_log` gives, the good rows in their order, and the others as refused."""
     frame = frames.opened(frame)
     names = frames.names_of(frame)
-    columns = wanted.found_in("the data frame", names, _has(names))
+    columns = wanted.located_in("the data frame", names, _has(names))
     if not set(OF_READ_LOG) <= set(names):
         rows = rows_of_table(
             frames.table_of(frame, [_top(column, names) for column in columns.named]), columns.named, name

@@ -25,7 +25,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 from wmlab.core.errors import ScenarioError, WmlabError
 from wmlab.core.words import counted, shown
 
-T = TypeVar("T")
+AnyValue = TypeVar("AnyValue")
 
 MAX_MS: Final = 2**53
 """The largest number of milliseconds, 285,000 years: sums of such times stay within 64 bits, and floats are exact."""
@@ -40,11 +40,11 @@ MeanMs = Annotated[float, Field(ge=0, le=2**43, strict=True), AfterValidator(abs
 Time = Annotated[int, Field(ge=-(2**63), lt=2**63, strict=True)]
 """An application time: a 64-bit integer, which charts and sentences write as milliseconds."""
 Offset = Annotated[int, Field(ge=0, le=2**62, strict=True)]
-"""A place in a segment, in bytes."""
+"""An offset in a segment, in bytes."""
 Share = Annotated[float, Field(ge=0, lt=1, strict=True)]
 """A part of the whole, below 1."""
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9._-]+$")]
-"""What a party or a stream is called."""
+"""What a node or a stream is called."""
 
 
 def _printable(text: str) -> str:
@@ -108,16 +108,16 @@ def unknown(location: tuple[str | int, ...], what: str, named: str | None, names
 
 def problems_of(error: ValidationError, offered: object) -> tuple[Problem, ...]:
     """The problems pydantic found in the plain data `offered`, those of nested `Problems` unfolded."""
-    found: list[Problem] = []
+    problems: list[Problem] = []
     for line in error.errors(include_url=False):
         location = _fields(line["loc"], offered)
         nested = line.get("ctx", {}).get("error")
         if isinstance(nested, Problems):
-            found.extend(nested.under(location))
-        elif line["type"] != "too_short" or not any(p.location[: len(location)] == location for p in found):
+            problems.extend(nested.under(location))
+        elif line["type"] != "too_short" or not any(p.location[: len(location)] == location for p in problems):
             # A sequence whose items were refused counts as empty too; that would only be noise.
-            found.append(Problem(location, _sentence(dict(line))))
-    return tuple(found)
+            problems.append(Problem(location, _sentence(dict(line))))
+    return tuple(problems)
 
 
 def branch(name: str) -> str:
@@ -154,7 +154,7 @@ _ALONE: Final = {
     "union_tag_not_found": "needs 'kind' to say what it is",
     "multiple_argument_values": "is given twice, by its place and by its name",
 }
-"""Mistakes, by pydantic's name, of which the place says all."""
+"""Mistakes, by pydantic's name, of which the location says all."""
 _REMEDIES: Final = {
     "int_type": "give a whole number",
     "int_parsing": "give a whole number",
@@ -212,26 +212,26 @@ def _sentence(line: dict[str, Any]) -> str:
         remedy = str(own)
     else:
         limits["pattern"] = _PATTERNS.get(str(limits.get("pattern")), f"a text like {limits.get('pattern')}")
-        remedy = _REMEDIES.get(kind, "give another value").format_map({n: _limit(given) for n, given in limits.items()})
-    got = _given(offered)
+        remedy = _REMEDIES.get(kind, "give another value").format_map({n: _limit(limit) for n, limit in limits.items()})
+    got = _as_offered(offered)
     return remedy if got in remedy and own is not None else f"{remedy} (got {got})"
 
 
-def _limit(given: object) -> object:
+def _limit(limit: object) -> object:
     """A limit as it is written: pydantic makes a float of 1 where a field takes fractions."""
-    return int(given) if isinstance(given, float) and given.is_integer() else given
+    return int(limit) if isinstance(limit, float) and limit.is_integer() else limit
 
 
 _DATA: Final = (str, int, float, type(None), list, tuple, dict, set)
 
 
-def _given(offered: object) -> str:
+def _as_offered(offered: object) -> str:
     """A value as it was given; of one that is no data, what it is."""
     return shown(offered) if isinstance(offered, _DATA) else f"a value of type {type(offered).__name__}"
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=False)
-def value(cls: type[T]) -> type[T]:
+def value(cls: type[AnyValue]) -> type[AnyValue]:
     """Make `cls` a frozen validated value with a repr that leaves defaults out.
 
     What its method `_problems`, if it has one, says of all fields together is raised as `Problems`.
@@ -242,11 +242,11 @@ def value(cls: type[T]) -> type[T]:
     if cls.__repr__ is object.__repr__:
         setattr(made, "__repr__", _repr)  # noqa: B010 - a plain assignment to a method does not type-check
     setattr(made, "__init__", _gathering(made.__init__))  # noqa: B010
-    return cast("type[T]", made)
+    return cast("type[AnyValue]", made)
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=False)
-def tagged(cls: type[T]) -> type[T]:
+def tagged(cls: type[AnyValue]) -> type[AnyValue]:
     """Make `cls` a value of a union: its field `kind` is always the name of the class in snake case."""
     kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
     cls.__annotations__["kind"] = Literal[kind]
@@ -255,7 +255,7 @@ def tagged(cls: type[T]) -> type[T]:
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
-def action(cls: type[T]) -> type[T]:
+def action(cls: type[AnyValue]) -> type[AnyValue]:
     """Make `cls`, a `Timed`, an action of a script: a value of a union whose fields are all given by name."""
     cls.__annotations__ = {"_": dataclasses.KW_ONLY, **cls.__annotations__}
     return tagged(cls)
@@ -271,11 +271,13 @@ def _refuse_problems(self: Any) -> None:
 def _gathering(init: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(init)
     def gathering(self: Any, *args: Any, **fields: Any) -> None:
-        offered = next((given for given in (*args[:1], fields.get("name")) if isinstance(given, str)), None)
-        places = [field.name for field in dataclasses.fields(self) if field.init and not field.kw_only][: len(args)]
-        if len(places) == len(args) and fields.keys().isdisjoint(places):
-            args, fields = (), dict(zip(places, args, strict=True)) | fields
-        fields = {name: given.item() if isinstance(given, np.generic) else given for name, given in fields.items()}
+        offered = next((argument for argument in (*args[:1], fields.get("name")) if isinstance(argument, str)), None)
+        positional = [field.name for field in dataclasses.fields(self) if field.init and not field.kw_only][: len(args)]
+        if len(positional) == len(args) and fields.keys().isdisjoint(positional):
+            args, fields = (), dict(zip(positional, args, strict=True)) | fields
+        fields = {
+            name: argument.item() if isinstance(argument, np.generic) else argument for name, argument in fields.items()
+        }
         try:
             init(self, *args, **fields)
         except ValidationError as error:
@@ -361,34 +363,34 @@ RuleTable = Mapping[type, Mapping[str, tuple[Any, Any, Any]]]
 
 if TYPE_CHECKING:
     # Whoever runs a scenario reads options of `resolved` values only, where none is unset.
-    Option = Annotated[T, "UNSET stands for what the scenario's rules set"]
+    Option = Annotated[AnyValue, "UNSET stands for what the scenario's rules set"]
 else:
-    Option = T | None
+    Option = AnyValue | None
 UNSET: Final[Any] = None
 """The default of an option: the scenario's rules decide."""
 
 
-def resolved(held: T, rules: Rules, table: RuleTable) -> T:
+def resolved(part: AnyValue, rules: Rules, table: RuleTable) -> AnyValue:
     """The value and all values in it, with every option that is unset as `rules` has it by the table."""
-    if isinstance(held, tuple):
-        if not held or not dataclasses.is_dataclass(held[0]):
-            return held
-        made = tuple(resolved(entry, rules, table) for entry in held)
-        return held if all(new is old for new, old in zip(made, held, strict=True)) else made  # type: ignore[return-value]
-    if not dataclasses.is_dataclass(held):
-        return held
-    options = options_of(type(held), table)
+    if isinstance(part, tuple):
+        if not part or not dataclasses.is_dataclass(part[0]):
+            return part
+        made = tuple(resolved(entry, rules, table) for entry in part)
+        return part if all(new is old for new, old in zip(made, part, strict=True)) else made  # type: ignore[return-value]
+    if not dataclasses.is_dataclass(part):
+        return part
+    options = options_of(type(part), table)
     changed = {}
-    for field in dataclasses.fields(held):
-        before = getattr(held, field.name)
+    for field in dataclasses.fields(part):
+        before = getattr(part, field.name)
         if before is UNSET and field.name in options:
             changed[field.name] = options[field.name][get_args(Rules).index(rules)]
         elif (after := resolved(before, rules, table)) is not before:
             changed[field.name] = after
     if not changed:
-        return held
+        return part
     # What the table holds is valid (a test says so); to validate a scenario twice would cost as much again.
-    filled = copy.copy(held)
+    filled = copy.copy(part)
     for name, after in changed.items():
         object.__setattr__(filled, name, after)
     return filled
@@ -399,16 +401,16 @@ def options_of(part: type, table: RuleTable) -> Mapping[str, tuple[Any, Any, Any
     return next((table[base] for base in part.__mro__ if base in table), {})
 
 
-def options_in(held: Any, table: RuleTable, path: str = "") -> Iterator[tuple[str, Any]]:
+def options_in(part: Any, table: RuleTable, path: str = "") -> Iterator[tuple[str, Any]]:
     """Every option in a value, by its path such as `writers[1].noting`, with what it holds."""
-    if isinstance(held, tuple):
-        for index, entry in enumerate(held):
+    if isinstance(part, tuple):
+        for index, entry in enumerate(part):
             yield from options_in(entry, table, f"{path}[{index}]")
-    elif dataclasses.is_dataclass(held):
-        options = options_of(type(held), table)
-        for field in dataclasses.fields(held):
+    elif dataclasses.is_dataclass(part):
+        options = options_of(type(part), table)
+        for field in dataclasses.fields(part):
             name = f"{path}.{field.name}" if path else field.name
             if field.name in options:
-                yield name, getattr(held, field.name)
+                yield name, getattr(part, field.name)
             else:
-                yield from options_in(getattr(held, field.name), table, name)
+                yield from options_in(getattr(part, field.name), table, name)

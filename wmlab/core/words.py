@@ -174,7 +174,7 @@ def counted(number: int, noun: str) -> str:
     return f"{grouped(number)} {noun}{'' if number == 1 else 's'}"
 
 
-def segment_name(segment_id: int) -> str:
+def number_at_epoch(segment_id: int) -> str:
     """The short name of a segment: "number@epoch"."""
     return f"{segment_id & 0xFFFF_FFFF}@{segment_id >> 32}"
 

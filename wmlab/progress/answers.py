@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from wmlab.core.answers import Answer, Stragglers, Stretch, stragglers_from
 from wmlab.core.errors import RecordingError
-from wmlab.core.recording import Recording, the_moment, the_one
+from wmlab.core.recording import Recording, the_moment, the_only
 from wmlab.core.words import counted, listed, moment
 from wmlab.progress.model.numbers import stamp_of
 from wmlab.progress.model.tracker import BlockingOrigin, ProgressRules, ProgressTracker, blocking, supposed_origins
@@ -127,7 +127,7 @@ def explain_plan(
     at_ms = None if at_ms is None else the_moment(at_ms)
     plans = _plans(recording)
     names = sorted({*recording.table("buffers")["stream"].to_pylist(), *plans})
-    query = the_one(recording, stream, names, "query", "queries")
+    query = the_only(recording, stream, names, "query", "queries")
     rows = [row for row in recording.table("buffers").to_pylist() if row["stream"] == query]
     planned = plans.get(query)
     operator = BUILD if BUILD in ({row["operator"] for row in rows} if planned is None else planned.inputs) else SINK

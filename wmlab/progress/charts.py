@@ -20,16 +20,16 @@ from wmlab.core.charts.chart import (
 )
 from wmlab.core.charts.scene import (
     Between,
+    ConstantSpan,
     Dots,
     Panel,
     Scene,
     Shape,
-    Standstill,
     Steps,
     Value,
     at_rim,
-    joined,
-    standstills,
+    constant_spans,
+    merge_equal,
     thin,
     thinned,
 )
@@ -87,7 +87,7 @@ def progress(
         title=title or f"What is the watermark at {table['operator'][0]} of {table['stream'][0]}, and who holds it?",
         subtitle=sentence + beyond,
         across=clock,
-        panels=[Panel(up=up, layers=at_rim(up, joined(curves)), height=_HEIGHT)],
+        panels=[Panel(up=up, layers=at_rim(up, merge_equal(curves)), height=_HEIGHT)],
     )
     columns = {name: table[name] for name in ("emitter", *_UNKNOWN)}
     return Chart(sentence=sentence, data={"at_ms": table["arrived_ms"]} | columns, scene=scene)
@@ -222,12 +222,12 @@ def _only(cells: dict[str, list[Any]], column: str, chosen: str | None) -> dict[
     return {name: [values[row] for row in rows] for name, values in cells.items()}
 
 
-def _longest(table: Table) -> Standstill:
+def _longest(table: Table) -> ConstantSpan:
     """The longest standstill of the global watermark; the first one of several."""
-    return max(standstills(table["arrived_ms"], table["global_watermark"]), key=lambda stretch: stretch.length_ms)
+    return max(constant_spans(table["arrived_ms"], table["global_watermark"]), key=lambda stretch: stretch.length_ms)
 
 
-def _blocking_emitters(table: Table, stretch: Standstill) -> list[str]:
+def _blocking_emitters(table: Table, stretch: ConstantSpan) -> list[str]:
     """The origins whose local watermark was the global one all through a stretch; without one, those unheard of."""
     last: dict[str, Value] = dict.fromkeys(_emitters(table))
     for row in range(stretch.rows.stop):
@@ -271,7 +271,7 @@ def _describe_prefix(arrivals: Table, emitter: str, when: Callable[[int], str]) 
     # A gap is a stretch in which the prefix stands while something waits behind it.
     gapped: list[Value] = [p if w else None for p, w in zip(prefix, waiting, strict=True)]
     at_most = waiting.index(most)
-    gap = next(stretch for stretch in standstills(at_ms, gapped) if at_most in stretch.rows)
+    gap = next(stretch for stretch in constant_spans(at_ms, gapped) if at_most in stretch.rows)
     lacking = f"The prefix of {emitter} stood at {prefix[at_most]} for want of sequence {prefix[at_most] + 1}"
     begun, later = when(gap.from_ms), counted(most, "later number")
     if not gap.ended:

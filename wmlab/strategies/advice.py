@@ -41,7 +41,7 @@ class Advice(Answer):
     of arrival from 1: those of `compare` over the whole log, on these rows. `open_windows` is the mean and the most of
     windows that it kept open there, if their length was given. `whole` is its outcome over the whole log, as `compare`
     has it. `settings` is how engines write the strategy, or the constant bound that was judged beside it, `judged[0]`,
-    where they cannot have it. `bound_ms` is the constant bound that the whole log asks for, in hindsight, as
+    where they cannot have it. `bound_ms` is the constant bound that the complete log asks for, as
     `lateness_curve` has it.
 
     `doubts` says why the log does not support the advice, which is a guess then; it is empty if it does. `judged` has

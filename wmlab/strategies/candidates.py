@@ -152,11 +152,11 @@ class Candidates:
 
     def _steering(self) -> list[Strategy[Any]]:
         """Those that find their bound themselves, also in the half that nobody has seen."""
-        hold = min(1_000, max(1, self.trace.rows // 10))
+        warm_up = min(1_000, max(1, self.trace.rows // 10))
         share = 1 - self.target
         return [
-            ConformalWatermark(self.target, hold=hold),
-            WindowedPercentile(share, hold=hold),
+            ConformalWatermark(self.target, hold=warm_up),
+            WindowedPercentile(share, hold=warm_up),
             DelayPercentile(share),
         ]
 

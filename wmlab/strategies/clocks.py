@@ -5,7 +5,7 @@ of a day. A record is *ahead* if its event time is after its arrival, by more th
 It is *older than the log* if its event time is before the first arrival by more than the log is long: the clock of a
 device that was never set gives 1970.
 
-How far ahead is too far is asked of the log. With d = event time - arrival, and q(s) its quantile at the share s, a
+How far ahead is too far follows from the log. With d = event time - arrival, and q(s) its quantile at the share s, a
 record is ahead if d > `ahead_ms` = max(0, q(0.75) + 10 (q(0.75) - q(0.5))), rounded up to two digits. These are
 quartiles, so up to a quarter of the records may be ahead and the limit stays that of the others. Of delays with an
 exponential distribution of mean M the limit is 4 M, of a normal one 7 standard deviations after the mean.
@@ -71,12 +71,12 @@ class WriterClock:
     """The clock of a writer as its records show it; times in ms, shares from 0 to 1.
 
     `offset_ms` is the median of event time less arrival, less the median of that over all writers: above 0 the clock is
-    ahead, or the way is short; below 0 it is behind, or the way is long. `early` counts the records that arrive before
-    they happen, `suspects` those that are suspects; `steps` how often the writer changes from records that are
+    ahead, or the delay is short; below 0 it is behind, or the delay is long. `early` counts the records that arrive
+    before they happen, `suspects` those that are suspects; `steps` how often the writer changes from records that are
     suspects to records that are not, or back. `silent_ms` is the longest time without a record of it, until the end of
     the log; `silent_at_end` whether that is the last one. `clock` says what is wrong: "ahead" or "older than the log"
     if most records are, "steps" if some are, "early" if most records arrive before they happen, "behind" if nine of ten
-    records are later than delays of the log explain, which may be a long way as well; None: nothing.
+    records are later than delays of the log explain, which may be a long delay of its own; None: nothing.
     """
 
     writer: str
@@ -197,8 +197,8 @@ class Suspects(TableAnswer[Suspect]):
     def to_dict(self) -> dict[str, Any]:
         """The suspects and the writers as dicts of numbers."""
         names = ("target", "ahead_ms", "bound_ms", "without_ms", "lossless_ms", "lossless_without_ms")
-        found = {"trace": self.log.name} | {name: getattr(self, name) for name in names}
-        return found | {"suspects": [asdict(suspect) for suspect in self.suspects]} | self.writers.to_dict()
+        fields = {"trace": self.log.name} | {name: getattr(self, name) for name in names}
+        return fields | {"suspects": [asdict(suspect) for suspect in self.suspects]} | self.writers.to_dict()
 
     @property
     def sentence(self) -> str:
@@ -420,7 +420,7 @@ def _clocks(trace: Trace, log: Log, ahead: Any, older: Any) -> WriterClocks:
 
 
 def _slow_limit_ms(log: Log) -> int:
-    """What event time less arrival is below if the clock is behind, or the way is longer than delays explain."""
+    """What event time less arrival is below if the clock is behind, or the delay longer than those of others are."""
     lower, middle = np.quantile(log.event - log.arrival, (0.25, 0.5), method="inverted_cdf").tolist()
     return int(lower - _SPREADS * (middle - lower))
 

@@ -26,8 +26,8 @@ from wmlab.strategies.model.bounded import PerfectWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, NotNegative, Positive, Strategy, require_argument
 from wmlab.strategies.replay import Log, before, difference, x_of_records
 
-STRETCH: Final = 2_000
-"""Records of the stretch whose late share is the worst."""
+CONSECUTIVE: Final = 2_000
+"""So many records in a row are looked at for the worst late share."""
 
 RECORDS: Final = pa.schema(
     [("strategy", pa.string()), ("row", pa.int64())]
@@ -281,8 +281,8 @@ def outcome(
 
 
 def _worst(late: Any) -> float:
-    """The late share of the worst stretch of records; of all, if there are fewer."""
-    total, size = np.append(0, np.cumsum(late)), min(STRETCH, len(late))
+    """The worst late share of so many records in a row; of all, if there are fewer."""
+    total, size = np.append(0, np.cumsum(late)), min(CONSECUTIVE, len(late))
     return float((total[size:] - total[:-size]).max() / size)
 
 

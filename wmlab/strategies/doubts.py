@@ -56,11 +56,11 @@ _GROWTH: Final = 1.5
 _TAIL: Final = 20
 """How many times the upper quartile of the latenesses above 0 a bound has to be, to be that of a tail of its own."""
 _STILL: Final = 0.5
-"""The share of time in standstills from which on a watermark stands still; of the constant bound half of it at most."""
+"""The share of time in stalls from which on a watermark counts as stalled; of the constant bound half of it at most."""
 _COPIES: Final = 0.1
 """The share of records that repeat another one up to which they are duplicates, and not a coarse clock."""
 _SILENT: Final = 10
-"""How many median lags a writer has to be silent at the end of the log, to hold a watermark without a timeout."""
+"""How many median lags a writer has to be silent at the end of the log, to block a watermark without a timeout."""
 _TICKS: Final = (7 * DAY_MS, DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS)
 _ALIKE: Final = 0.95
 """The share of event times that a tick has to explain."""
@@ -212,7 +212,7 @@ def _ties(case: Case, log: Log) -> Iterator[Doubt]:
 
 
 def _tick_ms(event: Any) -> int:
-    """The largest of the usual units of clocks in which nearly all event times are told."""
+    """The largest of the usual units of clocks in which nearly all event times are whole numbers."""
     for tick_ms in _TICKS:
         _, counts = np.unique(event % tick_ms, return_counts=True)
         if counts.max() >= _ALIKE * len(event):
@@ -308,7 +308,7 @@ def _inner(judged: JudgedCandidate) -> Strategy[Any]:
 
 
 def _still_share(arrival: Any, x: Any, patience_ms: int) -> float:
-    """The share of time that X has spent in standstills longer than `patience_ms`."""
+    """The share of time that X has spent in stalls longer than `patience_ms`."""
     moves = np.flatnonzero(np.append(True, np.diff(x) != 0))
     lengths = np.diff(np.append(arrival[moves], arrival[-1]))
     whole = int(arrival[-1] - arrival[0])

@@ -11,7 +11,7 @@ import pyarrow as pa
 from wmlab.core.answers import Answer, html_table, text_table
 from wmlab.core.charts.axis import OverTime, bulk_of_curves, time_axis
 from wmlab.core.charts.chart import SERIES, Chart, columns
-from wmlab.core.charts.scene import Panel, Path, Scene, Steps, at_rim, joined, thinned
+from wmlab.core.charts.scene import Panel, Path, Scene, Steps, at_rim, merge_equal, thinned
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.core.recording import Recording, the_names
 from wmlab.core.words import grouped, is_short, shown, span
@@ -21,7 +21,7 @@ from wmlab.streams.charts.intervals import behind_clock
 from wmlab.streams.charts.lag import lag_spread, seen_windows
 from wmlab.streams.tables import end_ms
 
-Row = tuple[str, tuple[Any, ...]]
+RunValues = tuple[str, tuple[Any, ...]]
 """A name and one value per run."""
 
 MEASURES: Final = {
@@ -46,7 +46,7 @@ _SHORT: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Comparison(Answer):
+class RunComparison(Answer):
     """Two or more runs. `differs` has a row per value of the scenarios that is not the same, `results` one per measure.
 
     Each row is a name and one value per run, in the order of `labels`; None is unknown or absent. `chart` shows the
@@ -54,8 +54,8 @@ class Comparison(Answer):
     """
 
     labels: tuple[str, ...]
-    differs: tuple[Row, ...]
-    results: tuple[Row, ...]
+    differs: tuple[RunValues, ...]
+    results: tuple[RunValues, ...]
     chart: Chart
 
     @property
@@ -86,7 +86,7 @@ class Comparison(Answer):
         return page
 
 
-def compare(*recordings: Recording, labels: Sequence[str] | None = None, stream: str | None = None) -> Comparison:
+def compare(*recordings: Recording, labels: Sequence[str] | None = None, stream: str | None = None) -> RunComparison:
     """Two or more runs on one axis: their lower bounds, what differs in their scenarios, and what in their results.
 
     `labels` names the runs, by default as their scenarios are named, numbered where names repeat. `stream` chooses one
@@ -100,9 +100,9 @@ def compare(*recordings: Recording, labels: Sequence[str] | None = None, stream:
     if wrong := [offered for offered in recordings if not isinstance(offered, Recording)]:
         raise RecordingError(f"{shown(wrong[0])} is no recording.", remedy="give what scenario.record() returns.")
     names = _labels(recordings, labels)
-    runs = [run_of(recording, stream) for recording in recordings]
+    runs = [measured_run(recording, stream) for recording in recordings]
     results = [(words, tuple(measures[key] for _, measures in runs)) for key, words in MEASURES.items()]
-    return Comparison(
+    return RunComparison(
         labels=names,
         differs=tuple(row for row in differences(recordings) if row[0] != "name"),
         results=tuple(row for row in results if len(set(row[1])) > 1),
@@ -123,7 +123,7 @@ def _labels(recordings: Sequence[Recording], labels: Sequence[str] | None) -> tu
     return tuple(labels)
 
 
-def run_of(recording: Recording, stream: str | None) -> tuple[BoundSteps, Measures]:
+def measured_run(recording: Recording, stream: str | None) -> tuple[BoundSteps, Measures]:
     """The bounds of one stream of a recording, and its measures by the keys of `MEASURES`.
 
     Raises `RecordingError` if the stream is unknown, or there are several and none is named.
@@ -149,10 +149,10 @@ def run_of(recording: Recording, stream: str | None) -> tuple[BoundSteps, Measur
     }
 
 
-def differences(recordings: Sequence[Recording]) -> tuple[Row, ...]:
+def differences(recordings: Sequence[Recording]) -> tuple[RunValues, ...]:
     """Every value in which the scenarios differ: its dotted path and the value in each run, None where there is none.
 
-    A part with a name of its own is found by it, so order does not matter; any other by its place, from 0. Raises
+    A part with a name of its own is found by it, so order does not matter; any other by its index, from 0. Raises
     `RecordingError` for a recording without a scenario.
     """
     flat = []
@@ -216,8 +216,8 @@ def draw_comparison(runs: Mapping[str, tuple[BoundSteps, Measures]]) -> Chart:
         subtitle=sentence + left_out + beyond,
         across=time_axis("clock", clock),
         panels=[
-            Panel(up=time, layers=at_rim(time, joined(lower))),
-            Panel(up=lag, layers=at_rim(lag, joined(behind)), height=130.0),
+            Panel(up=time, layers=at_rim(time, merge_equal(lower))),
+            Panel(up=lag, layers=at_rim(lag, merge_equal(behind)), height=130.0),
         ],
     )
     data = columns([(label, *row) for label in bounds for row in bounds[label]], "run", "at_ms", "lower", "upper")
@@ -237,7 +237,7 @@ def _sentence(lags_ms: Mapping[str, float | None]) -> str:
     )
 
 
-def _shown(rows: Sequence[Row]) -> list[tuple[str, ...]]:
+def _shown(rows: Sequence[RunValues]) -> list[tuple[str, ...]]:
     """The rows as text; a measure in ms has its unit in its name, or from ten minutes on in its values."""
     written = []
     for name, values in rows:

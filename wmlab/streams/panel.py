@@ -55,7 +55,7 @@ class Cancelled(Exception):
     """A run was stopped because it is not wanted any more."""
 
 
-class Panel:
+class ScenarioPanel:
     """A scenario as a form that records and redraws at every change; what it holds is there for the notebook.
 
     `scenario` is the last one without mistakes, `recording` the last run, `kept` the kept runs by label, `verdicts` the
@@ -133,12 +133,12 @@ class Panel:
         self.kept[title] = self.recording
         page = f"Kept: {', '.join(self.kept)}"
         if len(self.kept) > 1:
-            kept = self.kept
+            runs = self.kept
             # A stream that was renamed between two runs is the only one of each.
-            scenarios = [run.scenario_as(StreamScenario) for run in kept.values()]
+            scenarios = [run.scenario_as(StreamScenario) for run in runs.values()]
             alone = all(scenario is not None and len(scenario.all_streams) == 1 for scenario in scenarios)
             stream = None if alone else self._stream
-            page = _told(lambda: compare(*kept.values(), labels=list(kept), stream=stream)._repr_html_())
+            page = _html_or_error(lambda: compare(*runs.values(), labels=list(runs), stream=stream)._repr_html_())
         self.widget.kept.value = page
 
     def judge(self) -> None:
@@ -157,9 +157,9 @@ class Panel:
     def save(self, path: str) -> None:
         """Write the scenario to a YAML file."""
         file = FilePath(path.strip() or "scenario.yaml")
-        self.widget.message.value = _told(lambda: f"Written to {self.scenario.save(file)}.")
+        self.widget.message.value = _html_or_error(lambda: f"Written to {self.scenario.save(file)}.")
 
-    def wait(self, timeout_s: float = 600) -> Panel:
+    def wait(self, timeout_s: float = 600) -> ScenarioPanel:
         """Wait until no run and no judgement is under way."""
         while alive := self._under_way():
             alive[0].join(timeout_s)
@@ -257,25 +257,25 @@ class Panel:
     def _draw(self) -> None:
         if (recording := self.recording) is None:
             return
-        svg = _told(lambda: _PICTURES[self.widget.choice.value](recording, stream=self._stream).svg)
+        svg = _html_or_error(lambda: _PICTURES[self.widget.choice.value](recording, stream=self._stream).svg)
         sentence = recording.explain(stream=self._stream).sentence
         self.widget.picture.value = svg + _THEMED
         self.widget.sentence.value = f"<div aria-live='polite' style='line-height:1.4'>{escape(sentence)}</div>"
 
     def _check(self, recording: StreamRecording) -> None:
-        """Judge a run, and the one that was asked for meanwhile; verdicts of a run that is gone are dropped."""
+        """Judge a run, and the one that was requested meanwhile; verdicts of a run that is gone are dropped."""
         while True:
             verdicts: list[Verdicts] = []
 
-            def page(judged: StreamRecording = recording, found: list[Verdicts] = verdicts) -> str:
-                found.append(judged.check())
-                return found[0]._repr_html_()
+            def page(judged: StreamRecording = recording, collected: list[Verdicts] = verdicts) -> str:
+                collected.append(judged.check())
+                return collected[0]._repr_html_()
 
-            told = _told(page)
+            html = _html_or_error(page)
             with self._lock:
                 if recording is self.recording and self._recorded is self.scenario:
                     self.verdicts = verdicts[0] if verdicts else None
-                    self.widget.verdicts.value = told
+                    self.widget.verdicts.value = html
                 following, self._judged_next = self._judged_next, None
                 if following is None or following is recording:
                     return
@@ -283,7 +283,7 @@ class Panel:
             self.widget.verdicts.value = "Spark is judging …"
 
 
-def panel(scenario: StreamScenario) -> Panel:
+def panel(scenario: StreamScenario) -> ScenarioPanel:
     """A form of the scenario's fields; every change records and redraws.
 
     Raises `ScenarioError` for anything but a scenario of streams.
@@ -293,10 +293,10 @@ def panel(scenario: StreamScenario) -> Panel:
             f"a panel cannot be made of a {type(scenario).__name__}.",
             remedy="give a Scenario; plans and dataflows are changed with replace() and recorded again.",
         )
-    return Panel(scenario)
+    return ScenarioPanel(scenario)
 
 
-def _told(make: Callable[[], str]) -> str:
+def _html_or_error(make: Callable[[], str]) -> str:
     """The HTML that `make` gives, or what went wrong."""
     try:
         return make()
@@ -317,7 +317,7 @@ def _notice(problem: str, remedy: str, mistakes: Mapping[str, str] | None = None
 class PanelView(widgets.VBox):  # type: ignore[misc]
     """All widgets of a panel: the form on the left, the picture with its sentence on the right, kept runs below."""
 
-    def __init__(self, actions: Panel) -> None:
+    def __init__(self, actions: ScenarioPanel) -> None:
         self.form = Form(actions)
         self.choice = widgets.Dropdown(options=list(_PICTURES), description="picture")
         self.choice.observe(lambda change: actions.picture(change["new"]), "value")
@@ -370,7 +370,7 @@ def _text_area(name: str, rows: int, tooltip: str) -> widgets.Textarea:
 class Form(widgets.VBox):  # type: ignore[misc]
     """One control per field, folded by group, each with its unit, its bounds, and a label that a screen reader says."""
 
-    def __init__(self, actions: Panel) -> None:
+    def __init__(self, actions: ScenarioPanel) -> None:
         self._actions = actions
         self._controls: dict[FieldPath, widgets.Widget] = {}
         self._shape: tuple[tuple[FieldPath, str], ...] = ()

@@ -26,7 +26,7 @@ from wmlab.core.words import listed, shown
 from wmlab.streams.answers.history import of_stream, the_stream
 from wmlab.streams.answers.measures import slack_ms
 from wmlab.streams.answers.stragglers import stragglers_of
-from wmlab.streams.compare import run_of
+from wmlab.streams.compare import measured_run
 from wmlab.streams.recording import PROGRESS_AFTER_S, is_interactive, record
 from wmlab.streams.scenario.scenario import FormField, StreamScenario, fields_of, with_changes
 
@@ -55,7 +55,7 @@ _WAVES: Final = 10
 
 
 class Question(NamedTuple):
-    """What is asked of every run: the stream (None: the only one), and whether its invariants are checked."""
+    """What every run answers: the stream (None: the only one), and whether its invariants are checked."""
 
     stream: str | None
     check: bool
@@ -117,12 +117,12 @@ def _values(name: str, offered: Iterable[Any]) -> tuple[Any, ...]:
 def field_named(scenario: StreamScenario, name: str) -> FormField:
     """The field with this path, or with this last part of it. Raises `ScenarioError` unless there is exactly one."""
     name = "timestamp_aggregation_timeout_ms" if name == "timeout_ms" else name
-    found = {_path(scenario, field): field for field in fields_of(scenario)}
-    chosen = [path for path in found if name in (path, path.rpartition(".")[2])]
-    if name in found or len(chosen) == 1:
-        return found[name if name in found else chosen[0]]
+    by_path = {_path(scenario, field): field for field in fields_of(scenario)}
+    chosen = [path for path in by_path if name in (path, path.rpartition(".")[2])]
+    if name in by_path or len(chosen) == 1:
+        return by_path[name if name in by_path else chosen[0]]
     last = name.rpartition(".")[2]
-    near = chosen or [path for path in found if last in path]
+    near = chosen or [path for path in by_path if last in path]
     raise ScenarioError(
         f"{shown(name)} is {'the name of several fields' if chosen else 'no field'} of the scenario {scenario.name!r}.",
         remedy=f"name one by its path, for example {listed(near[:6])}." if near else "see its fields in a panel.",
@@ -132,10 +132,10 @@ def field_named(scenario: StreamScenario, name: str) -> FormField:
 def _path(scenario: StreamScenario, field: FormField) -> str:
     """A field's path in words; an entry of a list is called by its name, or by its number."""
     names: list[str] = []
-    held: Any = scenario.resolved
+    part: Any = scenario.resolved
     for step in field.path:
-        held = held[step] if isinstance(step, int) else getattr(held, step)
-        names.append(str(getattr(held, "name", step)) if isinstance(step, int) else step)
+        part = part[step] if isinstance(step, int) else getattr(part, step)
+        names.append(str(getattr(part, "name", step)) if isinstance(step, int) else step)
     return ".".join(names)
 
 
@@ -215,8 +215,8 @@ def _violations(recording: Any, stream: str | None) -> int:
 
     name = the_stream(recording, stream)
     tables = inputs_of(recording).items()
-    of_one = {title: of_stream(table, name) if "stream" in table.schema.names else table for title, table in tables}
-    return violations_in(of_one, name)
+    own = {title: of_stream(table, name) if "stream" in table.schema.names else table for title, table in tables}
+    return violations_in(own, name)
 
 
 def figures_of(scenario: StreamScenario, stream: str | None = None) -> tuple[dict[str, Any], Any]:
@@ -228,7 +228,7 @@ def figures_of(scenario: StreamScenario, stream: str | None = None) -> tuple[dic
     try:
         recording = record(scenario, progress=False)
         name = the_stream(recording, stream)
-        bounds, measures = run_of(recording, name)
+        bounds, measures = measured_run(recording, name)
         stragglers = stragglers_of(recording, name).stragglers
     except Exception as error:
         return row | {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}, None

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wmlab.core.charts.scene import bands, hold, minus, staircases, standstills, thin, thinned, unknown_spans
+from wmlab.core.charts.scene import (
+    bands,
+    constant_spans,
+    minus,
+    staircases,
+    stairs_until_unknown,
+    thin,
+    thinned,
+    unknown_spans,
+)
 
 
 @pytest.mark.parametrize(
@@ -18,7 +27,7 @@ from wmlab.core.charts.scene import bands, hold, minus, staircases, standstills,
         (staircases, ([0, 1, 2], [5, 7, 7]), [[(0, 5), (1, 5), (1, 7), (2, 7)]]),
         (staircases, ([0, 1, 2, 3], [5, None, None, 8]), [[(0, 5), (1, 5)], [(3, 8)]]),
         (staircases, (range(100), [3] * 100), [[(0, 3), (99, 3)]]),
-        (hold, ([0, 1, 2, 3], [None, 5, None, None]), ([0, 1, 2, 2, 3], [None, 5, 5, None, None])),
+        (stairs_until_unknown, ([0, 1, 2, 3], [None, 5, None, None]), ([0, 1, 2, 2, 3], [None, 5, 5, None, None])),
         (bands, ([0, 1, 2], [1, 2, 2], [4, 4, None]), [[(0, 1), (1, 1), (1, 2), (2, 2), (2, 4), (0, 4)]]),
         (bands, ([0, 1, 2], [None, 1, None], [4, None, 4]), []),
         (unknown_spans, ([0, 2, 5, 9], [None, 1, None, None]), [(0, 2), (5, 9)]),
@@ -86,7 +95,7 @@ def test_staircases_and_unknown_spans_cover_the_clock_once(ys: list[int | None])
 
 
 def test_a_standstill_lasts_until_the_row_that_changes_it_or_to_the_last_row() -> None:
-    found = standstills([0, 10, 20, 30, 50], [None, 5, 5, 7, 7])
+    found = constant_spans([0, 10, 20, 30, 50], [None, 5, 5, 7, 7])
     assert [(s.value, s.from_ms, s.to_ms, s.length_ms) for s in found] == [
         (None, 0, 10, 10),
         (5, 10, 30, 20),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from wmlab.core.charts import svg
 from wmlab.core.charts.axis import time_axis
 from wmlab.core.charts.plotly import draw_plotly
-from wmlab.core.charts.scene import TITLE, Between, Dots, Panel, Path, Rule, Scene, Steps, at_rim, joined
+from wmlab.core.charts.scene import TITLE, Between, Dots, Panel, Path, Rule, Scene, Steps, at_rim, merge_equal
 from wmlab.core.charts.style import GREY, ROLES, Placed, spread, stagger, text_width, wrap
 
 PANEL = svg.PlotArea(left=10, top=20, width=100, height=50, x_low=0, x_high=1_000, y_low=-10, y_high=10)
@@ -150,7 +150,7 @@ def steps(name: str, role: str, ys: list[int | None], xs: list[int] | None = Non
 
 def test_equal_curves_are_one_with_all_names_whatever_rows_change_nothing() -> None:
     curves = [steps("a", "lower", [1, 1, 3]), steps("b", "upper", [1, 1, 4]), steps("c", "third", [1, 3], [0, 2])]
-    found = joined(curves)
+    found = merge_equal(curves)
     assert [(curve.name, curve.role) for curve in found] == [("a and c", "third"), ("b", "upper")]
 
 

@@ -135,6 +135,27 @@ print(sum(int(stats[pid][1]) not in python for pid in python))
     assert done.stdout == "1\n"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the processes are those that Linux lists")
+def test_a_session_that_is_stopped_at_once_leaves_no_process_and_no_error_and_another_one_starts() -> None:
+    code = """
+import os, pathlib
+from benchmarks.measure import children
+from wmlab.core.spark.session import log_path, spark_session
+
+for _ in range(2):
+    spark = spark_session("local[2]")
+    spark.stop()
+    spark.stop()
+words = [pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\\0") for pid in children(os.getpid())]
+print(sum("wmlab.core.spark.daemon" in each for each in words), log_path().read_text().count("ERROR"))
+spark = spark_session("local[2]")
+spark.sparkContext.setJobGroup("mine", "counted")
+print(spark.range(3).count(), len(spark.sparkContext.statusTracker().getJobIdsForGroup("mine")))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "0 0\n3 1\n"
+
+
 ROOT = Path(__file__).resolve().parents[3]
 
 PROBE = """

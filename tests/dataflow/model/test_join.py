@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.dataflow.model.driving import RULES, Driven, Instance, rows
 from wmlab.core.errors import ModelError
-from wmlab.core.expression import compiled, time_bounds
+from wmlab.core.expression import compiled, join_time_bounds
 from wmlab.dataflow.model.items import Event
 from wmlab.dataflow.model.join import LEFT, RIGHT, START, StreamJoin, minimum_spread
 from wmlab.dataflow.model.processor import Deviations, JobFailedError, Mode, Reason
@@ -209,7 +209,7 @@ PLACES = {"left.t": 0, "x": 1, "right.t": 2, "y": 3}
 
 
 def bounds(condition: str) -> dict[int, dict[int, int]]:
-    return time_bounds(condition, PLACES, {0}, {2})
+    return join_time_bounds(condition, PLACES, {0}, {2})
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ import pytest
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.scene import Dots
 from wmlab.core.errors import ChartError
-from wmlab.streams.charts.bounds import CAP, Happening, describe, read_bounds, time_bounds
+from wmlab.streams.charts.bounds import CAP, Happening, bounds_in_words, read_bounds, time_bounds
 
 Bounds = Callable[..., pd.DataFrame]
 JAN_3_2014 = 1_388_757_600_000
@@ -140,7 +140,7 @@ def test_a_happening_has_a_party_and_a_label(
 ) -> None:
     cell = [{"at_ms": 7, "kind": kind, "what": what, "target": target}]
     (happening,) = read_bounds(bounds(incidents=[cell] * 61)).incidents
-    assert (happening.party, happening.label) == (("", party), label)
+    assert (happening.subject_and_target, happening.label) == (("", party), label)
 
 
 def without(column: str) -> Any:
@@ -185,7 +185,7 @@ def test_a_table_that_does_not_fit_is_refused_with_a_remedy(
 
 
 def sentence(frame: pd.DataFrame) -> str:
-    return describe(read_bounds(frame))
+    return bounds_in_words(read_bounds(frame))
 
 
 def frame(lower: list[int | None], perfect: list[int | None] | None = None) -> pd.DataFrame:

@@ -339,7 +339,7 @@ def test_of_many_events_a_share_is_kept_and_all_are_counted(spilled, monkeypatch
     exact = view.event_vs_arrival(whole)
     late = next(layer for layer in exact.scene.panels[0].layers if layer.name == "event below the lower bound")
     assert len(late.xs) > 10
-    monkeypatch.setattr(sys.modules[view.event_vs_arrival.__module__], "_MOST_KEPT", 10)
+    monkeypatch.setattr(sys.modules[view.event_vs_arrival.__module__], "_MOST_IN_DATA", 10)
     chart = view.event_vs_arrival(stored)
     drawn = next(layer for layer in chart.scene.panels[0].layers if layer.name == "event")
     events = whole.table("events").to_pylist()

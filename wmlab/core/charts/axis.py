@@ -1,7 +1,7 @@
 """The axes of a chart: their range, where their ticks are, and how a time, a duration or a number is written.
 
 Times and durations are integers in milliseconds, and only integers decide where a tick lies, so every platform
-puts the same ticks in the same places. Instants are written in UTC.
+puts the same ticks at the same values. Instants are written in UTC.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from wmlab.core.words import (
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
-Number = int | float
+Coordinate = int | float
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ _MONTH_STEPS: Final = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1_200, 2_400, 6_00
 _FEWEST: Final = 4
 _FENCE: Final = 3
 _SQUEEZED: Final = 10
-_OF_ONE_VALUE: Final = 8
+_OF_EQUAL_VALUES: Final = 8
 """The fence of `bulk`, in lengths of the middle half, how many times longer than the core the axis may be, and of how
 many values one may be beyond where the middle half is one value."""
 _LONG_LABEL: Final = 100_000
@@ -191,9 +191,9 @@ class Axis:
     @overload
     def at_rim(self, value: int | None) -> int | None: ...
     @overload
-    def at_rim(self, value: Number | None) -> Number | None: ...
+    def at_rim(self, value: Coordinate | None) -> Coordinate | None: ...
 
-    def at_rim(self, value: Number | None) -> Number | None:
+    def at_rim(self, value: Coordinate | None) -> Coordinate | None:
         """The value where it is drawn: inside the range as it is, beyond it near the end where it left."""
         low, high = self._ends
         margin = (high - low) // _RIM
@@ -214,13 +214,16 @@ class Axis:
         """
         low, high = self._ends
         parts = []
-        for noun, those in values.items():
-            time_ms, found = those.outside(low, high) if isinstance(those, OverTime) else (0.0, self.beyond(those))
-            if out := found:
-                ways = [f"down to {self.written(out[0])}"] if out[0] < low else []
-                ways += [f"up to {self.written(out[-1])}"] if out[-1] > high else []
+        for noun, of_noun in values.items():
+            is_curve = isinstance(of_noun, OverTime)
+            time_ms, beyond = (
+                of_noun.outside(low, high) if isinstance(of_noun, OverTime) else (0.0, self.beyond(of_noun))
+            )
+            if beyond:
+                ways = [f"down to {self.written(beyond[0])}"] if beyond[0] < low else []
+                ways += [f"up to {self.written(beyond[-1])}"] if beyond[-1] > high else []
                 lasting = f"for {rounded(round(time_ms))}" if round(time_ms) else "for a moment"
-                what = f"{noun} {lasting}" if isinstance(those, OverTime) else counted(len(out), noun)
+                what = f"{noun} {lasting}" if is_curve else counted(len(beyond), noun)
                 parts.append(f"{what}, {listed(ways)}")
         return f"Beyond the axis: {'; '.join(parts)}." if parts else ""
 
@@ -231,7 +234,7 @@ class Axis:
                 return format_instant(value, span_ms=_YEARS_MS)
         return rounded(value)
 
-    def plotted(self, values: Iterable[Number | None]) -> list[float | None]:
+    def plotted(self, values: Iterable[Coordinate | None]) -> list[float | None]:
         """Values as a plotly axis takes them: ms for instants, otherwise numbers of the unit."""
         whole = [None if value is None else round(value) for value in values]
         return list(whole) if self.instants else [None if value is None else self.unit.scale(value) for value in whole]
@@ -255,12 +258,12 @@ class Numbers:
         step = nice_step(max(high - low, 1), count)
         return [Tick(value, format_number(value)) for value in _multiples(low, high, step)]
 
-    def plotted(self, values: Iterable[Number | None]) -> list[float | None]:
+    def plotted(self, values: Iterable[Coordinate | None]) -> list[float | None]:
         """Values as a plotly axis takes them."""
         return list(values)
 
 
-Scale = Axis | Numbers
+AnyAxis = Axis | Numbers
 
 
 Values = Sequence[int | None] | OverTime
@@ -304,7 +307,7 @@ def bulk(values: Iterable[int | None] | OverTime, *, least_ms: int = SECOND_MS) 
     core = next(span for span in _joined(pieces, gap=reach) if span[0] <= first <= span[1])
     low, high = _extended(core, _joined(pieces), _SQUEEZED * max(core[1] - core[0], least_ms))
     beyond = sum(weight for begin, end, weight in pieces if end < low or begin > high)
-    few = first != third or _OF_ONE_VALUE * beyond <= total
+    few = first != third or _OF_EQUAL_VALUES * beyond <= total
     return (low, high) if few else (lowest, highest)
 
 
@@ -343,13 +346,13 @@ def bulk_of_first(first: OverTime, others: Sequence[OverTime], *, least_ms: int)
 
 def _joined(pieces: Iterable[Piece], *, gap: int = 0) -> list[tuple[int, int]]:
     """The ranges that the pieces cover, ascending; those with no more than `gap` between them are one."""
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     for low, high, _ in sorted(pieces):
-        if found and low - found[-1][1] <= gap:
-            found[-1] = found[-1][0], max(found[-1][1], high)
+        if ranges and low - ranges[-1][1] <= gap:
+            ranges[-1] = ranges[-1][0], max(ranges[-1][1], high)
         else:
-            found.append((low, high))
-    return found
+            ranges.append((low, high))
+    return ranges
 
 
 def _extended(core: tuple[int, int], spans: Iterable[tuple[int, int]], longest: int) -> tuple[int, int]:
@@ -369,14 +372,14 @@ def _middle_half(ascending: Sequence[tuple[int, int]]) -> tuple[int, int]:
     Of fewer than four a quarter is none, and the first may be the larger.
     """
     last = sum(weight for _, weight in ascending) - 1
-    return _at_place(ascending, -(-last // 4)), _at_place(ascending, 3 * last // 4)
+    return _at_rank(ascending, -(-last // 4)), _at_rank(ascending, 3 * last // 4)
 
 
-def _at_place(ascending: Sequence[tuple[int, int]], place: int) -> int:
+def _at_rank(ascending: Sequence[tuple[int, int]], rank: int) -> int:
     for value, weight in ascending:
-        if place < weight:
+        if rank < weight:
             return value
-        place -= weight
+        rank -= weight
     return ascending[-1][0]
 
 

@@ -61,8 +61,8 @@ def the_recording(offered: Any, *tables: str) -> Recording:
 def one_stream(recording: Recording, stream: str | None, table: str) -> str:
     """The chosen stream, or the only one that has rows in `table`; raises `ChartError` if there is no one answer."""
     recording = the_recording(recording, table)
-    found = {name for chunk in recording.chunks(table, "stream") for name in chunk["stream"].unique().to_pylist()}
-    names = sorted(found - {None})
+    present = {name for chunk in recording.chunks(table, "stream") for name in chunk["stream"].unique().to_pylist()}
+    names = sorted(present - {None})
     if stream in names or (stream is None and len(names) == 1):
         return stream or str(names[0])
     remedy = "Choose one with stream=..." if names else "Record a scenario whose run fills this table."
@@ -163,7 +163,7 @@ _ARROW: Final = "__arrow_c_stream__"
 
 
 def _gives(offered: Any, method: str) -> bool:
-    """Whether values of this type have a method; the value itself is not asked.
+    """Whether values of this type have a method; nothing of the value itself is read.
 
     A DataFrame of Spark Connect answers to any name, with a column.
     """
@@ -213,7 +213,7 @@ def whole(column: str, value: Any, *, unknown: bool = False) -> int | None:
     return number
 
 
-T = TypeVar("T")
+Drawing = TypeVar("Drawing")
 
 _CONFIG = {"displaylogo": False, "responsive": False, "showSendToCloud": False}
 """A notebook redraws a chart itself; a plot that is responsive as well loses its height while it is scrolled out.
@@ -302,7 +302,7 @@ _WRITERS: dict[str, Callable[[Chart], bytes]] = {
 }
 
 
-def save_as(path: str | Path, noun: str, value: T, writers: Mapping[str, Callable[[T], bytes]]) -> Path:
+def save_as(path: str | Path, noun: str, value: Drawing, writers: Mapping[str, Callable[[Drawing], bytes]]) -> Path:
     """Write what the writer of the path's suffix makes of the value; raises `ChartError` without, or if it cannot."""
     target = as_path(path, ChartError)
     write = writers.get(target.suffix.lower())

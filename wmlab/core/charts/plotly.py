@@ -12,8 +12,20 @@ from typing import Any, Final
 
 import plotly.graph_objects as go  # type: ignore[import-untyped]
 
-from wmlab.core.charts.axis import Axis, Number, Numbers, Scale
-from wmlab.core.charts.scene import TITLE, Blocks, Dots, Layer, Panel, Path, Scene, Steps, Value, bands, hold
+from wmlab.core.charts.axis import AnyAxis, Axis, Coordinate, Numbers
+from wmlab.core.charts.scene import (
+    TITLE,
+    Blocks,
+    Dots,
+    Layer,
+    Panel,
+    Path,
+    Scene,
+    Steps,
+    Value,
+    bands,
+    stairs_until_unknown,
+)
 from wmlab.core.charts.style import FONT, GREY, ROLES, Placed, spread
 
 _GRID: Final = "rgba(127,127,127,0.25)"
@@ -63,7 +75,7 @@ class _Frame:
     """Heights in px from the bottom of the plot, and where the labels of the rules stand."""
 
     panels: list[tuple[float, float]]
-    lane: float
+    labels_top: float
     top: float
     levels: int
     labels: list[Placed | None]
@@ -95,11 +107,11 @@ def _arrange(scene: Scene) -> _Frame:
     for panel in reversed(scene.panels):
         panels.insert(0, (top + _GAP, top + _GAP + panel.height))
         top += _GAP + panel.height + TITLE * len(panel.title)
-    lane = top + 6
+    labels_top = top + 6
     return _Frame(
         panels=panels,
-        lane=lane,
-        top=lane + (levels + (None in labels)) * _LEVEL if labels else top,
+        labels_top=labels_top,
+        top=labels_top + (levels + (None in labels)) * _LEVEL if labels else top,
         levels=levels,
         labels=labels,
         head=scene.subtitle_lines(labels, width=_READABLE_WIDTH),
@@ -153,14 +165,14 @@ def _layout(scene: Scene, frame: _Frame) -> dict[str, Any]:
         layout[name] = _up(panel) | {"domain": [frame.share(low), frame.share(high)]}
     if scene.rules:
         bare = {"visible": False, "fixedrange": True, "range": [-1 if None in frame.labels else 0, frame.levels]}
-        domain = {"domain": [frame.share(frame.lane), 1], "anchor": "x2"}
+        domain = {"domain": [frame.share(frame.labels_top), 1], "anchor": "x2"}
         layout[f"yaxis{len(scene.panels) + 1}"] = bare | domain
         lane = f"y{len(scene.panels) + 1}"
         layout["xaxis2"] = {"matches": "x", "anchor": lane, "visible": False, "type": layout["xaxis"]["type"]}
     return layout
 
 
-def _axis(axis: Scale) -> dict[str, Any]:
+def _axis(axis: AnyAxis) -> dict[str, Any]:
     shown = {
         "title": {"text": axis.title, "standoff": 8},
         "range": axis.plotted([axis.low, axis.high]),
@@ -201,11 +213,11 @@ def _up(panel: Panel) -> dict[str, Any]:
 def _trace(scene: Scene, panel: Panel, layer: Layer, yaxis: str) -> list[go.Scatter | go.Bar]:
     """The layer as a trace; an empty one is none."""
 
-    def points(xs: Sequence[Number | None], ys: Sequence[Number | None]) -> dict[str, Any]:
+    def points(xs: Sequence[Coordinate | None], ys: Sequence[Coordinate | None]) -> dict[str, Any]:
         return {"x": scene.across.plotted(xs), "y": panel.up.plotted(ys), "yaxis": yaxis}
 
     if isinstance(layer, Steps):
-        xs, ys = hold(layer.xs, layer.ys)
+        xs, ys = stairs_until_unknown(layer.xs, layer.ys)
         return [go.Scatter(**points(xs, ys), **_steps(scene, panel, layer, ys))]
     if isinstance(layer, Path):
         look = {"mode": "lines", "line": _line(layer.role), "connectgaps": False, "hoverinfo": "skip"}
@@ -289,7 +301,7 @@ def _rules(scene: Scene, frame: _Frame) -> list[dict[str, Any]]:
     """The vertical lines of what happened."""
     line = {"color": GREY, "width": 1, "dash": ROLES["mark"].plotly_dash}
     shapes = []
-    lowest = frame.lane + (_LEVEL if None in frame.labels else 0)
+    lowest = frame.labels_top + (_LEVEL if None in frame.labels else 0)
     xs = scene.across.plotted([rule.x for rule in scene.rules])
     for x, label in zip(xs, frame.labels, strict=True):
         top = lowest + (label.level + 0.5 if label else -0.5) * _LEVEL

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, Literal, TypeVar
 
-from wmlab.core.charts.axis import Axis, Number, Numbers, Scale, Tick
+from wmlab.core.charts.axis import AnyAxis, Axis, Coordinate, Numbers, Tick
 from wmlab.core.charts.style import Placed, stagger, text_width, wrap
 from wmlab.core.words import listed
 
@@ -24,21 +24,21 @@ Value = int | None
 Point = tuple[int, int]
 
 
-def hold(xs: Sequence[int], ys: Sequence[Value]) -> tuple[list[int], list[Value]]:
+def stairs_until_unknown(xs: Sequence[int], ys: Sequence[Value]) -> tuple[list[int], list[Value]]:
     """The curve with each known value repeated where the unknown begins.
 
     A plotting library that draws "hv" steps ends a line at the last known point; the added point makes it end
     where the value really stopped to be known.
     """
-    held_xs: list[int] = []
-    held_ys: list[Value] = []
+    stair_xs: list[int] = []
+    stair_ys: list[Value] = []
     for x, y in zip(xs, ys, strict=True):
-        if y is None and held_ys and held_ys[-1] is not None:
-            held_xs.append(x)
-            held_ys.append(held_ys[-1])
-        held_xs.append(x)
-        held_ys.append(y)
-    return held_xs, held_ys
+        if y is None and stair_ys and stair_ys[-1] is not None:
+            stair_xs.append(x)
+            stair_ys.append(stair_ys[-1])
+        stair_xs.append(x)
+        stair_ys.append(y)
+    return stair_xs, stair_ys
 
 
 def staircases(xs: Sequence[int], ys: Sequence[Value]) -> list[list[Point]]:
@@ -72,7 +72,7 @@ def bands(xs: Sequence[int], lows: Sequence[Value], highs: Sequence[Value]) -> l
 
 
 @dataclass(frozen=True, slots=True)
-class Standstill:
+class ConstantSpan:
     """A stretch of the clock (ms) in which a value did not change, and its rows; at its end it changed if `ended`."""
 
     value: Value
@@ -87,19 +87,20 @@ class Standstill:
         return self.to_ms - self.from_ms
 
 
-def standstills(at_ms: Sequence[int], values: Sequence[Value]) -> list[Standstill]:
+def constant_spans(at_ms: Sequence[int], values: Sequence[Value]) -> list[ConstantSpan]:
     """The stretches of equal values, one after the other; each lasts until the row that changes it, or to the end."""
+    last = len(values) - 1
     begins = [row for row in range(len(values)) if row == 0 or values[row] != values[row - 1]]
     return [
-        Standstill(values[begin], at_ms[begin], at_ms[min(end, len(values) - 1)], range(begin, end), end < len(values))
-        for begin, end in pairwise([*begins, len(values)])
+        ConstantSpan(values[begin], at_ms[begin], at_ms[min(end, last)], range(begin, end), end <= last)
+        for begin, end in pairwise([*begins, last + 1])
     ]
 
 
 def unknown_spans(xs: Sequence[int], ys: Sequence[Value]) -> list[tuple[int, int]]:
     """The stretches (from, to) in which the value is unknown; the last one ends at the last row."""
-    stretches = standstills(xs, [y is None for y in ys])
-    return [(s.from_ms, s.to_ms) for s in stretches if s.value and (s.ended or s.length_ms)]
+    spans = constant_spans(xs, [y is None for y in ys])
+    return [(s.from_ms, s.to_ms) for s in spans if s.value and (s.ended or s.length_ms)]
 
 
 def minus(left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
@@ -124,10 +125,10 @@ def thin(columns: Sequence[Sequence[Value]], cap: int, *, xs: Sequence[int] | No
     if len(rows) <= cap:
         return rows
     fewest = max(cap // (2 + 3 * len(columns)), 1)
-    stretches = max(cap // 2, 1)
-    while len(kept := _extremes(columns, _cut(rows, stretches, xs))) > cap and stretches > fewest:
-        stretches = max(stretches * 4 // 5, fewest)
-    return kept
+    parts = max(cap // 2, 1)
+    while len(rows_drawn := _extremes(columns, _cut(rows, parts, xs))) > cap and parts > fewest:
+        parts = max(parts * 4 // 5, fewest)
+    return rows_drawn
 
 
 def rising_steps(
@@ -150,8 +151,8 @@ def rising_steps(
 
 def thinned(xs: Sequence[int], ys: Sequence[Value], cap: int) -> tuple[list[int], list[Value]]:
     """The points of one curve that `thin` keeps."""
-    kept = thin([ys], cap, xs=xs)
-    return [xs[i] for i in kept], [ys[i] for i in kept]
+    rows = thin([ys], cap, xs=xs)
+    return [xs[i] for i in rows], [ys[i] for i in rows]
 
 
 def _cut(rows: Sequence[int], count: int, xs: Sequence[int] | None) -> Iterator[Sequence[int]]:
@@ -165,22 +166,22 @@ def _cut(rows: Sequence[int], count: int, xs: Sequence[int] | None) -> Iterator[
     return (rows[begin:end] for begin, end in pairwise(edges) if begin < end)
 
 
-def _extremes(columns: Sequence[Sequence[Value]], stretches: Iterable[Sequence[int]]) -> list[int]:
+def _extremes(columns: Sequence[Sequence[Value]], parts: Iterable[Sequence[int]]) -> list[int]:
     """The rows that `thin` keeps of each stretch."""
-    kept: set[int] = set()
-    for stretch in stretches:
-        kept.update((stretch[0], stretch[-1]))
+    extremes: set[int] = set()
+    for part in parts:
+        extremes.update((part[0], part[-1]))
         for column in columns:
-            known = [(value, i) for i in stretch if (value := column[i]) is not None]
-            kept.update([min(known)[1], max(known)[1]] if known else [])
-            kept.update([i for i in stretch if column[i] is None][:1])
-    return sorted(kept)
+            known = [(value, i) for i in part if (value := column[i]) is not None]
+            extremes.update([min(known)[1], max(known)[1]] if known else [])
+            extremes.update([i for i in part if column[i] is None][:1])
+    return sorted(extremes)
 
 
 Shape = Literal["circle", "diamond", "triangle", "cross"]
 
-LANE: Final = 34.0
-"""Height of a lane in px."""
+LANE_HEIGHT: Final = 34.0
+"""Height of a named row in px."""
 TITLE: Final = 17.0
 """Room for a line of the title of a panel in px."""
 _MARGIN, _LABELLED, _BARE = 20.0, 132.0, 34.0
@@ -206,8 +207,8 @@ class Path:
 
     name: str
     role: str
-    xs: Sequence[Number | None]
-    ys: Sequence[Number | None]
+    xs: Sequence[Coordinate | None]
+    ys: Sequence[Coordinate | None]
     legend: bool = True
     labelled: bool = False
 
@@ -219,8 +220,8 @@ class Dots:
     name: str
     role: str
     shape: Shape
-    xs: Sequence[Number]
-    ys: Sequence[Number]
+    xs: Sequence[Coordinate]
+    ys: Sequence[Coordinate]
     hover: Sequence[str] = ()
     size: float = 4.0
     legend: bool = True
@@ -232,8 +233,8 @@ class Box:
 
     x_low: int
     x_high: int
-    y_low: Number
-    y_high: Number
+    y_low: Coordinate
+    y_high: Coordinate
     label: str = ""
     hover: str = ""
 
@@ -297,17 +298,17 @@ def _at_rim(axis: Axis, layer: Layer, unmarked: str) -> list[Layer]:
     if layer.name == unmarked:
         return [curve]
     first, last = (end(x for x, _ in known) for end in (min, max))
-    marked: dict[tuple[int, bool], tuple[Number, int]] = {}
+    marked: dict[tuple[int, bool], tuple[Coordinate, int]] = {}
     for x, y in beyond:
         part = int(_AT_RIM * (x - first) / max(last - first, 1))
         marked.setdefault((min(part, _AT_RIM - 1), y < axis.at_rim(y)), (x, y))
     return [curve, _triangles(axis, layer.name, layer.role, [*marked.values()], ())]
 
 
-def _cut_at_rim(axis: Axis, line: Path) -> tuple[list[Number | None], list[Number | None]]:
+def _cut_at_rim(axis: Axis, line: Path) -> tuple[list[Coordinate | None], list[Coordinate | None]]:
     """The points of a line, with those at which it reaches the rim, so that its slope stays what it is inside."""
-    xs: list[Number | None] = []
-    ys: list[Number | None] = []
+    xs: list[Coordinate | None] = []
+    ys: list[Coordinate | None] = []
     points = list(zip(line.xs, line.ys, strict=True))
     for (from_x, from_y), (x, y) in pairwise([(None, None), *points]):
         if from_x is not None and from_y is not None and x is not None and y is not None:
@@ -334,7 +335,9 @@ def _dots_at_rim(axis: Axis, layer: Dots) -> list[Layer]:
     return [replace(layer, xs=xs, ys=ys, hover=hover), triangles]
 
 
-def _triangles(axis: Axis, name: str, role: str, points: Sequence[tuple[Number, int]], hover: Sequence[str]) -> Dots:
+def _triangles(
+    axis: Axis, name: str, role: str, points: Sequence[tuple[Coordinate, int]], hover: Sequence[str]
+) -> Dots:
     """Points beyond a vertical axis, at its rim."""
     name = f"{name} beyond the axis"
     return Dots(
@@ -356,14 +359,14 @@ class Panel:
     panel that has nothing to show; its vertical axis has no ticks.
     """
 
-    up: Scale
+    up: AnyAxis
     layers: Sequence[Layer]
     height: float = 240.0
     note: str = ""
     title: Sequence[str] = ()
 
     @property
-    def ends(self) -> list[tuple[Steps | Path, Number]]:
+    def ends(self) -> list[tuple[Steps | Path, Coordinate]]:
         """The curves whose name stands beside their end, with their last known values."""
         named = [layer for layer in self.layers if isinstance(layer, Steps | Path) and layer.labelled]
         known = [(layer, [y for y in layer.ys if y is not None]) for layer in named]
@@ -392,7 +395,7 @@ class Scene:
 
     title: str
     subtitle: str
-    across: Scale
+    across: AnyAxis
     panels: Sequence[Panel]
     rules: Sequence[Rule] = ()
     together: bool = False
@@ -467,16 +470,16 @@ class Scene:
 Curve = TypeVar("Curve", Steps, Path)
 
 
-def joined(curves: Sequence[Curve]) -> list[Curve]:
+def merge_equal(curves: Sequence[Curve]) -> list[Curve]:
     """The curves, of which equal ones become one with all their names, in the look of the last: it would hide them."""
-    found: dict[str, list[Curve]] = {}
+    by_points: dict[str, list[Curve]] = {}
     for curve in curves:
         known = staircases(curve.xs, curve.ys) if isinstance(curve, Steps) else (curve.xs, curve.ys)
-        found.setdefault(repr(known), []).append(curve)
-    return [replace(equal[-1], name=listed([curve.name for curve in equal])) for equal in found.values()]
+        by_points.setdefault(repr(known), []).append(curve)
+    return [replace(equal[-1], name=listed([curve.name for curve in equal])) for equal in by_points.values()]
 
 
-def lanes(names: Iterable[str], layers: Sequence[Layer], *, height: float = LANE) -> Panel:
+def lanes(names: Iterable[str], layers: Sequence[Layer], *, height: float = LANE_HEIGHT) -> Panel:
     """A panel of named rows of `height` px, the first on top; row i is the stretch from i - 0.5 to i + 0.5."""
     rows = tuple(Tick(row, name) for row, name in enumerate(names))
     up = Numbers("", max(len(rows), 1) - 0.5, -0.5, rows)

@@ -7,7 +7,7 @@ knows the reader's preference and brings its own background, so it has two colou
 Lower and upper are blue and vermilion of Okabe and Ito's palette for colour-blind readers, and always differ in dash
 and label as well.
 
-Widths and places are in pixels. Fonts differ between machines, so the estimate is a little generous.
+Widths and positions are in pixels. Fonts differ between machines, so the estimate is a little generous.
 """
 
 from __future__ import annotations
@@ -125,29 +125,29 @@ _Side = tuple[float, float, bool]
 
 
 def stagger(
-    places: Sequence[float], widths: Sequence[float], *, limit: float, ranks: Sequence[int]
+    line_xs: Sequence[float], widths: Sequence[float], *, limit: float, ranks: Sequence[int]
 ) -> tuple[int, list[Placed | None]]:
-    """Levels for the labels of vertical lines at `places` (ascending): (number of levels, one answer per label).
+    """Levels for the labels of vertical lines at `line_xs` (ascending): (number of levels, one answer per label).
 
     A line rises from the plot to the level of its label, whose text stands after it or before it, between 0 and
     `limit`. No text touches another text or a line. Labels are placed from the left or from the right, whichever
     needs fewer levels; one that does not fit into four levels is None. If there is no room for all, those of the
     lowest of the `ranks` come first.
     """
-    if not places:
+    if not line_xs:
         return 0, []
-    after_or_before = [[(x, x + width, False), (x - width, x, True)] for x, width in zip(places, widths, strict=True)]
+    after_or_before = [[(x, x + width, False), (x - width, x, True)] for x, width in zip(line_xs, widths, strict=True)]
     sides = [[side for side in both if side[0] >= 0 and side[1] <= limit] for both in after_or_before]
 
     def least(rank: Sequence[int]) -> tuple[int, list[Placed | None]]:
         tries = [
-            (levels, _place_all(places, sides, rank, levels, backwards=backwards))
+            (levels, _put_labels(line_xs, sides, rank, levels, backwards=backwards))
             for levels in range(1, _MOST_LEVELS + 1)
             for backwards in (False, True)
         ]
         return min(tries, key=lambda tried: _missing(tried[1], rank))
 
-    placed = least([0] * len(places))
+    placed = least([0] * len(line_xs))
     return least(ranks) if None in placed[1] else placed
 
 
@@ -157,24 +157,24 @@ def _missing(labels: Sequence[Placed | None], ranks: Sequence[int]) -> list[int]
     return [missing.count(rank) for rank in sorted({*ranks})]
 
 
-def _place_all(
-    places: Sequence[float], sides: Sequence[list[_Side]], ranks: Sequence[int], levels: int, *, backwards: bool
+def _put_labels(
+    line_xs: Sequence[float], sides: Sequence[list[_Side]], ranks: Sequence[int], levels: int, *, backwards: bool
 ) -> list[Placed | None]:
-    labels: list[Placed | None] = [None] * len(places)
-    for i in sorted(range(len(places)), key=lambda i: (ranks[i], -i if backwards else i)):
+    labels: list[Placed | None] = [None] * len(line_xs)
+    for i in sorted(range(len(line_xs)), key=lambda i: (ranks[i], -i if backwards else i)):
         preferred = reversed(sides[i]) if backwards else sides[i]
         wishes = [Placed(level, *side) for side in preferred for level in reversed(range(levels))]
-        lines = [(place, label) for place, label in zip(places, labels, strict=True) if label is not None]
-        labels[i] = next((wish for wish in wishes if _is_free(wish, places[i], lines)), None)
+        lines = [(line_x, label) for line_x, label in zip(line_xs, labels, strict=True) if label is not None]
+        labels[i] = next((wish for wish in wishes if _is_free(wish, line_xs[i], lines)), None)
     return labels
 
 
-def _is_free(wish: Placed, place: float, lines: Sequence[tuple[float, Placed]]) -> bool:
-    """Whether neither the wished text nor the line at `place` that carries it meets a line or a text that stands."""
-    for other_place, other in lines:
+def _is_free(wish: Placed, line_x: float, lines: Sequence[tuple[float, Placed]]) -> bool:
+    """Whether neither the wished text nor the line at `line_x` that carries it meets a line or a text that stands."""
+    for other_x, other in lines:
         texts_meet = other.level == wish.level and wish.start < other.end + _GAP and other.start < wish.end + _GAP
-        line_crosses_wish = other.level > wish.level and wish.start < other_place < wish.end
-        line_crosses_other = wish.level > other.level and other.start < place < other.end
+        line_crosses_wish = other.level > wish.level and wish.start < other_x < wish.end
+        line_crosses_other = wish.level > other.level and other.start < line_x < other.end
         if texts_meet or line_crosses_wish or line_crosses_other:
             return False
     return True

@@ -32,12 +32,12 @@ def draw_svg(scene: Scene) -> str:
     levels, labels = scene.rule_labels(width, size=_SMALL, gap=9, limit=_WIDTH - _MARGIN - scene.left)
     head = scene.subtitle_lines(labels, width=_WIDTH - 2 * _MARGIN)
     legend, legend_top = scene.legend_rows(_WIDTH - 2 * _MARGIN, size=12, beside=_SWATCH + 22), 46.0 + 19 * len(head)
-    lane_bottom = legend_top + _LEGEND * len(legend) + (levels + (None in labels)) * _LEVEL
-    areas = _areas(scene, lane_bottom + 10, width)
+    labels_bottom = legend_top + _LEGEND * len(legend) + (levels + (None in labels)) * _LEVEL
+    areas = _areas(scene, labels_bottom + 10, width)
     fitting = (_WIDTH - 2 * _MARGIN) / (_BOLD * text_width(scene.title, 1))
     parts = [text(_MARGIN, 30, scene.title, "title", size=min(17, fitting), bold=True)]
     parts += [text(_MARGIN, 51 + 19 * n, line, "text", size=13) for n, line in enumerate(head)]
-    parts += [*_legend(legend, legend_top), *_axes(scene, areas), *_rules(scene, labels, lane_bottom, areas)]
+    parts += [*_legend(legend, legend_top), *_axes(scene, areas), *_rules(scene, labels, labels_bottom, areas)]
     for panel, area in zip(scene.panels, areas, strict=True):
         for layer in panel.layers:
             parts += _layer(layer, area)
@@ -56,8 +56,8 @@ def _areas(scene: Scene, top: float, width: float) -> list[PlotArea]:
     for panel in scene.panels:
         top += TITLE * len(panel.title)
         x, y = scene.across, panel.up
-        place = {"left": scene.left, "top": top, "width": width, "height": panel.height}
-        areas.append(PlotArea(**place, x_low=x.low, x_high=x.high, y_low=y.low, y_high=y.high))
+        box = {"left": scene.left, "top": top, "width": width, "height": panel.height}
+        areas.append(PlotArea(**box, x_low=x.low, x_high=x.high, y_low=y.low, y_high=y.high))
         top = areas[-1].bottom + _GAP
     return areas
 
@@ -96,11 +96,11 @@ def _axes(scene: Scene, areas: list[PlotArea]) -> list[str]:
     return parts
 
 
-def _rules(scene: Scene, labels: list[Placed | None], lane_bottom: float, areas: list[PlotArea]) -> list[str]:
+def _rules(scene: Scene, labels: list[Placed | None], labels_bottom: float, areas: list[PlotArea]) -> list[str]:
     parts = []
     for rule, label in zip(scene.rules, labels, strict=True):
         x = areas[0].x(rule.x)
-        top = lane_bottom - (label.level + 0.5) * _LEVEL if label else lane_bottom + 4
+        top = labels_bottom - (label.level + 0.5) * _LEVEL if label else labels_bottom + 4
         parts.append(line([(x, areas[-1].bottom), (x, top)], "mark"))
         parts.append(point(x, top, rule.shape, "text", size=4))
         if label:

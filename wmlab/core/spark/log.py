@@ -1,9 +1,8 @@
-"""Logs of one's own that do not fit into memory: read by Spark, bad rows kept apart, the writer that holds time.
+"""Logs of one's own that do not fit into memory: read by Spark, bad rows kept apart, and their blocking writers.
 
 `read_log` reads what `wm.trace.load` reads, for any size. Which form a file has, what its columns hold and what a text
 means as a time is decided by the same functions (`core/log_files.py`, `core/times.py`, `core/nested.py`), which run on
-the executors. Where `load` refuses a file for its
-bad rows, here every bad row stays, with the reason.
+the executors. Where `load` refuses a file for its bad rows, here every bad row stays, with the reason.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructType
 
 from wmlab.core import nested, times
-from wmlab.core.columns import Fault, LogColumns, in_words, trace_columns
+from wmlab.core.columns import ColumnFault, LogColumns, in_words, trace_columns
 from wmlab.core.errors import TraceError
 from wmlab.core.files import as_path
 from wmlab.core.log_files import (
@@ -114,15 +113,16 @@ def read_log(
 
 
 def stragglers(log: DataFrame, every_ms: int) -> DataFrame:
-    """Who held the least of all writers' newest event times, at every multiple of `every_ms` of arrival.
+    """The blocking writer, whose newest event is the oldest, at every multiple of `every_ms` of arrival.
 
     `log` has the columns `event_time`, `arrival_ms` and `writer`, as `read_log` gives them. A writer counts from its
     first record on. One row a moment: `at_ms`, `writers` (known by then), `lower` (the least newest event time of
-    them), `straggler` (the writer that holds it, the first in the alphabet of several) and `ahead_ms` (by how much
-    the newest event of all is newer). What arrives at a multiple counts for it. `stragglers_over` sums it up.
+    them), `straggler` (the writer that has it, the first in the alphabet of several) and `ahead_ms` (by how much the
+    newest event of all is newer). What arrives at a multiple counts for it. `stragglers_over` sums it up.
 
-    This asks whose events are oldest. `explain` of a recording that replays the log asks whose noted time holds the
-    bound: a writer that is silent there goes on noting times and holds nothing. So it may name another, and says so.
+    This asks whose events are oldest. `explain` of a recording that replays the log asks whose noted time blocks
+    the bound: a writer that is silent there goes on noting times and blocks nothing. So it may name another, and says
+    so.
     """
     require(log, "log", ("writer",))
     log = typed(log, "log", ("event_time", "arrival_ms"), TRACE_SCHEMA)
@@ -204,7 +204,7 @@ class _Log:
         return self._of_columns(_with_origin(self._csv(), "*", "file_block_start"), columns, cut=True)
 
     def _columns_in(self, names: Sequence[str], has: Callable[[str], int]) -> LogColumns:
-        return self.wanted.found_in(self.path, names, has)
+        return self.wanted.located_in(self.path, names, has)
 
     def _csv(self) -> DataFrame:
         """All columns as texts; `_corrupt_record` holds what is not a row."""
@@ -340,7 +340,7 @@ class _Worker:
         counter, reader = _Counter(), nested.Reader(self.columns.named)
         for documents, starts, files in batches:
             offsets: list[int] = [0]
-            rows: list[nested.Row] = []
+            rows: list[nested.DocumentRow] = []
             for content in documents.to_pylist():
                 text = (content or b"").decode(self.columns.encoding, "surrogateescape")
                 rows += reader.rows(text.removeprefix("\ufeff"))
@@ -354,7 +354,7 @@ class _Worker:
     def _numbers(self, counter: _Counter, files: times.Int64Array, starts: times.Int64Array) -> times.Int64Array:
         return starts + 1 + (counter.next_rows(files, starts) if self.cut else 0)
 
-    def judged(self, table: pa.Table) -> tuple[dict[str, pa.Array], list[Fault]]:
+    def judged(self, table: pa.Table) -> tuple[dict[str, pa.Array], list[ColumnFault]]:
         """The columns of a trace in rows, and their faults."""
         return trace_columns(table, self.columns, self.kinds.__getitem__, self.log)
 

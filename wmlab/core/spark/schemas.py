@@ -68,15 +68,15 @@ def typed(frame: DataFrame, name: str, columns: Iterable[str], schema: pa.Schema
     Raises `ModelError` as `require`, and for a column of any other type: Spark would compare texts letter by letter.
     """
     require(frame, name, columns)
-    given = {field.name.lower(): field.dataType for field in frame.schema}
+    present = {field.name.lower(): field.dataType for field in frame.schema}
     wanted = {column: from_arrow_type(schema.field(column).type) for column in columns}
     # The names of types leave out whether there may be nulls in arrays.
-    differ = [column for column, kind in wanted.items() if given[column].simpleString() != kind.simpleString()]
+    differ = [column for column, kind in wanted.items() if present[column].simpleString() != kind.simpleString()]
     for column in differ:
         kind = wanted[column].simpleString()
-        if not (isinstance(given[column], IntegralType) and isinstance(wanted[column], LongType)):
+        if not (isinstance(present[column], IntegralType) and isinstance(wanted[column], LongType)):
             raise ModelError(
-                f"{name} has {given[column].simpleString()} as {column!r}, which is a {kind}.",
+                f"{name} has {present[column].simpleString()} as {column!r}, which is a {kind}.",
                 remedy=f"Convert it to {kind} first; times are whole milliseconds.",
             )
     # Spark Connect takes no empty dict.

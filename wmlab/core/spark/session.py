@@ -18,10 +18,12 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
@@ -67,7 +69,7 @@ _DRIVER: Final = _ANYWHERE | {
     "spark.driver.memory": "4g",
     "spark.driver.defaultJavaOptions": _JAVA_OPTIONS,
     "spark.executor.defaultJavaOptions": HUGE_METHODS,
-    # It records the place of each call of a function in Python, at three calls of the JVM a time.
+    # It records the line of each call of a function in Python, at three calls of the JVM a time.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 _ON_LOOPBACK: Final = {
@@ -94,13 +96,30 @@ _LOOKED_UP: Final = ("functions", "PythonUtils", "PythonSQLUtils", "org.apache.s
 _OF_QUERIES: Final = "SPARK_SIMPLIFIED_TRACEBACK"
 """The variable by which the Python workers of queries differ from those of an RDD."""
 
+_FIRST_WORKER_S: Final = 10
+"""How long stopping waits for the first Python worker; Spark itself gives up one that has not come up by then."""
+
 _log_file: Path | None = None
 _session: SparkSession | None = None
+_first_worker: Any = None
+"""The job that has the first Python worker started, as Java's future; None without one."""
 _lock: Final = threading.Lock()
 
 
 class QuietSession(SparkSession):
     """A Spark session whose repr has no address, port or path, so that a notebook stores the same text each time."""
+
+    def stop(self) -> None:
+        """Stop Spark, once the process is there from which it forks its Python workers.
+
+        A Spark that was stopped before would forget that process, which lives as long as Java, and write errors to its
+        log.
+        """
+        java: Any = self._sc._jvm
+        if _first_worker is not None and java is not None:
+            with suppress(Py4JError):  # the job has failed, takes too long, or was that of a Java that has died
+                _first_worker.get(_FIRST_WORKER_S, java.java.util.concurrent.TimeUnit.SECONDS)
+        super().stop()
 
     def __repr__(self) -> str:
         return f"Spark {self.version} on {self.conf.get('spark.master')}"
@@ -132,8 +151,8 @@ def the_session(offered: object = None) -> SparkSession:
     if any(kind.__name__ == "SparkSession" for kind in kinds):
         return cast("SparkSession", offered)
     # A frame would compute its rows for a repr.
-    given = shown(offered) if isinstance(offered, _PLAIN) else f"a {type(offered).__name__}"
-    raise SessionError(f"the Spark session is {given}.", remedy="Give wm.spark_session(), or nothing (None).")
+    what = shown(offered) if isinstance(offered, _PLAIN) else f"a {type(offered).__name__}"
+    raise SessionError(f"the Spark session is {what}.", remedy="Give wm.spark_session(), or nothing (None).")
 
 
 _PLAIN: Final = (str, int, float, dict, list, tuple)
@@ -170,7 +189,7 @@ def _started(master: str | None) -> SparkSession:
         _require_server(wanted)
         if wanted.startswith("sc://"):
             _session = SparkSession.builder.remote(wanted).getOrCreate()
-            # Its class is one of Spark Connect, which shows the place in memory.
+            # Its class is one of Spark Connect, which shows the address in memory.
             type(_session).__repr__ = QuietSession.__repr__  # type: ignore[method-assign, assignment]
             for name, setting in _ANYWHERE.items():
                 _session.conf.set(name, setting)
@@ -199,9 +218,9 @@ def _require_server(master: str) -> None:
     # Of several masters one leads and the others stand by.
     for server in servers.partition("/")[0].split(",") if kind in _PORTS else ():
         address = urlsplit(f"//{server}")
-        place = address.hostname or "localhost", address.port or _PORTS[kind]
+        endpoint = address.hostname or "localhost", address.port or _PORTS[kind]
         try:
-            socket.create_connection(place, timeout=5).close()
+            socket.create_connection(endpoint, timeout=5).close()
         except OSError as error:
             refused = error
         else:
@@ -213,16 +232,16 @@ def _require_server(master: str) -> None:
 def _look_for_wmlab(spark: SparkSession, master: str) -> None:
     """Warn of executors that cannot run the rules; functions that are pure SQL do without."""
 
-    def found(batches: Iterable[Any]) -> Iterator[Any]:
+    def unchanged(batches: Iterable[Any]) -> Iterator[Any]:
         import wmlab.core.errors  # noqa: F401
 
         yield from batches
 
     try:
-        spark.range(1).mapInArrow(found, "id long").collect()
+        spark.range(1).mapInArrow(unchanged, "id long").collect()
     except Exception as error:
-        told = re.findall(r"^\w*Error: .*$", str(error), re.MULTILINE) or str(error).split("\n", 1)
-        reason = told[0].strip().removesuffix(".")
+        messages = re.findall(r"^\w*Error: .*$", str(error), re.MULTILINE) or str(error).split("\n", 1)
+        reason = messages[0].strip().removesuffix(".")
         warnings.warn(
             f"Rules in Python cannot run on the executors of {master!r}: {reason}. To repair it: install this wmlab "
             "into the Python that PYSPARK_PYTHON names there, or ship it with the session; see "
@@ -235,7 +254,7 @@ def _embedded(master: str) -> SparkSession:
     """A session whose JVM, started here, sends all its output to a log file; after a stopped one, in the same JVM."""
     from pyspark.java_gateway import launch_gateway
 
-    global _log_file
+    global _log_file, _first_worker
     settings = dict(_DRIVER)
     home = Path(tempfile.mkdtemp(prefix="wmlab-spark-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
@@ -264,13 +283,12 @@ def _embedded(master: str) -> SparkSession:
     context = SparkContext(gateway=gateway, conf=conf)
     for name in _LOOKED_UP:
         setattr(context._jvm, name, getattr(context._jvm, name))
-    if master.startswith("local["):
-        _start_workers(context)
+    _first_worker = _start_workers(context) if master.startswith("local[") else None
     return QuietSession(context)
 
 
-def _start_workers(context: SparkContext) -> None:
-    """Have the process started from which Spark forks its Python workers, without waiting for it.
+def _start_workers(context: SparkContext) -> Any:
+    """Have the process started from which Spark forks its Python workers, without waiting for it; the job as a future.
 
     Spark would start it when the first task in Python is due; so it imports while the first query is planned. The job
     is submitted in the JVM, and no thread of Python waits for it: nothing is left to join, and a fork is as safe as
@@ -278,19 +296,20 @@ def _start_workers(context: SparkContext) -> None:
     """
     # Spark has one such process for each environment, and its queries have this besides.
     context.environment[_OF_QUERIES] = "1"
-    context.parallelize([None], 1).mapPartitions(iter)._jrdd.countAsync()
+    first_worker = context.parallelize([None], 1).mapPartitions(iter)._jrdd.countAsync()
     del context.environment[_OF_QUERIES]
+    return first_worker
 
 
 def _require_java() -> None:
     """Refuse a machine without a Java that Spark can use, before Spark says so in its own words."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    found = "none" if java is None else _java_version(java)
-    major = re.match(r"(?:1\.)?(\d+)", found)
+    version = "none" if java is None else _java_version(java)
+    major = re.match(r"(?:1\.)?(\d+)", version)
     if java is None or major is None or int(major[1]) < JAVA_AT_LEAST:
         raise SessionError(
-            f"Spark needs Java {JAVA_AT_LEAST} or newer; found {found}{f' at {java}' if java else ''}.",
+            f"Spark needs Java {JAVA_AT_LEAST} or newer; found {version}{f' at {java}' if java else ''}.",
             remedy="install it with the system's packages (Debian: apt install default-jre-headless) or with conda "
             "(conda env create -f environment.yml), and set JAVA_HOME if there are several.",
         )

@@ -107,7 +107,7 @@ def verdicts(
 
 def _batch_totals(queries: Mapping[str, DataFrame]) -> DataFrame:
     """A row of `TOTALS` for the `FINDINGS` of each query that has any."""
-    named = [found.selectExpr(f"{_text(name)} AS invariant", "*") for name, found in queries.items()]
+    named = [rows.selectExpr(f"{_text(name)} AS invariant", "*") for name, rows in queries.items()]
     # SQL text: PySpark builds the same of columns with some two hundred calls of the JVM.
     totals = (
         "COALESCE(SUM(judged), 0) AS judged",
@@ -189,9 +189,9 @@ def findings(frame: DataFrame, *, ok: Column, at_ms: str, what: Column | str, ev
 
 def finding_rows(frame: DataFrame, **columns: Column) -> DataFrame:
     """A row of `FINDINGS` with these columns for each row of `frame`, which needs `stream`; the others are null."""
-    given = {"stream": F.col("stream")} | columns
+    expressions = {"stream": F.col("stream")} | columns
     kinds = {field.name: field.dataType.simpleString() for field in FINDINGS}
-    return frame.select(*(given.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in kinds.items()))
+    return frame.select(*(expressions.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in kinds.items()))
 
 
 def undecided(frame: DataFrame, why: Column) -> DataFrame:
@@ -207,7 +207,7 @@ def row_of(table: str, *columns: str) -> Column:
 
 
 def phrase(template: str, **columns: Column) -> Column:
-    """A phrase with the values of columns in the place of their names in braces; null is written as "unknown".
+    """A phrase with the values of columns instead of their names in braces; null is written as "unknown".
 
     A name is one of `columns` or of the frame. `{lower:ms}` is a time, "29 400 ms" between two marks by which
     `words.with_moments` tells it from the same words in a name.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from wmlab.core.charts.axis import Number, Numbers, time_axis
+from wmlab.core.charts.axis import Coordinate, Numbers, time_axis
 from wmlab.core.charts.chart import SERIES, Chart, columns, columns_of
 from wmlab.core.charts.scene import Dots, Layer, Panel, Path, Rule, Scene, Steps, lanes, thinned
 from wmlab.core.errors import ChartError
@@ -113,13 +113,13 @@ def _layers(items: Sequence[Row], ends: Ends, span: tuple[int, int]) -> list[Lay
 
 def _course(
     row: Row, begin: int, end: int, span: tuple[int, int]
-) -> tuple[tuple[Number, Number], tuple[Number, Number]]:
+) -> tuple[tuple[Coordinate, Coordinate], tuple[Coordinate, Coordinate]]:
     """The part of an item's line within `span`; of one that was not taken, half of the way."""
     put, taken = row["put_ms"], row["taken_ms"]
     if taken is None:
         return (max(put, span[0]), begin), (span[1], begin + (end - begin) / 2)
 
-    def at(x: int, lane: int) -> tuple[Number, Number]:
+    def at(x: int, lane: int) -> tuple[Coordinate, Coordinate]:
         inside = min(max(x, span[0]), span[1])
         return (x, lane) if inside == x else (inside, begin + (end - begin) * (inside - put) / (taken - put))
 

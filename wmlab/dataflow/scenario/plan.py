@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final
 
-from wmlab.core.expression import columns_of, required_comparisons, time_bounds
+from wmlab.core.expression import columns_read, join_time_bounds, required_comparisons
 from wmlab.core.values import Problem, unknown
 from wmlab.dataflow.model.items import (
     Keys,
@@ -180,7 +180,7 @@ class _Planning:
                     self._require(("keys", key), [column], columns)
                 return Output(columns, keys_of_source(keys))
             case step.Filter(where=str(where)):
-                self._require(("where",), columns_of(where), given.columns)
+                self._require(("where",), columns_read(where), given.columns)
             case step.LateDrop():
                 self._require_key(vertex.column, given)
             case step.Window() | step.SessionWindow():
@@ -232,7 +232,7 @@ class _Planning:
         for number, select in enumerate(selects):
             for name, text in select.items():
                 where = ("select", number, name) if several else ("select", name)
-                self._require(where, columns_of(text), given.columns)
+                self._require(where, columns_read(text), given.columns)
         return Output(tuple(selects[0]), keys_after_map(given.keys, selects))
 
     def _require_groups(self, vertex: step.Windowed | step.StatefulMap, given: Output) -> None:
@@ -260,7 +260,7 @@ class _Planning:
             self._note((), f"a join has two inputs, left and right, in this order (got {names})")
             return None
         (_, left), (_, right) = self.inputs
-        self._require(("condition",), columns_of(vertex.condition), _dotted(left, right))
+        self._require(("condition",), columns_read(vertex.condition), _dotted(left, right))
         rule = self.joins[vertex.name] = _join_rule(vertex.condition, left, right)
         for message in _join_problems(vertex.condition, left, right, rule):
             self._note(("condition",), message)
@@ -282,7 +282,7 @@ def _join_rule(condition: str, left: Output, right: Output) -> JoinRule:
     by_key = keys[0] | keys[1]
     bounds = {
         by_key[index]: {by_key[other]: amount for other, amount in amounts.items()}
-        for index, amounts in time_bounds(condition, indices, keys[0], keys[1]).items()
+        for index, amounts in join_time_bounds(condition, indices, keys[0], keys[1]).items()
     }
     return JoinRule(indices, bounds, tuple(dict.fromkeys(_equal_columns(condition))))
 

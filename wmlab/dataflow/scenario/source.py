@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Discriminator, Tag
 
-from wmlab.core.expression import columns_of
+from wmlab.core.expression import columns_read
 from wmlab.core.values import MAX_MS, Ms, Period, Problem, branch, tagged, unknown, value
 from wmlab.core.words import counted
 from wmlab.dataflow.scenario.vertices import Column, Columns, Condition, Copies, Function, Key, Rows, Vertex
@@ -168,7 +168,7 @@ class Source(Vertex):
             (("partition_by",), self.partition_by),
             (("arrival",), self.arrival),
             *((("times", number, "column"), time.column) for number, time in enumerate(self.times)),
-            *((("where",), column) for column in (columns_of(self.where) if isinstance(self.where, str) else ())),
+            *((("where",), column) for column in (columns_read(self.where) if isinstance(self.where, str) else ())),
         ]
         for location, column in named:
             yield from unknown(location, "column", column, known)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from wmlab.core.simulation import Journal, Row
+from wmlab.core.simulation import Journal, JournalRow
 from wmlab.dataflow.model.items import Barrier, Event, Idle, Item, Watermark
 from wmlab.dataflow.sim.layout import Channel, Node, NodeEdge
 
@@ -43,7 +43,7 @@ class Queue:
         self.journal = journal
         self.producer: NodeTask
         self.consumer: NodeTask
-        self._entries: deque[tuple[Item, Row]] = deque()
+        self._entries: deque[tuple[Item, JournalRow]] = deque()
         self._sequence = 0
 
     def __iter__(self) -> Iterator[Item]:
@@ -116,7 +116,7 @@ class NodeTask:
         own = (queue for queue in execution.queues if self._is_producer(queue.channel))
         by_edge = groupby(own, lambda queue: queue.channel.edge)
         self.output_edges = [OutputEdge(edge, queues, node.output.columns) for edge, queues in by_edge]
-        self.sunk: list[Row] = []
+        self.sunk: list[JournalRow] = []
         self.due = False
         self.finished = False
         self.blocked = False
@@ -168,7 +168,7 @@ class NodeTask:
             self._outbox.popleft()
         return True
 
-    def write(self, table: str, **row: object) -> Row:
+    def write(self, table: str, **row: object) -> JournalRow:
         """Write down something that happened here and now."""
         at_ms = self.world.now_ms
         return self.world.journal.write(table, vertex=self.node.name, instance=self.number, at_ms=at_ms, **row)

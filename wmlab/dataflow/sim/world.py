@@ -15,7 +15,7 @@ from itertools import count
 from typing import Any
 
 from wmlab.core.errors import WmlabError
-from wmlab.core.simulation import Journal, Row, Simulation, chances
+from wmlab.core.simulation import Journal, JournalRow, Simulation, chances
 from wmlab.dataflow.model.items import Barrier
 from wmlab.dataflow.model.permute import Choose
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
@@ -48,7 +48,7 @@ class Execution:
         self.barrier: Barrier | None = None
         self._states: dict[str, Any] = {}
         self._sunk: dict[str, int] = {}
-        self._rows: dict[str, Row] = {}
+        self._rows: dict[str, JournalRow] = {}
         begun = {"started_ms": world.now_ms, "snapshot": None if snapshot is None else snapshot.number}
         self._row = world.journal.write("executions", outcome="running", reason="", **begun)
         nodes = world.layout.nodes

@@ -69,7 +69,7 @@ class PerfectWatermark(Strategy[int]):
 
     event_times: tuple[int, ...] = field(repr=False)
     least: tuple[int, ...] = field(repr=False)
-    """The least event time from each place of the log on; `END` behind the last."""
+    """The least event time from each row of the log on; `END` behind the last."""
 
     @classmethod
     def of(cls, event_times: Iterable[int]) -> PerfectWatermark:

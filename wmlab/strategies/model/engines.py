@@ -143,7 +143,7 @@ class Quix(Strategy[dict[str, int]]):
 
 DelayRule = Literal["fixed", "beam_40176"]
 """`beam_40176`: a partition moves with the wall clock only after a record with a time above 0, so one that never had
-a record holds the watermark for ever."""
+a record blocks the watermark for ever."""
 
 
 @dataclass(slots=True)

@@ -224,8 +224,8 @@ class JoinSlack(Strategy[Joined]):
         longest = max(own[-1] for own in delays)
 
         def enough(grains: int) -> bool:
-            found = join_recall(grains * self.grain, delays, ahead, self.window, self.basic)
-            return int(found) == 1 if self.rule == "pecj" else found >= self.recall
+            recall = join_recall(grains * self.grain, delays, ahead, self.window, self.basic)
+            return int(recall) == 1 if self.rule == "pecj" else recall >= self.recall
 
         # The recall does not fall as the slack grows.
         return self.grain * bisect_left(range(-(-longest // self.grain)), True, key=enough)

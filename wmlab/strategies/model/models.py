@@ -19,7 +19,7 @@ from wmlab.progress.model.tracker import LocalRule, ProgressRules, ProgressTrack
 from wmlab.strategies.model.strategy import END, UNKNOWN, Input, NotNegative, Positive, Record, Strategy, now_of
 
 
-def _place(writers: Mapping[str, int], record: Record) -> int:
+def _index(writers: Mapping[str, int], record: Record) -> int:
     index = writers.get(record.writer)
     if index is None:
         raise ModelError(
@@ -31,7 +31,7 @@ def _place(writers: Mapping[str, int], record: Record) -> int:
 
 @dataclass(slots=True)
 class Merging:
-    """The state of Jet: the source of each input, and the merged watermarks.
+    """The state of Jet: the source of each input, and the coalesced watermarks.
 
     `busy` are the inputs that are not idle, the one with the oldest last record first.
     """
@@ -49,7 +49,7 @@ _EVENT: Final = Event(())
 
 @dataclass(frozen=True, slots=True)
 class JetWatermark(Strategy[Merging]):
-    """X = the merged watermark of one key, an input for each of `writers`; also native, as Jet's is exclusive.
+    """X = the coalesced watermark of one key, an input for each of `writers`; also native, as Jet's is exclusive.
 
     An input's watermark is its largest event time less `lag`, at multiples of `frame`; an input is idle after `idle_ms`
     of arrival time without a record (None: never), as seen at the next input. See `dataflow.model.source` and
@@ -72,7 +72,7 @@ class JetWatermark(Strategy[Merging]):
             if not state.sources:
                 state.sources = [mapper.start(1, now_ms=now_ms) for _ in state.indices]
                 state.busy = dict.fromkeys(state.indices.values())
-            index = _place(state.indices, item) if isinstance(item, Record) else None
+            index = _index(state.indices, item) if isinstance(item, Record) else None
             if index is not None:
                 state.busy.pop(index, None)
             while state.busy:
@@ -137,7 +137,7 @@ class NebulaWatermark(Strategy[Filling]):
             while state.open and now_ms - state.open[first := next(iter(state.open))][0] >= self.interval_ms:
                 self._send(state, first)
         if isinstance(item, Record):
-            origin = _place(state.origins, item)
+            origin = _index(state.origins, item)
             times = state.open.setdefault(origin, (item.arrival_ms, []))[1]
             times.append(item.event_time)
             if len(times) == self.rows:

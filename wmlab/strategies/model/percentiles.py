@@ -51,7 +51,7 @@ def rank(share: float, count: int) -> int:
 def within(share: float, count: int) -> int:
     """The most of `count` whose share `number / count` is not above `share`, from 0 to 1.
 
-    A share that is told is one that was divided: 29 of 100 are within 0.29, though 0.29 as a double is less than that.
+    A share is taken for the quotient that it stands for: 29 of 100 are within 0.29, though as a double that is less.
 
     >>> within(0.29, 100), within(29 / 100, 100), within(0.1, 39), within(1, 7)
     (29, 29, 3, 7)
@@ -159,7 +159,8 @@ class SlidingState:
 class WindowedPercentile(Strategy[tuple[int, SlidingState]]):
     """X = m - B, B the least that covers `share` of the last `size` latenesses, as `SlidingWindow.bound` has it.
 
-    There is no watermark before `hold` records, at most `size`. Native is X, which the state has beside the records.
+    There is no watermark before `hold` records, the warm-up, at most `size`. Native is X, which the state has
+    beside the records.
     """
 
     share: ShareBetween
@@ -168,7 +169,7 @@ class WindowedPercentile(Strategy[tuple[int, SlidingState]]):
 
     def __post_init__(self) -> None:
         Strategy.__post_init__(self)
-        require_hold(self.hold, self.size)
+        require_warm_up(self.hold, self.size)
 
     def start(self) -> tuple[int, SlidingState]:
         return UNKNOWN, SlidingState(self.size)
@@ -182,11 +183,11 @@ class WindowedPercentile(Strategy[tuple[int, SlidingState]]):
         return (x, seen), x, x
 
 
-def require_hold(hold: int, size: int) -> None:
-    """Raise `ModelError` if a hold is longer than the window of `size` records that it waits for."""
-    if hold > size:
+def require_warm_up(warm_up: int, size: int) -> None:
+    """Raise `ModelError` if a warm-up is longer than the window of `size` records that it fills."""
+    if warm_up > size:
         raise ModelError(
-            f"A hold of {hold} records is longer than the window of {size}.", remedy="Give a hold of at most size."
+            f"A hold of {warm_up} records is longer than the window of {size}.", remedy="Give a hold of at most size."
         )
 
 
@@ -302,8 +303,8 @@ class Delays(NamedTuple):
 class DelayPercentile(Strategy[Delays]):
     """X = now less the quantile at `share` of the last `size` delays max(0, arrival - event time); also native.
 
-    It moves with the clock, so a record meets the X of its own arrival, and a silent stream does not hold it. Event and
-    arrival time have one unit and one clock. Source: Apache IoTDB, class `DelayAnalyzer`, after "Separation or Not"
+    It moves with the clock, so a record meets the X of its own arrival, and a silent stream does not stall it. Both
+    times have one unit and one clock. Source: Apache IoTDB, class `DelayAnalyzer`, after "Separation or Not"
     (ICDE 2022).
     """
 

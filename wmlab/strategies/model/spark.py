@@ -83,7 +83,7 @@ def after_batch(
     return QueryWatermarks(nodes, max(state.watermark, of_all), state.watermark)
 
 
-def first_kept(watermark: int, operator: StatefulOperator) -> int:
+def first_on_time(watermark: int, operator: StatefulOperator) -> int:
     """The smallest time that an operator keeps at a watermark; of windows, those of one unit of time.
 
     >>> first_kept(20, "window"), first_kept(20, "dropDuplicates")
@@ -98,7 +98,7 @@ def delay_of_bound(bound_ms: int, operator: StatefulOperator) -> int:
     >>> delay_of_bound(500, "window"), delay_of_bound(500, "dropDuplicates")
     (500, 501)
     """
-    return bound_ms + first_kept(0, operator)
+    return bound_ms + first_on_time(0, operator)
 
 
 @dataclass(slots=True)
@@ -149,7 +149,7 @@ class SparkBatches(Strategy[SparkState]):
 
     def met(self, state: SparkState, x: int, record: Record) -> int:
         self._begin(state, record.arrival_ms, data=True)
-        return first_kept(state.marks.late if self.late == "previous" else state.marks.watermark, self.operator)
+        return first_on_time(state.marks.late if self.late == "previous" else state.marks.watermark, self.operator)
 
     def step(self, state: SparkState, item: Input) -> tuple[SparkState, int, int]:
         if isinstance(item, Record):
@@ -163,7 +163,7 @@ class SparkBatches(Strategy[SparkState]):
 
     def at_end(self, state: SparkState) -> tuple[int, int]:
         # The 0 that Spark begins with says nothing of the records.
-        x = first_kept(state.marks.watermark, self.operator) if state.marks.watermark > 0 else UNKNOWN
+        x = first_on_time(state.marks.watermark, self.operator) if state.marks.watermark > 0 else UNKNOWN
         return x, state.marks.watermark
 
     def _delays(self) -> dict[Hashable, int]:

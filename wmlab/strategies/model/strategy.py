@@ -21,7 +21,7 @@ UNKNOWN: Final = -(2**63)
 END: Final = 2**63 - 1
 """X after the end of the input."""
 
-S = TypeVar("S")
+StrategyState = TypeVar("StrategyState")
 
 
 class Limits(NamedTuple):
@@ -56,7 +56,7 @@ class Tick(NamedTuple):
 
 
 class Status(NamedTuple):
-    """A writer is idle from now on, or active again; what an engine is told by its source."""
+    """A writer is idle from now on, or active again; what an engine hears from its source."""
 
     now_ms: int
     writer: str
@@ -71,12 +71,12 @@ Input = Record | Tick | Status
 """What a step is given."""
 
 
-class Strategy(Generic[S]):
+class Strategy(Generic[StrategyState]):
     """The base of all strategies, which are frozen dataclasses whose fields are their parameters.
 
     Raises `ModelError` for a number, choice or tuple that the annotation of its field does not admit.
-    `S` is the type of the state. A state belongs to one run: `step` may reuse what is inside the state that it is
-    given, since a window over thousands of records cannot be copied for each record. What a state holds is bounded by
+    `StrategyState` is the type of the state. A state belongs to one run: `step` may reuse what is inside the state that
+    it gets, since a window over thousands of records cannot be copied for each record. What a state holds is bounded by
     the parameters, the writers and the keys, never by the length of the log.
     """
 
@@ -86,11 +86,11 @@ class Strategy(Generic[S]):
     def __post_init__(self) -> None:
         require_parameters(self)
 
-    def start(self) -> S:
+    def start(self) -> StrategyState:
         """The state before the first input."""
         raise NotImplementedError
 
-    def step(self, state: S, item: Input) -> tuple[S, int, Any]:
+    def step(self, state: StrategyState, item: Input) -> tuple[StrategyState, int, Any]:
         """The next state, X and the native watermark after an input; an input that it does not look at changes nothing.
 
         The X of a strategy with a watermark for each key is that of the record's key; of any other input, the
@@ -98,14 +98,14 @@ class Strategy(Generic[S]):
         """
         raise NotImplementedError
 
-    def met(self, state: S, x: int, record: Record) -> int:
+    def met(self, state: StrategyState, x: int, record: Record) -> int:
         """The X that `record` meets, before its own step; `x` is the X after the last input.
 
         Strategies with a watermark for each key, or one that moves with the wall clock, say it from the state.
         """
         return x
 
-    def at_end(self, state: S) -> tuple[int, Any]:
+    def at_end(self, state: StrategyState) -> tuple[int, Any]:
         """X and the native watermark after the end of the input, behind which a strategy gets no step."""
         return END, END
 
@@ -128,7 +128,7 @@ def run(strategy: Strategy[Any], inputs: Iterable[Input | EndOfInput]) -> Iterat
     return map(StrategyStep._make, steps(strategy, inputs))
 
 
-def steps(strategy: Strategy[S], inputs: Iterable[Input | EndOfInput]) -> Iterator[tuple[int, int, Any]]:
+def steps(strategy: Strategy[StrategyState], inputs: Iterable[Input | EndOfInput]) -> Iterator[tuple[int, int, Any]]:
     """What `run` yields, as plain tuples, which take half the time where a strategy is cheap."""
     state, x = strategy.start(), UNKNOWN
     meet, step = strategy.met, strategy.step

@@ -3,13 +3,13 @@
 At each record alpha, the share of latenesses that the bound may leave out, grows a little if the record was on time and
 shrinks a lot if it was late. No assumption is made on how latenesses are distributed or drift.
 
-With N the records behind the hold and alpha_1 = `target`, always
+With N the records after the warm-up and alpha_1 = `target`, always
 
     late share - target = (alpha_1 - alpha_N+1) / (gamma N)
 
 so the late share is within `bound(N)` as long as alpha stays within [-gamma, 1 + gamma]. It does where a watermark can
 be taken back. A watermark cannot: what a bound too small has promised stays promised, and records may be late while
-alpha is negative. Hence the hold: no watermark before enough latenesses are known.
+alpha is negative. Hence the warm-up: no watermark before enough latenesses are known.
 
 Each writer has a bound of its own, and the watermark is the least over writers. A punctual writer needs a short bound,
 an erratic one a long one; one share p for each of them is not the best. The budgets p_w with sum n_w p_w = p N, which
@@ -35,7 +35,7 @@ from math import exp, inf, sqrt
 from typing import NamedTuple
 
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model.percentiles import SlidingState, require_hold
+from wmlab.strategies.model.percentiles import SlidingState, require_warm_up
 from wmlab.strategies.model.strategy import (
     END,
     UNKNOWN,
@@ -64,8 +64,8 @@ class Steered(NamedTuple):
 class ConformalWatermark(Strategy[Steered]):
     """X = m - B, B = `SlidingWindow.bound` at 1 - alpha of the last `size` latenesses; X stays while alpha <= 0.
 
-    `target` is the late share wanted, `gamma` how fast alpha follows. The first `hold` records make no watermark and
-    leave alpha as it is. Native is X. See the module for rule and source.
+    `target` is the late share wanted, `gamma` how fast alpha follows. The first `hold` records, the warm-up, make
+    no watermark and leave alpha as it is. Native is X. See the module for rule and source.
     """
 
     target: ShareBetween
@@ -75,7 +75,7 @@ class ConformalWatermark(Strategy[Steered]):
 
     def __post_init__(self) -> None:
         Strategy.__post_init__(self)
-        require_hold(self.hold, self.size)
+        require_warm_up(self.hold, self.size)
 
     def start(self) -> Steered:
         return Steered(UNKNOWN, self.target, SlidingState(self.size))
@@ -91,7 +91,7 @@ class ConformalWatermark(Strategy[Steered]):
         return Steered(x, alpha, seen), x, x
 
     def bound(self, records: int) -> float:
-        """How far the late share of so many records behind the hold is from `target` at most; see the module for when.
+        """How far the late share of so many records after warm-up is from `target` at most; see the module for when.
 
         >>> round(ConformalWatermark(target=0.01).bound(100_000), 5)
         0.00199
@@ -116,8 +116,8 @@ def budgets(largest: Mapping[str, Sequence[int]], counts: Mapping[str, int], lat
 
 
 def _sides(writer: str, values: Sequence[int], count: int) -> Iterator[tuple[float, str, int, int]]:
-    """The sides of the lower convex hull of (place, value) for values that descend, from the steepest on, made as far
-    as asked for: by how much a record of it changes the sum, the writer, the last place and the number of places."""
+    """The sides of the lower convex hull of (index, value) for values that descend, from the steepest on, made as far
+    as asked for: by how much a record of it changes the sum, the writer, the last index and the number of indices."""
     corner, end = 0, len(values) - 1
     while corner < end:
         top, fall, length = values[corner], 0, 1

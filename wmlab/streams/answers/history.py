@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wmlab.core.invariants import TableRow
-from wmlab.core.recording import Recording, the_one
+from wmlab.core.recording import Recording, the_only
 from wmlab.core.simulation import Fixed
 from wmlab.streams.model.cycle import CycleState, inactive_since
 from wmlab.streams.model.history import StreamHistory
@@ -290,7 +290,7 @@ def the_stream(recording: Recording, stream: str | None) -> str:
     """The stream asked for, or the only one. Raises `RecordingError` when there are several, or not that one."""
     chunks = (chunk for table in ("segments", "events", "writer_marks") for chunk in recording.chunks(table, "stream"))
     names = sorted({name for chunk in chunks for name in chunk["stream"].unique().to_pylist()})
-    return the_one(recording, stream, names, "stream", "streams")
+    return the_only(recording, stream, names, "stream", "streams")
 
 
 def group_states(rows: Iterable[TableRow]) -> Iterator[tuple[int, dict[int, TableRow]]]:

@@ -22,19 +22,19 @@ from wmlab.core.charts.scene import (
     Between,
     Blocks,
     Box,
+    ConstantSpan,
     Dots,
     Layer,
     Panel,
     Path,
     Rule,
     Scene,
-    Standstill,
     Steps,
     Value,
     at_rim,
+    constant_spans,
     lanes,
     minus,
-    standstills,
     thin,
     thinned,
     unknown_spans,
@@ -66,7 +66,7 @@ _VERBS: Final = {
 _RIM_PERCENT: Final = 8
 """Room around the values, so that what stands at the rim is not taken for one of them."""
 _NOTABLE: Final = 3
-"""A standstill is worth a sentence if it is so many times as long as the usual one."""
+"""A stall is worth a sentence if it is so many times as long as the usual one."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -85,7 +85,7 @@ class Happening:
     took_place: bool = True
 
     @property
-    def party(self) -> tuple[str, str]:
+    def subject_and_target(self) -> tuple[str, str]:
         """To whom or what it happened, and what that is, as far as it is known."""
         return self.subject, self.target or self.what
 
@@ -102,8 +102,8 @@ class Happening:
 class BoundsTable:
     """The bounds that one reader or group saw, ascending by `at_ms`; None is unknown.
 
-    `perfect_watermark` is None as a whole if the table has no such column. `hindsight`: marks counted before they were
-    emitted.
+    `perfect_watermark` is None as a whole if the table has no such column. `complete_log`: watermarks counted before
+    they were emitted.
     """
 
     stream: str
@@ -113,7 +113,7 @@ class BoundsTable:
     upper: list[Value]
     perfect_watermark: list[Value] | None
     incidents: list[Happening]
-    hindsight: bool = False
+    complete_log: bool = False
 
     @property
     def perfect(self) -> list[Value]:
@@ -128,9 +128,9 @@ def time_bounds(bounds: Any, *, group: str | None = None, title: str | None = No
     `upper` (event time in ms, null if unknown); a row holds until the next one. It may have `perfect_watermark` (the
     smallest event time still to come, null if nothing is) and `incidents` (a list of structs `at_ms`, `kind`, `what`,
     drawn as vertical lines; `what` names who crashed, or is the sentence "w2 crashes" where `target` names who). With
-    `visible` of "all" title and sentence say that the bounds are hindsight. Rows are sorted by `at_ms` and, if there,
-    by `version`. Times from 1973 on, in ms since 1970, are written as dates in UTC, and with such a clock all event
-    times; smaller ones as durations.
+    `visible` of "all" title and sentence say that the bounds are those of the complete log. Rows are sorted by `at_ms`
+    and, if there, by `version`. Times from 1973 on, in ms since 1970, are written as dates in UTC, and with such a
+    clock all event times; smaller ones as durations.
 
     `group` chooses one of several groups. The panel below shows each bound minus the perfect watermark, or minus the
     clock if that is not known. `title` replaces the question above the chart; the sentence under it is the answer,
@@ -141,7 +141,7 @@ def time_bounds(bounds: Any, *, group: str | None = None, title: str | None = No
     or segments.
     """
     table = read_bounds(bounds, group=group)
-    sentence = describe(table)
+    sentence = bounds_in_words(table)
     data: dict[str, list[Any]] = {"at_ms": table.at_ms, "lower": table.lower, "upper": table.upper}
     if table.perfect_watermark is not None:
         data["perfect_watermark"] = table.perfect_watermark
@@ -181,7 +181,7 @@ def read_bounds(frame: Any, *, group: str | None = None) -> BoundsTable:
         incidents=sorted(
             {_happening(entry) for cell in cells.get("incidents", []) if cell is not None for entry in cell}
         ),
-        hindsight=cells.get("visible", [""])[0] == "all",
+        complete_log=cells.get("visible", [""])[0] == "all",
     )
 
 
@@ -197,14 +197,14 @@ def _happening(entry: Any) -> Happening:
     return Happening(whole("at_ms", fields["at_ms"]) or 0, kind, what, subject, target, took_place)
 
 
-def describe(table: BoundsTable) -> str:
+def bounds_in_words(table: BoundsTable) -> str:
     """The answer in one to three sentences, computed in integers from all rows and the time for which each holds."""
     known = [value for value in table.lower if value is not None]
     back = sum(later < earlier for earlier, later in pairwise(known))
     widths = minus(table.upper, table.perfect)
     below = how_long(lengths_ms(table.at_ms), [width is not None and width < 0 for width in widths])
     sentences = (
-        "In hindsight: marks count before they were emitted" if table.hindsight else "",
+        "In hindsight: marks count before they were emitted" if table.complete_log else "",
         "; ".join(filter(None, [_movement(table, known, "moved" if back else "rose"), _safety(table)])),
         f"The lower bound went back {'once' if back == 1 else f'{grouped(back)} times'}" if back else "",
         _unknown_times(table),
@@ -219,32 +219,36 @@ def _movement(table: BoundsTable, known: Sequence[int], verb: str) -> str:
         return f"{bounds} unknown all the time"
     clock = time_words(table.at_ms)
     event = time_words([*table.lower, *table.upper, *table.perfect], clock=table.at_ms)
-    stretches = [stretch for stretch in standstills(table.at_ms, table.lower) if stretch.value is not None]
-    longest = max(stretches, key=lambda stretch: stretch.length_ms)
+    spans = [interval for interval in constant_spans(table.at_ms, table.lower) if interval.value is not None]
+    longest = max(spans, key=lambda interval: interval.length_ms)
     lasted = rounded(longest.length_ms)
     if longest.length_ms == 0:
         return f"The lower bound is {event(known[-1])} at {clock(table.at_ms[-1])}"
-    lengths = sorted(stretch.length_ms for stretch in stretches if stretch.length_ms)
-    if len(stretches) > 1 and longest.length_ms < _NOTABLE * lengths[(len(lengths) - 1) // 2]:
+    lengths = sorted(interval.length_ms for interval in spans if interval.length_ms)
+    if len(spans) > 1 and longest.length_ms < _NOTABLE * lengths[(len(lengths) - 1) // 2]:
         moved = f"{verb} from {event(known[0])} to {event(known[-1])}"
         return f"The lower bound {moved} and never stood still for more than {lasted}"
     until = "" if longest.ended else "the end at "
-    stretch = f"from {clock(longest.from_ms)} to {until}{clock(longest.to_ms)}"
+    interval = f"from {clock(longest.from_ms)} to {until}{clock(longest.to_ms)}"
     return (
-        f"The lower bound stood still at {event(longest.value or 0)} for {lasted} ({stretch})"
+        f"The lower bound stood still at {event(longest.value or 0)} for {lasted} ({interval})"
         f"{_meanwhile(table, longest)}"
     )
 
 
-def _meanwhile(table: BoundsTable, still: Standstill) -> str:
-    """Who was down, silent or the like for at least half of a standstill; what nothing ends lasts to the end."""
+def _meanwhile(table: BoundsTable, stall: ConstantSpan) -> str:
+    """Who was down, silent or the like for at least half of a stall; what nothing ends lasts to the end."""
     states: dict[str, dict[str, None]] = {}
     for number, begin in enumerate(table.incidents):
-        (_, who), state = begin.party, BEGUN_STATES.get(begin.kind, "")
+        (_, who), state = begin.subject_and_target, BEGUN_STATES.get(begin.kind, "")
         if state and who and begin.took_place:
-            following = (h for h in table.incidents[number + 1 :] if h.party == begin.party and h.took_place)
+            following = (
+                h
+                for h in table.incidents[number + 1 :]
+                if h.subject_and_target == begin.subject_and_target and h.took_place
+            )
             end_ms = next((h.at_ms for h in following if begin.kind in ENDED_KINDS.get(h.kind, ())), table.at_ms[-1])
-            if 2 * (min(end_ms, still.to_ms) - max(begin.at_ms, still.from_ms)) >= still.length_ms:
+            if 2 * (min(end_ms, stall.to_ms) - max(begin.at_ms, stall.from_ms)) >= stall.length_ms:
                 states.setdefault(IN_CHARTS.get(state, state), {})[who] = None
     texts = [
         f"{listed(list(names), most=3, rest='others')} {'was' if len(names) == 1 else 'were'} {state}"
@@ -344,25 +348,25 @@ def _range(curves: Mapping[str, OverTime], clock: Axis) -> tuple[int, int]:
 
 def _question(table: BoundsTable) -> str:
     reader = f"reader group “{table.group}”" if table.group else "the reader"
-    asked = "In hindsight, what time had" if table.hindsight else "What time has"
-    return f"{asked} {reader} reached in stream “{table.stream}”?"
+    verb = "In hindsight, what time had" if table.complete_log else "What time has"
+    return f"{verb} {reader} reached in stream “{table.stream}”?"
 
 
 def _unknown(table: BoundsTable) -> list[Panel]:
     """A strip with the stretches of the clock in which the lower or the upper bound is unknown."""
     bounds = {"lower": table.lower, "upper": table.upper}
-    spans = {role: stretches for role, values in bounds.items() if (stretches := unknown_spans(table.at_ms, values))}
+    spans = {role: intervals for role, values in bounds.items() if (intervals := unknown_spans(table.at_ms, values))}
     if not spans:
         return []
     layers = [
         Blocks(
             name=f"{role} unknown",
             role=role,
-            boxes=[Box(begin, end, row - 0.3, row + 0.3, "", f"{role} bound unknown") for begin, end in stretches],
+            boxes=[Box(begin, end, row - 0.3, row + 0.3, "", f"{role} bound unknown") for begin, end in intervals],
             opacity=0.5,
             legend=False,
         )
-        for row, (role, stretches) in enumerate(spans.items())
+        for row, (role, intervals) in enumerate(spans.items())
     ]
     return [lanes([f"{role} unknown" for role in spans], layers, height=_STRIP)]
 

@@ -15,13 +15,14 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from wmlab.core.charts.axis import Axis, Number, duration_unit, format_instant
+from wmlab.core.charts.axis import Axis, Coordinate, duration_unit, format_instant
 from wmlab.core.charts.chart import Chart, one_stream, one_value, plain_columns, save_as, stream_rows, the_recording
 from wmlab.core.charts.scene import Dots, Layer, Path, Scene, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording, the_moment, the_names
-from wmlab.core.words import counted, in_mermaid, is_instant, moment, rounded, segment_name
+from wmlab.core.words import counted, in_mermaid, is_instant, moment, rounded
 from wmlab.streams.answers.history import segments_of
+from wmlab.streams.model.segment import segment_name
 
 _MOST: Final = 240
 """Messages drawn at most: more lines cannot be distinguished."""
@@ -30,7 +31,7 @@ _LOOKS: Final = ("lower", "upper", "perfect")
 """The roles of the three most frequent kinds; all others share the next."""
 _OTHER: Final = "unknown"
 _STUB_SHARE: Final = 0.02
-_LANE: Final = 50.0
+_LIFELINE_HEIGHT: Final = 50.0
 
 
 class Message(NamedTuple):
@@ -59,8 +60,8 @@ class Message(NamedTuple):
         return f"{'an' if self.kind[:1] in 'aeiou' else 'a'} {self.kind} from {self.sender} to {self.receiver}"
 
 
-Course = tuple[Message, Number, Number, Number, Number]
-"""A message with its line: from when and which lane, counted from the top, to when and which lane."""
+Course = tuple[Message, Coordinate, Coordinate, Coordinate, Coordinate]
+"""A message with its line: from when and which line, counted from the top, to when and which line."""
 
 
 def message_diagram(
@@ -75,7 +76,7 @@ def message_diagram(
 
     `table` is a recording, or a pandas or Spark DataFrame with the columns stream, sent_ms, received_ms (null: it
     did not arrive), sender, receiver, kind and content; `around_ms` is the moment, which has to be given, and `span_ms`
-    how much clock is shown. `parties` chooses the lanes and their order. A message that did not arrive ends in a cross.
+    how much clock is shown. `parties` chooses the nodes and their order. A message that did not arrive ends in a cross.
     Raises `ChartError` for anything else, no moment, a missing column, several streams, or when no message was on its
     way.
     """
@@ -108,9 +109,9 @@ def message_diagram(
     messages.sort(key=lambda m: (m.sent_ms, m.end_ms, *m[3:]))
     nearest = sorted(range(len(messages)), key=lambda i: abs(messages[i].sent_ms - around_ms))[:_MOST]
     near = [messages[i] for i in sorted(nearest)]
-    lanes_of = list(dict.fromkeys(parties or _lanes(near)))
+    nodes = list(dict.fromkeys(parties or _side_by_side(near)))
     clock = Axis("clock", from_ms, to_ms, is_instant([from_ms, to_ms]), duration_unit(span_ms))
-    moment = Path(name="moment", role="mark", xs=[around_ms] * 2, ys=(-0.5, len(lanes_of) - 0.5), legend=False)
+    moment = Path(name="moment", role="mark", xs=[around_ms] * 2, ys=(-0.5, len(nodes) - 0.5), legend=False)
     sentence = _describe(messages, "".join(streams) or "no stream", clock)
     fewer = f" Drawn are the {len(near)} nearest." if len(near) < len(messages) else ""
     within = f" in {streams[0]}" if streams else ""
@@ -119,7 +120,7 @@ def message_diagram(
         subtitle=sentence + fewer,
         across=clock,
         panels=[
-            lanes(lanes_of, [moment, *_layers([_course(m, lanes_of, span_ms) for m in near], clock)], height=_LANE)
+            lanes(nodes, [moment, *_layers([_course(m, nodes, span_ms) for m in near], clock)], height=_LIFELINE_HEIGHT)
         ],
     )
     data = dict(zip(Message._fields, map(list, zip(*messages, strict=True)), strict=True))
@@ -127,7 +128,7 @@ def message_diagram(
 
 
 def _moment(around_ms: int | None, sent_ms: Sequence[Any]) -> int:
-    """The moment that was asked for; raises `ChartError` if none was, with one at which a message was sent."""
+    """The moment that was given; raises `ChartError` if none was, with one at which a message was sent."""
     if around_ms is not None:
         return the_moment(around_ms, ChartError, name="around_ms")
     first = [at_ms for at_ms in sent_ms if at_ms is not None]
@@ -139,9 +140,9 @@ def _moment(around_ms: int | None, sent_ms: Sequence[Any]) -> int:
     )
 
 
-def _course(message: Message, parties: Sequence[str], span_ms: int) -> Course:
+def _course(message: Message, nodes: Sequence[str], span_ms: int) -> Course:
     """From where to where a message is drawn; a lost one breaks off half-way."""
-    begin, end = parties.index(message.sender), parties.index(message.receiver)
+    begin, end = nodes.index(message.sender), nodes.index(message.receiver)
     if message.received_ms is not None:
         return message, message.sent_ms, begin, message.received_ms, end
     return message, message.sent_ms, begin, message.sent_ms + round(span_ms * _STUB_SHARE), (begin + end) / 2
@@ -163,8 +164,8 @@ def _layers(courses: Sequence[Course], clock: Axis) -> list[Layer]:
 
 def _lines(name: str, role: str, courses: Sequence[Course], kinds: Sequence[str], clock: Axis) -> Path:
     """The messages of some kinds, cut off where the shown clock begins and ends."""
-    xs: list[Number | None] = []
-    ys: list[Number | None] = []
+    xs: list[Coordinate | None] = []
+    ys: list[Coordinate | None] = []
     for message, sent, begin, arrived, end in courses:
         if message.kind in kinds:
             slope = (end - begin) / (arrived - sent) if arrived > sent else 0
@@ -189,15 +190,15 @@ def _ends(name: str, courses: Sequence[Course]) -> Dots:
     )
 
 
-def _lanes(messages: Sequence[Message]) -> list[str]:
-    """The parties from top to bottom: whoever talks much to each other stands side by side."""
+def _side_by_side(messages: Sequence[Message]) -> list[str]:
+    """The nodes from top to bottom: those with many messages between them stand side by side."""
     weight = Counter(frozenset((message.sender, message.receiver)) for message in messages)
-    rest = sorted({party for pair in weight for party in pair})
-    lanes = [rest.pop(0)]
+    rest = sorted({node for pair in weight for node in pair})
+    ordered = [rest.pop(0)]
     while rest:
-        lanes.append(min(rest, key=lambda party: (-weight[frozenset((lanes[-1], party))], party)))
-        rest.remove(lanes[-1])
-    return lanes
+        ordered.append(min(rest, key=lambda node: (-weight[frozenset((ordered[-1], node))], node)))
+        rest.remove(ordered[-1])
+    return ordered
 
 
 def _clock_words(at_ms: int, span_ms: int) -> str:
@@ -207,10 +208,10 @@ def _clock_words(at_ms: int, span_ms: int) -> str:
 
 def _describe(messages: Sequence[Message], subject: str, clock: Axis) -> str:
     """The answer in one to three sentences."""
-    parties = {party for message in messages for party in (message.sender, message.receiver)}
+    nodes = {node for message in messages for node in (message.sender, message.receiver)}
     number = counted(len(messages), "message")
     begin, end = (_clock_words(at_ms, clock.high - clock.low) for at_ms in (clock.low, clock.high))
-    where = f"passed between {len(parties)} parties from {begin} to {end}"
+    where = f"passed between {len(nodes)} parties from {begin} to {end}"
     sentences = [f"{number} of {subject} {where}: {_kinds(messages)}."]
     if arrived := [message for message in messages if message.received_ms is not None]:
         slow = max(arrived, key=lambda message: message.end_ms - message.sent_ms)
@@ -292,15 +293,15 @@ def topology(recording: Recording) -> Diagram:
     lines = ["flowchart LR"]
     lines += [f'  {_id(stream)}[("{in_mermaid(stream)}")]' for stream in streams]
     counts = [counted(len(streams), "stream")]
-    for noun, pairs, link, shape in (
-        ("writer", writers, "{party} -- events and marks --> {stream}", '(["{name}"])'),
-        ("controller", controllers, "{party} -. watermarks .-> {stream}", '{{{{"{name}"}}}}'),
-        ("reader", readers, "{stream} -- events and bounds --> {party}", '(["{name}"])'),
+    for noun, pairs, arrow, shape in (
+        ("writer", writers, "{node} -- events and marks --> {stream}", '(["{name}"])'),
+        ("controller", controllers, "{node} -. watermarks .-> {stream}", '{{{{"{name}"}}}}'),
+        ("reader", readers, "{stream} -- events and bounds --> {node}", '(["{name}"])'),
     ):
-        names = sorted({party for _, party in pairs})
+        names = sorted({node for _, node in pairs})
         counts.append(counted(len(names), noun))
-        lines += [f"  {_id(party)}{shape.format(name=in_mermaid(party))}" for party in names]
-        lines += ["  " + link.format(party=_id(party), stream=_id(stream)) for stream, party in sorted(pairs)]
+        lines += [f"  {_id(node)}{shape.format(name=in_mermaid(node))}" for node in names]
+        lines += ["  " + arrow.format(node=_id(node), stream=_id(stream)) for stream, node in sorted(pairs)]
     return Diagram(f"{', '.join(counts)}.", "\n".join(lines))
 
 

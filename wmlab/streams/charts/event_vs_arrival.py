@@ -13,16 +13,14 @@ import pyarrow.compute as pc
 from wmlab.core.charts.axis import bulk, time_axis
 from wmlab.core.charts.chart import Chart, columns_of, faults, one_stream, share_of, stream_rows
 from wmlab.core.charts.scene import Dots, Layer, Panel, Scene, Steps, at_rim, thin
-from wmlab.core.invariants import TableRow as Row
+from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, rounded
 from wmlab.streams.answers.history import events_of, late_events, without_ends
 from wmlab.streams.answers.measures import bounds_of
 
-Longs = npt.NDArray[np.int64]
-
 _MOST_EVENTS: Final = 700
-_MOST_KEPT: Final = 100_000
+_MOST_IN_DATA: Final = 100_000
 _MOST_STEPS: Final = 400
 _SIDES: Final = ("upper", "lower")
 
@@ -70,7 +68,7 @@ def event_vs_arrival(recording: Recording, *, stream: str | None = None, title: 
     return Chart(sentence=sentence, data=columns_of(events, ("append_ms", "event_time")), scene=scene)
 
 
-def _dots(name: str, role: str, events: Sequence[Row], size: float) -> Dots:
+def _dots(name: str, role: str, events: Sequence[TableRow], size: float) -> Dots:
     return Dots(
         name=name,
         role=role,
@@ -81,12 +79,12 @@ def _dots(name: str, role: str, events: Sequence[Row], size: float) -> Dots:
     )
 
 
-def _bounds(marks: Sequence[Row], end_ms: int) -> list[Steps]:
+def _bounds(marks: Sequence[TableRow], end_ms: int) -> list[Steps]:
     """Both steps, unknown from an end of known time on; the last ones hold to the end of the run."""
-    given = bounds_of(without_ends(marks), end_ms)
-    if not given:
+    bounds = bounds_of(without_ends(marks), end_ms)
+    if not bounds:
         return []
-    xs, lower, upper = zip(*given, strict=True)
+    xs, lower, upper = zip(*bounds, strict=True)
     rows = thin([upper, lower], _MOST_STEPS, xs=xs)
     return [
         Steps(name=f"{side} bound", role=side, xs=[xs[i] for i in rows], ys=[values[i] for i in rows])
@@ -94,7 +92,7 @@ def _bounds(marks: Sequence[Row], end_ms: int) -> list[Steps]:
     ]
 
 
-def _delays(parts: Iterable[pa.Table]) -> tuple[Longs, Longs]:
+def _delays(parts: Iterable[pa.Table]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The delays that occur, in ms and ascending, and how many events have each."""
     counts = pa.table({"delay": pa.array([], pa.int64()), "count": pa.array([], pa.int64())})
     for part in parts:
@@ -105,35 +103,35 @@ def _delays(parts: Iterable[pa.Table]) -> tuple[Longs, Longs]:
     return counts["delay"].to_numpy(), counts["count"].to_numpy()
 
 
-def _extremes(parts: Iterable[pa.Table]) -> list[Row]:
+def _extremes(parts: Iterable[pa.Table]) -> list[TableRow]:
     """The first event that arrived soonest after its time, and the first that arrived latest."""
-    found: list[Row] = []
+    extremes: list[TableRow] = []
     for part in parts:
         if part.num_rows:
             delay = pc.subtract(part["append_ms"], part["event_time"]).to_numpy()
-            found += part.take([int(delay.argmin()), int(delay.argmax())]).to_pylist()
-            found.sort(key=lambda row: row["append_ms"] - row["event_time"])
-            found = [found[0], found[-1]]
-    return found
+            extremes += part.take([int(delay.argmin()), int(delay.argmax())]).to_pylist()
+            extremes.sort(key=lambda row: row["append_ms"] - row["event_time"])
+            extremes = [extremes[0], extremes[-1]]
+    return extremes
 
 
-def _spread(parts: Iterable[pa.Table], count: int) -> list[Row]:
-    """The `count` rows of all parts, or `_MOST_KEPT` of them as `share_of` chooses, in order of arrival."""
-    places = (np.arange(min(count, _MOST_KEPT)) + 1) * count // min(max(count, 1), _MOST_KEPT) - 1
-    found, begin = [], 0
+def _spread(parts: Iterable[pa.Table], count: int) -> list[TableRow]:
+    """The `count` rows of all parts, or `_MOST_IN_DATA` of them as `share_of` chooses, in order of arrival."""
+    indices = (np.arange(min(count, _MOST_IN_DATA)) + 1) * count // min(max(count, 1), _MOST_IN_DATA) - 1
+    chosen, begin = [], 0
     for part in parts:
         end = begin + part.num_rows
-        found.append(part.take(places[(begin <= places) & (places < end)] - begin))
+        chosen.append(part.take(indices[(begin <= indices) & (indices < end)] - begin))
         begin = end
-    rows: list[Row] = pa.concat_tables(found).sort_by("append_ms").to_pylist() if found else []
+    rows: list[TableRow] = pa.concat_tables(chosen).sort_by("append_ms").to_pylist() if chosen else []
     return rows
 
 
-def _sentence(name: str, delays: Longs, delayed: Longs, late: int) -> str:
+def _sentence(name: str, delays: npt.NDArray[np.int64], delayed: npt.NDArray[np.int64], late: int) -> str:
     count = int(delayed.sum())
     half, most = int(delays[delayed.cumsum().searchsorted(count // 2, side="right")]), int(delays[-1])
-    kept = "none arrived below a lower bound" if not late else f"{grouped(late)} arrived below the lower bound"
+    lateness = "none arrived below a lower bound" if not late else f"{grouped(late)} arrived below the lower bound"
     return (
         f"Half of the {counted(count, 'event')} of {name} arrived within {rounded(half)} of their time, "
-        f"the slowest after {rounded(most)}; {kept} that a watermark had given before."
+        f"the slowest after {rounded(most)}; {lateness} that a watermark had given before."
     )

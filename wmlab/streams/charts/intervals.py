@@ -14,10 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from wmlab.core.charts.axis import OverTime
-from wmlab.core.charts.scene import Value, standstills
+from wmlab.core.charts.scene import Value, constant_spans
 from wmlab.core.words import counted, rounded
-
-Longs = npt.NDArray[np.int64]
 
 
 def lengths_ms(at_ms: Sequence[int]) -> list[int]:
@@ -54,10 +52,10 @@ def behind_clock(at_ms: Sequence[int], bounds: Sequence[Value]) -> tuple[list[in
     """Clock minus bound as a line through points: it grows while the bound stands still, and jumps as it rises."""
     xs: list[int] = []
     ys: list[Value] = []
-    for still in standstills(at_ms, bounds):
-        for x in dict.fromkeys((still.from_ms, still.to_ms)):
+    for span in constant_spans(at_ms, bounds):
+        for x in dict.fromkeys((span.from_ms, span.to_ms)):
             xs.append(x)
-            ys.append(None if still.value is None else x - still.value)
+            ys.append(None if span.value is None else x - span.value)
     return xs, ys
 
 
@@ -68,9 +66,9 @@ class Spread:
     All in ms. `weight` is the time of each piece, 1 for each if no piece has any.
     """
 
-    first: Longs
-    last: Longs
-    weight: Longs
+    first: npt.NDArray[np.int64]
+    last: npt.NDArray[np.int64]
+    weight: npt.NDArray[np.int64]
 
     @classmethod
     def of(cls, first: Iterable[int], last: Iterable[int], lengths: Iterable[int]) -> Spread:

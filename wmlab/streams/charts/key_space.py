@@ -14,20 +14,21 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from wmlab.core.charts.axis import Number, Numbers, Tick, time_axis
+from wmlab.core.charts.axis import Coordinate, Numbers, Tick, time_axis
 from wmlab.core.charts.chart import Chart, columns_of, one_stream, share_of, stream_rows
 from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Path, Rule, Scene
-from wmlab.core.invariants import TableRow as Row
+from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
-from wmlab.core.words import counted, grouped, listed, moment, rounded, segment_name
+from wmlab.core.words import counted, grouped, listed, moment, rounded
 from wmlab.streams.answers.history import events_of, group_states
+from wmlab.streams.model.segment import segment_name
 
 _MOST_CUTS: Final = 8
 _MOST_FRONTS: Final = 6
 _QUARTERS: Final = tuple(Tick(quarter / 4, str(Fraction(quarter, 4))) for quarter in range(5))
 
 
-Place = tuple[int, Mapping[int, int | None]]
+GroupOffsets = tuple[int, Mapping[int, int | None]]
 """When it was published, and the offset in each segment that it crosses; None: the end."""
 Front = tuple[int, dict[int, int]]
 """When it was published, and of each segment that it crosses the clock time at which the segment was that long."""
@@ -42,17 +43,17 @@ def key_space(recording: Recording, *, stream: str | None = None, title: str | N
     name = one_stream(recording, stream, "segments")
     segments = stream_rows(recording, "segments", name)
     marks = stream_rows(recording, "watermarks", name)
-    places = _reader_places(stream_rows(recording, "positions", name))
+    positions = _group_offsets(stream_rows(recording, "positions", name))
     chosen = [(row["emitted_ms"], dict(row["cut"])) for row in share_of(marks, _MOST_CUTS)]
-    standing = share_of(places, _MOST_FRONTS)
+    standing = share_of(positions, _MOST_FRONTS)
     lengths = _Lengths(segments, [*chosen, *standing], events_of(recording, name, "segment_id", "offset", "append_ms"))
     times = [lengths.last_ms, *(row["emitted_ms"] for row in marks)]
     end_ms = max([*times, *(row["sealed_ms"] or row["created_ms"] for row in segments)])
-    cuts, drawn = [lengths.front(*cut) for cut in chosen], [lengths.front(*place) for place in standing]
+    cuts, drawn = [lengths.front(*cut) for cut in chosen], [lengths.front(*position) for position in standing]
     sentence = _sentence(name, segments, len(marks), cuts, end_ms)
-    counts = ((_MOST_CUTS, len(marks), "cuts"), (_MOST_FRONTS, len(places), "positions"))
-    kept = [f"{most} of {grouped(count)} {what}" for most, count, what in counts if most < count]
-    fewer = f" Drawn are {listed(kept)}." if kept else ""
+    counts = ((_MOST_CUTS, len(marks), "cuts"), (_MOST_FRONTS, len(positions), "positions"))
+    shares = [f"{most} of {grouped(count)} {what}" for most, count, what in counts if most < count]
+    fewer = f" Drawn are {listed(shares)}." if shares else ""
     scene = Scene(
         title=title or f"Which segment held which keys of {name}, and where did the cuts pass?",
         subtitle=sentence + fewer,
@@ -82,19 +83,21 @@ def key_space(recording: Recording, *, stream: str | None = None, title: str | N
 
 
 class _Lengths:
-    """How long segments were when: for each offset in `places` the last event that ends there or before.
+    """How long segments were when: for each offset in `positions` the last event that ends there or before.
 
     `events` are parts in any order, of which nothing else is kept; `last_ms` is when the last one was appended.
     """
 
-    def __init__(self, segments: Sequence[Row], places: Iterable[Place], events: Iterable[pa.Table]) -> None:
+    def __init__(
+        self, segments: Sequence[TableRow], positions: Iterable[GroupOffsets], events: Iterable[pa.Table]
+    ) -> None:
         self._created = {row["segment_id"]: row["created_ms"] for row in segments}
         wanted: dict[int, set[int]] = {}
-        for _, offsets in places:
+        for _, offsets in positions:
             for segment, offset in offsets.items():
                 wanted.setdefault(segment, set()).update([] if offset is None else [offset])
         self._wanted = {segment: np.array(sorted(offsets), np.int64) for segment, offsets in wanted.items()}
-        self._found = {segment: np.full((2, len(offsets)), -1) for segment, offsets in self._wanted.items()}
+        self._last_events = {segment: np.full((2, len(offsets)), -1) for segment, offsets in self._wanted.items()}
         self.last_ms = min(self._created.values())
         for part in events:
             self._look(part.sort_by("offset"))
@@ -107,29 +110,29 @@ class _Lengths:
             last = ends[rows].searchsorted(offsets, side="right") - 1
             there = np.flatnonzero(last >= 0)
             mine = rows[last[there]]
-            further = ends[mine] > self._found[segment][0, there]
-            self._found[segment][:, there[further]] = ends[mine[further]], appended[mine[further]]
+            further = ends[mine] > self._last_events[segment][0, there]
+            self._last_events[segment][:, there[further]] = ends[mine[further]], appended[mine[further]]
 
     def front(self, at_ms: int, offsets: Mapping[int, int | None]) -> Front:
-        """One of the places as the times at which its segments were that long."""
+        """One of the positions as the times at which its segments were that long."""
         reached = {}
         for segment, offset in offsets.items():
-            ends, appended = self._found[segment][:, self._wanted[segment] == offset]
+            ends, appended = self._last_events[segment][:, self._wanted[segment] == offset]
             reached[segment] = int(appended[0]) if (ends >= 0).any() else self._created.get(segment, at_ms)
         return at_ms, reached
 
 
-def _reader_places(rows: Sequence[Row]) -> list[Place]:
+def _group_offsets(rows: Sequence[TableRow]) -> list[GroupOffsets]:
     """Where the groups stood after each of their updates."""
-    places: list[Place] = [
+    positions: list[GroupOffsets] = [
         (at_ms, {segment: row["offset"] for segment, row in state.items()})
         for group in sorted({row["group"] for row in rows})
         for at_ms, state in group_states([row for row in rows if row["group"] == group])
     ]
-    return sorted(places, key=lambda place: place[0])
+    return sorted(positions, key=lambda position: position[0])
 
 
-def _blocks(segments: Sequence[Row], end_ms: int) -> Blocks:
+def _blocks(segments: Sequence[TableRow], end_ms: int) -> Blocks:
     boxes = []
     for row in segments:
         name, until_ms = segment_name(row["segment_id"]), row["sealed_ms"]
@@ -140,10 +143,10 @@ def _blocks(segments: Sequence[Row], end_ms: int) -> Blocks:
     return Blocks(name="segment", role="unknown", boxes=boxes, opacity=0.22)
 
 
-def _lines(name: str, role: str, fronts: Sequence[Front], segments: Sequence[Row]) -> Path:
+def _lines(name: str, role: str, fronts: Sequence[Front], segments: Sequence[TableRow]) -> Path:
     """One line for each front, up through the segments it crosses in the order of their keys."""
-    xs: list[Number | None] = []
-    ys: list[Number | None] = []
+    xs: list[Coordinate | None] = []
+    ys: list[Coordinate | None] = []
     by_keys = sorted((row["low"], row["high"], row["segment_id"]) for row in segments)
     for _, reached in fronts:
         for low, high, segment in by_keys:
@@ -155,7 +158,7 @@ def _lines(name: str, role: str, fronts: Sequence[Front], segments: Sequence[Row
     return Path(name=name, role=role, xs=xs, ys=ys)
 
 
-def _middles(fronts: Sequence[Front], segments: Sequence[Row]) -> Dots:
+def _middles(fronts: Sequence[Front], segments: Sequence[TableRow]) -> Dots:
     middle = {row["segment_id"]: (row["low"] + row["high"]) / 2 for row in segments}
     points = [(*point, at_ms) for at_ms, reached in fronts for point in reached.items() if point[0] in middle]
     return Dots(
@@ -172,7 +175,7 @@ def _middles(fronts: Sequence[Front], segments: Sequence[Row]) -> Dots:
     )
 
 
-def _sentence(name: str, segments: Sequence[Row], emitted: int, cuts: Sequence[Front], end_ms: int) -> str:
+def _sentence(name: str, segments: Sequence[TableRow], emitted: int, cuts: Sequence[Front], end_ms: int) -> str:
     still_open = sum(row["sealed_ms"] is None for row in segments)
     text = f"Stream {name} had {counted(len(segments), 'segment')}, {still_open} of them open at the end"
     if not cuts:

@@ -12,7 +12,20 @@ import pyarrow.compute as pc
 
 from wmlab.core.charts.axis import Axis, Numbers, OverTime, Tick, bulk, bulk_of_curves, nice_step, time_axis
 from wmlab.core.charts.chart import SERIES, Chart, columns, faults, one_stream, one_value, plain_columns, the_recording
-from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Path, Scene, Steps, Value, at_rim, joined, minus, thinned
+from wmlab.core.charts.scene import (
+    Blocks,
+    Box,
+    Dots,
+    Panel,
+    Path,
+    Scene,
+    Steps,
+    Value,
+    at_rim,
+    merge_equal,
+    minus,
+    thinned,
+)
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped, rounded, span
@@ -52,11 +65,11 @@ def lag(recording: Recording, *, stream: str | None = None, title: str | None = 
         xs, ys = thinned(at_ms, apart, _MOST)
         curves.append(Steps(name=reader, role=role, xs=xs, ys=ys))
     up = _from_0("lag", lags)
-    panels = [Panel(up=up, layers=at_rim(up, joined(lines)), height=190.0)]
+    panels = [Panel(up=up, layers=at_rim(up, merge_equal(lines)), height=190.0)]
     beyond = [up.said_beyond(lags)]
     if any(curve.pieces for curve in widths.values()):
         up = _from_0("uncertainty", widths)
-        panels.append(Panel(up=up, layers=at_rim(up, joined(curves)), height=130.0))
+        panels.append(Panel(up=up, layers=at_rim(up, merge_equal(curves)), height=130.0))
         beyond.append(up.said_beyond(widths))
     scene = Scene(
         title=title or f"How far behind the clock were the bounds of {name}, and how far apart?",
@@ -110,22 +123,22 @@ def lag_distribution(recording: Recording, *, stream: str | None = None, title: 
     return Chart(sentence=sentence, data=_data(windows), scene=scene)
 
 
-Windows = dict[str, tuple[list[int], list[Value], list[Value]]]
+SeenWindows = dict[str, tuple[list[int], list[Value], list[Value]]]
 """Of each reader the clock, ascending, and the lower and upper bound that it saw then; None: unknown."""
 
 
-def seen_windows(recording: Recording, name: str) -> Windows:
+def seen_windows(recording: Recording, name: str) -> SeenWindows:
     """The windows that the readers of a stream saw."""
     seen = of_stream(recording.table("windows"), name).sort_by([("reader", "ascending"), ("at_ms", "ascending")])
-    found: Windows = {}
+    windows: SeenWindows = {}
     for reader in seen["reader"].unique().to_pylist():
         rows = seen.filter(pc.equal(seen["reader"], reader))
         at_ms, lower, upper = (rows[column].to_pylist() for column in ("at_ms", "lower", "upper"))
-        found[reader] = at_ms, lower, upper
-    return found
+        windows[reader] = at_ms, lower, upper
+    return windows
 
 
-def lag_spread(windows: Windows) -> Spread | None:
+def lag_spread(windows: SeenWindows) -> Spread | None:
     """For how long the readers saw a lower bound so far behind their clock; None if they never knew one."""
     pieces = [
         (at - bound, at - bound + length, length)
@@ -136,7 +149,7 @@ def lag_spread(windows: Windows) -> Spread | None:
     return Spread.of(*zip(*pieces, strict=True)) if pieces else None
 
 
-def _uncertainty(windows: Windows) -> Spread | None:
+def _uncertainty(windows: SeenWindows) -> Spread | None:
     """For how long the bounds that the readers saw were so far apart; None if they never knew both."""
     pieces = [
         (width, width, length)
@@ -155,7 +168,7 @@ def _mean_lag(seen: tuple[list[int], list[Value], list[Value]]) -> float | None:
     return float(((spread.first + spread.last) / 2 * spread.weight).sum() / spread.total_ms)
 
 
-def _data(windows: Windows) -> dict[str, list[Any]]:
+def _data(windows: SeenWindows) -> dict[str, list[Any]]:
     """What was seen, a row for each window: the lag is that of the moment at which it was looked at."""
     return columns(
         [
@@ -199,7 +212,7 @@ def _histogram(what: str, role: str, spread: Spread, step: int, across: Axis) ->
     return Panel(up=up, layers=[blocks, rim], height=140.0)
 
 
-def _sentence(recording: Recording, name: str, windows: Windows) -> str:
+def _sentence(recording: Recording, name: str, windows: SeenWindows) -> str:
     lags, widths = lag_spread(windows), _uncertainty(windows)
     if lags is None:
         return f"No reader of {name} ever knew a lower bound."
@@ -215,7 +228,7 @@ def _sentence(recording: Recording, name: str, windows: Windows) -> str:
     return f"{text}; {apart}{stall}."
 
 
-Run = tuple[Any, int, float]
+RunFigures = tuple[Any, int, float]
 """A value or configuration, the mean lag of the lower bound in ms, and the late events, a share of all."""
 
 _REPLAYED: Final = ("stream", "config", "seq", "lower", "upper", "emitted_ms")
@@ -233,10 +246,10 @@ def sweep(table: Any, *, by: str | None = None, title: str | None = None) -> Cha
             "A chart of a sweep shows the runs over the values of one field, and none is given.",
             remedy='Name its column with by, for example by="timeout_ms".',
         )
-    found = plain_columns(
+    columns = plain_columns(
         table, (by, "lag_ms", "late_share"), chart="A chart of a sweep", example="scenario.sweep(...)"
     )
-    rows = [row for row in zip(*found.values(), strict=True) if None not in row[1:]]
+    rows = [row for row in zip(*columns.values(), strict=True) if None not in row[1:]]
     if not rows:
         raise ChartError("No run of the sweep has a lower bound.", remedy="See its column 'error', or record one run.")
     known = ((value, round(lag), share) for value, lag, share in rows)
@@ -253,8 +266,8 @@ def sweep(table: Any, *, by: str | None = None, title: str | None = None) -> Cha
         f"{last[0]}, and its late events from {first[1]} to {last[1]}; {without}."
     )
     question = title or f"How does the {_words(by)} trade lag against late events?"
-    dropped = len(found[by]) - len(rows)
-    note = f" {grouped(dropped)} of {grouped(len(found[by]))} runs have no lag and are left out." if dropped else ""
+    dropped = len(columns[by]) - len(rows)
+    note = f" {grouped(dropped)} of {grouped(len(columns[by]))} runs have no lag and are left out." if dropped else ""
     return _chart(question, sentence, note, by, labels, runs)
 
 
@@ -267,13 +280,13 @@ def replay(watermarks: Any, recording: Recording | None = None, *, title: str | 
     The configurations are in order of their lag. Raises `ChartError` for no table, a missing column, no watermark, no
     events, or without the recording, which has them.
     """
-    found = plain_columns(
+    columns = plain_columns(
         watermarks, _REPLAYED, ("writers",), chart="A chart of a replay", example="recording.replay(...)"
     )
-    rows = without_ends(dict(zip(found, row, strict=True)) for row in zip(*found.values(), strict=True))
+    rows = without_ends(dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
     if not rows:
         raise ChartError("No configuration gave a watermark.", remedy="Ask recording.explain() what held them back.")
-    one_value("stream", found["stream"])
+    one_value("stream", columns["stream"])
     recording = the_recording(recording, "events")
     name = one_stream(recording, rows[0]["stream"], "events")
     rows.sort(key=lambda row: (row["config"], row["seq"]))
@@ -283,7 +296,7 @@ def replay(watermarks: Any, recording: Recording | None = None, *, title: str | 
         events += part.num_rows
         for config, log in logs.items():
             late[config] += late_events(part, log).num_rows
-    runs: list[Run] = []
+    runs: list[RunFigures] = []
     for config, log in logs.items():
         lag_ms = lags(bounds_of(log, max(end_ms(recording) or 0, log[-1]["emitted_ms"] + 1)))["lag_ms"] or 0
         runs.append((config, round(lag_ms), late[config] / events))
@@ -305,31 +318,33 @@ def replay(watermarks: Any, recording: Recording | None = None, *, title: str | 
     return _chart(question, sentence, "", "config", [config for config, _, _ in runs], runs)
 
 
-def _chart(question: str, sentence: str, note: str, by: str, labels: Sequence[str], runs: Sequence[Run]) -> Chart:
+def _chart(
+    question: str, sentence: str, note: str, by: str, labels: Sequence[str], runs: Sequence[RunFigures]
+) -> Chart:
     """Two panels over the values side by side: a dot a run, and a line through the medians."""
-    places = {value: place for place, value in enumerate(dict.fromkeys(value for value, _, _ in runs))}
-    at = [places[value] for value, _, _ in runs]
+    indices = {value: index for index, value in enumerate(dict.fromkeys(value for value, _, _ in runs))}
+    at = [indices[value] for value, _, _ in runs]
     lag, late = [lag_ms for _, lag_ms, _ in runs], [100 * share for _, _, share in runs]
     middle_lag, middle_late = _medians(runs)
-    several, panels = len(runs) > len(places), []
+    several, panels = len(runs) > len(indices), []
     lags_axis = time_axis("mean lag", [0, *bulk(lag)], pad_percent=5)
     note += f" {said}" if (said := lags_axis.said_beyond({"run": lag})) else ""
     shares = Numbers("late events (%)", 0, max(1.0, 1.05 * max(late)))
     for role, up, values, words, middle in (
-        ("lower", lags_axis, lag, [rounded(one) for one in lag], middle_lag),
+        ("lower", lags_axis, lag, [rounded(lag_ms) for lag_ms in lag], middle_lag),
         ("upper", shares, late, [_percent(share) for _, _, share in runs], [100 * share for share in middle_late]),
     ):
-        hover = [f"{labels[place]}: {word}" for place, word in zip(at, words, strict=True)]
+        hover = [f"{labels[index]}: {word}" for index, word in zip(at, words, strict=True)]
         line = Path(name="median of the runs", role=role, xs=list(range(len(middle))), ys=middle, legend=several)
         dots = Dots(name="a run", role=role, shape="circle", xs=at, ys=values, hover=hover, legend=False)
         panels.append(Panel(up=up, layers=at_rim(up, [line, dots]) if up is lags_axis else [line, dots], height=200.0))
-    ticks = tuple(Tick(place, label) for place, label in enumerate(labels))
+    ticks = tuple(Tick(index, label) for index, label in enumerate(labels))
     across = Numbers(_words(by), -0.5, len(labels) - 0.5, marked=ticks)
     scene = Scene(title=question, subtitle=sentence + note, across=across, panels=panels)
     return Chart(sentence=sentence, data=columns(runs, by, "lag_ms", "late_share"), scene=scene)
 
 
-def _medians(runs: Sequence[Run]) -> tuple[list[float], list[float]]:
+def _medians(runs: Sequence[RunFigures]) -> tuple[list[float], list[float]]:
     """The medians of both measures by value, in the order of the runs."""
     by_value = [list(same) for _, same in groupby(runs, key=lambda run: run[0])]
     lags = [median(lag for _, lag, _ in same) for same in by_value]

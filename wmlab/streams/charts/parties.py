@@ -24,30 +24,30 @@ from wmlab.core.charts.chart import (
 )
 from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Rule, Scene, Steps, at_rim, lanes
 from wmlab.core.errors import ChartError
-from wmlab.core.invariants import TableRow as Row
+from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import bare, counted, grouped, moment, rounded
 from wmlab.streams.answers.causes import CauseKind, CauseSpan, causes, longest_stall
 from wmlab.streams.answers.history import is_of
 from wmlab.streams.answers.measures import last_ms, owner_rows, ownership
 
-Stretch = tuple[str, int, int, str]
+LabelledSpan = tuple[str, int, int, str]
 """A writer, from when to when, and the words for the hover box."""
 
 _MOST_MARKS: Final = 500
-_MOST_STRETCHES: Final = 300
+_MOST_SPANS: Final = 300
 _SILENT_AFTER: Final = 1.5
 """A writer counts as silent after this many of its usual intervals without a mark."""
 _COST_COLUMNS: Final = ("stream", "who", "why", "stretches", "held_ms", "worst_ms", "cost_ms")
-_MOST_HOLDERS: Final = 12
+_MOST_BLOCKING: Final = 12
 _ROLE: Final = {"lagging": "upper", "slowest": "lower"}
 """Colour by cause: waited for, or merely the slowest; any other cause is grey."""
 
 
 def writer_marks(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
-    """Draw who noted times when, which were accepted, which refused, where marks are missing, who held the bound.
+    """Draw who noted times when, which were accepted, which refused, where marks are missing, who blocked the bound.
 
-    A mark is missing from one and a half of the writer's usual intervals (their median) after its last one. Who holds
+    A mark is missing from one and a half of the writer's usual intervals (their median) after its last one. Who blocks
     the bound is what `explain` says: the writers that the last cycle waited for, or whose time is the bound. Raises
     `ChartError` if there are several streams and none is chosen, or no marks. Of many marks 500 accepted ones and 500
     refused ones are drawn, evenly spread, and of the stretches the 300 longest.
@@ -58,20 +58,20 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
     writers = sorted({row["writer"] for row in marks})
     end_ms = max([marks[-1]["received_ms"], *cycles_ms])
     silent = _silences(marks, writers, end_ms)
-    found = list(causes(recording, name, start_ms=marks[0]["received_ms"], end_ms=end_ms))
-    held = _held(found)
+    held_by = list(causes(recording, name, start_ms=marks[0]["received_ms"], end_ms=end_ms))
+    blocking = _blocking_spans(held_by)
     accepted = [row for row in marks if row["outcome"] == "success"]
     refused = [row for row in marks if row["outcome"] != "success"]
-    sentence = f"{_marks_sentence(name, marks, refused, held)}{longest_stall(found)}."
+    sentence = f"{_marks_sentence(name, marks, refused, blocking)}{longest_stall(held_by)}."
     part = "".join(
         f" Drawn are {_MOST_MARKS} of {grouped(len(rows))} {outcome} marks."
         for outcome, rows in (("accepted", accepted), ("refused", refused))
         if len(rows) > _MOST_MARKS
     )
     part += "".join(
-        f" Drawn are the {_MOST_STRETCHES} longest of {grouped(len(stretches))} stretches {which}."
-        for which, stretches in (("that held the lower bound", held), ("without a mark that was due", silent))
-        if len(stretches) > _MOST_STRETCHES
+        f" Drawn are the {_MOST_SPANS} longest of {grouped(len(spans))} stretches {which}."
+        for which, spans in (("that held the lower bound", blocking), ("without a mark that was due", silent))
+        if len(spans) > _MOST_SPANS
     )
     scene = Scene(
         title=title or f"Who noted time in {name}, and who held its lower bound?",
@@ -81,7 +81,7 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
             lanes(
                 writers,
                 [
-                    _blocks("held the lower bound", "lower", held, writers, 0.30),
+                    _blocks("held the lower bound", "lower", blocking, writers, 0.30),
                     _blocks("no mark when one was due", "alarm", silent, writers, 0.12),
                     _dots("accepted", "third", share_of(accepted, _MOST_MARKS), writers),
                     _dots("refused", "alarm", share_of(refused, _MOST_MARKS), writers),
@@ -94,7 +94,7 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
     return Chart(sentence=sentence, data=data, scene=scene)
 
 
-def _silences(marks: Sequence[Row], writers: Sequence[str], end_ms: int) -> list[Stretch]:
+def _silences(marks: Sequence[TableRow], writers: Sequence[str], end_ms: int) -> list[LabelledSpan]:
     silences = []
     for writer in writers:
         received = [row["received_ms"] for row in marks if row["writer"] == writer]
@@ -107,33 +107,33 @@ def _silences(marks: Sequence[Row], writers: Sequence[str], end_ms: int) -> list
     return silences
 
 
-def _held(found: Sequence[CauseSpan]) -> list[Stretch]:
-    """Stretches in which a writer held the bound, neighbours joined."""
-    held: list[Stretch] = []
+def _blocking_spans(cause_spans: Sequence[CauseSpan]) -> list[LabelledSpan]:
+    """Spans in which a writer blocked the bound, neighbours joined."""
+    spans: list[LabelledSpan] = []
     newest: dict[str, int] = {}
-    for from_ms, to_ms, _, cause in found:
+    for from_ms, to_ms, _, cause in cause_spans:
         why = "waited for" if cause.kind is CauseKind.LAGGING else "the slowest"
         for writer in cause.writers:
             index = newest.get(writer)
-            if index is not None and held[index][2] == from_ms:
-                held[index] = (writer, held[index][1], to_ms, held[index][3])
+            if index is not None and spans[index][2] == from_ms:
+                spans[index] = (writer, spans[index][1], to_ms, spans[index][3])
             else:
-                newest[writer] = len(held)
-                held.append((writer, from_ms, to_ms, f"{writer} held the lower bound: {why}"))
-    return held
+                newest[writer] = len(spans)
+                spans.append((writer, from_ms, to_ms, f"{writer} held the lower bound: {why}"))
+    return spans
 
 
-def _blocks(name: str, role: str, stretches: Sequence[Stretch], writers: Sequence[str], opacity: float) -> Blocks:
+def _blocks(name: str, role: str, spans: Sequence[LabelledSpan], writers: Sequence[str], opacity: float) -> Blocks:
     half = 0.42 if role == "lower" else 0.22
     boxes = [
         Box(begin, end, writers.index(writer) - half, writers.index(writer) + half, "", words)
-        for writer, begin, end, words in sorted(stretches, key=lambda s: s[1] - s[2])[:_MOST_STRETCHES]
+        for writer, begin, end, words in sorted(spans, key=lambda s: s[1] - s[2])[:_MOST_SPANS]
         if writer in writers
     ]
     return Blocks(name=name, role=role, boxes=boxes, opacity=opacity)
 
 
-def _dots(name: str, role: str, marks: Sequence[Row], writers: Sequence[str]) -> Dots:
+def _dots(name: str, role: str, marks: Sequence[TableRow], writers: Sequence[str]) -> Dots:
     return Dots(
         name=name,
         role=role,
@@ -149,10 +149,12 @@ def _dots(name: str, role: str, marks: Sequence[Row], writers: Sequence[str]) ->
     )
 
 
-def _marks_sentence(name: str, marks: Sequence[Row], refused: Sequence[Row], held: Sequence[Stretch]) -> str:
+def _marks_sentence(
+    name: str, marks: Sequence[TableRow], refused: Sequence[TableRow], blocking: Sequence[LabelledSpan]
+) -> str:
     were = "was" if len(marks) == 1 else "were"
     text = f"{counted(len(marks), 'mark')} {were} noted in {name}, {grouped(len(refused))} of them refused"
-    longest = max(held, key=lambda stretch: stretch[2] - stretch[1], default=None)
+    longest = max(blocking, key=lambda span: span[2] - span[1], default=None)
     if longest is None:
         return f"{text}; no writer held the lower bound"
     writer, begin, end, _ = longest
@@ -161,11 +163,11 @@ def _marks_sentence(name: str, marks: Sequence[Row], refused: Sequence[Row], hel
 
 
 def holder_costs(table: Any, *, title: str | None = None) -> Chart:
-    """Draw what each holder of a lower bound cost, one bar per holder and cause, the most expensive first.
+    """Draw what each straggler of a lower bound cost, one bar per straggler and cause, the most expensive first.
 
     `table` is the answer of `recording.explain()` or a DataFrame with its columns: stream, who, why, stretches,
     held_ms, worst_ms and cost_ms (by how much it raised the mean lag, ms, null if it cannot be measured). It may have
-    `against`, what a cost is measured against; costs against the clock, of those that held the bound with nobody beside
+    `against`, what a cost is measured against; costs against the clock, of those that blocked it with nobody beside
     them, are drawn below the others. `title` replaces the question above the chart. Raises `ChartError` for a missing
     column, no rows, or rows of several streams.
     """
@@ -179,8 +181,8 @@ def holder_costs(table: Any, *, title: str | None = None) -> Chart:
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     rows.sort(key=lambda row: (_is_alone(row), -(row["cost_ms"] or 0), -row["held_ms"]))
     sentence = _costs_sentence(streams[0], rows)
-    left_out = f" {len(rows) - _MOST_HOLDERS} more cost less." if len(rows) > _MOST_HOLDERS else ""
-    shown = rows[:_MOST_HOLDERS]
+    left_out = f" {len(rows) - _MOST_BLOCKING} more cost less." if len(rows) > _MOST_BLOCKING else ""
+    shown = rows[:_MOST_BLOCKING]
     top_ms = max(1, *(round(row["cost_ms"] or 0) for row in shown))
     scene = Scene(
         title=title or f"Who held the lower bound of {streams[0]}, and what did it cost?",
@@ -191,23 +193,23 @@ def holder_costs(table: Any, *, title: str | None = None) -> Chart:
     return Chart(sentence=sentence, data=columns_of(rows, _COST_COLUMNS), scene=scene)
 
 
-def _is_alone(row: Row) -> bool:
-    """Whether a holder's cost is measured against the clock, since nobody else was there."""
+def _is_alone(row: TableRow) -> bool:
+    """Whether a straggler's cost is measured against the clock, since nobody else was there."""
     return row.get("against") == "the clock"
 
 
-def _name(row: Row) -> str:
+def _name(row: TableRow) -> str:
     alone = ", alone" if _is_alone(row) else ""
     return f"{row['who']} ({row['why']}{alone})" if row["why"] in _ROLE or alone else str(row["who"])
 
 
-def _bars(shown: Sequence[Row]) -> list[Blocks]:
+def _bars(shown: Sequence[TableRow]) -> list[Blocks]:
     """The bars by cause, each with its price beside it."""
     bars: dict[str, list[Box]] = {}
-    for lane, row in enumerate(shown):
+    for index, row in enumerate(shown):
         price = _price(row)
         label = f"{price}, held {rounded(row['held_ms'])}"
-        box = Box(0, round(row["cost_ms"] or 0), lane - 0.3, lane + 0.3, label, f"{_name(row)}: {label}")
+        box = Box(0, round(row["cost_ms"] or 0), index - 0.3, index + 0.3, label, f"{_name(row)}: {label}")
         bars.setdefault(row["why"], []).append(box)
     return [
         Blocks(name=why, role=_ROLE.get(why, "unknown"), boxes=boxes, opacity=0.85, legend=False, beside=True)
@@ -215,13 +217,13 @@ def _bars(shown: Sequence[Row]) -> list[Blocks]:
     ]
 
 
-def _price(row: Row) -> str:
+def _price(row: TableRow) -> str:
     if row["cost_ms"] is None:
         return "no bound" if row.get("against") == "no bound" else "cost unknown"
     return f"{rounded(round(row['cost_ms']))}{' behind the clock' if _is_alone(row) else ''}"
 
 
-def _costs_sentence(stream: str, rows: Sequence[Row]) -> str:
+def _costs_sentence(stream: str, rows: Sequence[TableRow]) -> str:
     total = sum(row["cost_ms"] or 0 for row in rows if not _is_alone(row))
     alone = [row for row in rows if _is_alone(row) and row["cost_ms"]]
     if not total and alone:
@@ -246,7 +248,7 @@ _MOST_BUCKETS: Final = 30
 
 
 def watermark_cycles(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
-    """Draw each run of the watermark cycle in the lane of its controller, above the previous watermark's lower bound.
+    """Draw each run of the watermark cycle in the row of its controller, above the previous watermark's lower bound.
 
     A cycle emits when every writer that it waits for has passed it. Raises `ChartError` if there are several streams
     and none is chosen, or no cycles.
@@ -255,8 +257,8 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
     cycles = stream_rows(recording, "cycles", name, by="at_ms")
     controllers = sorted({row["controller"] for row in cycles})
     shown = share_of(cycles, _MOST_CYCLES)
-    held = causes(recording, name, start_ms=cycles[0]["at_ms"], end_ms=cycles[-1]["at_ms"])
-    sentence = f"{_describe_cycles(name, cycles)}{longest_stall(held)}."
+    reasons_over_time = causes(recording, name, start_ms=cycles[0]["at_ms"], end_ms=cycles[-1]["at_ms"])
+    sentence = f"{_describe_cycles(name, cycles)}{longest_stall(reasons_over_time)}."
     fewer = f" Drawn are {grouped(len(shown))} of {grouped(len(cycles))} cycles." if len(shown) < len(cycles) else ""
     times = OverTime.steps([row["at_ms"] for row in cycles], [row["previous_lower"] for row in cycles])
     last = OverTime.steps([0], [mark["lower"] for mark in stream_rows(recording, "watermarks", name)][-1:])
@@ -284,7 +286,7 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
     return Chart(sentence=sentence, data=columns_of(cycles, columns), scene=scene)
 
 
-def _cycles(emitted: bool, shown: Sequence[Row], controllers: Sequence[str]) -> Dots:
+def _cycles(emitted: bool, shown: Sequence[TableRow], controllers: Sequence[str]) -> Dots:
     cycles = [row for row in shown if (row["outcome"] == "emitted") is emitted]
     return Dots(
         name="emitted" if emitted else "held",
@@ -297,22 +299,24 @@ def _cycles(emitted: bool, shown: Sequence[Row], controllers: Sequence[str]) -> 
     )
 
 
-def _cycle_in_words(row: Row) -> str:
+def _cycle_in_words(row: TableRow) -> str:
     removed = f"; dropped {', '.join(row['removed'])}" if row["removed"] else ""
     return f"{moment(row['at_ms'])}, {row['controller']}: {row['reason'] or row['outcome']}{removed}"
 
 
-def _describe_cycles(name: str, cycles: Sequence[Row]) -> str:
-    held = [row for row in cycles if row["outcome"] != "emitted"]
-    emitted = grouped(len(cycles) - len(held))
+def _describe_cycles(name: str, cycles: Sequence[TableRow]) -> str:
+    not_emitted = [row for row in cycles if row["outcome"] != "emitted"]
+    emitted = grouped(len(cycles) - len(not_emitted))
     text = f"{counted(len(cycles), 'cycle')} ran for {name}, {emitted} of them emitted a watermark"
-    if not held:
+    if not not_emitted:
         return f"{text}; none was held"
-    waited = Counter(writer for row in held for writer in row["lagging"])
-    reasons = waited or Counter(row["reason"] for row in held)
+    waited = Counter(writer for row in not_emitted for writer in row["lagging"])
+    reasons = waited or Counter(row["reason"] for row in not_emitted)
     cause, count = min(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
-    all_of_them = {1: "the other one", 2: "both others"}.get(len(held), f"all {grouped(len(held))} others")
-    others = all_of_them if count == len(held) else f"{grouped(count)} of the {grouped(len(held))} others"
+    all_of_them = {1: "the other one", 2: "both others"}.get(
+        len(not_emitted), f"all {grouped(len(not_emitted))} others"
+    )
+    others = all_of_them if count == len(not_emitted) else f"{grouped(count)} of the {grouped(len(not_emitted))} others"
     were = "was" if count == 1 else "were"
     return f"{text}; {others} {f'waited for {cause}' if waited else f'{were} held because: {cause}'}"
 
@@ -325,7 +329,7 @@ def bucket_ownership(recording: Recording, *, title: str | None = None) -> Chart
     one controller owned everything all the time, which is not recorded.
     """
     the_recording(recording, "ownership")
-    found, rows = ownership(recording), owner_rows(recording)
+    owners, rows = ownership(recording), owner_rows(recording)
     end_ms = last_ms(recording, rows)
     every = sorted({row["bucket"] for row in rows})
     used = sorted({row["bucket"] for row in rows if row["streams"]})
@@ -335,25 +339,25 @@ def bucket_ownership(recording: Recording, *, title: str | None = None) -> Chart
     controllers = sorted({row["controller"] for row in rows})
     roles = chain(SERIES, repeat("unknown"))
     layers = [_owned(controller, next(roles), rows, buckets, end_ms) for controller in controllers]
-    layers.append(_nobody(found.gaps, buckets))
+    layers.append(_nobody(owners.gaps, buckets))
     scene = Scene(
         title=title or "Who owned which bucket of streams?",
-        subtitle=found.sentence + fewer,
+        subtitle=owners.sentence + fewer,
         across=time_axis("clock", [min(row["from_ms"] for row in rows), end_ms]),
         panels=[lanes([_lane(bucket, rows) for bucket in buckets], layers)],
         rules=_crashes(recording, controllers),
     )
     data = columns_of(rows, ("bucket", "controller", "streams", "from_ms", "to_ms"))
-    return Chart(sentence=found.sentence, data=data, scene=scene)
+    return Chart(sentence=owners.sentence, data=data, scene=scene)
 
 
-def _lane(bucket: int, rows: Sequence[Row]) -> str:
+def _lane(bucket: int, rows: Sequence[TableRow]) -> str:
     streams = next(row["streams"] for row in rows if row["bucket"] == bucket)
     shown = ", ".join(streams[:2]) + (", …" if len(streams) > 2 else "")
     return f"bucket {bucket}: {shown or 'no stream'}"
 
 
-def _owned(controller: str, role: str, rows: Sequence[Row], buckets: Sequence[int], end_ms: int) -> Blocks:
+def _owned(controller: str, role: str, rows: Sequence[TableRow], buckets: Sequence[int], end_ms: int) -> Blocks:
     boxes = []
     for row in rows:
         if row["controller"] == controller and row["bucket"] in buckets:

@@ -164,7 +164,7 @@ def segment_name(segment: int | str) -> str:
 
     Raises `ModelError` for what is neither an id of the tables nor such a name.
     """
-    return words.segment_name(as_segment_id(segment))
+    return words.number_at_epoch(as_segment_id(segment))
 
 
 def parse_segment(text: str) -> int:

@@ -83,8 +83,8 @@ def _may_overlap(segment: Segment | None, other: Segment | None) -> bool:
 class TimeWindow:
     """Bounds of event time at a position; None: unknown. `upper` bounds noted times, not events.
 
-    `lower_seq` and `upper_seq` are the indices in the log (from 0) of the watermarks that gave the bounds, where that is
-    known; they say where the bounds come from, and are no part of the value: windows with the same bounds are equal.
+    `lower_seq` and `upper_seq` are the indices in the log (from 0) of the watermarks that gave the bounds, where that
+    is known; they say where the bounds come from and are no part of the value: windows with the same bounds are equal.
     """
 
     lower: int | None

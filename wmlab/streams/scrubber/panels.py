@@ -22,7 +22,7 @@ from wmlab.core.charts.scene import Value
 from wmlab.core.errors import ChartError
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
-from wmlab.core.words import grouped, segment_name
+from wmlab.core.words import grouped
 from wmlab.streams.answers.history import (
     CLOCKS,
     IN_CHARTS,
@@ -38,6 +38,7 @@ from wmlab.streams.answers.history import (
     without_ends,
 )
 from wmlab.streams.charts.bounds import read_bounds
+from wmlab.streams.model.segment import segment_name
 from wmlab.streams.scrubber.frames import VIOLATION, Builder, FrameItem, Incident
 
 KEY_UNITS: Final = 1_000_000
