@@ -133,6 +133,7 @@ DATAFLOW_TABLES: Final[dict[str, pa.Schema]] = {
         column("saved_ms", LONG, "when this instance saved its state; null: never", unit="ms", nullable=True),
         column("completed_ms", LONG, "when all instances had; null: never", unit="ms", nullable=True),
         column("size", LONG, "rows or accumulators saved; null: nothing was", nullable=True),
+        column("rows_read", LONG, "rows this source had read in this execution; null: no source", nullable=True),
     ),
     "sunk": table(
         *_OF_INSTANCE,

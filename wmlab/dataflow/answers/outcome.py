@@ -8,6 +8,7 @@ edge cases; upstream classes `SlidingWindowP`, `SessionWindowP`.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
@@ -77,8 +78,8 @@ class Windows:
         firsts = {result.instance: (result.at_ms, result.instance, result.execution) for result in reversed(results)}
         # It is out when the last of its instances has let it out.
         at_ms, instance, execution = max(firsts.values())
-        steps = self.run.indexed("coalescing").get((execution, self.vertex, instance), ())
-        emitted = ((step, dict(step["emitted"]).get(self.key)) for step in steps if step["level"] == "global")
+        steps = self.run.indexed("coalescing", "level").get((execution, self.vertex, instance, "global"), ())
+        emitted = ((step, dict(step["emitted"]).get(self.key)) for step in steps)
         closing = ((step, value) for step, value in emitted if value is not None and value >= self.rule.closed_by(end))
         step, watermark = next(closing, (None, None))
         let = "at the end of its inputs"
@@ -241,11 +242,22 @@ def dropped_rows(run: Run, row: Mapping[str, Any], *, vertex: str | None = None)
 def _passed_ms(run: Run, drop: Row) -> int | None:
     """When the watermark had come by which the row was late."""
     level = "edge" if drop["rule"] == "join" else "global"
-    for step in run.indexed("coalescing").get((drop["execution"], drop["vertex"], drop["instance"]), ()):
-        known = step["at_ms"] <= drop["at_ms"] and step["level"] == level
-        if known and dict(step["emitted"]).get(drop["key"], MIN) >= drop["limit"]:
-            return int(step["at_ms"])
-    return None
+    of_key = (drop["execution"], drop["vertex"], drop["instance"], level, drop["key"])
+    values, moments = run.once(_emitted_watermarks).get(of_key, ((), ()))
+    index = bisect_left(values, drop["limit"])
+    return moments[index] if index < len(values) and moments[index] <= drop["at_ms"] else None
+
+
+def _emitted_watermarks(run: Run) -> Mapping[tuple[Any, ...], tuple[Sequence[int], Sequence[int]]]:
+    """The highest watermark after each emission, and its moment (ms), by execution, vertex, instance, level and key."""
+    emissions: dict[tuple[Any, ...], tuple[list[int], list[int]]] = {}
+    for of_level, steps in run.indexed("coalescing", "level").items():
+        for step in steps:
+            for key, value in step["emitted"]:
+                values, moments = emissions.setdefault((*of_level, key), ([], []))
+                values.append(max([value, *values[-1:]]))
+                moments.append(step["at_ms"])
+    return emissions
 
 
 def _has(values: Mapping[str, Any], row: Mapping[str, Any]) -> bool:

@@ -7,13 +7,15 @@ bounded.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cache, cached_property
 from operator import itemgetter
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from wmlab.core.answers import Answer, Cell, TableAnswer
 from wmlab.core.errors import RecordingError, WmlabError
@@ -23,6 +25,7 @@ from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of, no_d
 from wmlab.dataflow.sim.rules import DataflowRules, rules_of
 
 Row = Mapping[str, Any]
+Made = TypeVar("Made")
 BEGINS: Final = {"items": "put_ms", "calls": "began_ms"}
 """The column with the clock of a row where it is not `at_ms`."""
 _TIMED: Final = ("source_rows", "items", "coalescing", "state", "sunk", "incidents")
@@ -36,15 +39,25 @@ class Run:
         self.rows: Callable[[str], list[Row]] = cache(lambda table: recording.table(table).to_pylist())
         """The rows of a table, in their order."""
         self.indexed = cache(self._indexed)
-        """The rows of a table by execution, vertex and instance, of `items` by execution and queue; in their order."""
+        """The rows of a table in their order by execution, vertex and instance, `items` by execution and queue.
+
+        They may be told apart by more columns.
+        """
         self.vertices: dict[str, Row] = {row["vertex"]: _keyed(row) for row in self.rows("vertices")}
         if not self.vertices:
             raise no_dataflow(recording)
         self.stream = str(next(iter(self.vertices.values()))["stream"])
         self.queues: list[Row] = [_keyed(row) for row in self.rows("queues")]
         self.executions = self.rows("executions")
-        self.replayed: dict[tuple[Any, ...], Any] = {}
-        """What has been followed through the tables, by what it is; see `answers.replay`."""
+        self._made: dict[tuple[Any, ...], Any] = {}
+
+    def once(self, make: Callable[..., Made], *arguments: Any) -> Made:
+        """What `make(run, *arguments)` gives, which is made once and kept; see `answers.replay`."""
+        key = (make, *arguments)
+        if key not in self._made:
+            self._made[key] = make(self, *arguments)
+        made: Made = self._made[key]
+        return made
 
     @cached_property
     def rules(self) -> DataflowRules:
@@ -56,7 +69,8 @@ class Run:
     @cached_property
     def end_ms(self) -> int:
         """The end of the run: of its duration, if it was running then, otherwise the last moment recorded."""
-        moments = [row[BEGINS.get(table, "at_ms")] for table in _TIMED for row in self.rows(table)]
+        columns = (self._recording.table(table)[BEGINS.get(table, "at_ms")] for table in _TIMED)
+        moments = [pc.max(column).as_py() for column in columns]
         moments += [row[clock] for row in self.executions for clock in ("started_ms", "ended_ms")]
         if self.executions and self.executions[-1]["ended_ms"] is None:
             moments.append(self.rules.end_ms)
@@ -80,11 +94,12 @@ class Run:
         """An event time or a watermark where its unit need not be said."""
         return bare(time, clock_ms=self.times_ms)
 
-    def _indexed(self, table: str) -> Mapping[tuple[Any, ...], Sequence[Row]]:
+    def _indexed(self, table: str, *columns: str) -> Mapping[tuple[Any, ...], Sequence[Row]]:
         index: dict[tuple[Any, ...], list[Row]] = {}
         names = ("execution", "queue") if table == "items" else ("execution", "vertex", "instance")
+        key_of = itemgetter(*names, *columns)
         for row in self.rows(table):
-            index.setdefault(tuple(row[name] for name in names), []).append(row)
+            index.setdefault(key_of(row), []).append(row)
         return index
 
     def vertex(self, name: str | None, error: type[WmlabError] = RecordingError) -> Row:
@@ -101,12 +116,22 @@ class Run:
 
     def into(self, vertex: str, instance: int, edge: int | None = None) -> list[Row]:
         """The queues into an instance, of one edge or of all, by edge and number."""
-        mine = [row for row in self.queues if row["target"] == vertex and row["target_instance"] == instance]
-        return sorted((row for row in mine if edge in {None, row["edge"]}), key=itemgetter("edge", "input"))
+        queues = self._queues_at["target", vertex, instance]
+        return [queue for queue in queues if edge in {None, queue["edge"]}]
 
     def out_of(self, vertex: str, instance: int) -> list[Row]:
         """The queues out of an instance."""
-        return [row for row in self.queues if row["source"] == vertex and row["source_instance"] == instance]
+        return self._queues_at["source", vertex, instance]
+
+    @cached_property
+    def _queues_at(self) -> Mapping[tuple[str, str, int], list[Row]]:
+        """The queues of which an instance is the source, in their order, and the target, by edge and number."""
+        queues: defaultdict[tuple[str, str, int], list[Row]] = defaultdict(list)
+        for queue in self.queues:
+            queues["source", queue["source"], queue["source_instance"]].append(queue)
+        for queue in sorted(self.queues, key=itemgetter("edge", "input")):
+            queues["target", queue["target"], queue["target_instance"]].append(queue)
+        return queues
 
     def keys(self, vertex: str) -> tuple[int, ...]:
         """The keys whose watermarks leave a vertex; of a sink, those that come."""

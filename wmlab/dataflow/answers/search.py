@@ -27,6 +27,7 @@ from wmlab.dataflow.answers.replay import (
     Playback,
     SentItems,
     WindowRows,
+    calls_playback,
     history_of,
     join_playback,
     level_playback,
@@ -98,7 +99,7 @@ class Search:
 
     def items_so_far(self, queue: Row) -> Iterator[Row]:
         """The items put on a queue by the moment; of executions before a restart, those taken before the snapshot."""
-        for execution, snapshot in history_of(self.run, self.execution["execution"]):
+        for execution, snapshot in self.run.once(history_of, self.execution["execution"]):
             taken = None if snapshot is None else snapshot.taken(queue["target"], queue["target_instance"])
             for item in self.run.indexed("items").get((execution, queue["queue"]), ()):
                 saved = taken is None or (item["taken"] is not None and item["taken"] < taken)
@@ -107,19 +108,11 @@ class Search:
 
     def replayed(self, make: Callable[..., Playback[S]], *where: Any) -> S:
         """What a playback of the execution has come to by the moment; `where` are its further arguments."""
-        known = (make, self.execution["execution"], *where)
-        if known not in self.run.replayed:
-            self.run.replayed[known] = make(self.run, *known[1:])
-        playback: Playback[S] = self.run.replayed[known]
-        return playback.at(self.at_ms)
+        return self.run.once(make, self.execution["execution"], *where).at(self.at_ms)
 
     def window_rows(self, vertex: str) -> WindowRows:
         """The rows, the results and the instances of a window vertex, over the whole execution."""
-        known = (WindowRows, self.execution["execution"], vertex)
-        if known not in self.run.replayed:
-            self.run.replayed[known] = WindowRows(self.run, known[1], self.windows[vertex])
-        rows: WindowRows = self.run.replayed[known]
-        return rows
+        return self.run.once(WindowRows, self.execution["execution"], vertex)
 
     def level(self, vertex: str, instance: int, name: LevelName, edge: int | None = None) -> LevelState:
         """A level of coalescing of an instance."""
@@ -131,7 +124,8 @@ class Search:
 
     def join_state(self, vertex: str, instance: int) -> JoinState:
         """The limits of a join and the watermarks that it received."""
-        return self.replayed(join_playback, vertex, instance)
+        state: JoinState = self.replayed(join_playback, vertex, instance).state
+        return state
 
     def holders(
         self, vertex: str, instance: int, key: int, value: int, *, at: Literal["inputs", "output", "limit"]
@@ -194,8 +188,8 @@ class Search:
 
     def _inside(self, vertex: str, instance: int, target: Target) -> list[Blocking]:
         """The watermark has come and not gone on: calls are in flight, or there is no room behind."""
-        calls = [row["began_ms"] for row in self.rows("calls", vertex, instance) if self.still(row["ended_ms"])]
-        return [self._blocking(vertex, instance, "inside", target, last_ms=min(calls, default=None))]
+        calls = self.replayed(calls_playback, vertex, instance)
+        return [self._blocking(vertex, instance, "inside", target, last_ms=min(calls.values(), default=None))]
 
     def _merged(self, vertex: str, instance: int, target: Target, edge: int | None = None) -> list[Blocking]:
         """All input edges of an instance or, with `edge`, the queues of that one."""

@@ -123,7 +123,7 @@ class ProcessorTask(NodeTask):
 
     def _save(self, barrier: Barrier, state: Any) -> None:
         self.barrier = None
-        self.execution.saved(self, barrier, state, self.instance.processor.size(state))
+        self.execution.saved(self, barrier, state, size=self.instance.processor.size(state))
 
     def _carry_out(self, poll: Poll[Any]) -> None:
         now_ms = self.world.now_ms

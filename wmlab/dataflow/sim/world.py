@@ -80,13 +80,13 @@ class Execution:
         for task in self.tasks.values():
             task.begin_snapshot(self.barrier)
 
-    def saved(self, task: NodeTask, barrier: Barrier, state: Any, size: int) -> None:
-        """The state of a task; with the last of them the snapshot is complete."""
+    def saved(self, task: NodeTask, barrier: Barrier, state: Any, *, size: int, rows_read: int | None = None) -> None:
+        """The state of a task; with the last of them the snapshot is complete. `rows_read` is of a source."""
         if barrier != self.barrier:
             return
         self._states[task.name] = state
         self._sunk[task.name] = len(task.sunk)
-        self._rows[task.name].update(saved_ms=self.world.now_ms, size=size)
+        self._rows[task.name].update(saved_ms=self.world.now_ms, size=size, rows_read=rows_read)
         if len(self._states) < len(self.tasks):
             return
         self.barrier = None
