@@ -141,10 +141,9 @@ def on_time_stays_on_time(timed_rows: DataFrame) -> DataFrame:
 
     Rows are known by their time. Decided are those with a time at which every row came in on time.
     """
-    of_time = Window.partitionBy(*_OF_TIME)
-    all_on_time = F.coalesce(F.max("merged").over(of_time) <= F.col("time"), F.lit(True))
-    left = _left(timed_rows, all_on_time)
-    return _judged(left, ~F.col("late"), "merged", "a row at {time} left {vertex} late, though it had come on time")
+    on_time = F.coalesce(F.col("time") >= F.col("merged"), F.lit(True))
+    left = _left(timed_rows, merged="merged", fits=on_time)
+    return _judged(left, ~F.col("late"), "a row at {time} left {vertex} late, though it had come on time")
 
 
 @batch_invariant("a row that is late on input is late on output", "no row came in late")
@@ -154,31 +153,30 @@ def late_stays_late(timed_rows: DataFrame) -> DataFrame:
     Rows are known by their time. Decided are those with a time at which every row came in late, at vertices that hand
     rows on at once.
     """
-    of_time = Window.partitionBy(*_OF_TIME)
-    merged = F.count("merged_earlier").over(of_time) == F.count("taken_ms").over(of_time)
-    all_late = merged & (F.min("merged_earlier").over(of_time) > F.col("time"))
-    left = _left(timed_rows, all_late).where("came.at_once")
-    what = "a row at {time} left {vertex} on time, though it had come late"
-    return _judged(left, F.col("late"), "merged_earlier", what)
+    late = F.coalesce(F.col("time") < F.col("merged_earlier"), F.lit(False))
+    left = _left(timed_rows.where("at_once"), merged="merged_earlier", fits=late)
+    return _judged(left, F.col("late"), "a row at {time} left {vertex} on time, though it had come late")
 
 
-def _left(timed_rows: DataFrame, all_fit: Column) -> DataFrame:
+def _left(timed_rows: DataFrame, *, merged: str, fits: Column) -> DataFrame:
     """The rows that left with a time at which rows came in, all of which fit, with the first of these as `came`.
 
-    `late` says whether it was late on its queue. Both invariants take the same columns of `timed_rows` and work out
-    nothing before the shuffle, so that Spark shuffles once for both.
+    `late` says whether it was late on its queue.
     """
-    row = F.struct("taken_ms", "merged", "merged_earlier", "at_once", "row")
-    came = F.min(F.when(F.col("taken_ms").isNotNull(), row)).over(Window.partitionBy(*_OF_TIME))
-    both = timed_rows.withColumns({"_all": all_fit, "came": came})
-    left = both.where("_all and came is not null and put_ms is not null")
+    of_time = Window.partitionBy(*_OF_TIME)
+    came = F.col("taken_ms").isNotNull()
+    row = F.struct("taken_ms", F.col(merged).alias("merged"), "row")
+    both = timed_rows.withColumns(
+        {"_all": F.min(F.when(came, fits)).over(of_time), "came": F.min(F.when(came, row)).over(of_time)}
+    )
+    left = both.where("_all and put_ms is not null")
     return left.withColumn("late", F.coalesce(F.col("time") < F.col("watermark"), F.lit(False)))
 
 
-def _judged(left: DataFrame, ok: Column, merged: str, what: str) -> DataFrame:
-    """A finding for each row of `_left`; `merged` is the watermark that it was late or on time by."""
+def _judged(left: DataFrame, ok: Column, what: str) -> DataFrame:
+    """A finding for each row of `_left`."""
     evidence = [
-        row_of("items", "vertex", "instance", "came.taken_ms", "time", f"came.{merged} as merged", "came.row"),
+        row_of("items", "vertex", "instance", "came.taken_ms", "time", "came.merged", "came.row"),
         row_of("items", "queue", "sequence", "put_ms", "time", "watermark", "row"),
     ]
     return findings(left, ok=ok, at_ms="put_ms", what=what, evidence=evidence)
