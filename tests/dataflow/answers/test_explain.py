@@ -19,7 +19,7 @@ from wmlab import dataflow as flow
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.dataflow.answers.replay import Playback
-from wmlab.dataflow.answers.run import Explanation, Run
+from wmlab.dataflow.answers.run import DataflowRun, Explanation
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, RealTimeLag
 from wmlab.dataflow.model.window import SessionProcessor, WindowProcessor
 from wmlab.dataflow.sim.layout import FRAMES
@@ -685,12 +685,12 @@ def test_an_answer_about_a_run_of_twice_the_rows_reads_at_most_twice_as_many(
 
     to_pylist = pa.Table.to_pylist
 
-    class Counting(Run):
+    class Counting(DataflowRun):
         def __init__(self, recording: Recording) -> None:
             super().__init__(recording)
             self.rows = cache(lambda table: [_CountedRow(row) for row in to_pylist(recording.table(table))])
 
-    monkeypatch.setattr("wmlab.dataflow.answers.explain.Run", Counting)
+    monkeypatch.setattr("wmlab.dataflow.answers.explain.DataflowRun", Counting)
     few, many = reads(400), reads(800)
     assert 10_000 < few < many < 2.3 * few
 

@@ -21,7 +21,7 @@ from operator import attrgetter, itemgetter
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar, cast
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.answers.run import Row, Run, read
+from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
 from wmlab.dataflow.model.aggregate import Aggregation, group_of
 from wmlab.dataflow.model.items import Event, Item, RowValues, Watermark
 from wmlab.dataflow.model.join import JoinState, StreamJoin
@@ -38,22 +38,24 @@ from wmlab.dataflow.model.window import SessionProcessor, WindowProcessor
 from wmlab.dataflow.scenario.vertices import plain_value
 from wmlab.dataflow.sim.task import partition_hash
 
-S = TypeVar("S")
+Replayed = TypeVar("Replayed")
 E = TypeVar("E")
 WindowRule = WindowProcessor | SessionProcessor
-Rule = TypeVar("Rule", bound=Processor[Any])
+ReplayedRule = TypeVar("ReplayedRule", bound=Processor[Any])
 LevelName = Literal["edge", "global", "partition"]
 _COUNT: Final = (Aggregation("count", None),)
 
 
-class Playback(Generic[S]):
+class Playback(Generic[Replayed]):
     """A state that follows `events`, each with its moment (ms, ascending); `step` gives the state after one."""
 
-    def __init__(self, start: Callable[[], S], step: Callable[[S, E], S], events: Sequence[tuple[int, E]]) -> None:
+    def __init__(
+        self, start: Callable[[], Replayed], step: Callable[[Replayed, E], Replayed], events: Sequence[tuple[int, E]]
+    ) -> None:
         self._start, self._step, self._events = start, step, events
         self._state, self._followed = start(), 0
 
-    def at(self, at_ms: int) -> S:
+    def at(self, at_ms: int) -> Replayed:
         """The state by a moment, which is good until the next question."""
         if self._followed and self._events[self._followed - 1][0] > at_ms:
             self._state, self._followed = self._start(), 0
@@ -62,7 +64,7 @@ class Playback(Generic[S]):
             self._followed += 1
         return self._state
 
-    def at_end(self) -> S:
+    def at_end(self) -> Replayed:
         """The state after all events."""
         return self.at(self._events[-1][0]) if self._events else self._state
 
@@ -80,7 +82,7 @@ class LevelState:
     watermarks: dict[tuple[int, int], int] = field(default_factory=dict)
     emitted: dict[int, tuple[int, int]] = field(default_factory=dict)
 
-    def follow(self, row: Row) -> LevelState:
+    def follow(self, row: RecordedRow) -> LevelState:
         """After a step of coalescing."""
         self.active, self.idle, self.done = row["active"], row["idle"], row["done"]
         if row["input"] is not None and row["key"] is not None and row["value"] is not None:
@@ -108,7 +110,7 @@ class StartSnapshot:
         return self.items_put.get(queue, sys.maxsize)
 
 
-def snapshot_of(run: Run, execution: int) -> StartSnapshot | None:
+def snapshot_of(run: DataflowRun, execution: int) -> StartSnapshot | None:
     """The snapshot that an execution began from; None without one."""
     number = next(row["snapshot"] for row in run.executions if row["execution"] == execution)
     if number is None:
@@ -127,22 +129,22 @@ def snapshot_of(run: Run, execution: int) -> StartSnapshot | None:
     return StartSnapshot(taken_by, taken, put, read_rows)
 
 
-def _barriers(run: Run) -> Mapping[tuple[int, int], Sequence[Row]]:
+def _barriers(run: DataflowRun) -> Mapping[tuple[int, int], Sequence[RecordedRow]]:
     """The barriers on all queues, by execution and snapshot."""
-    barriers: dict[tuple[int, int], list[Row]] = {}
+    barriers: dict[tuple[int, int], list[RecordedRow]] = {}
     for item in run.rows("items"):
         if item["kind"] == "barrier":
             barriers.setdefault((item["execution"], item["value"]), []).append(item)
     return barriers
 
 
-def _successor_snapshot(run: Run, execution: int) -> StartSnapshot | None:
+def _successor_snapshot(run: DataflowRun, execution: int) -> StartSnapshot | None:
     """The snapshot of an execution that the next one began from; None without one."""
     snapshots = (run.once(snapshot_of, row["execution"]) for row in run.executions)
     return next((snapshot for snapshot in snapshots if snapshot and snapshot.execution == execution), None)
 
 
-def history_of(run: Run, execution: int) -> list[tuple[int, StartSnapshot | None]]:
+def history_of(run: DataflowRun, execution: int) -> list[tuple[int, StartSnapshot | None]]:
     """The executions that an execution goes on from, each with the snapshot up to which it counts, and itself last."""
     snapshot = run.once(snapshot_of, execution)
     if snapshot is None:
@@ -151,7 +153,7 @@ def history_of(run: Run, execution: int) -> list[tuple[int, StartSnapshot | None
 
 
 def level_playback(
-    run: Run, execution: int, vertex: str, instance: int, name: LevelName, edge: int | None
+    run: DataflowRun, execution: int, vertex: str, instance: int, name: LevelName, edge: int | None
 ) -> Playback[LevelState]:
     """A level of coalescing of an instance: `edge`, `global` or `partition`."""
     if name == "partition":
@@ -163,7 +165,7 @@ def level_playback(
     return Playback(lambda: LevelState(active=inputs), LevelState.follow, [(row["at_ms"], row) for row in steps])
 
 
-def _partitions_read(run: Run, vertex: str, instance: int) -> list[int]:
+def _partitions_read(run: DataflowRun, vertex: str, instance: int) -> list[int]:
     """The partitions of which a source instance read rows in any execution."""
     rows = run.indexed("source_rows")
     executions = (row["execution"] for row in run.executions)
@@ -178,7 +180,7 @@ class SentItems:
     last_kind: str | None = None
     ended: bool = False
 
-    def follow(self, item: Row) -> SentItems:
+    def follow(self, item: RecordedRow) -> SentItems:
         """After an item was put."""
         self.last_kind = item["kind"]
         self.ended = self.ended or item["kind"] == "done"
@@ -187,7 +189,7 @@ class SentItems:
         return self
 
 
-def output_playback(run: Run, execution: int, vertex: str, instance: int) -> Playback[SentItems]:
+def output_playback(run: DataflowRun, execution: int, vertex: str, instance: int) -> Playback[SentItems]:
     """What an instance put on one of its queues: all get the same watermarks, idle messages and ends."""
     items = [
         (item["put_ms"], item)
@@ -197,7 +199,7 @@ def output_playback(run: Run, execution: int, vertex: str, instance: int) -> Pla
     return Playback(SentItems, SentItems.follow, items)
 
 
-def queue_playback(run: Run, execution: int, queue: int) -> Playback[deque[Row]]:
+def queue_playback(run: DataflowRun, execution: int, queue: int) -> Playback[deque[RecordedRow]]:
     """The items on a queue that are no rows, in their order."""
     items = [item for item in run.indexed("items").get((execution, queue), ()) if item["kind"] != "event"]
     put = [(item["put_ms"], 0, item) for item in items]
@@ -206,7 +208,7 @@ def queue_playback(run: Run, execution: int, queue: int) -> Playback[deque[Row]]
     return Playback(deque, _on_queue, events)
 
 
-def _on_queue(lying: deque[Row], event: tuple[int, Row]) -> deque[Row]:
+def _on_queue(lying: deque[RecordedRow], event: tuple[int, RecordedRow]) -> deque[RecordedRow]:
     is_taken, item = event
     if is_taken:
         lying.popleft()
@@ -215,7 +217,7 @@ def _on_queue(lying: deque[Row], event: tuple[int, Row]) -> deque[Row]:
     return lying
 
 
-def calls_playback(run: Run, execution: int, vertex: str, instance: int) -> Playback[dict[int, int]]:
+def calls_playback(run: DataflowRun, execution: int, vertex: str, instance: int) -> Playback[dict[int, int]]:
     """When each call of an instance that is in flight began (ms), by its number."""
     calls = run.indexed("calls").get((execution, vertex, instance), ())
     began = [(call["began_ms"], 0, call) for call in calls]
@@ -224,7 +226,7 @@ def calls_playback(run: Run, execution: int, vertex: str, instance: int) -> Play
     return Playback(dict, _on_call, events)
 
 
-def _on_call(in_flight: dict[int, int], event: tuple[int, Row]) -> dict[int, int]:
+def _on_call(in_flight: dict[int, int], event: tuple[int, RecordedRow]) -> dict[int, int]:
     has_ended, row = event
     if has_ended:
         del in_flight[row["call"]]
@@ -248,7 +250,7 @@ class PartitionState:
 
 
 def partition_playback(
-    run: Run, execution: int, vertex: str, instance: int, mapper: EventTimeMapper
+    run: DataflowRun, execution: int, vertex: str, instance: int, mapper: EventTimeMapper
 ) -> Playback[dict[int, PartitionState]]:
     """The partitions of a source instance that have brought something, or were added.
 
@@ -268,7 +270,7 @@ def partition_playback(
             for partition, reads in restored.items()
         }
 
-    def step(partitions: dict[int, PartitionState], row: Row) -> dict[int, PartitionState]:
+    def step(partitions: dict[int, PartitionState], row: RecordedRow) -> dict[int, PartitionState]:
         at_ms = row["at_ms"]
         if "stimulus" in row:
             partitions.setdefault(row["input"], PartitionState(idleness.start(1, now_ms=at_ms)))
@@ -282,12 +284,12 @@ def partition_playback(
     return Playback(start, step, sorted([*added, *rows], key=itemgetter(0)))
 
 
-def _after_row(row: Row, last_ms: int | None, rejected: int) -> tuple[int | None, int]:
+def _after_row(row: RecordedRow, last_ms: int | None, rejected: int) -> tuple[int | None, int]:
     """When a row of a partition last passed (ms), and how many were rejected since, after one more row."""
     return (row["at_ms"], 0) if row["passed"] else (last_ms, rejected + 1)
 
 
-def _restored_reads(run: Run, execution: int, vertex: str, instance: int) -> dict[int, tuple[int | None, int]]:
+def _restored_reads(run: DataflowRun, execution: int, vertex: str, instance: int) -> dict[int, tuple[int | None, int]]:
     """What the snapshot that an execution began from had of the partitions of a source instance.
 
     By partition when a row last passed (ms), and how many were rejected since; rows read behind it are read again.
@@ -311,13 +313,13 @@ class TakenStimulus(NamedTuple):
 
 
 @dataclass(slots=True)
-class RuleState(Generic[Rule]):
+class RuleState(Generic[ReplayedRule]):
     """The `state` of a `rule`, and as the snapshot has it that the next execution began from.
 
     Both are one until the first stimulus comes that the snapshot does not have. `counterpart` is the second one then.
     """
 
-    rule: Rule
+    rule: ReplayedRule
     state: Any
     counterpart: Any = None
 
@@ -353,7 +355,7 @@ def _restored(
     return rule.restore([states[instance], *states[:instance], *states[instance + 1 :]])
 
 
-def join_playback(run: Run, execution: int, vertex: str, instance: int) -> Playback[RuleState[StreamJoin]]:
+def join_playback(run: DataflowRun, execution: int, vertex: str, instance: int) -> Playback[RuleState[StreamJoin]]:
     """The limits of a join and the watermarks that it received; rows do not change them and are left out."""
     join, snapshot = run.rules.joins[vertex], run.once(_successor_snapshot, execution)
     saved = sys.maxsize if snapshot is None else snapshot.taken(vertex, instance)
@@ -374,7 +376,7 @@ def _taking(state: RuleState[StreamJoin], taken: TakenStimulus) -> RuleState[Str
     return state
 
 
-def _saved_joins(run: Run, execution: int, vertex: str) -> list[JoinState] | None:
+def _saved_joins(run: DataflowRun, execution: int, vertex: str) -> list[JoinState] | None:
     """The states of all instances in the snapshot that an execution began from; None without one."""
     snapshot = run.once(snapshot_of, execution)
     if snapshot is None:
@@ -476,7 +478,7 @@ class _TimedEvent(NamedTuple):
 class WindowRows:
     """The rows and results of a window or session over one execution, and the playback of each of its instances."""
 
-    def __init__(self, run: Run, execution: int, vertex: str) -> None:
+    def __init__(self, run: DataflowRun, execution: int, vertex: str) -> None:
         self._window = run.rules.results[vertex]
         assert not isinstance(self._window.rule, StreamJoin)
         self._run, self._execution, self.rule = run, execution, self._window.rule
@@ -536,7 +538,7 @@ class WindowRows:
                     results[left] = WindowResult(self._execution, item["put_ms"], instance, row, *position)
         return results.values()
 
-    def _items(self, queue: Row) -> Sequence[Row]:
+    def _items(self, queue: RecordedRow) -> Sequence[RecordedRow]:
         return self._run.indexed("items").get((self._execution, queue["queue"]), ())
 
     @cached_property
@@ -584,7 +586,7 @@ class WindowRows:
             states = [playback.at_end().saved for playback in self._former.playbacks]
         return WindowState(rule, _restored(rule, instance, states))
 
-    def _accepted(self, instance: int) -> Iterable[tuple[Row, int]]:
+    def _accepted(self, instance: int) -> Iterable[tuple[RecordedRow, int]]:
         """The rows that an instance of the entry took and did not drop, with the input edge.
 
         Of equal rows those that were dropped came last: once one was late, all of its time are.

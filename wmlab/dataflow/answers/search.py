@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.words import moment
@@ -25,6 +25,7 @@ from wmlab.dataflow.answers.replay import (
     LevelState,
     PartitionState,
     Playback,
+    Replayed,
     SentItems,
     WindowRows,
     calls_playback,
@@ -35,13 +36,22 @@ from wmlab.dataflow.answers.replay import (
     partition_playback,
     queue_playback,
 )
-from wmlab.dataflow.answers.run import BEGINS, Asked, Explanation, Holder, Kind, Row, Run, held_by, released_by
+from wmlab.dataflow.answers.run import (
+    BEGINS,
+    Asked,
+    DataflowRun,
+    Explanation,
+    Holder,
+    Kind,
+    RecordedRow,
+    held_by,
+    released_by,
+)
 from wmlab.dataflow.model.join import START, JoinState
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, LagPolicy
 from wmlab.dataflow.scenario.source import share
 from wmlab.dataflow.sim.layout import FRAMES
 
-S = TypeVar("S")
 Blocking = tuple[Holder, bool]
 """What blocks, and whether another input has reached the value, so that it helps when that is left out."""
 
@@ -78,7 +88,7 @@ class Search:
     Raises `RecordingError` with that `remedy` if nothing had begun by then.
     """
 
-    def __init__(self, run: Run, at_ms: int, remedy: str = "ask later.") -> None:
+    def __init__(self, run: DataflowRun, at_ms: int, remedy: str = "ask later.") -> None:
         begun = [row for row in run.executions if row["started_ms"] <= at_ms]
         if not begun:
             raise RecordingError(f"at {moment(at_ms)} nothing had begun.", remedy=remedy)
@@ -90,14 +100,14 @@ class Search:
         """Whether what went on until then, or for ever, went on at the moment."""
         return until_ms is None or until_ms > self.at_ms
 
-    def rows(self, table: str, *where: Any) -> Iterator[Row]:
+    def rows(self, table: str, *where: Any) -> Iterator[RecordedRow]:
         """The rows of the execution by the moment, of a vertex and instance; of `items`, those put on a queue."""
         clock = BEGINS.get(table, "at_ms")
         for row in self.run.indexed(table).get((self.execution["execution"], *where), ()):
             if row[clock] <= self.at_ms:
                 yield row
 
-    def items_so_far(self, queue: Row) -> Iterator[Row]:
+    def items_so_far(self, queue: RecordedRow) -> Iterator[RecordedRow]:
         """The items put on a queue by the moment; of executions before a restart, those taken before the snapshot."""
         for execution, snapshot in self.run.once(history_of, self.execution["execution"]):
             taken = None if snapshot is None else snapshot.taken(queue["target"], queue["target_instance"])
@@ -106,7 +116,7 @@ class Search:
                 if saved and item["put_ms"] <= self.at_ms:
                     yield item
 
-    def replayed(self, make: Callable[..., Playback[S]], *where: Any) -> S:
+    def replayed(self, make: Callable[..., Playback[Replayed]], *where: Any) -> Replayed:
         """What a playback of the execution has come to by the moment; `where` are its further arguments."""
         return self.run.once(make, self.execution["execution"], *where).at(self.at_ms)
 
@@ -215,7 +225,7 @@ class Search:
                 result += self._queue(queues[number], beside)
         return result
 
-    def _queue(self, queue: Row, target: Target) -> list[Blocking]:
+    def _queue(self, queue: RecordedRow, target: Target) -> list[Blocking]:
         source, instance = queue["source"], queue["source_instance"]
         if target.key not in queue["keys"]:
             return [self._blocking(source, instance, "no key", target)]

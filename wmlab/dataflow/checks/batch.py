@@ -113,7 +113,7 @@ def on_time_rows(taken: DataFrame, drops: DataFrame, rules: Iterable[RecordedRul
     return counted.where("_dropped = 0 and _number > _gone").drop("_dropped", "_number", "_gone")
 
 
-class Reached(NamedTuple):
+class ResultProgress(NamedTuple):
     """How far an instance of a window or join had come in an execution that began without a snapshot.
 
     completed: whether the execution came to its end, so that all results are out. busy_ms: when it took something last;
@@ -134,7 +134,7 @@ class Reached(NamedTuple):
         return self.completed or (self.released is not None and time is not None and time <= self.released)
 
 
-ReachedByInstance = Mapping[tuple[str, int, int | None], Reached]
+ReachedByInstance = Mapping[tuple[str, int, int | None], ResultProgress]
 """What windows and joins had reached, by vertex, execution and instance; no instance for a window in two stages."""
 
 
@@ -151,7 +151,7 @@ def reached_by_instance(
     for item in specials:
         if item["kind"] == "watermark":
             watermarks.setdefault(channels.source[item["queue"]][0], []).append(item)
-    reached: dict[tuple[str, int, int | None], Reached] = {}
+    reached: dict[tuple[str, int, int | None], ResultProgress] = {}
     for rule in rules.results.values():
         for (execution, instance), busy_ms in _busy_ms(rule, queue_loads, channels).items():
             if execution in completed:
@@ -161,7 +161,7 @@ def reached_by_instance(
                     if item["execution"] == execution and item["key"] == _key_of(rule) and item["put_ms"] < busy_ms
                 ]
                 released = _released(rule, left, channels, instance)
-                reached[rule.vertex, execution, instance] = Reached(completed[execution], busy_ms, released)
+                reached[rule.vertex, execution, instance] = ResultProgress(completed[execution], busy_ms, released)
     return reached
 
 

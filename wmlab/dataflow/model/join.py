@@ -209,6 +209,11 @@ class StreamJoin(Processor[JoinState]):
         """The rows of both sides."""
         return sum(map(len, state.buffers))
 
+    def sizes(self, state: JoinState) -> dict[str, int]:
+        """Also the rows of each side."""
+        left, right = map(len, state.buffers)
+        return {"all": left + right, "left": left, "right": right}
+
     def restore(self, snapshots: Sequence[JoinState]) -> JoinState:
         """Its own rows, and of every key the lowest limit and watermark of all instances.
 

@@ -201,6 +201,10 @@ class _Windowing(_Aggregation[FrameStore]):
         """The (frame, group) pairs."""
         return sum(map(len, state.frames.values()))
 
+    def sizes(self, state: FrameStore) -> dict[str, int]:
+        """Also the groups that were visited for the sake of grouped times, if any."""
+        return {"all": self.size(state)} | ({"visited": state.visited} if state.visited else {})
+
     def restore(self, snapshots: Sequence[FrameStore]) -> FrameStore:
         """Its own frames, also of another window, and the lowest next window of all, moved up to a boundary.
 

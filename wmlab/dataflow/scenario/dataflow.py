@@ -17,12 +17,12 @@ from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.values import UNSET, MeanMs, Ms, Option, Period, Problem, Rules, is_function, value
 from wmlab.core.words import in_mermaid, span
 from wmlab.dataflow.model import processor as model
-from wmlab.dataflow.scenario.faults import Fault, problems_of_faults
+from wmlab.dataflow.scenario.faults import AnyFault, problems_of_faults
 from wmlab.dataflow.scenario.plan import Plan, plan
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import AnyStep, Edge, Edges, Join, Sink, Size, Window
 
-Vertex = Annotated[Source | AnyStep, Field(discriminator="kind")]
+AnyVertex = Annotated[Source | AnyStep, Field(discriminator="kind")]
 """Any vertex of a dataflow."""
 
 OPTIONS: tuple[str, ...] = tuple(option.name for option in dataclasses.fields(model.Deviations))
@@ -62,14 +62,14 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
     _: dataclasses.KW_ONLY
-    vertices: Annotated[tuple[Vertex, ...], Field(min_length=1, max_length=10_000)]
+    vertices: Annotated[tuple[AnyVertex, ...], Field(min_length=1, max_length=10_000)]
     edges: Edges
     rules: Rules = "sound"
     mode: Option[Literal["design", "hz"]] = UNSET
     deviations: Annotated[tuple[Deviation, ...] | None, BeforeValidator(_options)] = None
     guarantee: Literal["none", "at_least_once", "exactly_once"] = "none"
     snapshot_every_ms: Period | None = None
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[AnyFault, ...] = ()
     duration_ms: Period = 120_000
     start_ms: Ms = 0
     queue_size: Size = 1_024
@@ -184,10 +184,10 @@ DataflowScenario.rule_table = {
     Join: {"emit": ("buffer", "state", "state")},
 }
 
-T = TypeVar("T", bound=DataflowScenario)
+AnyDataflow = TypeVar("AnyDataflow", bound=DataflowScenario)
 
 
-def dataflow_of(recording: Recording, made: type[T], *, stand_ins: bool = False) -> T:
+def dataflow_of(recording: Recording, made: type[AnyDataflow], *, stand_ins: bool = False) -> AnyDataflow:
     """The dataflow that was recorded, as a value of class `made`.
 
     With `stand_ins` its Python functions are replaced by one that is never called. Raises `RecordingError` if it was
@@ -199,7 +199,7 @@ def dataflow_of(recording: Recording, made: type[T], *, stand_ins: bool = False)
     if stand_ins:
         scenario = json.loads(json.dumps(scenario), object_hook=_with_stand_ins)
     try:
-        return cast("T", recording.scenario_as(made, scenario))
+        return cast("AnyDataflow", recording.scenario_as(made, scenario))
     except RecordingError:
         if "function " not in str(scenario):
             raise

@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Discriminator, Tag
 from wmlab.core.expression import columns_of
 from wmlab.core.values import MAX_MS, Ms, Period, Problem, branch, tagged, unknown, value
 from wmlab.core.words import counted
-from wmlab.dataflow.scenario.vertices import Column, Columns, Condition, Copies, Function, Key, Rows, Vertex
+from wmlab.dataflow.scenario.vertices import Column, Columns, Condition, Copies, Function, Key, SourceRows, Vertex
 from wmlab.streams.scenario.scenario import StreamScenario
 
 TRACE_COLUMNS: Final = ("event_time", "writer", "key")
@@ -76,7 +76,7 @@ def _stream_kind(offered: object) -> str:
     return _NO_STREAM if offered is None else _DIRECTORY if isinstance(offered, str) else _SCENARIO
 
 
-Stream = Annotated[
+StreamReference = Annotated[
     Annotated[StreamScenario, Tag(_SCENARIO)] | Annotated[str, Tag(_DIRECTORY)] | Annotated[None, Tag(_NO_STREAM)],
     Discriminator(_stream_kind),
     BeforeValidator(_stream),
@@ -104,10 +104,10 @@ class Source(Vertex):
 
     _: KW_ONLY
     columns: Columns = ()
-    rows: Rows | None = None
+    rows: SourceRows | None = None
     trace: str | None = None
     writers: tuple[str, ...] = ()
-    stream: Stream = None
+    stream: StreamReference = None
     times: Annotated[tuple[EventTime, ...], BeforeValidator(_times)] = ()
     partitions: Copies = 1
     partition_by: Column | None = None

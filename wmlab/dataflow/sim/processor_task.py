@@ -15,9 +15,7 @@ from wmlab.core.simulation import delays_ms
 from wmlab.dataflow.model.inputs import CoalescingStep
 from wmlab.dataflow.model.instance import Instance, Phase, Poll
 from wmlab.dataflow.model.items import Barrier, Event, Item
-from wmlab.dataflow.model.join import JoinState
 from wmlab.dataflow.model.processor import Call, CallAnswer
-from wmlab.dataflow.model.window import FrameStore
 from wmlab.dataflow.scenario.faults import FailCall, SlowCalls, SwallowAll
 from wmlab.dataflow.sim.layout import Node
 from wmlab.dataflow.sim.rules import processor_of, row_function
@@ -187,13 +185,8 @@ class ProcessorTask(NodeTask):
         )
 
     def _note_size(self) -> None:
-        """Write down how much the processor holds, if that has changed; for a join by side too."""
-        state = self.instance.state
-        sizes = {"all": self.instance.processor.size(state)}
-        if isinstance(state, JoinState):
-            sizes |= {"left": len(state.buffers[0]), "right": len(state.buffers[1])}
-        if isinstance(state, FrameStore) and state.visited:
-            sizes["visited"] = state.visited
+        """Write down how much the processor holds, if that has changed."""
+        sizes = self.instance.processor.sizes(self.instance.state)
         if sizes != self._sizes:
             for buffer, size in sizes.items():
                 if size != self._sizes.get(buffer, 0):

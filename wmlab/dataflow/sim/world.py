@@ -19,7 +19,7 @@ from wmlab.core.simulation import Journal, Row, Simulation, chances
 from wmlab.dataflow.model.items import Barrier
 from wmlab.dataflow.model.permute import Choose
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
-from wmlab.dataflow.scenario.faults import Fault, Restart, Stall, SwallowAll
+from wmlab.dataflow.scenario.faults import AnyFault, Restart, Stall, SwallowAll
 from wmlab.dataflow.scenario.plan import Output
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import AsyncMap
@@ -225,7 +225,7 @@ class DataflowWorld(Simulation):
         faults = (fault for fault in self.dataflow.faults if isinstance(fault, kind) and fault.vertex == vertex)
         return any(getattr(fault, "instance", None) in {None, instance} and self.in_force(fault) for fault in faults)
 
-    def in_force(self, fault: Fault) -> bool:
+    def in_force(self, fault: AnyFault) -> bool:
         """Whether now is the time of a fault; without `for_ms` it lasts to the end."""
         after_ms = self.now_ms - self.dataflow.start_ms
         for_ms = getattr(fault, "for_ms", None)
