@@ -257,11 +257,11 @@ def forecast(search: Search, vertex: str, instance: int | None) -> StateForecast
 def _sizes(search: Search, vertex: str, instances: Iterable[int]) -> list[tuple[int, int]]:
     """When what these instances hold together changed, and its size from then on."""
     rows = [row for number in instances for row in search.rows("state", vertex, number) if row["buffer"] == "all"]
-    held: dict[int, int] = {}
+    sizes: dict[int, int] = {}
     totals: list[tuple[int, int]] = []
     for row in sorted(rows, key=itemgetter("at_ms")):
-        held[row["instance"]] = row["size"]
-        totals.append((row["at_ms"], sum(held.values())))
+        sizes[row["instance"]] = row["size"]
+        totals.append((row["at_ms"], sum(sizes.values())))
     return totals
 
 

@@ -236,16 +236,16 @@ class StateForecast(Answer):
     @property
     def sentence(self) -> str:
         """The forecast in one sentence, without a full stop."""
-        held = f"{instance_name(self.vertex, self.instance, self.parallelism)} holds {grouped(self.size)}"
+        holds = f"{instance_name(self.vertex, self.instance, self.parallelism)} holds {grouped(self.size)}"
         most = f"at most {grouped(self.peak)} so far"
         if self.bounded:
-            return f"{held}, {most}, and shrinks whenever its watermark moves"
+            return f"{holds}, {most}, and shrinks whenever its watermark moves"
         if self.bounded is None:
-            return f"{held}, {most}, unchanged since {moment(self.changed_ms)}"
+            return f"{holds}, {most}, unchanged since {moment(self.changed_ms)}"
         since = f"since it last shrank at {moment(self.since_ms)}" if self.shrank else "and has never shrunk"
         rate = self.rate_per_s
         per_s = grouped(round(rate)) if rate >= 10 else f"{rate:.1f}".removesuffix(".0")
-        grows = f"{held} {since}, growing by {per_s} a second"
+        grows = f"{holds} {since}, growing by {per_s} a second"
         if self.limit is None:
             return f"{grows}, without a limit"
         if self.together:

@@ -147,7 +147,9 @@ class Search:
         # A window in two stages is one vertex to whoever asks.
         own = {vertex, vertex + FRAMES}
         through = [tuple(name for name in holder.through if name not in own) for holder, _ in result]
-        return unique_holders(replace(held, through=names) for (held, _), names in zip(result, through, strict=True))
+        return unique_holders(
+            replace(holder, through=names) for (holder, _), names in zip(result, through, strict=True)
+        )
 
     @property
     def end(self) -> str:

@@ -39,8 +39,8 @@ def queue_diagram(
     vertex that is not there, or when nothing was on a queue.
     """
     run = dataflow_run_of(recording)
-    asked = run.vertices if vertices is None else the_names(vertices, "vertices", ChartError)
-    wanted = [str(run.vertex(name, ChartError)["vertex"]) for name in asked]
+    vertices_named = run.vertices if vertices is None else the_names(vertices, "vertices", ChartError)
+    wanted = [str(run.vertex(name, ChartError)["vertex"]) for name in vertices_named]
     begun, ended = clock_of(run)
     low = begun if from_ms is None else the_moment(from_ms, ChartError, name="from_ms")
     high = ended if to_ms is None else the_moment(to_ms, ChartError, name="to_ms")

@@ -150,10 +150,10 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
         """The dataflow as YAML text that `from_yaml` reads back; raises `ScenarioError` if it has Python functions."""
         for vertex in self.vertices:
             parts = (vertex, *getattr(vertex, "times", ()))
-            held = [name for name in _FUNCTIONS for part in parts if is_function(getattr(part, name, None))]
-            if held:
+            functions = [name for name in _FUNCTIONS for part in parts if is_function(getattr(part, name, None))]
+            if functions:
                 raise ScenarioError(
-                    f"{vertex.name!r} has a Python function as {held[0]}, which no file can hold.",
+                    f"{vertex.name!r} has a Python function as {functions[0]}, which no file can hold.",
                     remedy="write it as an expression over the columns.",
                 )
         return super().to_yaml()
@@ -161,15 +161,15 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
     def __repr__(self) -> str:
         rules = self.resolved.mode if self.deviations is None else ", ".join(self.deviations) or "no deviation"
         lines = [f"Dataflow {self.name!r} ({rules}, {self.guarantee.replace('_', ' ')}, {span(self.duration_ms)})"]
-        found = self.plan
+        plan = self.plan
         for vertex in self.vertices:
-            inputs = ", ".join(edge.source for edge in found.inputs[vertex.name])
+            inputs = ", ".join(edge.source for edge in plan.inputs[vertex.name])
             copies = f" x{vertex.parallelism}" if vertex.parallelism > 1 else ""
-            keys = [f"key {key}: {column or 'no column'}" for key, column in found.outputs[vertex.name].keys]
+            keys = [f"key {key}: {column or 'no column'}" for key, column in plan.outputs[vertex.name].keys]
             says = f"; {', '.join(keys)}" if keys and not isinstance(vertex, Sink) else ""
             kind = vertex.kind.replace("_", " ")
             lines.append(f"  {vertex.name}{copies}: {kind}{f' of {inputs}' if inputs else ''} ({vertex.detail}){says}")
-        for name, key, without in found.stuck:
+        for name, key, without in plan.stuck:
             state = f"while {', '.join(without)}, which has it not, is neither idle nor done"
             lines.append(f"  note: key {key} is stuck at {name} {state}")
         lines += [f"  fault: {fault!r}" for fault in self.faults]

@@ -142,17 +142,17 @@ class Source(Vertex):
         return f"Source({self.name!r}: {self.detail}, {times}, {counted(self.partitions, 'partition')})"
 
     def _problems(self) -> Iterator[Problem]:
-        given = [name for name in ("rows", "trace", "stream") if getattr(self, name) is not None]
-        if len(given) != 1:
-            yield Problem(("rows",), f"give one of rows, trace and stream (got {' and '.join(given) or 'none'})")
+        origins = [name for name in ("rows", "trace", "stream") if getattr(self, name) is not None]
+        if len(origins) != 1:
+            yield Problem(("rows",), f"give one of rows, trace and stream (got {' and '.join(origins) or 'none'})")
             return
         if self.rows is None and self.columns:
-            message = f"a {given[0]} has columns of its own: {', '.join(self.row_columns)}; leave columns out"
+            message = f"a {origins[0]} has columns of its own: {', '.join(self.row_columns)}; leave columns out"
             yield Problem(("columns",), message)
         if self.trace is None and self.writers:
             yield Problem(("writers",), "only a trace has writers to choose from")
         if self.rows is None and self.arrival is not None:
-            yield Problem(("arrival",), f"a {given[0]} has its own arrivals; leave arrival out")
+            yield Problem(("arrival",), f"a {origins[0]} has its own arrivals; leave arrival out")
         yield from self._column_problems()
         if isinstance(self.frame_ms, int) and 0 < self.frame_ms <= self.frame_offset_ms:
             message = f"must be below frame_ms, {self.frame_ms} (got {self.frame_offset_ms})"

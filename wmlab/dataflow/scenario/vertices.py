@@ -155,8 +155,8 @@ class Vertex:
             case LateDrop():
                 return f"late by {self.column}"
             case StatefulMap():
-                kept = "for ever" if self.ttl_ms is None else f"for {exactly(self.ttl_ms)}"
-                return f"{', '.join(self.aggregates.values())} by {', '.join(self.by) or 'nothing'}, kept {kept}"
+                lifetime = "for ever" if self.ttl_ms is None else f"for {exactly(self.ttl_ms)}"
+                return f"{', '.join(self.aggregates.values())} by {', '.join(self.by) or 'nothing'}, kept {lifetime}"
             case Window():
                 slide = "" if self.slide_ms is None else f" sliding by {exactly(self.slide_ms)}"
                 stages = ", two stages" if self.stages == 2 else ""
@@ -190,9 +190,9 @@ class Selecting(ProcessingVertex):
     columns: Columns = ()
 
     def _problems(self) -> Iterator[Problem]:
-        given = [name for name in ("select", "function") if getattr(self, name) is not None]
-        if len(given) != 1:
-            yield Problem(("select",), f"give one of select and function (got {' and '.join(given) or 'none'})")
+        makers = [name for name in ("select", "function") if getattr(self, name) is not None]
+        if len(makers) != 1:
+            yield Problem(("select",), f"give one of select and function (got {' and '.join(makers) or 'none'})")
         elif self.select is not None and self.columns:
             yield Problem(("columns",), "select has the columns already; leave columns out")
 

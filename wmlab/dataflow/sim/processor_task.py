@@ -31,7 +31,7 @@ class Calls:
     def __init__(self, world: DataflowWorld, node: Node) -> None:
         self._world = world
         dataflow = world.dataflow
-        self._results = row_function(node.vertex, world.plan.given(node.name)[0], node.output)
+        self._results = row_function(node.vertex, world.plan.incoming(node.name)[0], node.output)
         self._delays = delays_ms(node.vertex.latency, world.draws(f"calls of {node.name}"))
         own = [fault for fault in dataflow.faults if getattr(fault, "vertex", None) == node.name]
         # What a fault adds to each call that it slows down, to the first ones only where it says so.
