@@ -113,8 +113,8 @@ def sequence_prefix(
     at_ms, sequences = arrivals["arrived_ms"], arrivals["sequence"]
     reached: list[Value] = [*arrivals["prefix"]]
     highest: list[Value] = [*accumulate(sequences, max)]
-    kept = thin([reached, highest], _CAP, xs=at_ms)
-    xs, below, above = [at_ms[i] for i in kept], [reached[i] for i in kept], [highest[i] for i in kept]
+    indices = thin([reached, highest], _CAP, xs=at_ms)
+    xs, below, above = [at_ms[i] for i in indices], [reached[i] for i in indices], [highest[i] for i in indices]
     scene = Scene(
         title=title or f"How long is the complete prefix of {chosen}?",
         subtitle=sentence,
