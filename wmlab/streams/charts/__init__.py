@@ -13,6 +13,7 @@ from wmlab.streams.charts.event_vs_arrival import event_vs_arrival
 from wmlab.streams.charts.key_space import key_space
 from wmlab.streams.charts.lag import lag, lag_distribution, replay, sweep
 from wmlab.streams.charts.parties import bucket_ownership, holder_costs, watermark_cycles, writer_marks
+from wmlab.streams.charts.stream_cut import stream_cut
 
 __all__ = [
     "Chart",
@@ -34,6 +35,7 @@ __all__ = [
     "lineage",
     "message_diagram",
     "replay",
+    "stream_cut",
     "sweep",
     "template",
     "time_axis",
