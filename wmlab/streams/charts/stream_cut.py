@@ -114,6 +114,24 @@ def _positions(recording: Recording, stream: str, mark: Row) -> dict[str, Positi
     return {writer: found[writer] for writer in counted_times if writer in found}
 
 
+def _steps(
+    positions: Sequence[Position], previous: Position | None, history: StreamHistory, rules: CycleRules
+) -> list[CutStep]:
+    """The steps to the cut of a cycle by its rules; none if there is no such cut."""
+    with suppress(CutError):
+        return list(
+            cut_steps(
+                positions,
+                previous,
+                history,
+                algorithm=rules.algorithm,
+                visit_order=rules.visit_order,
+                bug_6510=rules.bug_6510,
+            )
+        )
+    return []
+
+
 def _lanes(
     positions: Mapping[str, Position],
     before: Mapping[int, int | None],
