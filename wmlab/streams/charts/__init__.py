@@ -10,6 +10,7 @@ from wmlab.core.charts.scene import Dots, Panel, Path, Rule, Scene, Steps
 from wmlab.streams.charts.bounds import time_bounds
 from wmlab.streams.charts.diagrams import Diagram, lineage, message_diagram, topology
 from wmlab.streams.charts.event_vs_arrival import event_vs_arrival
+from wmlab.streams.charts.generations import generations
 from wmlab.streams.charts.key_space import key_space
 from wmlab.streams.charts.lag import lag, lag_distribution, replay, sweep
 from wmlab.streams.charts.parties import bucket_ownership, holder_costs, watermark_cycles, writer_marks
@@ -28,6 +29,7 @@ __all__ = [
     "Tick",
     "bucket_ownership",
     "event_vs_arrival",
+    "generations",
     "holder_costs",
     "key_space",
     "lag",

@@ -166,7 +166,7 @@ def _layers(rows: Sequence[_Lane], history: StreamHistory) -> list[Layer]:
             words = f"{row.name}: no segment for the keys {keys.text}"
             box = _box(keys, lane - 0.42, lane + 0.39, f"missing {keys.text}", words)
             boxes.setdefault(("missing range", "alarm"), []).append(box)
-    return [Blocks(name=name, role=role, boxes=made, opacity=0.3) for (name, role), made in boxes.items()]
+    return [Blocks(name=name, role=role, boxes=made, opacity=0.16) for (name, role), made in boxes.items()]
 
 
 def _box(keys: KeyRange, top: float, bottom: float, label: str, words: str) -> Box:
