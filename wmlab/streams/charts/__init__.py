@@ -6,9 +6,10 @@ rules across them.
 
 from wmlab.core.charts.axis import Numbers, Tick, time_axis
 from wmlab.core.charts.chart import Chart, template
+from wmlab.core.charts.diagram import Diagram
 from wmlab.core.charts.scene import Dots, Panel, Path, Rule, Scene, Steps
 from wmlab.streams.charts.bounds import time_bounds
-from wmlab.streams.charts.diagrams import Diagram, lineage, message_diagram, topology
+from wmlab.streams.charts.diagrams import lineage, message_diagram, topology
 from wmlab.streams.charts.event_vs_arrival import event_vs_arrival
 from wmlab.streams.charts.generations import generations
 from wmlab.streams.charts.key_space import key_space

@@ -22,7 +22,7 @@ _MOST_WRITERS: Final = 8
 _LINES: Final = len(SERIES)
 _TAKEN, _SILENT, _OLDER, _REMOVED = (
     "in the generation",
-    "left out: noted nothing since the last cycle (case a)",
+    "left out: noted nothing (case a)",
     "left out: notes older times (case b)",
     "removed from the known set",
 )
