@@ -60,13 +60,13 @@ def test_the_edges_have_the_identifiers_of_the_diagram() -> None:
     now, now_y, now_x = "900", "1 900", "2 500"
     text = DIAGRAM.mermaid(DIAGRAM.record())
     labels = {(source, target): label.split("<br/>") for source, label, target in edges(text)}
-    first = "sequence 1, chunk 0, last: watermark"
-    assert labels["Scan", "Join Build"][:2] == ["origin 1", f"{first} {now}"]
-    assert labels["Filter", "Join Build"][:2] == ["origin 2", f"{first} {now_y}"]
-    assert labels["Emit", "sink"] == ["origin 1", f"{first} {now}"]  # of query 2, which is drawn last
-    assert f"sequence 1, chunk 0: watermark {now_y}" in text
-    assert f"sequence 1, chunk 1, last: watermark {now}" in text
-    assert f"sequence 2, chunk 0, last: watermark {now_x}" in text
+    first = "sequence 1, chunk 0"
+    assert labels["Scan", "Join Build"][:3] == ["origin 1", first, f"last, watermark {now}"]
+    assert labels["Filter", "Join Build"][:3] == ["origin 2", first, f"last, watermark {now_y}"]
+    assert labels["Emit", "sink"] == ["origin 1", first, f"last, watermark {now}"]  # of query 2, which is drawn last
+    assert f"sequence 1, chunk 0<br/>watermark {now_y}" in text
+    assert f"sequence 1, chunk 1<br/>last, watermark {now}" in text
+    assert f"sequence 2, chunk 0<br/>last, watermark {now_x}" in text
 
 
 def test_of_many_buffers_the_range_is_drawn() -> None:

@@ -94,6 +94,7 @@ def _drawn(scenario: ProgressScenario, recorded: _Recorded) -> Iterator[str]:
         drawing = _Drawing(query, f"q{number}", recorded)
         drawing.draw()
         yield f'    subgraph {drawing.prefix}["{in_mermaid(query.name)}"]'
+        yield "    direction LR"  # Mermaid turns a box that no edge leaves by a right angle
         yield from drawing.ends
         for nodes in filter(None, drawing.pipelines):
             pipelines += 1
@@ -154,9 +155,9 @@ class _Drawing:
         window = self.query.window
         if window is None:
             return heads
-        slide = "" if window.slide_ms is None else f", slide {span(window.slide_ms)}"
+        slide = [] if window.slide_ms is None else [f"slide {span(window.slide_ms)}"]
         kind = "Join Build" if isinstance(window, Join) else "Aggregation Build"
-        return self._step(heads, kind, [f"size {span(window.size_ms)}{slide}"], BUILD)
+        return self._step(heads, kind, [f"size {span(window.size_ms)}", *slide], BUILD)
 
     def _step(
         self, heads: Sequence[tuple[str, str]], kind: str, lines: Sequence[str], operator: str
@@ -196,5 +197,5 @@ def _words(buffers: Sequence[_Buffer]) -> Iterator[str]:
         yield f"watermarks {bare(min(marks))} … {bare(max(marks))}"
         return
     for buffer in buffers:
-        last = ", last" if buffer.last else ""
-        yield f"sequence {buffer.sequence}, chunk {buffer.chunk}{last}: watermark {bare(buffer.watermark)}"
+        yield f"sequence {buffer.sequence}, chunk {buffer.chunk}"
+        yield f"{'last, ' if buffer.last else ''}watermark {bare(buffer.watermark)}"
