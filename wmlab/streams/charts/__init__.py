@@ -8,6 +8,7 @@ from wmlab.core.charts.axis import Numbers, Tick, time_axis
 from wmlab.core.charts.chart import Chart, template
 from wmlab.core.charts.diagram import Diagram
 from wmlab.core.charts.scene import Dots, Panel, Path, Rule, Scene, Steps
+from wmlab.streams.charts.alignment import alignment
 from wmlab.streams.charts.bounds import time_bounds
 from wmlab.streams.charts.diagrams import lineage, message_diagram, topology
 from wmlab.streams.charts.event_vs_arrival import event_vs_arrival
@@ -28,6 +29,7 @@ __all__ = [
     "Scene",
     "Steps",
     "Tick",
+    "alignment",
     "bucket_ownership",
     "event_vs_arrival",
     "generations",
