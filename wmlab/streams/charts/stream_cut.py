@@ -105,12 +105,13 @@ def _chosen(marks: Sequence[Row], at_ms: int | None) -> tuple[Row, Position | No
 
 def _positions(recording: Recording, stream: str, mark: Row) -> dict[str, Position]:
     """The position that each writer of the watermark had noted with its time."""
-    counted_times = dict(mark["writers"])
+    counted_times, received = dict(mark["writers"]), dict(mark.get("counted") or {})
     found: dict[str, Position] = {}
     for row in stream_rows(recording, "writer_marks", stream, by="received_ms"):
-        is_stored = row["outcome"] == "success" and row["received_ms"] <= mark["emitted_ms"]
-        if is_stored and counted_times.get(row["writer"]) == row["time"]:
-            found[row["writer"]] = Position(dict(row["position"]))
+        writer, at_ms = row["writer"], row["received_ms"]
+        is_counted = at_ms <= mark["emitted_ms"] if received.get(writer) is None else at_ms == received[writer]
+        if is_counted and row["outcome"] == "success" and counted_times.get(writer) == row["time"]:
+            found[writer] = Position(dict(row["position"]))
     return {writer: found[writer] for writer in counted_times if writer in found}
 
 
