@@ -153,4 +153,4 @@ def _sentence(group: str, at_ms: Sequence[int], rows: Sequence[tuple[int, _Entri
     if not last:
         return f"{text}; all its readers had the same one."
     reader = max(last, key=lambda one: last[one])
-    return f"{text}; for {rounded(last[reader])} of that it was the time of {reader}, with others further."
+    return f"{text}; for {rounded(last[reader])} of that it was the time of {reader}, which was behind."
