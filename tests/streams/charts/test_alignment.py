@@ -61,3 +61,24 @@ def test_what_cannot_be_compared_is_refused() -> None:
         wm.chart.alignment(table((0, "a", 1), (0, "b", None), (1_000, "b", None)))
     same = wm.chart.alignment(table((0, "a", 5), (0, "b", 5), (1_000, "a", 6), (1_000, "b", 6)))
     assert same.sentence == "2 streams had a lower bound for 1.0 s, and it was the same one all the time."
+
+
+def test_streams_of_two_epochs_have_no_time_in_common() -> None:
+    """PDP-33: "time epochs that might not even overlap"."""
+    a_day = 86_400_000
+    run = wm.Scenario(
+        name="two epochs",
+        streams=[wm.Stream("orders"), wm.Stream("deliveries")],
+        writers=[
+            wm.EventWriter("shop", rate_per_s=10, note_every_ms=500, stream="orders"),
+            wm.EventWriter("van", rate_per_s=10, note_every_ms=500, stream="deliveries", event_time=f"clock + {a_day}"),
+        ],
+        readers=wm.ReaderGroup(streams=["orders", "deliveries"], publish_every_ms=500),
+        controllers=wm.Controllers(period_ms=500),
+        duration_ms=10_000,
+    ).record()
+    chart = wm.chart.alignment(run)
+    assert "orders had the smallest one" in chart.sentence
+    known = [row for row, apart in enumerate(chart.data["apart_ms"]) if apart is not None]
+    assert known
+    assert all(chart.data["aligned"][row] < a_day <= chart.data["lower of deliveries"][row] for row in known)
