@@ -40,6 +40,7 @@ def test_the_example_goes_over_the_upper_bound_that_misses_a_range() -> None:
         "stream cut": {"2@1": 108, "3@1": 0},
     }
     assert "upper bound (2@1/108); it misses the keys 3/5..1, which 3@1/0 fills" in drawn.sentence
+    assert drawn.figure().layout.xaxis.ticktext == ("0", "1/2", "3/5", "1")
     missing = [layer for layer in drawn.scene.layers if layer.name == "missing range"]
     assert [[(box.x_low, box.x_high) for box in layer.boxes] for layer in missing] == [[(600_000, 1_000_000)]]
 
