@@ -37,6 +37,7 @@ from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import bare, counted, grouped, is_instant, listed, rounded, shown
 from wmlab.progress.answers import update_beyond
+from wmlab.progress.diagram import plan as plan
 from wmlab.progress.model.tracker import blocking
 from wmlab.progress.scenario import BUILD, SINK
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
 from pydantic import BeforeValidator, Field
 
-from wmlab.core import traces
+from wmlab.core import mermaid, traces
 from wmlab.core.errors import RecordingError, ScenarioError
 from wmlab.core.estimate import Cost
 from wmlab.core.recording import Recording
@@ -176,7 +176,7 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
         return "\n".join(lines)
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {"text/plain": repr(self), MIME: self.mermaid()}
+        return {"text/plain": repr(self), mermaid.MIME: self.mermaid()}
 
 
 DataflowScenario.rule_table = {
@@ -224,15 +224,12 @@ def _stand_in(row: dict[str, Any]) -> dict[str, Any]:
     raise NotImplementedError("A recording does not keep the Python functions of its dataflow.")
 
 
-MIME: Final = "text/vnd.mermaid"
-"""What JupyterLab draws as a diagram."""
-
 _SHAPES: Final = {
-    "source": ("([", "])"),
-    "sink": ("[[", "]]"),
-    "join": ("{{", "}}"),
-    "window": ("[/", "/]"),
-    "session_window": ("[/", "/]"),
+    "source": mermaid.ROUND,
+    "sink": mermaid.SUBROUTINE,
+    "join": mermaid.HEXAGON,
+    "window": mermaid.SLANTED,
+    "session_window": mermaid.SLANTED,
 }
 _LONGEST: Final = 90
 
@@ -240,16 +237,14 @@ _LONGEST: Final = 90
 def _mermaid_lines(dataflow: DataflowScenario, plan: Plan) -> Iterator[str]:
     ids = {vertex.name: f"v{number}" for number, vertex in enumerate(dataflow.vertices)}
     for vertex in dataflow.vertices:
-        opening, closing = _SHAPES.get(vertex.kind, ("[", "]"))
         copies = f" ×{vertex.parallelism}" if vertex.parallelism > 1 else ""
         detail = vertex.detail if len(vertex.detail) <= _LONGEST else vertex.detail[: _LONGEST - 1] + "…"
         lines = [vertex.kind.replace("_", " "), detail]
         lines += [f"key {key} is not on {', '.join(those)}" for name, key, those in plan.stuck if name == vertex.name]
-        label = "<br/>".join([f"<b>{in_mermaid(vertex.name)}</b>{copies}", *map(in_mermaid, lines)])
-        yield f'    {ids[vertex.name]}{opening}"{label}"{closing}'
+        shape = _SHAPES.get(vertex.kind, mermaid.RECTANGLE)
+        yield mermaid.node(ids[vertex.name], vertex.name, lines, shape=shape, beside=copies)
     for edge in dataflow.edges:
-        label = "<br/>".join(_edge_words(edge, plan))
-        yield f'    {ids[edge.source]} -->|"{label}"| {ids[edge.target]}'
+        yield mermaid.edge(ids[edge.source], ids[edge.target], _edge_words(edge, plan))
 
 
 def _edge_words(edge: Edge, plan: Plan) -> Iterator[str]:
