@@ -129,7 +129,7 @@ def frame_of(reduced: Reduced) -> DataFrame:
     return reduced.frame.mapInArrow(lambda batches: iter(reduce_batches(batches)), spark_schema(reduced.schema))
 
 
-def table_of(small: DataFrame) -> pa.Table:
+def collected(small: DataFrame) -> pa.Table:
     """The rows of a small query as a value, asked of Spark at once."""
     return small.toArrow()
 

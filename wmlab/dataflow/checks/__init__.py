@@ -24,7 +24,7 @@ from wmlab.core.invariants import Derived, Invariant, TableRows
 from wmlab.core.recording import Recording
 from wmlab.core.spark import verdict
 from wmlab.core.spark.grouped import Reduced
-from wmlab.core.spark.verdict import BatchInvariant, frame_of, table_of
+from wmlab.core.spark.verdict import BatchInvariant, collected, frame_of
 from wmlab.dataflow.checks import calls, rows, watermarks
 from wmlab.dataflow.checks.batch import (
     joins_equal_batch,
@@ -123,7 +123,7 @@ def inputs_of(
 def _on_queues(items: DataFrame) -> pa.Table:
     """The specials and the loads of the queues, by one query; in a row of either the columns of the other are null."""
     on_queues = frame_of(specials_of(items)).unionByName(queue_loads(items), allowMissingColumns=True)
-    return table_of(on_queues)
+    return collected(on_queues)
 
 
 def _due(specials: TableRows, queues: TableRows, coalescing: TableRows) -> list[dict[str, Any]]:
