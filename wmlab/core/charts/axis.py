@@ -37,7 +37,7 @@ Coordinate = int | float
 
 
 @dataclass(frozen=True, slots=True)
-class AxisTick:
+class Tick:
     """A position on an axis, in the axis' own unit, and what is written there."""
 
     value: float
@@ -161,7 +161,7 @@ class Axis:
         first, last = (utc(end).year for end in self._ends)
         return f"{self.name} (UTC, {first if first == last else f'{first} to {last}'})"
 
-    def ticks(self, count: int) -> list[AxisTick]:
+    def ticks(self, count: int) -> list[Tick]:
         """At most `count` + 1 ticks inside the range."""
         low, high = self._ends
         if self.instants:
@@ -247,16 +247,16 @@ class Numbers:
     title: str
     low: float
     high: float
-    marked: tuple[AxisTick, ...] | None = None
+    marked: tuple[Tick, ...] | None = None
     instants: ClassVar[bool] = False
 
-    def ticks(self, count: int) -> list[AxisTick]:
+    def ticks(self, count: int) -> list[Tick]:
         """At most `count` + 1 ticks at round numbers, or those that are marked."""
         if self.marked is not None:
             return list(self.marked)
         low, high = int(self.low), int(self.high)
         step = nice_step(max(high - low, 1), count)
-        return [AxisTick(value, format_number(value)) for value in _multiples(low, high, step)]
+        return [Tick(value, format_number(value)) for value in _multiples(low, high, step)]
 
     def plotted(self, values: Iterable[Coordinate | None]) -> list[float | None]:
         """Values as a plotly axis takes them."""
@@ -409,7 +409,7 @@ def nice_step(span: int, count: int) -> int:
     return next(digit * power for digit in (1, 2, 5) if digit * power * count >= span)
 
 
-def duration_ticks(low_ms: int, high_ms: int, *, count: int, unit: Unit) -> list[AxisTick]:
+def duration_ticks(low_ms: int, high_ms: int, *, count: int, unit: Unit) -> list[Tick]:
     """Ticks of a duration axis; labels are plain numbers of `unit`, which the axis title names.
 
     Where those are long, as far from 0, each label has its units: "19 723 d 2 h".
@@ -419,7 +419,7 @@ def duration_ticks(low_ms: int, high_ms: int, *, count: int, unit: Unit) -> list
     step = next(fitting, None) or unit.ms * nice_step(-(-span_ms // unit.ms), count)
     is_long = _is_long(low_ms, high_ms, unit)
     return [
-        AxisTick(value, exactly(value) if is_long else _plain(unit.scale(value)))
+        Tick(value, exactly(value) if is_long else _plain(unit.scale(value)))
         for value in _multiples(low_ms, high_ms, step)
     ]
 
@@ -428,7 +428,7 @@ def _is_long(low_ms: int, high_ms: int, unit: Unit) -> bool:
     return unit.ms < DAY_MS and max(abs(low_ms), abs(high_ms)) >= _LONG_LABEL * unit.ms
 
 
-def instant_ticks(low_ms: int, high_ms: int, *, count: int) -> list[AxisTick]:
+def instant_ticks(low_ms: int, high_ms: int, *, count: int) -> list[Tick]:
     """Ticks of a UTC axis; the first tick and the first of each day name the day."""
     span_ms = max(high_ms - low_ms, 1)
     step = next((step for step in _INSTANT_STEPS_MS if step * count >= span_ms), None)
@@ -439,7 +439,7 @@ def instant_ticks(low_ms: int, high_ms: int, *, count: int) -> list[AxisTick]:
         moment = utc(value)
         clock = "" if step >= DAY_MS else _clock(moment, with_seconds=step < MINUTE_MS, with_ms=step < SECOND_MS)
         name = "" if clock and moment.date() == day else f"{_MONTHS[moment.month - 1]} {moment.day}"
-        ticks.append(AxisTick(value, ", ".join(part for part in (name, clock) if part)))
+        ticks.append(Tick(value, ", ".join(part for part in (name, clock) if part)))
         day = moment.date()
     return ticks
 
@@ -475,7 +475,7 @@ def _multiples(low: int, high: int, step: int) -> range:
     return range(-(-low // step) * step, high + 1, step)
 
 
-def _month_ticks(low_ms: int, high_ms: int, count: int) -> list[AxisTick]:
+def _month_ticks(low_ms: int, high_ms: int, count: int) -> list[Tick]:
     first, last = (moment.year * 12 + moment.month - 1 for moment in (utc(low_ms), utc(high_ms)))
     step = next((step for step in _MONTH_STEPS if step * count >= last - first), _MONTH_STEPS[-1])
     ticks = []
@@ -483,7 +483,7 @@ def _month_ticks(low_ms: int, high_ms: int, count: int) -> list[AxisTick]:
         year, index = divmod(month, 12)
         value = since_1970_ms(datetime(year, index + 1, 1, tzinfo=UTC))
         if value >= low_ms:
-            ticks.append(AxisTick(value, f"{_MONTHS[index]} {year}" if step < 12 else str(year)))
+            ticks.append(Tick(value, f"{_MONTHS[index]} {year}" if step < 12 else str(year)))
     return ticks
 
 

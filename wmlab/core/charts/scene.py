@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, Literal, TypeVar
 
-from wmlab.core.charts.axis import AnyAxis, Axis, AxisTick, Coordinate, Numbers
+from wmlab.core.charts.axis import AnyAxis, Axis, Coordinate, Numbers, Tick
 from wmlab.core.charts.style import Placed, stagger, text_width, wrap
 from wmlab.core.words import listed
 
@@ -481,6 +481,6 @@ def merge_equal(curves: Sequence[Curve]) -> list[Curve]:
 
 def lanes(names: Iterable[str], layers: Sequence[Layer], *, height: float = LANE_HEIGHT) -> Panel:
     """A panel of named rows of `height` px, the first on top; row i is the stretch from i - 0.5 to i + 0.5."""
-    rows = tuple(AxisTick(row, name) for row, name in enumerate(names))
+    rows = tuple(Tick(row, name) for row, name in enumerate(names))
     up = Numbers("", max(len(rows), 1) - 0.5, -0.5, rows)
     return Panel(up=up, layers=layers, height=height * max(len(rows), 1))

@@ -14,7 +14,7 @@ from html import escape
 from itertools import groupby, pairwise
 from typing import Final
 
-from wmlab.core.charts.axis import AxisTick
+from wmlab.core.charts.axis import Tick
 from wmlab.core.charts.scene import TITLE, Blocks, Box, Dots, Layer, Named, Panel, Path, Scene, Steps, bands, staircases
 from wmlab.core.charts.style import FONT, ROLES, Placed, spread, text_width
 
@@ -238,7 +238,7 @@ def point(x: float, y: float, shape: str, role: str, *, size: float = 4) -> str:
     return f'<path d="{_path(corners)}Z" {_fill(role)}/>'
 
 
-def x_axis(area: PlotArea, ticks: Sequence[AxisTick], *, title: str, below: float | None) -> list[str]:
+def x_axis(area: PlotArea, ticks: Sequence[Tick], *, title: str, below: float | None) -> list[str]:
     """Vertical grid lines and, below the pixel row `below`, the tick labels and the title; None leaves them out."""
     parts = [line([(area.x(t.value), area.top), (area.x(t.value), area.bottom)], "grid") for t in ticks]
     if below is not None:
@@ -247,7 +247,7 @@ def x_axis(area: PlotArea, ticks: Sequence[AxisTick], *, title: str, below: floa
     return parts
 
 
-def y_axis(area: PlotArea, ticks: Sequence[AxisTick], *, title: str, offset: float) -> list[str]:
+def y_axis(area: PlotArea, ticks: Sequence[Tick], *, title: str, offset: float) -> list[str]:
     """Horizontal grid lines and, left of the panel, the tick labels and the title `offset` pixels away."""
     parts = [line([(area.left, area.y(t.value)), (area.right, area.y(t.value))], "grid") for t in ticks]
     parts += [text(area.left - 8, area.y(t.value) + 4, t.label, "text", anchor="end") for t in ticks]

@@ -18,7 +18,7 @@ from wmlab.core.values import UNSET, MeanMs, Ms, Option, Period, Problem, Rules,
 from wmlab.core.words import in_mermaid, span
 from wmlab.dataflow.model import processor as model
 from wmlab.dataflow.scenario.faults import AnyFault, problems_of_faults
-from wmlab.dataflow.scenario.plan import Plan, plan
+from wmlab.dataflow.scenario.plan import Plan, plan_of
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import AnyStep, Edge, Edges, Join, Sink, Size, Window
 
@@ -86,7 +86,7 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
     @property
     def plan(self) -> Plan:
         """The columns and watermark keys on every edge, and the keys that can get stuck."""
-        return plan(self.vertices, self.edges)
+        return plan_of(self.vertices, self.edges)
 
     @property
     def deviations_on(self) -> model.Deviations:

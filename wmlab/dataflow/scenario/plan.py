@@ -81,7 +81,7 @@ class Plan:
         return [self.outputs[edge.source] for edge in self.inputs[name]]
 
 
-def plan(vertices: Sequence[Any], edges: Sequence[Edge]) -> Plan:
+def plan_of(vertices: Sequence[Any], edges: Sequence[Edge]) -> Plan:
     """The plan of a dataflow."""
     by_name = {vertex.name: (number, vertex) for number, vertex in enumerate(vertices)}
     problems = list(_graph_problems(vertices, edges))

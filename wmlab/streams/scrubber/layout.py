@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from wmlab.core.charts import svg
-from wmlab.core.charts.axis import Axis, AxisTick, OverTime, bulk_of_first, duration_unit, time_words
+from wmlab.core.charts.axis import Axis, OverTime, Tick, bulk_of_first, duration_unit, time_words
 from wmlab.core.charts.scene import Value, staircases, thinned
 from wmlab.core.charts.style import spread, text_width
 from wmlab.core.errors import ChartError
@@ -119,7 +119,7 @@ def _keys(layout: _Layout) -> FramePanel:
         high=KEY_UNITS,
         items=panels.key_items(layout.run, layout.clock.low),
     )
-    ticks = [AxisTick(KEY_UNITS * quarter / 4, label) for quarter, label in enumerate(("0", "¼", "½", "¾", "1"))]
+    ticks = [Tick(KEY_UNITS * quarter / 4, label) for quarter, label in enumerate(("0", "¼", "½", "¾", "1"))]
     return _with_axis(panel, ticks, "key space")
 
 
@@ -137,7 +137,7 @@ def _segments(layout: _Layout, moments: list[int]) -> FramePanel:
         items=panels.segment_items(layout.run, spans, moments, layout.words),
     )
     labelled = (panel.low, panel.low // 2, 0, panel.high)
-    ticks = [AxisTick(at, f"{'−' if at < 0 else '+'}{panels.size_words(abs(at))}" if at else "0") for at in labelled]
+    ticks = [Tick(at, f"{'−' if at < 0 else '+'}{panels.size_words(abs(at))}" if at else "0") for at in labelled]
     note = f"; the first {panel.lanes} segments" if lanes > panels.MOST_SEGMENTS else ""
     here = svg.line([(panel.x(0), panel.lanes_top), (panel.x(0), panel.bottom)], "mark")
     return _with_axis(panel, ticks, f"bytes from the group's position{note}", here)
@@ -166,7 +166,7 @@ def _times(layout: _Layout, known: tuple[FrameItem, ...], top: float) -> FramePa
     if not relative:
         return _with_axis(panel, event.ticks(8), event.title + note)
     distance = Axis("event time, from the clock on", low, high, False, duration_unit(high - low))
-    ticks = [AxisTick(tick.value, "+" * (tick.value > 0) + tick.label) for tick in distance.ticks(8)]
+    ticks = [Tick(tick.value, "+" * (tick.value > 0) + tick.label) for tick in distance.ticks(8)]
     return _with_axis(panel, ticks, distance.title + note)
 
 
@@ -249,7 +249,7 @@ def _plane(panel: FramePanel, top: float, height: float, low: float = 0.0, high:
 
 
 def _with_axis(
-    panel: FramePanel, ticks: Sequence[AxisTick], title: str, *parts: str, top: float | None = None
+    panel: FramePanel, ticks: Sequence[Tick], title: str, *parts: str, top: float | None = None
 ) -> FramePanel:
     """The panel with its title, its axis, the lines between lanes, and further parts; the grid begins at `top`."""
     upper = panel.lanes_top if top is None else top
