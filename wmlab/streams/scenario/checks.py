@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from wmlab.core.errors import ModelError
 from wmlab.core.values import Problem, unknown
+from wmlab.streams.model.coordination import DEFAULT_SCOPE, qualified_name
 from wmlab.streams.model.segment import parse_segment, split_id
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.noting import EarliestOpen
@@ -162,6 +163,11 @@ def problems_across(scenario: StreamScenario) -> Iterator[Problem]:
     for index, writer in enumerate(scenario.writers):
         if processes[writer.name] > sum(other.name == writer.name for other in scenario.writers):
             yield Problem(("writers", index, "name"), f"another writer has a process called {writer.name!r}")
+    qualified = Counter(qualified_name(stream.name) for stream in scenario.streams)
+    for index, stream in enumerate(scenario.streams):
+        if "/" not in stream.name and qualified[name := qualified_name(stream.name)] > 1:
+            message = f"a stream without a scope is in {DEFAULT_SCOPE!r}, and another is called {name!r}"
+            yield Problem(("streams", index, "name"), f"{message} (got {stream.name!r})")
     yield from _name_problems(scenario)
     yield from _writer_problems(scenario)
     yield from _reader_problems(scenario)

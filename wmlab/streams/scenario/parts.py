@@ -8,6 +8,7 @@ options keep their default under all rules.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, asdict
 from typing import Annotated, Any, Final, Literal
@@ -24,6 +25,21 @@ from wmlab.streams.scenario.noting import EarliestOpen, Noting
 
 WriterId = Annotated[str, Field(max_length=256, pattern=r"^(\{name\}|[A-Za-z0-9._-])+$")]
 """The id under which a writer's marks are kept; "{name}" stands for the writer's name."""
+
+_SCOPED: Final = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)?")
+
+
+def _stream_name(text: str) -> str:
+    if not _SCOPED.fullmatch(text) or {".", ".."} & set(text.split("/")):
+        raise ValueError(
+            "give a name of letters, digits, dots, dashes and underscores, or one with a scope before a single slash, "
+            "'scope/stream'; neither part is empty, '.' or '..'"
+        )
+    return text
+
+
+StreamName = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_stream_name)]
+"""The name of a stream, with or without its scope: "stream" or "scope/stream"."""
 
 SEGMENT_STORE: Final = "segment-store"
 """Where segments live, the marks segment and a group's shared state among them."""
@@ -76,6 +92,8 @@ class Clock:
 class Stream:
     """A stream and the rules its watermarks follow.
 
+    `name` may have a scope, "scope/stream". The stream is in the bucket of the hash of its fully qualified name; one
+    without a scope is in the scope "scope" (PDP-33, "Distributing Streams Across Controller Instances").
     `timestamp_aggregation_timeout_ms` is how long a silent writer is waited for (PDP-33, "Config Changes").
     `timeout_from`: `first_behind` counts from the first cycle that saw the writer behind the previous lower bound, as
     Pravega does; `last_note` counts from its last noted time, as the document says.
@@ -109,7 +127,7 @@ class Stream:
     Pravega does, instead of where the segments end.
     """
 
-    name: Name = "stream"
+    name: StreamName = "stream"
     _: KW_ONLY
     segments: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 1
     timestamp_aggregation_timeout_ms: Ms = 60_000
@@ -171,7 +189,7 @@ class WriterPart:
     starts_ms: Ms = 0
     batch_ms: Period = 100
     event_bytes: Annotated[int, Field(ge=0, le=8_388_600, strict=True)] = 100
-    stream: Name | None = None
+    stream: StreamName | None = None
 
     @property
     def id(self) -> str | None:
@@ -304,8 +322,8 @@ class ReaderGroup:
     automatic_checkpoint_every_ms: Period | None = None
     starting_time: Time | None = None
     starting_checkpoint: Name | None = None
-    stream: Name | None = None
-    streams: tuple[Name, ...] = ()
+    stream: StreamName | None = None
+    streams: tuple[StreamName, ...] = ()
 
     def _problems(self) -> Iterator[Problem]:
         if self.streams and self.stream is not None:
