@@ -118,6 +118,15 @@ def _reader_problems(scenario: StreamScenario) -> Iterator[Problem]:
         yield from unknown(("readers",), "checkpoint of another group", part.starting_checkpoint, others)
 
 
+def _map_problems(scenario: StreamScenario) -> Iterator[Problem]:
+    """Groups that are to enter times into a map that they do not have."""
+    for index, part in enumerate(scenario.resolved.groups):
+        if part.enters_time != "at_publish" and (part.read_side != "document" or not part.time_windows):
+            where = ("readers", index) if isinstance(scenario.readers, tuple) else ("readers",)
+            message = "needs read_side='document' and time_windows, or there is no map of times"
+            yield Problem((*where, "enters_time"), f"{message} (got {part.enters_time!r})")
+
+
 def _joining_problems(on_readers: Iterable[tuple[int, Any]], readers: Mapping[str, int]) -> Iterator[Problem]:
     """New readers with the name of another one, and actions on them before they join."""
     joins = {action.reader: (action.at_ms, n) for n, action in on_readers if isinstance(action, script.AddReader)}
@@ -171,6 +180,7 @@ def problems_across(scenario: StreamScenario) -> Iterator[Problem]:
     yield from _name_problems(scenario)
     yield from _writer_problems(scenario)
     yield from _reader_problems(scenario)
+    yield from _map_problems(scenario)
     yield from _scale_problems(scenario)
     yield from _controller_problems(scenario)
     yield from _transaction_problems(scenario)

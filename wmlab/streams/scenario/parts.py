@@ -278,6 +278,10 @@ class ReaderGroup:
       bound is its minimum (PDP-33, "Client Changes"), the same for all readers; the upper bound is the largest of
       those that the readers have for their segments. In the latter a crashed reader takes its time with it, and
       checkpoints carry the offset in the marks segment.
+    - `enters_time`: when a reader of the document's design puts the time it has passed into that map: `at_publish`,
+      when it publishes its position; `on_passing`, every time it advances beyond a stream cut with what it has read
+      (PDP-33, "Client Changes"). In the latter it reads every `read_every_ms` and publishes as before, so the map may
+      be ahead of the published positions.
     - `time_windows`: False, nobody looks at the marks.
     - `tracker_ms`: how long a reader works on one position, in the background; of the positions that come meanwhile
       only the last is looked at. (In the document's design a reader compares when it publishes, and that takes no
@@ -310,6 +314,7 @@ class ReaderGroup:
     publish_every_ms: Period = 1_000
     starts_ms: Ms = 0
     read_side: Option[Literal["implementation", "document"]] = UNSET
+    enters_time: Literal["at_publish", "on_passing"] = "at_publish"
     time_windows: bool = True
     tracker_ms: Ms = 0
     publish_timer: Option[Literal["fixed", "pravega"]] = UNSET
@@ -339,6 +344,12 @@ class ReaderGroup:
         Otherwise it sees the window of the group's map of times, which is empty when nobody looks at the marks.
         """
         return self.time_windows and self.read_side != "document"
+
+    @property
+    def step_ms(self) -> int:
+        """How often its readers read."""
+        is_rare = self.publish_timer == "fixed" and self.enters_time == "at_publish"
+        return self.publish_every_ms if is_rare else self.read_every_ms
 
     def reader_names(self) -> tuple[str, ...]:
         """The readers that the group starts with."""
