@@ -12,13 +12,12 @@ import wmlab as wm
 from wmlab.__main__ import main
 from wmlab.core.errors import RecordingError
 from wmlab.core.values import Problems
-from wmlab.streams.model.coordination import bucket_of, qualified_name
 from wmlab.streams.recording import StreamRecording
 
 BANK, SHOP = "bank/orders", "shop/orders"
 
 
-def scenario(first: str, second: str, *, controllers: int = 1) -> wm.Scenario:
+def scenario(first: str, second: str) -> wm.Scenario:
     """Two streams that one group reads; one is scaled, the other deleted and created again."""
     return wm.Scenario(
         name="scopes",
@@ -28,7 +27,7 @@ def scenario(first: str, second: str, *, controllers: int = 1) -> wm.Scenario:
             wm.TransactionalWriter("t", rate_per_s=20, stream=second),
         ],
         readers=[wm.ReaderGroup("both", streams=[first, second]), wm.ReaderGroup("one", stream=first, readers=2)],
-        controllers=wm.Controllers(controllers, period_ms=1_000),
+        controllers=wm.Controllers(period_ms=1_000),
         network=wm.script.network.Network(keep_messages=True),
         script=[
             wm.script.Scale(at_ms=4_000, stream=first, seal=["0@0"], into=2),
@@ -73,14 +72,6 @@ def test_everything_that_is_recorded_is_the_same_but_for_the_names(stored: Strea
         columns = [name for name in stored.schemas[table].names if name != "bytes"]
         rows, expected = (run.table(table).select(columns).to_pylist() for run in (stored, plain))
         assert renamed(without_buckets(rows)) == renamed(without_buckets(expected)), table
-
-
-def test_a_stream_is_in_the_bucket_of_its_fully_qualified_name() -> None:
-    run = scenario(BANK, SHOP, controllers=2).record(progress=False)
-    owned = {name: row["bucket"] for row in run.table("ownership").to_pylist() for name in row["streams"]}
-    assert owned == {name: bucket_of(name, 100) for name in (BANK, SHOP)}
-    assert qualified_name(SHOP) == SHOP
-    assert qualified_name("orders") == "scope/orders"
 
 
 def test_answers_charts_and_the_command_line_take_the_name(

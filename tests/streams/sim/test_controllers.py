@@ -10,6 +10,7 @@ from tests.streams.sim.worlds import clocked, run, scenario
 from wmlab.core.errors import ModelError, RecordingError
 from wmlab.core.simulation import Fixed
 from wmlab.core.values import Problems
+from wmlab.streams.model.coordination import bucket_of, qualified_name
 from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.model.window import Tracker
 from wmlab.streams.scenario import script
@@ -416,6 +417,19 @@ def test_a_time_gives_the_cut_of_the_last_watermark_not_beyond_it(recording):
             assert dict(recording.stream_cut_at(time)) == dict(earlier["cut"])
     assert recording.stream_cut_at(marks[0]["lower"] - 1) is None
     assert dict(recording.stream_cut_at(10**15)) == dict(marks[-1]["cut"])
+
+
+def test_a_stream_is_in_the_bucket_of_its_fully_qualified_name():
+    names = ["bank/orders", "shop/orders", "orders"]
+    streams, writers = (
+        [Stream(name) for name in names],
+        [EventWriter(name, rate_per_s=9, stream=name) for name in names],
+    )
+    world = run(stream=Stream(), streams=streams, writers=writers, readers=[], controllers=Controllers(2))
+    owned = {name: row["bucket"] for row in world.rows("ownership") for name in row["streams"]}
+    assert owned == {name: bucket_of(qualified_name(name), 100) for name in names}
+    assert len(set(owned.values())) == 3
+    assert [qualified_name(name) for name in names] == ["bank/orders", "shop/orders", "scope/orders"]
 
 
 def test_the_closest_cut_may_be_that_of_a_later_watermark_and_before_the_first_it_is_the_first(recording):

@@ -172,9 +172,9 @@ def problems_across(scenario: StreamScenario) -> Iterator[Problem]:
     for index, writer in enumerate(scenario.writers):
         if processes[writer.name] > sum(other.name == writer.name for other in scenario.writers):
             yield Problem(("writers", index, "name"), f"another writer has a process called {writer.name!r}")
-    qualified = Counter(qualified_name(stream.name) for stream in scenario.streams)
+    names = {stream.name for stream in scenario.streams}
     for index, stream in enumerate(scenario.streams):
-        if "/" not in stream.name and qualified[name := qualified_name(stream.name)] > 1:
+        if (name := qualified_name(stream.name)) in names - {stream.name}:
             message = f"a stream without a scope is in {DEFAULT_SCOPE!r}, and another is called {name!r}"
             yield Problem(("streams", index, "name"), f"{message} (got {stream.name!r})")
     yield from _name_problems(scenario)
