@@ -55,9 +55,43 @@ def test_nothing_that_came_to_windows_is_asked_of_them_and_not_of_a_sink() -> No
         silent.explain(at_ms=9_000)
 
 
+LITERAL = "complete when as many buffers have come as the number of the last chunk says"
+"""What the literal rule does, in the words of the answers."""
+
+
 def test_the_literal_rule_is_explained() -> None:
-    told = scenario(complete="literal").record().explain(at_ms=5_000).sentence
-    assert "a (origin 1) has all chunks of sequence 1, but not by the rule" in told
+    run = scenario(complete="literal").record()
+    told = run.explain(at_ms=5_000).sentence
+    assert "a (origin 1) has all chunks of sequence 1, but not by the rule 'literal': it is " + LITERAL in told
+    assert f"By the rule 'literal' a sequence is {LITERAL} (for chunks from 0 that is one" in run.explain().sentence
+    for right in (scenario(complete="literal", chunk_base=1), scenario()):
+        assert "literal" not in right.record().explain().sentence
+
+
+def test_the_check_says_what_the_literal_rule_does(spark: SparkSession) -> None:
+    (verdict,) = scenario(complete="literal").record().check(spark, "N3")
+    assert verdict.verdict == "violated"
+    assert "was complete and not seen to be; by the rule 'literal' it is when as many buffers have come" in verdict.what
+    (sound,) = scenario().record().check(spark, "N3")
+    assert sound.verdict == "ok"
+
+
+def test_the_diagram_of_the_document_runs_under_rules_of_its_own_name(spark: SparkSession) -> None:
+    """Under the design's rules no window fires, since its inputs are single chunks with the number 0."""
+    diagram = PlanScenario.load(DIAGRAM)
+    assert diagram.rules == "diagram"
+    design = diagram.replace(rules="design")
+    assert diagram.options == design.options | {"complete": "set"}
+    assert diagram.resolved.rules == "diagram"
+    assert diagram.replace(complete="count").options["complete"] == "count"
+    assert PlanScenario.from_yaml(diagram.to_yaml()) == diagram
+    assert [one.record().counts["windows_fired"] for one in (diagram, design)] == [2, 0]
+    (literal,) = design.record().check(spark, "N3")
+    assert (literal.verdict, literal.violations) == ("violated", literal.judged)
+    (complete,) = diagram.record().check(spark, "N3")
+    assert complete.verdict == "ok"
+    with pytest.raises(ScenarioError, match=r"rules: give .*'diagram'"):
+        diagram.replace(rules="drawn")
 
 
 def test_who_held_a_run_is_told_with_its_price() -> None:
@@ -135,11 +169,15 @@ def test_the_command_line_takes_plans(spark: SparkSession, tmp_path: Path, capsy
     target = str(tmp_path / "run")
     assert main(["record", str(DIAGRAM), target]) == 0
     assert "windows_fired 2" in capsys.readouterr().out
-    assert main(["check", target]) == 0
+    assert main(["check", target]) == 1
+    told = capsys.readouterr().out
+    assert "violated: N1, N9\n" in told, "outputs of the diagram have the largest time, not the start of their window"
+    sound = PlanScenario.load(DIAGRAM).replace(rules="sound").record(tmp_path / "sound")
+    assert main(["check", str(sound.path)]) == 0
     told = capsys.readouterr().out
     assert all(f"{name} ok" in told for name in INVARIANTS)
     assert main(["explain", target, "--at-ms", "5000", "--stream", "query-1"]) == 0
-    assert "source-1 (origin 1) has sent nothing after sequence 3" in " ".join(capsys.readouterr().out.split())
+    assert "source-1 (origin 1) has sent nothing after sequence 2" in " ".join(capsys.readouterr().out.split())
     assert main(["explain", target]) == 1
     assert "several queries" in capsys.readouterr().err
     assert main(["bounds", target]) == 1

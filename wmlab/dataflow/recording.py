@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
+from wmlab.core.overlap import TimesApartWarning
 from wmlab.core.recording import Recording, recorded
 from wmlab.core.values import value
 from wmlab.dataflow.answers import explain as answers
 from wmlab.dataflow.answers.permutations import results
+from wmlab.dataflow.answers.together import REMEDY, joins_apart
 from wmlab.dataflow.model.permute import Choose
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
+from wmlab.dataflow.scenario.vertices import Join
+from wmlab.dataflow.sim.rules import rules_of
 from wmlab.dataflow.simulate import simulate
 from wmlab.dataflow.tables import DATAFLOW_TABLES
 
@@ -60,8 +65,13 @@ def record(
     """Run a dataflow and return everything that happened; with `path`, keep it there.
 
     `choose` replaces chance in who takes the next turn: it gets the names of those that are due, and returns a place.
+    Warns with `TimesApartWarning` if no rows of a join could meet, since the times of its inputs do not overlap.
     """
-    return recorded(DataflowRecording, dataflow, lambda _: simulate(dataflow, choose), path)
+    recording = recorded(DataflowRecording, dataflow, lambda _: simulate(dataflow, choose), path)
+    if any(isinstance(vertex, Join) for vertex in dataflow.vertices):
+        for sentence in joins_apart(recording, rules_of(dataflow).joins).values():
+            warnings.warn(f"{sentence} To repair it: {REMEDY}.", TimesApartWarning, stacklevel=2)
+    return recording
 
 
 @value

@@ -17,6 +17,7 @@ from wmlab.core.answers import Answer, Stragglers, Stretch, stragglers_from
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording, the_moment, the_only
 from wmlab.core.words import counted, listed, moment
+from wmlab.progress.model.chunks import MEANING
 from wmlab.progress.model.numbers import stamp_of
 from wmlab.progress.model.tracker import BlockingOrigin, ProgressRules, ProgressTracker, blocking, supposed_origins
 from wmlab.progress.scenario import BUILD, SINK, Origins, ProgressScenario, origins_of, tracker_rules_of
@@ -143,7 +144,15 @@ def explain_plan(
     declared = {row["origin"] for row in arrivals} if planned is None else planned.inputs[operator]
     stretches = _stretches(arrivals, {origin: emitters[origin] for origin in declared})
     run_ms = arrivals[-1]["arrived_ms"] - arrivals[0]["arrived_ms"]
-    return stragglers_from(stretches, stream=query, run_ms=run_ms, bound="global watermark")
+    notes = _literal_note(tracker_rules_of(recording))
+    return stragglers_from(stretches, stream=query, run_ms=run_ms, bound="global watermark", notes=notes)
+
+
+def _literal_note(rules: ProgressRules | None) -> list[str]:
+    """What the literal rule does to chunks that are numbered from 0."""
+    if rules is None or (rules.complete, rules.chunk_base) != ("literal", 0):
+        return []
+    return [f"By the rule 'literal' a sequence is complete when {MEANING['literal']}."]
 
 
 def _plans(recording: Recording) -> dict[str, Origins]:

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from html import escape
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field
 
@@ -27,11 +27,27 @@ from wmlab.core import traces
 from wmlab.core.estimate import Cost
 from wmlab.core.recording import Recording
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.values import MAX_MS, UNSET, MeanMs, Ms, Name, Option, Period, Problem, Rules, tagged, unknown, value
+from wmlab.core.values import (
+    MAX_MS,
+    UNSET,
+    MeanMs,
+    Ms,
+    Name,
+    Option,
+    Period,
+    Problem,
+    Rules,
+    resolved,
+    tagged,
+    unknown,
+    value,
+)
 from wmlab.core.words import counted, span
 from wmlab.progress.model.numbers import assign_origins
 from wmlab.progress.model.tracker import ProgressRules
 
+PlanRules = Literal[Rules, "diagram"]
+"""The rules that every kind of scenario has, and what the diagram of the design needs."""
 PositiveCount = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 
 
@@ -423,6 +439,11 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
     and `local` are the rules of the trackers. `rules` sets all options in which the design, the implementation and
     sound rules differ, unless a part sets them itself; `options` shows what is in effect. All randomness comes from
     `seed`: the same scenario always gives the same recording.
+
+    The design contradicts itself: its snippet (`complete="literal"`) completes no sequence of a single chunk with the
+    number 0, as all inputs of its own diagram are, so no window fires there with `rules="design"`. `rules="diagram"`
+    is the design but for that: a sequence is complete when all its chunks have come, as the sentence before the snippet
+    says.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
@@ -433,11 +454,19 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
     duration_ms: Period
     start_ms: Ms = 0
     flush_at_end: bool = True
-    rules: Rules = "sound"
+    rules: PlanRules = "sound"
     chunk_base: Option[Literal[0, 1]] = UNSET
     complete: Option[Literal["set", "count", "literal", "balance"]] = UNSET
     local: Option[Literal["running_max", "head", "literal"]] = UNSET
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
+
+    @property
+    def resolved(self) -> Self:
+        """The same scenario with all that was left to its `rules` filled in: what is run."""
+        if self.rules != "diagram":
+            return resolved(self, self.rules, self.rule_table)
+        completes = self.replace(complete="set") if self.complete is UNSET else self
+        return resolved(completes, "design", self.rule_table)
 
     def _problems(self) -> Iterator[Problem]:
         queries = Counter(query.name for query in self.queries)

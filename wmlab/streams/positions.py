@@ -35,14 +35,21 @@ from wmlab.streams.model.window import Followed, PositionChange, TimeWindow, fol
 from wmlab.streams.scenario.scenario import StreamScenario
 
 
-def stream_cut_at(recording: Recording, time: int, *, stream: str | None = None) -> Position | None:
-    """The closest stream cut for a time: that of the last watermark not beyond it; None before the first.
+def stream_cut_at(
+    recording: Recording, time: int, *, stream: str | None = None, closest: bool = False
+) -> Position | None:
+    """The stream cut for a time: that of the last watermark whose lower bound is not beyond it; None before the first.
 
     As far as the writers keep what they noted, no event beyond the cut is older than that watermark's lower bound.
+    With `closest` it is the cut of the watermark whose lower bound is closest to the time (PDP-33, Future
+    Possibilities), of two equally close ones the earlier. Before the first watermark that is the first one's cut; None
+    only when there is no watermark. It may belong to a later time, and then events of that time and later ones may lie
+    before the cut that the default would have given behind it.
+
     Raises `RecordingError` when the recording has several streams and none is named, or not the named one.
     """
     written, log, _ = _watermarks(recording, stream)
-    return index.cut_at_time(written, log, the_moment(time, name="time"))
+    return index.cut_at_time(written, log, the_moment(time, name="time"), closest=closest)
 
 
 def time_at(recording: Recording, cut: Mapping[Any, Any], *, stream: str | None = None) -> TimeWindow:

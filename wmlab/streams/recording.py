@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -12,12 +13,14 @@ from IPython import get_ipython
 from tqdm.auto import tqdm
 
 from wmlab.core.answers import Verdicts
+from wmlab.core.overlap import TimesApartWarning
 from wmlab.core.recording import Recording, recorded
 from wmlab.streams import positions, simulate
 from wmlab.streams.answers.explain import explain
 from wmlab.streams.answers.history import recorded_rules, scenario_span, the_stream
 from wmlab.streams.answers.measures import ownership
 from wmlab.streams.answers.timeline import timeline
+from wmlab.streams.answers.together import REMEDY, streams_apart
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.tables import TABLES
 
@@ -124,7 +127,8 @@ def record(
     """Run a scenario and return everything that happened; with `path`, keep it there.
 
     Runs of more than five seconds show a progress bar to a person at a terminal or a notebook, unless `progress` is
-    False; a function is told the percentage instead, and stops the run by raising.
+    False; a function is told the percentage instead, and stops the run by raising. Warns with `TimesApartWarning` if a
+    group reads streams together whose event times do not overlap.
     """
 
     def run(folder: Path | None) -> Mapping[str, Any]:
@@ -135,7 +139,10 @@ def record(
         with tqdm(total=100, desc=description, unit="%", delay=PROGRESS_AFTER_S, leave=False, disable=hidden) as bar:
             return simulate.simulate(scenario, lambda percent: _advance(bar, percent), folder)
 
-    return recorded(StreamRecording, scenario, run, path)
+    recording = recorded(StreamRecording, scenario, run, path)
+    for _, sentence in streams_apart(recording).values():
+        warnings.warn(f"{sentence} To repair it: {REMEDY}.", TimesApartWarning, stacklevel=2)
+    return recording
 
 
 def is_interactive() -> bool:

@@ -45,6 +45,8 @@ NO_EFFECT: Final[IncidentOutcome] = "no effect"
 _STREAM = column("stream", TEXT, "the stream's name")
 _NO_SEQ: Final = "null: none did, or not known"
 _OF_MAP: Final = "of the group's map of times from then on; null: unknown, or the group has no map"
+_ENTRIES: Final = "an entry of that map, null: none yet; null: the group has no map, or not known"
+_BOUNDS: Final = pa.map_(TEXT, LONG)
 
 
 def _segment_id(about: str) -> pa.Field:
@@ -217,6 +219,8 @@ TABLES: Final[dict[str, pa.Schema]] = {
         column("at_ms", LONG, "when the shared state judged it", unit="ms"),
         column("lower", LONG, f"lower bound {_OF_MAP}", unit="ms", nullable=True),
         column("upper", LONG, f"upper bound {_OF_MAP}", unit="ms", nullable=True),
+        column("lowers", _BOUNDS, f"by reader, the time it has passed, {_ENTRIES}", unit="ms", nullable=True),
+        column("uppers", _BOUNDS, f"by reader, the upper bound there, {_ENTRIES}", unit="ms", nullable=True),
     ),
     "checkpoints": table(
         _STREAM,

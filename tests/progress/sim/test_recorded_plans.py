@@ -85,6 +85,13 @@ def test_the_buffers_carry_the_identifiers_of_the_diagram() -> None:
     assert identifiers(world, stream="query-1", operator="build", sequence=1) == [(1, 1, 0, True), (2, 1, 0, True)]
     assert identifiers(world, stream="query-1", operator="sink") == [(3, 1, 0, False), (3, 1, 1, True), (3, 2, 0, True)]
     assert identifiers(world, stream="query-2", operator="sink", sequence=1) == [(1, 1, 0, True)]
+    now, y, x = 900, 1_000, 1_600
+    first = {
+        row["emitter"]: row["watermark"] for row in rows(world, "buffers", sequence=1) if row["operator"] != "probe"
+    }
+    assert (first["source-1"], first["source-2"], first["source-3"]) == (now, now + y, now)
+    out = [(row["sequence"], row["chunk"], row["watermark"]) for row in rows(world, "buffers", operator="sink")]
+    assert sorted(out)[1:] == [(1, 0, now + y), (1, 1, now), (2, 0, now + x)]
     names = {(row["stream"], row["origin"]): row["emitter"] for row in rows(world, "buffers")}
     assert names == {
         ("query-1", 1): "source-1",

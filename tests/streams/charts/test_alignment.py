@@ -8,6 +8,7 @@ import pytest
 import wmlab as wm
 from wmlab.core.charts.scene import Steps
 from wmlab.core.errors import ChartError
+from wmlab.core.overlap import TimesApartWarning
 
 
 def table(*rows: tuple[int, str, int | None], **more: list[str]) -> pd.DataFrame:
@@ -66,7 +67,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
 def test_streams_of_two_epochs_have_no_time_in_common() -> None:
     """PDP-33: "time epochs that might not even overlap"."""
     a_day = 86_400_000
-    run = wm.Scenario(
+    scenario = wm.Scenario(
         name="two epochs",
         streams=[wm.Stream("orders"), wm.Stream("deliveries")],
         writers=[
@@ -76,7 +77,9 @@ def test_streams_of_two_epochs_have_no_time_in_common() -> None:
         readers=wm.ReaderGroup(streams=["orders", "deliveries"], publish_every_ms=500),
         controllers=wm.Controllers(period_ms=500),
         duration_ms=10_000,
-    ).record()
+    )
+    with pytest.warns(TimesApartWarning, match="orders and deliveries, which group readers reads together"):
+        run = scenario.record()
     chart = wm.chart.alignment(run)
     assert "orders had the smallest one" in chart.sentence
     known = [row for row, apart in enumerate(chart.data["apart_ms"]) if apart is not None]

@@ -36,6 +36,20 @@ def test_the_least_time_is_that_of_the_group_s_own_map(script: tuple[wm.script.C
     assert {at_ms: drawn[at_ms] for at_ms in both} == {at_ms: kept[at_ms] for at_ms in both}
 
 
+def test_of_a_group_with_a_map_it_is_that_map_which_may_be_ahead_of_the_positions() -> None:
+    run = two_readers(read_side="document", enters_time="on_passing")
+    chart = wm.chart.reader_times(run)
+    rows = [row for row in run.table("group_updates").to_pylist() if row["outcome"] == "applied"]
+    assert chart.data["at_ms"] == [row["at_ms"] for row in rows]
+    for reader in ("readers-0", "readers-1"):
+        assert chart.data[f"time of {reader}"] == [dict(row["lowers"]).get(reader) for row in rows]
+    assert chart.data["least"] == [row["lower"] for row in rows]
+    between = {row["at_ms"] for row in rows if row["operation"] == "time"} - {
+        row["at_ms"] for row in run.table("positions").to_pylist()
+    }
+    assert len(between) > 10
+
+
 def test_the_time_of_a_dead_reader_is_that_of_the_group_until_its_segments_are_taken_over() -> None:
     chart = wm.chart.reader_times(two_readers(DIES))
     at = dict(

@@ -145,11 +145,15 @@ HARD = [
 
 
 @pytest.mark.parametrize("steps", [[], HARD], ids=["quiet", "hard"])
+@pytest.mark.parametrize("enters", ["at_publish", "on_passing"])
 @pytest.mark.parametrize("timer", ["fixed", "pravega"])
 def test_readers_that_share_times_see_the_window_of_their_map(
-    spark: SparkSession, steps: list[Any], timer: Literal["fixed", "pravega"]
+    spark: SparkSession,
+    steps: list[Any],
+    timer: Literal["fixed", "pravega"],
+    enters: Literal["at_publish", "on_passing"],
 ) -> None:
-    group = replace(SHARING, publish_timer=timer, group_refresh_ms=700, tracker_ms=50)
+    group = replace(SHARING, publish_timer=timer, enters_time=enters, group_refresh_ms=700, tracker_ms=50)
     run = record(group, script=steps)
     assert compared_groups(run).to_pylist() == [
         {"stream": "orders", "group": "sharing", "why_not": None, "with_map": True}

@@ -53,6 +53,9 @@ def test_a_time_is_answered_alike_whatever_the_index_lacks(
     for index in (whole, short, MarksIndex()):
         cut = cut_at_time(index, log, time)
         assert (None if cut is None else cut[0]) == (known[-1] if known else None)
+        closest = cut_at_time(index, log, time, closest=True)
+        distances = [(abs(lower - time), lower, offset) for lower, offset in marks]
+        assert (None if closest is None else closest[0]) == min(distances, default=(0, 0, None))[2]
     assert caught_up(short, log) == whole
 
 

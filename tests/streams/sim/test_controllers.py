@@ -10,10 +10,12 @@ from tests.streams.sim.worlds import clocked, run, scenario
 from wmlab.core.errors import ModelError, RecordingError
 from wmlab.core.simulation import Fixed
 from wmlab.core.values import Problems
+from wmlab.streams.model.coordination import bucket_of, qualified_name
 from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.model.window import Tracker
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.network import Network
+from wmlab.streams.scenario.noting import Never
 from wmlab.streams.scenario.parts import Clock, Controllers, EventWriter, ReaderGroup, Stream
 
 FAST = {"period_ms": 500, "session_timeout_ms": 2_000, "redistribute_every_ms": 1_000}
@@ -415,6 +417,32 @@ def test_a_time_gives_the_cut_of_the_last_watermark_not_beyond_it(recording):
             assert dict(recording.stream_cut_at(time)) == dict(earlier["cut"])
     assert recording.stream_cut_at(marks[0]["lower"] - 1) is None
     assert dict(recording.stream_cut_at(10**15)) == dict(marks[-1]["cut"])
+
+
+def test_a_stream_is_in_the_bucket_of_its_fully_qualified_name():
+    names = ["bank/orders", "shop/orders", "orders"]
+    streams, writers = (
+        [Stream(name) for name in names],
+        [EventWriter(name, rate_per_s=9, stream=name) for name in names],
+    )
+    world = run(stream=Stream(), streams=streams, writers=writers, readers=[], controllers=Controllers(2))
+    owned = {name: row["bucket"] for row in world.rows("ownership") for name in row["streams"]}
+    assert owned == {name: bucket_of(qualified_name(name), 100) for name in names}
+    assert len(set(owned.values())) == 3
+    assert [qualified_name(name) for name in names] == ["bank/orders", "shop/orders", "scope/orders"]
+
+
+def test_the_closest_cut_may_be_that_of_a_later_watermark_and_before_the_first_it_is_the_first(recording):
+    marks = recording.table("watermarks").to_pylist()
+    for earlier, later in pairwise(marks):
+        middle = (earlier["lower"] + later["lower"]) // 2
+        assert dict(recording.stream_cut_at(middle, closest=True)) == dict(earlier["cut"])
+        for time in (middle + 1, later["lower"] - 1):
+            assert dict(recording.stream_cut_at(time, closest=True)) == dict(later["cut"])
+            assert dict(recording.stream_cut_at(time)) == dict(earlier["cut"])
+    assert dict(recording.stream_cut_at(-(10**15), closest=True)) == dict(marks[0]["cut"])
+    silent = scenario(writers=[EventWriter("w", rate_per_s=10, noting=Never())]).record(progress=False)
+    assert silent.stream_cut_at(5_000, closest=True) is None
 
 
 def test_what_the_index_lacks_is_found_in_the_log():

@@ -65,7 +65,7 @@ def test_a_message_names_both_parties_and_its_times():
     assert {(row["sender"], row["receiver"]) for row in noted} == {("w", "controller-0")}
     assert {row["received_ms"] - row["sent_ms"] for row in noted} == {30}
     assert len(world.rows("messages", kind="answer")) == len(noted) == 19
-    assert noted[0]["content"].startswith("time ")
+    assert noted[0]["content"].startswith("writer w, time ")
     assert "position {0@0: " in noted[0]["content"]
     acks = world.rows("messages", kind="acknowledge", sender="segment-store", receiver="w")
     assert len(acks) == len(world.rows("messages", kind="append", sender="w"))
@@ -102,6 +102,18 @@ def test_an_append_counts_its_events_and_a_note_its_segments():
     for row in world.rows("messages", kind="note time"):
         assert row["bytes"] == 8 + 8 + 3 + 8 + 16 * row["content"].count("@")
     assert set(world.column("messages", "bytes", kind="answer")) == {None}
+
+
+def test_notes_and_shutdowns_name_the_writer_id_which_processes_share():
+    pair = EventWriter("w", rate_per_s=100, writer_id="shop-{name}", processes=2)
+    world = told(writers=[pair], script=[script.ShutDownWriter(at_ms=9_000, writer="w/2")])
+    noted = world.rows("messages", kind="note time")
+    assert {(row["sender"], row["content"].split(", ")[0]) for row in noted} == {
+        ("w", "writer shop-w"),
+        ("w/2", "writer shop-w"),
+    }
+    (gone,) = world.rows("messages", kind="shut down")
+    assert (gone["sender"], gone["content"], gone["bytes"]) == ("w/2", "writer shop-w", 8 + 8 + 8)
 
 
 def test_a_message_under_way_at_the_end_has_not_arrived():

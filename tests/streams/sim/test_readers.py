@@ -4,8 +4,9 @@ from itertools import pairwise
 
 import pytest
 
-from tests.streams.sim.worlds import FOUR, clocked, group, run
+from tests.streams.sim.worlds import FOUR, clocked, group, run, scenario
 from wmlab.core.simulation import Uniform
+from wmlab.core.values import Problems
 from wmlab.streams.model.segment import parse_segment
 from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.network import Network
@@ -280,6 +281,67 @@ def test_a_reader_without_segments_is_not_in_the_map():
     world = run(readers=group(readers=3, read_side="document"))
     assert set(world.group.state.streams["stream"].times) == {"readers-0", "readers-1"}
     assert world.lower_at(20_000, "readers-2") is not None
+
+
+def entries(world, group="readers"):
+    """(when, the map from reader to time from then on) after every update of a group."""
+    rows = world.rows("group_updates", group=group, outcome="applied")
+    return [(row["at_ms"], row["lowers"]) for row in rows]
+
+
+def test_the_table_has_the_entries_of_the_map_whose_minimum_is_the_window_of_the_group():
+    split, crash = script.Scale(at_ms=6_000, seal=["0@0"]), script.CrashReader(at_ms=9_500, reader="readers-1")
+    mapped = group(readers=3, read_side="document", rate_per_s=50)
+    world = run(readers=[mapped, group(name="offsets")], script=[split, crash])
+    rows = world.rows("group_updates", group="readers")
+    for row in rows:
+        known = None not in row["lowers"].values() and row["lowers"]
+        assert row["lower"] == (min(row["lowers"].values()) if known else None)
+        assert row["lowers"].keys() == row["uppers"].keys()
+    uppers = [row for row in rows if row["uppers"] and None not in row["uppers"].values()]
+    assert uppers
+    assert all(row["upper"] == max(row["uppers"].values()) for row in uppers)
+    assert {reader for row in rows for reader in row["lowers"]} == {f"readers-{n}" for n in range(3)}
+    assert not any("readers-1" in times for at, times in entries(world) if at > 16_000)
+    assert all("lowers" not in row for row in world.rows("group_updates", group="offsets"))
+
+
+def passed(world, reader, at_ms):
+    """The time that a reader has passed with all that it has read of its segments, which it owns for the whole run."""
+    read = {row["segment_id"]: row["to_offset"] for row in world.rows("reads", reader=reader) if row["at_ms"] <= at_ms}
+    known = [row for row in world.rows("watermarks") if row["emitted_ms"] <= at_ms]
+    return max((row["lower"] for row in known if all(row["cut"][s] <= end for s, end in read.items())), default=None)
+
+
+@pytest.mark.parametrize("timer", ["fixed", "pravega"])
+def test_a_reader_enters_its_time_at_once_when_it_passes_a_cut_or_with_its_next_publication(timer):
+    part = {"publish_timer": timer, "publish_every_ms": 2_500, "read_side": "document"}
+    at_once, later = (
+        run(readers=group(enters_time=enters, **part), controllers=Controllers(period_ms=500))
+        for enters in ("on_passing", "at_publish")
+    )
+    # Each reader knows then what the other one owns.
+    moments = range(6_000, 20_000, 100)
+    for reader in ("readers-0", "readers-1"):
+        shown = {at: [t for when, t in entries(at_once) if when <= at][-1][reader] for at in moments}
+        assert list(shown.values()) == [passed(at_once, reader, at) for at in moments]
+        assert len(set(shown.values())) > 12
+        assert len({times.get(reader) for _, times in entries(later)}) < 10
+    if timer == "fixed":
+        published = [world.column("positions", "at_ms", reader="readers-0") for world in (at_once, later)]
+        assert published[0] == published[1]
+    for at in range(10_000, 20_000, 100):
+        assert (at_once.lower_at(at) or 0) >= (later.lower_at(at) or 0)
+
+
+def test_without_a_map_no_time_can_be_entered():
+    for part in (
+        group(enters_time="on_passing"),
+        group(enters_time="on_passing", read_side="document", time_windows=False),
+    ):
+        with pytest.raises(Problems, match=r"readers.*enters_time.*there is no map of times"):
+            scenario(readers=part)
+    assert scenario(readers=group(enters_time="on_passing"), rules="design").readers.enters_time == "on_passing"
 
 
 def test_in_the_map_a_crash_lets_the_bound_jump_and_fall_back():

@@ -128,6 +128,23 @@ def test_the_answer_to_a_merge_shows_the_offset_or_the_length_is_asked_for(carry
     assert of_the_second == ([(f"t-2: {second}", 34)] if carry else [("t-2: {0@0: –}", 26), (second, 29)])
 
 
+@pytest.mark.parametrize(
+    ("fields", "says", "more_bytes"),
+    [
+        ({"writer_id": "shop"}, "writer shop, time {time}", 6 + 8),
+        ({"noting": noting.Never()}, "writer t, no time", 3),
+        ({"writer_id": None}, "no writer id, no time", 0),
+    ],
+)
+def test_the_request_to_commit_carries_the_writer_id_and_the_time(fields, says, more_bytes):
+    world = run(writers=[txn_writer(**fields)], network=Network(keep_messages=True), duration_ms=9_500)
+    requests, replies = (world.rows("messages", kind=kind) for kind in ("commit transaction", "commit requested"))
+    for row, (name, txn) in zip(requests, world.txns(state="committed").items(), strict=False):
+        assert row["content"] == f"{name}: {says.format(time=txn['time'])}"
+        assert row["bytes"] == 8 + 8 + 5 + more_bytes
+    assert [row["content"] for row in replies] == [row["content"].partition(":")[0] for row in requests] != []
+
+
 def test_an_older_server_is_asked_how_long_the_segment_is_after_a_merge():
     busy = EventWriter("w", rate_per_s=2_000, batch_ms=3, note_every_ms=None)
     far = Network(inside=Fixed(5))

@@ -13,7 +13,7 @@ watermarks, memory management.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any, Final
@@ -26,6 +26,7 @@ from wmlab.dataflow.answers.outcome import WindowAnswers, dropped_rows, explain_
 from wmlab.dataflow.answers.replay import OpenWindow
 from wmlab.dataflow.answers.run import DataflowRun, Drops, Explanation, Holder, StateForecast
 from wmlab.dataflow.answers.search import Search
+from wmlab.dataflow.answers.together import joins_apart
 from wmlab.dataflow.model.join import START
 
 _WAITING: Final = ("window", "session window", "join", "stateful map")
@@ -56,7 +57,8 @@ def explain(
     `vertex` is by default the last one that waits for watermarks, or else the sink; `key` its own, or else the one
     that is held. `window` is its end, or (start, end). `row` has some columns of the row. `at_ms` is the clock, for a
     window or a row by default the end of the recording. `reader` and `stream` are for other recordings. Raises
-    `RecordingError` for what the recording does not have, and for several questions at once.
+    `RecordingError` for what the recording does not have, and for several questions at once. Over the run of a join it
+    also says if the event times of its inputs do not overlap.
     """
     for name, option in (("reader", reader), ("stream", stream)):
         if option is not None:
@@ -78,7 +80,8 @@ def explain(
     name = vertex if vertex is not None else [*run.vertices, *last][-1]
     run.vertex(name)
     if at_ms is None:
-        return stragglers_at(run, name, key, instance)
+        stragglers, apart = stragglers_at(run, name, key, instance), joins_apart(recording, run.rules.joins)
+        return replace(stragglers, notes=(*stragglers.notes, *([apart[name]] if name in apart else ())))
     began = run.executions[0]["started_ms"] if run.executions else None
     return explain_vertex(Search(run, at_ms, f"ask from {began} ms on."), name, key, instance)
 
@@ -269,8 +272,7 @@ def _sizes(search: Search, vertex: str, instances: Iterable[int]) -> list[tuple[
 class VertexStragglers(Stragglers):
     """The holders of the watermark at a vertex over a run. Until every input has one, what it costs is unknown."""
 
-    @property
-    def sentence(self) -> str:
+    def _costliest(self) -> str:
         """Who held it longest, in one sentence."""
         if not self.stragglers:
             return f"Over {span(self.run_ms)} nobody held the {self.bound} in {self.stream}."

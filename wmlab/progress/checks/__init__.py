@@ -20,7 +20,8 @@ from wmlab.core.invariants import Derived, Invariant
 from wmlab.core.recording import Recording
 from wmlab.core.spark import verdict
 from wmlab.progress.checks import invariants
-from wmlab.progress.model.tracker import LocalRule
+from wmlab.progress.model.chunks import CompletenessRule
+from wmlab.progress.model.tracker import LocalRule, ProgressRules
 from wmlab.progress.scenario import tracker_rules_of
 
 INVARIANTS: Final[Mapping[str, Invariant]] = {
@@ -37,9 +38,11 @@ JUDGED_TABLES: Final = ("buffers", "windows_fired")
 """The tables of a recording that this takes."""
 
 
-def inputs_of(tables: Mapping[str, pa.Table], *, local: LocalRule = "running_max") -> dict[str, Any]:
-    """What the invariants take, from the tables of a recording and the rule under which it was made."""
-    return {**tables, "local": local, "tracked": Derived(invariants.tracked)}
+def inputs_of(
+    tables: Mapping[str, pa.Table], *, local: LocalRule = "running_max", complete: CompletenessRule = "set"
+) -> dict[str, Any]:
+    """What the invariants take, from the tables of a recording and the rules under which it was made."""
+    return {**tables, "local": local, "complete": complete, "tracked": Derived(invariants.tracked)}
 
 
 def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
@@ -47,7 +50,7 @@ def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
 
     `only` names those that are judged; without names, all are. Raises `ModelError` for a name that is none.
     """
-    rules = tracker_rules_of(recording)
+    rules = tracker_rules_of(recording) or ProgressRules()
     tables = {name: recording.table(name) for name in JUDGED_TABLES}
-    inputs = inputs_of(tables, local="running_max" if rules is None else rules.local)
+    inputs = inputs_of(tables, local=rules.local, complete=rules.complete)
     return verdict.check(spark, recording.name, INVARIANTS, inputs, only)

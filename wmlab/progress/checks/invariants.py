@@ -21,6 +21,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text, time_text
+from wmlab.progress.model.chunks import MEANING, CompletenessRule
 from wmlab.progress.model.numbers import stamp_of
 from wmlab.progress.model.tracker import LocalRule, ProgressRules, Reached, follow_buffers, supposed_origins
 
@@ -75,14 +76,18 @@ def prefix_decides(tracked: Sequence[Tracked]) -> Iterator[Finding]:
 
 
 @invariant("a sequence is complete exactly when all its chunks have come", _NO_BUFFER)
-def complete_by_the_set(tracked: Sequence[Tracked]) -> Iterator[Finding]:
-    """N3: an arrival completes its sequence exactly when it is the last of all chunks to come."""
+def complete_by_the_set(tracked: Sequence[Tracked], complete: CompletenessRule) -> Iterator[Finding]:
+    """N3: an arrival completes its sequence exactly when it is the last of all chunks to come.
+
+    `complete` is the rule of the recording, which a finding names if it is another one.
+    """
+    by_rule = "" if complete == "set" else f"; by the rule {complete!r} it is when {MEANING[complete]}"
     for row, reached in tracked:
         if row["completed"] == reached.completes:
             yield Finding(True)
         else:
             wrong = "was taken for complete too early" if row["completed"] else "was complete and not seen to be"
-            what = f"sequence {row['sequence']} of {name_text(row['emitter'])} {wrong}"
+            what = f"sequence {row['sequence']} of {name_text(row['emitter'])} {wrong}{by_rule}"
             yield _broken_at(row, what, "completed")
 
 

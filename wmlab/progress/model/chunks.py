@@ -9,7 +9,9 @@ With base b and last chunk L, known once a chunk with the last flag has come:
     balance   -1 for each chunk without the   the last chunk comes twice: never
               flag, L - b for it, sum is 0
 
-`literal` is the text's own snippet, `balance` what the engine does since 2025.
+`literal` is the text's own snippet, `balance` what the engine does since 2025. The snippet counts chunks from 1
+("example: ChunkNumbers{1,2,3,4}"), the rest of the text and its diagram count them from 0. With base 0 a buffer that is
+the only chunk of its sequence, number 0 and the last, never completes it, and no window fires in the text's diagram.
 
 Of buffers that break the protocol NebulaStream aborts on some and miscounts others. Here they are named; under the set
 rule such a buffer leaves the state as it was.
@@ -20,14 +22,23 @@ Source: "Watermarking and Progress", SequenceNumber and ChunkNumber; upstream cl
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from wmlab.progress.model.numbers import TupleBuffer
 
 CompletenessRule = Literal["set", "count", "literal", "balance"]
+MEANING: Final[Mapping[CompletenessRule, str]] = {
+    "set": "all chunks up to the last have come",
+    "count": "as many buffers have come as there are chunks up to the last",
+    "literal": "as many buffers have come as the number of the last chunk says (for chunks from 0 that is one too few, "
+    "and never the case for a single one)",
+    "balance": "the numbers of the last chunk and of the others balance",
+}
+"""When a sequence is complete by each rule, in words."""
 
 
 class ViolationKind(StrEnum):

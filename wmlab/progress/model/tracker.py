@@ -37,6 +37,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 from wmlab.core.errors import ModelError
 from wmlab.progress.model.chunks import (
+    MEANING,
     Chunks,
     Completed,
     CompletenessRule,
@@ -110,9 +111,9 @@ class BlockingOrigin:
     """An origin at the global watermark, and what has to come before it moves on.
 
     `sequence` is the first one that is not complete. `chunks` are those of it known to be missing (the first ten);
-    `started` tells whether any has come, `ended` whether the last one has. `waiting` counts the buffers that came
-    beyond the longest consecutive sequence, `since_ms` is the processing time since which the global watermark stands
-    (None: it never moved).
+    `started` tells whether any has come, `ended` whether the last one has, `complete` is the rule. `waiting` counts the
+    buffers that came beyond the longest consecutive sequence, `since_ms` is the processing time since which the global
+    watermark stands (None: it never moved).
     """
 
     origin: int
@@ -123,6 +124,7 @@ class BlockingOrigin:
     waiting: int
     since_ms: int | None
     ended: bool = False
+    complete: CompletenessRule = "set"
 
     @property
     def lack(self) -> str:
@@ -132,8 +134,10 @@ class BlockingOrigin:
         if not self.started:
             return f"lacks sequence {self.sequence}"
         if not self.chunks:
-            lacking = f"lacks the last chunk of sequence {self.sequence}"
-            return f"has all chunks of sequence {self.sequence}, but not by the rule" if self.ended else lacking
+            if not self.ended:
+                return f"lacks the last chunk of sequence {self.sequence}"
+            rule = f"{self.complete!r}: it is complete when {MEANING[self.complete]}"
+            return f"has all chunks of sequence {self.sequence}, but not by the rule {rule}"
         word = "chunk" if len(self.chunks) == 1 else "chunks"
         return f"lacks {word} {', '.join(map(str, self.chunks))} of sequence {self.sequence}"
 
@@ -216,6 +220,7 @@ class ProgressTracker:
             waiting=origin.waiting,
             since_ms=self.moved_ms,
             ended=chunks is not None and chunks.last is not None,
+            complete=self.rules.complete,
         )
 
 

@@ -5,6 +5,8 @@ Source: PDP-33, Periodic Watermark Workflow and Watermarking in the Reader.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from wmlab.core.answers import Stragglers
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording, the_moment
@@ -13,6 +15,7 @@ from wmlab.streams.answers.history import PredictionRules, recorded_rules, scena
 from wmlab.streams.answers.reader_bound import explain_reader
 from wmlab.streams.answers.stragglers import stragglers_of
 from wmlab.streams.answers.stream_bound import BoundExplanation, explain_stream
+from wmlab.streams.answers.together import streams_apart
 
 
 def explain(
@@ -28,7 +31,8 @@ def explain(
     Without `at_ms` the answer is a table over the whole run: `Stragglers`. `stream` is needed when there are several;
     `rules`, for predictions, are by default those of the recorded scenario. Raises `RecordingError` for a stream or
     reader that the recording does not have, for a reader without a moment, and for a moment that is not a whole number
-    or outside the run of a scenario.
+    or outside the run of a scenario. Over the whole run it also says if a group reads the stream together with others
+    whose event times do not overlap.
     """
     name = the_stream(recording, stream)
     rules = rules or recorded_rules(recording, name)
@@ -37,7 +41,9 @@ def explain(
             raise RecordingError(
                 f"Reader {reader!r} is named, but no moment.", remedy="give at_ms=..., or leave the reader out."
             )
-        return stragglers_of(recording, name, rules)
+        stragglers, apart = stragglers_of(recording, name, rules), streams_apart(recording).values()
+        notes = [sentence for streams, sentence in apart if name in streams]
+        return replace(stragglers, notes=(*stragglers.notes, *notes))
     at_ms = the_moment(at_ms)
     planned = scenario_span(recording)
     if planned is not None and not planned[0] <= at_ms <= planned[1]:

@@ -396,7 +396,10 @@ def recorded_rules(recording: Recording, stream: str) -> PredictionRules:
         return PredictionRules()
     scenario = written.resolved
     part = scenario.stream_titled(stream)
-    looks = {group.publish_every_ms if group.publish_timer == "fixed" else None for group in scenario.groups_of(part)}
+    looks = {
+        group.publish_every_ms if group.publish_timer == "fixed" and group.enters_time == "at_publish" else None
+        for group in scenario.groups_of(part)
+    }
     controllers = scenario.controllers
     is_instant = scenario.network.inside == Fixed(0)
     return PredictionRules(

@@ -1,4 +1,4 @@
-"""The chart of the map from reader to time: what the published position of each reader is worth, and the least of all.
+"""The chart of the map from reader to time, and the least of all: the map of the group, or what positions are worth.
 
 Source: PDP-33, Client Changes (the map, and unassigned segments that every reader counts as its own).
 """
@@ -33,21 +33,27 @@ _Entries = Mapping[str, Value]
 def reader_times(
     recording: Recording, *, stream: str | None = None, group: str | None = None, title: str | None = None
 ) -> Chart:
-    """Draw the time that each reader of a group had passed when it last published, and the least of these times.
+    """Draw the time that each reader of a group has passed, and the least of these times.
 
-    A reader passes a watermark when its segments, and those that nobody owns, are at or beyond the cut. By the table
-    `positions` a segment is that of the reader that published it last: a release shows when the next owner publishes.
-    One without segments has no time and does not count. Readers have lines of their own if they are at most four, and a
-    lane with their segments. Raises `ChartError` if there are several streams or groups and none is chosen, or if no
-    reader of the group published anything.
+    Of a group that shares a map of times it is that map, after every update of the table `group_updates`. Of a group
+    that shares offsets it is the time that each reader had passed when it last published: its segments, and those that
+    nobody owns, were at or beyond the cut of the watermark. One without segments has no time and does not count.
+
+    Readers have lines of their own if they are at most four, and a lane with their segments. By the table `positions` a
+    segment is that of the reader that published it last: a release shows when the next owner publishes. Raises
+    `ChartError` if there are several streams or groups and none is chosen, or if no reader of the group published
+    anything.
     """
     name = one_stream(recording, stream, "positions")
     positions = stream_rows(recording, "positions", name)
     group = _the_group(sorted({row["group"] for row in positions}), group)
     states = list(group_states(row for row in positions if row["group"] == group))
-    marks = without_ends(stream_rows(recording, "watermarks", name, by="emitted_ms"))
-    shown = share_of(list(zip(states, _maps(states, marks, segments_of(recording, name)), strict=True)), _MOST)
-    rows = [(at_ms, entries) for (at_ms, _), entries in shown]
+    maps = _recorded_maps(recording, name, group)
+    if not maps:
+        marks = without_ends(stream_rows(recording, "watermarks", name, by="emitted_ms"))
+        entries_after = _maps(states, marks, segments_of(recording, name))
+        maps = [(at_ms, entries) for (at_ms, _), entries in zip(states, entries_after, strict=True)]
+    rows = share_of(maps, _MOST)
     readers = sorted({reader for _, entries in rows for reader in entries})
     if not readers:
         raise ChartError(f"No reader of {group} published a position in {name}.", remedy="Choose another group.")
@@ -55,7 +61,7 @@ def reader_times(
     lines = {reader: [entries.get(reader) for _, entries in rows] for reader in readers}
     least = [_least(entries) for _, entries in rows]
     sentence = _sentence(group, at_ms, rows, least)
-    fewer = f" Drawn are {len(shown)} of {len(states)} updates." if len(shown) < len(states) else ""
+    fewer = f" Drawn are {len(rows)} of {len(maps)} updates." if len(rows) < len(maps) else ""
     curves = [Steps(name="least", role="lower", xs=at_ms, ys=least)]
     if len(readers) <= len(SERIES):
         pairs = zip(readers, _ROLES, strict=False)
@@ -69,7 +75,7 @@ def reader_times(
         across=time_axis("clock", at_ms),
         panels=[
             Panel(up=up, layers=at_rim(up, curves), height=220.0),
-            lanes(readers, [_owned(readers, [state for state, _ in shown])]),
+            lanes(readers, [_owned(readers, share_of(states, _MOST))]),
         ],
         rules=faults(recording, name),
     )
@@ -84,6 +90,13 @@ def _the_group(groups: Sequence[str], chosen: str | None) -> str:
         f"The recording has {counted(len(groups), 'reader group')}: {listed(groups)}.",
         remedy="Choose one with group=....",
     )
+
+
+def _recorded_maps(recording: Recording, stream: str, group: str) -> list[tuple[int, _Entries]]:
+    """The group's own map after each update of its state; empty when it shares none, or no table has it."""
+    updates = [row for row in stream_rows(recording, "group_updates", stream, by="revision") if row["group"] == group]
+    applied = [row for row in updates if row["outcome"] == "applied" and row["lowers"] is not None]
+    return [(row["at_ms"], dict(row["lowers"])) for row in applied] if any(row["lowers"] for row in applied) else []
 
 
 def _maps(states: Sequence[_State], marks: Sequence[TableRow], segments: Mapping[int, Segment]) -> Iterator[_Entries]:

@@ -9,8 +9,8 @@ once. Of the others no table says when they knew what:
   back to a checkpoint without key ranges.
 
 The windows of readers that share a map of times (`read_side` "document") are not compared where these learn later of
-the state, or may look at what they knew before (`publish_timer` "pravega", and a script in which a reader gives a
-segment back).
+the state, or may look at what they knew before (`publish_timer` "pravega" or `enters_time` "on_passing", and a script
+in which a reader gives a segment back).
 
 An executor of Spark has no scenario and imports none, so this stands apart from the rule.
 """
@@ -64,8 +64,12 @@ def _why_not(scenario: StreamScenario | None, stream: str, group: str) -> str | 
 def _of_map(scenario: StreamScenario, part: ReaderGroup) -> Iterator[str]:
     if part.time_windows:
         yield from _of_latency(scenario, part)
-        if part.publish_timer != "fixed" and any(isinstance(act, script.ReleaseSegment) for act in scenario.script):
-            yield "a reader gave a segment back, and may have looked at what it knew then (publish_timer is 'pravega')"
+        options = {"publish_timer": "pravega", "enters_time": "on_passing"}
+        between = next(
+            (f"{name} is {option!r}" for name, option in options.items() if getattr(part, name) == option), ""
+        )
+        if between and any(isinstance(act, script.ReleaseSegment) for act in scenario.script):
+            yield f"a reader gave a segment back, and may have looked at what it knew then ({between})"
 
 
 def _of_options(scenario: StreamScenario, part: ReaderGroup) -> Iterator[str]:

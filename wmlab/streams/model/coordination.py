@@ -17,12 +17,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from wmlab.core.errors import ModelError
 
+DEFAULT_SCOPE: Final = "scope"
+"""The scope of a stream that is named without one."""
+
+
+def qualified_name(stream: str) -> str:
+    """The fully qualified name of a stream: "scope/stream"; one named without a scope is in `DEFAULT_SCOPE`.
+
+    Source: PDP-33, Distributing Streams Across Controller Instances; upstream class `StreamImpl` (getScopedName).
+    """
+    return stream if "/" in stream else f"{DEFAULT_SCOPE}/{stream}"
+
 
 def bucket_of(stream: str, count: int) -> int:
-    """The bucket 0 .. count - 1 of a stream, named "scope/stream".
+    """The bucket 0 .. count - 1 of a stream, by its fully qualified name, "scope/stream".
 
     The hash is the 32-bit polynomial with base 31 over the UTF-16 units of the name, sign bit cleared. Raises
     `ModelError` for a count below 1.

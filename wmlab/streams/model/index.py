@@ -126,20 +126,28 @@ def caught_up(index: MarksIndex, log: MarksLog[Watermark]) -> MarksIndex:
     return index.append(records) if records else index
 
 
-def cut_at_time(index: MarksIndex, log: MarksLog[Watermark], time: int) -> Position | None:
-    """The closest stream cut for a time: that of the last watermark not beyond it, None before the first.
+def cut_at_time(index: MarksIndex, log: MarksLog[Watermark], time: int, *, closest: bool = False) -> Position | None:
+    """The stream cut of the last watermark whose lower bound is not beyond a time; None before the first.
 
-    As far as the writers keep what they noted, no event beyond the cut is older than that watermark's lower bound.
-    Raises `TruncatedError` when the entry was truncated.
+    With `closest` that of the watermark with the closest lower bound, see `record_at`. As far as the writers keep what
+    they noted, no event beyond the cut is older than that watermark's lower bound. Raises `TruncatedError` when the
+    entry was truncated.
     """
-    record = record_at(index, log, time)
+    record = record_at(index, log, time, closest=closest)
     return None if record is None else log.first_after(record.offset)[1].cut
 
 
-def record_at(index: MarksIndex, log: MarksLog[Watermark], time: int) -> IndexRecord | None:
-    """The record of the last watermark not beyond a time, None before the first."""
+def record_at(index: MarksIndex, log: MarksLog[Watermark], time: int, *, closest: bool = False) -> IndexRecord | None:
+    """The record of the last watermark not beyond a time; None before the first.
+
+    With `closest` that of the one whose lower bound is closest, which may be later than the time: before the first
+    watermark it is the first, of two equally close ones the earlier; None only when there is no watermark.
+    """
     index = caught_up(index, log)
     later = _first(0, len(index), lambda i: index[i].time > time)
+    if closest:
+        around = [index[i] for i in (later - 1, later) if 0 <= i < len(index)]
+        return min(around, key=lambda record: abs(record.time - time), default=None)
     return index[later - 1] if later else None
 
 

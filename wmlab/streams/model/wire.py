@@ -5,11 +5,11 @@ client has to ask for the length, with a message and its answer. Events of a wri
 an acknowledgement names the last one that is stored, and the last one acknowledged before.
 
 A message has 8 bytes for its type and length, a number 8, the id of a writer's connection 16, a text 2 and its UTF-8,
-an event 8 and its payload. Requests and noted times are counted by the same rule, which is wmlab's. Of other messages
-the bytes are unknown.
+an event 8 and its payload. Requests, noted times, commits and shutdowns are counted by the same rule, which is wmlab's.
+Of other messages the bytes are unknown.
 
-Source: PDP-33, Controller Changes (DataAppended, SegmentsMerged) and Server Changes (getSegmentLength); upstream class
-`WireCommands`.
+Source: PDP-33, Internal Changes (noteTimestampFromWriter, writerShutdown, commitTransaction), Controller Changes
+(DataAppended, SegmentsMerged) and Server Changes (getSegmentLength); upstream class `WireCommands`.
 """
 
 from __future__ import annotations
@@ -104,7 +104,26 @@ class Note(NamedTuple):
         return _HEADER + _text(self.stream) + _text(self.writer) + _NUMBER + 2 * _NUMBER * len(self.position)
 
     def __str__(self) -> str:
-        return f"time {self.time}, position {self.position}"
+        return f"writer {self.writer}, time {self.time}, position {self.position}"
+
+
+class CommitRequest(NamedTuple):
+    """The request to commit a transaction, under the id of its writer and with the time to note; None: without."""
+
+    stream: str
+    writer: str | None
+    time: int | None
+    txn: str
+
+    @property
+    def wire_bytes(self) -> int:
+        """The names of stream and transaction, and writer id and time if it has them."""
+        writer = 0 if self.writer is None else _text(self.writer)
+        return _HEADER + _text(self.stream) + _text(self.txn) + writer + _carried(self.time)
+
+    def __str__(self) -> str:
+        writer = "no writer id" if self.writer is None else f"writer {self.writer}"
+        return f"{self.txn}: {writer}, {'no time' if self.time is None else f'time {self.time}'}"
 
 
 class Leave(NamedTuple):
@@ -116,8 +135,13 @@ class Leave(NamedTuple):
     call: str
     sent_ms: int
 
+    @property
+    def wire_bytes(self) -> int:
+        """Both names."""
+        return _HEADER + _text(self.stream) + _text(self.writer)
+
     def __str__(self) -> str:
-        return self.call
+        return f"writer {self.writer}"
 
 
 def _text(text: str) -> int:

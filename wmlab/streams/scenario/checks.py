@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from wmlab.core.errors import ModelError
 from wmlab.core.values import Problem, unknown
+from wmlab.streams.model.coordination import DEFAULT_SCOPE, qualified_name
 from wmlab.streams.model.segment import parse_segment, split_id
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.noting import EarliestOpen
@@ -117,6 +118,15 @@ def _reader_problems(scenario: StreamScenario) -> Iterator[Problem]:
         yield from unknown(("readers",), "checkpoint of another group", part.starting_checkpoint, others)
 
 
+def _map_problems(scenario: StreamScenario) -> Iterator[Problem]:
+    """Groups that are to enter times into a map that they do not have."""
+    for index, part in enumerate(scenario.resolved.groups):
+        if part.enters_time != "at_publish" and (part.read_side != "document" or not part.time_windows):
+            where = ("readers", index) if isinstance(scenario.readers, tuple) else ("readers",)
+            message = "needs read_side='document' and time_windows, or there is no map of times"
+            yield Problem((*where, "enters_time"), f"{message} (got {part.enters_time!r})")
+
+
 def _joining_problems(on_readers: Iterable[tuple[int, Any]], readers: Mapping[str, int]) -> Iterator[Problem]:
     """New readers with the name of another one, and actions on them before they join."""
     joins = {action.reader: (action.at_ms, n) for n, action in on_readers if isinstance(action, script.AddReader)}
@@ -162,9 +172,15 @@ def problems_across(scenario: StreamScenario) -> Iterator[Problem]:
     for index, writer in enumerate(scenario.writers):
         if processes[writer.name] > sum(other.name == writer.name for other in scenario.writers):
             yield Problem(("writers", index, "name"), f"another writer has a process called {writer.name!r}")
+    names = {stream.name for stream in scenario.streams}
+    for index, stream in enumerate(scenario.streams):
+        if (name := qualified_name(stream.name)) in names - {stream.name}:
+            message = f"a stream without a scope is in {DEFAULT_SCOPE!r}, and another is called {name!r}"
+            yield Problem(("streams", index, "name"), f"{message} (got {stream.name!r})")
     yield from _name_problems(scenario)
     yield from _writer_problems(scenario)
     yield from _reader_problems(scenario)
+    yield from _map_problems(scenario)
     yield from _scale_problems(scenario)
     yield from _controller_problems(scenario)
     yield from _transaction_problems(scenario)

@@ -8,6 +8,7 @@ options keep their default under all rules.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, asdict
 from typing import Annotated, Any, Final, Literal
@@ -24,6 +25,21 @@ from wmlab.streams.scenario.noting import EarliestOpen, Noting
 
 WriterId = Annotated[str, Field(max_length=256, pattern=r"^(\{name\}|[A-Za-z0-9._-])+$")]
 """The id under which a writer's marks are kept; "{name}" stands for the writer's name."""
+
+_SCOPED: Final = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)?")
+
+
+def _stream_name(text: str) -> str:
+    if not _SCOPED.fullmatch(text) or {".", ".."} & set(text.split("/")):
+        raise ValueError(
+            "give a name of letters, digits, dots, dashes and underscores, or one with a scope before a single slash, "
+            "'scope/stream'; neither part is empty, '.' or '..'"
+        )
+    return text
+
+
+StreamName = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_stream_name)]
+"""The name of a stream, with or without its scope: "stream" or "scope/stream"."""
 
 SEGMENT_STORE: Final = "segment-store"
 """Where segments live, the marks segment and a group's shared state among them."""
@@ -76,6 +92,8 @@ class Clock:
 class Stream:
     """A stream and the rules its watermarks follow.
 
+    `name` may have a scope, "scope/stream". The stream is in the bucket of the hash of its fully qualified name; one
+    without a scope is in the scope "scope" (PDP-33, "Distributing Streams Across Controller Instances").
     `timestamp_aggregation_timeout_ms` is how long a silent writer is waited for (PDP-33, "Config Changes").
     `timeout_from`: `first_behind` counts from the first cycle that saw the writer behind the previous lower bound, as
     Pravega does; `last_note` counts from its last noted time, as the document says.
@@ -109,7 +127,7 @@ class Stream:
     Pravega does, instead of where the segments end.
     """
 
-    name: Name = "stream"
+    name: StreamName = "stream"
     _: KW_ONLY
     segments: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 1
     timestamp_aggregation_timeout_ms: Ms = 60_000
@@ -171,7 +189,7 @@ class WriterPart:
     starts_ms: Ms = 0
     batch_ms: Period = 100
     event_bytes: Annotated[int, Field(ge=0, le=8_388_600, strict=True)] = 100
-    stream: Name | None = None
+    stream: StreamName | None = None
 
     @property
     def id(self) -> str | None:
@@ -260,6 +278,10 @@ class ReaderGroup:
       bound is its minimum (PDP-33, "Client Changes"), the same for all readers; the upper bound is the largest of
       those that the readers have for their segments. In the latter a crashed reader takes its time with it, and
       checkpoints carry the offset in the marks segment.
+    - `enters_time`: when a reader of the document's design puts the time it has passed into that map: `at_publish`,
+      when it publishes its position; `on_passing`, every time it advances beyond a stream cut with what it has read
+      (PDP-33, "Client Changes"). In the latter it reads every `read_every_ms` and publishes as before, so the map may
+      be ahead of the published positions.
     - `time_windows`: False, nobody looks at the marks.
     - `tracker_ms`: how long a reader works on one position, in the background; of the positions that come meanwhile
       only the last is looked at. (In the document's design a reader compares when it publishes, and that takes no
@@ -292,6 +314,7 @@ class ReaderGroup:
     publish_every_ms: Period = 1_000
     starts_ms: Ms = 0
     read_side: Option[Literal["implementation", "document"]] = UNSET
+    enters_time: Literal["at_publish", "on_passing"] = "at_publish"
     time_windows: bool = True
     tracker_ms: Ms = 0
     publish_timer: Option[Literal["fixed", "pravega"]] = UNSET
@@ -304,8 +327,8 @@ class ReaderGroup:
     automatic_checkpoint_every_ms: Period | None = None
     starting_time: Time | None = None
     starting_checkpoint: Name | None = None
-    stream: Name | None = None
-    streams: tuple[Name, ...] = ()
+    stream: StreamName | None = None
+    streams: tuple[StreamName, ...] = ()
 
     def _problems(self) -> Iterator[Problem]:
         if self.streams and self.stream is not None:
@@ -321,6 +344,12 @@ class ReaderGroup:
         Otherwise it sees the window of the group's map of times, which is empty when nobody looks at the marks.
         """
         return self.time_windows and self.read_side != "document"
+
+    @property
+    def step_ms(self) -> int:
+        """How often its readers read."""
+        is_rare = self.publish_timer == "fixed" and self.enters_time == "at_publish"
+        return self.publish_every_ms if is_rare else self.read_every_ms
 
     def reader_names(self) -> tuple[str, ...]:
         """The readers that the group starts with."""

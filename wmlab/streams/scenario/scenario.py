@@ -247,8 +247,9 @@ def _of_group(group: ReaderGroup, field: str, duration_ms: int, segments: int) -
     published = span_ms // group.publish_every_ms * group.readers
     yield Cost("positions", f"{field}.publish_every_ms", published, 2 * _ROW + _PER_SEGMENT * segments)
     yield Cost("segments of positions", f"{field}.readers", published * -(-segments // group.readers), _PER_SEGMENT)
-    if group.publish_timer == "pravega":
+    if group.step_ms != group.publish_every_ms:
         yield Cost("reads", f"{field}.read_every_ms", span_ms // group.read_every_ms * group.readers, _ROW)
+    if group.publish_timer == "pravega":
         yield Cost("refreshes", f"{field}.group_refresh_ms", span_ms // group.group_refresh_ms * group.readers, _ROW)
     if group.automatic_checkpoint_every_ms is not None:
         count = span_ms // group.automatic_checkpoint_every_ms

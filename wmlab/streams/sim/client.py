@@ -77,29 +77,32 @@ class ControllerClient:
     def ask(
         self,
         kind: str,
-        content: object,
+        subject: object,
         job: Callable[[Controller], Job[JobResult]],
         then: Callable[[JobResult], None],
+        carried: object = None,
         failures: int = 0,
     ) -> None:
         """Let a controller do a job and go on with its result; another is asked if it is down or goes down.
 
-        `kind` is the name of the message, one of `REPLIES`, and `content` what it says, as does its reply.
+        `kind` is the name of the message, one of `REPLIES`. The reply says its `subject`, and so does the message
+        unless it says more, with what is `carried`.
         """
         if self.stopped:
             return
         controller, network = next(self._next_controller), self.stream.network
+        content = subject if carried is None else carried
         request = NetworkMessage(self.stream.title, self.node, controller.name, kind, content)
 
         def reply(result: JobResult | None) -> None:
             if result is None:
                 network.deliver(request.reply(REPLIES[kind], UNAVAILABLE), ask_again)
             else:
-                network.deliver(request.reply(REPLIES[kind], content), then, result)
+                network.deliver(request.reply(REPLIES[kind], subject), then, result)
 
         def ask_again() -> None:
             wait_ms = self._retry.wait_ms(failures + 1)
-            self.stream.after(wait_ms, self.ask, kind, content, job, then, failures + 1)
+            self.stream.after(wait_ms, self.ask, kind, subject, job, then, carried, failures + 1)
 
         def arrive() -> None:
             controller.serve(job(controller), reply)

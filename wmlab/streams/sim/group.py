@@ -222,8 +222,7 @@ class RunningGroup:
             outcome = "applied" if applied else "conflict"
             for name in _concerned(seen, wanted):
                 row = {"operation": operation, "outcome": outcome, "revision": seen.revision}
-                window = self.state.streams[name].window
-                self.write(name, "group_updates", reader=reader, lower=window.lower, upper=window.upper, **row)
+                self.write(name, "group_updates", reader=reader, **row, **self._map_of_times(name))
             if applied:
                 self.balance.note(seen, wanted)
                 for name in wanted.checkpoints.keys() - seen.checkpoints.keys():
@@ -234,6 +233,15 @@ class RunningGroup:
             if applied:
                 return newest
             seen = newest
+
+    def _map_of_times(self, stream: str) -> dict[str, Any]:
+        """The window of the map of times that the group shares now, and its entries; without a map nothing."""
+        reading = self.state.streams[stream]
+        row: dict[str, Any] = {"lower": reading.window.lower, "upper": reading.window.upper}
+        if self.by_time:
+            row["lowers"] = {reader: window.lower for reader, window in sorted(reading.times.items())}
+            row["uppers"] = {reader: window.upper for reader, window in sorted(reading.times.items())}
+        return row
 
     def checkpoint(self, name: str) -> Generator[simpy.Event]:
         """Ask for a checkpoint, once no other is under way; of several that wait one comes first."""

@@ -29,25 +29,29 @@ if TYPE_CHECKING:
 
 
 class Timers:
-    """One reader's timers; with the fixed timer everything is due at every step. It may look from `refresh_ms` on."""
+    """One reader's timers; with the fixed timer everything but reading is due at once, every `publish_every_ms`.
+
+    It may look from `refresh_ms` on.
+    """
 
     def __init__(self, part: ReaderGroup, now_ms: int) -> None:
         self._part = part
         self._fixed = part.publish_timer == "fixed"
-        self.refresh_ms = now_ms
-        self._acquire_ms = now_ms
+        self._check_every_ms = part.publish_every_ms if self._fixed else part.group_refresh_ms
+        self.refresh_ms = now_ms + (part.publish_every_ms if self._fixed else 0)
+        self._acquire_ms = self.refresh_ms
         self._publish_ms = now_ms + part.publish_every_ms
 
     @property
     def step_ms(self) -> int:
         """How often a reader reads."""
-        return self._part.publish_every_ms if self._fixed else self._part.read_every_ms
+        return self._part.step_ms
 
     def check_due(self, now_ms: int, *, free: bool) -> bool:
         """Whether to look at the shared state now; `free`: the reader knows of segments that nobody owns."""
-        due = self._fixed or now_ms >= self.refresh_ms or (free and now_ms >= self._acquire_ms)
+        due = now_ms >= self.refresh_ms or (free and now_ms >= self._acquire_ms)
         if due:
-            self.refresh_ms = now_ms + self._part.group_refresh_ms
+            self.refresh_ms = now_ms + self._check_every_ms
             self._acquire_ms = now_ms + self._part.publish_every_ms
         return due
 
@@ -114,16 +118,18 @@ class ReaderWindows:
             for stream, stream_world in group.streams.items()
         }
 
-    def pass_marks(self, state: GroupState) -> Mapping[str, TimeWindow]:
+    def pass_marks(self, state: GroupState, reached: Mapping[StreamSegment, int]) -> Mapping[str, TimeWindow]:
         """The document's step: the time passed in each stream of which the reader owns a segment, and what is ahead.
 
-        A segment that it did not count before may be far behind: then it compares anew, and the time may go back.
+        `reached` are the offsets that it has come to in its own segments. A segment that it did not count before may be
+        far behind: then it compares anew, and the time may go back.
         """
         times = {}
         for stream, reading in state.streams.items():
             if not reading.owned(self._reader):
                 continue
-            share = reading.share_of(self._reader)
+            offsets = reading.share_of(self._reader).offsets
+            share = ReaderPosition({segment: reached.get((stream, segment), offsets[segment]) for segment in offsets})
             counted = frozenset(share.offsets)
             if not counted <= self._compared.get(stream, frozenset()):
                 self._passed[stream] = self._tracker(stream)
@@ -281,6 +287,8 @@ class ReaderProcess:
             readers = len(self._seen.readers)
             if due and self._timers.publish_due(self._world.now_ms, readers, acquired=acquired):
                 yield from self._publish()
+            elif self._part.enters_time == "on_passing":
+                yield from self._enter_times()
             more = yield from self._complete()
         if due and not self._is_bound():
             segment = self.group.balance.to_release(self._seen, self.name)
@@ -348,20 +356,24 @@ class ReaderProcess:
         return [segment for segment in self._progress if not self.group.streams[segment[0]].deleted]
 
     def _publish(self) -> ReaderSteps:
-        """Publish the position; in the document's design also the time passed in each stream, if it is another one."""
+        """Publish the position; in the document's design also the time passed in each stream."""
         offsets = self.offsets
         yield from self._change("publish", lambda state: state.publish(self.name, offsets))
         if self.group.by_time:
-            for stream, window in self.windows.pass_marks(self._seen).items():
+            yield from self._enter_times()
 
-                def note(state: GroupState, stream: str = stream, window: TimeWindow = window) -> bool:
-                    times = state.streams[stream].times
-                    is_new = self.name in times and times[self.name] != window
-                    if is_new:
-                        state.note_time(self.name, stream, window)
-                    return is_new
+    def _enter_times(self) -> ReaderSteps:
+        """Put the time passed in each stream into the map of the group, if it is another one."""
+        for stream, window in self.windows.pass_marks(self._seen, self.offsets).items():
 
-                yield from self._change("time", note)
+            def note(state: GroupState, stream: str = stream, window: TimeWindow = window) -> bool:
+                times = state.streams[stream].times
+                is_new = self.name in times and times[self.name] != window
+                if is_new:
+                    state.note_time(self.name, stream, window)
+                return is_new
+
+            yield from self._change("time", note)
 
     def _complete(self) -> ReaderAnswer:
         """Record the segments that are read to their end; whether there were any."""

@@ -19,7 +19,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from wmlab.core.errors import ModelError
-from wmlab.streams.model.coordination import Coordination, Session, bucket_of
+from wmlab.streams.model.coordination import Coordination, Session, bucket_of, qualified_name
 from wmlab.streams.model.marks import MarkTable, NoteOutcome, StoreOutcome, Versioned, WriterMark
 from wmlab.streams.model.wire import Note
 from wmlab.streams.scenario.parts import COORDINATOR, METADATA_STORE
@@ -136,7 +136,7 @@ class MetadataStore:
 
     def bucket(self, stream: str, buckets: int | None = None) -> int:
         """The bucket a stream belongs to, of all buckets or of that many; it follows from the stream's full name."""
-        return bucket_of(f"scope/{stream}", self._buckets if buckets is None else buckets)
+        return bucket_of(qualified_name(stream), self._buckets if buckets is None else buckets)
 
     def members(self, bucket: int) -> tuple[str, ...]:
         """The streams in a bucket, in the order in which they came."""

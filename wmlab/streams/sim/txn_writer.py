@@ -20,7 +20,7 @@ import simpy
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.marks import EXPLICIT_NOTE
 from wmlab.streams.model.txn import TxnState, refuse_unless_open
-from wmlab.streams.model.wire import EVENT_HEADER_BYTES, AppendRequest, DataAppended
+from wmlab.streams.model.wire import EVENT_HEADER_BYTES, AppendRequest, CommitRequest, DataAppended
 from wmlab.streams.scenario.parts import TransactionalWriter
 from wmlab.streams.scenario.script import CommitTime
 from wmlab.streams.sim.load import Load, Routes, time_to_note
@@ -299,4 +299,5 @@ class TxnWriter(WriterProcess):
                 txn,
                 lambda controller: transactions.commit(controller, txn, time),
                 lambda _: self._on_requested(incarnation, txn),
+                CommitRequest(self.stream.name, self.part.id, time, txn.name),
             )

@@ -1,0 +1,72 @@
+"""Streams that a group reads together although their event times do not overlap: a warning, and what explain says."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+import wmlab as wm
+from wmlab.core.overlap import TimeRange, TimesApartWarning, without_common_times
+
+A_DAY_MS = 24 * 3_600 * 1_000
+
+
+def two_streams(event_time: str | None, **writer: int) -> wm.Scenario:
+    return wm.Scenario(
+        name="two streams",
+        streams=[wm.Stream("orders"), wm.Stream("deliveries")],
+        writers=[
+            wm.EventWriter("shop", rate_per_s=20, stream="orders"),
+            wm.EventWriter("van", rate_per_s=20, stream="deliveries", event_time=event_time, **writer),
+        ],
+        readers=[wm.ReaderGroup("joiner", streams=["orders", "deliveries"]), wm.ReaderGroup("alone", stream="orders")],
+        duration_ms=20_000,
+    )
+
+
+@pytest.mark.parametrize("shift", [1_000_000_000, -A_DAY_MS, 20_000])
+def test_times_that_do_not_overlap_are_warned_of_with_their_values_and_a_remedy(shift: int) -> None:
+    with pytest.warns(TimesApartWarning) as caught:
+        run = two_streams(f"clock + {shift}").record(progress=False)
+    (warning,) = caught
+    text = str(warning.message)
+    assert text.startswith("The event times of ")
+    assert "orders" in text
+    assert "deliveries, which" in text or "deliveries and orders, which" in text
+    assert "which group joiner reads together, do not overlap: " in text
+    assert "a watermark of one says nothing about the other. To repair it: give the writers" in text
+    assert warning.filename == __file__
+    sentence = text.partition(" To repair it")[0]
+    for stream in ("orders", "deliveries"):
+        assert run.explain(stream=stream).notes[-1] == sentence
+        assert sentence in run.explain(stream=stream).sentence
+
+
+@pytest.mark.parametrize(
+    ("event_time", "writer"),
+    [(None, {}), ("clock + 15_000", {}), ("clock - 15_000", {}), (None, {"starts_ms": 19_950})],
+)
+def test_times_that_overlap_and_events_that_come_later_are_not_warned_of(
+    event_time: str | None, writer: dict[str, int]
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run = two_streams(event_time, **writer).record(progress=False)
+    assert "do not overlap" not in run.explain(stream="orders").sentence
+
+
+def test_streams_that_nobody_reads_together_may_have_any_times() -> None:
+    scenario = two_streams(f"clock + {A_DAY_MS}")
+    apart = scenario.replace(readers=[wm.ReaderGroup(name, stream=name) for name in ("orders", "deliveries")])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        apart.record(progress=False)
+
+
+def test_of_three_ranges_two_that_are_apart_are_enough_and_one_that_comes_later_does_not_count() -> None:
+    wide, low, high = TimeRange("w", 0, 9, 0, 9), TimeRange("l", 0, 3, 0, 9), TimeRange("h", 5, 9, 0, 9)
+    assert without_common_times([high, wide, low]) == [low, wide, high]
+    assert without_common_times([wide, low]) == without_common_times([low]) == without_common_times([]) == []
+    assert without_common_times([low, high._replace(from_ms=9, to_ms=20)]) == []
+    assert without_common_times([low, high._replace(first=3)]) == []
