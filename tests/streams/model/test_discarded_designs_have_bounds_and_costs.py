@@ -65,7 +65,7 @@ def test_a_writer_that_is_silent_for_the_timeout_counts_no_more_in_a_segment() -
 
 def test_ingestion_time_is_known_without_any_writer() -> None:
     first, second = SEGMENTS
-    stored = ingestion_time({first: [(100, 10), (200, 20), (300, 35)]}, {first: None, second: 40})
+    stored = ingestion_time({first: [(100, 10), (200, 20), (300, 35)]}, {first: None, second: 40}, SEGMENTS)
     assert stored.window(at(0, 0), 5) == TimeWindow(5, None)
     assert stored.window(at(0, 0), 50) == TimeWindow(10, None)
     assert stored.window(at(100, 0), 50) == TimeWindow(20, 10)
@@ -77,4 +77,4 @@ def test_ingestion_time_is_known_without_any_writer() -> None:
 
 def test_a_design_is_shown_with_its_costs() -> None:
     shown = "ReadSide(name='ingestion time', requests=0, bytes_stored=0, search=0)"
-    assert repr(ingestion_time({}, {})) == shown
+    assert repr(ingestion_time({}, {}, {})) == shown
