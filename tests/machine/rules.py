@@ -171,6 +171,7 @@ class Everything(Writers, Notes, Transactions, Scales, Endings, Troubles, Reader
     """All rules: whatever happens, the promises are kept, or so we claim.
 
     Counted from the last note, a timeout may never come: a writer that goes on noting old times is waited for as long.
+    Without a writer that is forgotten while it is ahead the upper bound falls below what it noted.
     """
 
-    faults: ClassVar[Mapping[str, Any]] = {"timeout_from": "first_behind"}
+    faults: ClassVar[Mapping[str, Any]] = {"timeout_from": "first_behind", "forgets": "behind"}

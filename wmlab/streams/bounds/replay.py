@@ -308,9 +308,11 @@ def _cycle(notes: Notes, keys: Int64Array, memory: Memory, seen: Seen, config: C
     noted, time = last >= memory.since, notes.time[last]
     behind = np.zeros_like(noted) if barrier is None else noted & (time <= barrier)
     behind_since = np.where(behind, np.minimum(memory.behind_since, seen.now_ms), _NEVER)
-    start_ms = behind_since if config.timeout_from == "first_behind" else notes.received_ms[last]
-    lagging = behind & (seen.shut_down < last) & (seen.now_ms - start_ms < config.timeout_ms)
-    removed, counted = behind & ~lagging, noted & ~behind
+    by_cycle = behind if config.timeout_from == "first_behind" else np.zeros_like(behind)
+    start_ms = np.where(by_cycle, behind_since, notes.received_ms[last])
+    inactive = (seen.shut_down > last) | (seen.now_ms - start_ms >= config.timeout_ms)
+    removed = (behind if config.forgets == "behind" else noted) & inactive
+    lagging, counted = behind & ~removed, noted & ~behind & ~removed
     after = Memory(
         np.where(removed, seen.first_unseen, memory.since), np.where(removed, _NEVER, behind_since), previous
     )

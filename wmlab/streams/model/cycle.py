@@ -8,6 +8,12 @@ Every recorded writer is in one of four states; the previous lower is the lower 
     shut down      time <= previous lower, not alive                 removed, does not hold anything
     timed out      time <= previous lower, alive, age >= timeout     removed, does not hold anything
 
+So a writer ahead of the lower bound is not forgotten before that has passed it, which keeps a promise of the document:
+the upper bound is at or above every time noted before the location (Event Reader API Changes). Two other sentences
+contradict that: a silent writer "will be forgotten" after the timeout (Config Changes), and one that has shut down "no
+longer needs to be considered for calculating entries for the marks segment" (Internal Changes). With `forgets="all"`
+these two count: the last two states do not ask for the time, and the upper bound may fall below what was noted.
+
 A cycle that finds no writer at all in the first two states leaves the bucket. With `null_without_writers` it first
 appends an end of known time, at or beyond all that the writers it knew of had acknowledged.
 
@@ -35,6 +41,7 @@ from wmlab.streams.model.marks import WriterMark
 from wmlab.streams.model.position import Position
 
 TimeoutFrom = Literal["first_behind", "last_note"]
+Forgets = Literal["behind", "all"]
 CycleOutcome = Literal["emitted", "held"]
 
 MIN_TIME: Final = -(2**63)
@@ -43,7 +50,10 @@ MIN_TIME: Final = -(2**63)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleRules:
-    """How a cycle runs: the timeout in ms and where it is counted from, and the options of `stream_cut`.
+    """How a cycle runs: the timeout in ms, where it is counted from, whom it concerns, and the options of `stream_cut`.
+
+    `forgets`: of the writers that shut down or were silent for the timeout only those `behind`, or `all`; those ahead
+    are silent since their last note, wherever the timeout of those behind is counted from.
 
     `leaves_bucket`: a cycle that finds no writer is the last one until somebody notes time again, as implemented; the
     document's loop is unconditional. `first_barrier` stands for the previous lower bound before the first watermark;
@@ -52,6 +62,7 @@ class CycleRules:
 
     timeout_ms: int = 60_000
     timeout_from: TimeoutFrom = "first_behind"
+    forgets: Forgets = "behind"
     algorithm: CutAlgorithm = "sound"
     visit_order: VisitOrder = "as_noted"
     bug_6510: bool = False
@@ -153,13 +164,18 @@ class Decision:
 Effect = RemoveWriter | LeaveBucket | Append | Decision
 
 
-def classify(mark: WriterMark, previous_lower: int | None, age_ms: int, timeout_ms: int) -> WriterStatus:
+def classify(
+    mark: WriterMark, previous_lower: int | None, age_ms: int, timeout_ms: int, *, forgets: Forgets = "behind"
+) -> WriterStatus:
     """The writer's state by the table above; `previous_lower` is None before the first watermark."""
-    if not _is_behind(mark, previous_lower):
+    is_behind = _is_behind(mark, previous_lower)
+    if not is_behind and forgets == "behind":
         return WriterStatus.PARTICIPATING
     if not mark.alive:
         return WriterStatus.SHUT_DOWN
-    return WriterStatus.LAGGING if age_ms < timeout_ms else WriterStatus.TIMED_OUT
+    if age_ms >= timeout_ms:
+        return WriterStatus.TIMED_OUT
+    return WriterStatus.LAGGING if is_behind else WriterStatus.PARTICIPATING
 
 
 def _is_behind(mark: WriterMark, previous_lower: int | None) -> bool:
@@ -197,15 +213,17 @@ def step(state: CycleState, event: Observe | RemovalDone, rules: CycleRules) -> 
     barrier = rules.first_barrier if event.previous is None else previous_lower
     by_status: dict[WriterStatus, dict[str, WriterMark]] = {status: {} for status in WriterStatus}
     for writer, mark in event.marks.items():
-        start_ms = now_ms
-        if _is_behind(mark, barrier):
+        is_behind = _is_behind(mark, barrier)
+        if is_behind:
             behind_since.setdefault(writer, now_ms)
-            start_ms = inactive_since(
-                state, writer, now_ms=now_ms, timeout_from=rules.timeout_from, noted_ms=event.noted_ms
-            )
         else:
             behind_since.pop(writer, None)
-        by_status[classify(mark, barrier, now_ms - start_ms, rules.timeout_ms)][writer] = mark
+        start_ms = now_ms
+        if is_behind or rules.forgets == "all":
+            timeout_from = rules.timeout_from if is_behind else "last_note"
+            start_ms = inactive_since(state, writer, now_ms=now_ms, timeout_from=timeout_from, noted_ms=event.noted_ms)
+        status = classify(mark, barrier, now_ms - start_ms, rules.timeout_ms, forgets=rules.forgets)
+        by_status[status][writer] = mark
     inactive = {**by_status[WriterStatus.SHUT_DOWN], **by_status[WriterStatus.TIMED_OUT]}
     removals = tuple(RemoveWriter(w, m) for w, m in event.marks.items() if w in inactive)
     verdict, cause, reason = _verdict(event, by_status, rules, barrier)
