@@ -141,6 +141,11 @@ class WatermarkColumns:
         is_end = table["is_end"].to_numpy(zero_copy_only=False).astype(np.bool_)
         return cls(seq, lower, upper, is_end, emitted_ms, index[in_order], segment[in_order], offset[in_order])
 
+    def ended(self, lower: Int64Array) -> BoolArray:
+        """Whether each of these watermarks passed last (indices, -1: none) is an end of known time."""
+        ended: BoolArray = np.append(self.is_end, False)[lower]
+        return ended
+
     @cached_property
     def cuts(self) -> list[Watermark]:
         """The log as trackers compare it, made once. Bounds are 0: here some are null, which none of the model is."""
@@ -309,8 +314,12 @@ def int64_column(table: pa.Table, name: str) -> Int64Array:
 
 
 def bounds_at(log: WatermarkColumns, lower: Int64Array, upper: Int64Array) -> dict[str, pa.Array]:
-    """Bounds by column, from the indices of the watermarks that give them; null where there is none (-1) or an end."""
+    """Bounds by column, from the indices of the watermarks that give them; null where there is none (-1) or an end.
+
+    From an end to the next watermark both are null.
+    """
     is_none = np.append(log.is_end, True)
+    upper = np.where(log.ended(lower), -1, upper)
     below, above = (pa.array(index, mask=is_none[index]) for index in (lower, upper))
     seq = pa.array(log.seq)
     return {

@@ -15,7 +15,8 @@ longer needs to be considered for calculating entries for the marks segment" (In
 these two count: the last two states do not ask for the time, and the upper bound may fall below what was noted.
 
 A cycle that finds no writer at all in the first two states leaves the bucket. With `null_without_writers` it first
-appends an end of known time, at or beyond all that the writers it knew of had acknowledged.
+appends an end of known time: from where the stream ends then (`ending_at`), no time is known. Where it does not know
+how long the segments are, as in a replay of notes alone, that is at or beyond all that the writers had acknowledged.
 
 The age runs from the first cycle of this leader that found the writer behind (as implemented) or from its last note
 (as designed). The leader's only memory is when it first found each writer behind: a new leader starts without.
@@ -275,6 +276,14 @@ def _end_of_known_time(event: Observe, rules: CycleRules) -> tuple[Append, ...]:
     except CutError:
         cut = event.previous.cut
     return (Append(replace(event.previous, cut=cut, writers={}, known=False)),)
+
+
+def ending_at(end: Watermark, lengths: Mapping[int, int]) -> Watermark:
+    """An end of known time where the stream ends: at the lengths, in bytes, of the segments of the active epoch.
+
+    There the writers were forgotten. Before it the bounds of the watermark before it still hold.
+    """
+    return replace(end, cut=Position(lengths))
 
 
 def _cut(marks: Mapping[str, WriterMark], event: Observe, rules: CycleRules) -> Position:

@@ -170,7 +170,7 @@ def window_at(
     is_past_an_end = passed > oldest and order_at_end_after(passed - 1) == 1
     is_before_an_end = ahead > oldest and order_at_end_after(ahead - 1) == -1
     has_lower = passed > oldest and not is_past_an_end
-    has_upper = ahead < len(index) and not is_before_an_end
+    has_upper = ahead < len(index) and not is_before_an_end and not is_past_an_end
     return TimeWindow(watermark(passed - 1).lower if has_lower else None, watermark(ahead).upper if has_upper else None)
 
 
