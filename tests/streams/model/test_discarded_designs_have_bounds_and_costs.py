@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.index import NotedTime, extended_attributes, ingestion_time, marks_segment, segment_index
 from wmlab.streams.model.log import Watermark
@@ -38,6 +40,16 @@ def test_attributes_find_a_time_with_one_request_and_take_more_bytes() -> None:
     marks, attributes = (design(LOG, NOTES, SEGMENTS) for design in (marks_segment, extended_attributes))
     assert (marks.requests, marks.bytes_stored, marks.search) == (4 + 2 * 2, 2 * (48 + 16), 2 + 1)
     assert (attributes.requests, attributes.bytes_stored, attributes.search) == (4 + 2, 2 * 3 * 24, 1)
+
+
+def test_the_ids_of_the_writers_are_stored_in_both_designs_and_attributes_are_less_compact() -> None:
+    """PDP-33, "Using extended attributes instead of a index segment": "less compact in terms of storage"."""
+    ids = ("w1", "a-writer-of-orders")
+    log = [(at_ms, replace(watermark, writers=dict.fromkeys(ids, 10))) for at_ms, watermark in LOG]
+    marks, attributes = (design(log, NOTES, SEGMENTS) for design in (marks_segment, extended_attributes))
+    assert marks.bytes_stored == 2 * (48 + (2 + 2) + (2 + 18) + 16)
+    assert attributes.bytes_stored == 2 * (3 + len(ids)) * 24
+    assert marks.bytes_stored < attributes.bytes_stored
 
 
 def test_an_end_of_known_time_has_no_index_record() -> None:

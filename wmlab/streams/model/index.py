@@ -227,11 +227,11 @@ def marks_segment(log: Known, notes: Sequence[NotedTime], segments: Mapping[int,
 
 
 def extended_attributes(log: Known, notes: Sequence[NotedTime], segments: Mapping[int, Segment]) -> ReadSide:
-    """The same watermarks as attributes under their times: the upper bound, and each segment of the cut.
+    """The same watermarks as attributes under their times: the upper bound, each segment of the cut, and each writer.
 
     One call of `findNextAttributeFollowing` finds a time.
     """
-    stored = sum(_TRIPLE_BYTES * (1 + len(watermark.cut)) for _, watermark in log)
+    stored = sum(_TRIPLE_BYTES * (1 + len(watermark.cut) + len(watermark.writers)) for _, watermark in log)
     return ReadSide("extended attributes", _following(log, segments), len(notes) + len(log), stored, 1)
 
 
