@@ -1,9 +1,9 @@
 """Every requirement of the documents has a row in docs/seeds.md, and what the row names exists, shows it and tests it.
 
-A row quotes names of wmlab: a class with options, an action, a verb of a recording, a table or `table.column`, an
-invariant, a rule as `path::name`, a scenario file. All of them must exist. The code of the notebooks, with the scenario
-files that they load, must use all but the rules; a notebook that runs `check` shows the invariants. The source of each
-test, with what it uses of its own file, must have at least one of them.
+A row quotes names of wmlab: a class with options, an action, a verb of a recording, a chart, a table or `table.column`,
+an invariant, a rule as `path::name`, a scenario file. All of them must exist. The code of the notebooks, with the
+scenario files that they load, must use all but the rules; a notebook that runs `check` shows the invariants. The source
+of each test, with what it uses of its own file, must have at least one of them.
 """
 
 from __future__ import annotations
@@ -36,6 +36,12 @@ PLACES: dict[str, tuple[type[wm.trace.Recording], list[object]]] = {
     "NebulaStream": (ProgressRecording, [wm.progress]),
 }
 """For each document the recordings that it is about, and where the classes are that it names."""
+
+CHARTS: dict[str, object] = {
+    "Pravega": wm.chart,
+    "Hazelcast Jet": wm.dataflow.chart,
+    "NebulaStream": wm.progress.chart,
+}
 
 
 def rows(text: str) -> list[tuple[str, str]]:
@@ -91,6 +97,8 @@ def exists(document: str, quoted: str) -> bool:
     if first == "recording":
         verb = getattr(recording, second, None)
         return verb is not None and options <= {*inspect.signature(verb).parameters}
+    if first == "chart":
+        return hasattr(CHARTS[document], second)
     if first == "script":
         places, first, second = [wm.script], second, ""
     if first in recording.schemas and (second or call["options"] is None):
@@ -120,7 +128,7 @@ def mentions(text: str, quoted: str) -> bool:
     words = [word for option, value in options for word in (option, *re.findall(r"\w+", value))]
     if not options:
         last = call["name"].rpartition(".")[2]
-        words = [last] if call["name"].split(".")[0] in ("recording", "script") else call["name"].split(".")
+        words = [last] if call["name"].split(".")[0] in ("recording", "script", "chart") else call["name"].split(".")
     snake = [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", word).lower() for word in words]
     return all(re.search(rf"\b({word}|{kind})\b", text) for word, kind in zip(words, snake, strict=True))
 
@@ -221,6 +229,8 @@ WRONG = [
     ("Pravega", "`writer_marks.result`", "01", POSITION, "there is no writer_marks.result"),
     ("Pravega", "`Stream(no_such_option=...)`", "01", POSITION, "there is no Stream"),
     ("Pravega", "`recording.no_such_verb`", "01", POSITION, "there is no recording.no_such_verb"),
+    ("Pravega", "`chart.plan`", "08", POSITION, "there is no chart.plan"),
+    ("NebulaStream", "`chart.plan`", "07", POSITION, "notebook 07 has no"),
     ("Pravega", "`wmlab/streams/model/cycle.py::no_such_rule`", "03", POSITION, "there is no wmlab"),
     ("Pravega", "table watermarks", "01", POSITION, "it names nothing"),
     ("Pravega", "`TransactionalWriter(lease_ms=...)`", "04", COMMIT, "notebook 04 has no"),

@@ -26,7 +26,7 @@ LAYERS: Final = (
     ("bounds", "replay"),
     ("checks", "comparison", "lateness"),
     ("answers", "positions", "advice", "candidates", "doubts", "judging", "recipes", "clocks"),
-    ("charts",),
+    ("charts", "diagram"),
     ("scrubber",),
     ("recording",),
     ("__init__", "api", "compare", "feed", "panel", "spark", "sweep"),

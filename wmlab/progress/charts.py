@@ -37,6 +37,7 @@ from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import bare, counted, grouped, is_instant, listed, rounded, shown
 from wmlab.progress.answers import update_beyond
+from wmlab.progress.diagram import plan as plan
 from wmlab.progress.model.tracker import blocking
 from wmlab.progress.scenario import BUILD, SINK
 
@@ -113,8 +114,8 @@ def sequence_prefix(
     at_ms, sequences = arrivals["arrived_ms"], arrivals["sequence"]
     reached: list[Value] = [*arrivals["prefix"]]
     highest: list[Value] = [*accumulate(sequences, max)]
-    kept = thin([reached, highest], _CAP, xs=at_ms)
-    xs, below, above = [at_ms[i] for i in kept], [reached[i] for i in kept], [highest[i] for i in kept]
+    indices = thin([reached, highest], _CAP, xs=at_ms)
+    xs, below, above = [at_ms[i] for i in indices], [reached[i] for i in indices], [highest[i] for i in indices]
     scene = Scene(
         title=title or f"How long is the complete prefix of {chosen}?",
         subtitle=sentence,

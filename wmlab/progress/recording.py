@@ -8,6 +8,7 @@ from typing import Any
 from wmlab.core.recording import Recording, recorded
 from wmlab.core.values import value
 from wmlab.progress.answers import blocking_origins_at, explain_plan
+from wmlab.progress.diagram import plan_as_mermaid
 from wmlab.progress.scenario import ProgressScenario
 from wmlab.progress.sim.world import simulate
 from wmlab.progress.tables import PROGRESS_TABLES
@@ -44,3 +45,4 @@ class PlanScenario(ProgressScenario):
     """Queries, the workers that execute them, and what goes wrong; the fields are those of `ProgressScenario`."""
 
     record = record
+    mermaid = plan_as_mermaid

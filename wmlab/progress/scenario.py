@@ -144,9 +144,9 @@ class Source:
     operators: tuple[PlanOperator, ...] = ()
 
     def _problems(self) -> Iterator[Problem]:
-        given = [name for name in ("rate_per_s", "trace", "times_ms", "rows") if getattr(self, name) is not None]
-        if len(given) != 1:
-            message = f"give one of rate_per_s, trace, times_ms and rows (got {' and '.join(given) or 'none'})"
+        origins = [name for name in ("rate_per_s", "trace", "times_ms", "rows") if getattr(self, name) is not None]
+        if len(origins) != 1:
+            message = f"give one of rate_per_s, trace, times_ms and rows (got {' and '.join(origins) or 'none'})"
             yield Problem(("rate_per_s",), message)
             return
         if self.trace is not None and (self.delay_mean_ms or self.disorder_ms):

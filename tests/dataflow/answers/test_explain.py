@@ -6,8 +6,10 @@ import json
 import re
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,9 +19,10 @@ from wmlab import dataflow as flow
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.dataflow.answers.replay import Playback
-from wmlab.dataflow.answers.run import Explanation
+from wmlab.dataflow.answers.run import DataflowRun, Explanation
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, RealTimeLag
-from wmlab.dataflow.model.window import WindowProcessor
+from wmlab.dataflow.model.window import SessionProcessor, WindowProcessor
+from wmlab.dataflow.sim.layout import FRAMES
 
 
 @pytest.fixture(scope="module")
@@ -578,23 +581,6 @@ def test_questions_that_have_no_answer_are_refused(run: Recording, question: dic
         run.explain(**question)
 
 
-def test_over_a_run_every_row_goes_to_the_rule_of_its_window_once(
-    run: Recording, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    steps = Counter[str]()
-    step = WindowProcessor.step
-
-    def counted(rule: WindowProcessor, state: Any, stimulus: Any) -> Any:
-        steps[type(stimulus).__name__] += 1
-        return step(rule, state, stimulus)
-
-    monkeypatch.setattr(WindowProcessor, "step", counted)
-    run.explain()
-    into = {queue["queue"] for queue in run.table("queues").to_pylist() if queue["target"] == "count"}
-    taken = [i for i in run.table("items").to_pylist() if i["queue"] in into and i["taken_ms"] is not None]
-    assert steps["EdgeRow"] == sum(item["kind"] == "event" for item in taken) > 30
-
-
 def test_a_playback_goes_on_to_a_later_moment_and_begins_anew_for_an_earlier_one() -> None:
     followed: list[int] = []
 
@@ -626,6 +612,87 @@ def restarted(vertex: Any, *others: flow.Source, **fields: Any) -> Recording:
 
 
 COUNTED = {"column": "t", "aggregates": {"n": "count()"}}
+TWICE = {"faults": (flow.Restart(180), flow.Restart(280))}
+
+
+def rows_replayed(recording: Recording, monkeypatch: pytest.MonkeyPatch, **question: Any) -> int:
+    """How many rows an answer feeds to the rules of windows."""
+    stimuli = Counter[str]()
+    steps = [(rule, rule.step) for rule in (WindowProcessor, SessionProcessor)]
+    for rule, step in steps:
+
+        def counted(rule: Any, state: Any, stimulus: Any, step: Any = step) -> Any:
+            stimuli[type(stimulus).__name__] += 1
+            return step(rule, state, stimulus)
+
+        monkeypatch.setattr(rule, "step", counted)
+    recording.explain(**question)
+    monkeypatch.undo()
+    return stimuli["EdgeRow"]
+
+
+def rows_taken(recording: Recording, entry: str) -> int:
+    into = {queue["queue"] for queue in recording.table("queues").to_pylist() if queue["target"] == entry}
+    items = recording.table("items").to_pylist()
+    return sum(i["kind"] == "event" and i["queue"] in into and i["taken_ms"] is not None for i in items)
+
+
+@pytest.mark.parametrize("question", [{}, {"at_ms": 600}, {"window": 400, "at_ms": 600}, {"row": {"t": 240}}])
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_an_answer_feeds_every_row_to_the_rule_of_its_window_once(
+    parallelism: int, question: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also over restarts, where an execution goes on from the state that the one before has come to."""
+    again = restarted(flow.Window("w", 200, **COUNTED, by="k", parallelism=parallelism), **TWICE)
+    assert len(again.table("executions")) == 3
+    assert rows_replayed(again, monkeypatch, **question) == rows_taken(again, "w") > 14
+    assert rows_replayed(merged().record(), monkeypatch) == rows_taken(merged().record(), "count") > 30
+
+
+def test_of_two_stages_only_what_comes_while_a_barrier_passes_is_fed_to_both_states(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    again = restarted(flow.Window("w", 200, **COUNTED, by="k", parallelism=2, stages=2), **TWICE)
+    taken = rows_taken(again, f"w{FRAMES}")
+    assert 14 < rows_replayed(again, monkeypatch) <= taken + 2
+
+
+class _CountedRow(dict[str, Any]):
+    """A row that counts how often a column of it is read."""
+
+    reads = 0
+
+    def __getitem__(self, name: str) -> Any:
+        _CountedRow.reads += 1
+        return super().__getitem__(name)
+
+
+@pytest.mark.parametrize("question", [{}, {"at_ms": 4_000}, {"row": {"id": 390}}, {"window": 3_800}])
+def test_an_answer_about_a_run_of_twice_the_rows_reads_at_most_twice_as_many(
+    question: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reads(rows: int) -> int:
+        window = flow.Window("w", 200, **COUNTED, by="k", parallelism=2, stages=2)
+        first = flow.Source("s", columns=["id", "t", "k"], rows=[[n, 10 * n, n % 3] for n in range(rows)],
+                            arrival="t", times="t", partitions=2)  # fmt: skip
+        faults = (flow.Restart(5 * rows), flow.Restart(8 * rows))
+        saved = {**SAVED, "duration_ms": 10 * rows + 100, "faults": faults}
+        recording = flow.Dataflow("long", vertices=[first, window, flow.Sink("out")],
+                                  edges=["s -> w", "w -> out"], **saved).record()  # fmt: skip
+        _CountedRow.reads = 0
+        recording.explain(**question)
+        return _CountedRow.reads
+
+    to_pylist = pa.Table.to_pylist
+
+    class Counting(DataflowRun):
+        def __init__(self, recording: Recording) -> None:
+            super().__init__(recording)
+            self.rows = cache(lambda table: [_CountedRow(row) for row in to_pylist(recording.table(table))])
+
+    monkeypatch.setattr("wmlab.dataflow.answers.explain.DataflowRun", Counting)
+    few, many = reads(400), reads(800)
+    assert 10_000 < few < many < 2.3 * few
 
 
 @pytest.mark.parametrize(
@@ -664,3 +731,33 @@ def test_after_a_restart_a_join_keeps_the_rows_and_limits_of_its_snapshot() -> N
         assert told[0].cause == told[1].cause
         # After the restart the sources read their last rows again, and later.
         assert told[0].sentence.split("; held by")[0] == told[1].sentence.split("; held by")[0]
+
+
+def test_after_a_restart_a_partition_knows_the_rows_of_its_snapshot_and_no_later_ones() -> None:
+    """Rows at 0, 20, ..., 260 ms; a snapshot at 250 ms has those up to 240 ms; the row at 260 ms is read again."""
+    again = restarted(flow.Window("w", 200, **COUNTED), jitter_ms=30.0)
+    began = again.table("executions").to_pylist()[1]["started_ms"]
+    (saved,) = (
+        row["rows_read"]
+        for row in again.table("snapshots").to_pylist()
+        if (row["snapshot"], row["vertex"]) == (again.table("executions").to_pylist()[1]["snapshot"], "s")
+    )
+    read_rows = [row for row in again.table("source_rows").to_pylist() if row["execution"] == 1]
+    (holder,) = again.explain(at_ms=began).holders
+    assert holder.last_ms == read_rows[saved - 1]["at_ms"]
+    assert "no row has come" not in again.explain(at_ms=began).sentence
+    assert again.explain(at_ms=600).holders[0].last_ms > began
+    scratch = restarted(flow.Window("w", 200, **COUNTED), snapshot_every_ms=None)
+    assert scratch.explain(at_ms=280).holders[0].last_ms is None, "without a snapshot it begins from the start"
+
+
+def test_after_restarts_a_source_goes_on_counting_the_rows_that_its_filter_rejected() -> None:
+    def rejected(at_ms: int) -> list[tuple[int | None, int]]:
+        rows = [[t, t, 0 if t < 100 else 1] for t in range(0, 261, 20)]
+        picky = flow.Source("s", columns=["arrival", "t", "k"], rows=rows, arrival="arrival", times="t", where="k == 0")
+        run = line(picky, WINDOW, **(SAVED | TWICE)).record()
+        return [(holder.last_ms, holder.rejected) for holder in run.explain(at_ms=at_ms).holders]
+
+    assert rejected(170) == [(80, 4)], "100, 120, 140 and 160 ms"
+    assert rejected(181) == [(80, 5)], "a snapshot at 150 ms has 3, and two are read again"
+    assert rejected(600) == [(80, 9)]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.dataflow.model.histories import EVENT, Stream, interleavings, streams
 from wmlab.dataflow.model.coalescer import KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Watermark
-from wmlab.dataflow.model.permute import Choose, every_choice, explore, follow, orders, sample_orders
+from wmlab.dataflow.model.permute import Choose, every_choice, explore, orders, outcome_of, sample_orders
 from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations
 
 IDLE_IN_BOTH_ORDERS: list[Stream] = [(Watermark(0, 10), IDLE_MESSAGE), (Watermark(0, 20), IDLE_MESSAGE)]
@@ -28,14 +28,14 @@ def test_the_counts_are_those_of_all_orders_one_by_one(offered: list[Stream], de
     start = KeyedCoalescer(len(offered), deviations)
     wanted: Counter[object] = Counter()
     for order in interleavings(offered):
-        outcome = follow(start, offered, tuple(index for index, _ in order))
+        outcome = outcome_of(start, offered, tuple(index for index, _ in order))
         wanted[outcome.output, outcome.failure] += 1
     found = explore(start, offered, limit=100_000)
     assert found is not None
     assert {(one.output, one.failure): one.count for one in found} == wanted
     assert sum(wanted.values()) == orders(offered)
     for one in found:
-        again = follow(start, offered, one.example)
+        again = outcome_of(start, offered, one.example)
         assert (again.output, again.failure) == (one.output, one.failure)
 
 

@@ -15,7 +15,7 @@ from wmlab import dataflow as flow
 from wmlab.core.errors import ScenarioError
 from wmlab.core.values import Problems
 from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations
-from wmlab.dataflow.scenario.faults import Fault
+from wmlab.dataflow.scenario.faults import AnyFault
 from wmlab.dataflow.scenario.plan import Output
 from wmlab.open import load_scenario
 
@@ -240,7 +240,7 @@ def test_a_fault_that_cannot_happen_is_refused(name: str) -> None:
 
 
 def test_every_kind_of_fault_is_in_the_table() -> None:
-    (kinds, _) = get_args(Fault)
+    (kinds, _) = get_args(AnyFault)
     assert {type(fault) for fault, _ in IMPOSSIBLE.values()} == set(get_args(kinds))
 
 

@@ -18,7 +18,7 @@ from wmlab.core.errors import ModelError
 from wmlab.core.recording import Recording
 from wmlab.core.spark import verdict
 from wmlab.progress import Aggregate, DuplicateBuffer, Join, LoseBuffer, PlanScenario, Source
-from wmlab.progress.checks import INVARIANTS, TABLES, inputs_of
+from wmlab.progress.checks import INVARIANTS, JUDGED_TABLES, inputs_of
 from wmlab.progress.tables import PROGRESS_TABLES
 
 Rows = list[dict[str, Any]]
@@ -32,7 +32,7 @@ def recorded(**fields: Any) -> Recording:
 
 
 def tables_of(recording: Recording) -> Tables:
-    return {name: recording.table(name).to_pylist() for name in TABLES}
+    return {name: recording.table(name).to_pylist() for name in JUDGED_TABLES}
 
 
 def judged(spark: SparkSession, name: str, tables: Tables, **options: Any) -> Any:
@@ -140,7 +140,7 @@ def test_a_broken_promise_is_proved(spark: SparkSession, name: str) -> None:
     assert (row.invariant, row.verdict) == (name, "violated")
     assert words in row.what
     assert 1 <= row.violations < row.judged
-    assert all(proof["table"] in TABLES and proof["row"].startswith("{") for proof in row.evidence)
+    assert all(proof["table"] in JUDGED_TABLES and proof["row"].startswith("{") for proof in row.evidence)
 
 
 @pytest.mark.parametrize(

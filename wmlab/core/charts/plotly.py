@@ -183,6 +183,9 @@ def _axis(axis: AnyAxis) -> dict[str, Any]:
         ticks = axis.ticks(_TICKS)
         shown["tickvals"] = axis.plotted([tick.value for tick in ticks])
         shown["ticktext"] = [tick.label for tick in ticks]
+    if isinstance(axis, Numbers) and axis.marked is not None:
+        shown["tickvals"] = [tick.value for tick in axis.marked]
+        shown["ticktext"] = [escape(tick.label) for tick in axis.marked]
     return shown
 
 
@@ -201,9 +204,6 @@ def _across(scene: Scene) -> dict[str, Any]:
 def _up(panel: Panel) -> dict[str, Any]:
     axis = panel.up
     shown = _axis(axis) | {"automargin": True}
-    if isinstance(axis, Numbers) and axis.marked is not None:
-        shown["tickvals"] = [tick.value for tick in axis.marked]
-        shown["ticktext"] = [escape(tick.label) for tick in axis.marked]
     if panel.note:
         shown |= {"showticklabels": False, "showgrid": False, "ticks": ""}
     lanes = isinstance(axis, Numbers) and axis.low > axis.high

@@ -122,13 +122,16 @@ def _batch_totals(queries: Mapping[str, DataFrame]) -> DataFrame:
     return of_each.selectExpr("invariant", "CAST(NULL AS STRING) AS stream", "* EXCEPT (invariant)")
 
 
-def table_of(small: DataFrame | Reduced) -> pa.Table:
-    """The rows of a small query as a value, asked of Spark at once; of `Reduced`, what its reduction leaves."""
-    if isinstance(small, DataFrame):
-        return small.toArrow()
+def frame_of(reduced: Reduced) -> DataFrame:
+    """What a reduction leaves of each batch, as a DataFrame."""
     # Spark sends this function to its workers, and could not send a DataFrame with it.
-    reduce_batches = small.reduce
-    return small.frame.mapInArrow(lambda batches: iter(reduce_batches(batches)), spark_schema(small.schema)).toArrow()
+    reduce_batches = reduced.reduce
+    return reduced.frame.mapInArrow(lambda batches: iter(reduce_batches(batches)), spark_schema(reduced.schema))
+
+
+def collected(small: DataFrame) -> pa.Table:
+    """The rows of a small query as a value, asked of Spark at once."""
+    return small.toArrow()
 
 
 @dataclass(frozen=True, slots=True)

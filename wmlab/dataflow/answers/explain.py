@@ -22,9 +22,9 @@ from wmlab.core.answers import Stragglers, Stretch, stragglers_from
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording, the_moment
 from wmlab.core.words import counted, moment, span
-from wmlab.dataflow.answers.outcome import Windows, dropped_rows, explain_row, the_window
+from wmlab.dataflow.answers.outcome import WindowAnswers, dropped_rows, explain_row, the_window
 from wmlab.dataflow.answers.replay import OpenWindow
-from wmlab.dataflow.answers.run import Drops, Explanation, Holder, Run, StateForecast
+from wmlab.dataflow.answers.run import DataflowRun, Drops, Explanation, Holder, StateForecast
 from wmlab.dataflow.answers.search import Search
 from wmlab.dataflow.model.join import START
 
@@ -61,7 +61,7 @@ def explain(
     for name, option in (("reader", reader), ("stream", stream)):
         if option is not None:
             raise RecordingError(f"a {name} is named; dataflows have none.", remedy=f"leave the {name} out.")
-    run = Run(recording)
+    run = DataflowRun(recording)
     at_ms = None if at_ms is None else the_moment(at_ms)
     if window is not None and row is not None:
         raise RecordingError("a window and a row are asked for at once.", remedy="ask for one of them.")
@@ -71,7 +71,7 @@ def explain(
         if len(ends) not in (1, 2):
             raise RecordingError(f"window is {window}.", remedy="give its end, or (start, end).")
         name = the_window(run, vertex)
-        return Windows(Search(run, until_ms), name).explanation(ends[0] if len(ends) == 2 else None, ends[-1])
+        return WindowAnswers(Search(run, until_ms), name).explanation(ends[0] if len(ends) == 2 else None, ends[-1])
     if row is not None:
         return explain_row(run, row, at_ms=until_ms, vertex=vertex)
     last = [name for name, known in run.vertices.items() if known["kind"] in _WAITING]
@@ -88,7 +88,7 @@ def why_dropped(recording: Recording, row: Mapping[str, Any] | None = None, *, v
 
     Raises `RecordingError` for a vertex that the recording does not have.
     """
-    run = Run(recording)
+    run = DataflowRun(recording)
     if vertex is not None:
         run.vertex(vertex)
     return Drops(stream=run.stream, rows=tuple(dropped_rows(run, row or {}, vertex=vertex)))
@@ -152,7 +152,7 @@ def key_status(search: Search, vertex: str, key: int | None, instance: int | Non
         )
     opened: list[OpenWindow] = []
     if vertex in search.windows:
-        windows = Windows(search, vertex)
+        windows = WindowAnswers(search, vertex)
         known, opened = (windows.key,), windows.open()
     statuses = [
         _key_status(search, vertex, number, wanted, opened)
@@ -192,7 +192,7 @@ def _cause(holders: tuple[Holder, ...]) -> str:
     return "ended" if kinds <= {"ended"} else "held"
 
 
-def _stands(run: Run, status: KeyStatus) -> str:
+def _stands(run: DataflowRun, status: KeyStatus) -> str:
     text = f"no watermark of key {status.key} has come"
     if status.mark is not None:
         value, since_ms = status.mark
@@ -257,11 +257,11 @@ def forecast(search: Search, vertex: str, instance: int | None) -> StateForecast
 def _sizes(search: Search, vertex: str, instances: Iterable[int]) -> list[tuple[int, int]]:
     """When what these instances hold together changed, and its size from then on."""
     rows = [row for number in instances for row in search.rows("state", vertex, number) if row["buffer"] == "all"]
-    held: dict[int, int] = {}
+    sizes: dict[int, int] = {}
     totals: list[tuple[int, int]] = []
     for row in sorted(rows, key=itemgetter("at_ms")):
-        held[row["instance"]] = row["size"]
-        totals.append((row["at_ms"], sum(held.values())))
+        sizes[row["instance"]] = row["size"]
+        totals.append((row["at_ms"], sum(sizes.values())))
     return totals
 
 
@@ -283,7 +283,7 @@ class VertexStragglers(Stragglers):
         )
 
 
-def stragglers_at(run: Run, vertex: str, key: int | None, instance: int | None) -> Stragglers:
+def stragglers_at(run: DataflowRun, vertex: str, key: int | None, instance: int | None) -> Stragglers:
     """The holders of the watermark of `vertex` from the first execution to the end, the most expensive first."""
     begun = end_ms = 0
     stretches: list[Stretch] = []

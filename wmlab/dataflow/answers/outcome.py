@@ -8,6 +8,7 @@ edge cases; upstream classes `SlidingWindowP`, `SessionWindowP`.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
@@ -16,7 +17,7 @@ from typing import Any, Final
 from wmlab.core.errors import RecordingError
 from wmlab.core.words import counted, grouped, listed, moment, shown
 from wmlab.dataflow.answers.replay import OpenWindow, WindowResult
-from wmlab.dataflow.answers.run import DroppedRow, Explanation, Row, Run, listing, read
+from wmlab.dataflow.answers.run import DataflowRun, DroppedRow, Explanation, RecordedRow, listing, read
 from wmlab.dataflow.answers.search import Search, unique_holders
 from wmlab.dataflow.model.aggregate import group_of
 from wmlab.dataflow.model.items import MIN
@@ -24,7 +25,7 @@ from wmlab.dataflow.model.window import SessionProcessor
 from wmlab.dataflow.sim.layout import FRAMES
 
 
-def the_window(run: Run, vertex: str | None) -> str:
+def the_window(run: DataflowRun, vertex: str | None) -> str:
     """The window vertex of that name, or the only one; raises `RecordingError` if there is no one answer."""
     known = list(run.rules.windows)
     if vertex is not None and run.vertex(vertex)["vertex"] in known:
@@ -38,7 +39,7 @@ def the_window(run: Run, vertex: str | None) -> str:
     )
 
 
-class Windows:
+class WindowAnswers:
     """The windows or sessions of a vertex at the moment of a search."""
 
     def __init__(self, search: Search, vertex: str) -> None:
@@ -77,8 +78,8 @@ class Windows:
         firsts = {result.instance: (result.at_ms, result.instance, result.execution) for result in reversed(results)}
         # It is out when the last of its instances has let it out.
         at_ms, instance, execution = max(firsts.values())
-        steps = self.run.indexed("coalescing").get((execution, self.vertex, instance), ())
-        emitted = ((step, dict(step["emitted"]).get(self.key)) for step in steps if step["level"] == "global")
+        steps = self.run.indexed("coalescing", "level").get((execution, self.vertex, instance, "global"), ())
+        emitted = ((step, dict(step["emitted"]).get(self.key)) for step in steps)
         closing = ((step, value) for step, value in emitted if value is not None and value >= self.rule.closed_by(end))
         step, watermark = next(closing, (None, None))
         let = "at the end of its inputs"
@@ -206,7 +207,7 @@ def _least(watermark: int | None) -> int:
     return MIN if watermark is None else watermark
 
 
-def explain_row(run: Run, row: Mapping[str, Any], *, at_ms: int, vertex: str | None = None) -> Explanation:
+def explain_row(run: DataflowRun, row: Mapping[str, Any], *, at_ms: int, vertex: str | None = None) -> Explanation:
     """What had become of the row at `at_ms`; with `vertex`, of the row that this source read.
 
     Raises `RecordingError` if no source had read such a row.
@@ -229,7 +230,7 @@ def explain_row(run: Run, row: Mapping[str, Any], *, at_ms: int, vertex: str | N
     return replace(answer, sentence=f"row ({listing(fate.values)}){more} {answer.sentence}")
 
 
-def dropped_rows(run: Run, row: Mapping[str, Any], *, vertex: str | None = None) -> Iterator[DroppedRow]:
+def dropped_rows(run: DataflowRun, row: Mapping[str, Any], *, vertex: str | None = None) -> Iterator[DroppedRow]:
     """The rows left out that have the columns of `row`, at all vertices or at one, or at the first of its stages."""
     for drop in run.rows("drops"):
         values = read(drop["row"])
@@ -238,14 +239,25 @@ def dropped_rows(run: Run, row: Mapping[str, Any], *, vertex: str | None = None)
             yield DroppedRow(**{field.name: known[field.name] for field in fields(DroppedRow)})
 
 
-def _passed_ms(run: Run, drop: Row) -> int | None:
+def _passed_ms(run: DataflowRun, drop: RecordedRow) -> int | None:
     """When the watermark had come by which the row was late."""
     level = "edge" if drop["rule"] == "join" else "global"
-    for step in run.indexed("coalescing").get((drop["execution"], drop["vertex"], drop["instance"]), ()):
-        known = step["at_ms"] <= drop["at_ms"] and step["level"] == level
-        if known and dict(step["emitted"]).get(drop["key"], MIN) >= drop["limit"]:
-            return int(step["at_ms"])
-    return None
+    of_key = (drop["execution"], drop["vertex"], drop["instance"], level, drop["key"])
+    values, moments = run.once(_emitted_watermarks).get(of_key, ((), ()))
+    index = bisect_left(values, drop["limit"])
+    return moments[index] if index < len(values) and moments[index] <= drop["at_ms"] else None
+
+
+def _emitted_watermarks(run: DataflowRun) -> Mapping[tuple[Any, ...], tuple[Sequence[int], Sequence[int]]]:
+    """The highest watermark after each emission, and its moment (ms), by execution, vertex, instance, level and key."""
+    emissions: dict[tuple[Any, ...], tuple[list[int], list[int]]] = {}
+    for of_level, steps in run.indexed("coalescing", "level").items():
+        for step in steps:
+            for key, value in step["emitted"]:
+                values, moments = emissions.setdefault((*of_level, key), ([], []))
+                values.append(max([value, *values[-1:]]))
+                moments.append(step["at_ms"])
+    return emissions
 
 
 def _has(values: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
@@ -262,7 +274,7 @@ def _has(values: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
 class _Fate:
     """One row, followed through the dataflow up to the moment of the question."""
 
-    def __init__(self, search: Search, wanted: Mapping[str, Any], first: Row) -> None:
+    def __init__(self, search: Search, wanted: Mapping[str, Any], first: RecordedRow) -> None:
         self.search, self.run, self.wanted, self.first = search, search.run, wanted, first
         self.values = read(first["row"])
 
@@ -319,9 +331,9 @@ class _Fate:
         sentence = f"was taken by {label} at {moment(item['taken_ms'])}, which {what}"
         return self._fate(cause, name, item["taken_ms"], sentence, instance=instance)
 
-    def _in_window(self, name: str, queue: Row, values: Mapping[str, Any]) -> Explanation:
+    def _in_window(self, name: str, queue: RecordedRow, values: Mapping[str, Any]) -> Explanation:
         """In the first of its windows that has not come out of its instance, or in the last one that has."""
-        windows = Windows(self.search, name)
+        windows = WindowAnswers(self.search, name)
         instance = windows.rows.instance_of(windows.rows.values(values), queue["target_instance"])
         answers = [windows.explanation(*window, instance) for window in windows.of(values, queue["edge"])]
         label = self.run.instance_name(name, instance)
@@ -330,7 +342,7 @@ class _Fate:
         answer = next((answer for answer in answers if answer.cause in {"waiting", "failed"}), answers[-1])
         return replace(answer, asked="row", sentence=f"went into {label}: {answer.sentence}")
 
-    def _in_join(self, name: str, queues: Sequence[Row], values: Mapping[str, Any]) -> Explanation:
+    def _in_join(self, name: str, queues: Sequence[RecordedRow], values: Mapping[str, Any]) -> Explanation:
         """Kept, by each instance that took it, until the limit of its key there passes its time."""
         join, edge = self.search.joins[name], queues[0]["edge"]
         key = min(join.keys[edge])

@@ -158,8 +158,8 @@ def permutations(
     words = mode if deviations is None else str(rules)
     if rule == "no flush":
         rules = replace(rules, highest_held_back=True)
-        held = "without letting the highest through when all are idle"
-        words = held if words == "design" else f"{words}, {held}"
+        without_flush = "without letting the highest through when all are idle"
+        words = without_flush if words == "design" else f"{words}, {without_flush}"
     coalescer = KeyedCoalescer(len(items), rules)
     total = permute.orders(items)
     outcomes = permute.explore(coalescer, items, limit=limit)

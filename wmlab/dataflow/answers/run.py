@@ -7,13 +7,15 @@ bounded.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cache, cached_property
 from operator import itemgetter
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from wmlab.core.answers import Answer, Cell, TableAnswer
 from wmlab.core.errors import RecordingError, WmlabError
@@ -22,29 +24,40 @@ from wmlab.core.words import bare, counted, grouped, is_instant, listed, moment,
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of, no_dataflow
 from wmlab.dataflow.sim.rules import DataflowRules, rules_of
 
-Row = Mapping[str, Any]
+RecordedRow = Mapping[str, Any]
+Made = TypeVar("Made")
 BEGINS: Final = {"items": "put_ms", "calls": "began_ms"}
 """The column with the clock of a row where it is not `at_ms`."""
 _TIMED: Final = ("source_rows", "items", "coalescing", "state", "sunk", "incidents")
 
 
-class Run:
+class DataflowRun:
     """The tables of the one dataflow of a recording; raises `RecordingError` if it has none."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self.rows: Callable[[str], list[Row]] = cache(lambda table: recording.table(table).to_pylist())
+        self.rows: Callable[[str], list[RecordedRow]] = cache(lambda table: recording.table(table).to_pylist())
         """The rows of a table, in their order."""
         self.indexed = cache(self._indexed)
-        """The rows of a table by execution, vertex and instance, of `items` by execution and queue; in their order."""
-        self.vertices: dict[str, Row] = {row["vertex"]: _keyed(row) for row in self.rows("vertices")}
+        """The rows of a table in their order by execution, vertex and instance, `items` by execution and queue.
+
+        They may be told apart by more columns.
+        """
+        self.vertices: dict[str, RecordedRow] = {row["vertex"]: _keyed(row) for row in self.rows("vertices")}
         if not self.vertices:
             raise no_dataflow(recording)
         self.stream = str(next(iter(self.vertices.values()))["stream"])
-        self.queues: list[Row] = [_keyed(row) for row in self.rows("queues")]
+        self.queues: list[RecordedRow] = [_keyed(row) for row in self.rows("queues")]
         self.executions = self.rows("executions")
-        self.replayed: dict[tuple[Any, ...], Any] = {}
-        """What has been followed through the tables, by what it is; see `answers.replay`."""
+        self._made: dict[tuple[Any, ...], Any] = {}
+
+    def once(self, make: Callable[..., Made], *arguments: Any) -> Made:
+        """What `make(run, *arguments)` gives, which is made once and kept; see `answers.replay`."""
+        key = (make, *arguments)
+        if key not in self._made:
+            self._made[key] = make(self, *arguments)
+        made: Made = self._made[key]
+        return made
 
     @cached_property
     def rules(self) -> DataflowRules:
@@ -56,7 +69,8 @@ class Run:
     @cached_property
     def end_ms(self) -> int:
         """The end of the run: of its duration, if it was running then, otherwise the last moment recorded."""
-        moments = [row[BEGINS.get(table, "at_ms")] for table in _TIMED for row in self.rows(table)]
+        columns = (self._recording.table(table)[BEGINS.get(table, "at_ms")] for table in _TIMED)
+        moments = [pc.max(column).as_py() for column in columns]
         moments += [row[clock] for row in self.executions for clock in ("started_ms", "ended_ms")]
         if self.executions and self.executions[-1]["ended_ms"] is None:
             moments.append(self.rules.end_ms)
@@ -80,14 +94,15 @@ class Run:
         """An event time or a watermark where its unit need not be said."""
         return bare(time, clock_ms=self.times_ms)
 
-    def _indexed(self, table: str) -> Mapping[tuple[Any, ...], Sequence[Row]]:
-        index: dict[tuple[Any, ...], list[Row]] = {}
+    def _indexed(self, table: str, *columns: str) -> Mapping[tuple[Any, ...], Sequence[RecordedRow]]:
+        index: dict[tuple[Any, ...], list[RecordedRow]] = {}
         names = ("execution", "queue") if table == "items" else ("execution", "vertex", "instance")
+        key_of = itemgetter(*names, *columns)
         for row in self.rows(table):
-            index.setdefault(tuple(row[name] for name in names), []).append(row)
+            index.setdefault(key_of(row), []).append(row)
         return index
 
-    def vertex(self, name: str | None, error: type[WmlabError] = RecordingError) -> Row:
+    def vertex(self, name: str | None, error: type[WmlabError] = RecordingError) -> RecordedRow:
         """The vertex; raises `error` if there is none with that name."""
         if not isinstance(name, str) or name not in self.vertices:
             raise error(
@@ -99,14 +114,24 @@ class Run:
         """What an instance is called: the vertex alone where there is no other, or where none is named."""
         return instance_name(vertex, instance, self.vertices[vertex]["parallelism"])
 
-    def into(self, vertex: str, instance: int, edge: int | None = None) -> list[Row]:
+    def into(self, vertex: str, instance: int, edge: int | None = None) -> list[RecordedRow]:
         """The queues into an instance, of one edge or of all, by edge and number."""
-        mine = [row for row in self.queues if row["target"] == vertex and row["target_instance"] == instance]
-        return sorted((row for row in mine if edge in {None, row["edge"]}), key=itemgetter("edge", "input"))
+        queues = self._queues_at["target", vertex, instance]
+        return [queue for queue in queues if edge in {None, queue["edge"]}]
 
-    def out_of(self, vertex: str, instance: int) -> list[Row]:
+    def out_of(self, vertex: str, instance: int) -> list[RecordedRow]:
         """The queues out of an instance."""
-        return [row for row in self.queues if row["source"] == vertex and row["source_instance"] == instance]
+        return self._queues_at["source", vertex, instance]
+
+    @cached_property
+    def _queues_at(self) -> Mapping[tuple[str, str, int], list[RecordedRow]]:
+        """The queues of which an instance is the source, in their order, and the target, by edge and number."""
+        queues: defaultdict[tuple[str, str, int], list[RecordedRow]] = defaultdict(list)
+        for queue in self.queues:
+            queues["source", queue["source"], queue["source_instance"]].append(queue)
+        for queue in sorted(self.queues, key=itemgetter("edge", "input")):
+            queues["target", queue["target"], queue["target_instance"]].append(queue)
+        return queues
 
     def keys(self, vertex: str) -> tuple[int, ...]:
         """The keys whose watermarks leave a vertex; of a sink, those that come."""
@@ -130,7 +155,7 @@ def listing(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
-def _keyed(row: Row) -> Row:
+def _keyed(row: RecordedRow) -> RecordedRow:
     return {**row, "keys": dict(row["keys"])}
 
 
@@ -211,16 +236,16 @@ class StateForecast(Answer):
     @property
     def sentence(self) -> str:
         """The forecast in one sentence, without a full stop."""
-        held = f"{instance_name(self.vertex, self.instance, self.parallelism)} holds {grouped(self.size)}"
+        holds = f"{instance_name(self.vertex, self.instance, self.parallelism)} holds {grouped(self.size)}"
         most = f"at most {grouped(self.peak)} so far"
         if self.bounded:
-            return f"{held}, {most}, and shrinks whenever its watermark moves"
+            return f"{holds}, {most}, and shrinks whenever its watermark moves"
         if self.bounded is None:
-            return f"{held}, {most}, unchanged since {moment(self.changed_ms)}"
+            return f"{holds}, {most}, unchanged since {moment(self.changed_ms)}"
         since = f"since it last shrank at {moment(self.since_ms)}" if self.shrank else "and has never shrunk"
         rate = self.rate_per_s
         per_s = grouped(round(rate)) if rate >= 10 else f"{rate:.1f}".removesuffix(".0")
-        grows = f"{held} {since}, growing by {per_s} a second"
+        grows = f"{holds} {since}, growing by {per_s} a second"
         if self.limit is None:
             return f"{grows}, without a limit"
         if self.together:
@@ -349,7 +374,7 @@ class Explanation(Answer):
     sentence: str
 
 
-def held_by(run: Run, holders: Sequence[Holder]) -> str:
+def held_by(run: DataflowRun, holders: Sequence[Holder]) -> str:
     """Who holds it, and why, in one phrase; empty if nobody does."""
     if not holders:
         return ""
@@ -361,7 +386,7 @@ def held_by(run: Run, holders: Sequence[Holder]) -> str:
     return "held by " + "; and by ".join(texts) + (f"; and by {grouped(left)} more" if left > 0 else "")
 
 
-def _why(run: Run, holder: Holder) -> str:
+def _why(run: DataflowRun, holder: Holder) -> str:
     mark = "it has no watermark yet" if holder.mark is None else f"its watermark is {run.time(holder.mark)}"
     at_mark = idle_at = "without a watermark"
     if holder.mark is not None:
@@ -399,7 +424,7 @@ def _last(holder: Holder) -> str:
     return f"its last row came at {moment(holder.last_ms)}{rejected}"
 
 
-def released_by(run: Run, holders: Sequence[Holder], at_ms: int | None) -> str:
+def released_by(run: DataflowRun, holders: Sequence[Holder], at_ms: int | None) -> str:
     """What would release it, in one phrase; empty if nothing can be said."""
     idle = ""
     if at_ms is not None:
@@ -410,7 +435,7 @@ def released_by(run: Run, holders: Sequence[Holder], at_ms: int | None) -> str:
     return f"released {', or '.join(ways)}" if ways else ""
 
 
-def _events(run: Run, holders: Sequence[Holder]) -> str:
+def _events(run: DataflowRun, holders: Sequence[Holder]) -> str:
     """Rows that would do it, one for each holder.
 
     All of them are needed, unless they are merely idle inputs of one merge: a join needs both of its sides.

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.words import moment
@@ -25,8 +25,10 @@ from wmlab.dataflow.answers.replay import (
     LevelState,
     PartitionState,
     Playback,
+    Replayed,
     SentItems,
     WindowRows,
+    calls_playback,
     history_of,
     join_playback,
     level_playback,
@@ -34,13 +36,22 @@ from wmlab.dataflow.answers.replay import (
     partition_playback,
     queue_playback,
 )
-from wmlab.dataflow.answers.run import BEGINS, Asked, Explanation, Holder, Kind, Row, Run, held_by, released_by
+from wmlab.dataflow.answers.run import (
+    BEGINS,
+    Asked,
+    DataflowRun,
+    Explanation,
+    Holder,
+    Kind,
+    RecordedRow,
+    held_by,
+    released_by,
+)
 from wmlab.dataflow.model.join import START, JoinState
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, LagPolicy
 from wmlab.dataflow.scenario.source import share
 from wmlab.dataflow.sim.layout import FRAMES
 
-S = TypeVar("S")
 Blocking = tuple[Holder, bool]
 """What blocks, and whether another input has reached the value, so that it helps when that is left out."""
 
@@ -77,7 +88,7 @@ class Search:
     Raises `RecordingError` with that `remedy` if nothing had begun by then.
     """
 
-    def __init__(self, run: Run, at_ms: int, remedy: str = "ask later.") -> None:
+    def __init__(self, run: DataflowRun, at_ms: int, remedy: str = "ask later.") -> None:
         begun = [row for row in run.executions if row["started_ms"] <= at_ms]
         if not begun:
             raise RecordingError(f"at {moment(at_ms)} nothing had begun.", remedy=remedy)
@@ -89,37 +100,29 @@ class Search:
         """Whether what went on until then, or for ever, went on at the moment."""
         return until_ms is None or until_ms > self.at_ms
 
-    def rows(self, table: str, *where: Any) -> Iterator[Row]:
+    def rows(self, table: str, *where: Any) -> Iterator[RecordedRow]:
         """The rows of the execution by the moment, of a vertex and instance; of `items`, those put on a queue."""
         clock = BEGINS.get(table, "at_ms")
         for row in self.run.indexed(table).get((self.execution["execution"], *where), ()):
             if row[clock] <= self.at_ms:
                 yield row
 
-    def items_so_far(self, queue: Row) -> Iterator[Row]:
+    def items_so_far(self, queue: RecordedRow) -> Iterator[RecordedRow]:
         """The items put on a queue by the moment; of executions before a restart, those taken before the snapshot."""
-        for execution, snapshot in history_of(self.run, self.execution["execution"]):
+        for execution, snapshot in self.run.once(history_of, self.execution["execution"]):
             taken = None if snapshot is None else snapshot.taken(queue["target"], queue["target_instance"])
             for item in self.run.indexed("items").get((execution, queue["queue"]), ()):
                 saved = taken is None or (item["taken"] is not None and item["taken"] < taken)
                 if saved and item["put_ms"] <= self.at_ms:
                     yield item
 
-    def replayed(self, make: Callable[..., Playback[S]], *where: Any) -> S:
+    def replayed(self, make: Callable[..., Playback[Replayed]], *where: Any) -> Replayed:
         """What a playback of the execution has come to by the moment; `where` are its further arguments."""
-        known = (make, self.execution["execution"], *where)
-        if known not in self.run.replayed:
-            self.run.replayed[known] = make(self.run, *known[1:])
-        playback: Playback[S] = self.run.replayed[known]
-        return playback.at(self.at_ms)
+        return self.run.once(make, self.execution["execution"], *where).at(self.at_ms)
 
     def window_rows(self, vertex: str) -> WindowRows:
         """The rows, the results and the instances of a window vertex, over the whole execution."""
-        known = (WindowRows, self.execution["execution"], vertex)
-        if known not in self.run.replayed:
-            self.run.replayed[known] = WindowRows(self.run, known[1], self.windows[vertex])
-        rows: WindowRows = self.run.replayed[known]
-        return rows
+        return self.run.once(WindowRows, self.execution["execution"], vertex)
 
     def level(self, vertex: str, instance: int, name: LevelName, edge: int | None = None) -> LevelState:
         """A level of coalescing of an instance."""
@@ -131,7 +134,8 @@ class Search:
 
     def join_state(self, vertex: str, instance: int) -> JoinState:
         """The limits of a join and the watermarks that it received."""
-        return self.replayed(join_playback, vertex, instance)
+        state: JoinState = self.replayed(join_playback, vertex, instance).state
+        return state
 
     def holders(
         self, vertex: str, instance: int, key: int, value: int, *, at: Literal["inputs", "output", "limit"]
@@ -143,7 +147,9 @@ class Search:
         # A window in two stages is one vertex to whoever asks.
         own = {vertex, vertex + FRAMES}
         through = [tuple(name for name in holder.through if name not in own) for holder, _ in result]
-        return unique_holders(replace(held, through=names) for (held, _), names in zip(result, through, strict=True))
+        return unique_holders(
+            replace(holder, through=names) for (holder, _), names in zip(result, through, strict=True)
+        )
 
     @property
     def end(self) -> str:
@@ -194,8 +200,8 @@ class Search:
 
     def _inside(self, vertex: str, instance: int, target: Target) -> list[Blocking]:
         """The watermark has come and not gone on: calls are in flight, or there is no room behind."""
-        calls = [row["began_ms"] for row in self.rows("calls", vertex, instance) if self.still(row["ended_ms"])]
-        return [self._blocking(vertex, instance, "inside", target, last_ms=min(calls, default=None))]
+        calls = self.replayed(calls_playback, vertex, instance)
+        return [self._blocking(vertex, instance, "inside", target, last_ms=min(calls.values(), default=None))]
 
     def _merged(self, vertex: str, instance: int, target: Target, edge: int | None = None) -> list[Blocking]:
         """All input edges of an instance or, with `edge`, the queues of that one."""
@@ -221,7 +227,7 @@ class Search:
                 result += self._queue(queues[number], beside)
         return result
 
-    def _queue(self, queue: Row, target: Target) -> list[Blocking]:
+    def _queue(self, queue: RecordedRow, target: Target) -> list[Blocking]:
         source, instance = queue["source"], queue["source_instance"]
         if target.key not in queue["keys"]:
             return [self._blocking(source, instance, "no key", target)]

@@ -16,7 +16,7 @@ from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.words import grouped, moment, rounded, span
 from wmlab.dataflow.answers.permutations import Permutations, Permuted
 from wmlab.dataflow.answers.replay import LevelState
-from wmlab.dataflow.answers.run import Row, Run, listing, read
+from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, listing, read
 from wmlab.dataflow.model.items import MIN
 
 State = Literal["active", "idle", "done"]
@@ -32,12 +32,12 @@ class LevelHistory:
 
     vertex: str
     names: Mapping[int, str]
-    steps: Sequence[Row]
-    drops: Sequence[Row]
+    steps: Sequence[RecordedRow]
+    drops: Sequence[RecordedRow]
     begun_ms: int
     end_ms: int
     note: str
-    run: Run
+    run: DataflowRun
 
     @property
     def keys(self) -> tuple[int, ...]:
@@ -85,7 +85,7 @@ class LevelHistory:
         return result
 
 
-def run_of(recording: Recording) -> Run:
+def dataflow_run_of(recording: Recording) -> DataflowRun:
     """The recorded dataflow; raises `ChartError` for anything but a recording with exactly one."""
     if not isinstance(recording, Recording):
         ran = isinstance(recording, ScenarioFile)
@@ -95,7 +95,7 @@ def run_of(recording: Recording) -> Run:
             remedy=f"{remedy}.",
         )
     one_stream(recording, None, "vertices")
-    return Run(recording)
+    return DataflowRun(recording)
 
 
 def level_of(recording: Recording, vertex: str | None, instance: int) -> LevelHistory:
@@ -104,7 +104,7 @@ def level_of(recording: Recording, vertex: str | None, instance: int) -> LevelHi
     Without `vertex` it is the first one that merges several inputs. The last execution is shown. Raises `ChartError`
     for a vertex or instance that is not there, or that merged nothing.
     """
-    run = run_of(recording)
+    run = dataflow_run_of(recording)
     known = run.vertex(vertex if vertex is not None else _coalescing_vertex(run), ChartError)
     name, copies = str(known["vertex"]), known["parallelism"]
     if type(instance) is not int or instance not in range(copies):
@@ -128,7 +128,7 @@ def level_of(recording: Recording, vertex: str | None, instance: int) -> LevelHi
     )
 
 
-def _coalescing_vertex(run: Run) -> str | None:
+def _coalescing_vertex(run: DataflowRun) -> str | None:
     """The first vertex that merges several inputs, or the first that merges at all."""
     most: dict[str, int] = {}
     for row in run.rows("coalescing"):
@@ -138,7 +138,7 @@ def _coalescing_vertex(run: Run) -> str | None:
     return next((name for name in names if most[name] > 1), next(iter(names), None))
 
 
-def _inputs(queues: Sequence[Row], steps: Sequence[Row]) -> tuple[dict[int, str], str]:
+def _inputs(queues: Sequence[RecordedRow], steps: Sequence[RecordedRow]) -> tuple[dict[int, str], str]:
     """The inputs of the level to show, by number, and the level."""
     if not queues:
         partitions = sorted({number for row in steps for number in (*row["active"], *row["idle"])})
@@ -151,7 +151,7 @@ def _inputs(queues: Sequence[Row], steps: Sequence[Row]) -> tuple[dict[int, str]
     return {row["input"]: f"{row['source']}[{row['source_instance']}]" for row in queues}, "edge"
 
 
-def clock_of(run: Run, execution: int | None = None) -> tuple[int, int]:
+def clock_of(run: DataflowRun, execution: int | None = None) -> tuple[int, int]:
     """When an execution began and ended (None: all of them); one that was running ends with the run."""
     rows = [row for row in run.executions if execution in {None, row["execution"]}]
     begun_ms = rows[0]["started_ms"] if rows else 0
@@ -246,7 +246,7 @@ def left_out(drawn: int, points: int) -> str:
     return f" Drawn are {grouped(drawn)} of {grouped(points)} steps; no peak is left out." if drawn < points else ""
 
 
-def _dropped(run: Run, late: list[Row]) -> Dots:
+def _dropped(run: DataflowRun, late: list[RecordedRow]) -> Dots:
     return Dots(
         name="dropped row",
         role="alarm",

@@ -12,15 +12,15 @@ from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording, the_moment, the_names
 from wmlab.core.words import counted, grouped, moment, rounded, span
 from wmlab.dataflow.answers.explain import forecast
-from wmlab.dataflow.answers.run import Row, Run, StateForecast, listing, read
+from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, StateForecast, listing, read
 from wmlab.dataflow.answers.search import Search
-from wmlab.dataflow.charts.levels import clock_of, left_out, run_of
+from wmlab.dataflow.charts.levels import clock_of, dataflow_run_of, left_out
 
 _MOST: Final = 400
 _COLUMNS: Final = ("queue", "put_ms", "taken_ms", "kind", "key", "value", "time")
 _ROLES: Final = {"event": "perfect", "watermark": "lower", "idle": "third", "barrier": "upper", "done": "fourth"}
 _NAMES: Final = {"event": "row", "done": "end", "idle": "idle message"}
-Ends = Mapping[int, tuple[int, int]]
+ChannelEnds = Mapping[int, tuple[int, int]]
 """The lanes that each queue goes from and to."""
 
 
@@ -38,9 +38,9 @@ def queue_diagram(
     it, in a cross where nobody has by then. Of more than 400 items the first are drawn. Raises `ChartError` for a
     vertex that is not there, or when nothing was on a queue.
     """
-    run = run_of(recording)
-    asked = run.vertices if vertices is None else the_names(vertices, "vertices", ChartError)
-    wanted = [str(run.vertex(name, ChartError)["vertex"]) for name in asked]
+    run = dataflow_run_of(recording)
+    vertices_named = run.vertices if vertices is None else the_names(vertices, "vertices", ChartError)
+    wanted = [str(run.vertex(name, ChartError)["vertex"]) for name in vertices_named]
     begun, ended = clock_of(run)
     low = begun if from_ms is None else the_moment(from_ms, ChartError, name="from_ms")
     high = ended if to_ms is None else the_moment(to_ms, ChartError, name="to_ms")
@@ -77,7 +77,7 @@ def queue_diagram(
     return Chart(sentence=sentence, data=columns_of(items, _COLUMNS), scene=scene)
 
 
-def _layers(items: Sequence[Row], ends: Ends, span: tuple[int, int]) -> list[Layer]:
+def _layers(items: Sequence[RecordedRow], ends: ChannelEnds, span: tuple[int, int]) -> list[Layer]:
     """Lines by kind, the points where items were taken, and crosses for those that were not; all within `span`."""
     layers: list[Layer] = []
     for kind, role in _ROLES.items():
@@ -112,7 +112,7 @@ def _layers(items: Sequence[Row], ends: Ends, span: tuple[int, int]) -> list[Lay
 
 
 def _course(
-    row: Row, begin: int, end: int, span: tuple[int, int]
+    row: RecordedRow, begin: int, end: int, span: tuple[int, int]
 ) -> tuple[tuple[Coordinate, Coordinate], tuple[Coordinate, Coordinate]]:
     """The part of an item's line within `span`; of one that was not taken, half of the way."""
     put, taken = row["put_ms"], row["taken_ms"]
@@ -126,7 +126,7 @@ def _course(
     return at(put, begin), at(taken, end)
 
 
-def _hover(row: Row) -> str:
+def _hover(row: RecordedRow) -> str:
     waited = "" if row["taken_ms"] is None else f", {span(row['taken_ms'] - row['put_ms'])} on the queue"
     if row["kind"] == "event":
         return listing(read(row["row"])) + waited
@@ -134,7 +134,7 @@ def _hover(row: Row) -> str:
     return what.get(row["kind"], _NAMES.get(row["kind"], str(row["kind"]))) + waited
 
 
-def _overtaking(items: Sequence[Row], routes: Mapping[int, Row]) -> int:
+def _overtaking(items: Sequence[RecordedRow], routes: Mapping[int, RecordedRow]) -> int:
     """How many items were taken from behind a barrier while an instance still waited for it on another queue."""
     complete: dict[tuple[Any, ...], int] = {}
     behind: dict[tuple[int, int], list[tuple[int, tuple[Any, ...]]]] = {}
@@ -151,7 +151,7 @@ def _overtaking(items: Sequence[Row], routes: Mapping[int, Row]) -> int:
     )
 
 
-def _sentence_of_items(items: Sequence[Row], routes: Mapping[int, Row]) -> str:
+def _sentence_of_items(items: Sequence[RecordedRow], routes: Mapping[int, RecordedRow]) -> str:
     counts = {kind: sum(row["kind"] == kind for row in items) for kind in _ROLES}
     parts = [counted(count, _NAMES.get(kind, kind)) for kind, count in counts.items() if count]
     taken = [row for row in items if row["taken_ms"] is not None]
@@ -188,7 +188,7 @@ def state_size(
     recordings = (recording, *others)
     if len(recordings) > len(SERIES):
         raise ChartError(f"{len(recordings)} runs are too many for one chart.", remedy=f"Draw at most {len(SERIES)}.")
-    runs = [run_of(entry) for entry in recordings]
+    runs = [dataflow_run_of(entry) for entry in recordings]
     names = _labels(recordings, labels)
     name = _the_vertex(runs, vertex)
     ends = [clock_of(run) for run in runs]
@@ -234,7 +234,7 @@ def _labels(runs: Sequence[Recording], labels: Sequence[str] | None) -> list[str
     return list(labels)
 
 
-def _the_vertex(runs: Sequence[Run], vertex: str | None) -> str:
+def _the_vertex(runs: Sequence[DataflowRun], vertex: str | None) -> str:
     """The vertex asked for, or the one that held most in any of the runs."""
     if vertex is not None:
         return str(runs[0].vertex(vertex, ChartError)["vertex"])
@@ -246,7 +246,7 @@ def _the_vertex(runs: Sequence[Run], vertex: str | None) -> str:
     return max(peaks, key=lambda name: peaks[name])
 
 
-def _sizes(run: Run, vertex: str, begun_ms: int, end_ms: int) -> tuple[list[int], list[int]]:
+def _sizes(run: DataflowRun, vertex: str, begun_ms: int, end_ms: int) -> tuple[list[int], list[int]]:
     """The size of all instances together over the clock; a restart begins from what it finds."""
     totals: dict[int, int] = {begun_ms: 0}
     sizes: dict[tuple[int, int], int] = {}

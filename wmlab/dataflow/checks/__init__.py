@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from wmlab.core.answers import Verdicts
@@ -23,10 +24,24 @@ from wmlab.core.invariants import Derived, Invariant, TableRows
 from wmlab.core.recording import Recording
 from wmlab.core.spark import verdict
 from wmlab.core.spark.grouped import Reduced
-from wmlab.core.spark.verdict import BatchInvariant, table_of
+from wmlab.core.spark.verdict import BatchInvariant, collected, frame_of
 from wmlab.dataflow.checks import calls, rows, watermarks
-from wmlab.dataflow.checks.batch import joins_equal_batch, reached_by_instance, windows_equal_batch
-from wmlab.dataflow.checks.channels import SIZES, Channels, SizesByLimit, queue_loads, specials_of
+from wmlab.dataflow.checks.batch import (
+    joins_equal_batch,
+    on_time_rows,
+    reached_by_instance,
+    taken_by_channels,
+    windows_equal_batch,
+)
+from wmlab.dataflow.checks.channels import (
+    QUEUE_LOADS,
+    SIZES,
+    SPECIALS,
+    Channels,
+    SizesByLimit,
+    queue_loads,
+    specials_of,
+)
 from wmlab.dataflow.checks.rows import TimedRows, timed_rows
 from wmlab.dataflow.checks.watermarks import coalesced_steps
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
@@ -68,7 +83,7 @@ def inputs_of(
     """What the invariants take, from the tables of a recording and what they do not say of its dataflow.
 
     What goes to the task of a dataflow is reduced where it lies, see `channels`. Queries take the large tables as they
-    are, and the specials and loads of the queues as values, for which Spark runs two jobs when they are first taken.
+    are, and the specials and loads of the queues as values, for which Spark runs a query when they are first taken.
     """
     rules = rules or DataflowRules()
     limits = _limits(rules)
@@ -79,14 +94,18 @@ def inputs_of(
         return table.to_pylist(maps_as_pydicts="strict")  # type: ignore[no-any-return]
 
     made: dict[str, Callable[[], Any]] = {
-        "specials": cache(lambda: table_of(specials_of(large["items"]))),
-        "queue_loads": cache(lambda: table_of(queue_loads(large["items"]))),
+        "on_queues": cache(lambda: _on_queues(large["items"])),
+        "specials": lambda: made["on_queues"]().filter(pc.field("most").is_null()).select(SPECIALS.names),
+        "queue_loads": lambda: made["on_queues"]().filter(~pc.field("most").is_null()).select(QUEUE_LOADS),
         "channels": cache(lambda: Channels.of(rows_of("queues"))),
         "timed_rows": lambda: timed_rows(
             large["items"],
             TimedRows(
                 rows_of("queues"), rows_of("vertices"), rows_of("coalescing"), rows_of("specials"), made["channels"]()
             ),
+        ),
+        "on_time": lambda: on_time_rows(
+            taken_by_channels(large["items"], made["channels"]()), large["drops"], rules.results.values()
         ),
         "reached": lambda: reached_by_instance(
             rules, rows_of("specials"), rows_of("queue_loads"), made["channels"](), rows_of("executions")
@@ -99,6 +118,12 @@ def inputs_of(
         "due": Derived(_due),
     }
     return {**small, **large, **made, **reduced, "limits": limits, "rules": rules}
+
+
+def _on_queues(items: DataFrame) -> pa.Table:
+    """The specials and the loads of the queues, by one query; in a row of either the columns of the other are null."""
+    on_queues = frame_of(specials_of(items)).unionByName(queue_loads(items), allowMissingColumns=True)
+    return collected(on_queues)
 
 
 def _due(specials: TableRows, queues: TableRows, coalescing: TableRows) -> list[dict[str, Any]]:

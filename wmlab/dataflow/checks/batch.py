@@ -34,6 +34,12 @@ from wmlab.dataflow.sim.rules import DataflowRules, RecordedRule
 
 _OF_RESULT: Final = ("stream", "execution", "instance", "vertex")
 _DIGITS: Final = 9
+_RESULT: Final = {
+    "stream": pa.string(),
+    "execution": pa.int64(),
+    "instance": pa.int64(),
+    "vertex": pa.string(),
+}
 
 
 def windows_of_on_time_rows(items: DataFrame, queues: DataFrame, drops: DataFrame, window: RecordedRule) -> DataFrame:
@@ -46,7 +52,7 @@ def windows_of_on_time_rows(items: DataFrame, queues: DataFrame, drops: DataFram
     """
     if isinstance(window.rule, StreamJoin):
         raise ModelError(f"{window.vertex!r} is a join.", remedy="Ask join_of_on_time_rows.")
-    rows = on_time_rows(items, queues, drops, (window,))
+    rows = on_time_rows(_taken_rows(items, queues), drops, (window,))
     return windows_of(rows, (window,), None).select("stream", "execution", "instance", "start", "end", "row")
 
 
@@ -60,19 +66,43 @@ def join_of_on_time_rows(items: DataFrame, queues: DataFrame, drops: DataFrame, 
     """
     if not isinstance(join.rule, StreamJoin):
         raise ModelError(f"{join.vertex!r} is no join.", remedy="Ask windows_of_on_time_rows.")
-    rows = on_time_rows(items, queues, drops, (join,))
+    rows = on_time_rows(_taken_rows(items, queues), drops, (join,))
     return joins_of(rows, (join,), None).select("stream", "execution", "instance", "padded", "time", "row")
 
 
-def on_time_rows(items: DataFrame, queues: DataFrame, drops: DataFrame, rules: Iterable[RecordedRule]) -> DataFrame:
+_TAKEN: Final = "taken is not null and kind = 'event'"
+
+
+def _taken_rows(items: DataFrame, queues: DataFrame) -> DataFrame:
+    """The rows that instances took: the items with vertex, instance and edge, see `on_time_rows`."""
+    targets = queues.selectExpr("stream", "queue", "target as vertex", "target_instance as instance", "edge")
+    return items.where(_TAKEN).join(F.broadcast(targets), ["stream", "queue"])
+
+
+_TAKEN_ROWS: Final = pa.schema(
+    _RESULT | {"edge": pa.int64(), "row": pa.string(), "taken": pa.int64(), "taken_ms": pa.int64(), "time": pa.int64()}
+)
+
+
+def taken_by_channels(items: DataFrame, channels: Channels) -> DataFrame:
+    """The same of one dataflow, whose channels are known, so that no table of queues is sent to all executors."""
+
+    def taken(item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        vertex, instance = channels.target[item["queue"]]
+        at = {"vertex": vertex, "instance": instance, "edge": channels.edge[item["queue"]]}
+        yield _same(item, "stream", "execution", "row", "taken", "taken_ms", "time") | at
+
+    columns = ("stream", "execution", "queue", "row", "taken", "taken_ms", "time")
+    return _mapped(items.where(_TAKEN).select(*columns), taken, _TAKEN_ROWS)
+
+
+def on_time_rows(taken: DataFrame, drops: DataFrame, rules: Iterable[RecordedRule]) -> DataFrame:
     """The rows that windows or joins took and did not drop.
 
     Columns: stream, execution, vertex (the one that took it), instance, edge, taken, taken_ms, time, row. A dropped row
     is known by its text. Of several with the same text as many are left out as were dropped.
     """
     entries = [rule.entry for rule in rules]
-    targets = queues.selectExpr("stream", "queue", "target as vertex", "target_instance as instance", "edge")
-    taken = items.where("taken is not null and kind = 'event'").join(F.broadcast(targets), ["stream", "queue"])
     same = ("stream", "execution", "vertex", "instance", "edge", "row")
     rows = taken.select(*same, "taken", "taken_ms", "time", F.lit(0).alias("_dropped"))
     dropped = drops.select(*same, F.lit(1).alias("_dropped"))
@@ -83,7 +113,7 @@ def on_time_rows(items: DataFrame, queues: DataFrame, drops: DataFrame, rules: I
     return counted.where("_dropped = 0 and _number > _gone").drop("_dropped", "_number", "_gone")
 
 
-class Reached(NamedTuple):
+class ResultProgress(NamedTuple):
     """How far an instance of a window or join had come in an execution that began without a snapshot.
 
     completed: whether the execution came to its end, so that all results are out. busy_ms: when it took something last;
@@ -104,7 +134,7 @@ class Reached(NamedTuple):
         return self.completed or (self.released is not None and time is not None and time <= self.released)
 
 
-ReachedByInstance = Mapping[tuple[str, int, int | None], Reached]
+ReachedByInstance = Mapping[tuple[str, int, int | None], ResultProgress]
 """What windows and joins had reached, by vertex, execution and instance; no instance for a window in two stages."""
 
 
@@ -121,7 +151,7 @@ def reached_by_instance(
     for item in specials:
         if item["kind"] == "watermark":
             watermarks.setdefault(channels.source[item["queue"]][0], []).append(item)
-    reached: dict[tuple[str, int, int | None], Reached] = {}
+    reached: dict[tuple[str, int, int | None], ResultProgress] = {}
     for rule in rules.results.values():
         for (execution, instance), busy_ms in _busy_ms(rule, queue_loads, channels).items():
             if execution in completed:
@@ -131,7 +161,7 @@ def reached_by_instance(
                     if item["execution"] == execution and item["key"] == _key_of(rule) and item["put_ms"] < busy_ms
                 ]
                 released = _released(rule, left, channels, instance)
-                reached[rule.vertex, execution, instance] = Reached(completed[execution], busy_ms, released)
+                reached[rule.vertex, execution, instance] = ResultProgress(completed[execution], busy_ms, released)
     return reached
 
 
@@ -168,14 +198,6 @@ def _released(rule: RecordedRule, left: TableRows, channels: Channels, instance:
         return highest.get(instance)
     senders = {number for vertex, number in channels.source.values() if vertex == rule.vertex}
     return min(highest.values()) if senders == highest.keys() else None
-
-
-_RESULT: Final = {
-    "stream": pa.string(),
-    "execution": pa.int64(),
-    "instance": pa.int64(),
-    "vertex": pa.string(),
-}
 
 
 def _mapped(
@@ -216,7 +238,7 @@ _WINDOWS: Final = pa.schema(_RESULT | {"start": pa.int64(), "end": pa.int64(), "
 
 
 def windows_of(rows: DataFrame, rules: Iterable[RecordedRule], reached: ReachedByInstance | None) -> DataFrame:
-    """The windows and sessions of rows that vertices took and did not drop.
+    """The windows and sessions of rows that vertices took and did not drop; rows of others are left out.
 
     Returns stream, execution, instance, vertex, start, end and row, as `windows_of_on_time_rows`. With `reached` only
     those that must have come out.
@@ -225,7 +247,9 @@ def windows_of(rows: DataFrame, rules: Iterable[RecordedRule], reached: ReachedB
     by_entry = {rule.entry: rule for rule in by_vertex.values()}
 
     def placed(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        rule = by_entry[row["vertex"]]
+        rule = by_entry.get(row["vertex"])
+        if rule is None:
+            return
         instance = row["instance"] if rule.one_stage else None
         if reached is not None:
             known = reached.get((rule.vertex, row["execution"], instance))
@@ -293,7 +317,7 @@ _RESULTS: Final = pa.schema(
 
 
 def joins_of(rows: DataFrame, rules: Iterable[RecordedRule], reached: ReachedByInstance | None) -> DataFrame:
-    """The pairs of rows that joins took and did not drop, and the rows without a partner.
+    """The pairs of rows that joins took and did not drop, and the rows without a partner; others are left out.
 
     Returns stream, execution, instance, vertex, padded, time and row, as `join_of_on_time_rows`, and due: whether it
     must have come out; without `reached` all must. Rows without a partner are looked for among those alone whose turn
@@ -302,6 +326,8 @@ def joins_of(rows: DataFrame, rules: Iterable[RecordedRule], reached: ReachedByI
     by_vertex = {rule.vertex: rule for rule in rules}
 
     def side(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        if row["vertex"] not in by_vertex:
+            return
         join = _join_of(by_vertex[row["vertex"]])
         known = None if reached is None else reached.get((row["vertex"], row["execution"], row["instance"]))
         if reached is None or known is not None:
@@ -383,9 +409,8 @@ def _candidates(sides: DataFrame) -> DataFrame:
     "windows are those of a batch query over the on-time rows", "no window or session gave a result, or had to"
 )
 def windows_equal_batch(
+    on_time: DataFrame,
     items: DataFrame,
-    queues: DataFrame,
-    drops: DataFrame,
     executions: DataFrame,
     rules: DataflowRules,
     channels: Channels,
@@ -402,16 +427,15 @@ def windows_equal_batch(
         known = reached[row["vertex"], row["execution"], row["instance"]]
         return known.passed(rule.closed_by(end) if isinstance(end, int) else None)  # type: ignore[union-attr]
 
-    expected = windows_of(on_time_rows(items, queues, drops, windows), windows, reached)
+    expected = windows_of(on_time, windows, reached)
     due = expected.withColumn("due", F.lit(True))
     return _compared(due, _came(items, windows, channels, reached, counts)).unionByName(_restarted(executions))
 
 
 @batch_invariant("joins are those of a batch query over the on-time rows", "no join gave a result, or had to")
 def joins_equal_batch(
+    on_time: DataFrame,
     items: DataFrame,
-    queues: DataFrame,
-    drops: DataFrame,
     executions: DataFrame,
     rules: DataflowRules,
     channels: Channels,
@@ -421,7 +445,7 @@ def joins_equal_batch(
     joins = tuple(rule for rule in rules.results.values() if isinstance(rule.rule, StreamJoin))
     if not joins:
         return _restarted(executions.limit(0))
-    expected = joins_of(on_time_rows(items, queues, drops, joins), joins, reached)
+    expected = joins_of(on_time, joins, reached)
     came = _came(items, joins, channels, reached, lambda _: True)
     return _compared(expected, came).unionByName(_restarted(executions))
 

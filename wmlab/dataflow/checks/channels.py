@@ -61,13 +61,16 @@ def _specials(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield batch.filter(pa.array(is_special, pa.bool_()))
 
 
-def queue_loads(items: DataFrame) -> DataFrame:
-    """What was on each queue in each execution: stream, execution, queue,
+QUEUE_LOADS: Final = ("stream", "execution", "queue", "most", "events", "taken_ms")
 
-    most (the most items at one moment), events (how many rows were taken), taken_ms (when the last item was taken, of
-    any kind; null: none was).
+
+def queue_loads(items: DataFrame) -> DataFrame:
+    """What was on each queue in each execution, as `QUEUE_LOADS`.
+
+    most: the most items at one moment. events: how many rows were taken. taken_ms: when the last item was taken, of any
+    kind; null: none was.
     """
-    queue = ("stream", "execution", "queue")
+    queue = QUEUE_LOADS[:3]
     put = items.select(
         *queue,
         F.col("put_ms").alias("_at_ms"),
@@ -105,13 +108,14 @@ def time_key(queue: TableRow) -> int | None:
 class Channels:
     """What the queues of a dataflow connect, by their numbers.
 
-    `source` and `target` are the instances that put and that take. `first` are queues that have, taken together, each
-    item that an instance sent once: a vertex with several edges puts the same on each, and of a broadcast edge one
-    queue has all rows, while of any other a row is on one of them.
+    `source` and `target` are the instances that put and that take, `edge` is the input edge of the target. `first` are
+    queues that have, taken together, each item that an instance sent once: a vertex with several edges puts the same on
+    each, and of a broadcast edge one queue has all rows, while of any other a row is on one of them.
     """
 
     source: Mapping[int, InstanceName]
     target: Mapping[int, InstanceName]
+    edge: Mapping[int, int]
     first: frozenset[int]
 
     @classmethod
@@ -124,6 +128,7 @@ class Channels:
         return cls(
             source={queue["queue"]: (queue["source"], queue["source_instance"]) for queue in queues},
             target={queue["queue"]: (queue["target"], queue["target_instance"]) for queue in queues},
+            edge={queue["queue"]: queue["edge"] for queue in queues},
             first=frozenset(
                 queue["queue"]
                 for queue in queues

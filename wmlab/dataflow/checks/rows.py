@@ -53,14 +53,14 @@ class _Rising:
     """The highest of some watermarks so far, in an order."""
 
     def __init__(self, watermarks: Iterable[tuple[int, int]]) -> None:
-        """Of (place in the order, watermark)."""
+        """Of (position in the order, watermark)."""
         ordered = sorted(watermarks)
-        self._order = [place for place, _ in ordered]
+        self._order = [position for position, _ in ordered]
         self._highest = [*accumulate((value for _, value in ordered), max)]
 
-    def before(self, place: int, *, with_equal: bool = False) -> int | None:
-        """The highest one before a place in the order, or up to it; None without any."""
-        count = (bisect_right if with_equal else bisect_left)(self._order, place)
+    def before(self, position: int, *, with_equal: bool = False) -> int | None:
+        """The highest one before a position in the order, or up to it; None without any."""
+        count = (bisect_right if with_equal else bisect_left)(self._order, position)
         return self._highest[count - 1] if count else None
 
 

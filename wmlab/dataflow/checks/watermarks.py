@@ -36,13 +36,13 @@ STEP_COLUMNS: Final = (
     "stream", "execution", "vertex", "instance", "step", "at_ms", "taken", "level", "edge", "input", "stimulus", "key",
     "value",
 )  # fmt: skip
-LANE: Final = ("execution", "vertex", "instance", "level", "edge")
+COALESCER: Final = ("execution", "vertex", "instance", "level", "edge")
 """What is coalesced on its own: an edge of an instance, or all edges of it."""
 _INPUTS: Final = ("place", "at_ms", "taken", "input", "stimulus", "key", "value")
 _COALESCED: Final = pa.schema(
     {
         name: (pa.string() if name in {"stream", "vertex", "level", "stimulus"} else pa.int64())
-        for name in ("stream", *LANE, *_INPUTS)
+        for name in ("stream", *COALESCER, *_INPUTS)
     }
     | {name: pa.list_(pa.int64()) for name in ("active", "idle", "done")}
     | {name: pa.map_(pa.int64(), pa.int64()) for name in ("coalesced", "emitted")}
@@ -109,7 +109,7 @@ def coalesced_steps(
     for row in coalescing:
         if row["level"] in levels:
             step = {name: row[name] for name in _INPUTS[1:]} | {"place": row["step"]}
-            came.setdefault(tuple(row[name] for name in LANE), []).append(step)
+            came.setdefault(tuple(row[name] for name in COALESCER), []).append(step)
     edges = {queue["queue"]: (queue["edge"], queue["input"]) for queue in queues}
     for item in items if "edge" not in levels else ():
         if item["taken"] is not None and item["kind"] != "barrier":
@@ -118,9 +118,9 @@ def coalesced_steps(
             step |= {"stimulus": item["kind"], "key": item["key"], "value": item["value"]}
             came.setdefault((item["execution"], *targets[item["queue"]], "edge", edge), []).append(step)
     return [
-        dict(zip(LANE, lane, strict=True)) | step
-        for lane, steps in came.items()
-        for step in _followed(sorted(steps, key=itemgetter("place")), len(inputs[lane[1:]]), deviations)
+        dict(zip(COALESCER, coalescer_key, strict=True)) | step
+        for coalescer_key, steps in came.items()
+        for step in _followed(sorted(steps, key=itemgetter("place")), len(inputs[coalescer_key[1:]]), deviations)
     ]
 
 
@@ -182,12 +182,12 @@ def idle_once(coalescing: TableRows) -> Iterator[Finding]:
     """K2: merging lets one idle message through until an input is active again; one finding per idle message."""
     said: dict[tuple[Any, ...], TableRow] = {}
     for step in sorted(_of_queues_and_edges(coalescing), key=itemgetter("step")):
-        lane = tuple(step[name] for name in LANE)
+        coalescer_key = tuple(step[name] for name in COALESCER)
         if step["active"]:
-            said.pop(lane, None)
+            said.pop(coalescer_key, None)
         if not step["emitted_idle"]:
             continue
-        before, said[lane] = said.get(lane), step
+        before, said[coalescer_key] = said.get(coalescer_key), step
         if before is None:
             yield Finding(True, step["at_ms"])
             continue
@@ -311,10 +311,12 @@ def _of_queues_and_edges(coalescing: TableRows) -> Iterator[TableRow]:
 
 def _beside(coalescing: TableRows, due: TableRows) -> Iterator[tuple[TableRow, TableRow]]:
     """The recorded steps at which a watermark, idle message or end came, each with what it should do."""
-    designed = {(*(step[name] for name in LANE), step["place"]): step for step in due if step["stimulus"] != "event"}
+    designed = {
+        (*(step[name] for name in COALESCER), step["place"]): step for step in due if step["stimulus"] != "event"
+    }
     for step in _of_queues_and_edges(coalescing):
         position = step["taken"] - 1 if step["level"] == "edge" else step["step"]
-        known = designed.get((*(step[name] for name in LANE), position))
+        known = designed.get((*(step[name] for name in COALESCER), position))
         if step["stimulus"] != "event" and known is not None:
             yield step, known
 

@@ -124,13 +124,13 @@ class AsyncOrdered(_AsyncMap[OrderedCalls]):
 
     def put(self, state: OrderedCalls, item: Watermark | Idle) -> Reply[OrderedCalls]:
         """The queue with a watermark or idle message at its end, in place of one that it makes superfluous."""
-        kept = state.queue
-        match kept[-1:], item:
+        queue = state.queue
+        match queue[-1:], item:
             case ((Watermark(key),), Watermark(again)) if key == again or self.ignores_key:
-                kept = kept[:-1]
+                queue = queue[:-1]
             case ((Idle() as last,), Idle()) if last == item:
-                kept = kept[:-1]
-        return Reply(replace(state, queue=(*kept, item)))
+                queue = queue[:-1]
+        return Reply(replace(state, queue=(*queue, item)))
 
     def answered(self, state: OrderedCalls, call: int, results: Results) -> OrderedCalls:
         """The queue with the results of a call."""
@@ -143,8 +143,8 @@ class AsyncOrdered(_AsyncMap[OrderedCalls]):
     def flush(self, state: OrderedCalls) -> Reply[OrderedCalls]:
         """What lies before the first unfinished call leaves."""
         out: list[Item] = []
-        kept = dropwhile(lambda entry: not isinstance(entry, Waiting) or entry.results is not None, state.queue)
-        after = replace(state, queue=tuple(kept))
+        unsent = dropwhile(lambda entry: not isinstance(entry, Waiting) or entry.results is not None, state.queue)
+        after = replace(state, queue=tuple(unsent))
         for entry in state.queue[: len(state.queue) - len(after.queue)]:
             out += map(Event, entry.results or ()) if isinstance(entry, Waiting) else (entry,)
         return Reply(after, tuple(out))

@@ -130,14 +130,14 @@ class StreamJoin(Processor[JoinState]):
         late = next((key for key, time in times.items() if time < state.received[key]), None)
         if late is not None:
             return Reply(state, drops=(Drop(edge, event, "join", late, times[late], state.received[late]),))
-        kept = all(time >= state.limits[key] for key, time in times.items())
-        if kept:
+        is_kept = all(time >= state.limits[key] for key, time in times.items())
+        if is_kept:
             self._require_room(state)
         state, partners = self._matched(state, edge, event.values)
         unmatched = edge == self.outer and not partners
-        if kept:
+        if is_kept:
             state = state.buffer(edge, (*state.buffers[edge], Buffered(event.values, unmatched)))
-        results = partners or ([self._padded(event.values)] if unmatched and not kept else [])
+        results = partners or ([self._padded(event.values)] if unmatched and not is_kept else [])
         return Reply(state, tuple(results))
 
     def row_again(self, state: JoinState) -> Reply[JoinState]:
@@ -208,6 +208,11 @@ class StreamJoin(Processor[JoinState]):
     def size(self, state: JoinState) -> int:
         """The rows of both sides."""
         return sum(map(len, state.buffers))
+
+    def sizes(self, state: JoinState) -> dict[str, int]:
+        """Also the rows of each side."""
+        left, right = map(len, state.buffers)
+        return {"all": left + right, "left": left, "right": right}
 
     def restore(self, snapshots: Sequence[JoinState]) -> JoinState:
         """Its own rows, and of every key the lowest limit and watermark of all instances.

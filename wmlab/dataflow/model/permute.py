@@ -26,7 +26,7 @@ from wmlab.dataflow.model.processor import JobFailedError
 Result = TypeVar("Result")
 Histories = Sequence[Sequence[Item]]
 """What comes on each input, in its order."""
-Order = tuple[int, ...]
+MessageOrder = tuple[int, ...]
 """Which input each item is taken from, one after the other."""
 _End = tuple[EmittedItems, str | None]
 """What was emitted, and why it ended early, if it did."""
@@ -43,7 +43,7 @@ class OrderOutcome:
     output: EmittedItems
     failure: str | None
     count: int
-    example: Order
+    example: MessageOrder
 
     @property
     def final(self) -> tuple[tuple[int, int], ...]:
@@ -67,7 +67,7 @@ class _Branch:
     """A state that was reached: in how many orders, the first of them, and the coalescer in that state."""
 
     count: int
-    order: Order
+    order: MessageOrder
     coalescer: KeyedCoalescer
 
 
@@ -76,13 +76,13 @@ def explore(coalescer: KeyedCoalescer, histories: Histories, *, limit: int) -> t
 
     None if more than `limit` states stand side by side.
     """
-    ended: dict[_End, tuple[int, Order]] = {}
+    ended: dict[_End, tuple[int, MessageOrder]] = {}
     nothing_taken = (0,) * len(histories)
-    reached: dict[tuple[Order, Hashable, EmittedItems], _Branch] = {
+    reached: dict[tuple[MessageOrder, Hashable, EmittedItems], _Branch] = {
         (nothing_taken, coalescer.state, ()): _Branch(1, (), coalescer)
     }
     for _ in range(sum(map(len, histories))):
-        following: dict[tuple[Order, Hashable, EmittedItems], _Branch] = {}
+        following: dict[tuple[MessageOrder, Hashable, EmittedItems], _Branch] = {}
         for (taken, _, output), branch in reached.items():
             for index, items in enumerate(histories):
                 if taken[index] == len(items):
@@ -109,14 +109,14 @@ def sample_orders(
     coalescer: KeyedCoalescer, histories: Histories, *, samples: int, draw: Draw
 ) -> tuple[OrderOutcome, ...]:
     """The distinct outputs of `samples` orders, each drawn with the same chance."""
-    ended: dict[_End, tuple[int, Order]] = {}
+    ended: dict[_End, tuple[int, MessageOrder]] = {}
     for _ in range(samples):
-        outcome = follow(coalescer, histories, _drawn([len(items) for items in histories], draw))
+        outcome = outcome_of(coalescer, histories, _drawn([len(items) for items in histories], draw))
         _add(ended, (outcome.output, outcome.failure), 1, outcome.example)
     return _outcomes(ended)
 
 
-def follow(coalescer: KeyedCoalescer, histories: Histories, order: Order) -> OrderOutcome:
+def outcome_of(coalescer: KeyedCoalescer, histories: Histories, order: MessageOrder) -> OrderOutcome:
     """What one order leads to from the state of `coalescer` on, which stays as it is."""
     coalescer = coalescer.copy()
     waiting = [iter(items) for items in histories]
@@ -129,17 +129,17 @@ def follow(coalescer: KeyedCoalescer, histories: Histories, order: Order) -> Ord
     return OrderOutcome(output, None, 1, order)
 
 
-def every_choice(run: Callable[[Choose], Result]) -> Iterator[tuple[Result, Order]]:
+def every_choice(run: Callable[[Choose], Result]) -> Iterator[tuple[Result, MessageOrder]]:
     """Run a program with every sequence of answers to its questions; each result with its answers.
 
     The program must ask the same as long as it gets the same answers.
     """
-    beginnings: list[Order] = [()]
+    beginnings: list[MessageOrder] = [()]
     while beginnings:
         begun = beginnings.pop()
         answers: list[int] = []
 
-        def choose(names: Sequence[str], begun: Order = begun, answers: list[int] = answers) -> int:
+        def choose(names: Sequence[str], begun: MessageOrder = begun, answers: list[int] = answers) -> int:
             number = len(answers)
             if number >= len(begun):
                 beginnings.extend((*answers, other) for other in range(len(names) - 1, 0, -1))
@@ -149,18 +149,18 @@ def every_choice(run: Callable[[Choose], Result]) -> Iterator[tuple[Result, Orde
         yield run(choose), tuple(answers)
 
 
-def _add(ended: dict[_End, tuple[int, Order]], end: _End, count: int, order: Order) -> None:
+def _add(ended: dict[_End, tuple[int, MessageOrder]], end: _End, count: int, order: MessageOrder) -> None:
     """Count `count` more orders that end so; the first order that did is kept."""
     before, example = ended.get(end, (0, order))
     ended[end] = before + count, example
 
 
-def _outcomes(ended: dict[_End, tuple[int, Order]]) -> tuple[OrderOutcome, ...]:
+def _outcomes(ended: dict[_End, tuple[int, MessageOrder]]) -> tuple[OrderOutcome, ...]:
     outcomes = [OrderOutcome(output, failure, count, order) for (output, failure), (count, order) in ended.items()]
     return tuple(sorted(outcomes, key=lambda outcome: (-outcome.count, outcome.example)))
 
 
-def _drawn(left: list[int], draw: Draw) -> Order:
+def _drawn(left: list[int], draw: Draw) -> MessageOrder:
     """An order, drawn by picking one of all items that are left, and taking the next of its input."""
     order = []
     for together in range(sum(left), 0, -1):

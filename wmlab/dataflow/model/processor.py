@@ -261,6 +261,10 @@ class Processor(Generic[ProcessorState]):
         """How many rows or accumulators the state holds: none."""
         return 0
 
+    def sizes(self, state: ProcessorState) -> dict[str, int]:
+        """How much each buffer of the table `state` holds: "all", which is `size`, and parts of it."""
+        return {"all": self.size(state)}
+
     def may_snapshot(self, state: ProcessorState) -> bool:  # noqa: ARG002
         """Whether a snapshot can be taken now: always, except that an ordered asynchronous step waits for its calls."""
         return True

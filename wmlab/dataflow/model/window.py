@@ -155,9 +155,9 @@ class _Windowing(_Aggregation[FrameStore]):
         upto = self.shape.last_end(max(state.frames, default=MIN)) if watermark is None else watermark
         ends = state.ends(self.shape, upto, every=self.deviations.every_boundary)
         out = (self._result(end, *entry) for end in ends for entry in self._content(state, end))
-        kept = {frame: groups for frame, groups in state.frames.items() if self.shape.last_end(frame) > upto}
+        open_frames = {frame: groups for frame, groups in state.frames.items() if self.shape.last_end(frame) > upto}
         start = state.next if watermark is None else self.shape.frames.higher(watermark)
-        return replace(state, frames=FrozenMap(kept), next=start), tuple(out)
+        return replace(state, frames=FrozenMap(open_frames), next=start), tuple(out)
 
     def _content(self, state: FrameStore, end: int) -> list[tuple[RowValues, Accumulators]]:
         """What the window that ends at `end` holds, by group in a fixed order."""
@@ -201,6 +201,10 @@ class _Windowing(_Aggregation[FrameStore]):
         """The (frame, group) pairs."""
         return sum(map(len, state.frames.values()))
 
+    def sizes(self, state: FrameStore) -> dict[str, int]:
+        """Also the groups that were visited for the sake of grouped times, if any."""
+        return {"all": self.size(state)} | ({"visited": state.visited} if state.visited else {})
+
     def restore(self, snapshots: Sequence[FrameStore]) -> FrameStore:
         """Its own frames, also of another window, and the lowest next window of all, moved up to a boundary.
 
@@ -224,7 +228,7 @@ class WindowProcessor(_Windowing):
     """Windows over the time in column `time`; `group` are the columns of the grouping key, none for one group.
 
     `times` has the column of the time on each input edge, where they differ; `grouped` has of every key that goes on
-    with a column of the group the place of that column in it.
+    with a column of the group the index of that column in it.
     Source: "Keyed watermark support", Changes to window aggregation processors.
     """
 
@@ -247,12 +251,12 @@ class WindowProcessor(_Windowing):
         if not self.grouped:
             return reply
         state, out = reply.state, list(reply.out)
-        held = [group for groups in state.frames.values() for group in groups]
-        for key, place in self.grouped:
+        open_groups = [group for groups in state.frames.values() for group in groups]
+        for key, index in self.grouped:
             if key in state.received:
-                times = (time for group in held if type(time := group[place]) is int)
+                times = (time for group in open_groups if type(time := group[index]) is int)
                 due = min([state.received[key], *times])
-                state = replace(state, visited=state.visited + len(held))
+                state = replace(state, visited=state.visited + len(open_groups))
                 if due > state.sent.get(key, MIN):
                     state = replace(state, sent=state.sent.put(key, due))
                     out.append(Watermark(key, due))
@@ -355,20 +359,20 @@ class SessionProcessor(_Aggregation[Sessions]):
 
     def _closed(self, state: Sessions, watermark: int | None) -> tuple[Sessions, tuple[Event, ...]]:
         ended: list[tuple[OpenSession, RowValues]] = []
-        kept = {}
+        open_groups = {}
         for group, sessions in state.groups.items():
             stays = tuple(
                 session for session in sessions if watermark is not None and self.closed_by(session.end) > watermark
             )
             ended += [(session, group) for session in sessions if session not in stays]
             if stays:
-                kept[group] = stays
+                open_groups[group] = stays
         ended.sort(key=lambda entry: (entry[0].end, entry[0].start, group_order(entry[1])))
         out = tuple(
             Event((session.start, session.end, *group, *aggregate.finished(self.aggregates, session.accumulators)))
             for session, group in ended
         )
-        return Sessions(FrozenMap(kept), state.watermark if watermark is None else watermark), out
+        return Sessions(FrozenMap(open_groups), state.watermark if watermark is None else watermark), out
 
     def closed_by(self, end: int) -> int:
         """The lowest watermark that closes a session that ends at `end`."""

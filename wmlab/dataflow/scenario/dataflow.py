@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
 from pydantic import BeforeValidator, Field
 
-from wmlab.core import traces
+from wmlab.core import mermaid, traces
 from wmlab.core.errors import RecordingError, ScenarioError
 from wmlab.core.estimate import Cost
 from wmlab.core.recording import Recording
@@ -17,12 +17,12 @@ from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.values import UNSET, MeanMs, Ms, Option, Period, Problem, Rules, is_function, value
 from wmlab.core.words import in_mermaid, span
 from wmlab.dataflow.model import processor as model
-from wmlab.dataflow.scenario.faults import Fault, problems_of_faults
-from wmlab.dataflow.scenario.plan import Plan, plan
+from wmlab.dataflow.scenario.faults import AnyFault, problems_of_faults
+from wmlab.dataflow.scenario.plan import Plan, plan_of
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import AnyStep, Edge, Edges, Join, Sink, Size, Window
 
-Vertex = Annotated[Source | AnyStep, Field(discriminator="kind")]
+AnyVertex = Annotated[Source | AnyStep, Field(discriminator="kind")]
 """Any vertex of a dataflow."""
 
 OPTIONS: tuple[str, ...] = tuple(option.name for option in dataclasses.fields(model.Deviations))
@@ -62,14 +62,14 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
     _: dataclasses.KW_ONLY
-    vertices: Annotated[tuple[Vertex, ...], Field(min_length=1, max_length=10_000)]
+    vertices: Annotated[tuple[AnyVertex, ...], Field(min_length=1, max_length=10_000)]
     edges: Edges
     rules: Rules = "sound"
     mode: Option[Literal["design", "hz"]] = UNSET
     deviations: Annotated[tuple[Deviation, ...] | None, BeforeValidator(_options)] = None
     guarantee: Literal["none", "at_least_once", "exactly_once"] = "none"
     snapshot_every_ms: Period | None = None
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[AnyFault, ...] = ()
     duration_ms: Period = 120_000
     start_ms: Ms = 0
     queue_size: Size = 1_024
@@ -86,7 +86,7 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
     @property
     def plan(self) -> Plan:
         """The columns and watermark keys on every edge, and the keys that can get stuck."""
-        return plan(self.vertices, self.edges)
+        return plan_of(self.vertices, self.edges)
 
     @property
     def deviations_on(self) -> model.Deviations:
@@ -150,10 +150,10 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
         """The dataflow as YAML text that `from_yaml` reads back; raises `ScenarioError` if it has Python functions."""
         for vertex in self.vertices:
             parts = (vertex, *getattr(vertex, "times", ()))
-            held = [name for name in _FUNCTIONS for part in parts if is_function(getattr(part, name, None))]
-            if held:
+            functions = [name for name in _FUNCTIONS for part in parts if is_function(getattr(part, name, None))]
+            if functions:
                 raise ScenarioError(
-                    f"{vertex.name!r} has a Python function as {held[0]}, which no file can hold.",
+                    f"{vertex.name!r} has a Python function as {functions[0]}, which no file can hold.",
                     remedy="write it as an expression over the columns.",
                 )
         return super().to_yaml()
@@ -161,22 +161,22 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
     def __repr__(self) -> str:
         rules = self.resolved.mode if self.deviations is None else ", ".join(self.deviations) or "no deviation"
         lines = [f"Dataflow {self.name!r} ({rules}, {self.guarantee.replace('_', ' ')}, {span(self.duration_ms)})"]
-        found = self.plan
+        plan = self.plan
         for vertex in self.vertices:
-            inputs = ", ".join(edge.source for edge in found.inputs[vertex.name])
+            inputs = ", ".join(edge.source for edge in plan.inputs[vertex.name])
             copies = f" x{vertex.parallelism}" if vertex.parallelism > 1 else ""
-            keys = [f"key {key}: {column or 'no column'}" for key, column in found.outputs[vertex.name].keys]
+            keys = [f"key {key}: {column or 'no column'}" for key, column in plan.outputs[vertex.name].keys]
             says = f"; {', '.join(keys)}" if keys and not isinstance(vertex, Sink) else ""
             kind = vertex.kind.replace("_", " ")
             lines.append(f"  {vertex.name}{copies}: {kind}{f' of {inputs}' if inputs else ''} ({vertex.detail}){says}")
-        for name, key, without in found.stuck:
+        for name, key, without in plan.stuck:
             state = f"while {', '.join(without)}, which has it not, is neither idle nor done"
             lines.append(f"  note: key {key} is stuck at {name} {state}")
         lines += [f"  fault: {fault!r}" for fault in self.faults]
         return "\n".join(lines)
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {"text/plain": repr(self), MIME: self.mermaid()}
+        return {"text/plain": repr(self), mermaid.MIME: self.mermaid()}
 
 
 DataflowScenario.rule_table = {
@@ -184,10 +184,10 @@ DataflowScenario.rule_table = {
     Join: {"emit": ("buffer", "state", "state")},
 }
 
-T = TypeVar("T", bound=DataflowScenario)
+AnyDataflow = TypeVar("AnyDataflow", bound=DataflowScenario)
 
 
-def dataflow_of(recording: Recording, made: type[T], *, stand_ins: bool = False) -> T:
+def dataflow_of(recording: Recording, made: type[AnyDataflow], *, stand_ins: bool = False) -> AnyDataflow:
     """The dataflow that was recorded, as a value of class `made`.
 
     With `stand_ins` its Python functions are replaced by one that is never called. Raises `RecordingError` if it was
@@ -199,7 +199,7 @@ def dataflow_of(recording: Recording, made: type[T], *, stand_ins: bool = False)
     if stand_ins:
         scenario = json.loads(json.dumps(scenario), object_hook=_with_stand_ins)
     try:
-        return cast("T", recording.scenario_as(made, scenario))
+        return cast("AnyDataflow", recording.scenario_as(made, scenario))
     except RecordingError:
         if "function " not in str(scenario):
             raise
@@ -224,15 +224,12 @@ def _stand_in(row: dict[str, Any]) -> dict[str, Any]:
     raise NotImplementedError("A recording does not keep the Python functions of its dataflow.")
 
 
-MIME: Final = "text/vnd.mermaid"
-"""What JupyterLab draws as a diagram."""
-
 _SHAPES: Final = {
-    "source": ("([", "])"),
-    "sink": ("[[", "]]"),
-    "join": ("{{", "}}"),
-    "window": ("[/", "/]"),
-    "session_window": ("[/", "/]"),
+    "source": mermaid.ROUND,
+    "sink": mermaid.SUBROUTINE,
+    "join": mermaid.HEXAGON,
+    "window": mermaid.SLANTED,
+    "session_window": mermaid.SLANTED,
 }
 _LONGEST: Final = 90
 
@@ -240,16 +237,14 @@ _LONGEST: Final = 90
 def _mermaid_lines(dataflow: DataflowScenario, plan: Plan) -> Iterator[str]:
     ids = {vertex.name: f"v{number}" for number, vertex in enumerate(dataflow.vertices)}
     for vertex in dataflow.vertices:
-        opening, closing = _SHAPES.get(vertex.kind, ("[", "]"))
         copies = f" ×{vertex.parallelism}" if vertex.parallelism > 1 else ""
         detail = vertex.detail if len(vertex.detail) <= _LONGEST else vertex.detail[: _LONGEST - 1] + "…"
         lines = [vertex.kind.replace("_", " "), detail]
         lines += [f"key {key} is not on {', '.join(those)}" for name, key, those in plan.stuck if name == vertex.name]
-        label = "<br/>".join([f"<b>{in_mermaid(vertex.name)}</b>{copies}", *map(in_mermaid, lines)])
-        yield f'    {ids[vertex.name]}{opening}"{label}"{closing}'
+        shape = _SHAPES.get(vertex.kind, mermaid.RECTANGLE)
+        yield mermaid.node(ids[vertex.name], vertex.name, lines, shape=shape, beside=copies)
     for edge in dataflow.edges:
-        label = "<br/>".join(_edge_words(edge, plan))
-        yield f'    {ids[edge.source]} -->|"{label}"| {ids[edge.target]}'
+        yield mermaid.edge(ids[edge.source], ids[edge.target], _edge_words(edge, plan))
 
 
 def _edge_words(edge: Edge, plan: Plan) -> Iterator[str]:

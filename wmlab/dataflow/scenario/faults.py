@@ -15,7 +15,7 @@ from wmlab.dataflow.scenario.vertices import AsyncMap, Filter
 if TYPE_CHECKING:
     from wmlab.dataflow.scenario.dataflow import DataflowScenario
 
-Number = Annotated[int, Field(ge=0, lt=1_000, strict=True)]
+OrdinalNumber = Annotated[int, Field(ge=0, lt=1_000, strict=True)]
 """A partition or an instance, from 0."""
 
 
@@ -33,7 +33,7 @@ class OfPartition:
     """The base of the faults that happen to a partition of a source."""
 
     source: str
-    partition: Number
+    partition: OrdinalNumber
 
 
 @tagged
@@ -99,7 +99,7 @@ class Stall(Lasting):
 
     vertex: str
     _: KW_ONLY
-    instance: Number | None = None
+    instance: OrdinalNumber | None = None
 
 
 @tagged
@@ -123,7 +123,7 @@ class Restart:
 
 _OfSource = SilentPartition | LatePartition | AddPartition | RemovePartition | Disorder
 _OfVertex = SlowCalls | FailCall | Stall | SwallowAll
-Fault = Annotated[_OfSource | _OfVertex | Restart, Field(discriminator="kind")]
+AnyFault = Annotated[_OfSource | _OfVertex | Restart, Field(discriminator="kind")]
 """Any entry of a dataflow's `faults`."""
 _HITS: Final[dict[type, tuple[tuple[type, ...], str]]] = {
     SlowCalls: ((AsyncMap,), "asynchronous map"),
@@ -152,7 +152,9 @@ def problems_of_faults(dataflow: DataflowScenario) -> Iterator[Problem]:
             yield from _absence_problems(dataflow.faults, number, fault)
 
 
-def _order_problems(faults: Sequence[Fault], number: int, fault: AddPartition | RemovePartition) -> Iterator[Problem]:
+def _order_problems(
+    faults: Sequence[AnyFault], number: int, fault: AddPartition | RemovePartition
+) -> Iterator[Problem]:
     """A partition is added once and removed once, in this order."""
     what = f"partition {fault.partition} of {fault.source!r}"
     for other, before in enumerate(faults):
@@ -168,7 +170,7 @@ def _order_problems(faults: Sequence[Fault], number: int, fault: AddPartition | 
 
 
 def _absence_problems(
-    faults: Sequence[Fault], number: int, fault: SilentPartition | LatePartition
+    faults: Sequence[AnyFault], number: int, fault: SilentPartition | LatePartition
 ) -> Iterator[Problem]:
     """A partition whose rows are to be silent or late only before it is added, or after it is removed."""
     what = f"partition {fault.partition} of {fault.source!r}"

@@ -76,12 +76,12 @@ class Plan:
     joins: Mapping[str, JoinRule] = field(default_factory=dict, repr=False)
     problems: tuple[Problem, ...] = field(default=(), repr=False)
 
-    def given(self, name: str) -> list[Output]:
+    def incoming(self, name: str) -> list[Output]:
         """What each input of a vertex brings."""
         return [self.outputs[edge.source] for edge in self.inputs[name]]
 
 
-def plan(vertices: Sequence[Any], edges: Sequence[Edge]) -> Plan:
+def plan_of(vertices: Sequence[Any], edges: Sequence[Edge]) -> Plan:
     """The plan of a dataflow."""
     by_name = {vertex.name: (number, vertex) for number, vertex in enumerate(vertices)}
     problems = list(_graph_problems(vertices, edges))
@@ -163,37 +163,37 @@ class _Planning:
             return Output(vertex.row_columns, keys_of_source({time.key: time.column for time in vertex.times}))
         if isinstance(vertex, Join):
             return self._join(vertex)
-        given = self._merged()
-        return None if given is None else self._made_of(vertex, given)
+        incoming = self._merged()
+        return None if incoming is None else self._made_of(vertex, incoming)
 
-    def _made_of(self, vertex: Any, given: Output) -> Output:
-        """What leaves a vertex whose inputs together bring `given`."""
+    def _made_of(self, vertex: Any, incoming: Output) -> Output:
+        """What leaves a vertex whose inputs together bring `incoming`."""
         match vertex:
             case step.Selecting(select=None) | step.Custom(keys=None):
-                columns = vertex.columns or given.columns
-                return Output(columns, keys_after_map(given.keys, [{column: column for column in columns}]))
+                columns = vertex.columns or incoming.columns
+                return Output(columns, keys_after_map(incoming.keys, [{column: column for column in columns}]))
             case step.Selecting():
-                return self._selected(vertex, given)
+                return self._selected(vertex, incoming)
             case step.Custom(keys=dict(keys)):
-                columns = vertex.columns or given.columns
+                columns = vertex.columns or incoming.columns
                 for key, column in keys.items():
                     self._require(("keys", key), [column], columns)
                 return Output(columns, keys_of_source(keys))
             case step.Filter(where=str(where)):
-                self._require(("where",), columns_read(where), given.columns)
+                self._require(("where",), columns_read(where), incoming.columns)
             case step.LateDrop():
-                self._require_key(vertex.column, given)
+                self._require_key(vertex.column, incoming)
             case step.Window() | step.SessionWindow():
-                self._require_groups(vertex, given)
+                self._require_groups(vertex, incoming)
                 columns = (*RESULT_TIMES, *vertex.by, *vertex.aggregates)
                 group_columns = vertex.by if isinstance(vertex, step.Window) and vertex.grouped_times else ()
-                return Output(columns, keys_after_window(given.keys, vertex.column, RESULT_TIMES[1], group_columns))
+                return Output(columns, keys_after_window(incoming.keys, vertex.column, RESULT_TIMES[1], group_columns))
             case step.StatefulMap():
-                self._require_groups(vertex, given)
-                for name in (name for name in vertex.aggregates if name in given.columns):
+                self._require_groups(vertex, incoming)
+                for name in (name for name in vertex.aggregates if name in incoming.columns):
                     self._note(("aggregates", name), f"a column of the input is called {name!r} too")
-                return Output((*given.columns, *vertex.aggregates), given.keys)
-        return given
+                return Output((*incoming.columns, *vertex.aggregates), incoming.keys)
+        return incoming
 
     def _note(self, where: Location, message: str) -> None:
         self.problems.append(Problem((*self.location, *where), message))
@@ -226,27 +226,27 @@ class _Planning:
                 (key, times[0] if mine is not None and column == mine else column) for key, column in output.keys
             )
 
-    def _selected(self, vertex: step.Selecting, given: Output) -> Output:
+    def _selected(self, vertex: step.Selecting, incoming: Output) -> Output:
         several = isinstance(vertex.select, tuple)
         selects = vertex.select if isinstance(vertex.select, tuple) else (vertex.select,)
         for number, select in enumerate(selects):
             for name, text in select.items():
                 where = ("select", number, name) if several else ("select", name)
-                self._require(where, columns_read(text), given.columns)
-        return Output(tuple(selects[0]), keys_after_map(given.keys, selects))
+                self._require(where, columns_read(text), incoming.columns)
+        return Output(tuple(selects[0]), keys_after_map(incoming.keys, selects))
 
-    def _require_groups(self, vertex: step.Windowed | step.StatefulMap, given: Output) -> None:
-        self._require_key(vertex.column, given)
+    def _require_groups(self, vertex: step.Windowed | step.StatefulMap, incoming: Output) -> None:
+        self._require_key(vertex.column, incoming)
         for number, column in enumerate(vertex.by):
-            self._require(("by", number), [column], given.columns)
+            self._require(("by", number), [column], incoming.columns)
         for name, text in vertex.aggregates.items():
-            self._require(("aggregates", name), [aggregate_of(text)[1]], given.columns)
+            self._require(("aggregates", name), [aggregate_of(text)[1]], incoming.columns)
 
-    def _require_key(self, column: str, given: Output) -> None:
+    def _require_key(self, column: str, incoming: Output) -> None:
         """The key of a column that the vertex waits for."""
-        self._require(("column",), [column], given.columns)
-        if key_on_column(given.keys, column) is None and column in given.columns:
-            carried = ", ".join(f"{name} (key {number})" for number, name in given.keys if name) or "none"
+        self._require(("column",), [column], incoming.columns)
+        if key_on_column(incoming.keys, column) is None and column in incoming.columns:
+            carried = ", ".join(f"{name} (key {number})" for number, name in incoming.keys if name) or "none"
             message = f"column {column!r} carries no watermark here, so {self.vertex.name!r} would wait for ever; "
             self._note(("column",), message + f"columns that do: {carried}")
 

@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Discriminator, Tag
 from wmlab.core.expression import columns_read
 from wmlab.core.values import MAX_MS, Ms, Period, Problem, branch, tagged, unknown, value
 from wmlab.core.words import counted
-from wmlab.dataflow.scenario.vertices import Column, Columns, Condition, Copies, Function, Key, Rows, Vertex
+from wmlab.dataflow.scenario.vertices import Column, Columns, Condition, Copies, Function, Key, SourceRows, Vertex
 from wmlab.streams.scenario.scenario import StreamScenario
 
 TRACE_COLUMNS: Final = ("event_time", "writer", "key")
@@ -76,7 +76,7 @@ def _stream_kind(offered: object) -> str:
     return _NO_STREAM if offered is None else _DIRECTORY if isinstance(offered, str) else _SCENARIO
 
 
-Stream = Annotated[
+StreamReference = Annotated[
     Annotated[StreamScenario, Tag(_SCENARIO)] | Annotated[str, Tag(_DIRECTORY)] | Annotated[None, Tag(_NO_STREAM)],
     Discriminator(_stream_kind),
     BeforeValidator(_stream),
@@ -104,10 +104,10 @@ class Source(Vertex):
 
     _: KW_ONLY
     columns: Columns = ()
-    rows: Rows | None = None
+    rows: SourceRows | None = None
     trace: str | None = None
     writers: tuple[str, ...] = ()
-    stream: Stream = None
+    stream: StreamReference = None
     times: Annotated[tuple[EventTime, ...], BeforeValidator(_times)] = ()
     partitions: Copies = 1
     partition_by: Column | None = None
@@ -142,17 +142,17 @@ class Source(Vertex):
         return f"Source({self.name!r}: {self.detail}, {times}, {counted(self.partitions, 'partition')})"
 
     def _problems(self) -> Iterator[Problem]:
-        given = [name for name in ("rows", "trace", "stream") if getattr(self, name) is not None]
-        if len(given) != 1:
-            yield Problem(("rows",), f"give one of rows, trace and stream (got {' and '.join(given) or 'none'})")
+        origins = [name for name in ("rows", "trace", "stream") if getattr(self, name) is not None]
+        if len(origins) != 1:
+            yield Problem(("rows",), f"give one of rows, trace and stream (got {' and '.join(origins) or 'none'})")
             return
         if self.rows is None and self.columns:
-            message = f"a {given[0]} has columns of its own: {', '.join(self.row_columns)}; leave columns out"
+            message = f"a {origins[0]} has columns of its own: {', '.join(self.row_columns)}; leave columns out"
             yield Problem(("columns",), message)
         if self.trace is None and self.writers:
             yield Problem(("writers",), "only a trace has writers to choose from")
         if self.rows is None and self.arrival is not None:
-            yield Problem(("arrival",), f"a {given[0]} has its own arrivals; leave arrival out")
+            yield Problem(("arrival",), f"a {origins[0]} has its own arrivals; leave arrival out")
         yield from self._column_problems()
         if isinstance(self.frame_ms, int) and 0 < self.frame_ms <= self.frame_offset_ms:
             message = f"must be below frame_ms, {self.frame_ms} (got {self.frame_offset_ms})"

@@ -102,7 +102,7 @@ def _is_plain(field: object) -> bool:
     return field is None or isinstance(field, str)
 
 
-Rows = Annotated[tuple[tuple[Any, ...], ...], BeforeValidator(_rows), Field(max_length=10_000_000)]
+SourceRows = Annotated[tuple[tuple[Any, ...], ...], BeforeValidator(_rows), Field(max_length=10_000_000)]
 """Rows in the order in which they arrive, each with one value per column."""
 
 
@@ -155,8 +155,8 @@ class Vertex:
             case LateDrop():
                 return f"late by {self.column}"
             case StatefulMap():
-                kept = "for ever" if self.ttl_ms is None else f"for {exactly(self.ttl_ms)}"
-                return f"{', '.join(self.aggregates.values())} by {', '.join(self.by) or 'nothing'}, kept {kept}"
+                lifetime = "for ever" if self.ttl_ms is None else f"for {exactly(self.ttl_ms)}"
+                return f"{', '.join(self.aggregates.values())} by {', '.join(self.by) or 'nothing'}, kept {lifetime}"
             case Window():
                 slide = "" if self.slide_ms is None else f" sliding by {exactly(self.slide_ms)}"
                 stages = ", two stages" if self.stages == 2 else ""
@@ -173,7 +173,7 @@ class Vertex:
 
 
 @value
-class Step(Vertex):
+class ProcessingVertex(Vertex):
     """The base of all vertices behind the sources."""
 
     _: KW_ONLY
@@ -181,7 +181,7 @@ class Step(Vertex):
 
 
 @value
-class Selecting(Step):
+class Selecting(ProcessingVertex):
     """The base of those that make rows by `select` or by a `function`; `Map` says what the fields mean."""
 
     _: KW_ONLY
@@ -190,9 +190,9 @@ class Selecting(Step):
     columns: Columns = ()
 
     def _problems(self) -> Iterator[Problem]:
-        given = [name for name in ("select", "function") if getattr(self, name) is not None]
-        if len(given) != 1:
-            yield Problem(("select",), f"give one of select and function (got {' and '.join(given) or 'none'})")
+        makers = [name for name in ("select", "function") if getattr(self, name) is not None]
+        if len(makers) != 1:
+            yield Problem(("select",), f"give one of select and function (got {' and '.join(makers) or 'none'})")
         elif self.select is not None and self.columns:
             yield Problem(("columns",), "select has the columns already; leave columns out")
 
@@ -209,7 +209,7 @@ class Map(Selecting):
 
 
 @tagged
-class Filter(Step):
+class Filter(ProcessingVertex):
     """Keeps the rows for which `where` holds: an expression, or a function of the row as a dict."""
 
     where: Condition
@@ -229,7 +229,7 @@ class FlatMap(Selecting):
 
 
 @tagged
-class Merge(Step):
+class Merge(ProcessingVertex):
     """Hands on the rows of all its inputs, which must have the same columns, and their watermarks merged by key."""
 
 
@@ -257,7 +257,7 @@ class AsyncMap(Selecting):
 
 
 @tagged
-class Custom(Step):
+class Custom(ProcessingVertex):
     """A processor of one's own, which may generate, drop and delay watermarks, and so break every rule about them.
 
     `function(state, item)` gets a row as a dict, or a `Watermark(key, value)` that is merged over all inputs. It
@@ -274,7 +274,7 @@ class Custom(Step):
 
 
 @tagged
-class LateDrop(Step):
+class LateDrop(ProcessingVertex):
     """Leaves out every row whose time in `column` is below the watermark of that column's key.
 
     With `ignores_key` it is a processor from before there were keys: every watermark counts as one of that key.
@@ -286,7 +286,7 @@ class LateDrop(Step):
 
 
 @tagged
-class StatefulMap(Step):
+class StatefulMap(ProcessingVertex):
     """Running aggregates per group `by`: each row goes on with the aggregates up to and including itself.
 
     With `ttl_ms` the state of a group goes when no row touched it for that long, by the watermark of `column`; rows
@@ -301,12 +301,12 @@ class StatefulMap(Step):
 
 
 @tagged
-class Sink(Step):
+class Sink(ProcessingVertex):
     """Where rows come out."""
 
 
 @tagged
-class Window(Step):
+class Window(ProcessingVertex):
     """Aggregates of the rows in windows of `size_ms`, sliding by `slide_ms` (None: tumbling), per group `by`.
 
     The watermark of `column`'s key closes them; all other watermarks end here. A result has the columns `start`,
@@ -349,7 +349,7 @@ class Window(Step):
 
 
 @tagged
-class SessionWindow(Step):
+class SessionWindow(ProcessingVertex):
     """Aggregates of the rows of a group that follow each other within less than `timeout_ms`.
 
     Results, keys and columns as in `Window`. Source: upstream class `SessionWindowP`.
@@ -366,7 +366,7 @@ class SessionWindow(Step):
 
 
 @tagged
-class Join(Step):
+class Join(ProcessingVertex):
     """Rows of the first input (`left`) with rows of the second (`right`) for which `condition` holds.
 
     It is an expression over `left.column` and `right.column`. Its top-level parts joined by `and` that compare a

@@ -15,9 +15,7 @@ from wmlab.core.simulation import delays_ms
 from wmlab.dataflow.model.inputs import CoalescingStep
 from wmlab.dataflow.model.instance import Instance, Phase, Poll
 from wmlab.dataflow.model.items import Barrier, Event, Item
-from wmlab.dataflow.model.join import JoinState
 from wmlab.dataflow.model.processor import Call, CallAnswer
-from wmlab.dataflow.model.window import FrameStore
 from wmlab.dataflow.scenario.faults import FailCall, SlowCalls, SwallowAll
 from wmlab.dataflow.sim.layout import Node
 from wmlab.dataflow.sim.rules import processor_of, row_function
@@ -33,7 +31,7 @@ class Calls:
     def __init__(self, world: DataflowWorld, node: Node) -> None:
         self._world = world
         dataflow = world.dataflow
-        self._results = row_function(node.vertex, world.plan.given(node.name)[0], node.output)
+        self._results = row_function(node.vertex, world.plan.incoming(node.name)[0], node.output)
         self._delays = delays_ms(node.vertex.latency, world.draws(f"calls of {node.name}"))
         own = [fault for fault in dataflow.faults if getattr(fault, "vertex", None) == node.name]
         # What a fault adds to each call that it slows down, to the first ones only where it says so.
@@ -123,7 +121,7 @@ class ProcessorTask(NodeTask):
 
     def _save(self, barrier: Barrier, state: Any) -> None:
         self.barrier = None
-        self.execution.saved(self, barrier, state, self.instance.processor.size(state))
+        self.execution.saved(self, barrier, state, size=self.instance.processor.size(state))
 
     def _carry_out(self, poll: Poll[Any]) -> None:
         now_ms = self.world.now_ms
@@ -187,13 +185,8 @@ class ProcessorTask(NodeTask):
         )
 
     def _note_size(self) -> None:
-        """Write down how much the processor holds, if that has changed; for a join by side too."""
-        state = self.instance.state
-        sizes = {"all": self.instance.processor.size(state)}
-        if isinstance(state, JoinState):
-            sizes |= {"left": len(state.buffers[0]), "right": len(state.buffers[1])}
-        if isinstance(state, FrameStore) and state.visited:
-            sizes["visited"] = state.visited
+        """Write down how much the processor holds, if that has changed."""
+        sizes = self.instance.processor.sizes(self.instance.state)
         if sizes != self._sizes:
             for buffer, size in sizes.items():
                 if size != self._sizes.get(buffer, 0):

@@ -77,7 +77,7 @@ def _frame_ms(dataflow: DataflowScenario, source: Source) -> int:
         timeouts = [vertex.timeout_ms for vertex in dataflow.vertices if isinstance(vertex, step.SessionWindow)]
         return pipeline_frame_ms(slides, timeouts)
     plan = dataflow.plan
-    joins = [(rule, plan.given(name)[0]) for name, rule in plan.joins.items()]
+    joins = [(rule, plan.incoming(name)[0]) for name, rule in plan.joins.items()]
     return sql_frame_ms(slides, [minimum_spread(rule.bounds, [key for key, _ in left.keys]) for rule, left in joins])
 
 
@@ -110,7 +110,7 @@ def processor_of(
 ) -> Processor[Any]:
     """The processor of a node; `gate` says whether a filter lets rows pass at the moment, which a fault may end."""
     vertex, rules = node.vertex, dataflow.deviations_on
-    inputs = plan.given(vertex.name)
+    inputs = plan.incoming(vertex.name)
     incoming = inputs[0]
     match vertex:
         case step.Map() | step.FlatMap():
@@ -347,6 +347,6 @@ def _result(dataflow: DataflowScenario, vertex: step.Windowed | step.Join) -> Re
         vertex=vertex.name,
         entry=vertex.name + FRAMES if isinstance(vertex, step.Window) and vertex.stages == 2 else vertex.name,
         rule=processor_of(dataflow, plan, node),  # type: ignore[arg-type]
-        inputs=tuple(incoming.columns for incoming in plan.given(vertex.name)),
+        inputs=tuple(incoming.columns for incoming in plan.incoming(vertex.name)),
         columns=node.output.columns,
     )

@@ -170,6 +170,7 @@ class SourceTask(NodeTask):
         self._idle_poll_ms: int | None = None
         self._idle: dict[int, set[int]] = {}
         self._read = 0
+        self._rows_read = 0
         now_ms = self.world.now_ms
         self.states = [time.mapper.start(len(self.partitions), now_ms=now_ms) for time in self.times]
         if snapshots:
@@ -210,7 +211,7 @@ class SourceTask(NodeTask):
     def begin_snapshot(self, barrier: Barrier) -> None:
         """The source saves its position before it reads on."""
         if self.finished:
-            self.execution.saved(self, barrier, self._snapshot(), 0)
+            self._save(barrier)
         else:
             self._barrier = barrier
             self.world.wake(self)
@@ -218,11 +219,12 @@ class SourceTask(NodeTask):
     def _take_snapshot(self, barrier: Barrier) -> None:
         self._barrier = None
         self.finished = barrier.terminal
-        self.execution.saved(self, barrier, self._snapshot(), 0)
+        self._save(barrier)
         self.send((barrier,))
 
-    def _snapshot(self) -> SourceSnapshot:
-        return SourceSnapshot(self._read, tuple(self.partitions), tuple(self.states))
+    def _save(self, barrier: Barrier) -> None:
+        snapshot = SourceSnapshot(self._read, tuple(self.partitions), tuple(self.states))
+        self.execution.saved(self, barrier, snapshot, size=0, rows_read=self._rows_read)
 
     def _restore(self, snapshot: SourceSnapshot) -> None:
         """Watermarks hold on, and so does a promised lower bound; what a policy has seen does not."""
@@ -236,6 +238,7 @@ class SourceTask(NodeTask):
 
     def _read_row(self, row: Arrival, now_ms: int) -> None:
         passed = not self.world.is_hit(faults.SwallowAll, self.node.name) and bool(self._keep(row.values))
+        self._rows_read += 1
         text = self.node.text(row.values)
         self.write("source_rows", partition=row.partition, number=row.number, passed=passed, row=text)
         if not passed:

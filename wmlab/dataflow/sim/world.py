@@ -19,7 +19,7 @@ from wmlab.core.simulation import Journal, JournalRow, Simulation, chances
 from wmlab.dataflow.model.items import Barrier
 from wmlab.dataflow.model.permute import Choose
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
-from wmlab.dataflow.scenario.faults import Fault, Restart, Stall, SwallowAll
+from wmlab.dataflow.scenario.faults import AnyFault, Restart, Stall, SwallowAll
 from wmlab.dataflow.scenario.plan import Output
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import AsyncMap
@@ -80,13 +80,13 @@ class Execution:
         for task in self.tasks.values():
             task.begin_snapshot(self.barrier)
 
-    def saved(self, task: NodeTask, barrier: Barrier, state: Any, size: int) -> None:
-        """The state of a task; with the last of them the snapshot is complete."""
+    def saved(self, task: NodeTask, barrier: Barrier, state: Any, *, size: int, rows_read: int | None = None) -> None:
+        """The state of a task; with the last of them the snapshot is complete. `rows_read` is of a source."""
         if barrier != self.barrier:
             return
         self._states[task.name] = state
         self._sunk[task.name] = len(task.sunk)
-        self._rows[task.name].update(saved_ms=self.world.now_ms, size=size)
+        self._rows[task.name].update(saved_ms=self.world.now_ms, size=size, rows_read=rows_read)
         if len(self._states) < len(self.tasks):
             return
         self.barrier = None
@@ -225,7 +225,7 @@ class DataflowWorld(Simulation):
         faults = (fault for fault in self.dataflow.faults if isinstance(fault, kind) and fault.vertex == vertex)
         return any(getattr(fault, "instance", None) in {None, instance} and self.in_force(fault) for fault in faults)
 
-    def in_force(self, fault: Fault) -> bool:
+    def in_force(self, fault: AnyFault) -> bool:
         """Whether now is the time of a fault; without `for_ms` it lasts to the end."""
         after_ms = self.now_ms - self.dataflow.start_ms
         for_ms = getattr(fault, "for_ms", None)

@@ -33,7 +33,7 @@ INVARIANTS: Final[Mapping[str, Invariant]] = {
     "N11": invariants.windows_are_their_slices,
 }
 """What progress in a recording has to keep, by name. Numbers that are left out follow from others, see `invariants`."""
-TABLES: Final = ("buffers", "windows_fired")
+JUDGED_TABLES: Final = ("buffers", "windows_fired")
 """The tables of a recording that this takes."""
 
 
@@ -48,6 +48,6 @@ def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
     `only` names those that are judged; without names, all are. Raises `ModelError` for a name that is none.
     """
     rules = tracker_rules_of(recording)
-    tables = {name: recording.table(name) for name in TABLES}
+    tables = {name: recording.table(name) for name in JUDGED_TABLES}
     inputs = inputs_of(tables, local="running_max" if rules is None else rules.local)
     return verdict.check(spark, recording.name, INVARIANTS, inputs, only)

@@ -6,17 +6,16 @@ shows the text, which reads well as it is.
 
 from __future__ import annotations
 
-import pathlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from wmlab.core.charts.axis import Axis, Coordinate, duration_unit, format_instant
-from wmlab.core.charts.chart import Chart, one_stream, one_value, plain_columns, save_as, stream_rows, the_recording
+from wmlab.core.charts.chart import Chart, one_stream, one_value, plain_columns, stream_rows, the_recording
+from wmlab.core.charts.diagram import Diagram
 from wmlab.core.charts.scene import Dots, Layer, Path, Scene, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording, the_moment, the_names
@@ -229,25 +228,6 @@ def _kinds(messages: Sequence[Message]) -> str:
     listed = ", ".join(f"{n} {kind}" for kind, n in named)
     rest = counts[len(named) :]
     return f"{listed} and {sum(n for _, n in rest)} more of {len(rest)} other kinds" if rest else listed
-
-
-@dataclass(frozen=True, slots=True)
-class Diagram:
-    """A drawing as Mermaid text, with the sentence that says what it shows."""
-
-    sentence: str
-    mermaid: str
-
-    def __repr__(self) -> str:
-        return f"{self.sentence}\n{self.mermaid}"
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        """The text for JupyterLab to draw, and the text as it is."""
-        return {"text/vnd.mermaid": self.mermaid, "text/plain": repr(self)}
-
-    def save(self, path: str | pathlib.Path) -> pathlib.Path:
-        """Write the Mermaid text to `path`, a `.mmd` file, and return it; raises `ChartError` for another suffix."""
-        return save_as(path, "diagram", self, {".mmd": lambda diagram: diagram.mermaid.encode()})
 
 
 def lineage(recording: Recording, *, stream: str | None = None) -> Diagram:

@@ -14,7 +14,8 @@ Source: PDP-33, Watermark Computation; upstream class `WatermarkWorkflow`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
 from typing import Final, Literal
@@ -42,6 +43,23 @@ class CutError(ModelError):
         super().__init__(f"The stream cut cannot be computed: {reason}.", remedy=remedy)
 
 
+CutReason = Literal["upper bound", "previous cut", "missing ranges", "reader"]
+
+
+@dataclass(frozen=True, slots=True)
+class CutStep:
+    """A state on the way to a cut, with the offset in each segment, and the reason for the step to it.
+
+    `upper bound`: the writers' positions were combined; `previous cut`: that of the watermark before was combined with
+    them; `missing ranges`: the key ranges `filled` had no segment and got those of the newest epoch at offset 0;
+    `reader`: all that replaced a segment was taken, since no reader would pass the cut otherwise.
+    """
+
+    reason: CutReason
+    offsets: Mapping[int, int | None]
+    filled: tuple[KeyRange, ...] = ()
+
+
 def stream_cut(
     positions: Sequence[Position],
     previous: Position | None,
@@ -56,6 +74,21 @@ def stream_cut(
     `visit_order` does not matter to "sound". A segment without acknowledgement counts as offset 0; with `bug_6510` it
     stays None in the cut, which readers then take for the end of the segment. Raises `CutError`.
     """
+    steps = cut_steps(positions, previous, history, algorithm=algorithm, visit_order=visit_order, bug_6510=bug_6510)
+    *_, last = steps
+    return Position(last.offsets)
+
+
+def cut_steps(
+    positions: Sequence[Position],
+    previous: Position | None,
+    history: StreamHistory,
+    *,
+    algorithm: CutAlgorithm = "sound",
+    visit_order: VisitOrder = "as_noted",
+    bug_6510: bool = False,
+) -> Iterator[CutStep]:
+    """The way to that cut: the upper bound of the positions first, the cut itself last. Raises `CutError`."""
     floors = list(positions) if bug_6510 else [floored(position) for position in positions]
     previous_floor = Position() if previous is None else previous if bug_6510 else floored(previous)
     if not any(floors):
@@ -67,52 +100,63 @@ def stream_cut(
                 segment_name(segment),
                 remedy="Let the writer note a position in segments of the stream.",
             )
-    return Position(_ALGORITHMS[algorithm](floors, previous_floor, history, visit_order))
+    return _ALGORITHMS[algorithm](floors, previous_floor, history, visit_order)
 
 
-def _sound_cut(positions: Sequence[Position], previous: Position, history: StreamHistory, _: VisitOrder) -> _Offsets:
+def _sound_steps(
+    positions: Sequence[Position], previous: Position, history: StreamHistory, _: VisitOrder
+) -> Iterator[CutStep]:
     """The least upper bound of all positions, completed, and moved on until a reader can pass it.
 
     Filling a gap may evict older segments and open new gaps, at worst until the whole epoch is in. As long as an
     ancestor of the cut is not passed by it, all that replaced the ancestor goes in at offset 0.
     """
     cut = _upper_bound({}, (*positions, previous), history, "oldest_first")
+    yield CutStep("upper bound", dict(cut))
     while True:
         while missing := history.gaps(cut):
             _fill(cut, missing, history)
+            yield CutStep("missing ranges", dict(cut), missing)
         ancestor = first_unpassed_ancestor(cut, history)
         if ancestor is None:
-            return cut
+            return
         for successor in history.successors(ancestor.id):
             _insert(cut, successor.id, 0, history)
+        yield CutStep("reader", dict(cut))
 
 
-def _document_cut(positions: Sequence[Position], _: Position, history: StreamHistory, order: VisitOrder) -> _Offsets:
+def _document_steps(
+    positions: Sequence[Position], _: Position, history: StreamHistory, order: VisitOrder
+) -> Iterator[CutStep]:
     """`computeGreatestUpperBound` with `addToUpperBound`, then `computeStreamCut`, which looks at one gap at a time."""
     cut = _upper_bound({}, positions, history, order)
+    yield CutStep("upper bound", dict(cut))
     while missing := history.gaps(cut):
         _fill(cut, missing[:1], history)
-    return cut
+        yield CutStep("missing ranges", dict(cut), missing[:1])
 
 
-def _pravega_cut(
+def _pravega_steps(
     positions: Sequence[Position], previous: Position, history: StreamHistory, visit_order: VisitOrder
-) -> _Offsets:
+) -> Iterator[CutStep]:
     cut = _upper_bound({}, positions, history, visit_order)
+    yield CutStep("upper bound", dict(cut))
     missing = gaps(_ranges(cut, history), within=WHOLE)
     _upper_bound(cut, [previous], history, visit_order)
+    yield CutStep("previous cut", dict(cut))
     # Every pass that changes something adds a segment that was never in the cut before, so this many are enough.
     for _ in range(len(history.segments) + 2):
         _fill(cut, missing, history)
+        yield CutStep("missing ranges", dict(cut), missing)
         missing = gaps(_ranges(cut, history), within=WHOLE)
         if not missing:
-            return cut
+            return
     raise CutError(
         "did not terminate", remedy='Use exact key ranges (arithmetic="exact") or the cut algorithm "sound".'
     )
 
 
-_ALGORITHMS: Final = {"sound": _sound_cut, "pravega": _pravega_cut, "document": _document_cut}
+_ALGORITHMS: Final = {"sound": _sound_steps, "pravega": _pravega_steps, "document": _document_steps}
 
 
 def _upper_bound(

@@ -1,0 +1,108 @@
+"""A query plan is drawn as in the document, with the buffers of a recording on its edges."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import wmlab as wm
+from wmlab.core.errors import ChartError
+from wmlab.progress.recording import ProgressRecording
+from wmlab.streams.recording import StreamRecording
+
+plan = wm.progress
+
+LEFT = plan.Source("source-1", times_ms=[100, 900, 2_500, 3_100], buffer_records=2, operators=[plan.Scan()])
+RIGHT = plan.Source(
+    "source-2",
+    times_ms=[300, 1_900, 3_200, 3_300],
+    buffer_records=2,
+    flush_every_ms=None,
+    operators=[plan.Scan(), plan.Filter(0.9)],
+)
+THIRD = plan.Source("source-3", times_ms=[900], operators=[plan.Scan(), plan.Map(1.5), plan.Emit()])
+JOIN = plan.Join(2_000, slide_ms=1_000, carries="largest")
+
+
+def scenario(*queries: plan.Query) -> plan.PlanScenario:
+    return plan.PlanScenario("drawn", queries=queries, duration_ms=5_000, flush_at_end=False, seed=1)
+
+
+DIAGRAM = scenario(
+    plan.Query("query-1", sources=[LEFT, RIGHT], window=JOIN, output=[plan.Emit()]),
+    plan.Query("query-2", sources=[THIRD]),
+)
+
+
+def edges(text: str) -> list[tuple[str, str, str]]:
+    """Every edge with the bold names of its nodes and its label."""
+    names = dict(re.findall(r"(q\d+n\d+)\W+<b>([^<]*)</b>", text))
+    found = re.findall(r"(q\d+n\d+) -->(?:\|\"([^\"]*)\"\|)? (q\d+n\d+)", text)
+    return [(names[source], label, names[target]) for source, label, target in found]
+
+
+def test_the_pipelines_are_those_of_the_document() -> None:
+    text = DIAGRAM.mermaid()
+    boxes = [re.findall(r"<b>(.*?)</b>", box) for box in re.findall(r"\"Pipeline \d\"\](.*?)    end", text, re.DOTALL)]
+    assert boxes == [
+        ["Scan", "Join Build"],
+        ["Scan", "Filter", "Join Build"],
+        ["Join Probe", "Emit"],
+        ["Scan", "Map", "Emit"],
+    ]
+    assert ("Join Build", "", "Join Probe") in edges(text)
+    assert ("Scan", "origin 1", "Join Build") in edges(text)
+
+
+def test_the_edges_have_the_identifiers_of_the_diagram() -> None:
+    """Source 1 sends now, source 2 now + y; the join puts out now + y, now and now + x."""
+    now, now_y, now_x = "900", "1 900", "2 500"
+    text = DIAGRAM.mermaid(DIAGRAM.record())
+    labels = {(source, target): label.split("<br/>") for source, label, target in edges(text)}
+    first = "sequence 1, chunk 0"
+    assert labels["Scan", "Join Build"][:3] == ["origin 1", first, f"last, watermark {now}"]
+    assert labels["Filter", "Join Build"][:3] == ["origin 2", first, f"last, watermark {now_y}"]
+    assert labels["Emit", "sink"] == ["origin 1", first, f"last, watermark {now}"]  # of query 2, which is drawn last
+    assert f"sequence 1, chunk 0<br/>watermark {now_y}" in text
+    assert f"sequence 1, chunk 1<br/>last, watermark {now}" in text
+    assert f"sequence 2, chunk 0<br/>last, watermark {now_x}" in text
+
+
+def test_of_many_buffers_the_range_is_drawn() -> None:
+    source = plan.Source("s", times_ms=[*range(0, 900, 100)], buffer_records=1)
+    many = scenario(plan.Query("q", sources=[source], window=plan.Aggregate(1_000)))
+    assert "origin 1<br/>9 buffers<br/>watermarks 0 … 800" in many.mermaid(many.record())
+
+
+def test_chains_over_all_sources_are_one_pipeline() -> None:
+    sources = [plan.Source(name, rate_per_s=20, operators=[plan.Emit()]) for name in ("trucks", "cars")]
+    merged = scenario(
+        plan.Query(
+            "q", sources=sources, operators=[plan.Renumber("merge"), plan.Map(2.0)], window=plan.Aggregate(1_000)
+        )
+    )
+    found = edges(merged.mermaid())
+    assert [edge for edge in found if edge[2] == "Renumber"] == [
+        ("Emit", "origin 1", "Renumber"),
+        ("Emit", "origin 2", "Renumber"),
+    ]
+    assert ("Map", "origin 3", "Aggregation Build") in found
+    assert found[-1] == ("Aggregation Probe", "origin 4", "sink")
+
+
+def test_the_chart_of_a_recording_counts_what_it_draws() -> None:
+    run = DIAGRAM.record()
+    drawn = wm.progress.chart.plan(run)
+    assert drawn.mermaid == DIAGRAM.mermaid(run)
+    assert (
+        drawn.sentence == "2 query plans with 3 sources and 4 origins; on the edges are 8 buffers where they arrived."
+    )
+    assert drawn.mermaid.count("sequence ") == 8
+
+
+def test_other_recordings_are_refused() -> None:
+    with pytest.raises(ChartError, match="has no table 'buffers'"):
+        DIAGRAM.mermaid(StreamRecording.from_tables({}, name="a stream"))
+    with pytest.raises(ChartError, match="has no scenario"):
+        wm.progress.chart.plan(ProgressRecording.from_tables({}, name="bare"))

@@ -1,0 +1,71 @@
+"""The chart of generations shows who was in each one, and tells the two cases of left-out writers apart."""
+
+from __future__ import annotations
+
+import pytest
+
+import wmlab as wm
+from wmlab.core.charts.scene import Dots, Steps
+from wmlab.core.errors import ChartError
+from wmlab.streams.recording import StreamRecording
+
+
+def tills(*script: wm.script.NoteTime | wm.script.CrashWriter, late: bool = False) -> StreamRecording:
+    third = (
+        wm.EventWriter("c", rate_per_s=0, note_every_ms=None)
+        if late
+        else wm.EventWriter("c", rate_per_s=5, note_every_ms=1_000)
+    )
+    return wm.Scenario(
+        name="tills",
+        stream=wm.Stream("sales", timestamp_aggregation_timeout_ms=8_000),
+        writers=[*(wm.EventWriter(name, rate_per_s=5, note_every_ms=1_000) for name in "ab"), third],
+        controllers=wm.Controllers(period_ms=2_000),
+        script=script,
+        duration_ms=40_000,
+    ).record()
+
+
+def places(chart: wm.chart.Chart, writer: str) -> list[str]:
+    rows = zip(chart.data["writer"], chart.data["place"], strict=True)
+    return [place.partition(":")[0] + place[-8:] * place.startswith("left") for name, place in rows if name == writer]
+
+
+def test_case_a_is_a_writer_that_has_stopped() -> None:
+    run = tills(wm.script.CrashWriter(at_ms=10_000, writer="c"))
+    chart = wm.chart.generations(run)
+    assert set(places(chart, "a")) == {"in the generation"}
+    assert places(chart, "c")[-5:] == ["left out(case a)"] * 4 + ["removed from the known set"]
+    assert "c was left out of 4 generations from 13.0 s on, since it noted nothing, and was removed" in chart.sentence
+
+
+def test_case_b_is_a_writer_that_notes_older_times() -> None:
+    notes = [
+        wm.script.NoteTime(at_ms=at, writer="c", time=min(at, 5 * (at - 20_000))) for at in range(21_000, 40_000, 500)
+    ]
+    chart = wm.chart.generations(tills(*notes, late=True))
+    found = places(chart, "c")
+    assert set(found) == {"left out(case b)", "in the generation"}
+    assert found == sorted(found, reverse=True)  # first left out, then in
+    assert "since it noted older times, and came back" in chart.sentence
+
+
+def test_a_dot_stands_for_every_row_of_the_cycles_and_lines_for_those_who_were_left_out() -> None:
+    run = tills(wm.script.CrashWriter(at_ms=10_000, writer="c"))
+    chart = wm.chart.generations(run)
+    dots = sum(len(layer.xs) for layer in chart.scene.layers if isinstance(layer, Dots))
+    columns = run.to_pandas("cycles")[["participating", "lagging", "removed"]]
+    assert dots == columns.map(len).to_numpy().sum() == len(chart.data["writer"])
+    lines = {layer.name: layer for layer in chart.scene.layers if isinstance(layer, Steps)}
+    assert [*lines] == ["barrier", "c"]
+    assert lines["c"].ys[-1] is None  # it is not known any more
+
+
+def test_without_anybody_left_out_it_says_so() -> None:
+    chart = wm.chart.generations(tills())
+    assert chart.sentence.endswith("looked at 3 known writers of sales; all were in every generation.")
+
+
+def test_a_recording_without_cycles_is_refused() -> None:
+    with pytest.raises(ChartError, match="no stream in its table 'cycles'"):
+        wm.chart.generations(StreamRecording.from_tables({}, name="nothing"))

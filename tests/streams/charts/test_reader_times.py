@@ -1,0 +1,64 @@
+"""The chart of the map from reader to time: its least is the group's, and a reader without segments leaves it."""
+
+from __future__ import annotations
+
+import pytest
+
+import wmlab as wm
+from wmlab.core.charts.scene import Blocks
+from wmlab.core.errors import ChartError
+from wmlab.streams.recording import StreamRecording
+
+
+def two_readers(*script: wm.script.CrashReader | wm.script.ResetToCheckpoint, **group: str) -> StreamRecording:
+    return wm.Scenario(
+        name="two readers",
+        stream=wm.Stream("orders", segments=4),
+        writers=[wm.EventWriter("shop", rate_per_s=40, note_every_ms=1_000)],
+        readers=wm.ReaderGroup(readers=2, rate_per_s=120.0, publish_every_ms=1_000, **group),
+        controllers=wm.Controllers(period_ms=900),
+        script=[wm.script.Checkpoint(at_ms=8_500, name="noon"), *script],
+        duration_ms=30_000,
+    ).record()
+
+
+DIES = wm.script.CrashReader(at_ms=10_500, reader="readers-1", offline_after_ms=5_000)
+
+
+@pytest.mark.parametrize("script", [(), (DIES,), (wm.script.ResetToCheckpoint(at_ms=15_500, checkpoint="noon"),)])
+def test_the_least_time_is_that_of_the_group_s_own_map(script: tuple[wm.script.CrashReader, ...]) -> None:
+    run = two_readers(*script, read_side="document")
+    chart = wm.chart.reader_times(run)
+    kept = {at_ms: window.lower for at_ms, window in run.group_windows()["readers"]}
+    drawn = dict(zip(chart.data["at_ms"], chart.data["least"], strict=True))
+    both = drawn.keys() & kept.keys()
+    assert len(both) > 20
+    assert {at_ms: drawn[at_ms] for at_ms in both} == {at_ms: kept[at_ms] for at_ms in both}
+
+
+def test_the_time_of_a_dead_reader_is_that_of_the_group_until_its_segments_are_taken_over() -> None:
+    chart = wm.chart.reader_times(two_readers(DIES))
+    at = dict(
+        zip(
+            chart.data["at_ms"],
+            zip(*(chart.data[name] for name in chart.data if name != "at_ms"), strict=True),
+            strict=True,
+        )
+    )
+    ahead, stopped, least = at[14_000]
+    assert ahead > stopped == least
+    ahead, gone, least = at[20_000]
+    assert (ahead, gone) == (least, None)
+    assert "it was the time of readers-1, which was behind" in chart.sentence
+
+
+def test_the_lanes_have_the_segments_of_each_reader() -> None:
+    chart = wm.chart.reader_times(two_readers(DIES))
+    (lanes,) = (layer for layer in chart.scene.layers if isinstance(layer, Blocks))
+    labels = [box.label for box in lanes.boxes]
+    assert labels == ["0@0 and 1@0", "0@0, 1@0, 2@0 and 3@0", "2@0 and 3@0"]
+
+
+def test_another_group_is_refused() -> None:
+    with pytest.raises(ChartError, match="has 1 reader group: readers"):
+        wm.chart.reader_times(two_readers(), group="writers")

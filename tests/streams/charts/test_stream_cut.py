@@ -1,0 +1,89 @@
+"""The chart of one stream cut shows the steps of its computation, and refuses a cut that is none of its run's rules."""
+
+from __future__ import annotations
+
+import pytest
+
+import wmlab as wm
+from tests.streams.charts.recordings import recording
+from wmlab.core.errors import ChartError
+from wmlab.streams.recording import StreamRecording
+
+
+def example(algorithm: str = "document") -> StreamRecording:
+    """The example of PDP-33: 0 [0-0.5] and 1 [0.5-1] become 2 [0-0.6] and 3 [0.6-1] under one slow writer."""
+    return wm.Scenario(
+        name="the example of PDP-33",
+        stream=wm.Stream("orders", segments=2, cut_algorithm=algorithm),
+        writers=[wm.EventWriter("w", rate_per_s=2, note_every_ms=250, probe_on_seal=False)],
+        controllers=wm.Controllers(period_ms=500),
+        script=[wm.script.Scale(at_ms=10_000, seal=["0@0", "1@0"], into=["0..3/5", "3/5..1"])],
+        duration_ms=15_000,
+        seed=4,
+    ).record()
+
+
+def steps(chart: wm.chart.Chart) -> dict[str, dict[str, int]]:
+    """The segments with their offsets at each step."""
+    found: dict[str, dict[str, int]] = {}
+    for step, segment, offset in zip(*(chart.data[name] for name in ("step", "segment", "offset")), strict=True):
+        found.setdefault(step, {})[segment] = offset
+    return found
+
+
+def test_the_example_goes_over_the_upper_bound_that_misses_a_range() -> None:
+    run = example()
+    drawn = wm.chart.stream_cut(run, at_ms=12_000)
+    assert steps(drawn) == {
+        "w noted": {"1@0": 972, "2@1": 108},
+        "upper bound": {"2@1": 108},
+        "stream cut": {"2@1": 108, "3@1": 0},
+    }
+    assert "upper bound (2@1/108); it misses the keys 3/5..1, which 3@1/0 fills" in drawn.sentence
+    assert drawn.figure().layout.xaxis.ticktext == ("0", "1/2", "3/5", "1")
+    missing = [layer for layer in drawn.scene.layers if layer.name == "missing range"]
+    assert [[(box.x_low, box.x_high) for box in layer.boxes] for layer in missing] == [[(600_000, 1_000_000)]]
+
+
+def test_the_algorithms_that_look_at_the_cut_before_show_it() -> None:
+    drawn = wm.chart.stream_cut(example("sound"), at_ms=12_000)
+    assert steps(drawn)["the cut before"] == {"2@1": 108, "3@1": 0}
+    drawn = wm.chart.stream_cut(example("pravega"), at_ms=12_000)
+    assert [*steps(drawn)] == ["w noted", "the cut before", "upper bound", "with the cut before", "stream cut"]
+
+
+def test_a_cut_without_gaps_is_its_upper_bound() -> None:
+    drawn = wm.chart.stream_cut(example(), at_ms=9_000)
+    assert steps(drawn)["stream cut"] == steps(drawn)["upper bound"] == steps(drawn)["w noted"]
+    assert "which has all keys and is the stream cut" in drawn.sentence
+
+
+@pytest.mark.parametrize("algorithm", ["sound", "pravega", "document"])
+def test_every_cut_of_a_run_with_scales_is_explained(algorithm: str) -> None:
+    run = wm.Scenario(
+        name="scales",
+        stream=wm.Stream("s", segments=2, cut_algorithm=algorithm),
+        writers=[wm.EventWriter(name, rate_per_s=10, note_every_ms=700) for name in ("a", "b", "c")],
+        script=[
+            wm.script.Scale(at_ms=5_000, seal=["0@0", "1@0"], into=["0..1/3", "1/3..1"]),
+            wm.script.Scale(at_ms=9_000, seal=["3@1"], into=2),
+        ],
+        controllers=wm.Controllers(period_ms=500),
+        duration_ms=15_000,
+    ).record()
+    cuts = run.to_pandas("watermarks")
+    for mark in cuts.itertuples():
+        drawn = wm.chart.stream_cut(run, at_ms=mark.emitted_ms)
+        assert sorted(steps(drawn)["stream cut"].values()) == sorted(mark.cut.values())
+    assert len(cuts) > 15
+
+
+def test_what_cannot_be_drawn_is_said() -> None:
+    run = example()
+    with pytest.raises(ChartError, match="No watermark was emitted until 100 ms"):
+        wm.chart.stream_cut(run, at_ms=100)
+    with pytest.raises(ChartError, match="does not follow from the recorded positions"):
+        wm.chart.stream_cut(recording(), at_ms=6_000)
+    marks = [row | {"writers": {}} for row in recording().table("watermarks").to_pylist(maps_as_pydicts="strict")]
+    with pytest.raises(ChartError, match="counts no writer"):
+        wm.chart.stream_cut(recording(watermarks=marks), at_ms=6_000)

@@ -1,0 +1,32 @@
+"""Flowcharts as Mermaid text: nodes with a bold name and lines below it, edges with lines on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from wmlab.core.words import in_mermaid
+
+MIME: Final = "text/vnd.mermaid"
+"""What JupyterLab draws as a diagram."""
+
+RECTANGLE: Final = ("[", "]")
+ROUND: Final = ("([", "])")
+SUBROUTINE: Final = ("[[", "]]")
+HEXAGON: Final = ("{{", "}}")
+SLANTED: Final = ("[/", "/]")
+
+
+def node(
+    identifier: str, name: str, lines: Iterable[object] = (), *, shape: tuple[str, str] = RECTANGLE, beside: str = ""
+) -> str:
+    """The line of a node; `beside` stands after its name as it is."""
+    opening, closing = shape
+    label = "<br/>".join([f"<b>{in_mermaid(name)}</b>{beside}", *map(in_mermaid, lines)])
+    return f'    {identifier}{opening}"{label}"{closing}'
+
+
+def edge(source: str, target: str, lines: Iterable[str]) -> str:
+    """The line of an edge between two nodes; `lines` stand on it as they are, without any it is bare."""
+    label = "<br/>".join(lines)
+    return f'    {source} -->|"{label}"| {target}' if label else f"    {source} --> {target}"
