@@ -426,6 +426,14 @@ def test_both_bounds_are_null_from_where_the_writers_were_forgotten_to_the_next_
     log, segments = world.stream().log, world.stream().history.segments
     between = Tracker().advance(ReaderPosition(position), log, segments).window
     assert (between.lower, between.upper) == (before["lower"], None)
+    # Beyond the end in one segment and before it in the other: what is ahead is an end, though the next mark is known.
+    first, second = sorted(lengths)
+    partly = ReaderPosition({first: end["cut"][first] + 500, second: before["cut"][second] + 500})
+    for window in (
+        Tracker().advance(partly, log, segments).window,
+        window_at(world.stream().index, log, partly, segments),
+    ):
+        assert (window.lower, window.upper) == (before["lower"], None)
 
 
 def end_and_neighbours(world):

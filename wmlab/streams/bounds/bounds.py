@@ -195,7 +195,8 @@ class _IndexOfSegment:
 
     def add_watermarks(self, watermarks: WatermarkColumns, intervals: Intervals) -> tuple[Int64Array, Int64Array]:
         """Of each interval the locations of its lower and its upper watermark."""
-        intervals = replace(intervals, upper=np.where(watermarks.ended(intervals.lower), -1, intervals.upper))
+        has_end = watermarks.has_end(intervals.lower, intervals.upper)
+        intervals = replace(intervals, upper=np.where(has_end, -1, intervals.upper))
         is_bound = np.zeros(len(watermarks.seq) + 1, np.bool_)
         is_bound[intervals.lower] = is_bound[intervals.upper] = True
         is_bound &= ~np.append(watermarks.is_end, True)

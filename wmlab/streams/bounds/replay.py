@@ -71,7 +71,8 @@ def replay(
     Cycles run before `until_ms` (clock); by default the log of a stream ends with what was last received in it. One
     leader with an exact clock owns the bucket from the start and runs every cycle on time: what controllers and stores
     suffered in the recorded run is not replayed. Nor do writers react: what they repeated then they repeat now. Of
-    notes in one ms the order is not recorded; it matters to cuts that depend on the order of visits only.
+    notes in one ms the order is not recorded; it matters to cuts that depend on the order of visits only. How long the
+    segments were is not known either: an end of known time has the cut of what the writers had acknowledged.
 
     A task runs one stream, and holds all its marks.
 

@@ -168,9 +168,9 @@ def window_at(
         return None if after is None or after.known else compare_with_cut(position, after.cut, segments)
 
     is_past_an_end = passed > oldest and order_at_end_after(passed - 1) == 1
-    is_before_an_end = ahead > oldest and order_at_end_after(ahead - 1) == -1
     has_lower = passed > oldest and not is_past_an_end
-    has_upper = ahead < len(index) and not is_before_an_end and not is_past_an_end
+    begin = max(oldest, passed - 1)
+    has_upper = ahead < len(index) and all(order_at_end_after(i) is None for i in range(begin, ahead))
     return TimeWindow(watermark(passed - 1).lower if has_lower else None, watermark(ahead).upper if has_upper else None)
 
 

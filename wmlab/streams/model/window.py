@@ -4,8 +4,9 @@ A watermark is passed when every open segment of the group is at or beyond its c
 last watermark passed. The upper bound is that of the first one that is ahead everywhere it can be compared or, while
 the log has none, of the last one that is neither passed nor ahead: upstream takes the last watermark in flight. Either
 is None while no such watermark is known, or where it is an end of known time. From such an end to the next watermark
-both are None (PDP-33, Config Changes: readers "will receive a null"), whatever is ahead. The tracker works in the
-background, one position at a time: of those that arrive meanwhile only the newest is kept.
+both are None (PDP-33, Config Changes: readers "will receive a null"), whatever is ahead; and while one lies between the
+last watermark passed and the one ahead, the upper bound is. The tracker works in the background, one position at a
+time: of those that arrive meanwhile only the newest is kept.
 
 Source: PDP-33, Event Reader API Changes, and PDP-33, Client Changes; upstream classes `WatermarkReaderImpl`,
 `TimeWindow` and `LatestItemSequentialProcessor`.
@@ -164,9 +165,9 @@ class Tracker:
 
     @property
     def window(self) -> TimeWindow:
-        """Lower bound of the last watermark passed, upper bound of the last one in flight; None if that is an end.
+        """Lower bound of the last watermark passed, upper bound of the last one in flight.
 
-        Both are None while the last one passed is an end.
+        The upper bound is None if an end is in flight, and both are while the last one passed is an end.
         """
         upper = None if self.upper_seq is None else self.pending[-1][1].upper
         return TimeWindow(self.passed, upper, self.lower_seq, self.upper_seq)
@@ -174,9 +175,11 @@ class Tracker:
     @property
     def upper_seq(self) -> int | None:
         """The index in the log of the watermark that gives the upper bound."""
-        if self.ended or not self.pending or not self.pending[-1][1].known:
+        if self.ended or not self.pending:
             return None
-        return self.pending[-1][0]
+        (last, ahead), after = self.pending[-1], -1 if self.lower_seq is None else self.lower_seq
+        ends = any(not watermark.known for seq, watermark in self.pending if seq > after)
+        return last if ahead.known and not ends else None
 
     def _passing(self, seq: int, watermark: Watermark) -> Tracker:
         if not watermark.known:
