@@ -137,7 +137,7 @@ def test_a_checkpoint_under_way_is_copied_too() -> None:
     assert seen.pending is not None
     assert newer.pending is not None
     assert (seen.pending.waiting, newer.pending.waiting) == ({"a", "b"}, {"b"})
-    assert (seen.pending.marks, newer.pending.marks) == ({}, {"x": 1})
+    assert (seen.pending.marks_offsets, newer.pending.marks_offsets) == ({}, {"x": 1})
 
 
 def test_a_checkpoint_counts_reports_and_where_free_segments_would_be_taken_up() -> None:
