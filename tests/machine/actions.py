@@ -68,9 +68,9 @@ def on_transactions(at_ms: int, writer: str, stream: str) -> Actions:
 
 @cache
 def on_controllers(stream: str, names: tuple[str, ...], *, inside_a_cycle: bool) -> Actions:
-    """What befalls a controller by name or role; `inside_a_cycle` also between two steps of a cycle or commit."""
+    """What befalls a controller by name or role, also in a commit or scale; `inside_a_cycle`: in a cycle, too."""
     who = {"controller": one_of("leader", "committer", "distributor", *names), "stream": stream}
-    point = one_of(None, *COMMIT_POINTS, *(CYCLE_POINTS if inside_a_cycle else ()))
+    point = one_of(None, *COMMIT_POINTS, "between_seals", *(CYCLE_POINTS if inside_a_cycle else ()))
     return st.one_of(
         action(script.CrashController, **who, point=point, restart_after_ms=BRIEF_OR_NEVER),
         action(script.PauseController, for_ms=BRIEF, **who, point=point),

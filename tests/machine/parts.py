@@ -108,6 +108,7 @@ def streams(*timeouts_ms: int) -> Makers[Stream]:
         segments=[1, 2, 3, 4],
         timestamp_aggregation_timeout_ms=[*timeouts_ms],
         timeout_from=["first_behind", "last_note"],
+        forgets=["behind", "all"],
         cycles=["while_noted", "unconditional"],
         start_delay_ms=[None, 200],
         note_rule=["implementation", "design"],

@@ -146,7 +146,9 @@ def read_sides(recording: Recording, *, stream: str | None = None) -> tuple[Read
         index.marks_segment(known, notes, segments),
         index.extended_attributes(known, notes, segments),
         index.segment_index(notes, segments, (rules.cycles or CycleRules()).timeout_ms),
-        index.ingestion_time(_appends(recording, name), {row["segment_id"]: row["sealed_ms"] for row in rows}),
+        index.ingestion_time(
+            _appends(recording, name), {row["segment_id"]: row["sealed_ms"] for row in rows}, segments
+        ),
     )
 
 

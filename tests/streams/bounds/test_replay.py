@@ -26,6 +26,8 @@ CONFIGS = {
     "at once": Configuration(timeout_ms=0, period_ms=4_000, start_delay_ms=0),
     "always": Configuration(period_ms=2_500, leaves_bucket=False, null_without_writers=True, first_barrier=0),
     "as designed": Configuration(period_ms=3_000, timeout_ms=2_000, note_rule="design", timeout_from="last_note"),
+    "forgets all": Configuration(period_ms=3_000, timeout_ms=9_000, timeout_from="last_note", forgets="all"),
+    "forgets, behind by cycle": Configuration(period_ms=3_000, timeout_ms=9_000, forgets="all"),
     "as shipped": Configuration(period_ms=3_000, algorithm="pravega", bug_6510=True),
     "document": Configuration(period_ms=3_000, algorithm="document"),
     "without": Configuration(period_ms=3_000, without=("w0", "w1", "w2")),

@@ -10,7 +10,9 @@ from wmlab.core.errors import ChartError
 from wmlab.streams.recording import StreamRecording
 
 
-def tills(*script: wm.script.NoteTime | wm.script.CrashWriter, late: bool = False) -> StreamRecording:
+def tills(
+    *script: wm.script.NoteTime | wm.script.CrashWriter | wm.script.ShutDownWriter, late: bool = False
+) -> StreamRecording:
     third = (
         wm.EventWriter("c", rate_per_s=0, note_every_ms=None)
         if late
@@ -37,6 +39,13 @@ def test_case_a_is_a_writer_that_has_stopped() -> None:
     assert set(places(chart, "a")) == {"in the generation"}
     assert places(chart, "c")[-5:] == ["left out(case a)"] * 4 + ["removed from the known set"]
     assert "c was left out of 4 generations from 13.0 s on, since it noted nothing, and was removed" in chart.sentence
+
+
+def test_a_writer_that_shut_down_is_removed_without_being_left_out() -> None:
+    run = tills(wm.script.ShutDownWriter(at_ms=10_000, writer="c"))
+    chart = wm.chart.generations(run)
+    assert set(places(chart, "c")) == {"in the generation", "removed from the known set"}
+    assert chart.sentence.endswith("; c was removed at 13.0 s, without being left out before.")
 
 
 def test_case_b_is_a_writer_that_notes_older_times() -> None:

@@ -451,6 +451,27 @@ def test_i11_readers_take_a_null_for_the_end_of_a_segment_in_which_more_was_note
     assert mark["received_ms"] < event["append_ms"]
 
 
+@pytest.mark.parametrize("goes", [script.CrashWriter, script.ShutDownWriter])
+def test_i11_and_i2_break_when_a_writer_is_forgotten_that_is_ahead(spark: SparkSession, goes: Any) -> None:
+    """PDP-33, Config Changes and Internal Changes ("forgotten") against Event Reader API Changes (upper bound)."""
+    ahead = EventWriter("w", rate_per_s=20, note_every_ms=None)
+    case = {
+        "writers": [EventWriter("v", rate_per_s=40), ahead],
+        "script": [script.NoteTime(at_ms=3_000, writer="w", time=30_000), goes(at_ms=5_000, writer="w")],
+    }
+    forgets, counts = (
+        record(stream=Stream("orders", timestamp_aggregation_timeout_ms=2_000, forgets=forgets), **case)
+        for forgets in ("all", "behind")
+    )
+    assert {name: check(spark, forgets, name)["verdict"] for name in ("I2", "I11")} == dict.fromkeys(
+        ("I2", "I11"), "violated"
+    )
+    assert {name: check(spark, counts, name)["verdict"] for name in ("I2", "I11")} == dict.fromkeys(("I2", "I11"), "ok")
+    found = check(spark, forgets, "I11")
+    assert "but w had noted 30 000 ms at 3 005 ms" in found["what"]
+    assert found["what"].endswith("; its writer had been dropped")
+
+
 def test_i12_without_a_timeout_a_stale_leader_passes_over_a_writer_that_has_noted_meanwhile(
     spark: SparkSession,
 ) -> None:

@@ -61,6 +61,38 @@ def test_a_writer_is_in_one_of_four_states(writer, previous_lower, age_ms: int, 
     assert classify(writer, previous_lower, age_ms, 10) is status
 
 
+@pytest.mark.parametrize(
+    ("writer", "previous_lower", "age_ms", "status"),
+    [
+        (mark(31), 30, 9, WriterStatus.PARTICIPATING),
+        (mark(31), 30, 10, WriterStatus.TIMED_OUT),
+        (mark(31), None, 10, WriterStatus.TIMED_OUT),
+        (mark(31, alive=False), 30, 0, WriterStatus.SHUT_DOWN),
+        (mark(30), 30, 9, WriterStatus.LAGGING),
+        (mark(30), 30, 10, WriterStatus.TIMED_OUT),
+    ],
+)
+def test_when_all_are_forgotten_a_time_ahead_of_the_bound_does_not_matter(
+    writer, previous_lower, age_ms: int, status: WriterStatus
+) -> None:
+    """PDP-33, Config Changes ("will be forgotten") and Internal Changes (`writerShutdown`)."""
+    assert classify(writer, previous_lower, age_ms, 10, forgets="all") is status
+
+
+@pytest.mark.parametrize("timeout_from", ["first_behind", "last_note"])
+def test_a_writer_ahead_is_forgotten_one_timeout_after_its_last_note(timeout_from) -> None:
+    rules = replace(RULES, forgets="all", timeout_from=timeout_from)
+    marks, noted_ms = {"a": mark(40_000), "b": mark(90_000)}, {"a": 9_000, "b": 1_000}
+    _, decision, effects = run(marks, now_ms=10_999, rules=rules, noted_ms=noted_ms)
+    assert (decision.participating, effects[0].watermark.upper) == (("a", "b"), 90_000)
+    _, decision, effects = run(marks, now_ms=11_000, rules=rules, noted_ms=noted_ms)
+    assert (decision.participating, decision.timed_out) == (("a",), ("b",))
+    assert effects == [
+        RemoveWriter("b", marks["b"]),
+        Append(Watermark(40_000, 40_000, Position({"0@0": 9}), {"a": 40_000})),
+    ]
+
+
 def test_a_lagging_writer_holds_the_watermark_and_the_reason_names_it() -> None:
     state, decision, effects = run({"w1": mark(40_000), "w2": mark(30_000)}, now_ms=7)
     assert (decision.outcome, decision.lagging, effects) == ("held", ("w2",), [])

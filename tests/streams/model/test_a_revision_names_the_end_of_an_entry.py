@@ -58,8 +58,12 @@ def test_a_truncated_log_knows_how_many_entries_went_before() -> None:
     assert (grown.truncated, [entry for _, entry in grown.entries]) == (2, ["c", "d"])
 
 
-def test_a_watermark_takes_sixteen_bytes_and_sixteen_for_each_segment() -> None:
-    assert entry_bytes(Watermark(1, 2, Position({"0@0": 1, "1@0": None}))) == 48
+def test_a_watermark_takes_sixteen_bytes_sixteen_for_each_segment_and_the_ids_of_its_writers() -> None:
+    """PDP-33, Internal Changes: a record has a timestamp, a set of writer ids and a streamCut."""
+    cut = Position({"0@0": 1, "1@0": None})
+    assert entry_bytes(Watermark(1, 2, cut)) == 48
+    # An id takes 2 bytes for its length and those of its text.
+    assert entry_bytes(Watermark(1, 2, cut, {"w1": 1, "Köln": 2})) == 48 + (2 + 2) + (2 + 5)
     assert entry_bytes("a") == 16
 
 

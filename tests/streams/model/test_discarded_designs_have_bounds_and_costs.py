@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.index import NotedTime, extended_attributes, ingestion_time, marks_segment, segment_index
 from wmlab.streams.model.log import Watermark
@@ -40,6 +42,16 @@ def test_attributes_find_a_time_with_one_request_and_take_more_bytes() -> None:
     assert (attributes.requests, attributes.bytes_stored, attributes.search) == (4 + 2, 2 * 3 * 24, 1)
 
 
+def test_the_ids_of_the_writers_are_stored_in_both_designs_and_attributes_are_less_compact() -> None:
+    """PDP-33, "Using extended attributes instead of a index segment": "less compact in terms of storage"."""
+    ids = ("w1", "a-writer-of-orders")
+    log = [(at_ms, replace(watermark, writers=dict.fromkeys(ids, 10))) for at_ms, watermark in LOG]
+    marks, attributes = (design(log, NOTES, SEGMENTS) for design in (marks_segment, extended_attributes))
+    assert marks.bytes_stored == 2 * (48 + (2 + 2) + (2 + 18) + 16)
+    assert attributes.bytes_stored == 2 * (3 + len(ids)) * 24
+    assert marks.bytes_stored < attributes.bytes_stored
+
+
 def test_an_end_of_known_time_has_no_index_record() -> None:
     end = Watermark(30, 40, Position({"0@0": 400, "1@0": 90}), known=False)
     marks = marks_segment([*LOG, (3_000, end)], NOTES, SEGMENTS)
@@ -65,7 +77,7 @@ def test_a_writer_that_is_silent_for_the_timeout_counts_no_more_in_a_segment() -
 
 def test_ingestion_time_is_known_without_any_writer() -> None:
     first, second = SEGMENTS
-    stored = ingestion_time({first: [(100, 10), (200, 20), (300, 35)]}, {first: None, second: 40})
+    stored = ingestion_time({first: [(100, 10), (200, 20), (300, 35)]}, {first: None, second: 40}, SEGMENTS)
     assert stored.window(at(0, 0), 5) == TimeWindow(5, None)
     assert stored.window(at(0, 0), 50) == TimeWindow(10, None)
     assert stored.window(at(100, 0), 50) == TimeWindow(20, 10)
@@ -77,4 +89,4 @@ def test_ingestion_time_is_known_without_any_writer() -> None:
 
 def test_a_design_is_shown_with_its_costs() -> None:
     shown = "ReadSide(name='ingestion time', requests=0, bytes_stored=0, search=0)"
-    assert repr(ingestion_time({}, {})) == shown
+    assert repr(ingestion_time({}, {}, {})) == shown

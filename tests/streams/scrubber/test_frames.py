@@ -74,6 +74,22 @@ def test_the_key_space_shows_who_works_on_which_segment(at_ms: int) -> None:
         assert (item.low, item.high) == (round(keys["low"] * 10**6), round(keys["high"] * 10**6))
 
 
+def test_an_old_segment_that_a_scale_in_steps_has_yet_to_seal_has_a_lane_of_its_own() -> None:
+    steps = script.Scale(at_ms=2_000, seal=["0@0", "1@0"], into=["0..3/5", "3/5..1"], seal_every_ms=1_500)
+    made = Scenario(
+        "steps", stream=Stream(segments=2), writers=[EventWriter("w", rate_per_s=20)], script=[steps], duration_ms=6_000
+    )
+    keys, *_ = frames_of(made.record(progress=False), stream="stream").panels
+    shown = {at_ms: lane(keys, at_ms, "segment") for at_ms in (1_900, 2_500, 3_600)}
+    assert {at: [item.label for item in lanes["still open"]] for at, lanes in shown.items()} == {
+        1_900: [],
+        2_500: ["1@0"],
+        3_600: [],
+    }
+    assert [item.label for item in shown[2_500]["append to"]] == ["2@1", "3@1"]
+    assert "still open" not in lane(KEY_UNITS, 0, "segment")
+
+
 @settings(max_examples=60)
 @given(MOMENTS)
 def test_the_segments_panel_shows_positions_cuts_and_what_is_unread(at_ms: int) -> None:

@@ -13,7 +13,10 @@ from wmlab.core.values import Problems
 from wmlab.streams.answers.history import history_at, recorded_rules
 from wmlab.streams.api import Scenario
 from wmlab.streams.charts import watermark_cycles
+from wmlab.streams.model.index import window_at
+from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.model.segment import parse_segment, segment_name
+from wmlab.streams.model.window import Tracker
 from wmlab.streams.scenario import network, noting, script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
 from wmlab.streams.sim.load import Load
@@ -403,6 +406,60 @@ def test_a_reader_gets_null_where_no_writer_is_known(read_side):
     written = world.events.append_ms
     assert np.count_nonzero((written > 10_500) & (written < 14_000)) > 400
     assert len(world.stream().index) == len(world.rows("watermarks")) - 1
+
+
+@pytest.mark.parametrize("read_side", ["implementation", "document"])
+def test_both_bounds_are_null_from_where_the_writers_were_forgotten_to_the_next_mark(read_side):
+    """PDP-33, Config Changes ("at the corresponding position"); in the wiki "a null for both upper and lower times"."""
+    world = silent(readers=group(read_side=read_side, publish_every_ms=100))
+    before, end, after = (world.rows("watermarks")[i] for i in end_and_neighbours(world))
+    written = {s: world.events.offset[world.events.segment_id == s] for s in end["cut"]}
+    stored = {s: world.events.append_ms[world.events.segment_id == s] for s in end["cut"]}
+    # The region begins where the stream ended when the last writer was forgotten, far beyond the last mark's cut.
+    lengths = {s: int(written[s][stored[s] < end["cycle_ms"]].max()) for s in end["cut"]}
+    assert end["cut"] == lengths
+    assert all(lengths[s] - before["cut"][s] > 5_000 for s in lengths)
+    # Whoever reads there late, when the next mark is known already, knows neither bound; before it, the last lower one.
+    late = late_windows(world, end, after)
+    assert late == {(None, None)}
+    position = {s: (before["cut"][s] + end["cut"][s]) // 2 for s in lengths}
+    log, segments = world.stream().log, world.stream().history.segments
+    between = Tracker().advance(ReaderPosition(position), log, segments).window
+    assert (between.lower, between.upper) == (before["lower"], None)
+    # Beyond the end in one segment and before it in the other: what is ahead is an end, though the next mark is known.
+    first, second = sorted(lengths)
+    partly = ReaderPosition({first: end["cut"][first] + 500, second: before["cut"][second] + 500})
+    for window in (
+        Tracker().advance(partly, log, segments).window,
+        window_at(world.stream().index, log, partly, segments),
+    ):
+        assert (window.lower, window.upper) == (before["lower"], None)
+
+
+def end_and_neighbours(world):
+    """The places of the only end of known time in the log and of its neighbours."""
+    (place,) = (i for i, row in enumerate(world.rows("watermarks")) if not row["writers"])
+    return place - 1, place, place + 1
+
+
+def late_windows(world, end, after):
+    """The bounds of readers with the whole log that stand at several places from the end to the mark after it."""
+    stream = world.stream()
+    places = [
+        {s: end["cut"][s] + (after["cut"][s] - end["cut"][s]) * tenth // 10 for s in end["cut"]} for tenth in range(10)
+    ]
+    windows = [
+        *(Tracker().advance(ReaderPosition(place), stream.log, stream.history.segments).window for place in places),
+        *(window_at(stream.index, stream.log, ReaderPosition(place), stream.history.segments) for place in places),
+    ]
+    return {(window.lower, window.upper) for window in windows}
+
+
+def test_the_lengths_are_asked_for_in_messages():
+    world = silent(readers=None, network=network.Network(keep_messages=True))
+    (asked,) = world.rows("messages", kind="get lengths")
+    (end,) = world.rows("watermarks", writers={})
+    assert (asked["receiver"], asked["sent_ms"]) == ("segment-store", end["cycle_ms"])
 
 
 def test_with_the_implementation_the_last_bounds_stay_where_no_writer_is_known():

@@ -13,6 +13,7 @@ from wmlab.streams.model.position import Position
 from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, Stream
 
+RULES = ("design", "implementation", "sound")
 MAX, MIN = 2**63 - 1, -(2**63)
 BOTH_AT_10 = (noted(1_000, "a", 10, {"0@0": 5}), noted(1_000, "b", 10, {"0@0": 6}))
 
@@ -43,6 +44,28 @@ def test_a_writer_ahead_of_the_lower_bound_is_not_forgotten_before_that_has_pass
     world = scripted(noted(1_000, "a", 10), ahead, *others, timeout_ms=2_000, stream={"timeout_from": timeout_from})
     assert world.removals() == []
     assert {row["writers"]["b"] for row in world.rows("watermarks")} == {1_000}
+
+
+@pytest.mark.parametrize("timeout_from", ["first_behind", "last_note"])
+@pytest.mark.parametrize("goes", [None, script.ShutDownWriter(at_ms=1_800, writer="b")])
+def test_in_the_document_a_writer_is_forgotten_though_it_is_ahead_and_the_upper_bound_falls(timeout_from, goes):
+    """PDP-33, Config Changes ("will be forgotten") and Internal Changes ("no longer needs to be considered")."""
+    others = [noted(1_600 + 500 * n, "a", 20 + n) for n in range(12)]
+    gone = [] if goes is None else [goes]
+    stream = {"timeout_from": timeout_from, "forgets": "all"}
+    world = scripted(noted(1_000, "a", 10), noted(1_000, "b", 1_000), *others, *gone, timeout_ms=2_000, stream=stream)
+    # Its note was received at 1 005 ms; the cycle of 3 005 ms is the first one after the timeout.
+    forgotten_ms = 3_005 if goes is None else 2_005
+    assert world.removals()[0] == (forgotten_ms, ["b"])
+    for row in world.rows("watermarks"):
+        counts = row["emitted_ms"] < forgotten_ms
+        assert (row["upper"] == 1_000, "b" in row["writers"]) == (counts, counts)
+    assert world.rows("watermarks")[-1]["upper"] < 100
+
+
+def test_the_rules_of_the_design_forget_all_and_the_others_those_behind():
+    chosen = {rules: run(rules=rules, duration_ms=100).scenario.options["stream.forgets"] for rules in RULES}
+    assert chosen == {"design": "all", "implementation": "behind", "sound": "behind"}
 
 
 def test_w2_a_pause_below_the_timeout_costs_a_wait_and_then_all_count():

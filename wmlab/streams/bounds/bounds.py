@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -194,6 +195,8 @@ class _IndexOfSegment:
 
     def add_watermarks(self, watermarks: WatermarkColumns, intervals: Intervals) -> tuple[Int64Array, Int64Array]:
         """Of each interval the locations of its lower and its upper watermark."""
+        has_end = watermarks.has_end(intervals.lower, intervals.upper)
+        intervals = replace(intervals, upper=np.where(has_end, -1, intervals.upper))
         is_bound = np.zeros(len(watermarks.seq) + 1, np.bool_)
         is_bound[intervals.lower] = is_bound[intervals.upper] = True
         is_bound &= ~np.append(watermarks.is_end, True)

@@ -141,6 +141,14 @@ class WatermarkColumns:
         is_end = table["is_end"].to_numpy(zero_copy_only=False).astype(np.bool_)
         return cls(seq, lower, upper, is_end, emitted_ms, index[in_order], segment[in_order], offset[in_order])
 
+    def has_end(self, lower: Int64Array, upper: Int64Array) -> BoolArray:
+        """Whether an end of known time lies from each watermark passed last to the one ahead (indices, -1: none)."""
+        ends_before = np.append(0, np.cumsum(self.is_end))
+        has_end: BoolArray = ends_before[upper + 1] > ends_before[np.maximum(lower, 0)]
+        # Where cuts move back, the one ahead may be the earlier of the two.
+        has_end |= np.append(self.is_end, False)[lower]
+        return has_end
+
     @cached_property
     def cuts(self) -> list[Watermark]:
         """The log as trackers compare it, made once. Bounds are 0: here some are null, which none of the model is."""
@@ -309,8 +317,12 @@ def int64_column(table: pa.Table, name: str) -> Int64Array:
 
 
 def bounds_at(log: WatermarkColumns, lower: Int64Array, upper: Int64Array) -> dict[str, pa.Array]:
-    """Bounds by column, from the indices of the watermarks that give them; null where there is none (-1) or an end."""
+    """Bounds by column, from the indices of the watermarks that give them; null where there is none (-1) or an end.
+
+    The upper bound is null, too, if an end lies between the two, or is the lower one.
+    """
     is_none = np.append(log.is_end, True)
+    upper = np.where(log.has_end(lower, upper), -1, upper)
     below, above = (pa.array(index, mask=is_none[index]) for index in (lower, upper))
     seq = pa.array(log.seq)
     return {

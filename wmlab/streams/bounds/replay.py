@@ -71,7 +71,8 @@ def replay(
     Cycles run before `until_ms` (clock); by default the log of a stream ends with what was last received in it. One
     leader with an exact clock owns the bucket from the start and runs every cycle on time: what controllers and stores
     suffered in the recorded run is not replayed. Nor do writers react: what they repeated then they repeat now. Of
-    notes in one ms the order is not recorded; it matters to cuts that depend on the order of visits only.
+    notes in one ms the order is not recorded; it matters to cuts that depend on the order of visits only. How long the
+    segments were is not known either: an end of known time has the cut of what the writers had acknowledged.
 
     A task runs one stream, and holds all its marks.
 
@@ -308,9 +309,11 @@ def _cycle(notes: Notes, keys: Int64Array, memory: Memory, seen: Seen, config: C
     noted, time = last >= memory.since, notes.time[last]
     behind = np.zeros_like(noted) if barrier is None else noted & (time <= barrier)
     behind_since = np.where(behind, np.minimum(memory.behind_since, seen.now_ms), _NEVER)
-    start_ms = behind_since if config.timeout_from == "first_behind" else notes.received_ms[last]
-    lagging = behind & (seen.shut_down < last) & (seen.now_ms - start_ms < config.timeout_ms)
-    removed, counted = behind & ~lagging, noted & ~behind
+    by_cycle = behind if config.timeout_from == "first_behind" else np.zeros_like(behind)
+    start_ms = np.where(by_cycle, behind_since, notes.received_ms[last])
+    inactive = (seen.shut_down > last) | (seen.now_ms - start_ms >= config.timeout_ms)
+    removed = (behind if config.forgets == "behind" else noted) & inactive
+    lagging, counted = behind & ~removed, noted & ~behind & ~removed
     after = Memory(
         np.where(removed, seen.first_unseen, memory.since), np.where(removed, _NEVER, behind_since), previous
     )

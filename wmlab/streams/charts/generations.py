@@ -155,10 +155,12 @@ def _sentence(stream: str, cycles: Sequence[TableRow], known: Sequence[str], pla
     writer, longest = max(stretches, key=lambda found: len(found[1]))
     cases = {_SILENT: "it noted nothing", _OLDER: "it noted older times"}
     why = Counter(place.place for place in longest if place.place != _REMOVED)
-    cause = cases[max(why, key=lambda place: why[place])] if why else "it had timed out"
+    begin = when(longest[0].at_ms, span_ms=cycles[-1]["at_ms"] - cycles[0]["at_ms"])
+    if not why:
+        return f"{text}; {writer} was removed at {begin}, without being left out before."
+    cause = cases[max(why, key=lambda place: why[place])]
     later = [place for place in places if place.writer == writer and place.at_ms > longest[-1].at_ms]
     end = "was removed" if longest[-1].place == _REMOVED else "came back" if later else "is left out at the end"
-    begin = when(longest[0].at_ms, span_ms=cycles[-1]["at_ms"] - cycles[0]["at_ms"])
     after = rounded(longest[-1].at_ms - longest[0].at_ms)
     return (
         f"{text}; {writer} was left out of {counted(sum(why.values()), 'generation')} from {begin} on, since {cause}, "

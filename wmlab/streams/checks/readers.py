@@ -29,7 +29,7 @@ from typing import Any, Final
 
 from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text, span_text, time_text
 from wmlab.streams.checks.events import CoveredEvents
-from wmlab.streams.checks.facts import CountingEntry, WriterView
+from wmlab.streams.checks.facts import DROPPED, CountingEntry, NotedTimes, WriterView
 from wmlab.streams.checks.lateness import proof_of, said_of
 from wmlab.streams.checks.log import EMPTY, WINDOW
 from wmlab.streams.model.cycle import HeldBy
@@ -207,13 +207,17 @@ def _judged(generation: Iterable[TableRow]) -> list[TableRow]:
     "nothing was noted before an event that a cut covers",
 )
 def upper_covers_noted(
-    counting_log: Sequence[CountingEntry], accepted_marks: TableRows, covered_events: CoveredEvents
+    counting_log: Sequence[CountingEntry],
+    accepted_marks: TableRows,
+    covered_events: CoveredEvents,
+    marks_by_writer: Mapping[str, NotedTimes],
 ) -> Iterator[Finding]:
     """I11: one finding per watermark after a time accepted before the newest event that its cut covers was appended.
 
     What is accepted while the cycle reads the marks, one after the other, may be missing; so may be what is accepted
     later, even if a writer gave a position that it had not reached. A null in a cut is the end of the segment, so that
-    the event may be later (issue 6510 upstream).
+    the event may be later (issue 6510 upstream). That the writer had been dropped is said and excuses nothing: a stream
+    that forgets writers ahead of the lower bound (`forgets="all"`) breaks this promise.
     """
     received_ms = [mark["received_ms"] for mark in accepted_marks]
     largest = list(accumulate(accepted_marks, _larger))
@@ -233,6 +237,8 @@ def upper_covers_noted(
             f"{time_text(noted['time'])} at {time_text(noted['received_ms'])}, before an event was appended at "
             f"{time_text(covered_ms)} that its cut covers"
         )
+        if marks_by_writer[noted["writer"]].excuse(entry) == DROPPED:
+            what += f"; {DROPPED}"
         proof = [
             Evidence.of("watermarks", row, "stream", "seq", "upper", "emitted_ms"),
             Evidence.of("writer_marks", noted, "stream", "writer", "time", "received_ms"),

@@ -8,8 +8,15 @@ Every recorded writer is in one of four states; the previous lower is the lower 
     shut down      time <= previous lower, not alive                 removed, does not hold anything
     timed out      time <= previous lower, alive, age >= timeout     removed, does not hold anything
 
+So a writer ahead of the lower bound is not forgotten before that has passed it, which keeps a promise of the document:
+the upper bound is at or above every time noted before the location (Event Reader API Changes). Two other sentences
+contradict that: a silent writer "will be forgotten" after the timeout (Config Changes), and one that has shut down "no
+longer needs to be considered for calculating entries for the marks segment" (Internal Changes). With `forgets="all"`
+these two count: the last two states do not ask for the time, and the upper bound may fall below what was noted.
+
 A cycle that finds no writer at all in the first two states leaves the bucket. With `null_without_writers` it first
-appends an end of known time, at or beyond all that the writers it knew of had acknowledged.
+appends an end of known time: from where the stream ends then (`ending_at`), no time is known. Where it does not know
+how long the segments are, as in a replay of notes alone, that is at or beyond all that the writers had acknowledged.
 
 The age runs from the first cycle of this leader that found the writer behind (as implemented) or from its last note
 (as designed). The leader's only memory is when it first found each writer behind: a new leader starts without.
@@ -35,6 +42,7 @@ from wmlab.streams.model.marks import WriterMark
 from wmlab.streams.model.position import Position
 
 TimeoutFrom = Literal["first_behind", "last_note"]
+Forgets = Literal["behind", "all"]
 CycleOutcome = Literal["emitted", "held"]
 
 MIN_TIME: Final = -(2**63)
@@ -43,7 +51,10 @@ MIN_TIME: Final = -(2**63)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleRules:
-    """How a cycle runs: the timeout in ms and where it is counted from, and the options of `stream_cut`.
+    """How a cycle runs: the timeout in ms, where it is counted from, whom it concerns, and the options of `stream_cut`.
+
+    `forgets`: of the writers that shut down or were silent for the timeout only those `behind`, or `all`; those ahead
+    are silent since their last note, wherever the timeout of those behind is counted from.
 
     `leaves_bucket`: a cycle that finds no writer is the last one until somebody notes time again, as implemented; the
     document's loop is unconditional. `first_barrier` stands for the previous lower bound before the first watermark;
@@ -52,6 +63,7 @@ class CycleRules:
 
     timeout_ms: int = 60_000
     timeout_from: TimeoutFrom = "first_behind"
+    forgets: Forgets = "behind"
     algorithm: CutAlgorithm = "sound"
     visit_order: VisitOrder = "as_noted"
     bug_6510: bool = False
@@ -153,13 +165,18 @@ class Decision:
 Effect = RemoveWriter | LeaveBucket | Append | Decision
 
 
-def classify(mark: WriterMark, previous_lower: int | None, age_ms: int, timeout_ms: int) -> WriterStatus:
+def classify(
+    mark: WriterMark, previous_lower: int | None, age_ms: int, timeout_ms: int, *, forgets: Forgets = "behind"
+) -> WriterStatus:
     """The writer's state by the table above; `previous_lower` is None before the first watermark."""
-    if not _is_behind(mark, previous_lower):
+    is_behind = _is_behind(mark, previous_lower)
+    if not is_behind and forgets == "behind":
         return WriterStatus.PARTICIPATING
     if not mark.alive:
         return WriterStatus.SHUT_DOWN
-    return WriterStatus.LAGGING if age_ms < timeout_ms else WriterStatus.TIMED_OUT
+    if age_ms >= timeout_ms:
+        return WriterStatus.TIMED_OUT
+    return WriterStatus.LAGGING if is_behind else WriterStatus.PARTICIPATING
 
 
 def _is_behind(mark: WriterMark, previous_lower: int | None) -> bool:
@@ -197,15 +214,17 @@ def step(state: CycleState, event: Observe | RemovalDone, rules: CycleRules) -> 
     barrier = rules.first_barrier if event.previous is None else previous_lower
     by_status: dict[WriterStatus, dict[str, WriterMark]] = {status: {} for status in WriterStatus}
     for writer, mark in event.marks.items():
-        start_ms = now_ms
-        if _is_behind(mark, barrier):
+        is_behind = _is_behind(mark, barrier)
+        if is_behind:
             behind_since.setdefault(writer, now_ms)
-            start_ms = inactive_since(
-                state, writer, now_ms=now_ms, timeout_from=rules.timeout_from, noted_ms=event.noted_ms
-            )
         else:
             behind_since.pop(writer, None)
-        by_status[classify(mark, barrier, now_ms - start_ms, rules.timeout_ms)][writer] = mark
+        start_ms = now_ms
+        if is_behind or rules.forgets == "all":
+            timeout_from = rules.timeout_from if is_behind else "last_note"
+            start_ms = inactive_since(state, writer, now_ms=now_ms, timeout_from=timeout_from, noted_ms=event.noted_ms)
+        status = classify(mark, barrier, now_ms - start_ms, rules.timeout_ms, forgets=rules.forgets)
+        by_status[status][writer] = mark
     inactive = {**by_status[WriterStatus.SHUT_DOWN], **by_status[WriterStatus.TIMED_OUT]}
     removals = tuple(RemoveWriter(w, m) for w, m in event.marks.items() if w in inactive)
     verdict, cause, reason = _verdict(event, by_status, rules, barrier)
@@ -257,6 +276,14 @@ def _end_of_known_time(event: Observe, rules: CycleRules) -> tuple[Append, ...]:
     except CutError:
         cut = event.previous.cut
     return (Append(replace(event.previous, cut=cut, writers={}, known=False)),)
+
+
+def ending_at(end: Watermark, lengths: Mapping[int, int]) -> Watermark:
+    """An end of known time where the stream ends: at the lengths, in bytes, of the segments of the active epoch.
+
+    There the writers were forgotten. Before it the bounds of the watermark before it still hold.
+    """
+    return replace(end, cut=Position(lengths))
 
 
 def _cut(marks: Mapping[str, WriterMark], event: Observe, rules: CycleRules) -> Position:

@@ -243,7 +243,7 @@ class StreamHistory:
         return self.segments[identifier]
 
     def successors(self, identifier: int) -> tuple[Segment, ...]:
-        """The segments that took over a segment's keys when it was sealed; none while it is active.
+        """The segments of the next epoch that took over a segment's keys; none while it is active.
 
         Raises `ModelError` if it never existed.
         """

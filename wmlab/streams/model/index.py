@@ -176,9 +176,9 @@ def window_at(
         return None if after is None or after.known else compare_with_cut(position, after.cut, segments)
 
     is_past_an_end = passed > oldest and order_at_end_after(passed - 1) == 1
-    is_before_an_end = ahead > oldest and order_at_end_after(ahead - 1) == -1
     has_lower = passed > oldest and not is_past_an_end
-    has_upper = ahead < len(index) and not is_before_an_end
+    begin = max(oldest, passed - 1)
+    has_upper = ahead < len(index) and all(order_at_end_after(i) is None for i in range(begin, ahead))
     return TimeWindow(watermark(passed - 1).lower if has_lower else None, watermark(ahead).upper if has_upper else None)
 
 
@@ -235,11 +235,11 @@ def marks_segment(log: Known, notes: Sequence[NotedTime], segments: Mapping[int,
 
 
 def extended_attributes(log: Known, notes: Sequence[NotedTime], segments: Mapping[int, Segment]) -> ReadSide:
-    """The same watermarks as attributes under their times: the upper bound, and each segment of the cut.
+    """The same watermarks as attributes under their times: the upper bound, each segment of the cut, and each writer.
 
     One call of `findNextAttributeFollowing` finds a time.
     """
-    stored = sum(_TRIPLE_BYTES * (1 + len(watermark.cut)) for _, watermark in log)
+    stored = sum(_TRIPLE_BYTES * (1 + len(watermark.cut) + len(watermark.writers)) for _, watermark in log)
     return ReadSide("extended attributes", _following(log, segments), len(notes) + len(log), stored, 1)
 
 
@@ -261,18 +261,30 @@ def segment_index(notes: Sequence[NotedTime], segments: Mapping[int, Segment], t
     return ReadSide("time index per segment", window, requests, stored, _halvings(logs.values()))
 
 
-def ingestion_time(appends: Mapping[int, Sequence[tuple[int, int]]], sealed_ms: Mapping[int, int | None]) -> ReadSide:
+def ingestion_time(
+    appends: Mapping[int, Sequence[tuple[int, int]]],
+    sealed_ms: Mapping[int, int | None],
+    segments: Mapping[int, Segment],
+) -> ReadSide:
     """Each segment keeps where an append ended and when it was stored: pairs of (bytes, ms), ascending.
 
     The lower bound is the time of the first append not read, or of the seal where none follows any more, or now; the
-    upper bound is the time of the last append read.
+    upper bound is the time of the last append read. A segment that was sealed after others of its scale ends, for this,
+    with the first append to what replaces it, which may have taken the keys of the others already.
     """
+    first_ms = {segment: stored[0][1] for segment, stored in appends.items() if stored}
+    end_of = dict(sealed_ms)
+    for segment, at_ms in sealed_ms.items():
+        if at_ms is not None:
+            keys = segments[segment].keys
+            later = [first_ms[other] for other in first_ms if other > segment and segments[other].keys.overlaps(keys)]
+            end_of[segment] = min([at_ms, *later])
 
     def window(position: ReaderPosition, now_ms: int) -> TimeWindow:
         following: list[int] = []
         read: list[int] = []
         for segment, offset in position.offsets.items():
-            stored, end_ms = appends.get(segment, ()), sealed_ms[segment]
+            stored, end_ms = appends.get(segment, ()), end_of[segment]
             first_unread = bisect_right(stored, offset, key=lambda append: append[0])
             rest = [at_ms for _, at_ms in stored[first_unread : first_unread + 1]]
             following += [now_ms, *rest, *([] if end_ms is None else [end_ms])]

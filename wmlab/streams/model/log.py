@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.position import Position
+from wmlab.streams.model.wire import text_bytes
 
 LogEntry = TypeVar("LogEntry")
 _FIXED_BYTES = 16
@@ -179,8 +180,12 @@ def settle_pointer(log: MarksLog[LogEntry], view: LeaderView[LogEntry]) -> Marks
 
 
 def entry_bytes(entry: object) -> int:
-    """Length of an entry in the log: 16 bytes, and 16 for each segment of a watermark's cut.
+    """Length of an entry in the log: 16 bytes, for a watermark 16 for each segment of the cut, and its writers' ids.
 
-    Source: wmlab's own figure; upstream serialises a `Watermark` in a variable-length format.
+    A record has "a timestamp, a set of writer ids, a streamCut" (PDP-33, Internal Changes); an id is a text as in
+    messages. Source: wmlab's own figure; upstream serialises a `Watermark` in a variable-length format, and without
+    writers.
     """
-    return _FIXED_BYTES + (_BYTES_PER_SEGMENT * len(entry.cut) if isinstance(entry, Watermark) else 0)
+    if not isinstance(entry, Watermark):
+        return _FIXED_BYTES
+    return _FIXED_BYTES + _BYTES_PER_SEGMENT * len(entry.cut) + sum(map(text_bytes, entry.writers))

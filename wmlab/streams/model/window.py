@@ -3,8 +3,10 @@
 A watermark is passed when every open segment of the group is at or beyond its cut. The lower bound is that of the
 last watermark passed. The upper bound is that of the first one that is ahead everywhere it can be compared or, while
 the log has none, of the last one that is neither passed nor ahead: upstream takes the last watermark in flight. Either
-is None while no such watermark is known, or where it is an end of known time. The tracker works in the background, one
-position at a time: of those that arrive meanwhile only the newest is kept.
+is None while no such watermark is known, or where it is an end of known time. From such an end to the next watermark
+both are None (PDP-33, Config Changes: readers "will receive a null"), whatever is ahead; and while one lies between the
+last watermark passed and the one ahead, the upper bound is. The tracker works in the background, one position at a
+time: of those that arrive meanwhile only the newest is kept.
 
 Source: PDP-33, Event Reader API Changes, and PDP-33, Client Changes; upstream classes `WatermarkReaderImpl`,
 `TimeWindow` and `LatestItemSequentialProcessor`.
@@ -109,7 +111,7 @@ class Tracker:
 
     It never moves back, even if positions do. `cursor` is None before the first read, which begins at the oldest
     watermark; `fetched` is the index in the log (from 0) of the next watermark to read, `lower_seq` that of the last
-    one passed.
+    one passed. `ended`: the last one passed is an end of known time.
     """
 
     passed: int | None = None
@@ -117,6 +119,7 @@ class Tracker:
     pending: tuple[tuple[int, Watermark], ...] = ()
     cursor: int | None = None
     fetched: int = 0
+    ended: bool = False
 
     @classmethod
     def resume(cls, log: MarksLog[Watermark], revision: int) -> Tracker:
@@ -162,20 +165,26 @@ class Tracker:
 
     @property
     def window(self) -> TimeWindow:
-        """Lower bound of the last watermark passed, upper bound of the last one in flight; None if that is an end."""
-        ahead = self.pending[-1][1] if self.pending else None
-        upper = ahead.upper if ahead is not None and ahead.known else None
+        """Lower bound of the last watermark passed, upper bound of the last one in flight.
+
+        The upper bound is None if an end is in flight, and both are while the last one passed is an end.
+        """
+        upper = None if self.upper_seq is None else self.pending[-1][1].upper
         return TimeWindow(self.passed, upper, self.lower_seq, self.upper_seq)
 
     @property
     def upper_seq(self) -> int | None:
         """The index in the log of the watermark that gives the upper bound."""
-        return self.pending[-1][0] if self.pending and self.pending[-1][1].known else None
+        if self.ended or not self.pending:
+            return None
+        (last, ahead), after = self.pending[-1], -1 if self.lower_seq is None else self.lower_seq
+        ends = any(not watermark.known for seq, watermark in self.pending if seq > after)
+        return last if ahead.known and not ends else None
 
     def _passing(self, seq: int, watermark: Watermark) -> Tracker:
         if not watermark.known:
-            return replace(self, passed=None, lower_seq=None)
-        return replace(self, passed=watermark.lower, lower_seq=seq)
+            return replace(self, passed=None, lower_seq=None, ended=True)
+        return replace(self, passed=watermark.lower, lower_seq=seq, ended=False)
 
 
 Cause = Literal["position", "watermark"]

@@ -79,8 +79,8 @@ class Lengths:
     @property
     def wire_bytes(self) -> int:
         """A message for each segment: the number of the request, the names, and the length if it is carried."""
-        bare = _HEADER + _NUMBER + (0 if self.txn is None else _text(self.txn))
-        return sum(bare + _text(segment_name(segment)) + _carried(end) for segment, end in self.offsets.items())
+        bare = _HEADER + _NUMBER + (0 if self.txn is None else text_bytes(self.txn))
+        return sum(bare + text_bytes(segment_name(segment)) + _carried(end) for segment, end in self.offsets.items())
 
     def __str__(self) -> str:
         merged = "" if self.txn is None else f"{self.txn}{' was merged before' if self.merged_before else ''}: "
@@ -101,7 +101,7 @@ class Note(NamedTuple):
     @property
     def wire_bytes(self) -> int:
         """Both names, the time, and each segment with its offset."""
-        return _HEADER + _text(self.stream) + _text(self.writer) + _NUMBER + 2 * _NUMBER * len(self.position)
+        return _HEADER + text_bytes(self.stream) + text_bytes(self.writer) + _NUMBER + 2 * _NUMBER * len(self.position)
 
     def __str__(self) -> str:
         return f"writer {self.writer}, time {self.time}, position {self.position}"
@@ -144,7 +144,8 @@ class Leave(NamedTuple):
         return f"writer {self.writer}"
 
 
-def _text(text: str) -> int:
+def text_bytes(text: str) -> int:
+    """How many bytes a text takes: 2 for its length, and its UTF-8."""
     return 2 + len(text.encode())
 
 

@@ -97,6 +97,9 @@ class Stream:
     `timestamp_aggregation_timeout_ms` is how long a silent writer is waited for (PDP-33, "Config Changes").
     `timeout_from`: `first_behind` counts from the first cycle that saw the writer behind the previous lower bound, as
     Pravega does; `last_note` counts from its last noted time, as the document says.
+    `forgets`: of the writers that shut down or were silent for the timeout only those `behind` the lower bound, as
+    Pravega does, which keeps the upper bound at or above all noted times; or `all` (PDP-33, "Config Changes": "will be
+    forgotten", and "Internal Changes": "no longer needs to be considered"), which may break that promise (I2, I11).
     `cycles`: `while_noted` runs the watermark cycle from the first noted time until a cycle finds no writer left, as
     Pravega does; `unconditional` runs it from the creation of the stream to its deletion (PDP-33, "Distributing Streams
     Across Controller Instances" and "Periodic Watermark Workflow").
@@ -132,6 +135,7 @@ class Stream:
     segments: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 1
     timestamp_aggregation_timeout_ms: Ms = 60_000
     timeout_from: Option[Literal["first_behind", "last_note"]] = UNSET
+    forgets: Option[Literal["behind", "all"]] = UNSET
     cycles: Option[Literal["while_noted", "unconditional"]] = UNSET
     start_delay_ms: Ms | None = None
     automatically_note_time: bool = False
@@ -155,6 +159,7 @@ class Stream:
         return CycleRules(
             timeout_ms=self.timestamp_aggregation_timeout_ms,
             timeout_from=self.timeout_from,
+            forgets=self.forgets,
             algorithm=self.cut_algorithm,
             visit_order=self.visit_order,
             bug_6510=self.bug_6510,

@@ -46,6 +46,7 @@ from wmlab.streams.scenario.script import Action
 RULE_TABLE: Final[RuleTable] = {
     Stream: {
         "timeout_from": ("last_note", "first_behind", "first_behind"),
+        "forgets": ("all", "behind", "behind"),
         "cycles": ("unconditional", "while_noted", "while_noted"),
         "note_rule": ("design", "implementation", "implementation"),
         "first_barrier": ("zero", "none", "none"),

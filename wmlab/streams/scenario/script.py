@@ -28,32 +28,34 @@ yet; the stream is about to be taken out of its bucket."""
 CommitPoint = Literal["before_merge", "after_merge", "after_noting"]
 """A place in the commit of a batch of transactions: nothing is done; all events can be read and no mark is noted; the
 marks are noted and the transactions not recorded as committed."""
+ScalePoint = Literal["between_seals"]
+"""A place in a scale in steps: one of its segments is sealed, and the next one is still open."""
 
 
 @action
 class CrashController(Timed):
-    """Stop a controller without a word: at once, or when its cycle or its commits next come to `point`.
+    """Stop a controller without a word: at once, or when its cycle, its commits or its scale next come to `point`.
 
     Its session lives on until it times out, and only then others take over its buckets and its commits.
     """
 
     controller: str = "leader"
     stream: str | None = None
-    point: CyclePoint | CommitPoint | None = None
+    point: CyclePoint | CommitPoint | ScalePoint | None = None
     restart_after_ms: Period | None = None
 
 
 @action
 class PauseController(Timed):
-    """Freeze a controller for `for_ms`, at once or when its cycle or its commits next come to `point`; then it goes on.
+    """Freeze a controller for `for_ms`, at once or when it next comes to `point`, as in `CrashController`.
 
-    A pause longer than the session timeout costs it its session, which it learns after it has gone on.
+    Then it goes on. A pause longer than the session timeout costs it its session, which it learns after it has gone on.
     """
 
     for_ms: Period
     controller: str = "leader"
     stream: str | None = None
-    point: CyclePoint | CommitPoint | None = None
+    point: CyclePoint | CommitPoint | ScalePoint | None = None
 
 
 @action
@@ -345,10 +347,16 @@ class Scale(Timed):
     `seal` names open segments as `number@epoch`; after a rolling transaction the copy of the same number is meant.
     `into` is how many equal parts their key space becomes, one to merge, for which the sealed segments must be
     neighbours in key space; or it lists the new key ranges, exactly, as "0..3/5" or "0.3..0.6".
+
+    None for `seal_every_ms`: all are sealed at one moment. Otherwise they are sealed one by one in the order of `seal`,
+    that long after one another, by the controller that also commits transactions (`committer`): "0 is sealed but 1 may
+    still be open". If it crashes or cannot reach a store, the scale is half done until it, or the controller that takes
+    over, goes on. Meanwhile commits and other changes of the stream's segments wait (upstream `ScaleOperationTask`).
     """
 
     seal: Annotated[tuple[str, ...], Field(min_length=1)]
     into: Into = 2
+    seal_every_ms: Ms | None = None
     stream: str | None = None
 
     @property

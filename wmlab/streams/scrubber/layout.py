@@ -114,7 +114,7 @@ def _keys(layout: _Layout) -> FramePanel:
         title="Which segments are at work?",
         left=layout.left,
         width=(_RIGHT if group is None else _KEYS_RIGHT) - layout.left,
-        lanes=2 if group is None else 3,
+        lanes=len(panels.key_lanes(layout.run)),
         low=0,
         high=KEY_UNITS,
         items=panels.key_items(layout.run, layout.clock.low),

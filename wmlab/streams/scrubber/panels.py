@@ -66,6 +66,7 @@ class ScrubbedRun:
     rows: Mapping[str, list[TableRow]]
     perfect: Sequence[tuple[int, Value]]
     ranges: Mapping[int, tuple[int, int]]
+    sealed_ms: Mapping[int, int | None]
     writers: tuple[str, ...]
     readers: tuple[str, ...]
     written: Mapping[int, tuple[list[int], list[int]]]
@@ -115,6 +116,7 @@ def read_run(recording: Recording, *, stream: str, group: str | None, bounds: An
         rows=rows,
         perfect=() if bounds is None else _perfect(bounds, stream, chosen),
         ranges={row["segment_id"]: (round(row["low"] * KEY_UNITS), round(row["high"] * KEY_UNITS)) for row in segments},
+        sealed_ms={row["segment_id"]: row["sealed_ms"] for row in segments},
         writers=tuple(sorted({row["writer"] for row in (*rows["writer_marks"], *events)})),
         readers=tuple(sorted({row["reader"] for row in rows["windows"]})),
         written=_written(events),
@@ -154,11 +156,32 @@ _NEVER_MS: Final = 2**63
 Words = Callable[[int], str]
 
 
+def key_lanes(run: ScrubbedRun) -> tuple[str, ...]:
+    """The lanes of the key space; that of old segments is there if a scale sealed its segments one by one."""
+    lanes = ("append to", "newest cut", "read") if run.group else ("append to", "newest cut")
+    return (*lanes, "still open") if any(_open_predecessors(run)) else lanes
+
+
+def _open_predecessors(run: ScrubbedRun) -> Iterator[tuple[int, int | None, int]]:
+    """From when to when a replaced segment was open while others of its scale were sealed already, and which one."""
+    for before, epoch in pairwise(sorted(run.rows["epochs"], key=lambda row: int(row["epoch"]))):
+        seals = {segment: run.sealed_ms.get(segment) for segment in replaced(before, epoch)[0]}
+        first_ms = min((at_ms for at_ms in seals.values() if at_ms is not None), default=None)
+        for segment, until_ms in seals.items():
+            if first_ms is not None and until_ms != first_ms:
+                yield first_ms, until_ms, segment
+
+
 def key_items(run: ScrubbedRun, low_ms: int) -> tuple[FrameItem, ...]:
-    """The items of three lanes: append, newest cut, and read; the last stays empty if nobody read."""
-    builder = Builder()
-    for lane, name in enumerate(("append to", "newest cut", "read") if run.group else ("append to", "newest cut")):
+    """The items of the lanes: append, newest cut, and read; and old segments that a scale in steps has yet to seal."""
+    builder, lanes = Builder(), key_lanes(run)
+    for lane, name in enumerate(lanes):
         builder.put(name, low_ms, lane, "name", label=name)
+    for from_ms, until_ms, segment in _open_predecessors(run):
+        key = ("still open", segment)
+        builder.put(key, from_ms, len(lanes) - 1, "segment", *run.keys(segment), segment_name(segment))
+        if until_ms is not None:
+            builder.take(key, until_ms)
     for epoch in run.rows["epochs"]:
         _blocks(run, builder, epoch["at_ms"], 0, dict.fromkeys(epoch["segment_ids"], ("segment", "")))
     for watermark in run.rows["watermarks"]:

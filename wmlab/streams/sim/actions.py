@@ -18,6 +18,7 @@ from wmlab.streams.model.position import Position, is_lineage_valid, is_valid_cu
 from wmlab.streams.model.segment import parse_segment, segment_name, split_id
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import COORDINATOR
+from wmlab.streams.sim.scaling import SteppedScale
 from wmlab.streams.sim.stream import StreamWorld
 from wmlab.streams.sim.txn_writer import TxnWriter
 from wmlab.streams.sim.writer import Writer, WriterProcess
@@ -326,8 +327,8 @@ class Actions:
     def scale(self, action: script.Scale) -> None:
         """As soon as the commits in work are done, create the new segments, write the epoch, then seal the old ones.
 
-        The seals arrive one message later, so that for a moment predecessors and successors are both open. Source:
-        upstream `ScaleOperationTask`.
+        The seals arrive one message later, so that for a moment predecessors and successors are both open; in steps
+        the first one is sent then. Source: upstream `ScaleOperationTask`.
         """
         stream = self.world.stream(action.stream)
 
@@ -340,7 +341,10 @@ class Actions:
             stream.history = stream.history.scale(sealed, action.ranges)
             created = [segment for segment in stream.history.active.segments if segment not in active]
             stream.open_epoch(created)
-            stream.later(stream.seal, sealed)
+            if action.seal_every_ms is None:
+                stream.later(stream.seal, sealed)
+            else:
+                stream.transactions.scale_in_steps(SteppedScale(tuple(sealed), action.seal_every_ms))
             names = ", ".join(segment_name(segment_id) for segment_id in sealed)
             change = f"{names} → {', '.join(segment.name for segment in created)}"
             stream.happened("scale", "segments", names, change)
@@ -348,20 +352,26 @@ class Actions:
         stream.transactions.between_batches(scale)
 
     def truncate_stream(self, action: script.TruncateStream) -> None:
-        """Drop what lies before a cut; a new reader group starts there."""
+        """Drop what lies before a cut, once no scale in steps is in work; a new reader group starts there."""
         stream = self.world.stream(action.stream)
-        cut = (
-            {segment.id: stream.store[segment.id].length for segment in stream.history.active.segments}
-            if action.cut is None
-            else {parse_segment(name): offset for name, offset in action.cut.items()}
-        )
-        if not is_valid_cut(cut, stream.history) or not is_lineage_valid(cut, stream.history):
-            raise ScenarioError(
-                f"The cut {Position(cut)} that {stream.name} is to be truncated at is no stream cut of it then.",
-                remedy="Name segments that cover the key space once, each readable when the others are.",
+
+        def truncate() -> None:
+            if stream.deleted:
+                return
+            cut = (
+                {segment.id: stream.store[segment.id].length for segment in stream.history.active.segments}
+                if action.cut is None
+                else {parse_segment(name): offset for name, offset in action.cut.items()}
             )
-        stream.truncate(cut)
-        stream.happened("truncate", "stream", stream.name, f"{stream.name} is truncated")
+            if not is_valid_cut(cut, stream.history) or not is_lineage_valid(cut, stream.history):
+                raise ScenarioError(
+                    f"The cut {Position(cut)} that {stream.name} is to be truncated at is no stream cut of it then.",
+                    remedy="Name segments that cover the key space once, each readable when the others are.",
+                )
+            stream.truncate(cut)
+            stream.happened("truncate", "stream", stream.name, f"{stream.name} is truncated")
+
+        stream.transactions.after_scale(truncate)
 
     def seal_stream(self, action: script.SealStream) -> None:
         """Abort what is open, wait for what is to be committed, and seal all segments; nothing follows them."""

@@ -15,7 +15,7 @@ Source: PDP-33, "Controller Changes" and "Periodic Watermark Workflow"; upstream
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -27,9 +27,10 @@ from wmlab.core.simulation import Timer, generator
 from wmlab.streams.model import cycle
 from wmlab.streams.model.coordination import Session
 from wmlab.streams.model.cycle import CycleState
+from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import LeaderView, NoSuchLogError, TruncatedError, Watermark
 from wmlab.streams.model.marks import StoreOutcome
-from wmlab.streams.model.wire import Leave, Note
+from wmlab.streams.model.wire import Leave, Lengths, Note
 from wmlab.streams.scenario.parts import COORDINATOR, METADATA_STORE, SEGMENT_STORE, Clock, controller_name
 from wmlab.streams.sim.load import LocalClock
 from wmlab.streams.sim.network import NetworkMessage
@@ -399,6 +400,8 @@ class _Cycle:
                 case cycle.Decision():
                     decision = effect
                 case cycle.Append(watermark=watermark):
+                    if not watermark.known:
+                        watermark = cycle.ending_at(watermark, (yield from self._lengths(history)))
                     appended = yield from self._append(view, watermark)
                     if decision is not None and not appended:
                         lost = "conflict: another leader appended first"
@@ -417,6 +420,17 @@ class _Cycle:
         view = self.stream.open_log(self.memory.log_number)
         self.stream.write_index(self.controller.name)
         return view
+
+    def _lengths(self, history: StreamHistory) -> Job[Mapping[int, int]]:
+        """How long the segments of the active epoch are."""
+        ids = history.active.ids
+
+        def measure() -> Lengths:
+            return Lengths({segment: self.stream.store[segment].length for segment in ids})
+
+        asked = Lengths(dict.fromkeys(ids))
+        answer = yield from self.controller.ask(SEGMENT_STORE, self.stream, "get lengths", measure, asked)
+        return {segment: length or 0 for segment, length in answer.offsets.items()}
 
     def _read_marks(self) -> WriterMarks:
         """All marks of the stream, as they are now."""

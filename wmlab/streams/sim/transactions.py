@@ -31,6 +31,7 @@ from wmlab.streams.model.wire import EVENT_HEADER_BYTES, Lengths, Note
 from wmlab.streams.scenario.parts import METADATA_STORE, SEGMENT_STORE
 from wmlab.streams.scenario.script import CrashCommitHandler
 from wmlab.streams.sim.network import NetworkMessage
+from wmlab.streams.sim.scaling import SteppedScale, seal_in_steps
 from wmlab.streams.sim.store import UNAVAILABLE, UnavailableError
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Txn:
 
 CommitStepResult = TypeVar("CommitStepResult")
 _Ask = Callable[..., "Job[Any]"]
-"""Asks a store for the sake of a batch: which store, the name of the request, what it does, and its content."""
+"""Asks a store for a batch or a scale: which store, the name of the request, what it does, and its content."""
 _RETRY_MS = 100
 _COLUMNS = ("epoch", "begun_ms", "commit_requested_ms", "committed_ms", "aborted_ms", "time", "batch", "events")
 
@@ -114,14 +115,15 @@ class _FailedError(Exception):
 
 
 class _SupersededError(Exception):
-    """Another controller has finished the batch, or the stream is gone."""
+    """Another controller has finished the batch or the scale, or the stream is gone."""
 
 
 class Transactions:
     """All transactions of a stream, those that wait for their commit in the order of the requests, and their handler.
 
-    While a batch is in work, scales wait. `lost_replies` says when the loss of each of the next answers to merge
-    requests is noticed; the handler fails when it comes to the point of the action `armed`.
+    While a batch is in work, scales wait, and while a scale in steps is in work, batches do. `lost_replies` says when
+    the loss of each of the next answers to merge requests is noticed; the handler fails when it comes to the point of
+    the action `armed`.
     """
 
     def __init__(self, stream: StreamWorld) -> None:
@@ -135,6 +137,7 @@ class Transactions:
         self._worker: tuple[str, int] | None = None
         self._batch: _Batch | None = None
         self._batches = 0
+        self._scale: SteppedScale | None = None
         self._changes: list[tuple[bool, Callable[[], None]]] = []
 
     def begin(self, controller: Controller, client: TxnWriter, name: str) -> Job[Txn | Literal[False]]:
@@ -232,8 +235,8 @@ class Transactions:
         return None if self._host is None else world.fleet[self._host.controller]
 
     def wake(self) -> None:
-        """Commit what waits, unless that is being done or nobody can."""
-        if self._batch is None and not self._waiting:
+        """Commit what waits, or go on with the scale, unless that is being done or nobody can."""
+        if not self._has_work:
             return
         controller = self.committer()
         # A controller that has come back before its old session ended is not the one that commits.
@@ -243,6 +246,10 @@ class Transactions:
         if self._worker != worker:
             self._worker = worker
             controller.drive(self._run(controller, worker))
+
+    @property
+    def _has_work(self) -> bool:
+        return self._batch is not None or self._scale is not None or bool(self._waiting)
 
     def _has_passed_on(self, controller: Controller) -> bool:
         """Whether a leader knows that another one commits now; one whose session has ended unnoticed does not."""
@@ -254,8 +261,25 @@ class Transactions:
         self._changes.append((drained, change))
         self._make_changes()
 
+    def scale_in_steps(self, scale: SteppedScale) -> None:
+        """Seal the segments of a scale one by one; the first seal is sent one message later, as those at once are."""
+        self._scale = scale
+        self.stream.later(self.wake)
+
+    def after_scale(self, change: Callable[[], None]) -> None:
+        """Make a change now, or when the scale in work is done."""
+        if self._scale is None:
+            change()
+        else:
+            self.between_batches(change)
+
     def _make_changes(self) -> None:
-        while self._changes and self._batch is None and not (self._changes[0][0] and self._waiting):
+        while (
+            self._changes
+            and self._batch is None
+            and self._scale is None
+            and not (self._changes[0][0] and self._waiting)
+        ):
             self._changes.pop(0)[1]()
 
     def _run(self, controller: Controller, worker: tuple[str, int]) -> Job[None]:
@@ -264,8 +288,15 @@ class Transactions:
             if retry_ms:
                 yield retry_ms
             try:
+                if self._scale is not None and not self.stream.deleted:
+                    retry_ms = 0
+                    yield from self._finish_scale(controller, self._scale)
+                    continue
                 batch = yield from controller.ask(METADATA_STORE, self.stream, "next batch", self._take)
                 if batch is None:
+                    # What came while the answer was under way is done by this loop, for nobody else was woken up.
+                    if self._has_work and not self.stream.deleted:
+                        continue
                     break
                 retry_ms = 0
                 yield from self._commit(controller, batch)
@@ -281,7 +312,7 @@ class Transactions:
     def _take(self) -> _Batch | None:
         """The batch in work, or the next one; ids say nothing about time, as if they were random."""
         part = self.stream.part
-        if self._batch is None and not self.stream.deleted:
+        if self._batch is None and self._scale is None and not self.stream.deleted:
             line = self._waiting
             if part.commit_order == "by_id":
                 line = sorted(line, key=lambda txn: crc32(txn.name.encode()))
@@ -295,14 +326,14 @@ class Transactions:
     def _ask(
         self,
         controller: Controller,
-        batch: _Batch,
+        work: _Batch | SteppedScale,
         store: str,
         kind: str,
         act: Callable[[], CommitStepResult],
         content: object = "",
     ) -> Job[CommitStepResult]:
         def unless_done() -> CommitStepResult:
-            if self._batch is not batch or self.stream.deleted:
+            if work not in (self._batch, self._scale) or self.stream.deleted:
                 raise _SupersededError
             return act()
 
@@ -333,6 +364,14 @@ class Transactions:
         for txn in batch.txns:
             news = NetworkMessage(self.stream.title, controller.name, txn.client.node, "committed", txn)
             self.stream.network.deliver(news, txn.client.on_done, txn)
+
+    def _finish_scale(self, controller: Controller, scale: SteppedScale) -> Job[None]:
+        def complete() -> None:
+            self._scale = None
+            self._make_changes()
+
+        ask: _Ask = partial(self._ask, controller, scale)
+        yield from seal_in_steps(controller, self.stream, scale, ask, complete)
 
     def _failpoint(self, controller: Controller, point: str) -> Job[None]:
         """A step at which the script may stop this handler, or its controller."""
