@@ -22,6 +22,7 @@ from wmlab.core.errors import RecordingError, WmlabError
 from wmlab.core.recording import Recording
 from wmlab.core.words import bare, counted, grouped, is_instant, listed, moment, span
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of, no_dataflow
+from wmlab.dataflow.sim.layout import OWN_BY_INPUT
 from wmlab.dataflow.sim.rules import DataflowRules, rules_of
 
 RecordedRow = Mapping[str, Any]
@@ -400,6 +401,8 @@ def _why(run: DataflowRun, holder: Holder) -> str:
         inside = f"the watermark has come, but a call that began at {moment(holder.last_ms)} is in flight"
     elif run.vertices[holder.vertex]["kind"] == "source":
         inside = "its partitions are there, but it has not sent the watermark yet"
+    elif run.vertices[holder.vertex]["kind"] == OWN_BY_INPUT:
+        inside = "its inputs are there, but its function has not sent the watermark yet"
     return {
         "slow": f"{mark}{behind}, {_last(holder)}",
         "mute": f"{_last(holder)}, and it sends neither watermarks nor that it is idle",

@@ -347,7 +347,8 @@ def leaves_at_once(
     """K15: where nothing is held back, a merged watermark, or a higher one, leaves in the turn in which it was merged.
 
     One finding per watermark, behind which there was another step or the execution came to its end. Left out are
-    asynchronous steps and joins, which hold rows, and instances that wrote to a queue which was full at some time.
+    asynchronous steps and joins, which hold rows, processors of one's own that get the watermarks of each input, and
+    instances that wrote to a queue which was full at some time.
     """
     completed = {row["execution"]: row["outcome"] == "completed" for row in executions}
     capacity = {queue["queue"]: queue["capacity"] for queue in queues}

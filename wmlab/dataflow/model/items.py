@@ -35,6 +35,8 @@ MIN: Final = -(2**63)
 """The lowest time; no watermark carries it, since it is where a stream without one is."""
 MAX: Final = 2**63 - 1
 """The highest time; no watermark carries it, since upstream says idle with it."""
+IDLE_KEY: Final = 0
+"""The key of the watermark instance, with the value `MAX`, that upstream says idle with."""
 WATERMARK_KEYS: Final = range(-128, 128)
 """The watermark keys: signed bytes."""
 
@@ -86,14 +88,27 @@ DONE: Final = Done()
 Item = Event | Watermark | Idle | Barrier | Done
 
 
-def require_watermark(key: int, value: int) -> Watermark:
-    """The watermark `(key, value)`; raises `ModelError` for a key that is no signed byte, or a time beyond the ends."""
+def watermark_instance(key: int, value: int) -> Watermark | Idle:
+    """The item that a watermark instance `(key, value)` of the document stands for.
+
+    "The `IDLE_MESSAGE` is implemented as a WM instance with a `Long.MAX_VALUE` value", and there is "only idle message
+    with key=0". Raises `ModelError` for that value with another key, a key that is no signed byte, or a value of -2^63
+    and below or above 2^63 - 1.
+    Source: "Keyed watermark support", Idle message and Handling of keyed idle messages.
+    """
     if key not in WATERMARK_KEYS:
         raise ModelError(f"watermark key {key} is no signed byte", remedy="Use a key from -128 to 127.")
+    if value == MAX and key == IDLE_KEY:
+        return IDLE_MESSAGE
+    if value == MAX:
+        raise ModelError(
+            f"watermark {value} of key {key} is an idle message, and no idle message has a key but {IDLE_KEY}",
+            remedy=f"Give it key {IDLE_KEY}: an idle message is about the stream, with all its keys.",
+        )
     if not MIN < value < MAX:
         raise ModelError(
             f"watermark {value} of key {key} is outside the times a watermark can carry",
-            remedy="Use a time above -2^63 and below 2^63 - 1; to say that a stream is idle, send an idle message.",
+            remedy="Use a time above -2^63 and below 2^63 - 1.",
         )
     return Watermark(key, value)
 

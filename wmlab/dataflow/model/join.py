@@ -169,7 +169,7 @@ class StreamJoin(Processor[JoinState]):
             return Event(values + (None,) * self.widths[RIGHT])
         return Event((None,) * self.widths[LEFT] + values)
 
-    def edge_watermark(self, state: JoinState, watermark: Watermark) -> Reply[JoinState]:
+    def edge_watermark(self, state: JoinState, edge: int, watermark: Watermark) -> Reply[JoinState]:  # noqa: ARG002
         """Limits rise, rows that can find no partner any more go, and watermarks that are due leave."""
         key, value = watermark.key, watermark.value
         if key not in state.received:

@@ -20,6 +20,7 @@ from wmlab.core.expression import columns_read, join_time_bounds, required_compa
 from wmlab.core.values import Problem, unknown
 from wmlab.dataflow.model.items import (
     Keys,
+    MergedKeys,
     key_on_column,
     keys_after_join,
     keys_after_map,
@@ -163,6 +164,8 @@ class _Planning:
             return Output(vertex.row_columns, keys_of_source({time.key: time.column for time in vertex.times}))
         if isinstance(vertex, Join):
             return self._join(vertex)
+        if isinstance(vertex, step.Custom) and vertex.by_input:
+            return self._own_by_input(vertex)
         incoming = self._merged()
         return None if incoming is None else self._made_of(vertex, incoming)
 
@@ -175,10 +178,7 @@ class _Planning:
             case step.Selecting():
                 return self._selected(vertex, incoming)
             case step.Custom(keys=dict(keys)):
-                columns = vertex.columns or incoming.columns
-                for key, column in keys.items():
-                    self._require(("keys", key), [column], columns)
-                return Output(columns, keys_of_source(keys))
+                return self._own(keys, vertex.columns or incoming.columns)
             case step.Filter(where=str(where)):
                 self._require(("where",), columns_read(where), incoming.columns)
             case step.LateDrop():
@@ -198,21 +198,47 @@ class _Planning:
     def _note(self, where: Location, message: str) -> None:
         self.problems.append(Problem((*self.location, *where), message))
 
-    def _merged(self) -> Output | None:
-        """What the inputs bring together: the same columns each, and the keys of all."""
+    def _own(self, keys: Mapping[int, str], columns: tuple[str, ...]) -> Output:
+        """What leaves a processor of one's own that says its keys."""
+        for key, column in keys.items():
+            self._require(("keys", key), [column], columns)
+        return Output(columns, keys_of_source(keys))
+
+    def _own_by_input(self, vertex: step.Custom) -> Output | None:
+        """What leaves a processor of one's own that gets the watermarks of each input; none is stuck before it."""
+        columns = vertex.columns or self._same_columns()
+        if columns is None or vertex.keys is not None:
+            return None if columns is None else self._own(vertex.keys or {}, columns)
+        own = {column: column for column in columns}
+        return Output(columns, self._together([keys_after_map(output.keys, [own]) for _, output in self.inputs]).keys)
+
+    def _same_columns(self) -> tuple[str, ...] | None:
+        """The columns that all inputs have; None if they differ."""
         name, first = self.inputs[0]
         for other, output in self.inputs[1:]:
             if output.columns != first.columns:
                 theirs, ours = ", ".join(output.columns), ", ".join(first.columns)
                 self._note((), f"{other!r} brings {theirs}, but {name!r} brings {ours}; give them the same columns")
                 return None
-        together = keys_after_merge(list(self._keys_of_inputs(first.columns)))
+        return first.columns
+
+    def _together(self, keys: Sequence[Keys]) -> MergedKeys:
+        """The keys of all inputs; the same key has to be on the same column."""
+        together = keys_after_merge(keys)
         for number, key, column, before in together.conflicts:
             message = f"key {key} is of {before!r} and, from {self.inputs[number][0]!r}, of {column!r}; "
             self._note((), message + "the same field needs the same key on all inputs, and others another")
+        return together
+
+    def _merged(self) -> Output | None:
+        """What the inputs bring together: the same columns each, and the keys of all."""
+        columns = self._same_columns()
+        if columns is None:
+            return None
+        together = self._together(list(self._keys_of_inputs(columns)))
         for key, without in together.stuck:
             self.stuck.append((self.vertex.name, key, tuple(self.inputs[number][0] for number in without)))
-        return Output(first.columns, together.keys)
+        return Output(columns, together.keys)
 
     def _keys_of_inputs(self, columns: tuple[str, ...]) -> Iterator[Keys]:
         """The keys of each input; a window reads the time of each input as that of the first."""

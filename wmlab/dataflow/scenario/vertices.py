@@ -38,6 +38,15 @@ Column = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\W\d]\w
 Columns = Annotated[tuple[Column, ...], Field(max_length=1_000)]
 Key = Annotated[int, Field(ge=-128, le=127, strict=True)]
 """The key of a watermark: a signed byte."""
+
+
+def _by_number(offered: object) -> object:
+    """Columns by key, of which JSON makes a text."""
+    if not isinstance(offered, dict):
+        return offered
+    return {int(key) if isinstance(key, str) and key.lstrip("-").isdecimal() else key: offered[key] for key in offered}
+
+
 Copies = Annotated[int, Field(ge=1, le=1_000, strict=True)]
 """How many parallel instances a vertex has, or partitions a source."""
 Size = Annotated[int, Field(ge=1, le=10_000_000, strict=True)]
@@ -263,14 +272,21 @@ class Custom(ProcessingVertex):
     `function(state, item)` gets a row as a dict, or a `Watermark(key, value)` that is merged over all inputs. It
     returns the next state, which begins with `initial`, and a list of rows and watermarks, and must be pure. Rows that
     leave have `columns` (none: those of the input), watermarks the `keys`, each with its column (None: as the input).
-    Source: "Keyed watermark support", WM generation and WM rules.
+
+    "The processor can choose, which method to override": with `by_input` the function is `function(state, item,
+    ordinal)`, and gets rows and watermarks with their input edge, from 0. Its watermarks are "coalesced from multiple
+    upstream processor instances contributing to the input edge `ordinal`, but multiple input edges are not coalesced
+    and are received immediately". Its inputs may have different columns if `columns` says what leaves. Both ways an
+    idle message passes when all inputs are idle. Source: "Keyed watermark support", WM generation, WM rules and
+    Processor API (`tryProcessWatermark`).
     """
 
     _: KW_ONLY
     function: Function
     initial: int | float | str | None = None
     columns: Columns = ()
-    keys: dict[Key, Column] | None = None
+    keys: Annotated[dict[Key, Column] | None, BeforeValidator(_by_number)] = None
+    by_input: bool = False
 
 
 @tagged

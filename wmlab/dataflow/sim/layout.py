@@ -15,10 +15,12 @@ from typing import Any, Final
 
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.plan import Output, Plan
-from wmlab.dataflow.scenario.vertices import Edge, SessionWindow, StatefulMap, Window
+from wmlab.dataflow.scenario.vertices import Custom, Edge, SessionWindow, StatefulMap, Window
 
 FRAMES: Final = ".frames"
 """How the name of the first of two stages ends."""
+OWN_BY_INPUT: Final = "custom by input"
+"""The kind of a processor of one's own that gets the watermarks of each input by itself."""
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 
@@ -35,6 +37,8 @@ class Node:
     @property
     def kind(self) -> str:
         """What it is, in words."""
+        if isinstance(self.vertex, Custom) and self.vertex.by_input:
+            return OWN_BY_INPUT
         return str(self.vertex.kind).replace("_", " ")
 
     @property

@@ -19,7 +19,7 @@ from wmlab.core.expression import compiled
 from wmlab.core.values import function_name, is_function
 from wmlab.dataflow.model import aggregate, transform, window
 from wmlab.dataflow.model.async_map import AsyncOrdered, AsyncUnordered
-from wmlab.dataflow.model.items import Event, FrameGrid, Watermark, require_watermark
+from wmlab.dataflow.model.items import Event, FrameGrid, Idle, Watermark, watermark_instance
 from wmlab.dataflow.model.join import LEFT, RIGHT, StreamJoin, minimum_spread
 from wmlab.dataflow.model.processor import Deviations, Processor
 from wmlab.dataflow.model.source import (
@@ -122,7 +122,9 @@ def processor_of(
             kind = AsyncOrdered if vertex.ordered else AsyncUnordered
             return kind(capacity=vertex.capacity, deviations=rules, ignores_key=vertex.ignores_key)
         case step.Custom():
-            return transform.CustomProcessor(_items_of(vertex, incoming, node.output), vertex.initial)
+            return transform.CustomProcessor(
+                _own_function(vertex, inputs, node.output), vertex.initial, vertex.by_input
+            )
         case step.LateDrop():
             key = _key(incoming, vertex.column)
             return transform.LateDropProcessor(incoming.columns.index(vertex.column), key, vertex.ignores_key)
@@ -247,14 +249,14 @@ def _row_of(row: Any, function: Callable[..., Any], outgoing: Sequence[str]) -> 
     )
 
 
-def _items_of(
-    vertex: step.Custom, incoming: Output, outgoing: Output
-) -> Callable[[object, Event | Watermark], tuple[object, list[Event | Watermark]]]:
+def _own_function(vertex: step.Custom, inputs: Sequence[Output], outgoing: Output) -> transform.OwnFunction:
     """The function of a custom processor over items of the model."""
 
-    def step(state: object, item: Event | Watermark) -> tuple[object, list[Event | Watermark]]:
-        argument = dict(zip(incoming.columns, item.values, strict=True)) if isinstance(item, Event) else item
-        answer = vertex.function(state, argument)
+    def step(state: object, item: Event | Watermark, edge: int | None) -> tuple[object, list[Event | Watermark | Idle]]:
+        argument: object = item
+        if isinstance(item, Event):
+            argument = dict(zip(inputs[edge or 0].columns, item.values, strict=True))
+        answer = vertex.function(state, argument, edge) if vertex.by_input else vertex.function(state, argument)
         if not isinstance(answer, tuple) or len(answer) != 2 or not isinstance(answer[1], list | tuple):
             raise ScenarioError(
                 f"{function_name(vertex.function)} returned {answer!r}, which is no state with a list of items.",
@@ -262,7 +264,7 @@ def _items_of(
             )
         after, left = answer
         return after, [
-            require_watermark(entry.key, entry.value)
+            watermark_instance(entry.key, entry.value)
             if isinstance(entry, Watermark)
             else Event(_row_of(entry, vertex.function, outgoing.columns))
             for entry in left
