@@ -31,7 +31,7 @@ from wmlab.core.spark.verdict import batch_invariant, findings, row_of
 from wmlab.dataflow.checks.channels import Channels, time_key
 from wmlab.dataflow.sim.layout import FRAMES, OWN_BY_INPUT
 
-_AT_ONCE: Final = ("map", "filter", "flat map", "merge", "late drop")
+_AT_ONCE: Final = ("map", "filter", "flat map", "merge", "late drop", "hash join")
 _KEEPING: Final = (*_AT_ONCE, "async map", "custom", OWN_BY_INPUT, "stateful map")
 """Kinds of vertices whose rows keep the time that they came with."""
 _OF_TIME: Final = ("stream", "execution", "vertex", "instance", "key", "time")

@@ -147,7 +147,7 @@ def _followed(steps: Iterable[dict[str, Any]], inputs: int, deviations: Deviatio
 
 _NO_STEP: Final = "nothing was merged"
 FORWARDING: Final = (
-    "map", "filter", "flat map", "merge", "late drop", "stateful map", "window", "session window",
+    "map", "filter", "flat map", "merge", "late drop", "stateful map", "window", "session window", "hash join",
 )  # fmt: skip
 """Kinds of vertices that hand on every watermark of the keys that can leave them."""
 _INSTANCE: Final = ("execution", "vertex", "instance")

@@ -11,7 +11,7 @@ Which watermark keys leave a vertex, and on which column, is what a dataflow is 
                   watermarks, of no column
     merge         the keys of all inputs; the same key has to be on the same column. A key that only some inputs have is
                   stuck: it goes on only while all others are idle or have ended
-    join          both sides keep theirs
+    join          both sides keep theirs; of a join with a batch the left side, as a batch has none
     window        the key of its time column, on the end of the window; it ends all other keys, but for those of grouped
                   columns where it is told to keep them
     other         as its input

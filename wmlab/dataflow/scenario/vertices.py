@@ -176,7 +176,7 @@ class Vertex:
                 return f"{', '.join(self.aggregates.values())} per session of {over}"
             case Custom():
                 return function_name(self.function)
-            case Join():
+            case Join() | HashJoin():
                 return f"{'inner' if self.outer is None else f'{self.outer} outer'}, {self.condition}"
         return "all inputs" if isinstance(self, Merge) else "results"
 
@@ -400,8 +400,28 @@ class Join(ProcessingVertex):
     limit: Size | None = None
 
 
+@tagged
+class HashJoin(ProcessingVertex):
+    """Rows of the first input (`left`), a stream or a batch, with rows of the second (`right`), a batch.
+
+    "The stream-to-batch or batch-to-batch joins don't use watermarks": the batch is read to its end before the first
+    row of the left input is, whatever the priorities of the edges are. Each left row then leaves at once with every
+    right row for which `condition` holds, an expression over `left.column` and `right.column` that need not bound any
+    time; with `outer` also if there is none. Watermarks and idle messages of the left input pass.
+
+    A batch comes of sources that end (`ends=True`) and have no `times`; with `every_ms=0` all their rows are there from
+    the start. Each instance has the whole batch, unless its edge says otherwise. Columns are called as those of `Join`.
+    Source: "Keyed watermark support", JOIN operator; upstream classes `HashJoinP`, `HashJoinCollectP`.
+    """
+
+    condition: Expression
+    _: KW_ONLY
+    outer: Literal["left"] | None = None
+
+
 Windowed = Window | SessionWindow
-AnyStep = Map | Filter | FlatMap | Merge | AsyncMap | Custom | LateDrop | StatefulMap | Windowed | Join | Sink
+Joining = Join | HashJoin
+AnyStep = Map | Filter | FlatMap | Merge | AsyncMap | Custom | LateDrop | StatefulMap | Windowed | Joining | Sink
 """Any vertex behind the sources."""
 
 
