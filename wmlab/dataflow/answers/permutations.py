@@ -195,7 +195,7 @@ def _item(offered: Any) -> Item:
             return watermark_instance(key, value)
     raise ModelError(
         f"{offered!r} is nothing that can come on an input.",
-        remedy="give a number (a watermark of key 0), (key, number), 'idle', 'event' or 'done'.",
+        remedy="give a number (a watermark of key 0; 2^63 - 1 is idle), (key, number), 'idle', 'event' or 'done'.",
     )
 
 

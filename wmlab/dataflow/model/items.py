@@ -34,7 +34,7 @@ from wmlab.core.errors import ModelError
 MIN: Final = -(2**63)
 """The lowest time; no watermark carries it, since it is where a stream without one is."""
 MAX: Final = 2**63 - 1
-"""The highest time; no watermark carries it, since upstream says idle with it."""
+"""The highest time, Java's `Long.MAX_VALUE`; no watermark carries it, since the idle message does."""
 IDLE_KEY: Final = 0
 """The key of the watermark instance, with the value `MAX`, that upstream says idle with."""
 WATERMARK_KEYS: Final = range(-128, 128)
@@ -64,7 +64,9 @@ class Watermark:
 class Idle:
     """The stream is left out of coalescing until its next event or watermark.
 
-    With a `key`, for that key only; the text describes such messages and rejects them.
+    In the document it is the watermark instance of key `IDLE_KEY` with the value `MAX`, see `watermark_instance`; "it's
+    not really a WM instance", so here it is an item of its own. With a `key`, for that key only; the text
+    describes such messages and rejects them.
     """
 
     key: int | None = None

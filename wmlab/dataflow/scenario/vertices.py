@@ -333,6 +333,10 @@ class Window(ProcessingVertex):
     `columns` has the time on each input, in their order, where it is not the same column on all; it begins with
     `column`. With `grouped_times` the keys of columns in `by` go on too: after each watermark at the lowest time among
     all groups that are held, which the text describes and rejects because all groups have to be looked at every time.
+
+    "The sliding window processor will drop all input watermarks, the output will have watermarks only on the window
+    bounds": with `bounds_only` the watermark that leaves is the last end of a window at or below the one that came,
+    once for each; without it, as upstream does, it leaves as it came.
     Source: upstream class `SlidingWindowP`; "Keyed watermark support", Changes to window aggregation processors.
     """
 
@@ -347,6 +351,7 @@ class Window(ProcessingVertex):
     ignores_key: bool = False
     columns: Columns = ()
     grouped_times: bool = False
+    bounds_only: bool = False
 
     @property
     def step_ms(self) -> int:

@@ -160,6 +160,7 @@ def _window(node: Node, incoming: Output, rules: Deviations) -> Processor[Any]:
     rule = window.WindowProcessor(
         shape=window.WindowShape(vertex.size_ms, vertex.step_ms),
         limit=vertex.limit,
+        bounds_only=vertex.bounds_only,
         deviations=rules,
         ignores_key=vertex.ignores_key,
         times=tuple(map(incoming.columns.index, vertex.columns)),

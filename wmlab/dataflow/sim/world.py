@@ -22,7 +22,7 @@ from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.faults import AnyFault, Restart, Stall, SwallowAll
 from wmlab.dataflow.scenario.plan import Output
 from wmlab.dataflow.scenario.source import Source
-from wmlab.dataflow.scenario.vertices import AsyncMap
+from wmlab.dataflow.scenario.vertices import AsyncMap, Window
 from wmlab.dataflow.sim.layout import Node, layout
 from wmlab.dataflow.sim.processor_task import Calls, ProcessorTask
 from wmlab.dataflow.sim.rules import clocked
@@ -183,6 +183,7 @@ class DataflowWorld(Simulation):
                 columns=output.columns,
                 keys=output.keys,
                 detail="first stage" if node.stage == 1 else node.vertex.detail,
+                grid=node.vertex.step_ms if isinstance(node.vertex, Window) and node.vertex.bounds_only else None,
             )
         for channel in self.layout.channels:
             self.journal.write(
