@@ -140,8 +140,13 @@ def test_edge_case_15_merge_over_join_goes_on_when_the_join_is_idle(mode: str) -
     recording = run("merge_over_join", mode)
     assert [row["time"] for row in rows(recording, "sunk")] == [500, 1_000, 1_500]
     assert 1_000 <= rows(recording, "sunk")[0]["at_ms"] < 1_100
-    assert between(recording, "join", "left", "watermark") == []
-    assert between(recording, "join", "left", "idle")
+    assert [(q["source"], q["target"]) for q in rows(recording, "queues") if "merge" in (q["source"], q["target"])] == [
+        ("join", "merge"),
+        ("scan3", "merge"),
+        ("merge", "aggr"),
+    ]
+    assert between(recording, "join", "merge", "watermark") == []
+    assert between(recording, "join", "merge", "idle")
 
 
 @MODES

@@ -21,8 +21,8 @@ _HOMES: Final = {
             "faults": "AddPartition Disorder FailCall LatePartition RemovePartition Restart SilentPartition SlowCalls "
             "Stall SwallowAll",
             "source": "EventTime Source",
-            "vertices": "AsyncMap Custom Edge Filter FlatMap Join LateDrop Map Merge SessionWindow Sink StatefulMap "
-            "Window",
+            "vertices": "AsyncMap Custom Edge Filter FlatMap HashJoin Join LateDrop Map Merge SessionWindow Sink "
+            "StatefulMap Window",
         }.items()
         for name in names.split()
     },

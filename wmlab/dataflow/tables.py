@@ -31,6 +31,7 @@ DATAFLOW_TABLES: Final[dict[str, pa.Schema]] = {
         column("columns", pa.list_(TEXT), "the columns of the rows that leave it; empty for a sink"),
         column("keys", pa.map_(LONG, TEXT), "the keys whose watermarks can leave it, with the column each is of"),
         column("detail", TEXT, "what it does, in one line"),
+        column("grid", LONG, "watermarks leave only at multiples of this; null: at any value", nullable=True),
     ),
     "queues": table(
         _STREAM,
@@ -71,7 +72,7 @@ DATAFLOW_TABLES: Final[dict[str, pa.Schema]] = {
         column("put_ms", LONG, "when it was put", unit="ms"),
         column("taken_ms", LONG, "when it was taken; null: it was not", unit="ms", nullable=True),
         column("taken", LONG, "position among all items its consumer took in this execution, from 0", nullable=True),
-        column("kind", TEXT, "event, watermark, idle, barrier or done"),
+        column("kind", TEXT, "event, watermark, barrier, done, or idle: in Jet a watermark Long.MAX_VALUE of key 0"),
         column("key", LONG, "key of a watermark or a keyed idle message; null for all else", nullable=True),
         column("value", LONG, "value of a watermark, number of a barrier's snapshot; else null", nullable=True),
         column("time", LONG, "event time of a row, by its column of the lowest key; else null", nullable=True),

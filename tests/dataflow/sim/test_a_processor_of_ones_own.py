@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.dataflow.sim.flows import count, failure, line, marks, results, rows, source
+from tests.dataflow.sim.flows import count, failure, line, marks, queue_between, results, rows, source
 from wmlab import dataflow as flow
-from wmlab.core.errors import ScenarioError
+from wmlab.core.errors import ModelError, ScenarioError
 from wmlab.core.values import Problems
 
 Made = tuple[Any, list[Any]]
@@ -73,6 +73,36 @@ def test_a_key_needs_a_column_and_no_file_holds_the_function() -> None:
     vertices = [source("s", MOMENTS), flow.Custom("own", function=forwarding), flow.Sink("out")]
     with pytest.raises(ScenarioError, match="'own' has a Python function as function"):
         flow.Dataflow("d", vertices=vertices, edges=["s -> own -> out"]).to_yaml()
+
+
+LONG_MAX_VALUE = 2**63 - 1
+
+
+def test_the_idle_message_of_the_document_is_a_watermark_of_long_max_value_with_key_0() -> None:
+    """Source: "Keyed watermark support", Idle message."""
+
+    def silent_after_200(state: Any, item: Any) -> Made:
+        is_row = not isinstance(item, flow.Watermark)
+        if is_row and item["t"] == 200:
+            return state, [item, flow.Watermark(0, LONG_MAX_VALUE)]
+        return state, [] if is_row and item["t"] > 200 else [item]
+
+    idle = queue_between(run(silent_after_200, times=(), keys={0: "t"}), "own", "count")[-1]
+    assert (idle["kind"], idle["key"], idle["value"]) == ("idle", None, None)
+    assert (
+        flow.permutations({"a": [5, LONG_MAX_VALUE], "b": [7]}).finals
+        == flow.permutations({"a": [5, "idle"], "b": [7]}).finals
+    )
+
+
+def test_only_an_idle_message_with_key_0_is_allowed() -> None:
+    """Source: "Keyed watermark support", Handling of keyed idle messages."""
+    refused = failure(run(lambda state, item: (state, [flow.Watermark(1, LONG_MAX_VALUE)])))
+    assert "of key 1 is an idle message, and no idle message has a key but 0" in refused
+    with pytest.raises(ModelError, match="no idle message has a key but 0"):
+        flow.permutations({"a": [(1, LONG_MAX_VALUE)], "b": [7]})
+    beyond = failure(run(lambda state, item: (state, [flow.Watermark(0, LONG_MAX_VALUE + 1)])))
+    assert "outside the times a watermark can carry" in beyond
 
 
 def two_times(vertex: Any, **fields: Any) -> Any:

@@ -28,6 +28,7 @@ from wmlab.dataflow.answers.run import DataflowRun, Drops, Explanation, Holder, 
 from wmlab.dataflow.answers.search import Search
 from wmlab.dataflow.answers.together import joins_apart
 from wmlab.dataflow.model.join import START
+from wmlab.dataflow.sim.layout import OWN_BY_INPUT
 
 _WAITING: Final = ("window", "session window", "join", "stateful map")
 """The kinds of vertices that hold something until a watermark comes."""
@@ -172,7 +173,7 @@ def key_status(search: Search, vertex: str, key: int | None, instance: int | Non
 
 
 def _key_status(search: Search, vertex: str, instance: int, key: int, opened: Sequence[OpenWindow]) -> KeyStatus:
-    outwards = vertex in search.joins or search.run.vertex(vertex)["kind"] == "source"
+    outwards = vertex in search.joins or search.run.vertex(vertex)["kind"] in {"source", OWN_BY_INPUT}
     merged = None if outwards else search.level(vertex, instance, "global")
     mark = (search.output(vertex, instance).watermarks if merged is None else merged.emitted).get(key)
     needed = START if mark is None else mark[0] + 1

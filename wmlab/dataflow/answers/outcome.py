@@ -380,6 +380,7 @@ class _Fate:
 
 _TAKEN: Final = {
     "filter": ("rejected", "rejected it"),
+    "hash join": ("gone", "gave it with its partners, or keeps it as a row of its batch"),
     "async map": ("waiting", "has not given its result back"),
 }
 """What became of a row that a vertex of this kind took and did not pass on: in one word, and in a phrase."""

@@ -19,7 +19,7 @@ from wmlab.core.errors import ModelError, ScenarioError
 from wmlab.core.words import counted, grouped
 from wmlab.dataflow.model import permute
 from wmlab.dataflow.model.coalescer import KeyedCoalescer
-from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Event, Idle, Item, require_watermark
+from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Event, Idle, Item, watermark_instance
 from wmlab.dataflow.model.permute import Choose, OrderOutcome
 from wmlab.dataflow.model.processor import Deviations, Mode
 from wmlab.dataflow.model.processor import deviations as of_mode
@@ -190,12 +190,12 @@ def _item(offered: Any) -> Item:
         case str() if offered in named:
             return named[offered]
         case int() if not isinstance(offered, bool):
-            return require_watermark(0, offered)
+            return watermark_instance(0, offered)
         case (int() as key, int() as value):
-            return require_watermark(key, value)
+            return watermark_instance(key, value)
     raise ModelError(
         f"{offered!r} is nothing that can come on an input.",
-        remedy="give a number (a watermark of key 0), (key, number), 'idle', 'event' or 'done'.",
+        remedy="give a number (a watermark of key 0; 2^63 - 1 is idle), (key, number), 'idle', 'event' or 'done'.",
     )
 
 

@@ -24,7 +24,7 @@ from wmlab.core.errors import ModelError
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
 from wmlab.dataflow.model.aggregate import Aggregation, group_of
 from wmlab.dataflow.model.items import Event, Item, RowValues, Watermark
-from wmlab.dataflow.model.join import JoinState, StreamJoin
+from wmlab.dataflow.model.join import AnyJoin, JoinState, StreamJoin
 from wmlab.dataflow.model.processor import (
     Complete,
     EdgeRow,
@@ -480,7 +480,7 @@ class WindowRows:
 
     def __init__(self, run: DataflowRun, execution: int, vertex: str) -> None:
         self._window = run.rules.results[vertex]
-        assert not isinstance(self._window.rule, StreamJoin)
+        assert not isinstance(self._window.rule, AnyJoin)
         self._run, self._execution, self.rule = run, execution, self._window.rule
         self.instances: int = run.vertex(vertex)["parallelism"]
         self._snapshot = run.once(snapshot_of, execution)

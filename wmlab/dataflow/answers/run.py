@@ -22,6 +22,7 @@ from wmlab.core.errors import RecordingError, WmlabError
 from wmlab.core.recording import Recording
 from wmlab.core.words import bare, counted, grouped, is_instant, listed, moment, span
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of, no_dataflow
+from wmlab.dataflow.sim.layout import OWN_BY_INPUT
 from wmlab.dataflow.sim.rules import DataflowRules, rules_of
 
 RecordedRow = Mapping[str, Any]
@@ -160,7 +161,9 @@ def _keyed(row: RecordedRow) -> RecordedRow:
 
 
 Asked = Literal["watermark", "window", "row"]
-Kind = Literal["slow", "idle", "ended", "no key", "on queue", "inside", "no bound", "no watermark", "clock", "mute"]
+Kind = Literal[
+    "slow", "idle", "ended", "no key", "on queue", "inside", "no bound", "no watermark", "clock", "mute", "batch"
+]
 _MOST_ROWS: Final = 20
 _MOST_HOLDERS: Final = 3
 
@@ -172,12 +175,12 @@ class Holder:
     `vertex`, `instance`, `partition` say where (the partition of a source, otherwise None; `parallelism` is how many
     instances the vertex has). `kind` is why: slow, idle, ended, no key (the input has no watermarks of `key`), on queue
     (it waits there), inside (work is in flight), no bound (a join never lets the key through), no watermark (the source
-    sends none), clock (it follows the clock), mute (it is idle, and has not sent that). `mark` is its own watermark,
-    `last_ms` when the last row came, `rejected` how many rows a filter of the source has rejected since. `needs_time`
-    is the event time that would release it; where the clock moves it, a row after `row_after_ms` would. `idle_at_ms` is
-    when it is left out as idle if nothing comes, `idle_since_ms` since when it is. `behind_by` is how far it is behind
-    the next input, `end_helps` whether its end would release it. `through` are the vertices between it and the one
-    explained.
+    sends none), clock (it follows the clock), mute (it is idle, and has not sent that), batch (a join reads all of it
+    first). `mark` is its own watermark, `last_ms` when the last row came, `rejected` how many rows a filter of the
+    source has rejected since. `needs_time` is the event time that would release it; where the clock moves it, a row
+    after `row_after_ms` would. `idle_at_ms` is when it is left out as idle if nothing comes, `idle_since_ms` since when
+    it is. `behind_by` is how far it is behind the next input, `end_helps` whether its end would release it. `through`
+    are the vertices between it and the one explained.
     """
 
     vertex: str
@@ -400,6 +403,8 @@ def _why(run: DataflowRun, holder: Holder) -> str:
         inside = f"the watermark has come, but a call that began at {moment(holder.last_ms)} is in flight"
     elif run.vertices[holder.vertex]["kind"] == "source":
         inside = "its partitions are there, but it has not sent the watermark yet"
+    elif run.vertices[holder.vertex]["kind"] == OWN_BY_INPUT:
+        inside = "its inputs are there, but its function has not sent the watermark yet"
     return {
         "slow": f"{mark}{behind}, {_last(holder)}",
         "mute": f"{_last(holder)}, and it sends neither watermarks nor that it is idle",
@@ -407,6 +412,7 @@ def _why(run: DataflowRun, holder: Holder) -> str:
         "ended": f"it has ended {at_mark}, and nothing more comes",
         "no key": f"it brings no watermarks of key {holder.key}, so the key is stuck while this input is neither idle "
         "nor done",
+        "batch": "it is a batch, which the join reads to its end first, and it has not ended",
         "on queue": f"what would release it left at {moment(holder.last_ms)} and waits on a queue to be taken",
         "inside": inside,
         "no bound": f"nothing of the other side bounds key {holder.key}, so the join never lets it through",
@@ -466,6 +472,8 @@ def _end(holders: Sequence[Holder]) -> str:
     kinds = {holder.kind for holder in holders}
     if kinds & {"no bound", "ended"}:
         return ""
+    if "batch" in kinds:
+        return f"by the end of {listed(list(dict.fromkeys(h.name for h in holders if h.kind == 'batch')))}"
     if "no key" in kinds:
         stuck = dict.fromkeys(holder.name for holder in holders if holder.kind == "no key")
         return f"by {listed(list(stuck))} being idle or ending"

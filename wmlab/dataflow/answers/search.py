@@ -47,10 +47,11 @@ from wmlab.dataflow.answers.run import (
     held_by,
     released_by,
 )
+from wmlab.dataflow.model.items import FrameGrid
 from wmlab.dataflow.model.join import START, JoinState
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, LagPolicy
 from wmlab.dataflow.scenario.source import share
-from wmlab.dataflow.sim.layout import FRAMES
+from wmlab.dataflow.sim.layout import FRAMES, OWN_BY_INPUT
 
 Blocking = tuple[Holder, bool]
 """What blocks, and whether another input has reached the value, so that it helps when that is left out."""
@@ -190,7 +191,10 @@ class Search:
             return self._source(vertex, instance, target)
         if target.key not in self.run.keys(vertex):
             return [self._blocking(vertex, instance, "no key", target)]
+        if self.run.vertex(vertex)["kind"] == OWN_BY_INPUT:
+            return self._by_input(vertex, instance, target)
         if vertex not in self.joins:
+            target = self._on_grid(vertex, target)
             return self._merged(vertex, instance, target) or self._inside(vertex, instance, target)
         received = self.join_state(vertex, instance).received[target.key]
         result = [] if received != START and received >= target.value else self._side(vertex, instance, target)
@@ -230,7 +234,8 @@ class Search:
     def _queue(self, queue: RecordedRow, target: Target) -> list[Blocking]:
         source, instance = queue["source"], queue["source_instance"]
         if target.key not in queue["keys"]:
-            return [self._blocking(source, instance, "no key", target)]
+            is_batch = self.run.vertex(queue["target"])["kind"] == "hash join"
+            return [self._blocking(source, instance, "batch" if is_batch else "no key", target)]
         for item in self.replayed(queue_playback, queue["queue"]):
             if item["kind"] in {"idle", "done"} or (item["key"] == target.key and item["value"] >= target.value):
                 return [self._blocking(source, instance, "on queue", target, last_ms=item["put_ms"])]
@@ -255,14 +260,31 @@ class Search:
         return self._side(vertex, instance, replace(target, key=other, value=value))
 
     def _side(self, vertex: str, instance: int, target: Target) -> list[Blocking]:
-        """The holders behind the input of a join that has the key.
+        """The holders behind the input of a join that has the key."""
+        return self._edge(vertex, instance, target, 0 if target.key in self.joins[vertex].keys[0] else 1)
 
-        It does not matter how far the other side is, and neither idle inputs nor ended ones let anything through.
+    def _edge(self, vertex: str, instance: int, target: Target, edge: int) -> list[Blocking]:
+        """The holders behind an input of a vertex that gets the watermarks of each input by itself.
+
+        It does not matter how far the others are, and neither idle inputs nor ended ones let anything through.
         """
-        edge = 0 if target.key in self.joins[vertex].keys[0] else 1
         alone = Target(target.key, target.value, (vertex, *target.through))
         result = _without_vain_hopes(self._merged(vertex, instance, alone, edge))
         return [(replace(holder, end_helps=False), helps) for holder, helps in result]
+
+    def _on_grid(self, vertex: str, target: Target) -> Target:
+        """The watermark that has to be merged for `target` to leave, where only multiples of a number leave."""
+        grid = self.run.vertex(vertex).get("grid")
+        if grid is None or target.value == START:
+            return target
+        return replace(target, value=FrameGrid(grid).higher(target.value - 1))
+
+    def _by_input(self, vertex: str, instance: int, target: Target) -> list[Blocking]:
+        """The holders behind each input that has the key; what a processor of one's own makes of it, it alone knows."""
+        queues = self.run.into(vertex, instance)
+        edges = sorted({queue["edge"] for queue in queues if target.key in queue["keys"]})
+        result = [blocking for edge in edges for blocking in self._edge(vertex, instance, target, edge)]
+        return result or self._inside(vertex, instance, target)
 
     def _source(self, vertex: str, instance: int, target: Target) -> list[Blocking]:
         """The partitions of a source instance."""

@@ -27,7 +27,7 @@ from wmlab.core.spark.verdict import SO_FAR, batch_invariant, findings, row_of, 
 from wmlab.dataflow.checks.channels import Channels
 from wmlab.dataflow.model.aggregate import accumulated, created, finished, group_of
 from wmlab.dataflow.model.items import RowValues
-from wmlab.dataflow.model.join import LEFT, RIGHT, StreamJoin
+from wmlab.dataflow.model.join import LEFT, RIGHT, AnyJoin, BatchJoin
 from wmlab.dataflow.model.window import SessionProcessor
 from wmlab.dataflow.model.window import WindowProcessor as WindowRule
 from wmlab.dataflow.sim.rules import DataflowRules, RecordedRule
@@ -50,7 +50,7 @@ def windows_of_on_time_rows(items: DataFrame, queues: DataFrame, drops: DataFram
     result as the JSON text that the dataflow writes. Nothing is executed here. Raises `ModelError` for a join.
     Source: upstream classes `SlidingWindowP` and `SessionWindowP`.
     """
-    if isinstance(window.rule, StreamJoin):
+    if isinstance(window.rule, AnyJoin):
         raise ModelError(f"{window.vertex!r} is a join.", remedy="Ask join_of_on_time_rows.")
     rows = on_time_rows(_taken_rows(items, queues), drops, (window,))
     return windows_of(rows, (window,), None).select("stream", "execution", "instance", "start", "end", "row")
@@ -64,7 +64,7 @@ def join_of_on_time_rows(items: DataFrame, queues: DataFrame, drops: DataFrame, 
     that the dataflow writes. Nothing is executed here. Raises `ModelError` for a window.
     Source: upstream class `StreamToStreamJoinP`.
     """
-    if not isinstance(join.rule, StreamJoin):
+    if not isinstance(join.rule, AnyJoin):
         raise ModelError(f"{join.vertex!r} is no join.", remedy="Ask windows_of_on_time_rows.")
     rows = on_time_rows(_taken_rows(items, queues), drops, (join,))
     return joins_of(rows, (join,), None).select("stream", "execution", "instance", "padded", "time", "row")
@@ -165,9 +165,11 @@ def reached_by_instance(
     return reached
 
 
-def _key_of(rule: RecordedRule) -> int:
-    """The key of the watermark that releases results; of a join, rows without a partner."""
-    if isinstance(rule.rule, StreamJoin):
+def _key_of(rule: RecordedRule) -> int | None:
+    """The key of the watermark that releases results; of a join, rows without a partner; None: it waits for none."""
+    if isinstance(rule.rule, BatchJoin):
+        return None
+    if isinstance(rule.rule, AnyJoin):
         return min(rule.rule.keys[LEFT if rule.rule.outer is None else rule.rule.outer])
     return rule.rule.key
 
@@ -261,7 +263,7 @@ def windows_of(rows: DataFrame, rules: Iterable[RecordedRule], reached: ReachedB
 
     def result(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
         rule = by_vertex[row["vertex"]]
-        assert not isinstance(rule.rule, StreamJoin)
+        assert not isinstance(rule.rule, AnyJoin)
         if reached is not None:
             known = reached[rule.vertex, row["execution"], row["instance"]]
             if not known.passed(rule.rule.closed_by(row["end"])):
@@ -290,7 +292,7 @@ def windows_of(rows: DataFrame, rules: Iterable[RecordedRule], reached: ReachedB
 
 def _windows_of_row(rule: RecordedRule, values: RowValues, edge: int) -> Iterator[dict[str, Any]]:
     """The windows that a row belongs to, or its session, whose bounds other rows decide."""
-    assert not isinstance(rule.rule, StreamJoin)
+    assert not isinstance(rule.rule, AnyJoin)
     time = values[rule.rule.time_on(edge) if isinstance(rule.rule, WindowRule) else rule.rule.time]
     if not isinstance(time, int):
         return
@@ -351,8 +353,12 @@ def joins_of(rows: DataFrame, rules: Iterable[RecordedRule], reached: ReachedByI
         values, nulls = _values(row["row"], rule.inputs[outer]), (None,) * len(rule.inputs[1 - outer])
         text = _text(rule.columns, values + nulls if outer == LEFT else nulls + values)
         known = None if reached is None else reached[row["vertex"], row["execution"], row["instance"]]
-        # It leaves when the watermark of the output has passed it, at the latest.
-        due = known is None or known.passed(None if row["time"] is None else row["time"] + 1)
+        # It leaves when the watermark of the output has passed it, at the latest; from a batch nothing more comes.
+        due = (
+            known is None
+            or isinstance(_join_of(rule), BatchJoin)
+            or known.passed(None if row["time"] is None else row["time"] + 1)
+        )
         yield _same(row, *_OF_RESULT, "taken", "time") | {"padded": True, "due": due, "row": text}
 
     sides = _mapped(rows, side, _SIDES)
@@ -367,13 +373,15 @@ def joins_of(rows: DataFrame, rules: Iterable[RecordedRule], reached: ReachedByI
     return results.drop("taken")
 
 
-def _join_of(rule: RecordedRule) -> StreamJoin:
-    assert isinstance(rule.rule, StreamJoin)
+def _join_of(rule: RecordedRule) -> AnyJoin:
+    assert isinstance(rule.rule, AnyJoin)
     return rule.rule
 
 
-def _cells(join: StreamJoin, edge: int, time: int | None) -> dict[str, Any]:
+def _cells(join: AnyJoin, edge: int, time: int | None) -> dict[str, Any]:
     """Where partners of a row are: equal cells first, the exact bounds as the rest."""
+    if isinstance(join, BatchJoin):
+        return {"cells": [0]}
     key_left, key_right = min(join.keys[LEFT]), min(join.keys[RIGHT])
     back = join.bounds.get(key_left, {}).get(key_right)
     ahead = join.bounds.get(key_right, {}).get(key_left)
@@ -442,7 +450,7 @@ def joins_equal_batch(
     reached: ReachedByInstance,
 ) -> DataFrame:
     """K11: the results of a join are those of the batch query; one finding per result."""
-    joins = tuple(rule for rule in rules.results.values() if isinstance(rule.rule, StreamJoin))
+    joins = tuple(rule for rule in rules.results.values() if isinstance(rule.rule, AnyJoin))
     if not joins:
         return _restarted(executions.limit(0))
     expected = joins_of(on_time, joins, reached)

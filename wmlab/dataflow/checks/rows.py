@@ -29,10 +29,10 @@ from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invari
 from wmlab.core.spark.schemas import spark_schema
 from wmlab.core.spark.verdict import batch_invariant, findings, row_of
 from wmlab.dataflow.checks.channels import Channels, time_key
-from wmlab.dataflow.sim.layout import FRAMES
+from wmlab.dataflow.sim.layout import FRAMES, OWN_BY_INPUT
 
-_AT_ONCE: Final = ("map", "filter", "flat map", "merge", "late drop")
-_KEEPING: Final = (*_AT_ONCE, "async map", "custom", "stateful map")
+_AT_ONCE: Final = ("map", "filter", "flat map", "merge", "late drop", "hash join")
+_KEEPING: Final = (*_AT_ONCE, "async map", "custom", OWN_BY_INPUT, "stateful map")
 """Kinds of vertices whose rows keep the time that they came with."""
 _OF_TIME: Final = ("stream", "execution", "vertex", "instance", "key", "time")
 TIMED_ROWS: Final = pa.schema(
@@ -43,9 +43,10 @@ TIMED_ROWS: Final = pa.schema(
 )
 """Rows with a time that came into an instance or left it; `at_once` says whether its vertex hands rows on at once.
 
-One that came has taken_ms, `merged`: the watermark of the time's key that had been merged before it, and
-`merged_earlier`: the one merged in an earlier millisecond. One that left has queue, sequence, put_ms, and `watermark`:
-the last one of the time's key before it on the queue. The others are null.
+One that came has taken_ms, `merged`: the watermark of the time's key that had been merged before it, over all inputs or
+by the input that it came on, as its vertex gets them, and `merged_earlier`: the one merged in an earlier millisecond.
+One that left has queue, sequence, put_ms, and `watermark`: the last one of the time's key before it on the queue. The
+others are null.
 """
 
 
@@ -79,9 +80,10 @@ class TimedRows:
         by_taken: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
         by_ms: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
         for step in coalescing:
-            if step["level"] == "global" and self.kinds.get(step["vertex"]) in _KEEPING:
+            kind = self.kinds.get(step["vertex"])
+            if kind in _KEEPING and step["level"] == ("edge" if kind == OWN_BY_INPUT else "global"):
                 for key, value in step["emitted"].items():
-                    instance = step["execution"], step["vertex"], step["instance"], key
+                    instance = step["execution"], step["vertex"], step["instance"], step["edge"], key
                     by_taken.setdefault(instance, []).append((step["taken"], value))
                     by_ms.setdefault(instance, []).append((step["at_ms"], value))
         on_queue: dict[tuple[int, int], list[tuple[int, int]]] = {}
@@ -106,7 +108,8 @@ class TimedRows:
         known = {name: item[name] for name in ("stream", "execution", "time", "row")} | {"key": key}
         vertex, instance = self.channels.target[item["queue"]]
         if item["taken"] is not None and self.kinds.get(vertex) in _KEEPING:
-            merger = item["execution"], vertex, instance, key
+            edge = self.channels.edge[item["queue"]] if self.kinds[vertex] == OWN_BY_INPUT else None
+            merger = item["execution"], vertex, instance, edge, key
             yield known | {
                 "vertex": vertex,
                 "instance": instance,

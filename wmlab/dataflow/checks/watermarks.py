@@ -26,7 +26,7 @@ from wmlab.core.spark.grouped import Reduced, TablesOfStream, by_stream
 from wmlab.core.spark.schemas import typed
 from wmlab.dataflow.checks.channels import Channels, specials_of
 from wmlab.dataflow.model.coalescer import KeyedCoalescer
-from wmlab.dataflow.model.items import DONE, MIN, Event, Idle, Item, Watermark
+from wmlab.dataflow.model.items import DONE, MIN, Event, FrameGrid, Idle, Item, Watermark
 from wmlab.dataflow.model.processor import DESIGN, Deviations, JobFailedError
 from wmlab.dataflow.tables import DATAFLOW_TABLES
 
@@ -147,7 +147,7 @@ def _followed(steps: Iterable[dict[str, Any]], inputs: int, deviations: Deviatio
 
 _NO_STEP: Final = "nothing was merged"
 FORWARDING: Final = (
-    "map", "filter", "flat map", "merge", "late drop", "stateful map", "window", "session window",
+    "map", "filter", "flat map", "merge", "late drop", "stateful map", "window", "session window", "hash join",
 )  # fmt: skip
 """Kinds of vertices that hand on every watermark of the keys that can leave them."""
 _INSTANCE: Final = ("execution", "vertex", "instance")
@@ -262,7 +262,8 @@ def leaves_the_instance(
     One finding per watermark of an execution that came to its end, or behind which another one left.
     """
     keys = _keys_handed_on(vertices, {*FORWARDING})
-    sent = [entry for entry in _emitted(coalescing, "global") if entry["key"] in keys.get(entry["vertex"], ())]
+    merged = _on_grids(_emitted(coalescing, "global"), vertices)
+    sent = [entry for entry in merged if entry["key"] in keys.get(entry["vertex"], ())]
     sources = {queue["queue"]: (queue["source"], queue["source_instance"]) for queue in queues}
     left = {
         (item["execution"], *sources[item["queue"]], None, item["key"], item["value"])
@@ -279,6 +280,15 @@ def _emitted(coalescing: TableRows, level: str) -> list[dict[str, Any]]:
         for step in coalescing
         if step["level"] == level
         for key, value in step["emitted"].items()
+    ]
+
+
+def _on_grids(merged: Iterable[dict[str, Any]], vertices: TableRows) -> list[dict[str, Any]]:
+    """Merged watermarks with the value that may leave their vertex, which is the last one of its grid."""
+    grids = {row["vertex"]: FrameGrid(row["grid"]) for row in vertices if row.get("grid") is not None}
+    return [
+        {**entry, "value": grids[entry["vertex"]].floor(entry["value"])} if entry["vertex"] in grids else entry
+        for entry in merged
     ]
 
 
@@ -347,7 +357,8 @@ def leaves_at_once(
     """K15: where nothing is held back, a merged watermark, or a higher one, leaves in the turn in which it was merged.
 
     One finding per watermark, behind which there was another step or the execution came to its end. Left out are
-    asynchronous steps and joins, which hold rows, and instances that wrote to a queue which was full at some time.
+    asynchronous steps and joins, which hold rows, processors of one's own that get the watermarks of each input, and
+    instances that wrote to a queue which was full at some time.
     """
     completed = {row["execution"]: row["outcome"] == "completed" for row in executions}
     capacity = {queue["queue"]: queue["capacity"] for queue in queues}
@@ -363,7 +374,7 @@ def leaves_at_once(
             instance = tuple(step[name] for name in _INSTANCE)
             last[instance] = max(last.get(instance, step["step"]), step["step"])
     departures = {instance: _Departures(items) for instance, items in channels.sent(specials, "watermark").items()}
-    for entry in _emitted(coalescing, "global"):
+    for entry in _on_grids(_emitted(coalescing, "global"), vertices):
         instance = tuple(entry[name] for name in _INSTANCE)
         handed_on = entry["key"] in keys.get(entry["vertex"], ()) and instance not in blocked
         if not handed_on or entry["execution"] not in completed:

@@ -138,6 +138,11 @@ class Instance(Generic[ProcessorState]):
         for priority, edge in sorted(both, key=lambda entry: entry[0]):
             self._by_priority.setdefault(priority, deque()).append(edge)
 
+    @property
+    def reads_first(self) -> bool:
+        """Whether edges of a lower priority number have not ended, so that others are not looked at."""
+        return len(self._by_priority) > 1
+
     def poll(self, *, room: int | None = None, rows: int | None = None) -> Poll[ProcessorState]:
         """One poll: what is pending is offered to the processor, then one batch is drained and offered.
 

@@ -11,7 +11,7 @@ Which watermark keys leave a vertex, and on which column, is what a dataflow is 
                   watermarks, of no column
     merge         the keys of all inputs; the same key has to be on the same column. A key that only some inputs have is
                   stuck: it goes on only while all others are idle or have ended
-    join          both sides keep theirs
+    join          both sides keep theirs; of a join with a batch the left side, as a batch has none
     window        the key of its time column, on the end of the window; it ends all other keys, but for those of grouped
                   columns where it is told to keep them
     other         as its input
@@ -34,7 +34,9 @@ from wmlab.core.errors import ModelError
 MIN: Final = -(2**63)
 """The lowest time; no watermark carries it, since it is where a stream without one is."""
 MAX: Final = 2**63 - 1
-"""The highest time; no watermark carries it, since upstream says idle with it."""
+"""The highest time, Java's `Long.MAX_VALUE`; no watermark carries it, since the idle message does."""
+IDLE_KEY: Final = 0
+"""The key of the watermark instance, with the value `MAX`, that upstream says idle with."""
 WATERMARK_KEYS: Final = range(-128, 128)
 """The watermark keys: signed bytes."""
 
@@ -62,7 +64,9 @@ class Watermark:
 class Idle:
     """The stream is left out of coalescing until its next event or watermark.
 
-    With a `key`, for that key only; the text describes such messages and rejects them.
+    In the document it is the watermark instance of key `IDLE_KEY` with the value `MAX`, see `watermark_instance`; "it's
+    not really a WM instance", so here it is an item of its own. With a `key`, for that key only; the text
+    describes such messages and rejects them.
     """
 
     key: int | None = None
@@ -86,14 +90,27 @@ DONE: Final = Done()
 Item = Event | Watermark | Idle | Barrier | Done
 
 
-def require_watermark(key: int, value: int) -> Watermark:
-    """The watermark `(key, value)`; raises `ModelError` for a key that is no signed byte, or a time beyond the ends."""
+def watermark_instance(key: int, value: int) -> Watermark | Idle:
+    """The item that a watermark instance `(key, value)` of the document stands for.
+
+    "The `IDLE_MESSAGE` is implemented as a WM instance with a `Long.MAX_VALUE` value", and there is "only idle message
+    with key=0". Raises `ModelError` for that value with another key, a key that is no signed byte, or a value of -2^63
+    and below or above 2^63 - 1.
+    Source: "Keyed watermark support", Idle message and Handling of keyed idle messages.
+    """
     if key not in WATERMARK_KEYS:
         raise ModelError(f"watermark key {key} is no signed byte", remedy="Use a key from -128 to 127.")
+    if value == MAX and key == IDLE_KEY:
+        return IDLE_MESSAGE
+    if value == MAX:
+        raise ModelError(
+            f"watermark {value} of key {key} is an idle message, and no idle message has a key but {IDLE_KEY}",
+            remedy=f"Give it key {IDLE_KEY}: an idle message is about the stream, with all its keys.",
+        )
     if not MIN < value < MAX:
         raise ModelError(
             f"watermark {value} of key {key} is outside the times a watermark can carry",
-            remedy="Use a time above -2^63 and below 2^63 - 1; to say that a stream is idle, send an idle message.",
+            remedy="Use a time above -2^63 and below 2^63 - 1.",
         )
     return Watermark(key, value)
 

@@ -1,6 +1,6 @@
-"""The stream-to-stream join: inner, left outer or right outer, with a condition that bounds times by each other.
+"""The stream-to-stream join, with a condition that bounds times by each other; and the join with a batch.
 
-A row on one side, in this order:
+Both are inner or outer. In the first, a row on one side, in this order:
 
     a time is below the last watermark of its key        late: dropped
     a time is below the limit of its key                 is matched, but not kept
@@ -19,8 +19,11 @@ which:
 Watermarks over all edges are ignored, and idle messages pass: a side that sends no watermarks keeps the other side's
 rows for ever, until the row limit ends the job.
 
-Source: "Stream-to-stream join", Implementation of multiple watermarks; "Keyed watermark support", Processor API;
-upstream class `StreamToStreamJoinP`.
+The join of a stream or batch with a batch uses no watermarks: all of the batch is there before the first row of the
+other side, and is kept to the end, so that each row can leave with its partners at once.
+
+Source: "Stream-to-stream join", Implementation of multiple watermarks; "Keyed watermark support", Processor API and
+JOIN operator; upstream classes `StreamToStreamJoinP`, `HashJoinP`.
 """
 
 from __future__ import annotations
@@ -169,7 +172,7 @@ class StreamJoin(Processor[JoinState]):
             return Event(values + (None,) * self.widths[RIGHT])
         return Event((None,) * self.widths[LEFT] + values)
 
-    def edge_watermark(self, state: JoinState, watermark: Watermark) -> Reply[JoinState]:
+    def edge_watermark(self, state: JoinState, edge: int, watermark: Watermark) -> Reply[JoinState]:  # noqa: ARG002
         """Limits rise, rows that can find no partner any more go, and watermarks that are due leave."""
         key, value = watermark.key, watermark.value
         if key not in state.received:
@@ -228,6 +231,44 @@ class StreamJoin(Processor[JoinState]):
 
 def _lowest(maps: Sequence[FrozenMap[int, int]]) -> FrozenMap[int, int]:
     return FrozenMap((key, min(times[key] for times in maps)) for key in maps[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchJoin(Processor[tuple[RowValues, ...]]):
+    """Edge 0 is the left input, edge 1 the batch, which has to end first. The state is the rows of the batch.
+
+    `outer` is LEFT if all rows of the left side appear in the output, else None; `width` is the number of columns of
+    the batch. `condition` is that of `StreamJoin`. Watermarks over all edges and idle messages pass: an input that has
+    ended holds nothing back. Upstream finds partners by equal columns in a hash table, here each row is looked at; the
+    results are the same. Source: upstream classes `HashJoinCollectP`, `HashJoinP`.
+    """
+
+    empty: ClassVar[tuple[RowValues, ...]] = ()
+
+    outer: int | None = None
+    width: int
+    condition: Callable[[RowValues], object] = field(repr=False)
+
+    def row(self, state: tuple[RowValues, ...], edge: int, event: Event) -> Reply[tuple[RowValues, ...]]:
+        """One of the batch is kept; one of the other side leaves with each partner, or on the outer side padded."""
+        if edge == RIGHT:
+            return Reply((*state, event.values))
+        pairs = [event.values + partner for partner in state if self.condition(event.values + partner)]
+        if not pairs and self.outer == LEFT:
+            pairs = [event.values + (None,) * self.width]
+        return Reply(state, tuple(map(Event, pairs)))
+
+    def size(self, state: tuple[RowValues, ...]) -> int:
+        """The rows of the batch."""
+        return len(state)
+
+    def restore(self, snapshots: Sequence[tuple[RowValues, ...]]) -> tuple[RowValues, ...]:
+        """Its own rows."""
+        return snapshots[0]
+
+
+AnyJoin = StreamJoin | BatchJoin
+"""A join of either kind."""
 
 
 def minimum_spread(bounds: JoinBounds, left: Collection[int]) -> int:

@@ -214,8 +214,8 @@ class Processor(Generic[ProcessorState]):
                 return self.row_again(state) if retry else self.row(state, edge, event)
             case Watermark():
                 return self.watermark(state, stimulus)
-            case EdgeWatermark(watermark=watermark):
-                return self.edge_watermark(state, watermark)
+            case EdgeWatermark(edge, watermark):
+                return self.edge_watermark(state, edge, watermark)
             case Idle():
                 return self.idle(state, stimulus)
             case Complete():
@@ -237,8 +237,13 @@ class Processor(Generic[ProcessorState]):
         """A row was offered again, see `counts_retries`: nothing."""
         return Reply(state)
 
-    def edge_watermark(self, state: ProcessorState, watermark: Watermark) -> Reply[ProcessorState]:  # noqa: ARG002
-        """A watermark was coalesced over one edge: nothing."""
+    def edge_watermark(
+        self,
+        state: ProcessorState,
+        edge: int,  # noqa: ARG002
+        watermark: Watermark,  # noqa: ARG002
+    ) -> Reply[ProcessorState]:
+        """A watermark was coalesced over the queues of input `edge`: nothing."""
         return Reply(state)
 
     def watermark(self, state: ProcessorState, watermark: Watermark) -> Reply[ProcessorState]:

@@ -7,7 +7,8 @@ Late drop leaves out rows below the last watermark of one key; a row exactly at 
 keys are forwarded. One that ignores keys, as all processors did before there were any, takes every watermark for its
 own, so that it sees values go back.
 
-One's own processor gets every row and every watermark, and may generate, drop and delay watermarks.
+One's own processor gets every row and every watermark, and may generate, drop and delay watermarks. The watermarks are
+coalesced over all inputs, or those of each input by itself.
 
 In the stateful map every row changes the state of its group and may give rows; a time to live removes old groups.
 
@@ -20,7 +21,8 @@ In the stateful map every row changes the state of its group and may give rows; 
 A group is touched at the highest time of its rows, but used when a row comes. Removal stops at the first group that
 stays, so a row of a late time can shield groups behind it.
 
-Source: "Keyed watermark support", Changes to union/merge processor and WM rules; upstream classes `TransformP`,
+Source: "Keyed watermark support", Processor API, Changes to union/merge processor and WM rules; upstream classes
+`Processor`, `TransformP`,
 `LateItemsDropP` (IMPOSE_ORDER in SQL), `TransformStatefulP`.
 """
 
@@ -32,7 +34,7 @@ from itertools import dropwhile
 from typing import ClassVar
 
 from wmlab.dataflow.model.aggregate import group_of
-from wmlab.dataflow.model.items import MAX, MIN, Event, RowValues, Watermark, row_time
+from wmlab.dataflow.model.items import MAX, MIN, Event, Idle, RowValues, Watermark, row_time
 from wmlab.dataflow.model.processor import DESIGN, Deviations, Drop, JobFailedError, Processor, Reason, Reply
 
 
@@ -75,28 +77,40 @@ class LateDropProcessor(Processor[int]):
         return min(snapshots)
 
 
+OwnFunction = Callable[[object, Event | Watermark, int | None], tuple[object, Iterable[Event | Watermark | Idle]]]
+
+
 @dataclass(frozen=True, slots=True)
 class CustomProcessor(Processor[object]):
-    """`function(state, item)` gives the next state, which begins with `initial`, and what leaves; it must be pure.
+    """`function(state, item, edge)` gives the next state, which begins with `initial`, and what leaves.
 
-    Idle messages pass. Source: "Keyed watermark support", WM generation.
+    It must be pure. It gets every row with its input edge. `by_input` says which watermarks it gets: those of each
+    edge, with that edge, or those over all edges, with None. Idle messages pass, when all inputs are idle.
+    Source: "Keyed watermark support", WM generation and Processor API (both `tryProcessWatermark`).
     """
 
-    function: Callable[[object, Event | Watermark], tuple[object, Iterable[Event | Watermark]]] = field(repr=False)
+    function: OwnFunction = field(repr=False)
     initial: object = None
+    by_input: bool = False
 
     def start(self) -> object:
         """The initial state."""
         return self.initial
 
-    def row(self, state: object, edge: int, event: Event) -> Reply[object]:  # noqa: ARG002
+    def row(self, state: object, edge: int, event: Event) -> Reply[object]:
         """What the function says."""
-        after, out = self.function(state, event)
-        return Reply(after, tuple(out))
+        return self._called(state, event, edge)
+
+    def edge_watermark(self, state: object, edge: int, watermark: Watermark) -> Reply[object]:
+        """What the function says, if it has chosen those of each edge."""
+        return self._called(state, watermark, edge) if self.by_input else Reply(state)
 
     def watermark(self, state: object, watermark: Watermark) -> Reply[object]:
-        """What the function says."""
-        after, out = self.function(state, watermark)
+        """What the function says, if it has chosen those over all edges."""
+        return Reply(state) if self.by_input else self._called(state, watermark, None)
+
+    def _called(self, state: object, item: Event | Watermark, edge: int | None) -> Reply[object]:
+        after, out = self.function(state, item, edge)
         return Reply(after, tuple(out))
 
     def restore(self, snapshots: Sequence[object]) -> object:

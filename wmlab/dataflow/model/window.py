@@ -22,6 +22,10 @@ With two stages, the first sends each frame on when a watermark has passed it, a
 windows. Between them go rows (frame end, group..., accumulators...). A partial result belongs to the frame that ends at
 or after its own end, so stages of different slides still work together. The results are those of one stage.
 
+The text wants "watermarks only on the window bounds", upstream forwards those of the key as they came. As bounds a
+watermark leaves as the highest window end that is not above it, if it is the first one there: nothing is late by the
+one that is not late by the other, since all results are at bounds.
+
 Of another grouped column with a watermark key of its own the key can go on, as the text describes and rejects: after
 each watermark the lowest of the received one and of the times in all groups that are held. All groups are looked at
 each time, `visited` counts them.
@@ -86,7 +90,8 @@ class WindowShape:
 class FrameStore:
     """Accumulators by frame and group, and the end of the next window.
 
-    Of grouped times by key: the watermark that was `received` and the one that was `sent`; `visited` groups so far.
+    Of grouped times by key: the watermark that was `received` and the one that was `sent`; `visited` groups so far. The
+    last bound that was sent as a watermark is among `sent` too.
     """
 
     frames: FrozenMap[int, Groups] = field(default_factory=FrozenMap)
@@ -122,7 +127,13 @@ class _Aggregation(Processor[ProcessorState]):
                 return Reply(state)
             watermark = Watermark(self.key, watermark.value)
         after, out = self._closed(state, watermark.value)
-        return Reply(after, (*out, watermark))
+        return self._followed(after, out, watermark)
+
+    def _followed(
+        self, state: ProcessorState, results: tuple[Event, ...], watermark: Watermark
+    ) -> Reply[ProcessorState]:
+        """The results that a watermark of its key closes, and behind them the watermark."""
+        return Reply(state, (*results, watermark))
 
     def complete(self, state: ProcessorState) -> Reply[ProcessorState]:
         """The results of all windows leave."""
@@ -143,12 +154,16 @@ class _Aggregation(Processor[ProcessorState]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Windowing(_Aggregation[FrameStore]):
-    """What a window and its stages share. `limit` is the state limit in (frame, group) pairs, None for none."""
+    """What a window and its stages share. `limit` is the state limit in (frame, group) pairs, None for none.
+
+    With `bounds_only` a watermark leaves as the last window bound at or below it, once for each bound.
+    """
 
     empty: ClassVar[FrameStore] = FrameStore()
 
     shape: WindowShape
     limit: int | None = None
+    bounds_only: bool = False
     deviations: Deviations = DESIGN
 
     def _closed(self, state: FrameStore, watermark: int | None) -> tuple[FrameStore, tuple[Event, ...]]:
@@ -158,6 +173,15 @@ class _Windowing(_Aggregation[FrameStore]):
         open_frames = {frame: groups for frame, groups in state.frames.items() if self.shape.last_end(frame) > upto}
         start = state.next if watermark is None else self.shape.frames.higher(watermark)
         return replace(state, frames=FrozenMap(open_frames), next=start), tuple(out)
+
+    def _followed(self, state: FrameStore, results: tuple[Event, ...], watermark: Watermark) -> Reply[FrameStore]:
+        """Behind the results the watermark or, with `bounds_only`, its bound, unless that was sent before."""
+        if not self.bounds_only:
+            return Reply(state, (*results, watermark))
+        key, bound = watermark.key, self.shape.frames.floor(watermark.value)
+        if bound <= state.sent.get(key, MIN):
+            return Reply(state, results)
+        return Reply(replace(state, sent=state.sent.put(key, bound)), (*results, Watermark(key, bound)))
 
     def _content(self, state: FrameStore, end: int) -> list[tuple[RowValues, Accumulators]]:
         """What the window that ends at `end` holds, by group in a fixed order."""

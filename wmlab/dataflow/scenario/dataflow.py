@@ -20,7 +20,7 @@ from wmlab.dataflow.model import processor as model
 from wmlab.dataflow.scenario.faults import AnyFault, problems_of_faults
 from wmlab.dataflow.scenario.plan import Plan, plan_of
 from wmlab.dataflow.scenario.source import Source
-from wmlab.dataflow.scenario.vertices import AnyStep, Edge, Edges, Join, Sink, Size, Window
+from wmlab.dataflow.scenario.vertices import AnyStep, Edge, Edges, Join, Joining, Sink, Size, Window
 
 AnyVertex = Annotated[Source | AnyStep, Field(discriminator="kind")]
 """Any vertex of a dataflow."""
@@ -228,6 +228,7 @@ _SHAPES: Final = {
     "source": mermaid.ROUND,
     "sink": mermaid.SUBROUTINE,
     "join": mermaid.HEXAGON,
+    "hash_join": mermaid.HEXAGON,
     "window": mermaid.SLANTED,
     "session_window": mermaid.SLANTED,
 }
@@ -244,11 +245,11 @@ def _mermaid_lines(dataflow: DataflowScenario, plan: Plan) -> Iterator[str]:
         shape = _SHAPES.get(vertex.kind, mermaid.RECTANGLE)
         yield mermaid.node(ids[vertex.name], vertex.name, lines, shape=shape, beside=copies)
     for edge in dataflow.edges:
-        yield mermaid.edge(ids[edge.source], ids[edge.target], _edge_words(edge, plan))
+        yield mermaid.edge(ids[edge.source], ids[edge.target], _edge_words(edge, dataflow.vertex(edge.target), plan))
 
 
-def _edge_words(edge: Edge, plan: Plan) -> Iterator[str]:
-    if edge.target in plan.joins:
+def _edge_words(edge: Edge, target: Any, plan: Plan) -> Iterator[str]:
+    if isinstance(target, Joining) and len(plan.inputs[edge.target]) == 2:
         yield ("left", "right")[plan.inputs[edge.target].index(edge)]
     keys = plan.outputs[edge.source].keys
     yield from [f"key {key}: {column or '–'}" for key, column in keys] or ["no watermark"]

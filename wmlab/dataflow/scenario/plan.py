@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from wmlab.core.expression import columns_read, join_time_bounds, required_compa
 from wmlab.core.values import Problem, unknown
 from wmlab.dataflow.model.items import (
     Keys,
+    MergedKeys,
     key_on_column,
     keys_after_join,
     keys_after_map,
@@ -29,7 +30,7 @@ from wmlab.dataflow.model.items import (
 )
 from wmlab.dataflow.scenario import vertices as step
 from wmlab.dataflow.scenario.source import Source
-from wmlab.dataflow.scenario.vertices import Edge, Join, Sink, aggregate_of
+from wmlab.dataflow.scenario.vertices import Edge, HashJoin, Join, Joining, Sink, aggregate_of
 
 Location = tuple[str | int, ...]
 RESULT_TIMES: Final = ("start", "end")
@@ -38,10 +39,14 @@ RESULT_TIMES: Final = ("start", "end")
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What leaves a vertex: its columns, and the keys of its watermarks, ascending, each with its column or None."""
+    """What leaves a vertex: its columns, and the keys of its watermarks, ascending, each with its column or None.
+
+    `ends`: it comes to an end by itself, because all sources that it comes from do.
+    """
 
     columns: tuple[str, ...] = ()
     keys: Keys = ()
+    ends: bool = False
 
     @property
     def time(self) -> str | None:
@@ -51,13 +56,12 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class JoinRule:
-    """What the condition of a join says: `indices` has the index of every dotted column in a joined row.
+    """What the condition of a join of streams says.
 
     `bounds`: key a to keys of the other side, each with an amount: "time of the other >= time of a - amount".
     `equal`: pairs of a left and a right column that must be equal as they are.
     """
 
-    indices: Mapping[str, int]
     bounds: Mapping[int, Mapping[int, int]]
     equal: tuple[tuple[str, str], ...]
 
@@ -99,7 +103,8 @@ def plan_of(vertices: Sequence[Any], edges: Sequence[Edge]) -> Plan:
             continue
         output = _Planning(vertex, ("vertices", number), known, problems, stuck, joins).output()
         if output is not None:
-            outputs[name] = output
+            ends = vertex.ends if isinstance(vertex, Source) else all(incoming.ends for _, incoming in known)
+            outputs[name] = replace(output, ends=ends)
     for number, edge in enumerate(edges):
         for index, column in enumerate(edge.by if edge.source in outputs else ()):
             problems += unknown(("edges", number, "by", index), "column", column, outputs[edge.source].columns)
@@ -163,6 +168,10 @@ class _Planning:
             return Output(vertex.row_columns, keys_of_source({time.key: time.column for time in vertex.times}))
         if isinstance(vertex, Join):
             return self._join(vertex)
+        if isinstance(vertex, HashJoin):
+            return self._hash_join(vertex)
+        if isinstance(vertex, step.Custom) and vertex.by_input:
+            return self._own_by_input(vertex)
         incoming = self._merged()
         return None if incoming is None else self._made_of(vertex, incoming)
 
@@ -175,10 +184,7 @@ class _Planning:
             case step.Selecting():
                 return self._selected(vertex, incoming)
             case step.Custom(keys=dict(keys)):
-                columns = vertex.columns or incoming.columns
-                for key, column in keys.items():
-                    self._require(("keys", key), [column], columns)
-                return Output(columns, keys_of_source(keys))
+                return self._own(keys, vertex.columns or incoming.columns)
             case step.Filter(where=str(where)):
                 self._require(("where",), columns_read(where), incoming.columns)
             case step.LateDrop():
@@ -198,21 +204,47 @@ class _Planning:
     def _note(self, where: Location, message: str) -> None:
         self.problems.append(Problem((*self.location, *where), message))
 
-    def _merged(self) -> Output | None:
-        """What the inputs bring together: the same columns each, and the keys of all."""
+    def _own(self, keys: Mapping[int, str], columns: tuple[str, ...]) -> Output:
+        """What leaves a processor of one's own that says its keys."""
+        for key, column in keys.items():
+            self._require(("keys", key), [column], columns)
+        return Output(columns, keys_of_source(keys))
+
+    def _own_by_input(self, vertex: step.Custom) -> Output | None:
+        """What leaves a processor of one's own that gets the watermarks of each input; none is stuck before it."""
+        columns = vertex.columns or self._same_columns()
+        if columns is None or vertex.keys is not None:
+            return None if columns is None else self._own(vertex.keys or {}, columns)
+        own = {column: column for column in columns}
+        return Output(columns, self._together([keys_after_map(output.keys, [own]) for _, output in self.inputs]).keys)
+
+    def _same_columns(self) -> tuple[str, ...] | None:
+        """The columns that all inputs have; None if they differ."""
         name, first = self.inputs[0]
         for other, output in self.inputs[1:]:
             if output.columns != first.columns:
                 theirs, ours = ", ".join(output.columns), ", ".join(first.columns)
                 self._note((), f"{other!r} brings {theirs}, but {name!r} brings {ours}; give them the same columns")
                 return None
-        together = keys_after_merge(list(self._keys_of_inputs(first.columns)))
+        return first.columns
+
+    def _together(self, keys: Sequence[Keys]) -> MergedKeys:
+        """The keys of all inputs; the same key has to be on the same column."""
+        together = keys_after_merge(keys)
         for number, key, column, before in together.conflicts:
             message = f"key {key} is of {before!r} and, from {self.inputs[number][0]!r}, of {column!r}; "
             self._note((), message + "the same field needs the same key on all inputs, and others another")
+        return together
+
+    def _merged(self) -> Output | None:
+        """What the inputs bring together: the same columns each, and the keys of all."""
+        columns = self._same_columns()
+        if columns is None:
+            return None
+        together = self._together(list(self._keys_of_inputs(columns)))
         for key, without in together.stuck:
             self.stuck.append((self.vertex.name, key, tuple(self.inputs[number][0] for number in without)))
-        return Output(first.columns, together.keys)
+        return Output(columns, together.keys)
 
     def _keys_of_inputs(self, columns: tuple[str, ...]) -> Iterator[Keys]:
         """The keys of each input; a window reads the time of each input as that of the first."""
@@ -255,36 +287,60 @@ class _Planning:
             self.problems.extend(unknown((*self.location, *where), "column", column, known))
 
     def _join(self, vertex: Join) -> Output | None:
+        if (sides := self._sides(vertex)) is None:
+            return None
+        left, right = sides
+        rule = self.joins[vertex.name] = _join_rule(vertex.condition, left, right)
+        for message in _join_problems(vertex.condition, left, right, rule):
+            self._note(("condition",), message)
+        renamed = self._renamed(left, right)
+        return Output((*left.columns, *renamed.values()), keys_after_join(left.keys, right.keys, renamed))
+
+    def _hash_join(self, vertex: HashJoin) -> Output | None:
+        if (sides := self._sides(vertex)) is None:
+            return None
+        left, right = sides
+        name = self.inputs[1][0]
+        if right.keys:
+            keys = ", ".join(f"key {key}" for key, _ in right.keys)
+            self._note((), f"a batch has no watermarks, but {name!r} brings {keys}; leave out the times of its sources")
+        if not right.ends:
+            self._note((), f"the batch has to end, but {name!r} does not; give its sources ends=True")
+        return Output((*left.columns, *self._renamed(left, right).values()), left.keys)
+
+    def _sides(self, vertex: Joining) -> tuple[Output, Output] | None:
+        """The left and the right input of a join, whose condition reads their columns; None if there are not two."""
         if len(self.inputs) != 2:
             names = ", ".join(repr(name) for name, _ in self.inputs)
             self._note((), f"a join has two inputs, left and right, in this order (got {names})")
             return None
         (_, left), (_, right) = self.inputs
-        self._require(("condition",), columns_read(vertex.condition), _dotted(left, right))
-        rule = self.joins[vertex.name] = _join_rule(vertex.condition, left, right)
-        for message in _join_problems(vertex.condition, left, right, rule):
-            self._note(("condition",), message)
+        self._require(("condition",), columns_read(vertex.condition), dotted(left, right))
+        return left, right
+
+    def _renamed(self, left: Output, right: Output) -> dict[str, str]:
+        """What the columns of the right side are called in a joined row."""
         renamed = {name: f"right_{name}" if name in left.columns else name for name in right.columns}
         columns = (*left.columns, *renamed.values())
         for name in dict.fromkeys(name for name in columns if columns.count(name) > 1):
             self._note((), f"two columns of its rows would be called {name!r}; rename one of them before it")
-        return Output(columns, keys_after_join(left.keys, right.keys, renamed))
+        return renamed
 
 
-def _dotted(left: Output, right: Output) -> tuple[str, ...]:
+def dotted(left: Output, right: Output) -> tuple[str, ...]:
     """The columns of a joined row as its condition names them."""
     return (*(f"left.{name}" for name in left.columns), *(f"right.{name}" for name in right.columns))
 
 
 def _join_rule(condition: str, left: Output, right: Output) -> JoinRule:
-    indices = {name: index for index, name in enumerate(_dotted(left, right))}
+    indices = {name: index for index, name in enumerate(dotted(left, right))}
     keys = [{indices[f"{side}.{c}"]: k for k, c in o.keys if c} for side, o in (("left", left), ("right", right))]
     by_key = keys[0] | keys[1]
     bounds = {
         by_key[index]: {by_key[other]: amount for other, amount in amounts.items()}
         for index, amounts in join_time_bounds(condition, indices, keys[0], keys[1]).items()
     }
-    return JoinRule(indices, bounds, tuple(dict.fromkeys(_equal_columns(condition))))
+    return JoinRule(bounds, tuple(dict.fromkeys(_equal_columns(condition))))
 
 
 def _equal_columns(condition: str) -> Iterator[tuple[str, str]]:

@@ -38,6 +38,15 @@ Column = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\W\d]\w
 Columns = Annotated[tuple[Column, ...], Field(max_length=1_000)]
 Key = Annotated[int, Field(ge=-128, le=127, strict=True)]
 """The key of a watermark: a signed byte."""
+
+
+def _by_number(offered: object) -> object:
+    """Columns by key, of which JSON makes a text."""
+    if not isinstance(offered, dict):
+        return offered
+    return {int(key) if isinstance(key, str) and key.lstrip("-").isdecimal() else key: offered[key] for key in offered}
+
+
 Copies = Annotated[int, Field(ge=1, le=1_000, strict=True)]
 """How many parallel instances a vertex has, or partitions a source."""
 Size = Annotated[int, Field(ge=1, le=10_000_000, strict=True)]
@@ -167,7 +176,7 @@ class Vertex:
                 return f"{', '.join(self.aggregates.values())} per session of {over}"
             case Custom():
                 return function_name(self.function)
-            case Join():
+            case Join() | HashJoin():
                 return f"{'inner' if self.outer is None else f'{self.outer} outer'}, {self.condition}"
         return "all inputs" if isinstance(self, Merge) else "results"
 
@@ -263,14 +272,21 @@ class Custom(ProcessingVertex):
     `function(state, item)` gets a row as a dict, or a `Watermark(key, value)` that is merged over all inputs. It
     returns the next state, which begins with `initial`, and a list of rows and watermarks, and must be pure. Rows that
     leave have `columns` (none: those of the input), watermarks the `keys`, each with its column (None: as the input).
-    Source: "Keyed watermark support", WM generation and WM rules.
+
+    "The processor can choose, which method to override": with `by_input` the function is `function(state, item,
+    ordinal)`, and gets rows and watermarks with their input edge, from 0. Its watermarks are "coalesced from multiple
+    upstream processor instances contributing to the input edge `ordinal`, but multiple input edges are not coalesced
+    and are received immediately". Its inputs may have different columns if `columns` says what leaves. Both ways an
+    idle message passes when all inputs are idle. Source: "Keyed watermark support", WM generation, WM rules and
+    Processor API (`tryProcessWatermark`).
     """
 
     _: KW_ONLY
     function: Function
     initial: int | float | str | None = None
     columns: Columns = ()
-    keys: dict[Key, Column] | None = None
+    keys: Annotated[dict[Key, Column] | None, BeforeValidator(_by_number)] = None
+    by_input: bool = False
 
 
 @tagged
@@ -317,6 +333,10 @@ class Window(ProcessingVertex):
     `columns` has the time on each input, in their order, where it is not the same column on all; it begins with
     `column`. With `grouped_times` the keys of columns in `by` go on too: after each watermark at the lowest time among
     all groups that are held, which the text describes and rejects because all groups have to be looked at every time.
+
+    "The sliding window processor will drop all input watermarks, the output will have watermarks only on the window
+    bounds": with `bounds_only` the watermark that leaves is the last end of a window at or below the one that came,
+    once for each; without it, as upstream does, it leaves as it came.
     Source: upstream class `SlidingWindowP`; "Keyed watermark support", Changes to window aggregation processors.
     """
 
@@ -331,6 +351,7 @@ class Window(ProcessingVertex):
     ignores_key: bool = False
     columns: Columns = ()
     grouped_times: bool = False
+    bounds_only: bool = False
 
     @property
     def step_ms(self) -> int:
@@ -384,8 +405,28 @@ class Join(ProcessingVertex):
     limit: Size | None = None
 
 
+@tagged
+class HashJoin(ProcessingVertex):
+    """Rows of the first input (`left`), a stream or a batch, with rows of the second (`right`), a batch.
+
+    "The stream-to-batch or batch-to-batch joins don't use watermarks": the batch is read to its end before the first
+    row of the left input is, whatever the priorities of the edges are. Each left row then leaves at once with every
+    right row for which `condition` holds, an expression over `left.column` and `right.column` that need not bound any
+    time; with `outer` also if there is none. Watermarks and idle messages of the left input pass.
+
+    A batch comes of sources that end (`ends=True`) and have no `times`; with `every_ms=0` all their rows are there from
+    the start. Each instance has the whole batch, unless its edge says otherwise. Columns are called as those of `Join`.
+    Source: "Keyed watermark support", JOIN operator; upstream classes `HashJoinP`, `HashJoinCollectP`.
+    """
+
+    condition: Expression
+    _: KW_ONLY
+    outer: Literal["left"] | None = None
+
+
 Windowed = Window | SessionWindow
-AnyStep = Map | Filter | FlatMap | Merge | AsyncMap | Custom | LateDrop | StatefulMap | Windowed | Join | Sink
+Joining = Join | HashJoin
+AnyStep = Map | Filter | FlatMap | Merge | AsyncMap | Custom | LateDrop | StatefulMap | Windowed | Joining | Sink
 """Any vertex behind the sources."""
 
 

@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+from wmlab.dataflow.model.join import LEFT, RIGHT
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.plan import Output, Plan
-from wmlab.dataflow.scenario.vertices import Edge, SessionWindow, StatefulMap, Window
+from wmlab.dataflow.scenario.vertices import Custom, Edge, HashJoin, SessionWindow, StatefulMap, Window
 
 FRAMES: Final = ".frames"
 """How the name of the first of two stages ends."""
+OWN_BY_INPUT: Final = "custom by input"
+"""The kind of a processor of one's own that gets the watermarks of each input by itself."""
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 
@@ -35,6 +38,8 @@ class Node:
     @property
     def kind(self) -> str:
         """What it is, in words."""
+        if isinstance(self.vertex, Custom) and self.vertex.by_input:
+            return OWN_BY_INPUT
         return str(self.vertex.kind).replace("_", " ")
 
     @property
@@ -111,7 +116,7 @@ def layout(dataflow: DataflowScenario) -> Layout:
         entry = name + FRAMES if two_stages else name
         for number, planned in enumerate(plan.inputs[name]):
             routing = _routing(vertex, plan, planned, number)
-            edges.append(NodeEdge(planned.source, entry, number, planned.priority, *routing))
+            edges.append(NodeEdge(planned.source, entry, number, _priority(vertex, plan, number), *routing))
         if two_stages:
             frames = Output(("end", *vertex.by, *vertex.aggregates), tuple((key, "end") for key, _ in output.keys))
             nodes[entry] = Node(entry, vertex, frames, 1)
@@ -123,6 +128,14 @@ def layout(dataflow: DataflowScenario) -> Layout:
             sources = [target] if edge.routing == "isolated" else range(nodes[edge.source].parallelism)
             channels += [Channel(len(channels) + n, edge, source, target, n) for n, source in enumerate(sources)]
     return Layout(nodes, tuple(edges), tuple(channels))
+
+
+def _priority(target: Any, plan: Plan, number: int) -> int:
+    """The priority of an input edge: what it says, but the batch of a join is read first."""
+    priorities = [edge.priority for edge in plan.inputs[target.name]]
+    if isinstance(target, HashJoin) and number == RIGHT:
+        return min(priorities[RIGHT], priorities[LEFT] - 1)
+    return priorities[number]
 
 
 def _routing(target: Any, plan: Plan, edge: Edge, number: int) -> tuple[str, tuple[str, ...]]:
@@ -137,6 +150,8 @@ def _routing(target: Any, plan: Plan, edge: Edge, number: int) -> tuple[str, tup
             return "partitioned", tuple(pair[number] for pair in equal)
         stays = 1 if target.outer == "right" else 0
         return ("round_robin" if number == stays else "broadcast"), ()
+    if isinstance(target, HashJoin):
+        return ("broadcast" if number == RIGHT else "round_robin"), ()
     if isinstance(target, SessionWindow | StatefulMap) or (isinstance(target, Window) and target.stages == 1):
         return "partitioned", target.by
     return "round_robin", ()

@@ -80,6 +80,11 @@ class ProcessorTask(NodeTask):
         self._taken_by_last = 0
         self._sizes: dict[str, int] = {}
 
+    @property
+    def reads_first(self) -> bool:
+        """Whether it reads an input to its end before it looks at others."""
+        return self.instance.reads_first
+
     def begin(self) -> None:
         """Make the calls again that were in flight at a snapshot, and look what there is to do."""
         self._note_size()
@@ -149,6 +154,7 @@ class ProcessorTask(NodeTask):
             self.finished = True
             self.execution.ended()
         self._snapshot_alone()
+        self.execution.begin_postponed_snapshot()
 
     def _put_out(self, items: Sequence[Item]) -> None:
         if self.node.kind != "sink":

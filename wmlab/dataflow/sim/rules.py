@@ -19,8 +19,8 @@ from wmlab.core.expression import compiled
 from wmlab.core.values import function_name, is_function
 from wmlab.dataflow.model import aggregate, transform, window
 from wmlab.dataflow.model.async_map import AsyncOrdered, AsyncUnordered
-from wmlab.dataflow.model.items import Event, FrameGrid, Watermark, require_watermark
-from wmlab.dataflow.model.join import LEFT, RIGHT, StreamJoin, minimum_spread
+from wmlab.dataflow.model.items import Event, FrameGrid, Idle, Watermark, watermark_instance
+from wmlab.dataflow.model.join import LEFT, RIGHT, AnyJoin, BatchJoin, StreamJoin, minimum_spread
 from wmlab.dataflow.model.processor import Deviations, Processor
 from wmlab.dataflow.model.source import (
     EventTimeMapper,
@@ -33,7 +33,7 @@ from wmlab.dataflow.model.source import (
 )
 from wmlab.dataflow.scenario import vertices as step
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
-from wmlab.dataflow.scenario.plan import JoinRule, Output, Plan
+from wmlab.dataflow.scenario.plan import Output, Plan, dotted
 from wmlab.dataflow.scenario.source import EventTime, Source
 from wmlab.dataflow.scenario.vertices import aggregate_of, plain_value
 from wmlab.dataflow.sim.layout import FRAMES, Node
@@ -122,7 +122,9 @@ def processor_of(
             kind = AsyncOrdered if vertex.ordered else AsyncUnordered
             return kind(capacity=vertex.capacity, deviations=rules, ignores_key=vertex.ignores_key)
         case step.Custom():
-            return transform.CustomProcessor(_items_of(vertex, incoming, node.output), vertex.initial)
+            return transform.CustomProcessor(
+                _own_function(vertex, inputs, node.output), vertex.initial, vertex.by_input
+            )
         case step.LateDrop():
             key = _key(incoming, vertex.column)
             return transform.LateDropProcessor(incoming.columns.index(vertex.column), key, vertex.ignores_key)
@@ -132,8 +134,8 @@ def processor_of(
             return _window(node, incoming, rules)
         case step.SessionWindow():
             return window.SessionProcessor(timeout=vertex.timeout_ms, **_grouping(vertex, incoming))
-        case step.Join():
-            return _join(vertex, plan.joins[vertex.name], inputs, rules)
+        case step.Join() | step.HashJoin():
+            return _join(vertex, plan, inputs, rules)
     return transform.Transform(lambda values: (values,))
 
 
@@ -158,6 +160,7 @@ def _window(node: Node, incoming: Output, rules: Deviations) -> Processor[Any]:
     rule = window.WindowProcessor(
         shape=window.WindowShape(vertex.size_ms, vertex.step_ms),
         limit=vertex.limit,
+        bounds_only=vertex.bounds_only,
         deviations=rules,
         ignores_key=vertex.ignores_key,
         times=tuple(map(incoming.columns.index, vertex.columns)),
@@ -186,14 +189,19 @@ def _key(incoming: Output, column: str) -> int:
     return next(key for key, carried in incoming.keys if carried == column)
 
 
-def _join(vertex: step.Join, rule: JoinRule, inputs: Sequence[Output], rules: Deviations) -> Processor[Any]:
+def _join(vertex: step.Joining, plan: Plan, inputs: Sequence[Output], rules: Deviations) -> Processor[Any]:
     left, right = inputs
+    indices = {name: index for index, name in enumerate(dotted(left, right))}
+    condition = compiled(vertex.condition, indices)
+    outer = {None: None, "left": LEFT, "right": RIGHT}[vertex.outer]
+    if isinstance(vertex, step.HashJoin):
+        return BatchJoin(outer=outer, width=len(right.columns), condition=condition)
     return StreamJoin(
-        outer={None: None, "left": LEFT, "right": RIGHT}[vertex.outer],
+        outer=outer,
         keys=(_indices_of_keys(left), _indices_of_keys(right)),
         widths=(len(left.columns), len(right.columns)),
-        bounds=rule.bounds,
-        condition=compiled(vertex.condition, rule.indices),
+        bounds=plan.joins[vertex.name].bounds,
+        condition=condition,
         output=vertex.emit,
         limit=vertex.limit,
         deviations=rules,
@@ -247,14 +255,14 @@ def _row_of(row: Any, function: Callable[..., Any], outgoing: Sequence[str]) -> 
     )
 
 
-def _items_of(
-    vertex: step.Custom, incoming: Output, outgoing: Output
-) -> Callable[[object, Event | Watermark], tuple[object, list[Event | Watermark]]]:
+def _own_function(vertex: step.Custom, inputs: Sequence[Output], outgoing: Output) -> transform.OwnFunction:
     """The function of a custom processor over items of the model."""
 
-    def step(state: object, item: Event | Watermark) -> tuple[object, list[Event | Watermark]]:
-        argument = dict(zip(incoming.columns, item.values, strict=True)) if isinstance(item, Event) else item
-        answer = vertex.function(state, argument)
+    def step(state: object, item: Event | Watermark, edge: int | None) -> tuple[object, list[Event | Watermark | Idle]]:
+        argument: object = item
+        if isinstance(item, Event):
+            argument = dict(zip(inputs[edge or 0].columns, item.values, strict=True))
+        answer = vertex.function(state, argument, edge) if vertex.by_input else vertex.function(state, argument)
         if not isinstance(answer, tuple) or len(answer) != 2 or not isinstance(answer[1], list | tuple):
             raise ScenarioError(
                 f"{function_name(vertex.function)} returned {answer!r}, which is no state with a list of items.",
@@ -262,7 +270,7 @@ def _items_of(
             )
         after, left = answer
         return after, [
-            require_watermark(entry.key, entry.value)
+            watermark_instance(entry.key, entry.value)
             if isinstance(entry, Watermark)
             else Event(_row_of(entry, vertex.function, outgoing.columns))
             for entry in left
@@ -281,7 +289,7 @@ class RecordedRule:
 
     vertex: str
     entry: str
-    rule: window.WindowProcessor | window.SessionProcessor | StreamJoin
+    rule: window.WindowProcessor | window.SessionProcessor | AnyJoin
     inputs: tuple[tuple[str, ...], ...]
     columns: tuple[str, ...]
 
@@ -298,7 +306,7 @@ class RecordedRule:
     @property
     def limit(self) -> int | None:
         """How many rows or accumulators an instance may hold; None: any number."""
-        return None if isinstance(self.rule, window.SessionProcessor) else self.rule.limit
+        return None if isinstance(self.rule, window.SessionProcessor | BatchJoin) else self.rule.limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,11 +326,11 @@ class DataflowRules:
     @property
     def windows(self) -> dict[str, RecordedRule]:
         """The windows and sessions."""
-        return {name: result for name, result in self.results.items() if not isinstance(result.rule, StreamJoin)}
+        return {name: result for name, result in self.results.items() if not isinstance(result.rule, AnyJoin)}
 
     @property
     def joins(self) -> dict[str, StreamJoin]:
-        """The joins."""
+        """The joins of streams."""
         return {name: result.rule for name, result in self.results.items() if isinstance(result.rule, StreamJoin)}
 
 
@@ -334,13 +342,13 @@ def rules_of(dataflow: DataflowScenario) -> DataflowRules:
     return DataflowRules(
         sources=sources,
         times={(name, t.mapper.key): t for name, source in sources.items() for t in clocked(dataflow, source)},
-        results={v.name: _result(dataflow, v) for v in vertices if isinstance(v, step.Windowed | step.Join)},
+        results={v.name: _result(dataflow, v) for v in vertices if isinstance(v, step.Windowed | step.Joining)},
         capacities={vertex.name: vertex.capacity for vertex in vertices if isinstance(vertex, step.AsyncMap)},
         end_ms=dataflow.start_ms + dataflow.duration_ms,
     )
 
 
-def _result(dataflow: DataflowScenario, vertex: step.Windowed | step.Join) -> RecordedRule:
+def _result(dataflow: DataflowScenario, vertex: step.Windowed | step.Joining) -> RecordedRule:
     plan = dataflow.plan
     node = Node(vertex.name, vertex, plan.outputs[vertex.name])
     return RecordedRule(

@@ -134,6 +134,11 @@ class NodeTask:
             return None
         return max(0, min(queue.room for edge in self.output_edges for queue in edge.queues) - len(self._outbox))
 
+    @property
+    def reads_first(self) -> bool:
+        """Whether it reads an input to its end before it looks at others."""
+        return False
+
     def begin(self) -> None:
         """The execution begins."""
         self.world.wake(self)

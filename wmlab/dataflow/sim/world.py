@@ -22,7 +22,7 @@ from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.faults import AnyFault, Restart, Stall, SwallowAll
 from wmlab.dataflow.scenario.plan import Output
 from wmlab.dataflow.scenario.source import Source
-from wmlab.dataflow.scenario.vertices import AsyncMap
+from wmlab.dataflow.scenario.vertices import AsyncMap, Window
 from wmlab.dataflow.sim.layout import Node, layout
 from wmlab.dataflow.sim.processor_task import Calls, ProcessorTask
 from wmlab.dataflow.sim.rules import clocked
@@ -46,6 +46,7 @@ class Execution:
         self.world = world
         self.snapshot = snapshot
         self.barrier: Barrier | None = None
+        self._postponed: Barrier | None = None
         self._states: dict[str, Any] = {}
         self._sunk: dict[str, int] = {}
         self._rows: dict[str, JournalRow] = {}
@@ -71,11 +72,27 @@ class Execution:
         """The execution is over."""
         self._row.update(ended_ms=self.world.now_ms, outcome=outcome, reason=reason)
 
+    @property
+    def snapshot_under_way(self) -> bool:
+        """Whether a snapshot was begun, or will be, and is not complete."""
+        return self.barrier is not None or self._postponed is not None
+
     def begin_snapshot(self, number: int, *, terminal: bool = False) -> None:
-        """Send barriers; the snapshot is complete when every task has saved its state."""
-        self.barrier = Barrier(number, terminal)
+        """Send barriers; the snapshot is complete when every task has saved its state.
+
+        While a task reads an input to its end before it looks at others, no barrier could come over all inputs; then
+        the snapshot is begun when it has. Source: upstream class `SnapshotContext` (higher priority vertices).
+        """
+        self._postponed = Barrier(number, terminal)
+        self.begin_postponed_snapshot()
+
+    def begin_postponed_snapshot(self) -> None:
+        """Begin the snapshot that waits for tasks that read an input to its end, if there is one and they have."""
+        if self._postponed is None or any(task.reads_first for task in self.tasks.values()):
+            return
+        self.barrier, self._postponed = self._postponed, None
         self._states, self._sunk = {}, {}
-        begun = {"snapshot": number, "begun_ms": self.world.now_ms}
+        begun = {"snapshot": self.barrier.snapshot, "begun_ms": self.world.now_ms}
         self._rows = {task.name: task.write("snapshots", **begun) for task in self.tasks.values()}
         for task in self.tasks.values():
             task.begin_snapshot(self.barrier)
@@ -166,6 +183,7 @@ class DataflowWorld(Simulation):
                 columns=output.columns,
                 keys=output.keys,
                 detail="first stage" if node.stage == 1 else node.vertex.detail,
+                grid=node.vertex.step_ms if isinstance(node.vertex, Window) and node.vertex.bounds_only else None,
             )
         for channel in self.layout.channels:
             self.journal.write(
@@ -288,12 +306,12 @@ class DataflowWorld(Simulation):
             self.wake(task)
 
     def _snapshot_regularly(self, every_ms: int) -> None:
-        if self.execution.barrier is None:
+        if not self.execution.snapshot_under_way:
             self.execution.begin_snapshot(next(self._snapshots))
         self.after(every_ms, self._snapshot_regularly, every_ms)
 
     def _snapshot_and_restart(self) -> None:
-        self._terminal_due = self.execution.barrier is not None
+        self._terminal_due = self.execution.snapshot_under_way
         if not self._terminal_due:
             self.execution.begin_snapshot(next(self._snapshots), terminal=True)
 
