@@ -118,8 +118,8 @@ class CommitRequest(NamedTuple):
     @property
     def wire_bytes(self) -> int:
         """The names of stream and transaction, and writer id and time if it has them."""
-        writer = 0 if self.writer is None else _text(self.writer)
-        return _HEADER + _text(self.stream) + _text(self.txn) + writer + _carried(self.time)
+        writer = 0 if self.writer is None else text_bytes(self.writer)
+        return _HEADER + text_bytes(self.stream) + text_bytes(self.txn) + writer + _carried(self.time)
 
     def __str__(self) -> str:
         writer = "no writer id" if self.writer is None else f"writer {self.writer}"
@@ -138,7 +138,7 @@ class Leave(NamedTuple):
     @property
     def wire_bytes(self) -> int:
         """Both names."""
-        return _HEADER + _text(self.stream) + _text(self.writer)
+        return _HEADER + text_bytes(self.stream) + text_bytes(self.writer)
 
     def __str__(self) -> str:
         return f"writer {self.writer}"
