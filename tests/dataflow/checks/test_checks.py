@@ -178,6 +178,21 @@ def test_a_processor_of_ones_own_breaks_each_rule_about_watermarks_and_is_found(
     assert checked(spark, name, rows_of(forwards, TABLES)).verdict == "ok"
 
 
+@pytest.mark.parametrize("stages", [1, 2])
+def test_of_a_window_that_sends_bounds_only_no_other_watermarks_are_due(spark: SparkSession, stages: int) -> None:
+    window = flow.Window("w", 100, column="t", aggregates={"n": "count()"}, stages=stages, bounds_only=True)
+    vertices = [source("a", range(3, 500, 20)), window, flow.Sink("out")]
+    again = {"guarantee": "exactly_once", "snapshot_every_ms": 90, "faults": [flow.Restart(350)]}
+    run = flow.Dataflow("bounds", vertices=vertices, edges=["a -> w -> out"], **again).record()
+    tables = rows_of(run, TABLES)
+    assert {name: checked(spark, name, tables).verdict for name in ("K6", "K15")} == {"K6": "ok", "K15": "ok"}
+    as_they_come = tables | {"vertices": [row | {"grid": None} for row in tables["vertices"]]}
+    assert {name: checked(spark, name, as_they_come).verdict for name in ("K6", "K15")} == {
+        "K6": "violated",
+        "K15": "violated",
+    }
+
+
 def test_the_batch_query_reads_the_time_of_each_input_from_its_own_column(spark: SparkSession) -> None:
     columns = {"columns": ["arrival", "t", "u"], "arrival": "arrival", "ends": True}
     vertices = [

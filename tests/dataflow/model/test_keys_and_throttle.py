@@ -6,15 +6,30 @@ from collections.abc import Callable
 
 import pytest
 
+from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.items import (
+    IDLE_MESSAGE,
+    MAX,
+    MIN,
     MergedKeys,
+    Watermark,
     keys_after_join,
     keys_after_map,
     keys_after_merge,
     keys_after_window,
     keys_of_source,
+    watermark_instance,
 )
 from wmlab.dataflow.model.source import pipeline_frame_ms, sql_frame_ms
+
+
+def test_a_watermark_instance_is_a_watermark_or_an_idle_message_of_key_0() -> None:
+    """Source: "Keyed watermark support", Idle message."""
+    assert watermark_instance(0, MAX) == IDLE_MESSAGE
+    assert [watermark_instance(key, MAX - 1) for key in (0, -128)] == [Watermark(0, MAX - 1), Watermark(-128, MAX - 1)]
+    for key, value in ((1, MAX), (-1, MAX), (0, MAX + 1), (0, MIN), (128, 0), (-129, MAX)):
+        with pytest.raises(ModelError, match=r"no idle message has a key but 0|outside the times|no signed byte"):
+            watermark_instance(key, value)
 
 
 def test_the_keys_of_a_source_ascend() -> None:

@@ -4,7 +4,7 @@ What an answer says comes from the tables up to that moment; only what would rel
 
 State that shrinks each time its watermark moves is bounded. State that has grown for longer than it ever did between
 two falls, or has never shrunk, grows on at the rate since the last fall, up to its limit if it has one. Of state that
-has not changed for long nothing is said.
+has not changed for long nothing is said, nor of a batch, which grows to its end.
 
 Source: "Keyed watermark support", Description of current behavior; "Stream-to-stream join", Implementation of multiple
 watermarks, memory management.
@@ -229,7 +229,10 @@ def forecast(search: Search, vertex: str, instance: int | None) -> StateForecast
     changed_ms = rises[-1][0]
     grown = size - rises[0][1]
     rate = 1_000 * grown / (changed_ms - since_ms) if changed_ms > since_ms else 0.0
-    still = at_ms - changed_ms > _LONGER * max([later - at for (at, _), (later, _) in pairwise(rises)], default=at_ms)
+    is_batch = search.run.vertex(vertex)["kind"] == "hash join"
+    still = is_batch or at_ms - changed_ms > _LONGER * max(
+        [later - at for (at, _), (later, _) in pairwise(rises)], default=at_ms
+    )
     growing = grown > 0 and len(rises) > _FEWEST
     bounded = False if growing else None
     if falls:
