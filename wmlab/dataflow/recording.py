@@ -11,7 +11,7 @@ from wmlab.core.recording import Recording, recorded
 from wmlab.core.values import value
 from wmlab.dataflow.answers import explain as answers
 from wmlab.dataflow.answers.permutations import results
-from wmlab.dataflow.answers.together import REMEDY, joins_apart
+from wmlab.dataflow.answers.together import REMEDY_FOR_JOINS, joins_apart
 from wmlab.dataflow.model.permute import Choose
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
 from wmlab.dataflow.scenario.vertices import Join
@@ -70,7 +70,7 @@ def record(
     recording = recorded(DataflowRecording, dataflow, lambda _: simulate(dataflow, choose), path)
     if any(isinstance(vertex, Join) for vertex in dataflow.vertices):
         for sentence in joins_apart(recording, rules_of(dataflow).joins).values():
-            warnings.warn(f"{sentence} To repair it: {REMEDY}.", TimesApartWarning, stacklevel=2)
+            warnings.warn(f"{sentence} To repair it: {REMEDY_FOR_JOINS}.", TimesApartWarning, stacklevel=2)
     return recording
 
 

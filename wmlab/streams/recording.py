@@ -20,7 +20,7 @@ from wmlab.streams.answers.explain import explain
 from wmlab.streams.answers.history import recorded_rules, scenario_span, the_stream
 from wmlab.streams.answers.measures import ownership
 from wmlab.streams.answers.timeline import timeline
-from wmlab.streams.answers.together import REMEDY, streams_apart
+from wmlab.streams.answers.together import REMEDY_FOR_GROUPS, streams_apart
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.tables import TABLES
 
@@ -141,7 +141,7 @@ def record(
 
     recording = recorded(StreamRecording, scenario, run, path)
     for _, sentence in streams_apart(recording).values():
-        warnings.warn(f"{sentence} To repair it: {REMEDY}.", TimesApartWarning, stacklevel=2)
+        warnings.warn(f"{sentence} To repair it: {REMEDY_FOR_GROUPS}.", TimesApartWarning, stacklevel=2)
     return recording
 
 

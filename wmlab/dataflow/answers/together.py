@@ -14,7 +14,7 @@ from wmlab.core.overlap import TimeRange, apart_text, without_common_times
 from wmlab.core.recording import Recording
 from wmlab.dataflow.model.join import LEFT, RIGHT, StreamJoin
 
-REMEDY = "bring the times of both inputs to one epoch before the join, or shift one in its condition"
+REMEDY_FOR_JOINS = "bring the times of both inputs to one epoch before the join, or shift one in its condition"
 
 
 def joins_apart(recording: Recording, joins: Mapping[str, StreamJoin]) -> dict[str, str]:

@@ -15,7 +15,9 @@ from wmlab.core.recording import Recording
 from wmlab.core.words import listed
 from wmlab.streams.answers.history import events_of
 
-REMEDY = "give the writers of these streams times of one epoch with event_time=..., or each stream a group of its own"
+REMEDY_FOR_GROUPS = (
+    "give the writers of these streams times of one epoch with event_time=..., or each stream a group of its own"
+)
 
 
 def streams_apart(recording: Recording) -> dict[str, tuple[tuple[str, ...], str]]:
