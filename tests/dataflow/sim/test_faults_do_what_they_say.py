@@ -120,6 +120,16 @@ def test_a_function_that_returns_other_columns_ends_the_job() -> None:
     assert results(right) == [{"half": 0.5}]
 
 
+@pytest.mark.parametrize(("watermark", "name"), [((0, 1.5), "value"), ((0, True), "value"), ((0.5, 3), "key")])
+def test_a_watermark_of_ones_own_is_of_whole_numbers(watermark: Any, name: str) -> None:
+    def marked(state: Any, item: Any) -> Any:
+        return state, [flow.Watermark(*watermark)]
+
+    wrong = {"key": watermark[0], "value": watermark[1]}[name]
+    told = f"marked returned a watermark whose {name} is {wrong!r}, no whole number."
+    assert failure(line(source("s", [1]), flow.Custom("own", function=marked))) == told
+
+
 def test_what_a_function_returns_is_a_row_as_a_source_has_them() -> None:
     def mapped(value: Any) -> Recording:
         step = flow.Map("m", function=lambda row: {"t": row["t"], "x": value}, columns=["t", "x"])

@@ -87,3 +87,19 @@ def test_what_cannot_be_drawn_is_said() -> None:
     marks = [row | {"writers": {}} for row in recording().table("watermarks").to_pylist(maps_as_pydicts="strict")]
     with pytest.raises(ChartError, match="counts no writer"):
         wm.chart.stream_cut(recording(watermarks=marks), at_ms=6_000)
+
+
+def test_without_a_moment_it_is_the_last_cut_that_counts_a_writer() -> None:
+    run = wm.Scenario(
+        name="nobody is left",
+        rules="design",
+        stream=wm.Stream("orders", timestamp_aggregation_timeout_ms=2_000),
+        writers=[wm.EventWriter("w", rate_per_s=50)],
+        controllers=wm.Controllers(period_ms=1_000, start_delay_ms=2_000),
+        script=[wm.script.SilenceWriter(at_ms=6_000, writer="w", for_ms=20_000)],
+        duration_ms=26_000,
+    ).record()
+    marks = run.table("watermarks").to_pylist()
+    assert not marks[-1]["writers"]
+    last = max(mark["emitted_ms"] for mark in marks if mark["writers"])
+    assert wm.chart.stream_cut(run).sentence == wm.chart.stream_cut(run, at_ms=last).sentence

@@ -220,3 +220,22 @@ def test_a_recording_without_a_scenario_says_so(spark: SparkSession) -> None:
     assert compared_groups(StreamRecording.from_tables({}, name="empty")).equals(
         pa.table({"stream": [], "group": [], "why_not": [], "with_map": []}, compared_groups(bare).schema)
     )
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_reader_that_enters_its_time_at_once_stays_in_the_map_until_it_may_take_what_follows(
+    spark: SparkSession, seed: int
+) -> None:
+    """All segments are sealed at once; who has read one to its end before the others does not leave its successor."""
+    run = Scenario(
+        name="all segments are sealed",
+        rules="design",
+        stream=Stream("orders", segments=2),
+        writers=[EventWriter(name, rate_per_s=30) for name in ("u", "v")],
+        readers=ReaderGroup("group", readers=2, rate_per_s=25.0, enters_time="on_passing"),
+        controllers=Controllers(period_ms=700, start_delay_ms=1_000),
+        script=[script.Scale(at_ms=5_482, seal=["0@0", "1@0"])],
+        duration_ms=16_000,
+        seed=seed,
+    ).record()
+    assert {row.invariant: row.verdict for row in run.check(spark, "I6", "I9")} == {"I6": "ok", "I9": "ok"}

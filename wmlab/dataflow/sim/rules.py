@@ -270,13 +270,24 @@ def _own_function(vertex: step.Custom, inputs: Sequence[Output], outgoing: Outpu
             )
         after, left = answer
         return after, [
-            watermark_instance(entry.key, entry.value)
+            _own_watermark(entry, vertex.function)
             if isinstance(entry, Watermark)
             else Event(_row_of(entry, vertex.function, outgoing.columns))
             for entry in left
         ]
 
     return step
+
+
+def _own_watermark(watermark: Watermark, function: Any) -> Watermark | Idle:
+    """A watermark that a function of a user's own has returned; refuses one whose key or value is no whole number."""
+    for name, value in (("key", watermark.key), ("value", watermark.value)):
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ScenarioError(
+                f"{function_name(function)} returned a watermark whose {name} is {value!r}, no whole number.",
+                remedy="return Watermark(key, value) with a key from -128 to 127 and a time in whole units.",
+            )
+    return watermark_instance(watermark.key, watermark.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

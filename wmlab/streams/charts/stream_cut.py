@@ -89,8 +89,10 @@ def stream_cut(
 
 
 def _chosen(marks: Sequence[TableRow], at_ms: int | None) -> tuple[TableRow, Position | None]:
-    """The watermark and the cut before it, if there is one."""
+    """The watermark and the cut before it, if there is one; without a moment the last one that counts a writer."""
     known = [row for row in marks if at_ms is None or row["emitted_ms"] <= at_ms]
+    if at_ms is None:
+        known = known[: max((index + 1 for index, row in enumerate(known) if row["writers"]), default=len(known))]
     if not known:
         raise ChartError(
             f"No watermark was emitted until {moment(at_ms or 0)}.",

@@ -286,7 +286,8 @@ class ReaderGroup:
     - `enters_time`: when a reader of the document's design puts the time it has passed into that map: `at_publish`,
       when it publishes its position; `on_passing`, every time it advances beyond a stream cut with what it has read
       (PDP-33, "Client Changes"). In the latter it reads every `read_every_ms` and publishes as before, so the map may
-      be ahead of the published positions.
+      be ahead of the published positions; a segment that it has read to its end stays its own, with its entry in the
+      map, until it looks at the group again and may take what follows.
     - `time_windows`: False, nobody looks at the marks.
     - `tracker_ms`: how long a reader works on one position, in the background; of the positions that come meanwhile
       only the last is looked at. (In the document's design a reader compares when it publishes, and that takes no

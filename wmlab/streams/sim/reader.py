@@ -201,6 +201,8 @@ class ReaderProcess:
         self.paused_until: float = group.world.now_ms
         self._world = group.world
         self._part = group.part
+        # Then it reads its segments to their end only when it may take what follows: until then it stays in the map.
+        self._enters_on_passing = group.part.enters_time == "on_passing"
         self._seen = group.state
         self._generation = self._seen.generation
         self._timers = Timers(group.part, group.world.now_ms)
@@ -287,9 +289,9 @@ class ReaderProcess:
             readers = len(self._seen.readers)
             if due and self._timers.publish_due(self._world.now_ms, readers, acquired=acquired):
                 yield from self._publish()
-            elif self._part.enters_time == "on_passing":
+            elif self._enters_on_passing:
                 yield from self._enter_times()
-            more = yield from self._complete()
+            more = (due or not self._enters_on_passing) and (yield from self._complete())
         if due and not self._is_bound():
             segment = self.group.balance.to_release(self._seen, self.name)
             if segment is not None:
@@ -364,14 +366,17 @@ class ReaderProcess:
 
     def _enter_times(self) -> ReaderSteps:
         """Put the time passed in each stream into the map of the group, if it is another one."""
-        for stream, window in self.windows.pass_marks(self._seen, self.offsets).items():
+        offsets = self.offsets
+        for stream in list(self._seen.streams):
 
-            def note(state: GroupState, stream: str = stream, window: TimeWindow = window) -> bool:
+            def note(state: GroupState, stream: str = stream) -> bool:
+                # By the state that is changed: a segment that has become free in it counts as everybody's own.
+                window = self.windows.pass_marks(state, offsets).get(stream)
                 times = state.streams[stream].times
-                is_new = self.name in times and times[self.name] != window
-                if is_new:
-                    state.note_time(self.name, stream, window)
-                return is_new
+                if window is None or self.name not in times or times[self.name] == window:
+                    return False
+                state.note_time(self.name, stream, window)
+                return True
 
             yield from self._change("time", note)
 
