@@ -63,7 +63,7 @@ def alignment(table: Any, *, by: str = "stream", title: str | None = None) -> Ch
 
 def _bounds(columns: Mapping[str, list[Any]], by: str) -> dict[str, _Curve]:
     """The lower bound of each value: the smallest of those that its readers have."""
-    found: dict[str, dict[Any, dict[int, Value]]] = {}
+    curves_by_value: dict[str, dict[Any, dict[int, Value]]] = {}
     readers = columns.get("reader", [None] * len(columns["at_ms"]))
     cells = zip(columns["at_ms"], columns["lower"], columns[by], readers, strict=True)
     rows = [
@@ -71,8 +71,8 @@ def _bounds(columns: Mapping[str, list[Any]], by: str) -> dict[str, _Curve]:
         for at, lower, name, reader in cells
     ]
     for at, lower, name, reader in sorted(rows, key=lambda row: row[0]):
-        found.setdefault(str(name), {}).setdefault(reader, {})[at] = lower
-    return {name: _smallest([*curves.values()]) for name, curves in sorted(found.items())}
+        curves_by_value.setdefault(str(name), {}).setdefault(reader, {})[at] = lower
+    return {name: _smallest([*curves.values()]) for name, curves in sorted(curves_by_value.items())}
 
 
 def _smallest(curves: Sequence[_Curve]) -> _Curve:

@@ -34,7 +34,7 @@ _LOOKS: Final[Mapping[str, tuple[str, Shape, float]]] = {
 }
 
 
-class _Place(NamedTuple):
+class _Membership(NamedTuple):
     """What a known writer was to a cycle."""
 
     at_ms: int
@@ -57,18 +57,18 @@ def generations(recording: Recording, *, stream: str | None = None, title: str |
     marks = [
         row for row in stream_rows(recording, "writer_marks", name, by="received_ms") if row["outcome"] == "success"
     ]
-    places = list(_places(cycles, marks))
-    outside = Counter(place.writer for place in places if place.place in (_SILENT, _OLDER))
-    known = sorted({place.writer for place in places}, key=lambda writer: (-outside[writer], writer))
+    memberships = list(_memberships(cycles, marks))
+    outside = Counter(entry.writer for entry in memberships if entry.place in (_SILENT, _OLDER))
+    known = sorted({entry.writer for entry in memberships}, key=lambda writer: (-outside[writer], writer))
     writers = sorted(known[:_MOST_WRITERS])
     shown = share_of(cycles, _MOST_CYCLES)
     moments = {row["at_ms"] for row in shown}
-    drawn = [place for place in places if place.at_ms in moments and place.writer in writers]
-    sentence = _sentence(name, cycles, known, places)
+    drawn = [entry for entry in memberships if entry.at_ms in moments and entry.writer in writers]
+    sentence = _sentence(name, cycles, known, memberships)
     counts = ((_MOST_CYCLES, len(cycles), "cycles"), (_MOST_WRITERS, len(known), "writers"))
     fewer = "".join(f" Drawn are {most} of {count} {what}." for most, count, what in counts if most < count)
     clock = [cycles[0]["at_ms"], cycles[-1]["at_ms"]]
-    curves = _curves(shown, [writer for writer in known if outside[writer]][:_LINES], marks, places)
+    curves = _curves(shown, [writer for writer in known if outside[writer]][:_LINES], marks, memberships)
     times = [OverTime.steps(curve.xs, curve.ys) for curve in curves]
     up = time_axis("event time", bulk_of_curves(times, times, least_ms=clock[1] - clock[0]), pad_percent=5, clock=clock)
     said = up.said_beyond({curve.name: time for curve, time in zip(curves, times, strict=True)})
@@ -82,12 +82,12 @@ def generations(recording: Recording, *, stream: str | None = None, title: str |
         ],
         rules=faults(recording, name, without=["note"]),  # these are in the lower panel
     )
-    return Chart(sentence=sentence, data=columns(places, "at_ms", "barrier", "writer", "place"), scene=scene)
+    return Chart(sentence=sentence, data=columns(memberships, "at_ms", "barrier", "writer", "place"), scene=scene)
 
 
-def _places(cycles: Sequence[TableRow], marks: Sequence[TableRow]) -> list[_Place]:
+def _memberships(cycles: Sequence[TableRow], marks: Sequence[TableRow]) -> list[_Membership]:
     """What every writer of the known set was to each cycle."""
-    places = []
+    memberships = []
     for before, cycle in zip_longest([None, *cycles[:-1]], cycles):
         since_ms = None if before is None else before["at_ms"]
         noted = {row["writer"] for row in marks if row["received_ms"] <= cycle["at_ms"] and _is_after(row, since_ms)}
@@ -96,18 +96,18 @@ def _places(cycles: Sequence[TableRow], marks: Sequence[TableRow]) -> list[_Plac
             ((writer, _OLDER if writer in noted else _SILENT) for writer in cycle["lagging"]),
             ((writer, _REMOVED) for writer in cycle["removed"]),
         )
-        places += [_Place(cycle["at_ms"], cycle["previous_lower"], writer, place) for writer, place in kinds]
-    return places
+        memberships += [_Membership(cycle["at_ms"], cycle["previous_lower"], writer, place) for writer, place in kinds]
+    return memberships
 
 
 def _is_after(mark: TableRow, since_ms: int | None) -> bool:
     return since_ms is None or mark["received_ms"] > since_ms
 
 
-def _dots(places: Sequence[_Place], writers: Sequence[str]) -> list[Layer]:
+def _dots(memberships: Sequence[_Membership], writers: Sequence[str]) -> list[Layer]:
     layers: list[Layer] = []
     for place, (role, shape, size) in _LOOKS.items():
-        mine = [entry for entry in places if entry.place == place]
+        mine = [entry for entry in memberships if entry.place == place]
         layers.append(
             Dots(
                 name=place,
@@ -123,14 +123,14 @@ def _dots(places: Sequence[_Place], writers: Sequence[str]) -> list[Layer]:
 
 
 def _curves(
-    cycles: Sequence[TableRow], writers: Sequence[str], marks: Sequence[TableRow], places: Sequence[_Place]
+    cycles: Sequence[TableRow], writers: Sequence[str], marks: Sequence[TableRow], memberships: Sequence[_Membership]
 ) -> list[Steps]:
     """The barrier, and the last noted time of each writer while it is known, until the last cycle."""
     end_ms = cycles[-1]["at_ms"]
     curves = [("barrier", "perfect", [(row["at_ms"], row["previous_lower"]) for row in cycles])]
     for writer, role in zip(writers, ("upper", "fourth", "third", "lower"), strict=False):
         noted = [(row["received_ms"], row["time"]) for row in marks if row["writer"] == writer]
-        removed = [(place.at_ms, None) for place in places if (place.writer, place.place) == (writer, _REMOVED)]
+        removed = [(entry.at_ms, None) for entry in memberships if (entry.writer, entry.place) == (writer, _REMOVED)]
         points = sorted([*noted, *removed], key=lambda point: point[0])
         known = [point for point in points if point[0] <= end_ms]
         curves.append((writer, role, [*known, (end_ms, known[-1][1])]))
@@ -139,27 +139,27 @@ def _curves(
     ]
 
 
-def _sentence(stream: str, cycles: Sequence[TableRow], known: Sequence[str], places: Sequence[_Place]) -> str:
+def _sentence(stream: str, cycles: Sequence[TableRow], known: Sequence[str], memberships: Sequence[_Membership]) -> str:
     """The answer: who was left out longest, and how that ended."""
     text = f"{counted(len(cycles), 'cycle')} looked at {counted(len(known), 'known writer')} of {stream}"
     stretches = [
         (writer, list(stretch))
         for writer in known
         for outside, stretch in groupby(
-            (place for place in places if place.writer == writer), lambda place: place.place != _TAKEN
+            (entry for entry in memberships if entry.writer == writer), lambda entry: entry.place != _TAKEN
         )
         if outside
     ]
     if not stretches:
         return f"{text}; all were in every generation."
-    writer, longest = max(stretches, key=lambda found: len(found[1]))
+    writer, longest = max(stretches, key=lambda stretch: len(stretch[1]))
     cases = {_SILENT: "it noted nothing", _OLDER: "it noted older times"}
-    why = Counter(place.place for place in longest if place.place != _REMOVED)
+    why = Counter(entry.place for entry in longest if entry.place != _REMOVED)
     begin = when(longest[0].at_ms, span_ms=cycles[-1]["at_ms"] - cycles[0]["at_ms"])
     if not why:
         return f"{text}; {writer} was removed at {begin}, without being left out before."
-    cause = cases[max(why, key=lambda place: why[place])]
-    later = [place for place in places if place.writer == writer and place.at_ms > longest[-1].at_ms]
+    cause = cases[max(why, key=lambda kind: why[kind])]
+    later = [entry for entry in memberships if entry.writer == writer and entry.at_ms > longest[-1].at_ms]
     end = "was removed" if longest[-1].place == _REMOVED else "came back" if later else "is left out at the end"
     after = rounded(longest[-1].at_ms - longest[0].at_ms)
     return (

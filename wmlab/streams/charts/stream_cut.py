@@ -21,8 +21,8 @@ from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording, the_moment
 from wmlab.core.words import bare, counted, listed, moment
 from wmlab.streams.answers.history import epochs_of, recorded_rules
-from wmlab.streams.model.cut import CutError, CutStep, cut_steps
-from wmlab.streams.model.cycle import CycleRules
+from wmlab.streams.model.cut import CutError, CutStep
+from wmlab.streams.model.cycle import CycleRules, cut_steps_by
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import KeyRange, segment_name
@@ -109,13 +109,13 @@ def _chosen(marks: Sequence[TableRow], at_ms: int | None) -> tuple[TableRow, Pos
 def _positions(recording: Recording, stream: str, mark: TableRow) -> dict[str, Position]:
     """The position that each writer of the watermark had noted with its time."""
     counted_times, received = dict(mark["writers"]), dict(mark.get("counted") or {})
-    found: dict[str, Position] = {}
+    positions: dict[str, Position] = {}
     for row in stream_rows(recording, "writer_marks", stream, by="received_ms"):
         writer, at_ms = row["writer"], row["received_ms"]
         is_counted = at_ms <= mark["emitted_ms"] if received.get(writer) is None else at_ms == received[writer]
         if is_counted and row["outcome"] == "success" and counted_times.get(writer) == row["time"]:
-            found[writer] = Position(dict(row["position"]))
-    return {writer: found[writer] for writer in counted_times if writer in found}
+            positions[writer] = Position(dict(row["position"]))
+    return {writer: positions[writer] for writer in counted_times if writer in positions}
 
 
 def _steps(
@@ -123,16 +123,7 @@ def _steps(
 ) -> list[CutStep]:
     """The steps to the cut of a cycle by its rules; none if there is no such cut."""
     with suppress(CutError):
-        return list(
-            cut_steps(
-                positions,
-                previous,
-                history,
-                algorithm=rules.algorithm,
-                visit_order=rules.visit_order,
-                bug_6510=rules.bug_6510,
-            )
-        )
+        return list(cut_steps_by(rules, positions, previous, history))
     return []
 
 

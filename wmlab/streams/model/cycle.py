@@ -27,7 +27,7 @@ Source: PDP-33, Periodic Watermark Workflow, and PDP-33, Config Changes (timesta
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
@@ -35,7 +35,7 @@ from typing import Final, Literal
 
 from wmlab.core.errors import ModelError
 from wmlab.core.words import bare
-from wmlab.streams.model.cut import CutAlgorithm, CutError, VisitOrder, stream_cut
+from wmlab.streams.model.cut import CutAlgorithm, CutError, CutStep, VisitOrder, cut_steps
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import Watermark
 from wmlab.streams.model.marks import WriterMark
@@ -295,7 +295,15 @@ def cut_by(
     rules: CycleRules, positions: Sequence[Position], previous: Position | None, history: StreamHistory
 ) -> Position:
     """The cut of the counted positions by the options of a cycle, as `stream_cut` makes it; raises `CutError`."""
-    return stream_cut(
+    *_, last = cut_steps_by(rules, positions, previous, history)
+    return Position(last.offsets)
+
+
+def cut_steps_by(
+    rules: CycleRules, positions: Sequence[Position], previous: Position | None, history: StreamHistory
+) -> Iterator[CutStep]:
+    """The steps to that cut, as `cut_steps` makes them; raises `CutError`."""
+    return cut_steps(
         positions,
         previous,
         history,
