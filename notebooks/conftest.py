@@ -14,13 +14,26 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import nbval.kernel
 import pytest
+from jupyter_client.manager import KernelManager
 from pyspark import SparkConf
 from pyspark.java_gateway import launch_gateway
 
+from tools.kernels import own_sockets
 from wmlab.core.spark.session import WITH_CLASSES
 
 EXPLORATION = Path(__file__).parent / "exploration"
+
+
+def pytest_configure() -> None:
+    """Have nbval, which has no option for it, start each kernel at sockets of its own."""
+    nbval.kernel.KernelManager = kernel_manager
+
+
+def kernel_manager(**options: Any) -> KernelManager:
+    """What nbval calls for each notebook."""
+    return KernelManager(**own_sockets(), **options)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -24,7 +24,9 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
+from traitlets.config import Config
 
+from tools.kernels import own_sockets
 from wmlab.core.errors import WmlabError
 
 ROOT: Final = Path("notebooks")
@@ -94,6 +96,7 @@ def execute(path: Path | str) -> bytes:
     client = NotebookClient(
         notebook,
         kernel_name=KERNELSPEC["name"],
+        config=Config(KernelManager=own_sockets()),
         extra_arguments=["--IPKernelApp.log_level=ERROR"],
         resources={"metadata": {"path": str(path.parent)}},
         timeout=600,  # s, for each cell

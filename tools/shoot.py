@@ -59,7 +59,8 @@ def jupyter_lab(root: Path, *, dark: bool) -> Iterator[tuple[str, str]]:
 
     Settings, workspaces and checkpoints live in a directory that goes away; autosave is off.
     """
-    with tempfile.TemporaryDirectory() as home:
+    # The path of a kernel's socket has at most 103 bytes on macOS, where other temporary directories have long names.
+    with tempfile.TemporaryDirectory(dir="/tmp") as home:
         scratch = Path(home)
         _write_settings(scratch / "settings", dark=dark)
         token, port = secrets.token_hex(16), _free_port()
@@ -75,6 +76,7 @@ def jupyter_lab(root: Path, *, dark: bool) -> Iterator[tuple[str, str]]:
             f"--ServerApp.root_dir={root}",
             f"--FileCheckpoints.checkpoint_dir={scratch / 'checkpoints'}",
             "--LabApp.expose_app_in_browser=True",
+            "--KernelManager.transport=ipc",  # two kernels can be given the same port, see tools/kernels.py
         )
         with (scratch / "server.log").open("wb") as log:
             server = subprocess.Popen(
