@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 TESTS = Path(__file__).parent
 VECTORS = TESTS / "conformance" / "vectors"
-SLOW_FIXTURES = {"spark", "made", "lab"}
+SLOW_FIXTURES = {"spark", "made", "window"}
 SPARK_FOLDERS = ("core/spark", "streams/bounds", "streams/checks", "dataflow/checks", "progress/checks")
 
 # No test depends on how long something takes: no deadline, no complaint about slow generation.
@@ -57,6 +57,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = set(items) - set(kept)
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = kept
+    items[:] = slow_files_first(items)
+
+
+def slow_files_first(items: Iterable[Any]) -> list[Any]:
+    """The tests in their order, those of files that need a slow fixture before all others.
+
+    A process takes one file after the other. The last ones are then quick, so that no process is left with a long one.
+    """
+    ordered = list(items)
+    slow = {item.path for item in ordered if not SLOW_FIXTURES.isdisjoint(item.fixturenames)}
+    return sorted(ordered, key=lambda item: item.path not in slow)
 
 
 def selection(items: Iterable[Any], with_spark: Container[str]) -> Iterator[Any]:
