@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import wmlab as wm
 from wmlab.core.errors import WmlabError
+from wmlab.core.waiting import waiting_for
 from wmlab.core.words import counted
 
 _ADVISE_EPILOG = """\
@@ -27,6 +28,10 @@ def parser() -> argparse.ArgumentParser:
     """The whole command line. Each command stores in `run` the function that carries it out."""
     top = argparse.ArgumentParser(prog="python -m wmlab", description="An analytical workbench for stream watermarks.")
     commands = top.add_subparsers(title="commands", metavar="COMMAND")
+
+    command = commands.add_parser("demo", help="run an example, say what its readers knew of time, and draw it")
+    command.add_argument("--page", metavar="FILE.html", default="wmlab-demo.html", help="where the page goes")
+    command.set_defaults(run=_demo)
 
     command = commands.add_parser("record", help="run a scenario file and keep the recording")
     command.add_argument("scenario", metavar="FILE.yaml", help="the scenario")
@@ -109,6 +114,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
+def _demo(options: argparse.Namespace) -> int:
+    from wmlab.demo import demo
+
+    print(demo(options.page))
+    print(f"\nThe picture, as a page for a browser: {options.page}")
+    return 0
+
+
 def _record(options: argparse.Namespace) -> int:
     print(wm.trace.load_scenario(options.scenario).record(options.directory))
     return 0
@@ -120,7 +133,9 @@ def _bounds(options: argparse.Namespace) -> int:
     recording = wm.trace.read_recording(options.directory)
     bounds = recording.time_bounds(wm.spark_session(), of=options.of, visible=options.visible)
     # Not through pandas, where a column with unknowns becomes floating point.
-    csv.write_csv(bounds.drop("incidents").toArrow(), options.output or sys.stdout.buffer)
+    with waiting_for("Spark computes the bounds"):
+        table = bounds.drop("incidents").toArrow()
+    csv.write_csv(table, options.output or sys.stdout.buffer)
     return 0
 
 

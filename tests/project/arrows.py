@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 MODELS: Final = ("streams", "dataflow", "progress", "strategies")
-TOP: Final = frozenset({"__init__", "__main__", "open", "spark"})
+TOP: Final = frozenset({"__init__", "__main__", "demo", "open", "spark"})
 """Files beside the folders, where everything comes together."""
 
 LAYERS: Final = (

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, Never
 
-from IPython import get_ipython
 from tqdm.auto import tqdm
 
 from wmlab.core.answers import Verdicts
 from wmlab.core.overlap import TimesApartWarning
 from wmlab.core.recording import Recording, recorded
+from wmlab.core.waiting import PROGRESS_AFTER_S, is_interactive
 from wmlab.streams import positions, simulate
 from wmlab.streams.answers.explain import explain
 from wmlab.streams.answers.history import recorded_rules, scenario_span, the_stream
@@ -23,8 +22,6 @@ from wmlab.streams.answers.timeline import timeline
 from wmlab.streams.answers.together import REMEDY_FOR_GROUPS, streams_apart
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.tables import TABLES
-
-PROGRESS_AFTER_S = 5
 
 
 class StreamRecording(Recording, kind="streams", schemas=TABLES):
@@ -143,20 +140,6 @@ def record(
     for _, sentence in streams_apart(recording).values():
         warnings.warn(f"{sentence} To repair it: {REMEDY_FOR_GROUPS}.", TimesApartWarning, stacklevel=2)
     return recording
-
-
-def is_interactive() -> bool:
-    """Whether a person looks on: at a terminal, or at a notebook whose front end could answer `input()`.
-
-    Programs that execute notebooks (nbclient, nbval, papermill) send cells with `allow_stdin` false, so what they
-    store has no progress bar, however slow the machine.
-
-    Source: https://jupyter-client.readthedocs.io/en/stable/messaging.html#execute
-    """
-    kernel = getattr(get_ipython(), "kernel", None)
-    if kernel is None:
-        return sys.stderr.isatty()
-    return bool(kernel.get_parent().get("content", {}).get("allow_stdin"))
 
 
 def _advance(bar: tqdm[Never], percent: int) -> None:
