@@ -19,9 +19,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast, dataclass_transform, get_args
 
 import numpy as np
-from pydantic import AfterValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
+from wmlab.core.durations import GivenDuration, duration_ms
 from wmlab.core.errors import ScenarioError, WmlabError
 from wmlab.core.words import counted, shown
 
@@ -29,14 +37,23 @@ AnyValue = TypeVar("AnyValue")
 
 MAX_MS: Final = 2**53
 """The largest number of milliseconds, 285,000 years: sums of such times stay within 64 bits, and floats are exact."""
-Ms = Annotated[int, Field(ge=0, le=MAX_MS, strict=True)]
-"""Milliseconds after the start of the scenario, or a duration that may be nothing."""
-Period = Annotated[int, Field(gt=0, le=MAX_MS, strict=True)]
-"""A duration in milliseconds."""
-SignedMs = Annotated[int, Field(ge=-MAX_MS, le=MAX_MS, strict=True)]
-"""A moment in milliseconds since 1970, or how far a clock is ahead; negative: before, or behind."""
-MeanMs = Annotated[float, Field(ge=0, le=2**43, strict=True), AfterValidator(abs)]
-"""The mean of a duration in milliseconds, at most 278 years; -0.0, which numpy refuses as a scale, is read as 0.0."""
+
+
+def _from_text(offered: object, check: ValidatorFunctionWrapHandler) -> Any:
+    """What a field of milliseconds holds: a text stays beside the number that it says."""
+    number = duration_ms(offered)
+    checked = check(int(number) if isinstance(number, GivenDuration) else number)
+    return number if isinstance(number, GivenDuration) else checked
+
+
+Ms = Annotated[int, Field(ge=0, le=MAX_MS, strict=True), WrapValidator(_from_text)]
+"""Milliseconds after the start of the scenario, or a duration that may be nothing; or a text such as "10s"."""
+Period = Annotated[int, Field(gt=0, le=MAX_MS, strict=True), WrapValidator(_from_text)]
+"""A duration in milliseconds, or a text."""
+SignedMs = Annotated[int, Field(ge=-MAX_MS, le=MAX_MS, strict=True), WrapValidator(_from_text)]
+"""A moment in milliseconds since 1970, or how far a clock is ahead; negative: before, or behind. Or a text."""
+MeanMs = Annotated[float, Field(ge=0, le=2**43, strict=True), AfterValidator(abs), WrapValidator(_from_text)]
+"""The mean of a duration in milliseconds, at most 278 years; or a text. -0.0, which numpy refuses as a scale, is 0.0."""
 Time = Annotated[int, Field(ge=-(2**63), lt=2**63, strict=True)]
 """An application time: a 64-bit integer, which charts and sentences write as milliseconds."""
 Offset = Annotated[int, Field(ge=0, le=2**62, strict=True)]
@@ -325,7 +342,10 @@ def is_default(field: dataclasses.Field[Any], offered: object) -> bool:
 
 
 def plain(offered: object) -> object:
-    """A value as dicts, lists and scalars, defaults left out, `kind` kept where it tells kinds apart."""
+    """A value as dicts, lists and scalars, defaults left out, `kind` kept where it tells kinds apart.
+
+    A duration that was given as text is that text.
+    """
     if dataclasses.is_dataclass(offered) and not isinstance(offered, type):
         fields = dataclasses.fields(offered)
         shown = [f for f in fields if f.name == "kind" or not is_default(f, getattr(offered, f.name))]
@@ -334,7 +354,7 @@ def plain(offered: object) -> object:
         return [plain(item) for item in offered]
     if isinstance(offered, Mapping):
         return {key: plain(item) for key, item in offered.items()}
-    return offered
+    return offered.given if isinstance(offered, GivenDuration) else offered
 
 
 def is_function(offered: object) -> bool:
