@@ -41,6 +41,8 @@ Time = Annotated[int, Field(ge=-(2**63), lt=2**63, strict=True)]
 """An application time: a 64-bit integer, which charts and sentences write as milliseconds."""
 Offset = Annotated[int, Field(ge=0, le=2**62, strict=True)]
 """An offset in a segment, in bytes."""
+Flag = Annotated[bool, Field(strict=True)]
+"""True or False; a text such as "no" or a number is neither."""
 Share = Annotated[float, Field(ge=0, lt=1, strict=True)]
 """A part of the whole, below 1."""
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9._-]+$")]
@@ -167,8 +169,7 @@ _REMEDIES: Final = {
     "greater_than_equal": "give a number of at least {ge}",
     "less_than": "give a number below {lt}",
     "less_than_equal": "give a number of at most {le}",
-    "bool_type": "give true or false",
-    "bool_parsing": "give true or false",
+    "bool_type": "give True or False",
     "string_type": "give a text",
     "string_unicode": "give a text without surrogates, which no file can hold",
     "string_too_short": "give a text of {min_length} or more characters",

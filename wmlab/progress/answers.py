@@ -14,8 +14,9 @@ from itertools import pairwise
 from typing import Any, Final
 
 from wmlab.core.answers import Answer, Stragglers, Stretch, stragglers_from
+from wmlab.core.arguments import the_moment
 from wmlab.core.errors import RecordingError
-from wmlab.core.recording import Recording, the_moment, the_only
+from wmlab.core.recording import Recording, the_only
 from wmlab.core.words import counted, listed, moment
 from wmlab.progress.model.chunks import MEANING
 from wmlab.progress.model.numbers import stamp_of

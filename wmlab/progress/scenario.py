@@ -30,6 +30,7 @@ from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.values import (
     MAX_MS,
     UNSET,
+    Flag,
     MeanMs,
     Ms,
     Name,
@@ -197,7 +198,7 @@ class Windowing:
     slide_ms: Period | None = None
     trigger: Option[Literal["strict", "exact"]] = UNSET
     emit_lag_ms: Ms = 0
-    forget_fired: bool = False
+    forget_fired: Flag = False
 
 
 @tagged
@@ -453,7 +454,7 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
     script: tuple[PlanAction, ...] = ()
     duration_ms: Period
     start_ms: Ms = 0
-    flush_at_end: bool = True
+    flush_at_end: Flag = True
     rules: PlanRules = "sound"
     chunk_base: Option[Literal[0, 1]] = UNSET
     complete: Option[Literal["set", "count", "literal", "balance"]] = UNSET

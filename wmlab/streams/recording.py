@@ -13,6 +13,8 @@ from IPython import get_ipython
 from tqdm.auto import tqdm
 
 from wmlab.core.answers import Verdicts
+from wmlab.core.arguments import the_flag
+from wmlab.core.errors import ScenarioError
 from wmlab.core.overlap import TimesApartWarning
 from wmlab.core.recording import Recording, recorded
 from wmlab.streams import positions, simulate
@@ -130,6 +132,7 @@ def record(
     False; a function is told the percentage instead, and stops the run by raising. Warns with `TimesApartWarning` if a
     group reads streams together whose event times do not overlap.
     """
+    progress = as_progress(progress)
 
     def run(folder: Path | None) -> Mapping[str, Any]:
         if callable(progress):
@@ -143,6 +146,11 @@ def record(
     for _, sentence in streams_apart(recording).values():
         warnings.warn(f"{sentence} To repair it: {REMEDY_FOR_GROUPS}.", TimesApartWarning, stacklevel=2)
     return recording
+
+
+def as_progress(offered: bool | Callable[[int], None]) -> bool | Callable[[int], None]:
+    """How progress is shown; raises `ScenarioError` for what is neither a flag nor a function."""
+    return offered if callable(offered) else the_flag(offered, "progress", ScenarioError)
 
 
 def is_interactive() -> bool:

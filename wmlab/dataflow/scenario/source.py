@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Discriminator, Tag
 
 from wmlab.core.expression import columns_read
-from wmlab.core.values import MAX_MS, Ms, Period, Problem, branch, tagged, unknown, value
+from wmlab.core.values import MAX_MS, Flag, Ms, Period, Problem, branch, tagged, unknown, value
 from wmlab.core.words import counted
 from wmlab.dataflow.scenario.vertices import Column, Columns, Condition, Copies, Function, Key, SourceRows, Vertex
 from wmlab.streams.scenario.scenario import StreamScenario
@@ -119,7 +119,7 @@ class Source(Vertex):
     frame_ms: Annotated[int | str, BeforeValidator(_frame)] = 1
     frame_offset_ms: Ms = 0
     poll_ms: Period = 100
-    ends: bool = False
+    ends: Flag = False
 
     @property
     def row_columns(self) -> tuple[str, ...]:

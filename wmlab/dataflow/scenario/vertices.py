@@ -19,6 +19,7 @@ from wmlab.core.expression import parse
 from wmlab.core.simulation import Delay, Fixed
 from wmlab.core.values import (
     UNSET,
+    Flag,
     Ms,
     Name,
     Option,
@@ -255,8 +256,8 @@ class AsyncMap(Selecting):
 
     _: KW_ONLY
     select: Select | None = None
-    ordered: bool = True
-    ignores_key: bool = False
+    ordered: Flag = True
+    ignores_key: Flag = False
     capacity: Size = 4
     latency: Delay = Fixed(10)
 
@@ -286,7 +287,7 @@ class Custom(ProcessingVertex):
     initial: int | float | str | None = None
     columns: Columns = ()
     keys: Annotated[dict[Key, Column] | None, BeforeValidator(_by_number)] = None
-    by_input: bool = False
+    by_input: Flag = False
 
 
 @tagged
@@ -298,7 +299,7 @@ class LateDrop(ProcessingVertex):
 
     column: Column
     _: KW_ONLY
-    ignores_key: bool = False
+    ignores_key: Flag = False
 
 
 @tagged
@@ -348,10 +349,10 @@ class Window(ProcessingVertex):
     aggregates: Aggregates
     stages: Literal[1, 2] = 1
     limit: Size | None = None
-    ignores_key: bool = False
+    ignores_key: Flag = False
     columns: Columns = ()
-    grouped_times: bool = False
-    bounds_only: bool = False
+    grouped_times: Flag = False
+    bounds_only: Flag = False
 
     @property
     def step_ms(self) -> int:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from wmlab.core.answers import Stragglers
+from wmlab.core.arguments import the_moment
 from wmlab.core.errors import RecordingError
-from wmlab.core.recording import Recording, the_moment
+from wmlab.core.recording import Recording
 from wmlab.core.words import moment
 from wmlab.streams.answers.history import PredictionRules, recorded_rules, scenario_span, the_stream
 from wmlab.streams.answers.reader_bound import explain_reader

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from wmlab.core.values import Ms, Name, Offset, Period, Problem, SignedMs, Time, Timed, action
+from wmlab.core.values import Flag, Ms, Name, Offset, Period, Problem, SignedMs, Time, Timed, action
 from wmlab.core.words import grouped
 from wmlab.streams.model.segment import KeyRange
 from wmlab.streams.scenario import network as network
@@ -164,7 +164,7 @@ class ShutDownWriter(Timed):
     """
 
     writer: str
-    last_note: bool = False
+    last_note: Flag = False
     restart_after_ms: Period | None = None
     backlog: Literal["lost", "kept"] = "lost"
 
@@ -491,7 +491,7 @@ class ResetToCheckpoint(Timed):
     """
 
     checkpoint: Name | None = None
-    ranges: bool = True
+    ranges: Flag = True
     group: str | None = None
 
 
