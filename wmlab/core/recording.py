@@ -158,7 +158,7 @@ class Recording:
         try:
             return TypeAdapter(made).validate_python(data)
         except ValidationError as error:
-            mistakes = "; ".join(map(str, problems_of(error, data)))
+            mistakes = "; ".join(map(str, problems_of(error, data, made)))
             raise damaged(f"the recorded scenario of {self.name!r} is damaged: {mistakes}.") from None
         except WmlabError as wrong:
             raise damaged(f"the recorded scenario of {self.name!r} is damaged: {wrong.problem}") from None

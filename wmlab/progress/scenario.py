@@ -28,6 +28,7 @@ from wmlab.core.estimate import Cost
 from wmlab.core.recording import Recording
 from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.values import (
+    EACH_ONCE,
     MAX_MS,
     UNSET,
     Flag,
@@ -145,7 +146,7 @@ class Source:
     trace: str | None = None
     times_ms: tuple[Ms, ...] | None = None
     rows: tuple[tuple[Ms, ...], ...] | None = None
-    columns: tuple[Name, ...] = ()
+    columns: Annotated[tuple[Name, ...], EACH_ONCE] = ()
     event_time: Name | None = None
     unit_ms: Period = 1
     arrival: Name | None = None
@@ -225,7 +226,7 @@ class Join(Windowing):
     """
 
     _: KW_ONLY
-    left: tuple[Name, ...] = ()
+    left: Annotated[tuple[Name, ...], EACH_ONCE] = ()
     carries: Option[Literal["start", "largest"]] = UNSET
 
 

@@ -124,10 +124,10 @@ def field_named(scenario: StreamScenario, name: str) -> FormField:
     if name in by_path or len(chosen) == 1:
         return by_path[name if name in by_path else chosen[0]]
     last = name.rpartition(".")[2]
-    near = chosen or [path for path in by_path if last in path]
+    near = chosen or [path for path in by_path if last in path] or [*by_path]
     raise ScenarioError(
         f"{shown(name)} is {'the name of several fields' if chosen else 'no field'} of the scenario {scenario.name!r}.",
-        remedy=f"name one by its path, for example {listed(near[:6])}." if near else "see its fields in a panel.",
+        remedy=f"name one by its path, for example {listed(near[:6])}.",
     )
 
 

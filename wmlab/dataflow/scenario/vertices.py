@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from wmlab.core.expression import parse
 from wmlab.core.simulation import Delay, Fixed
 from wmlab.core.values import (
+    EACH_ONCE,
     UNSET,
     Flag,
     Ms,
@@ -36,7 +37,7 @@ from wmlab.dataflow.model.aggregate import AGGREGATE_FUNCTIONS
 
 Column = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\W\d]\w*$")]
 """A column of rows."""
-Columns = Annotated[tuple[Column, ...], Field(max_length=1_000)]
+Columns = Annotated[tuple[Column, ...], Field(max_length=1_000), EACH_ONCE]
 Key = Annotated[int, Field(ge=-128, le=127, strict=True)]
 """The key of a watermark: a signed byte."""
 

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from wmlab.core.expression import rule_over
 from wmlab.core.values import (
+    EACH_ONCE,
     UNSET,
     AnyName,
     Flag,
@@ -348,7 +349,7 @@ class ReaderGroup:
     starting_time: Time | None = None
     starting_checkpoint: Name | None = None
     stream: StreamName | None = None
-    streams: tuple[StreamName, ...] = ()
+    streams: Annotated[tuple[StreamName, ...], EACH_ONCE] = ()
 
     def _problems(self) -> Iterator[Problem]:
         if self.streams and self.stream is not None:

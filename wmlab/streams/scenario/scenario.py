@@ -325,7 +325,7 @@ def with_changes(scenario: AnyScenario, changes: Mapping[FieldPath, Any]) -> Any
         except ScenarioError as wrong:
             problems.append(Problem(path, wrong.problem))
     if problems:
-        raise Problems("the form", problems)
+        raise Problems(f"scenario {scenario.name!r}", problems)
     return _checked(scenario, data)
 
 
@@ -348,7 +348,7 @@ def _checked(scenario: AnyScenario, data: dict[str, Any]) -> AnyScenario:
     try:
         return TypeAdapter(type(scenario)).validate_python(data)
     except ValidationError as error:
-        raise Problems("the form", problems_of(error, data)) from None
+        raise Problems(f"scenario {scenario.name!r}", problems_of(error, data, type(scenario))) from None
 
 
 def _of_part(part: Any, path: FieldPath, group: str, *, without: tuple[str, ...] = ()) -> list[FormField]:
