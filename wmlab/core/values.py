@@ -27,6 +27,7 @@ from wmlab.core.mistakes import Problems as Problems
 from wmlab.core.mistakes import branch as branch
 from wmlab.core.mistakes import problems_of as problems_of
 from wmlab.core.mistakes import unknown as unknown
+from wmlab.core.signatures import PlainSignature
 from wmlab.core.words import shown
 
 AnyValue = TypeVar("AnyValue")
@@ -88,6 +89,7 @@ def value(cls: type[AnyValue]) -> type[AnyValue]:
     if cls.__repr__ is object.__repr__:
         setattr(made, "__repr__", _repr)  # noqa: B010 - a plain assignment to a method does not type-check
     setattr(made, "__init__", _gathering(made.__init__))  # noqa: B010
+    setattr(made, "__signature__", PlainSignature())  # noqa: B010
     return cast("type[AnyValue]", made)
 
 

@@ -12,10 +12,12 @@ from typing import Annotated
 
 from pydantic import Field
 
+from wmlab.core import namespace
 from wmlab.core.simulation import Delay, Exponential, Fixed, LogNormal, Uniform
 from wmlab.core.values import Flag, Period, Share, value
 
 __all__ = ["Exponential", "Fixed", "LogNormal", "Network", "Retry", "Uniform"]
+__getattr__, __dir__ = namespace(__name__)
 
 
 @value

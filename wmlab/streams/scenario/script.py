@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from wmlab.core import namespace
 from wmlab.core.values import (
     EACH_ONCE,
     Flag,
@@ -30,6 +31,48 @@ from wmlab.core.words import grouped
 from wmlab.streams.model.segment import KeyRange
 from wmlab.streams.scenario import network as network
 from wmlab.streams.scenario import noting as noting
+
+__all__ = [
+    "AbortTransaction",
+    "AddController",
+    "AddReader",
+    "Checkpoint",
+    "CommitTransaction",
+    "CrashCommitHandler",
+    "CrashController",
+    "CrashReader",
+    "CrashWriter",
+    "CreateStream",
+    "DeleteStream",
+    "DuplicateWriter",
+    "ExpireSession",
+    "LoseBucketOwner",
+    "LoseMarksSegment",
+    "LoseMergeReply",
+    "MarkIdle",
+    "NoteTime",
+    "Partition",
+    "PauseController",
+    "PauseReader",
+    "ReleaseSegment",
+    "RemoveController",
+    "RemoveReader",
+    "ResetToCheckpoint",
+    "Scale",
+    "SealStream",
+    "ShutDownWriter",
+    "SilenceWriter",
+    "SlowTransaction",
+    "StepClock",
+    "StoreUnavailable",
+    "TakeStreamCut",
+    "TruncateMarks",
+    "TruncateStream",
+    "WriteInTransaction",
+    "network",
+    "noting",
+]
+__getattr__, __dir__ = namespace(__name__)
 
 # Controllers: by name, or by role. `leader` owns the bucket of the stream (of the first one, unless `stream` says
 # otherwise), `committer` commits the transactions of the stream, `distributor` is elected to spread the buckets.
