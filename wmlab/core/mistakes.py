@@ -62,6 +62,11 @@ class Problems(ScenarioError):
         return tuple(dataclasses.replace(p, location=(*location, *p.location)) for p in self.problems)
 
 
+def in_words(error: WmlabError) -> str:
+    """An error as the message of a problem: what was wrong, and what to do."""
+    return f"{error.problem.removesuffix('.')}; {error.remedy[:1].lower()}{error.remedy[1:].removesuffix('.')}"
+
+
 def unknown(location: Location, what: str, named: str | None, names: Iterable[str]) -> Iterator[Problem]:
     """The problem of a name that nothing has; None names nothing."""
     known = list(names)
@@ -214,7 +219,7 @@ def _remedy(line: dict[str, Any], made: object, location: Location) -> str:
     if isinstance(own, UnicodeError):
         return _REMEDIES["string_unicode"]
     if isinstance(own, WmlabError):
-        return f"{own.problem.removesuffix('.')}; {own.remedy[:1].lower()}{own.remedy[1:].removesuffix('.')}"
+        return in_words(own)
     if own is not None:
         return str(own)
     parts = _parts_at(made, location) if kind in _OF_A_PART else []

@@ -116,7 +116,7 @@ def _stretches(rows: Sequence[Mapping[str, Any]], emitters: Mapping[int, str]) -
 
 
 def explain_plan(
-    recording: Recording, *, at_ms: int | None = None, reader: str | None = None, stream: str | None = None
+    recording: Recording, at_ms: int | None = None, *, reader: str | None = None, stream: str | None = None
 ) -> ProgressExplanation | Stragglers:
     """What holds the global watermark of a query at `at_ms` (processing time), or who held it over the run.
 

@@ -44,8 +44,8 @@ the longest stretch without a change has it to stay until it is said to grow no 
 
 def explain(
     recording: Recording,
-    *,
     at_ms: int | None = None,
+    *,
     vertex: str | None = None,
     key: int | None = None,
     instance: int | None = None,

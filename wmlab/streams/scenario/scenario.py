@@ -32,6 +32,7 @@ from wmlab.core.values import (
     RuleTable,
     SignedMs,
     branch,
+    in_words,
     options_of,
     plain,
     problems_of,
@@ -323,7 +324,7 @@ def with_changes(scenario: AnyScenario, changes: Mapping[FieldPath, Any]) -> Any
         try:
             part[path[-1]] = parse_fragment(new) if path in fields and fields[path].kind == "yaml" else new
         except ScenarioError as wrong:
-            problems.append(Problem(path, wrong.problem))
+            problems.append(Problem(path, in_words(wrong)))
     if problems:
         raise Problems(f"scenario {scenario.name!r}", problems)
     return _checked(scenario, data)
