@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -15,7 +14,7 @@ from tqdm.auto import tqdm
 from wmlab.core.answers import Verdicts
 from wmlab.core.arguments import the_flag
 from wmlab.core.errors import ScenarioError
-from wmlab.core.overlap import TimesApartWarning
+from wmlab.core.overlap import warn_of_times_apart
 from wmlab.core.recording import Recording, recorded
 from wmlab.streams import positions, simulate
 from wmlab.streams.answers.explain import explain
@@ -130,7 +129,8 @@ def record(
 
     Runs of more than five seconds show a progress bar to a person at a terminal or a notebook, unless `progress` is
     False; a function is told the percentage instead, and stops the run by raising. Warns with `TimesApartWarning` if a
-    group reads streams together whose event times do not overlap.
+    group reads streams together whose event times do not overlap in the run; where warnings are errors, the error has
+    the recording as `recording`.
     """
     progress = as_progress(progress)
 
@@ -143,8 +143,8 @@ def record(
             return simulate.simulate(scenario, lambda percent: _advance(bar, percent), folder)
 
     recording = recorded(StreamRecording, scenario, run, path)
-    for _, sentence in streams_apart(recording).values():
-        warnings.warn(f"{sentence} To repair it: {REMEDY_FOR_GROUPS}.", TimesApartWarning, stacklevel=2)
+    apart = [sentence for _, sentence in streams_apart(recording).values()]
+    warn_of_times_apart(recording, apart, REMEDY_FOR_GROUPS)
     return recording
 
 
