@@ -101,7 +101,7 @@ def parse_scenario(text: str, source: str) -> tuple[dict[str, Any], Lines]:
     if not isinstance(data, dict):
         raise ScenarioError(
             f"{source} holds {_kind(data)}, not a scenario.",
-            remedy="write a mapping with 'wmlab: 1', 'name', 'writers' and so on.",
+            remedy=f"write a mapping with 'wmlab: {FORMAT}', 'name', and one of {', '.join(map(repr, _KINDS))}.",
         )
     version = data.pop("wmlab", None)
     if version != FORMAT:
@@ -132,7 +132,7 @@ def parse_fragment(text: str) -> Any:
     except yaml.YAMLError as error:
         raise ScenarioError(
             f"{shown(text.strip())} is not YAML: {_complaint(error, text)}.",
-            remedy="correct it, for example as {kind: clock}.",
+            remedy="correct it, for example as {kind: wall_clock}.",
         ) from None
 
 
@@ -265,7 +265,7 @@ class ScenarioFile:
         try:
             return TypeAdapter(cls).validate_python(data)
         except ValidationError as error:
-            mistakes = problems_of(error, data)
+            mistakes = problems_of(error, data, cls)
             located = (dataclasses.replace(p, line=line_of(p.location, lines)) for p in mistakes)
             raise Problems(source, located) from None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +10,9 @@ from typing import Any, Literal, Never
 from tqdm.auto import tqdm
 
 from wmlab.core.answers import Verdicts
-from wmlab.core.overlap import TimesApartWarning
+from wmlab.core.arguments import the_flag
+from wmlab.core.errors import ScenarioError
+from wmlab.core.overlap import warn_of_times_apart
 from wmlab.core.recording import Recording, recorded
 from wmlab.core.waiting import PROGRESS_AFTER_S, is_interactive
 from wmlab.streams import positions, simulate
@@ -125,8 +126,10 @@ def record(
 
     Runs of more than five seconds show a progress bar to a person at a terminal or a notebook, unless `progress` is
     False; a function is told the percentage instead, and stops the run by raising. Warns with `TimesApartWarning` if a
-    group reads streams together whose event times do not overlap.
+    group reads streams together whose event times do not overlap in the run; where warnings are errors, the error has
+    the recording as `recording`.
     """
+    progress = as_progress(progress)
 
     def run(folder: Path | None) -> Mapping[str, Any]:
         if callable(progress):
@@ -137,9 +140,14 @@ def record(
             return simulate.simulate(scenario, lambda percent: _advance(bar, percent), folder)
 
     recording = recorded(StreamRecording, scenario, run, path)
-    for _, sentence in streams_apart(recording).values():
-        warnings.warn(f"{sentence} To repair it: {REMEDY_FOR_GROUPS}.", TimesApartWarning, stacklevel=2)
+    apart = [sentence for _, sentence in streams_apart(recording).values()]
+    warn_of_times_apart(recording, apart, REMEDY_FOR_GROUPS)
     return recording
+
+
+def as_progress(offered: bool | Callable[[int], None]) -> bool | Callable[[int], None]:
+    """How progress is shown; raises `ScenarioError` for what is neither a flag nor a function."""
+    return offered if callable(offered) else the_flag(offered, "progress", ScenarioError)
 
 
 def _advance(bar: tqdm[Never], percent: int) -> None:

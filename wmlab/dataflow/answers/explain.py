@@ -19,8 +19,9 @@ from operator import itemgetter
 from typing import Any, Final
 
 from wmlab.core.answers import Stragglers, Stretch, stragglers_from
+from wmlab.core.arguments import the_moment
 from wmlab.core.errors import RecordingError
-from wmlab.core.recording import Recording, the_moment
+from wmlab.core.recording import Recording
 from wmlab.core.words import counted, moment, span
 from wmlab.dataflow.answers.outcome import WindowAnswers, dropped_rows, explain_row, the_window
 from wmlab.dataflow.answers.replay import OpenWindow
@@ -43,8 +44,8 @@ the longest stretch without a change has it to stay until it is said to grow no 
 
 def explain(
     recording: Recording,
-    *,
     at_ms: int | None = None,
+    *,
     vertex: str | None = None,
     key: int | None = None,
     instance: int | None = None,

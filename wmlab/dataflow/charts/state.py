@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from wmlab.core.arguments import the_moment, the_names
 from wmlab.core.charts.axis import Coordinate, Numbers, time_axis
 from wmlab.core.charts.chart import SERIES, Chart, columns, columns_of
 from wmlab.core.charts.scene import Dots, Layer, Panel, Path, Rule, Scene, Steps, lanes, thinned
 from wmlab.core.errors import ChartError
-from wmlab.core.recording import Recording, the_moment, the_names
+from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, moment, rounded, span
 from wmlab.dataflow.answers.explain import forecast
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, StateForecast, listing, read

@@ -13,12 +13,13 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from wmlab.core.arguments import the_moment, the_names
 from wmlab.core.charts.axis import Axis, Coordinate, duration_unit, format_instant
 from wmlab.core.charts.chart import Chart, one_stream, one_value, plain_columns, stream_rows, the_recording
 from wmlab.core.charts.diagram import Diagram
 from wmlab.core.charts.scene import Dots, Layer, Path, Scene, lanes
 from wmlab.core.errors import ChartError
-from wmlab.core.recording import Recording, the_moment, the_names
+from wmlab.core.recording import Recording
 from wmlab.core.words import counted, in_mermaid, is_instant, moment, rounded
 from wmlab.streams.answers.history import segments_of
 from wmlab.streams.model.segment import segment_name

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+from wmlab.core.arguments import the_moment
 from wmlab.core.charts.axis import Numbers, Tick
 from wmlab.core.charts.chart import Chart, columns, one_stream, stream_rows
 from wmlab.core.charts.scene import Blocks, Box, Layer, Scene, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.invariants import TableRow
-from wmlab.core.recording import Recording, the_moment
+from wmlab.core.recording import Recording
 from wmlab.core.words import bare, counted, listed, moment
 from wmlab.streams.answers.history import epochs_of, recorded_rules
 from wmlab.streams.model.cut import CutError, CutStep
