@@ -55,7 +55,9 @@ def parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser("explain", help="say what held the bound, at a moment or over the whole run")
     command.add_argument("directory", metavar="DIR", help="the recording")
-    command.add_argument("--at-ms", type=int, metavar="N", help="the moment, in ms of the simulated clock")
+    command.add_argument(
+        "--at-ms", metavar="MOMENT", type=_number_or_text, help="the moment: ms of the clock, 36s, or a date"
+    )
     command.add_argument("--reader", metavar="NAME", help="as seen by this reader")
     command.add_argument("--stream", metavar="NAME", help="of this stream or query (default: the only one)")
     command.add_argument("--json", action="store_true", help="as JSON")
@@ -84,7 +86,9 @@ def parser() -> argparse.ArgumentParser:
         metavar="SHARE",
         help="the share of records that may be late, above 0 and below 1 (default: 0.001)",
     )
-    command.add_argument("--window-ms", type=int, metavar="N", help="count the windows of this length that stay open")
+    command.add_argument(
+        "--window-ms", type=_number_or_text, metavar="N", help="count the windows of this length that stay open"
+    )
     command.add_argument("--suspects", action="store_true", help="list the records and writers with wrong clocks, too")
     command.add_argument("--json", action="store_true", help="as JSON")
     command.set_defaults(run=_advise)
@@ -120,6 +124,14 @@ def _demo(options: argparse.Namespace) -> int:
     print(demo(options.page))
     print(f"\nThe picture, as a page for a browser: {options.page}")
     return 0
+
+
+def _number_or_text(argument: str) -> int | str:
+    """A whole number, or a text such as 36s for whoever takes durations."""
+    try:
+        return int(argument)
+    except ValueError:
+        return argument
 
 
 def _record(options: argparse.Namespace) -> int:

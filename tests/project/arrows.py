@@ -35,7 +35,7 @@ LAYERS: Final = (
 
 RANK: Final = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
-PURE: Final = frozenset({"wmlab.core.arguments", "wmlab.core.errors", "wmlab.core.words"})
+PURE: Final = frozenset({"wmlab.core.arguments", "wmlab.core.durations", "wmlab.core.errors", "wmlab.core.words"})
 """What `model/` imports of core; of everything else, only modules of the standard library that are not `BANNED`."""
 BANNED: Final = (
     {"asyncio", "multiprocessing", "subprocess", "threading"}

@@ -147,6 +147,12 @@ class Recording:
         """The scenario as plain data, a fresh copy; None for a trace."""
         return self.manifest.scenario
 
+    @property
+    def start_ms(self) -> int | None:
+        """When the run of the scenario began (clock, ms); None for a trace."""
+        scenario = self.scenario
+        return None if scenario is None else int(scenario.get("start_ms", 0))
+
     def scenario_as(self, made: type[ScenarioValue], scenario: Mapping[str, Any] | None = None) -> ScenarioValue | None:
         """The scenario, or `scenario` instead of it, as a value of class `made`; None for a trace.
 

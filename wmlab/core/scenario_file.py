@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from yaml.composer import Composer, ComposerError
 
 from wmlab.core import files
+from wmlab.core.durations import GivenDuration
 from wmlab.core.errors import ScenarioError
 from wmlab.core.estimate import Cost, Estimate
 from wmlab.core.values import Problems, RuleTable, options_in, plain, problems_of, resolved, without_functions
@@ -136,10 +137,17 @@ def parse_fragment(text: str) -> Any:
         ) from None
 
 
+class _Dumper(yaml.CSafeDumper):
+    """Writes a duration as the text by which it was given."""
+
+
+_Dumper.add_representer(GivenDuration, lambda dumper, duration: dumper.represent_str(duration.given))
+
+
 def dump_fragment(data: object, *, one_line: bool) -> str:
     """Plain data as a piece of YAML, on one line or as a block."""
     style: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "default_flow_style": one_line, "width": 10_000}
-    text = str(yaml.dump(data, Dumper=yaml.CSafeDumper, **style))
+    text = str(yaml.dump(data, Dumper=_Dumper, **style))
     return text.strip().removesuffix("...").strip()
 
 
@@ -185,7 +193,7 @@ def read_scenario_text(path: str | Path) -> str:
 def dump(data: object) -> str:
     """Plain data as YAML, in the order given."""
     named = {"wmlab": FORMAT, **cast("dict[str, object]", data)}
-    return str(yaml.dump(named, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True))
+    return str(yaml.dump(named, Dumper=_Dumper, sort_keys=False, allow_unicode=True))
 
 
 _KINDS: Final[dict[str, str]] = {}

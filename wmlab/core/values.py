@@ -29,11 +29,7 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-<<<<<<< HEAD
 from wmlab.core.durations import GivenDuration, duration_ms
-from wmlab.core.errors import ScenarioError, WmlabError
-from wmlab.core.words import counted, shown
-=======
 from wmlab.core.mistakes import Problem as Problem
 from wmlab.core.mistakes import Problems as Problems
 from wmlab.core.mistakes import branch as branch
@@ -42,7 +38,6 @@ from wmlab.core.mistakes import problems_of as problems_of
 from wmlab.core.mistakes import unknown as unknown
 from wmlab.core.signatures import PlainSignature
 from wmlab.core.words import shown
->>>>>>> v1
 
 AnyValue = TypeVar("AnyValue")
 
@@ -64,7 +59,7 @@ Period = Annotated[int, Field(gt=0, le=MAX_MS, strict=True), WrapValidator(_from
 SignedMs = Annotated[int, Field(ge=-MAX_MS, le=MAX_MS, strict=True), WrapValidator(_from_text)]
 """A moment in milliseconds since 1970, or how far a clock is ahead; negative: before, or behind. Or a text."""
 MeanMs = Annotated[float, Field(ge=0, le=2**43, strict=True), AfterValidator(abs), WrapValidator(_from_text)]
-"""The mean of a duration in milliseconds, at most 278 years; or a text. -0.0, which numpy refuses as a scale, is 0.0."""
+"""The mean of a duration in milliseconds, at most 278 years, or a text. -0.0 is read as 0.0: numpy refuses it."""
 Time = Annotated[int, Field(ge=-(2**63), lt=2**63, strict=True)]
 """An application time: a 64-bit integer, which charts and sentences write as milliseconds."""
 Offset = Annotated[int, Field(ge=0, le=2**62, strict=True)]
@@ -196,10 +191,7 @@ def is_default(field: dataclasses.Field[Any], offered: object) -> bool:
 
 
 def plain(offered: object) -> object:
-    """A value as dicts, lists and scalars, defaults left out, `kind` kept where it tells kinds apart.
-
-    A duration that was given as text is that text.
-    """
+    """A value as dicts, lists and scalars, defaults left out, `kind` kept where it tells kinds apart."""
     if dataclasses.is_dataclass(offered) and not isinstance(offered, type):
         fields = dataclasses.fields(offered)
         shown = [f for f in fields if f.name == "kind" or not is_default(f, getattr(offered, f.name))]
@@ -208,7 +200,7 @@ def plain(offered: object) -> object:
         return [plain(item) for item in offered]
     if isinstance(offered, Mapping):
         return {key: plain(item) for key, item in offered.items()}
-    return offered.given if isinstance(offered, GivenDuration) else offered
+    return offered
 
 
 def is_function(offered: object) -> bool:

@@ -128,7 +128,7 @@ def _stretches(rows: Sequence[Mapping[str, Any]], emitters: Mapping[int, str]) -
 
 
 def explain_plan(
-    recording: Recording, at_ms: int | None = None, *, reader: str | None = None, stream: str | None = None
+    recording: Recording, at_ms: int | str | None = None, *, reader: str | None = None, stream: str | None = None
 ) -> ProgressExplanation | Stragglers:
     """What holds the global watermark of a query at `at_ms` (processing time), or who held it over the run.
 
@@ -139,7 +139,7 @@ def explain_plan(
     """
     if reader is not None:
         raise RecordingError(f"Reader {reader!r} is named; query plans have none.", remedy="leave the reader out.")
-    at_ms = None if at_ms is None else the_moment(at_ms)
+    at_ms = None if at_ms is None else the_moment(at_ms, start_ms=recording.start_ms)
     plans = _plans(recording)
     names = sorted({*recording.table("buffers")["stream"].to_pylist(), *plans})
     query = the_only(recording, stream, names, "query", "queries")
@@ -212,7 +212,7 @@ def _plans(recording: Recording) -> dict[str, Origins]:
 
 
 def blocking_origins_at(
-    recording: Recording, *, query: str, at_ms: int, operator: str = BUILD, rules: ProgressRules | None = None
+    recording: Recording, *, query: str, at_ms: int | str, operator: str = BUILD, rules: ProgressRules | None = None
 ) -> tuple[BlockingOrigin, ...]:
     """What held the global watermark of an operator at a processing time: one `BlockingOrigin` per origin at its value.
 
@@ -220,7 +220,7 @@ def blocking_origins_at(
     taken to be those that ever came and, up to as many as the table says, the smallest others. Raises `RecordingError`
     if nothing had come by then.
     """
-    at_ms = the_moment(at_ms)
+    at_ms = the_moment(at_ms, start_ms=recording.start_ms)
     buffers = recording.table("buffers").to_pylist()
     arrivals = [row for row in buffers if row["stream"] == query and row["operator"] == operator]
     rows = sorted((row for row in arrivals if row["arrived_ms"] <= at_ms), key=lambda row: int(row["arrival"]))

@@ -43,8 +43,8 @@ def queue_diagram(
     vertices_named = run.vertices if vertices is None else the_names(vertices, "vertices", ChartError)
     wanted = [str(run.vertex(name, ChartError)["vertex"]) for name in vertices_named]
     begun, ended = clock_of(run)
-    low = begun if from_ms is None else the_moment(from_ms, ChartError, name="from_ms")
-    high = ended if to_ms is None else the_moment(to_ms, ChartError, name="to_ms")
+    low = begun if from_ms is None else the_moment(from_ms, ChartError, name="from_ms", start_ms=recording.start_ms)
+    high = ended if to_ms is None else the_moment(to_ms, ChartError, name="to_ms", start_ms=recording.start_ms)
     routes = {row["queue"]: row for row in run.queues if row["source"] in wanted and row["target"] in wanted}
     items = [
         row

@@ -22,7 +22,7 @@ from wmlab.streams.tables import NEVER_CAME
 
 def explain(
     recording: Recording,
-    at_ms: int | None = None,
+    at_ms: int | str | None = None,
     *,
     reader: str | None = None,
     stream: str | None = None,
@@ -50,7 +50,7 @@ def explain(
             f"{row['detail'][:1].upper()}{row['detail'][1:]}." for row in incidents if row["outcome"] == NEVER_CAME
         ]
         return replace(stragglers, notes=(*stragglers.notes, *notes))
-    at_ms = the_moment(at_ms)
+    at_ms = the_moment(at_ms, start_ms=recording.start_ms)
     planned = scenario_span(recording)
     if planned is not None and not planned[0] <= at_ms <= planned[1]:
         raise RecordingError(

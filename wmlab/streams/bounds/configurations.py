@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
-from wmlab.core.arguments import the_flag, the_moment
+from wmlab.core.arguments import the_duration, the_flag
 from wmlab.core.errors import ModelError
 from wmlab.core.values import Problems, problems_of
 from wmlab.streams.model.replay import Configuration
@@ -20,13 +20,16 @@ _HINTS: Final = typing.get_type_hints(Configuration)
 
 
 def _without_lax_fields(raw: object) -> object:
-    """The fields of a configuration as they were given, whose annotations let pydantic take "no" for a flag."""
-    for name, offered in raw.items() if isinstance(raw, Mapping) else ():
+    """The fields of a configuration, durations as numbers; its annotations would let pydantic take "no" for a flag."""
+    if not isinstance(raw, Mapping):
+        return raw
+    given = dict(raw)
+    for name, offered in raw.items():
         if _HINTS.get(name) is bool:
             the_flag(offered, name, ModelError)
         elif _HINTS.get(name) in (int, int | None) and offered is not None:
-            the_moment(offered, ModelError, name=name)
-    return raw
+            given[name] = the_duration(offered, ModelError, name=name)
+    return given
 
 
 _CONFIGURATIONS: Final = TypeAdapter(

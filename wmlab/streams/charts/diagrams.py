@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from wmlab.core.arguments import the_moment, the_names
+from wmlab.core.arguments import the_duration, the_moment, the_names
 from wmlab.core.charts.axis import Axis, Coordinate, duration_unit, format_instant
 from wmlab.core.charts.chart import Chart, one_stream, one_value, plain_columns, stream_rows, the_recording
 from wmlab.core.charts.diagram import Diagram
@@ -88,7 +88,7 @@ def message_diagram(
         recorded="messages",
     )
     around_ms = _moment(around_ms, columns["sent_ms"])
-    span_ms = the_moment(span_ms, ChartError, name="span_ms")
+    span_ms = the_duration(span_ms, ChartError, name="span_ms")
     parties = None if parties is None else the_names(parties, "parties", ChartError)
     if span_ms <= 0:
         raise ChartError(f"A span of {span_ms} ms shows nothing.", remedy="Give span_ms as a positive number.")
