@@ -162,3 +162,23 @@ def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) ->
     assert main([]) == 0
     listing = capsys.readouterr().out
     assert all(f"\n    {command} " in listing for command in ("record", "bounds", "check", "explain", "advise"))
+
+
+def test_the_demo_needs_no_file(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "demo.html"
+    assert main(["demo", "--page", str(page)]) == 0
+    printed = capsys.readouterr().out
+    assert "event time from 0 to 60.0 s" in printed
+    assert "The lower bound is a promise" in printed
+    assert "by writer w2: crashed" in printed
+    lines = [line for line in printed.splitlines() if line.startswith("  ") and " s  " in line]
+    assert len(lines) == 24
+    assert any("#" in line and "unknown" not in line for line in lines), "both bounds are seen"
+    text = page.read_text(encoding="utf-8")
+    assert text.count("<svg") == 1
+    assert "by writer w2: crashed" in text
+    assert "crash_writer" in text
+    assert main(["demo", "--page", str(page)]) == 1
+    assert "there is something at" in capsys.readouterr().err
+    assert main(["demo", "--page", str(tmp_path / "none" / "demo.html")]) == 1
+    assert "cannot be written" in capsys.readouterr().err

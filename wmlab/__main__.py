@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import wmlab as wm
 from wmlab.core.errors import WmlabError
+from wmlab.core.waiting import waiting_for
 from wmlab.core.words import counted
 
 _ADVISE_EPILOG = """\
@@ -27,6 +28,10 @@ def parser() -> argparse.ArgumentParser:
     """The whole command line. Each command stores in `run` the function that carries it out."""
     top = argparse.ArgumentParser(prog="python -m wmlab", description="An analytical workbench for stream watermarks.")
     commands = top.add_subparsers(title="commands", metavar="COMMAND")
+
+    command = commands.add_parser("demo", help="run an example, say what its readers knew of time, and draw it")
+    command.add_argument("--page", metavar="FILE.html", default="wmlab-demo.html", help="where the page goes")
+    command.set_defaults(run=_demo)
 
     command = commands.add_parser("record", help="run a scenario file and keep the recording")
     command.add_argument("scenario", metavar="FILE.yaml", help="the scenario")
@@ -50,7 +55,9 @@ def parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser("explain", help="say what held the bound, at a moment or over the whole run")
     command.add_argument("directory", metavar="DIR", help="the recording")
-    command.add_argument("--at-ms", type=int, metavar="N", help="the moment, in ms of the simulated clock")
+    command.add_argument(
+        "--at-ms", metavar="MOMENT", type=_number_or_text, help="the moment: ms of the clock, 36s, or a date"
+    )
     command.add_argument("--reader", metavar="NAME", help="as seen by this reader")
     command.add_argument("--stream", metavar="NAME", help="of this stream or query (default: the only one)")
     command.add_argument("--json", action="store_true", help="as JSON")
@@ -79,7 +86,9 @@ def parser() -> argparse.ArgumentParser:
         metavar="SHARE",
         help="the share of records that may be late, above 0 and below 1 (default: 0.001)",
     )
-    command.add_argument("--window-ms", type=int, metavar="N", help="count the windows of this length that stay open")
+    command.add_argument(
+        "--window-ms", type=_number_or_text, metavar="N", help="count the windows of this length that stay open"
+    )
     command.add_argument("--suspects", action="store_true", help="list the records and writers with wrong clocks, too")
     command.add_argument("--json", action="store_true", help="as JSON")
     command.set_defaults(run=_advise)
@@ -109,6 +118,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
+def _demo(options: argparse.Namespace) -> int:
+    from wmlab.demo import demo
+
+    print(demo(options.page))
+    print(f"\nThe picture, as a page for a browser: {options.page}")
+    return 0
+
+
+def _number_or_text(argument: str) -> int | str:
+    """A whole number, or a text such as 36s for whoever takes durations."""
+    try:
+        return int(argument)
+    except ValueError:
+        return argument
+
+
 def _record(options: argparse.Namespace) -> int:
     print(wm.trace.load_scenario(options.scenario).record(options.directory))
     return 0
@@ -120,7 +145,9 @@ def _bounds(options: argparse.Namespace) -> int:
     recording = wm.trace.read_recording(options.directory)
     bounds = recording.time_bounds(wm.spark_session(), of=options.of, visible=options.visible)
     # Not through pandas, where a column with unknowns becomes floating point.
-    csv.write_csv(bounds.drop("incidents").toArrow(), options.output or sys.stdout.buffer)
+    with waiting_for("Spark computes the bounds"):
+        table = bounds.drop("incidents").toArrow()
+    csv.write_csv(table, options.output or sys.stdout.buffer)
     return 0
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+from wmlab.core import namespace
 from wmlab.core.recording import Recording
 from wmlab.core.scenario_file import parse_scenario, read_scenario_text
 from wmlab.core.traces import DIRECTORY, TRACE_SCHEMA, Trace, TraceEvent, load, names
@@ -28,6 +29,7 @@ __all__ = [
     "segment_id",
     "segment_name",
 ]
+__getattr__, __dir__ = namespace(__name__)
 
 _OTHERS: Final[tuple[Any, ...]] = (
     Dataflow,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from wmlab.core import namespace
 from wmlab.core.spark.log import read_log, stragglers
 from wmlab.core.spark.schemas import dataframe, spark_schema
 from wmlab.core.spark.session import log_path, spark_session
@@ -38,6 +39,7 @@ __all__ = [
     "with_slack",
     "write_feed",
 ]
+__getattr__, __dir__ = namespace(__name__)
 
 SCHEMAS: Final = {name: spark_schema(schema) for name, schema in TABLES.items()}
 """The Spark schema of every table of a recording of streams, by its name."""

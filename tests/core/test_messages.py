@@ -7,7 +7,7 @@ import datetime
 import importlib
 import pkgutil
 import sys
-from collections.abc import Iterator
+import typing
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,10 +18,10 @@ import pytest
 import wmlab
 from wmlab import dataflow as flow
 from wmlab import progress as plans
-from wmlab.core import values
+from wmlab.core import mistakes
 from wmlab.core.errors import WmlabError
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.values import Problems
+from wmlab.core.values import Problem, Problems
 
 WRONG: Final[tuple[Any, ...]] = (
     None, True, "x", "", 1.5, -1, 10**30, float("nan"), float("inf"), 1e300, 1j, b"x", "x" * 1_000, "\x00", "\ud800",
@@ -33,6 +33,7 @@ WRONG: Final[tuple[Any, ...]] = (
 OF_PYDANTIC: Final = (
     "input should", "should have", "should be", "should match", "a valid", "unable to", "unexpected", "argument",
     "validation error", "pydantic", "does not match any", "after validation", "assertion", "value error", "codec",
+    "literal[", "function-", "constrained-", "union[", "callable", "nonetype",
 )  # fmt: skip
 """How its messages read, and those of Python."""
 
@@ -54,14 +55,26 @@ def value_types() -> list[type]:
 TYPES: Final = value_types()
 
 
-def refused(made: type, *places: Any, **fields: Any) -> Iterator[str]:
+def refused(made: type, *places: Any, **fields: Any) -> list[Problem]:
     """What is said of each field, if the value cannot be made; anything but an error of wmlab goes on."""
     try:
         made(*places, **fields)
     except Problems as error:
-        yield from (problem.message for problem in error.problems)
+        return list(error.problems)
     except WmlabError as error:
-        yield str(error)
+        return [Problem((), str(error))]
+    return []
+
+
+def refused_at(made: type, field: str, offered: object) -> list[Problem]:
+    """What is said of that field of a value of which no other is given."""
+    return [problem for problem in refused(made, **{field: offered}) if problem.location[:1] in ((field,), ())]
+
+
+def flow_options() -> tuple[str, ...]:
+    from wmlab.dataflow.scenario.dataflow import OPTIONS
+
+    return OPTIONS
 
 
 def test_there_are_values_of_all_three_models() -> None:
@@ -72,20 +85,25 @@ def test_there_are_values_of_all_three_models() -> None:
 @pytest.mark.parametrize("made", TYPES, ids=lambda made: made.__name__)
 def test_no_field_answers_in_the_words_of_pydantic(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     kinds: set[str] = set()
-    words = values._sentence
+    words = mistakes._sentence
 
-    def seen(line: dict[str, Any]) -> str:
-        kinds.add(line["type"])
-        return words(line)
+    def seen(lines: list[dict[str, Any]], *where: Any) -> str:
+        kinds.update(line["type"] for line in lines)
+        return words(lines, *where)
 
-    monkeypatch.setattr(values, "_sentence", seen)
+    monkeypatch.setattr(mistakes, "_sentence", seen)
     said: set[str] = set()
     for field in (field for field in dataclasses.fields(made) if field.init):
         for wrong in WRONG:
-            said.update(refused(made, **{field.name: wrong}))
-    said.update(refused(made, *range(50)), refused(made, none_has_it=1), refused(made))
+            problems = refused(made, **{field.name: wrong})
+            said.update(problem.message for problem in problems)
+            paths = [problem.path for problem in problems]
+            assert len(set(paths)) == len(paths), "one mistake a field"
+            assert [path for path in paths for word in OF_PYDANTIC if word in path.lower()] == []
+    for problems in (refused(made, *range(50)), refused(made, none_has_it=1), refused(made)):
+        said.update(problem.message for problem in problems)
     assert said
-    assert kinds <= {*values._ALONE, *values._REMEDIES, "value_error"}, "each kind of mistake has words"
+    assert kinds <= {*mistakes._ALONE, *mistakes._REMEDIES, "value_error"}, "each kind of mistake has words"
     without_values = {message.rpartition(" (got ")[0] or message for message in said}
     assert [message for message in without_values for word in OF_PYDANTIC if word in message.lower()] == []
     assert [message for message in said if "{" in message.partition(" (got ")[0].replace("{name}", "")] == []
@@ -110,6 +128,45 @@ def test_one_part_where_several_belong_is_answered_with_a_list(made: Any, field:
     assert said in [str(problem) for problem in refused.value.problems]
 
 
+@pytest.mark.parametrize(
+    ("made", "field", "wrong", "said"),
+    [
+        (
+            wmlab.script.CrashController, "point", "nonsense",
+            "give 'after_marks', 'after_log', 'before_removal', 'before_append', 'after_append', 'before_leave', "
+            "'before_merge', 'after_merge', 'after_noting' or 'between_seals' (got 'nonsense')",
+        ),
+        (
+            wmlab.EventWriter, "noting", "wall_clock",
+            "give EarliestOpen, WallClock, LastEventTime, MaxMinusSlack, Compute or Never, "
+            "in a file a mapping with 'kind' (got 'wall_clock')",
+        ),
+        (flow.EventTime, "policy", "x", "give 'lag', 'real_time' or 'lower_bound', or a function (got 'x')"),
+        (flow.Custom, "initial", [], "give a whole number, or a number, or a text (got [])"),
+        (wmlab.Scenario, "duration_ms", 5.0 * 1_000, "give a whole number (got 5000.0)"),
+        (wmlab.Scenario, "writers", [5],
+            "give EventWriter or TransactionalWriter, in a file a mapping with 'kind' (got 5)"),
+    ],
+)  # fmt: skip
+def test_all_that_is_possible_stands_in_one_mistake(made: Any, field: str, wrong: object, said: str) -> None:
+    assert [problem.message for problem in refused_at(made, field, wrong)] == [said]
+
+
+def sets_of_names() -> list[tuple[type, str]]:
+    """Every field of texts, by its class; each is a set in some order."""
+    hints = [(made, typing.get_type_hints(made)) for made in TYPES]
+    texts = (tuple[str, ...], tuple[str, ...] | None)
+    return [(made, field.name) for made, of in hints for field in dataclasses.fields(made) if of[field.name] in texts]
+
+
+@pytest.mark.parametrize(("made", "field"), sets_of_names(), ids=lambda of: of if isinstance(of, str) else of.__name__)
+def test_no_name_is_given_twice(made: Any, field: str) -> None:
+    name = flow_options()[0] if field == "deviations" else "n0"
+    for names, said in (([name, name], [f"name each once; {name!r} is there twice"]), ([name], [])):
+        messages = [problem.message for problem in refused_at(made, field, names)]
+        assert [message.partition(" (got ")[0] for message in messages if "there twice" in message] == said
+
+
 SCENARIOS: Final = {"Scenario": "writers", "Dataflow": "vertices", "PlanScenario": "queries"}
 
 
@@ -128,9 +185,20 @@ def every_scenario() -> list[Any]:
     return [wmlab.Scenario, dataflow.Dataflow, progress.PlanScenario]
 
 
+def test_a_segment_is_named_once_only() -> None:
+    for made in (
+        lambda: wmlab.script.Scale(at_ms=1, seal=["0@0", "0@0"], into=1),
+        lambda: wmlab.script.NoteTime(at_ms=1, writer="w", time=1, position=[("0@0", 1), ("0@0", 2)]),
+    ):
+        with pytest.raises(Problems, match="name each once; '0@0' is there twice"):
+            made()
+
+
 def test_a_recording_with_a_damaged_scenario_says_which_field() -> None:
     writers = [wmlab.EventWriter("w1", rate_per_s=1)]
     recording = wmlab.Scenario("short", writers=writers, duration_ms=1_000).record(progress=False)
-    with pytest.raises(WmlabError, match=r"is damaged: duration_ms: give a whole number \(got 'x'\)") as raised:
+    with pytest.raises(
+        WmlabError, match=r"is damaged: duration_ms: give whole .*got 'x'"
+    ) as raised:
         recording.scenario_as(wmlab.Scenario, {**(recording.scenario or {}), "duration_ms": "x"})
     assert "pydantic" not in str(raised.value)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+import yaml
 from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
@@ -56,3 +58,17 @@ def test_pages_with_code_for_readers_are_those_that_are_run() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     assert [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()] == []
+
+
+def test_every_page_is_in_the_navigation_of_the_site_and_on_its_first_page() -> None:
+    def pages_of(entry: object) -> list[str]:
+        if isinstance(entry, str):
+            return [entry]
+        below = entry.values() if isinstance(entry, dict) else entry
+        assert isinstance(below, Iterable)
+        return [page for part in below for page in pages_of(part)]
+
+    navigation = pages_of(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"])
+    pages = [page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")]
+    assert sorted(navigation) == sorted(pages)
+    assert set(LINK.findall((DOCS / "index.md").read_text())) >= set(pages) - {"index.md"}

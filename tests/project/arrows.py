@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 MODELS: Final = ("streams", "dataflow", "progress", "strategies")
-TOP: Final = frozenset({"__init__", "__main__", "open", "spark"})
+TOP: Final = frozenset({"__init__", "__main__", "demo", "open", "spark"})
 """Files beside the folders, where everything comes together."""
 
 LAYERS: Final = (
@@ -35,7 +35,7 @@ LAYERS: Final = (
 
 RANK: Final = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
-PURE: Final = frozenset({"wmlab.core.errors", "wmlab.core.words"})
+PURE: Final = frozenset({"wmlab.core.arguments", "wmlab.core.durations", "wmlab.core.errors", "wmlab.core.words"})
 """What `model/` imports of core; of everything else, only modules of the standard library that are not `BANNED`."""
 BANNED: Final = (
     {"asyncio", "multiprocessing", "subprocess", "threading"}

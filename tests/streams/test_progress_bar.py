@@ -4,39 +4,13 @@ from __future__ import annotations
 
 import itertools
 import sys
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import tqdm.std
 
 import wmlab as wm
-from wmlab.streams import recording
 
 SCENARIO = wm.Scenario("slow", writers=[wm.EventWriter("w1", rate_per_s=1)], duration_ms=1_000)
-
-
-def frontend(content: dict[str, Any] | None) -> Any:
-    """What `get_ipython()` gives in a kernel that runs a cell sent with this content."""
-    parent = {} if content is None else {"content": content}
-    return SimpleNamespace(kernel=SimpleNamespace(get_parent=lambda: parent))
-
-
-@pytest.mark.parametrize(
-    ("shell", "interactive"),
-    [
-        (frontend({"allow_stdin": True}), True),
-        (frontend({"allow_stdin": False}), False),
-        (frontend({}), False),
-        (frontend(None), False),
-    ],
-    ids=["JupyterLab", "nbclient and nbval", "unknown", "no cell"],
-)
-def test_in_a_notebook_it_is_shown_where_input_can_be_asked_for(
-    monkeypatch: pytest.MonkeyPatch, shell: Any, interactive: bool
-) -> None:
-    monkeypatch.setattr(recording, "get_ipython", lambda: shell)
-    assert recording.is_interactive() is interactive
 
 
 @pytest.mark.parametrize(

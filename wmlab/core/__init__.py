@@ -1,31 +1,35 @@
-"""What the models share; and namespaces whose names are loaded when they are first used.
+"""What the models share; and namespaces, which offer their public names and nothing else.
 
-With lazy names a Spark executor that needs a rule of the model gets nothing else. A name of the version before leads to
-its new one for one version, with a `FutureWarning`.
+`lazy` is for a package whose names are loaded when they are first used, so that a Spark executor that needs a rule of
+the model gets nothing else; `namespace` for a module that has its names already. Either way `dir()`, and so Tab, shows
+them alone; a name that is not there is answered with one that is like it; and a name of the version before leads to its
+new one for one version, with a `FutureWarning`.
 """
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+Namespace = tuple[Callable[[str], Any], Callable[[], list[str]]]
+"""The `__getattr__` and `__dir__` of a module."""
 
-def lazy(
-    package: str, homes: Mapping[str, str], *, former: Mapping[str, str] | None = None
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of `package`; `homes` says for each name "module:attribute", or "module".
 
-    `former` has the new name of each name of the version before, see `renamed`.
+def lazy(package: str, homes: Mapping[str, str], *, former: Mapping[str, str] | None = None) -> Namespace:
+    """The namespace of `package`; `homes` says for each name "module:attribute", or "module".
+
+    `former` has the new name of each name of the version before.
     """
 
     def get(name: str) -> Any:
         if former and name in former:
             name = _new_name(package, name, former)
         if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}; it has {', '.join(homes)}")
+            raise _missing(package, name, homes)
         module, _, attribute = homes[name].partition(":")
         target = importlib.import_module(module)
         return getattr(target, attribute) if attribute else target
@@ -33,15 +37,26 @@ def lazy(
     return get, lambda: sorted(homes)
 
 
-def renamed(module: str, former: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of `module` for names of the version before, which warns and gives what is called so now."""
+def namespace(module: str, *, former: Mapping[str, str] | None = None) -> Namespace:
+    """The namespace of `module`, which lists its names in `__all__`; `former` as of `lazy`."""
 
     def get(name: str) -> Any:
-        if name not in former:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        return getattr(sys.modules[module], _new_name(module, name, former))
+        if former and name in former:
+            return getattr(sys.modules[module], _new_name(module, name, former))
+        raise _missing(module, name, names())
 
-    return get
+    def names() -> list[str]:
+        return sorted(sys.modules[module].__all__)
+
+    return get, names
+
+
+def _missing(module: str, name: str, names: Iterable[str]) -> AttributeError:
+    lower = {known.lower(): known for known in names}
+    # Python and IPython look for many a name with underscores that nobody has written.
+    close = [] if name.startswith("_") else difflib.get_close_matches(name.lower(), lower, n=1)
+    hint = f"did you mean {lower[close[0]]!r}?" if close else f"it has {', '.join(lower.values())}"
+    return AttributeError(f"module {module!r} has no attribute {name!r}; {hint}")
 
 
 def _new_name(module: str, name: str, former: Mapping[str, str]) -> str:

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from wmlab.core.errors import WmlabError
 from wmlab.core.words import shown
+
+
+def data_of(package: Path) -> Path:
+    """Where the data of a package are: in an installed wheel inside of it, in a clone beside it."""
+    inside = package / "data"
+    return inside if inside.is_dir() else package.parent / "data"
+
+
+DATA: Final = data_of(Path(__file__).resolve().parents[1])
+"""The logs and scenarios that come with wmlab."""
 
 
 def as_path(offered: object, error: type[WmlabError]) -> Path:

@@ -23,10 +23,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from wmlab.core import storage
 from wmlab.core.answers import html_table, pandas_frame
+from wmlab.core.arguments import the_flag
 from wmlab.core.errors import MissingVerbError, RecordingError, WmlabError
 from wmlab.core.schemas import Manifest, Origin, damaged, installed_version, scenario_text
 from wmlab.core.values import problems_of
-from wmlab.core.words import grouped, shown
+from wmlab.core.words import grouped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,6 +80,7 @@ class Recording:
         tables. Raises `RecordingError` that names all mistakes at once: tables or columns that are unknown or missing,
         types that do not fit, nulls where the schema has none, numbers not finite.
         """
+        finished = the_flag(finished, "finished")
         made_by = cls if cls.kind else _kind_of(tables)
         mistakes = [_unknown_table(table, made_by.schemas) for table in tables if table not in made_by.schemas]
         made: dict[str, pa.Table | storage.StoredTable] = {}
@@ -109,6 +111,7 @@ class Recording:
         Raises `RecordingError` if it is missing, foreign, damaged, of another kind or schema version, or unfinished
         (a run that was stopped) while `allow_unfinished` is False.
         """
+        allow_unfinished = the_flag(allow_unfinished, "allow_unfinished")
         target, manifest = storage.manifest_at(path)
         if manifest.kind not in _KINDS or not issubclass(_KINDS[manifest.kind], cls):
             raise RecordingError(
@@ -130,6 +133,7 @@ class Recording:
         It exists there whole or not at all. With `overwrite` it replaces an older recording, never anything else.
         Raises `RecordingError` if something stands in the way or the disk refuses.
         """
+        overwrite = the_flag(overwrite, "overwrite")
         target = storage.write(path, self.manifest, self.tables, overwrite=overwrite)
         return type(self)(self.manifest, self.tables.saved(target), target)
 
@@ -143,6 +147,12 @@ class Recording:
         """The scenario as plain data, a fresh copy; None for a trace."""
         return self.manifest.scenario
 
+    @property
+    def start_ms(self) -> int | None:
+        """When the run of the scenario began (clock, ms); None for a trace."""
+        scenario = self.scenario
+        return None if scenario is None else int(scenario.get("start_ms", 0))
+
     def scenario_as(self, made: type[ScenarioValue], scenario: Mapping[str, Any] | None = None) -> ScenarioValue | None:
         """The scenario, or `scenario` instead of it, as a value of class `made`; None for a trace.
 
@@ -154,7 +164,7 @@ class Recording:
         try:
             return TypeAdapter(made).validate_python(data)
         except ValidationError as error:
-            mistakes = "; ".join(map(str, problems_of(error, data)))
+            mistakes = "; ".join(map(str, problems_of(error, data, made)))
             raise damaged(f"the recorded scenario of {self.name!r} is damaged: {mistakes}.") from None
         except WmlabError as wrong:
             raise damaged(f"the recorded scenario of {self.name!r} is damaged: {wrong.problem}") from None
@@ -328,20 +338,6 @@ def the_only(recording: Recording, name: str | None, names: Sequence[str], noun:
         f"The recording {recording.name!r} has {has}; its {nouns}: {', '.join(names) or 'none'}.",
         remedy="name one of them with stream=..." if names else "ask a recording in which something happened.",
     )
-
-
-def the_moment(at_ms: object, error: type[WmlabError] = RecordingError, *, name: str = "at_ms") -> int:
-    """A moment, which may be a number of numpy; raises `error` if it is no whole number. `name` is the argument's."""
-    if isinstance(at_ms, bool) or not isinstance(at_ms, numbers.Integral):
-        raise error(f"{name} is {shown(at_ms)}, which is no moment.", remedy="give whole milliseconds.")
-    return int(at_ms)
-
-
-def the_names(offered: object, name: str, error: type[WmlabError] = RecordingError) -> tuple[str, ...]:
-    """Several names; raises `error` for what is no series, and for one text, which would be read letter by letter."""
-    if isinstance(offered, str) or not isinstance(offered, Iterable):
-        raise error(f"{name} is {shown(offered)}.", remedy=f"give a list of names, {name}=['w1'] for one.")
-    return tuple(map(str, offered))
 
 
 def recorded(

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from yaml.composer import Composer, ComposerError
 
 from wmlab.core import files
+from wmlab.core.durations import GivenDuration
 from wmlab.core.errors import ScenarioError
 from wmlab.core.estimate import Cost, Estimate
 from wmlab.core.values import Problems, RuleTable, options_in, plain, problems_of, resolved, without_functions
@@ -101,7 +102,7 @@ def parse_scenario(text: str, source: str) -> tuple[dict[str, Any], Lines]:
     if not isinstance(data, dict):
         raise ScenarioError(
             f"{source} holds {_kind(data)}, not a scenario.",
-            remedy="write a mapping with 'wmlab: 1', 'name', 'writers' and so on.",
+            remedy=f"write a mapping with 'wmlab: {FORMAT}', 'name', and one of {', '.join(map(repr, _KINDS))}.",
         )
     version = data.pop("wmlab", None)
     if version != FORMAT:
@@ -132,14 +133,21 @@ def parse_fragment(text: str) -> Any:
     except yaml.YAMLError as error:
         raise ScenarioError(
             f"{shown(text.strip())} is not YAML: {_complaint(error, text)}.",
-            remedy="correct it, for example as {kind: clock}.",
+            remedy="correct it, for example as {kind: wall_clock}.",
         ) from None
+
+
+class _Dumper(yaml.CSafeDumper):
+    """Writes a duration as the text by which it was given."""
+
+
+_Dumper.add_representer(GivenDuration, lambda dumper, duration: dumper.represent_str(duration.given))
 
 
 def dump_fragment(data: object, *, one_line: bool) -> str:
     """Plain data as a piece of YAML, on one line or as a block."""
     style: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "default_flow_style": one_line, "width": 10_000}
-    text = str(yaml.dump(data, Dumper=yaml.CSafeDumper, **style))
+    text = str(yaml.dump(data, Dumper=_Dumper, **style))
     return text.strip().removesuffix("...").strip()
 
 
@@ -185,7 +193,7 @@ def read_scenario_text(path: str | Path) -> str:
 def dump(data: object) -> str:
     """Plain data as YAML, in the order given."""
     named = {"wmlab": FORMAT, **cast("dict[str, object]", data)}
-    return str(yaml.dump(named, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True))
+    return str(yaml.dump(named, Dumper=_Dumper, sort_keys=False, allow_unicode=True))
 
 
 _KINDS: Final[dict[str, str]] = {}
@@ -265,7 +273,7 @@ class ScenarioFile:
         try:
             return TypeAdapter(cls).validate_python(data)
         except ValidationError as error:
-            mistakes = problems_of(error, data)
+            mistakes = problems_of(error, data, cls)
             located = (dataclasses.replace(p, line=line_of(p.location, lines)) for p in mistakes)
             raise Problems(source, located) from None
 

@@ -1,8 +1,7 @@
 """Real logs: when each event happened, when it arrived, who wrote it, and its key; and how they are read.
 
 `load` reads a trace that comes with wmlab (`names`), or a file, a folder or a data frame of one's own. The traces that
-come with wmlab are the Parquet files of `data/traces`, beside the package in a clone of the repository (wmlab installed
-editable); where each is from stands in its `<name>.provenance.json`.
+come with wmlab are the Parquet files of `data/traces`; where each is from stands in its `<name>.provenance.json`.
 
 Rows are numbered from 1, in messages, in tables and in what is passed: those of a file as they stand there, without its
 header; those of a trace in order of arrival.
@@ -25,7 +24,7 @@ from wmlab.core import frames
 from wmlab.core.answers import html_table
 from wmlab.core.columns import BEFORE_1970, SHIFT, LogColumns, judged, require_good
 from wmlab.core.errors import TraceError
-from wmlab.core.files import as_path
+from wmlab.core.files import DATA, as_path
 from wmlab.core.log_files import FileForm, LogRows, Refused, files_of, head_of, log_name, read_files, rows_of_table
 from wmlab.core.nested import steps_of
 from wmlab.core.times import SAMPLE_ROWS, BadTimeError, TimeUnit, ms_of
@@ -56,7 +55,7 @@ BadRows = Literal["refuse", "drop"]
 """What becomes of a log with bad rows: it is refused, or they are left out and listed."""
 
 
-DIRECTORY: Final = Path(__file__).resolve().parents[2] / "data" / "traces"
+DIRECTORY: Final = DATA / "traces"
 """Where the traces that come with wmlab live."""
 
 
@@ -247,7 +246,7 @@ def names() -> tuple[str, ...]:
     if not bundled:
         raise TraceError(
             "the traces that come with wmlab are not installed here.",
-            remedy="work in a clone of the repository with wmlab installed editable, or load a file of your own.",
+            remedy="install wmlab again, from a clone or as a wheel, or load a file of your own.",
         )
     return bundled
 

@@ -15,32 +15,57 @@ import copy
 import dataclasses
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast, dataclass_transform, get_args
 
 import numpy as np
-from pydantic import AfterValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from wmlab.core.errors import ScenarioError, WmlabError
-from wmlab.core.words import counted, shown
+from wmlab.core.durations import GivenDuration, duration_ms
+from wmlab.core.mistakes import Problem as Problem
+from wmlab.core.mistakes import Problems as Problems
+from wmlab.core.mistakes import branch as branch
+from wmlab.core.mistakes import in_words as in_words
+from wmlab.core.mistakes import problems_of as problems_of
+from wmlab.core.mistakes import unknown as unknown
+from wmlab.core.signatures import PlainSignature
+from wmlab.core.words import shown
 
 AnyValue = TypeVar("AnyValue")
 
 MAX_MS: Final = 2**53
 """The largest number of milliseconds, 285,000 years: sums of such times stay within 64 bits, and floats are exact."""
-Ms = Annotated[int, Field(ge=0, le=MAX_MS, strict=True)]
-"""Milliseconds after the start of the scenario, or a duration that may be nothing."""
-Period = Annotated[int, Field(gt=0, le=MAX_MS, strict=True)]
-"""A duration in milliseconds."""
-SignedMs = Annotated[int, Field(ge=-MAX_MS, le=MAX_MS, strict=True)]
-"""A moment in milliseconds since 1970, or how far a clock is ahead; negative: before, or behind."""
-MeanMs = Annotated[float, Field(ge=0, le=2**43, strict=True), AfterValidator(abs)]
-"""The mean of a duration in milliseconds, at most 278 years; -0.0, which numpy refuses as a scale, is read as 0.0."""
+
+
+def _from_text(offered: object, check: ValidatorFunctionWrapHandler) -> Any:
+    """What a field of milliseconds holds: a text stays beside the number that it says."""
+    number = duration_ms(offered)
+    checked = check(int(number) if isinstance(number, GivenDuration) else number)
+    return number if isinstance(number, GivenDuration) else checked
+
+
+Ms = Annotated[int, Field(ge=0, le=MAX_MS, strict=True), WrapValidator(_from_text)]
+"""Milliseconds after the start of the scenario, or a duration that may be nothing; or a text such as "10s"."""
+Period = Annotated[int, Field(gt=0, le=MAX_MS, strict=True), WrapValidator(_from_text)]
+"""A duration in milliseconds, or a text."""
+SignedMs = Annotated[int, Field(ge=-MAX_MS, le=MAX_MS, strict=True), WrapValidator(_from_text)]
+"""A moment in milliseconds since 1970, or how far a clock is ahead; negative: before, or behind. Or a text."""
+MeanMs = Annotated[float, Field(ge=0, le=2**43, strict=True), AfterValidator(abs), WrapValidator(_from_text)]
+"""The mean of a duration in milliseconds, at most 278 years, or a text. -0.0 is read as 0.0: numpy refuses it."""
 Time = Annotated[int, Field(ge=-(2**63), lt=2**63, strict=True)]
 """An application time: a 64-bit integer, which charts and sentences write as milliseconds."""
 Offset = Annotated[int, Field(ge=0, le=2**62, strict=True)]
 """An offset in a segment, in bytes."""
+Flag = Annotated[bool, Field(strict=True)]
+"""True or False; a text such as "no" or a number is neither."""
 Share = Annotated[float, Field(ge=0, lt=1, strict=True)]
 """A part of the whole, below 1."""
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9._-]+$")]
@@ -53,181 +78,21 @@ def _printable(text: str) -> str:
     return text
 
 
+def each_once(entries: AnyValue) -> AnyValue:
+    """The entries, which may be None; raises `ValueError` if one is there twice."""
+    for entry in cast("Iterable[object]", entries or ()):
+        if cast("Sequence[object]", entries).count(entry) > 1:
+            raise ValueError(f"name each once; {shown(entry)} is there twice")
+    return entries
+
+
+EACH_ONCE: Final = AfterValidator(each_once)
+"""For a field that is a set of names, in their order: none is given twice."""
+
 AnyName = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
 """What a writer is called: any text, as logs have it."""
 
 _CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False, str_strip_whitespace=True)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Problem:
-    """One mistake in a scenario: where it is, what is wrong, and the offending value."""
-
-    location: tuple[str | int, ...]
-    message: str
-    line: int | None = None
-
-    @property
-    def path(self) -> str:
-        """The location as one writes it in Python: `writers[1].rate_per_s`."""
-        text = ""
-        for step in self.location:
-            text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
-        return text or "scenario"
-
-    def __str__(self) -> str:
-        at = f" (line {self.line})" if self.line is not None else ""
-        return f"{self.path}{at}: {self.message}"
-
-
-class Problems(ScenarioError):
-    """A scenario with mistakes: all of them, in the order of the scenario."""
-
-    def __init__(self, name: str, problems: Iterable[Problem]) -> None:
-        self.name = name
-        self.problems = tuple(problems)
-        listing = "\n".join(f"  {problem}" for problem in self.problems)
-        count = counted(len(self.problems), "mistake")
-        super().__init__(f"{name} has {count}:\n{listing}", remedy="correct the named fields; nothing was run.")
-
-    def __reduce__(self) -> tuple[type[Problems], tuple[str, tuple[Problem, ...]]]:
-        # Raised again in another process it is made from its problems, not from its message.
-        return type(self), (self.name, self.problems)
-
-    def under(self, location: tuple[str | int, ...]) -> tuple[Problem, ...]:
-        """The problems seen from an enclosing value."""
-        return tuple(dataclasses.replace(p, location=(*location, *p.location)) for p in self.problems)
-
-
-def unknown(location: tuple[str | int, ...], what: str, named: str | None, names: Iterable[str]) -> Iterator[Problem]:
-    """The problem of a name that nothing has; None names nothing."""
-    known = list(names)
-    if named is not None and named not in known:
-        yield Problem(location, f"no {what} is called {named!r}; there are: {', '.join(known) or 'none'}")
-
-
-def problems_of(error: ValidationError, offered: object) -> tuple[Problem, ...]:
-    """The problems pydantic found in the plain data `offered`, those of nested `Problems` unfolded."""
-    problems: list[Problem] = []
-    for line in error.errors(include_url=False):
-        location = _fields(line["loc"], offered)
-        nested = line.get("ctx", {}).get("error")
-        if isinstance(nested, Problems):
-            problems.extend(nested.under(location))
-        elif line["type"] != "too_short" or not any(p.location[: len(location)] == location for p in problems):
-            # A sequence whose items were refused counts as empty too; that would only be noise.
-            problems.append(Problem(location, _sentence(dict(line))))
-    return tuple(problems)
-
-
-def branch(name: str) -> str:
-    """The tag of one branch of a union that a function chooses from; no field can be called so."""
-    return f"<{name}>"
-
-
-def _fields(steps: tuple[str | int, ...], offered: object) -> tuple[str | int, ...]:
-    """A pydantic location without the steps that only name the chosen branch of a union."""
-    location: list[str | int] = []
-    for step in steps:
-        if isinstance(step, str) and step == branch(step[1:-1]):
-            continue
-        kind = offered.get("kind") if isinstance(offered, Mapping) and step not in offered else None
-        if isinstance(kind, str) and step == kind:
-            continue
-        location.append(step)
-        if isinstance(offered, Mapping):
-            offered = offered.get(step)
-        elif isinstance(offered, list | tuple) and isinstance(step, int) and step < len(offered):
-            offered = offered[step]
-    return tuple(location)
-
-
-_NO_FIELD: Final = "no such field"
-_REQUIRED: Final = "is required"
-_ALONE: Final = {
-    "extra_forbidden": _NO_FIELD,
-    "unexpected_keyword_argument": _NO_FIELD,
-    "missing": _REQUIRED,
-    "missing_argument": _REQUIRED,
-    "missing_keyword_only_argument": _REQUIRED,
-    "missing_positional_only_argument": _REQUIRED,
-    "union_tag_not_found": "needs 'kind' to say what it is",
-    "multiple_argument_values": "is given twice, by its place and by its name",
-}
-"""Mistakes, by pydantic's name, of which the location says all."""
-_REMEDIES: Final = {
-    "int_type": "give a whole number",
-    "int_parsing": "give a whole number",
-    "int_from_float": "give a whole number",
-    "int_parsing_size": "give a whole number of 64 bits",
-    "float_type": "give a number",
-    "float_parsing": "give a number",
-    "finite_number": "give a finite number",
-    "greater_than": "give a number above {gt}",
-    "greater_than_equal": "give a number of at least {ge}",
-    "less_than": "give a number below {lt}",
-    "less_than_equal": "give a number of at most {le}",
-    "bool_type": "give true or false",
-    "bool_parsing": "give true or false",
-    "string_type": "give a text",
-    "string_unicode": "give a text without surrogates, which no file can hold",
-    "string_too_short": "give a text of {min_length} or more characters",
-    "string_too_long": "give a text of at most {max_length} characters",
-    "string_pattern_mismatch": "give {pattern}",
-    "literal_error": "give {expected}",
-    "union_tag_invalid": "give one of {expected_tags} as 'kind'",
-    "tuple_type": "give a list",
-    "list_type": "give a list",
-    "too_short": "give {min_length} or more entries",
-    "too_long": "give {max_length} entries at most",
-    "dict_type": "give a mapping of names",
-    "mapping_type": "give a mapping of names",
-    "invalid_key": "give texts as names",
-    "model_attributes_type": "give a part of a scenario, in a file a mapping with 'kind'",
-    "dataclass_type": "give a value of {class_name}, in a file a mapping of its fields",
-    "dataclass_exact_type": "give a value of {class_name}, in a file a mapping of its fields",
-    "callable_type": "give a function",
-    "unexpected_positional_argument": "is one value too many; give the fields by name",
-}
-"""What to do about a mistake, by pydantic's name and with what it says of the limits."""
-_PATTERNS: Final = {
-    r"^[A-Za-z0-9._-]+$": "a name of letters, digits, dots, dashes and underscores",
-    r"^(\{name\}|[A-Za-z0-9._-])+$": "an id of letters, digits, dots, dashes, underscores and {name}",
-    r"^[^\W\d]\w*$": "a name of letters, digits and underscores that does not begin with a digit",
-}
-
-
-def _sentence(line: dict[str, Any]) -> str:
-    """A mistake in words of wmlab's own: what to give, and what was given."""
-    kind, offered = line["type"], line.get("input")
-    if kind in _ALONE:
-        return _ALONE[kind]
-    limits = dict(line.get("ctx", {}))
-    own = limits.get("error")
-    if isinstance(own, UnicodeError):
-        remedy = _REMEDIES["string_unicode"]
-    elif isinstance(own, WmlabError):
-        remedy = f"{own.problem.removesuffix('.')}; {own.remedy[:1].lower()}{own.remedy[1:].removesuffix('.')}"
-    elif own is not None:
-        remedy = str(own)
-    else:
-        limits["pattern"] = _PATTERNS.get(str(limits.get("pattern")), f"a text like {limits.get('pattern')}")
-        remedy = _REMEDIES.get(kind, "give another value").format_map({n: _limit(limit) for n, limit in limits.items()})
-    got = _as_offered(offered)
-    return remedy if got in remedy and own is not None else f"{remedy} (got {got})"
-
-
-def _limit(limit: object) -> object:
-    """A limit as it is written: pydantic makes a float of 1 where a field takes fractions."""
-    return int(limit) if isinstance(limit, float) and limit.is_integer() else limit
-
-
-_DATA: Final = (str, int, float, type(None), list, tuple, dict, set)
-
-
-def _as_offered(offered: object) -> str:
-    """A value as it was given; of one that is no data, what it is."""
-    return shown(offered) if isinstance(offered, _DATA) else f"a value of type {type(offered).__name__}"
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=False)
@@ -242,6 +107,7 @@ def value(cls: type[AnyValue]) -> type[AnyValue]:
     if cls.__repr__ is object.__repr__:
         setattr(made, "__repr__", _repr)  # noqa: B010 - a plain assignment to a method does not type-check
     setattr(made, "__init__", _gathering(made.__init__))  # noqa: B010
+    setattr(made, "__signature__", PlainSignature())  # noqa: B010
     return cast("type[AnyValue]", made)
 
 
@@ -282,7 +148,7 @@ def _gathering(init: Callable[..., None]) -> Callable[..., None]:
             init(self, *args, **fields)
         except ValidationError as error:
             name = f"{type(self).__name__} {offered!r}" if offered else type(self).__name__
-            raise Problems(name, problems_of(error, fields)) from None
+            raise Problems(name, problems_of(error, fields, type(self))) from None
         except TypeError as error:
             raise Problems(type(self).__name__, (Problem((), str(error)),)) from None
 

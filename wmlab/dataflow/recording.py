@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
-from wmlab.core.overlap import TimesApartWarning
+from wmlab.core.overlap import warn_of_times_apart
 from wmlab.core.recording import Recording, recorded
 from wmlab.core.values import value
 from wmlab.dataflow.answers import explain as answers
@@ -65,12 +64,13 @@ def record(
     """Run a dataflow and return everything that happened; with `path`, keep it there.
 
     `choose` replaces chance in who takes the next turn: it gets the names of those that are due, and returns a place.
-    Warns with `TimesApartWarning` if no rows of a join could meet, since the times of its inputs do not overlap.
+    Warns with `TimesApartWarning` if no rows of a join could meet, since the times of its inputs do not overlap
+    in the run; where warnings are errors, the error has the recording as `recording`.
     """
     recording = recorded(DataflowRecording, dataflow, lambda _: simulate(dataflow, choose), path)
     if any(isinstance(vertex, Join) for vertex in dataflow.vertices):
-        for sentence in joins_apart(recording, rules_of(dataflow).joins).values():
-            warnings.warn(f"{sentence} To repair it: {REMEDY_FOR_JOINS}.", TimesApartWarning, stacklevel=2)
+        apart = joins_apart(recording, rules_of(dataflow).joins).values()
+        warn_of_times_apart(recording, apart, REMEDY_FOR_JOINS)
     return recording
 
 

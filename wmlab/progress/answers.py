@@ -14,14 +14,27 @@ from itertools import pairwise
 from typing import Any, Final
 
 from wmlab.core.answers import Answer, Stragglers, Stretch, stragglers_from
+from wmlab.core.arguments import the_moment
 from wmlab.core.errors import RecordingError
-from wmlab.core.recording import Recording, the_moment, the_only
+from wmlab.core.overlap import TimeRange, apart_text, without_common_times
+from wmlab.core.recording import Recording, the_only
 from wmlab.core.words import counted, listed, moment
 from wmlab.progress.model.chunks import MEANING
 from wmlab.progress.model.numbers import stamp_of
 from wmlab.progress.model.tracker import BlockingOrigin, ProgressRules, ProgressTracker, blocking, supposed_origins
-from wmlab.progress.scenario import BUILD, SINK, Origins, ProgressScenario, origins_of, tracker_rules_of
+from wmlab.progress.model.windows import SlidingWindows
+from wmlab.progress.scenario import (
+    BUILD,
+    SINK,
+    Join,
+    Origins,
+    ProgressScenario,
+    Query,
+    origins_of,
+    tracker_rules_of,
+)
 
+REMEDY_FOR_SIDES: Final = "bring the times of both sides to one epoch in their sources, or make the windows longer"
 _SILENT: Final = "it had sent nothing complete"
 _GAP: Final = "a gap, behind which buffers wait"
 _SLOWEST: Final = "nothing newer had come of it"
@@ -115,17 +128,18 @@ def _stretches(rows: Sequence[Mapping[str, Any]], emitters: Mapping[int, str]) -
 
 
 def explain_plan(
-    recording: Recording, *, at_ms: int | None = None, reader: str | None = None, stream: str | None = None
+    recording: Recording, at_ms: int | str | None = None, *, reader: str | None = None, stream: str | None = None
 ) -> ProgressExplanation | Stragglers:
     """What holds the global watermark of a query at `at_ms` (processing time), or who held it over the run.
 
     It is that at the build of windows or, without windows, at the sink. `stream` names the query and is needed when
     there are several. Raises `RecordingError` for a query that is not there, for a reader, which no query plan has, for
-    a moment that is not a whole number, and where nothing had come.
+    a moment that is not a whole number, and where nothing had come. Over the run it also says if the times of the sides
+    of a join do not overlap.
     """
     if reader is not None:
         raise RecordingError(f"Reader {reader!r} is named; query plans have none.", remedy="leave the reader out.")
-    at_ms = None if at_ms is None else the_moment(at_ms)
+    at_ms = None if at_ms is None else the_moment(at_ms, start_ms=recording.start_ms)
     plans = _plans(recording)
     names = sorted({*recording.table("buffers")["stream"].to_pylist(), *plans})
     query = the_only(recording, stream, names, "query", "queries")
@@ -144,7 +158,8 @@ def explain_plan(
     declared = {row["origin"] for row in arrivals} if planned is None else planned.inputs[operator]
     stretches = _stretches(arrivals, {origin: emitters[origin] for origin in declared})
     run_ms = arrivals[-1]["arrived_ms"] - arrivals[0]["arrived_ms"]
-    notes = _literal_note(tracker_rules_of(recording))
+    notes = [*_literal_note(tracker_rules_of(recording))]
+    notes += [sentence for name, sentence in joins_apart(recording).items() if name == query]
     return stragglers_from(stretches, stream=query, run_ms=run_ms, bound="global watermark", notes=notes)
 
 
@@ -155,6 +170,41 @@ def _literal_note(rules: ProgressRules | None) -> list[str]:
     return [f"By the rule 'literal' a sequence is complete when {MEANING['literal']}."]
 
 
+def joins_apart(recording: Recording) -> dict[str, str]:
+    """By query, those whose join has sides that no window could bring together, with a sentence of their times.
+
+    Sides count whose buffers came at the same time; their times are those of the slices that hold a record.
+    """
+    scenario = recording.scenario_as(ProgressScenario)
+    answers = {}
+    for query in () if scenario is None else scenario.queries:
+        if isinstance(query.window, Join):
+            size, slide = query.window.size_ms, query.window.slide_ms
+            windows = SlidingWindows(size, size if slide is None else slide)
+            apart = without_common_times(_sides(recording, query, query.window, windows))
+            if apart and windows.windows_of(apart[0].last)[-1] < windows.windows_of(apart[1].first)[0]:
+                answers[query.name] = apart_text(f"the sides of the join of {query.name}", apart)
+    return answers
+
+
+def _sides(recording: Recording, query: Query, join: Join, windows: SlidingWindows) -> list[TimeRange]:
+    """The times of the records that each side of a join has built, and when their buffers came."""
+    sources = {origin: name for name, origin in origins_of(query).at_end.items()}
+    left = join.left or (query.sources[0].name,)
+    sides: list[list[Mapping[str, Any]]] = [[], []]
+    for row in recording.table("buffers").to_pylist():
+        if (row["stream"], row["operator"]) == (query.name, BUILD) and row["slices"]:
+            sides[sources[row["origin"]] not in left].append(row)
+    ranges = []
+    for rows in sides:
+        if rows:
+            slices, arrived_ms = [start for row in rows for start in row["slices"]], [row["arrived_ms"] for row in rows]
+            name = listed(list(dict.fromkeys(sources[row["origin"]] for row in rows)))
+            last = windows.slice_of(max(slices))[1] - 1
+            ranges.append(TimeRange(name, min(slices), last, min(arrived_ms), max(arrived_ms)))
+    return ranges
+
+
 def _plans(recording: Recording) -> dict[str, Origins]:
     """The origins of each query of the recorded scenario; none where the recording does not tell it."""
     scenario = recording.scenario_as(ProgressScenario)
@@ -162,7 +212,7 @@ def _plans(recording: Recording) -> dict[str, Origins]:
 
 
 def blocking_origins_at(
-    recording: Recording, *, query: str, at_ms: int, operator: str = BUILD, rules: ProgressRules | None = None
+    recording: Recording, *, query: str, at_ms: int | str, operator: str = BUILD, rules: ProgressRules | None = None
 ) -> tuple[BlockingOrigin, ...]:
     """What held the global watermark of an operator at a processing time: one `BlockingOrigin` per origin at its value.
 
@@ -170,7 +220,7 @@ def blocking_origins_at(
     taken to be those that ever came and, up to as many as the table says, the smallest others. Raises `RecordingError`
     if nothing had come by then.
     """
-    at_ms = the_moment(at_ms)
+    at_ms = the_moment(at_ms, start_ms=recording.start_ms)
     buffers = recording.table("buffers").to_pylist()
     arrivals = [row for row in buffers if row["stream"] == query and row["operator"] == operator]
     rows = sorted((row for row in arrivals if row["arrived_ms"] <= at_ms), key=lambda row: int(row["arrival"]))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, Final
 
+from wmlab.core import namespace
 from wmlab.core.charts.axis import Axis, Numbers, OverTime, bulk_of_curves, duration_unit, time_axis, time_words
 from wmlab.core.charts.chart import (
     Chart,
@@ -40,6 +41,9 @@ from wmlab.progress.answers import update_beyond
 from wmlab.progress.diagram import plan as plan
 from wmlab.progress.model.tracker import blocking
 from wmlab.progress.scenario import BUILD, SINK
+
+__all__ = ["plan", "progress", "sequence_prefix", "windows_firing"]
+__getattr__, __dir__ = namespace(__name__)
 
 _CAP: Final = 600
 """Points drawn at most of each curve, about."""

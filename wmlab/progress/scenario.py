@@ -28,8 +28,10 @@ from wmlab.core.estimate import Cost
 from wmlab.core.recording import Recording
 from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.values import (
+    EACH_ONCE,
     MAX_MS,
     UNSET,
+    Flag,
     MeanMs,
     Ms,
     Name,
@@ -144,7 +146,7 @@ class Source:
     trace: str | None = None
     times_ms: tuple[Ms, ...] | None = None
     rows: tuple[tuple[Ms, ...], ...] | None = None
-    columns: tuple[Name, ...] = ()
+    columns: Annotated[tuple[Name, ...], EACH_ONCE] = ()
     event_time: Name | None = None
     unit_ms: Period = 1
     arrival: Name | None = None
@@ -197,7 +199,7 @@ class Windowing:
     slide_ms: Period | None = None
     trigger: Option[Literal["strict", "exact"]] = UNSET
     emit_lag_ms: Ms = 0
-    forget_fired: bool = False
+    forget_fired: Flag = False
 
 
 @tagged
@@ -224,7 +226,7 @@ class Join(Windowing):
     """
 
     _: KW_ONLY
-    left: tuple[Name, ...] = ()
+    left: Annotated[tuple[Name, ...], EACH_ONCE] = ()
     carries: Option[Literal["start", "largest"]] = UNSET
 
 
@@ -453,7 +455,7 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
     script: tuple[PlanAction, ...] = ()
     duration_ms: Period
     start_ms: Ms = 0
-    flush_at_end: bool = True
+    flush_at_end: Flag = True
     rules: PlanRules = "sound"
     chunk_base: Option[Literal[0, 1]] = UNSET
     complete: Option[Literal["set", "count", "literal", "balance"]] = UNSET

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from wmlab.core import renamed
+from wmlab.core import namespace
 from wmlab.core.charts.axis import Axis, Numbers, Tick, bulk, duration_unit, time_axis
 from wmlab.core.charts.chart import Chart, share_of
 from wmlab.core.charts.scene import (
@@ -48,7 +48,8 @@ from wmlab.strategies.model.pravega import PravegaWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, NotNegative, Record, require_argument, steps
 from wmlab.strategies.replay import Log, difference, inputs
 
-__getattr__ = renamed(__name__, {"frontier": "lateness_curve"})
+__all__ = ["lag", "lateness_curve", "uncertainty"]
+__getattr__, __dir__ = namespace(__name__, former={"frontier": "lateness_curve"})
 
 _CAP: Final = 400
 """Points drawn at most of each curve over time, about."""

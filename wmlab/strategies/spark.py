@@ -14,14 +14,15 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType
 
-from wmlab.core import renamed
+from wmlab.core import namespace
 from wmlab.core.errors import ModelError, TraceError
 from wmlab.core.spark.schemas import require, typed
 from wmlab.core.traces import TRACE_SCHEMA
 from wmlab.strategies.lateness import LatenessCurve, of_counts
 from wmlab.strategies.model.strategy import Positive, require_argument
 
-__getattr__ = renamed(__name__, {"frontier": "lateness_curve"})
+__all__ = ["lateness_curve"]
+__getattr__, __dir__ = namespace(__name__, former={"frontier": "lateness_curve"})
 
 _ROW_IN_FILE: Final = ("file", "row")
 """The columns by which `wm.spark.read_log` says where a row stands."""

@@ -9,11 +9,12 @@ from typing import Any, Final
 import pyarrow as pa
 
 from wmlab.core.answers import Answer, html_table, text_table
+from wmlab.core.arguments import the_names
 from wmlab.core.charts.axis import OverTime, bulk_of_curves, time_axis
 from wmlab.core.charts.chart import SERIES, Chart, columns
 from wmlab.core.charts.scene import Panel, Path, Scene, Steps, at_rim, merge_equal, thinned
 from wmlab.core.errors import ChartError, RecordingError
-from wmlab.core.recording import Recording, the_names
+from wmlab.core.recording import Recording
 from wmlab.core.words import grouped, is_short, shown, span
 from wmlab.streams.answers.history import events_of, late_events, of_stream, rows_of_stream, the_stream, without_ends
 from wmlab.streams.answers.measures import BoundSteps, Measures, bounds_of, lags

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from wmlab.core.arguments import the_duration
 from wmlab.core.errors import ModelError
 from wmlab.core.words import shown
 
@@ -22,7 +23,8 @@ def write_feed(feed: Any, path: str | Path, every_ms: int) -> list[Path]:
     Raises `ModelError` for another `feed`, an `every_ms` that is no whole number, 1 or more, and for a folder that is
     not empty.
     """
-    if type(every_ms) is not int or every_ms < 1:
+    every_ms = the_duration(every_ms, ModelError, name="every_ms")
+    if every_ms < 1:
         raise ModelError(f"every_ms is {shown(every_ms)}.", remedy="Give a whole number of milliseconds, 1 or more.")
     folder = Path(path)
     if folder.exists() and any(folder.iterdir()):

@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from wmlab.core.arguments import the_flag, the_moment
 from wmlab.core.errors import ModelError
 from wmlab.core.invariants import TableRow
-from wmlab.core.recording import Recording, the_moment
+from wmlab.core.recording import Recording
 from wmlab.streams.answers.history import (
     epochs_of,
     furthest,
@@ -48,8 +49,9 @@ def stream_cut_at(
 
     Raises `RecordingError` when the recording has several streams and none is named, or not the named one.
     """
+    closest, time_ms = the_flag(closest, "closest"), the_moment(time, name="time")
     written, log, _ = _watermarks(recording, stream)
-    return index.cut_at_time(written, log, the_moment(time, name="time"), closest=closest)
+    return index.cut_at_time(written, log, time_ms, closest=closest)
 
 
 def time_at(recording: Recording, cut: Mapping[Any, Any], *, stream: str | None = None) -> TimeWindow:

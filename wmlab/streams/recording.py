@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, Never
 
-from IPython import get_ipython
 from tqdm.auto import tqdm
 
 from wmlab.core.answers import Verdicts
-from wmlab.core.overlap import TimesApartWarning
+from wmlab.core.arguments import the_flag
+from wmlab.core.errors import ScenarioError
+from wmlab.core.overlap import warn_of_times_apart
 from wmlab.core.recording import Recording, recorded
+from wmlab.core.waiting import PROGRESS_AFTER_S, is_interactive
 from wmlab.streams import positions, simulate
 from wmlab.streams.answers.explain import explain
 from wmlab.streams.answers.history import recorded_rules, scenario_span, the_stream
@@ -23,8 +23,6 @@ from wmlab.streams.answers.timeline import timeline
 from wmlab.streams.answers.together import REMEDY_FOR_GROUPS, streams_apart
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.tables import TABLES
-
-PROGRESS_AFTER_S = 5
 
 
 class StreamRecording(Recording, kind="streams", schemas=TABLES):
@@ -101,7 +99,7 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
     def scrub(
         self,
         *,
-        at_ms: int | None = None,
+        at_ms: int | str | None = None,
         stream: str | None = None,
         group: str | None = None,
         reader: str | None = None,
@@ -128,8 +126,10 @@ def record(
 
     Runs of more than five seconds show a progress bar to a person at a terminal or a notebook, unless `progress` is
     False; a function is told the percentage instead, and stops the run by raising. Warns with `TimesApartWarning` if a
-    group reads streams together whose event times do not overlap.
+    group reads streams together whose event times do not overlap in the run; where warnings are errors, the error has
+    the recording as `recording`.
     """
+    progress = as_progress(progress)
 
     def run(folder: Path | None) -> Mapping[str, Any]:
         if callable(progress):
@@ -140,23 +140,14 @@ def record(
             return simulate.simulate(scenario, lambda percent: _advance(bar, percent), folder)
 
     recording = recorded(StreamRecording, scenario, run, path)
-    for _, sentence in streams_apart(recording).values():
-        warnings.warn(f"{sentence} To repair it: {REMEDY_FOR_GROUPS}.", TimesApartWarning, stacklevel=2)
+    apart = [sentence for _, sentence in streams_apart(recording).values()]
+    warn_of_times_apart(recording, apart, REMEDY_FOR_GROUPS)
     return recording
 
 
-def is_interactive() -> bool:
-    """Whether a person looks on: at a terminal, or at a notebook whose front end could answer `input()`.
-
-    Programs that execute notebooks (nbclient, nbval, papermill) send cells with `allow_stdin` false, so what they
-    store has no progress bar, however slow the machine.
-
-    Source: https://jupyter-client.readthedocs.io/en/stable/messaging.html#execute
-    """
-    kernel = getattr(get_ipython(), "kernel", None)
-    if kernel is None:
-        return sys.stderr.isatty()
-    return bool(kernel.get_parent().get("content", {}).get("allow_stdin"))
+def as_progress(offered: bool | Callable[[int], None]) -> bool | Callable[[int], None]:
+    """How progress is shown; raises `ScenarioError` for what is neither a flag nor a function."""
+    return offered if callable(offered) else the_flag(offered, "progress", ScenarioError)
 
 
 def _advance(bar: tqdm[Never], percent: int) -> None:

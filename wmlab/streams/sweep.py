@@ -19,15 +19,17 @@ import numpy as np
 import pyarrow as pa
 from tqdm.auto import tqdm
 
+from wmlab.core.arguments import the_flag
 from wmlab.core.errors import ScenarioError
 from wmlab.core.scenario_file import dump_fragment
 from wmlab.core.values import plain
+from wmlab.core.waiting import PROGRESS_AFTER_S, is_interactive
 from wmlab.core.words import listed, shown
 from wmlab.streams.answers.history import of_stream, the_stream
 from wmlab.streams.answers.measures import slack_ms
 from wmlab.streams.answers.stragglers import stragglers_of
 from wmlab.streams.compare import measured_run
-from wmlab.streams.recording import PROGRESS_AFTER_S, is_interactive, record
+from wmlab.streams.recording import as_progress, record
 from wmlab.streams.scenario.scenario import FormField, StreamScenario, fields_of, with_changes
 
 FIGURES: Final = pa.schema(
@@ -89,6 +91,7 @@ def sweep(
     field does not take, and `ScenarioError` for a name that means no field or several, two names of one field, or
     values that are no list.
     """
+    check, progress = the_flag(check, "check", ScenarioError), as_progress(progress)
     paths = {name: field_named(scenario, name) for name in fields}
     if twice := [name for name, field in paths.items() if list(paths.values()).count(field) > 1]:
         raise ScenarioError(f"{listed(twice)} name the same field.", remedy="give its values once.")
@@ -122,10 +125,10 @@ def field_named(scenario: StreamScenario, name: str) -> FormField:
     if name in by_path or len(chosen) == 1:
         return by_path[name if name in by_path else chosen[0]]
     last = name.rpartition(".")[2]
-    near = chosen or [path for path in by_path if last in path]
+    near = chosen or [path for path in by_path if last in path] or [*by_path]
     raise ScenarioError(
         f"{shown(name)} is {'the name of several fields' if chosen else 'no field'} of the scenario {scenario.name!r}.",
-        remedy=f"name one by its path, for example {listed(near[:6])}." if near else "see its fields in a panel.",
+        remedy=f"name one by its path, for example {listed(near[:6])}.",
     )
 
 

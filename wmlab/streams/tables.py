@@ -36,11 +36,13 @@ Subject = Literal[
     "network",
 ]
 """What an incident happened to."""
-IncidentOutcome = Literal["done", "nobody there", "no effect"]
-"""What came of what a script asked for: done; the party was not running; or it was there, but nothing could be done."""
+IncidentOutcome = Literal["done", "nobody there", "no effect", "never came"]
+"""What came of what a script asked for: done; the party was not running; it was there, but nothing could be done; or it
+waited until the end of the run for a moment that never came."""
 TOOK_PLACE: Final[IncidentOutcome] = "done"
 NOBODY_THERE: Final[IncidentOutcome] = "nobody there"
 NO_EFFECT: Final[IncidentOutcome] = "no effect"
+NEVER_CAME: Final[IncidentOutcome] = "never came"
 
 _STREAM = column("stream", TEXT, "the stream's name")
 _NO_SEQ: Final = "null: none did, or not known"
@@ -240,7 +242,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
     "incidents": table(
         *INCIDENTS,
         column("subject", TEXT, "what the target is: writer, reader, controller and so on"),
-        column("outcome", TEXT, "done; nobody there, or no effect: nothing was changed"),
+        column("outcome", TEXT, "done; nobody there, no effect, or never came: nothing was changed"),
     ),
     "ownership": table(
         column("bucket", LONG, "the bucket"),

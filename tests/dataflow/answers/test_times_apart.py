@@ -32,12 +32,15 @@ def joined(shift: int, condition: str = AROUND, *, starts_ms: int = 0, second_ke
 
 @pytest.mark.parametrize("shift", [1_000_000_000, -1_000_000_000, 2_401])
 def test_a_join_of_times_that_do_not_overlap_is_warned_of(shift: int) -> None:
-    with pytest.warns(TimesApartWarning, match="The event times of the inputs of both do not overlap: ") as caught:
+    with pytest.warns(
+        TimesApartWarning, match="The event times of the inputs of both do not overlap in this run: "
+    ) as caught:
         run = joined(shift).record()
     (warning,) = caught
     text = str(warning.message)
     assert "a from 0 ms to 1 900 ms" in text
     assert "To repair it: bring the times of both inputs to one epoch" in text
+    assert warning.message.recording == run
     assert warning.filename == __file__
     assert run.explain(vertex="both").sentence.endswith(text.partition(" To repair it")[0])
     (into_sink,) = (queue["queue"] for queue in run.table("queues").to_pylist() if queue["target"] == "out")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -34,8 +35,10 @@ def test_times_that_do_not_overlap_are_warned_of_with_their_values_and_a_remedy(
     assert text.startswith("The event times of ")
     assert "orders" in text
     assert "deliveries, which" in text or "deliveries and orders, which" in text
-    assert "which group joiner reads together, do not overlap: " in text
-    assert "a watermark of one says nothing about the other. To repair it: give the writers" in text
+    assert "which group joiner reads together, do not overlap in this run: " in text
+    assert "until they do, a watermark of one says nothing about the other. To repair it: give the writers" in text
+    assert text.endswith("; or, if one is only behind the other, run for longer than that.")
+    assert warning.message.recording == run
     assert warning.filename == __file__
     sentence = text.partition(" To repair it")[0]
     for stream in ("orders", "deliveries"):
@@ -70,3 +73,22 @@ def test_of_three_ranges_two_that_are_apart_are_enough_and_one_that_comes_later_
     assert without_common_times([wide, low]) == without_common_times([low]) == without_common_times([]) == []
     assert without_common_times([low, high._replace(from_ms=9, to_ms=20)]) == []
     assert without_common_times([low, high._replace(first=3)]) == []
+
+
+def test_a_stream_that_is_only_behind_is_apart_in_a_short_run_by_so_much_and_not_in_a_longer_one() -> None:
+    short = two_streams("clock - 30_000")
+    with pytest.warns(TimesApartWarning, match=r", 10 \d\d\d ms apart; until they do, "):
+        short.record(progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        short.replace(duration_ms=31_000).record(progress=False)
+
+
+def test_where_warnings_are_errors_the_recording_is_there_all_the_same(tmp_path: Path) -> None:
+    scenario = two_streams(f"clock + {A_DAY_MS}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(TimesApartWarning) as raised:
+            scenario.record(tmp_path / "run", progress=False)
+    assert raised.value.recording.counts["events"] > 0
+    assert wm.trace.Recording.read(tmp_path / "run") == raised.value.recording

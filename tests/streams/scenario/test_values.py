@@ -114,7 +114,7 @@ REFUSED = {
         writers=[W, W],
     ),
     **{
-        f"a time is not {it!r}": refused("duration_ms", "give a whole number", duration_ms=it)
+        f"a time is not {it!r}": refused("duration_ms", "give (a )?whole", duration_ms=it)
         for it in (True, 1.5, "5", None)
     },
     "others than neighbours": refused(SEAL, "do not adjoin", scale(1, "0@0", "2@0"), stream=Stream(segments=3)),

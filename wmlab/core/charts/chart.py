@@ -21,6 +21,7 @@ from wmlab.core.charts.svg import draw_svg
 from wmlab.core.errors import ChartError
 from wmlab.core.files import as_path
 from wmlab.core.recording import Recording
+from wmlab.core.waiting import waiting_for
 from wmlab.core.words import is_instant, listed, rounded, shown
 
 if TYPE_CHECKING:
@@ -153,7 +154,11 @@ def plain_columns(
             remedy=f"Pass a table with the columns {listed(required)}, for example {example}.",
         )
     chosen = [*required, *(name for name in optional if name in names)]
-    local = table[chosen].toArrow() if remote else table
+    if remote:
+        with waiting_for("Spark computes what is drawn"):
+            local = table[chosen].toArrow()
+    else:
+        local = table
     if isinstance(local, pd.DataFrame):
         return {name: _plain(local[name]) for name in chosen}
     return {name: local[name].to_pylist() for name in chosen}

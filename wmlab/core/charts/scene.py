@@ -16,8 +16,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, Literal, TypeVar
 
+from wmlab.core.arguments import the_flag
 from wmlab.core.charts.axis import AnyAxis, Axis, Coordinate, Numbers, Tick
 from wmlab.core.charts.style import Placed, stagger, text_width, wrap
+from wmlab.core.errors import ChartError
 from wmlab.core.words import listed
 
 Value = int | None
@@ -200,6 +202,9 @@ class Steps:
     ys: Sequence[Value]
     labelled: bool = True
 
+    def __post_init__(self) -> None:
+        the_flag(self.labelled, "labelled", ChartError)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Path:
@@ -211,6 +216,10 @@ class Path:
     ys: Sequence[Coordinate | None]
     legend: bool = True
     labelled: bool = False
+
+    def __post_init__(self) -> None:
+        the_flag(self.legend, "legend", ChartError)
+        the_flag(self.labelled, "labelled", ChartError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +234,9 @@ class Dots:
     hover: Sequence[str] = ()
     size: float = 4.0
     legend: bool = True
+
+    def __post_init__(self) -> None:
+        the_flag(self.legend, "legend", ChartError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,6 +413,7 @@ class Scene:
     together: bool = False
 
     def __post_init__(self) -> None:
+        the_flag(self.together, "together", ChartError)
         axis = self.across
         object.__setattr__(self, "rules", [rule for rule in self.rules if axis.low <= rule.x <= axis.high])
 

@@ -30,6 +30,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructType
 
 from wmlab.core import nested, times
+from wmlab.core.arguments import the_flag
 from wmlab.core.columns import ColumnFault, LogColumns, in_words, trace_columns
 from wmlab.core.errors import TraceError
 from wmlab.core.files import as_path
@@ -94,10 +95,10 @@ def read_log(
     a file that is damaged or gone by then. It needs wmlab on the executors. Raises `TraceError` for a file or an
     encoding that Spark does not read, and for a column that is not there, or has a type that is no time.
     """
+    if line_breaks is not None:
+        line_breaks = the_flag(line_breaks, "line_breaks", TraceError)
     spark = the_session(spark)
     columns = LogColumns(event_time, arrival, writer, key, unit, format, encoding, form)
-    if not isinstance(line_breaks, bool | None):
-        raise TraceError(f"line_breaks is {shown(line_breaks)}.", remedy="give True, False or None.")
     local = as_path(path, TraceError)
     try:
         # Spark would look for a relative path where its process was started.

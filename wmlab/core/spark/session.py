@@ -28,6 +28,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from wmlab.core.errors import SessionError
+from wmlab.core.waiting import waiting_for
 from wmlab.core.words import shown
 
 VARIABLE: Final = "WMLAB_SPARK"
@@ -136,7 +137,11 @@ def spark_session(master: str | None = None) -> SparkSession:
     when a cluster cannot be reached. Where the JVM of the last one has died, another one is started.
     """
     with _lock:
-        return _running() or _started(master)
+        running = _running()
+        if running is not None:
+            return running
+        with waiting_for("Starting Spark, which takes some seconds"):
+            return _started(master)
 
 
 def the_session(offered: object = None) -> SparkSession:

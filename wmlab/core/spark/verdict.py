@@ -21,7 +21,7 @@ from wmlab.core.answers import Verdicts, unknown_invariant
 from wmlab.core.invariants import EVIDENCE, TOTALS, Derived, Inputs, Invariant, totals_of, verdict_of
 from wmlab.core.spark.grouped import Reduced, TablesOfStream, by_stream
 from wmlab.core.spark.schemas import dataframe, spark_schema
-from wmlab.core.words import TIME_MARK
+from wmlab.core.words import TIME_MARK, counted
 
 FINDINGS: Final = spark_schema(
     pa.schema(
@@ -77,7 +77,10 @@ def check(
     if unknown := [name for name in only if name not in invariants]:
         raise unknown_invariant(unknown[0], invariants)
     chosen = {name: invariants[name] for name in invariants if name in only or not only}
-    return Verdicts.of(recording, verdicts(spark, chosen, inputs))
+    from wmlab.core.waiting import waiting_for  # this module is loaded by Spark's workers, too, where nobody looks on
+
+    with waiting_for(f"Spark judges {counted(len(chosen), 'invariant')}"):
+        return Verdicts.of(recording, verdicts(spark, chosen, inputs))
 
 
 def verdicts(

@@ -19,8 +19,9 @@ from operator import itemgetter
 from typing import Any, Final
 
 from wmlab.core.answers import Stragglers, Stretch, stragglers_from
+from wmlab.core.arguments import the_moment
 from wmlab.core.errors import RecordingError
-from wmlab.core.recording import Recording, the_moment
+from wmlab.core.recording import Recording
 from wmlab.core.words import counted, moment, span
 from wmlab.dataflow.answers.outcome import WindowAnswers, dropped_rows, explain_row, the_window
 from wmlab.dataflow.answers.replay import OpenWindow
@@ -43,8 +44,8 @@ the longest stretch without a change has it to stay until it is said to grow no 
 
 def explain(
     recording: Recording,
+    at_ms: int | str | None = None,
     *,
-    at_ms: int | None = None,
     vertex: str | None = None,
     key: int | None = None,
     instance: int | None = None,
@@ -65,12 +66,14 @@ def explain(
         if option is not None:
             raise RecordingError(f"a {name} is named; dataflows have none.", remedy=f"leave the {name} out.")
     run = DataflowRun(recording)
-    at_ms = None if at_ms is None else the_moment(at_ms)
+    at_ms = None if at_ms is None else the_moment(at_ms, start_ms=recording.start_ms)
     if window is not None and row is not None:
         raise RecordingError("a window and a row are asked for at once.", remedy="ask for one of them.")
     until_ms = run.end_ms if at_ms is None else at_ms
     if window is not None:
-        ends = [the_moment(at, name="window") for at in (window if isinstance(window, tuple) else [window])]
+        ends = [
+            the_moment(at, name="window", start_ms=None) for at in (window if isinstance(window, tuple) else [window])
+        ]
         if len(ends) not in (1, 2):
             raise RecordingError(f"window is {window}.", remedy="give its end, or (start, end).")
         name = the_window(run, vertex)

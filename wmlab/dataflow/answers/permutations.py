@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, get_args
 import pyarrow as pa
 
 from wmlab.core.answers import TableAnswer, text_table
+from wmlab.core.arguments import the_flag
 from wmlab.core.errors import ModelError, ScenarioError
 from wmlab.core.words import counted, grouped
 from wmlab.dataflow.model import permute
@@ -219,6 +220,7 @@ def _permuted(outcome: OrderOutcome, names: Sequence[str]) -> Permuted:
 
 def results(dataflow: DataflowScenario, runs: int = 100, *, exhaustive: bool = False, seed: int = 0) -> Permutations:
     """The distinct results of a dataflow over many orders; see `DataflowScenario.permutations`."""
+    exhaustive = the_flag(exhaustive, "exhaustive", ScenarioError)
     if runs < 1:
         raise ScenarioError(f"{runs} runs show nothing.", remedy="give at least one.")
     if exhaustive:

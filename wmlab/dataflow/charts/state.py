@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from wmlab.core.arguments import the_moment, the_names
 from wmlab.core.charts.axis import Coordinate, Numbers, time_axis
 from wmlab.core.charts.chart import SERIES, Chart, columns, columns_of
 from wmlab.core.charts.scene import Dots, Layer, Panel, Path, Rule, Scene, Steps, lanes, thinned
 from wmlab.core.errors import ChartError
-from wmlab.core.recording import Recording, the_moment, the_names
+from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, moment, rounded, span
 from wmlab.dataflow.answers.explain import forecast
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, StateForecast, listing, read
@@ -42,8 +43,8 @@ def queue_diagram(
     vertices_named = run.vertices if vertices is None else the_names(vertices, "vertices", ChartError)
     wanted = [str(run.vertex(name, ChartError)["vertex"]) for name in vertices_named]
     begun, ended = clock_of(run)
-    low = begun if from_ms is None else the_moment(from_ms, ChartError, name="from_ms")
-    high = ended if to_ms is None else the_moment(to_ms, ChartError, name="to_ms")
+    low = begun if from_ms is None else the_moment(from_ms, ChartError, name="from_ms", start_ms=recording.start_ms)
+    high = ended if to_ms is None else the_moment(to_ms, ChartError, name="to_ms", start_ms=recording.start_ms)
     routes = {row["queue"]: row for row in run.queues if row["source"] in wanted and row["target"] in wanted}
     items = [
         row

@@ -14,7 +14,7 @@ from wmlab.core.errors import RecordingError, ScenarioError
 from wmlab.core.estimate import Cost
 from wmlab.core.recording import Recording
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.values import UNSET, MeanMs, Ms, Option, Period, Problem, Rules, is_function, value
+from wmlab.core.values import EACH_ONCE, UNSET, MeanMs, Ms, Option, Period, Problem, Rules, is_function, value
 from wmlab.core.words import in_mermaid, span
 from wmlab.dataflow.model import processor as model
 from wmlab.dataflow.scenario.faults import AnyFault, problems_of_faults
@@ -66,7 +66,7 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
     edges: Edges
     rules: Rules = "sound"
     mode: Option[Literal["design", "hz"]] = UNSET
-    deviations: Annotated[tuple[Deviation, ...] | None, BeforeValidator(_options)] = None
+    deviations: Annotated[tuple[Deviation, ...] | None, BeforeValidator(_options), EACH_ONCE] = None
     guarantee: Literal["none", "at_least_once", "exactly_once"] = "none"
     snapshot_every_ms: Period | None = None
     faults: tuple[AnyFault, ...] = ()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field
 
-from wmlab.core.values import Ms, Period, Problem, tagged, unknown, value
+from wmlab.core.values import Flag, Ms, Period, Problem, tagged, unknown, value
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import AsyncMap, Filter
 
@@ -118,7 +118,7 @@ class Restart:
 
     at_ms: Period
     _: KW_ONLY
-    after_snapshot: bool = False
+    after_snapshot: Flag = False
 
 
 _OfSource = SilentPartition | LatePartition | AddPartition | RemovePartition | Disorder

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Discriminator, Tag
 
 from wmlab.core.expression import columns_read
-from wmlab.core.values import MAX_MS, Ms, Period, Problem, branch, tagged, unknown, value
+from wmlab.core.values import EACH_ONCE, MAX_MS, Flag, Ms, Period, Problem, branch, tagged, unknown, value
 from wmlab.core.words import counted
 from wmlab.dataflow.scenario.vertices import Column, Columns, Condition, Copies, Function, Key, SourceRows, Vertex
 from wmlab.streams.scenario.scenario import StreamScenario
@@ -106,7 +106,7 @@ class Source(Vertex):
     columns: Columns = ()
     rows: SourceRows | None = None
     trace: str | None = None
-    writers: tuple[str, ...] = ()
+    writers: Annotated[tuple[str, ...], EACH_ONCE] = ()
     stream: StreamReference = None
     times: Annotated[tuple[EventTime, ...], BeforeValidator(_times)] = ()
     partitions: Copies = 1
@@ -119,7 +119,7 @@ class Source(Vertex):
     frame_ms: Annotated[int | str, BeforeValidator(_frame)] = 1
     frame_offset_ms: Ms = 0
     poll_ms: Period = 100
-    ends: bool = False
+    ends: Flag = False
 
     @property
     def row_columns(self) -> tuple[str, ...]:
@@ -161,9 +161,6 @@ class Source(Vertex):
 
     def _column_problems(self) -> Iterator[Problem]:
         known = self.row_columns
-        doubled = [name for name in known if known.count(name) > 1]
-        if doubled:
-            yield Problem(("columns",), f"{doubled[0]!r} is there twice")
         named: list[tuple[tuple[str | int, ...], str | None]] = [
             (("partition_by",), self.partition_by),
             (("arrival",), self.arrival),

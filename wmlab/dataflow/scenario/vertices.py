@@ -18,7 +18,9 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from wmlab.core.expression import parse
 from wmlab.core.simulation import Delay, Fixed
 from wmlab.core.values import (
+    EACH_ONCE,
     UNSET,
+    Flag,
     Ms,
     Name,
     Option,
@@ -35,7 +37,7 @@ from wmlab.dataflow.model.aggregate import AGGREGATE_FUNCTIONS
 
 Column = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\W\d]\w*$")]
 """A column of rows."""
-Columns = Annotated[tuple[Column, ...], Field(max_length=1_000)]
+Columns = Annotated[tuple[Column, ...], Field(max_length=1_000), EACH_ONCE]
 Key = Annotated[int, Field(ge=-128, le=127, strict=True)]
 """The key of a watermark: a signed byte."""
 
@@ -255,8 +257,8 @@ class AsyncMap(Selecting):
 
     _: KW_ONLY
     select: Select | None = None
-    ordered: bool = True
-    ignores_key: bool = False
+    ordered: Flag = True
+    ignores_key: Flag = False
     capacity: Size = 4
     latency: Delay = Fixed(10)
 
@@ -286,7 +288,7 @@ class Custom(ProcessingVertex):
     initial: int | float | str | None = None
     columns: Columns = ()
     keys: Annotated[dict[Key, Column] | None, BeforeValidator(_by_number)] = None
-    by_input: bool = False
+    by_input: Flag = False
 
 
 @tagged
@@ -298,7 +300,7 @@ class LateDrop(ProcessingVertex):
 
     column: Column
     _: KW_ONLY
-    ignores_key: bool = False
+    ignores_key: Flag = False
 
 
 @tagged
@@ -348,10 +350,10 @@ class Window(ProcessingVertex):
     aggregates: Aggregates
     stages: Literal[1, 2] = 1
     limit: Size | None = None
-    ignores_key: bool = False
+    ignores_key: Flag = False
     columns: Columns = ()
-    grouped_times: bool = False
-    bounds_only: bool = False
+    grouped_times: Flag = False
+    bounds_only: Flag = False
 
     @property
     def step_ms(self) -> int:

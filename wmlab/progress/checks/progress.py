@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
+from wmlab.core.arguments import the_flag
 from wmlab.core.errors import ModelError
 from wmlab.core.spark.schemas import choose, refuse, spark_schema, typed
 from wmlab.progress.model.chunks import CompletenessRule
@@ -117,9 +118,11 @@ def fired_windows(
     Columns: stream, operator, sequence (output number, from 1), start, end, records, arrival (null at the end of the
     stream), reached (global watermark at that arrival), again (a double fire). Windows all of whose records came late
     are not there, unless fired windows are forgotten.
-    Raises `ModelError` for a column that is missing or of another type, an unknown trigger, a size or slide below 1.
+    Raises `ModelError` for a column that is missing or of another type, an unknown trigger, a size or slide below
+    1, a flag that is neither True nor False.
     Source: "Watermarking and Progress", Triggering windows.
     """
+    flush, forget_fired = the_flag(flush, "flush", ModelError), the_flag(forget_fired, "forget_fired", ModelError)
     progressed = typed(progressed, "progressed", _NEEDED, _PROGRESSED)
     choose("trigger", trigger, get_args(Trigger))
     windows = SlidingWindows(size, size if slide is None else slide)

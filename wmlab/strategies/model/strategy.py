@@ -13,6 +13,7 @@ from dataclasses import fields
 from numbers import Integral, Number, Real
 from typing import Annotated, Any, ClassVar, Final, Generic, Literal, NamedTuple, TypeVar, Union
 
+from wmlab.core.durations import duration_ms
 from wmlab.core.errors import ModelError
 from wmlab.core.words import shown
 
@@ -161,16 +162,31 @@ def now_of(item: Input) -> int | None:
 def require_parameters(owner: Any) -> None:
     """Raise `ModelError` for a field of a frozen dataclass that is not what its annotation admits.
 
-    Numbers of numpy become those of Python first, and lists tuples.
+    Numbers of numpy become those of Python first, lists tuples, and a text such as "35 d" where a duration is taken
+    its milliseconds.
     """
     hints = typing.get_type_hints(type(owner), include_extras=True)
     for name in (field.name for field in fields(owner)):
         value = getattr(owner, name)
+        if isinstance(value, str) and (name.endswith("_ms") or name in _DURATIONS):
+            value = _milliseconds(owner, name, value)
+            object.__setattr__(owner, name, value)
         if isinstance(value, list) or (isinstance(value, Number) and hasattr(value, "item")):
             value = tuple(value) if isinstance(value, list) else value.item()
             object.__setattr__(owner, name, value)
         if wanted := _wanted(hints[name], value):
             raise ModelError(f"{name} is {shown(value)} in {type(owner).__name__}.", remedy=f"Give {wanted}.")
+
+
+_DURATIONS: Final = frozenset({"bound", "grace", "wait", "lateness", "delay", "lag", "drift"})
+"""Parameters that are durations of event time, besides those that end in `_ms`."""
+
+
+def _milliseconds(owner: object, name: str, text: str) -> object:
+    try:
+        return duration_ms(text)
+    except ValueError as wrong:
+        raise ModelError(f"{name} is {shown(text)} in {type(owner).__name__}.", remedy=f"{wrong}.") from None
 
 
 def require_argument(name: str, value: object, hint: Any) -> None:

@@ -8,20 +8,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 from wmlab.core.answers import Stragglers
+from wmlab.core.arguments import the_moment
 from wmlab.core.errors import RecordingError
-from wmlab.core.recording import Recording, the_moment
+from wmlab.core.recording import Recording
 from wmlab.core.words import moment
-from wmlab.streams.answers.history import PredictionRules, recorded_rules, scenario_span, the_stream
+from wmlab.streams.answers.history import PredictionRules, recorded_rules, rows_of_stream, scenario_span, the_stream
 from wmlab.streams.answers.reader_bound import explain_reader
 from wmlab.streams.answers.stragglers import stragglers_of
 from wmlab.streams.answers.stream_bound import BoundExplanation, explain_stream
 from wmlab.streams.answers.together import streams_apart
+from wmlab.streams.tables import NEVER_CAME
 
 
 def explain(
     recording: Recording,
+    at_ms: int | str | None = None,
     *,
-    at_ms: int | None = None,
     reader: str | None = None,
     stream: str | None = None,
     rules: PredictionRules | None = None,
@@ -32,7 +34,7 @@ def explain(
     `rules`, for predictions, are by default those of the recorded scenario. Raises `RecordingError` for a stream or
     reader that the recording does not have, for a reader without a moment, and for a moment that is not a whole number
     or outside the run of a scenario. Over the whole run it also says if a group reads the stream together with others
-    whose event times do not overlap.
+    whose event times do not overlap, and which acts of the script waited for a moment that never came.
     """
     name = the_stream(recording, stream)
     rules = rules or recorded_rules(recording, name)
@@ -43,8 +45,12 @@ def explain(
             )
         stragglers, apart = stragglers_of(recording, name, rules), streams_apart(recording).values()
         notes = [sentence for streams, sentence in apart if name in streams]
+        incidents = rows_of_stream(recording, "incidents", name)
+        notes += [
+            f"{row['detail'][:1].upper()}{row['detail'][1:]}." for row in incidents if row["outcome"] == NEVER_CAME
+        ]
         return replace(stragglers, notes=(*stragglers.notes, *notes))
-    at_ms = the_moment(at_ms)
+    at_ms = the_moment(at_ms, start_ms=recording.start_ms)
     planned = scenario_span(recording)
     if planned is not None and not planned[0] <= at_ms <= planned[1]:
         raise RecordingError(

@@ -21,7 +21,7 @@ from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, is_short, listed, moment
 from wmlab.streams.answers.history import end_of, owners_of, replaced, rows_of_stream, the_stream
 from wmlab.streams.model.segment import segment_name
-from wmlab.streams.tables import marks_read_ms
+from wmlab.streams.tables import TOOK_PLACE, marks_read_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +60,9 @@ def _of_seals(rows: Sequence[TableRow]) -> Iterator[Moment]:
 
 
 def _of_faults(rows: Sequence[TableRow]) -> Iterator[Moment]:
-    """Every fault but scales and creations, which the epochs have."""
+    """Every fault but scales and creations that took place, which the epochs have."""
     for row in rows:
-        if row["kind"] not in ("scale", "create"):
+        if row["kind"] not in ("scale", "create") or row["outcome"] != TOOK_PLACE:
             # What happened to a clock or a group is no sentence about its target.
             is_sentence = row["kind"] != "clock" and row["subject"] != "group"
             what = row["detail"].removeprefix(f"{row['target']} ") if is_sentence else row["detail"]

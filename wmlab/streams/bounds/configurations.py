@@ -5,16 +5,36 @@ An executor of Spark gets them checked, and imports neither this nor pydantic.
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
+from wmlab.core.arguments import the_duration, the_flag
+from wmlab.core.errors import ModelError
 from wmlab.core.values import Problems, problems_of
 from wmlab.streams.model.replay import Configuration
 
+_HINTS: Final = typing.get_type_hints(Configuration)
+
+
+def _without_lax_fields(raw: object) -> object:
+    """The fields of a configuration, durations as numbers; its annotations would let pydantic take "no" for a flag."""
+    if not isinstance(raw, Mapping):
+        return raw
+    given = dict(raw)
+    for name, offered in raw.items():
+        if _HINTS.get(name) is bool:
+            the_flag(offered, name, ModelError)
+        elif _HINTS.get(name) in (int, int | None) and offered is not None:
+            given[name] = the_duration(offered, ModelError, name=name)
+    return given
+
+
 _CONFIGURATIONS: Final = TypeAdapter(
-    dict[str, Configuration], config=ConfigDict(extra="forbid", revalidate_instances="always")
+    dict[str, Annotated[Configuration, BeforeValidator(_without_lax_fields)]],
+    config=ConfigDict(extra="forbid", revalidate_instances="always"),
 )
 
 

@@ -4,6 +4,7 @@ A chart of one's own is `Chart(sentence=..., data=..., scene=Scene(...))`, with 
 rules across them.
 """
 
+from wmlab.core import namespace
 from wmlab.core.charts.axis import Numbers, Tick, time_axis
 from wmlab.core.charts.chart import Chart, template
 from wmlab.core.charts.diagram import Diagram
@@ -51,3 +52,4 @@ __all__ = [
     "watermark_cycles",
     "writer_marks",
 ]
+__getattr__, __dir__ = namespace(__name__)

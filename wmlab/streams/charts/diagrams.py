@@ -13,12 +13,13 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from wmlab.core.arguments import the_duration, the_moment, the_names
 from wmlab.core.charts.axis import Axis, Coordinate, duration_unit, format_instant
 from wmlab.core.charts.chart import Chart, one_stream, one_value, plain_columns, stream_rows, the_recording
 from wmlab.core.charts.diagram import Diagram
 from wmlab.core.charts.scene import Dots, Layer, Path, Scene, lanes
 from wmlab.core.errors import ChartError
-from wmlab.core.recording import Recording, the_moment, the_names
+from wmlab.core.recording import Recording
 from wmlab.core.words import counted, in_mermaid, is_instant, moment, rounded
 from wmlab.streams.answers.history import segments_of
 from wmlab.streams.model.segment import segment_name
@@ -87,7 +88,7 @@ def message_diagram(
         recorded="messages",
     )
     around_ms = _moment(around_ms, columns["sent_ms"])
-    span_ms = the_moment(span_ms, ChartError, name="span_ms")
+    span_ms = the_duration(span_ms, ChartError, name="span_ms")
     parties = None if parties is None else the_names(parties, "parties", ChartError)
     if span_ms <= 0:
         raise ChartError(f"A span of {span_ms} ms shows nothing.", remedy="Give span_ms as a positive number.")

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+from wmlab.core.arguments import the_moment
 from wmlab.core.charts.axis import Numbers, Tick
 from wmlab.core.charts.chart import Chart, columns, one_stream, stream_rows
 from wmlab.core.charts.scene import Blocks, Box, Layer, Scene, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.invariants import TableRow
-from wmlab.core.recording import Recording, the_moment
+from wmlab.core.recording import Recording
 from wmlab.core.words import bare, counted, listed, moment
 from wmlab.streams.answers.history import epochs_of, recorded_rules
 from wmlab.streams.model.cut import CutError, CutStep
@@ -48,7 +49,7 @@ class _Lane:
 
 
 def stream_cut(
-    recording: Recording, *, at_ms: int | None = None, stream: str | None = None, title: str | None = None
+    recording: Recording, *, at_ms: int | str | None = None, stream: str | None = None, title: str | None = None
 ) -> Chart:
     """Draw how the stream cut of a watermark came about, over the key space, in the order of the computation.
 
@@ -60,7 +61,9 @@ def stream_cut(
     """
     name = one_stream(recording, stream, "watermarks")
     marks = stream_rows(recording, "watermarks", name, by="emitted_ms")
-    mark, previous = _chosen(marks, None if at_ms is None else the_moment(at_ms, ChartError, name="at_ms"))
+    mark, previous = _chosen(
+        marks, None if at_ms is None else the_moment(at_ms, ChartError, start_ms=recording.start_ms)
+    )
     positions = _positions(recording, name, mark)
     history = epochs_of(recording, name)
     rules = recorded_rules(recording, name).cycles or CycleRules()

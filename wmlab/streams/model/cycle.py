@@ -33,6 +33,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Final, Literal
 
+from wmlab.core.arguments import the_flag
 from wmlab.core.errors import ModelError
 from wmlab.core.words import bare
 from wmlab.streams.model.cut import CutAlgorithm, CutError, CutStep, VisitOrder, cut_steps
@@ -72,6 +73,8 @@ class CycleRules:
     first_barrier: int | None = None
 
     def __post_init__(self) -> None:
+        for name in ("bug_6510", "leaves_bucket", "null_without_writers"):
+            the_flag(getattr(self, name), name, ModelError)
         if self.timeout_ms < 0:
             raise ModelError(f"A timeout of {self.timeout_ms} ms is negative.", remedy="Give 0 or more milliseconds.")
 

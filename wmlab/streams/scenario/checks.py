@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from wmlab.core.errors import ModelError
-from wmlab.core.values import Problem, unknown
+from wmlab.core.values import Problem, in_words, unknown
 from wmlab.streams.model.coordination import DEFAULT_SCOPE, qualified_name
 from wmlab.streams.model.segment import parse_segment, split_id
 from wmlab.streams.scenario import script
@@ -309,7 +309,7 @@ class _Histories:
             try:
                 self._present[name] = self._present[name].scale(action.seal, action.ranges)
             except ModelError as error:
-                yield Problem(("script", index, "seal"), error.problem)
+                yield Problem(("script", index, "seal"), in_words(error))
 
     def _count(self, name: str) -> None:
         if name in self._present:
@@ -324,7 +324,7 @@ def _segment_problems(
     try:
         number, _ = split_id(parse_segment(named))
     except ModelError as error:
-        yield Problem(location, error.problem)
+        yield Problem(location, in_words(error))
         return
     if number not in numbers:
         known = ", ".join(map(str, sorted(numbers)))

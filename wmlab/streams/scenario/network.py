@@ -12,10 +12,12 @@ from typing import Annotated
 
 from pydantic import Field
 
+from wmlab.core import namespace
 from wmlab.core.simulation import Delay, Exponential, Fixed, LogNormal, Uniform
-from wmlab.core.values import Period, Share, value
+from wmlab.core.values import Flag, Period, Share, value
 
 __all__ = ["Exponential", "Fixed", "LogNormal", "Network", "Retry", "Uniform"]
+__getattr__, __dir__ = namespace(__name__)
 
 
 @value
@@ -60,4 +62,4 @@ class Network:
     reordering_ms: Period = 1_000
     retransmit_ms: Period = 200
     retry: Retry = Retry()
-    keep_messages: bool = False
+    keep_messages: Flag = False

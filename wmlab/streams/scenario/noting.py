@@ -12,8 +12,12 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+from wmlab.core import namespace
 from wmlab.core.expression import rule_over
 from wmlab.core.values import Ms, tagged
+
+__all__ = ["Compute", "EarliestOpen", "LastEventTime", "MaxMinusSlack", "Never", "WallClock"]
+__getattr__, __dir__ = namespace(__name__)
 
 
 @tagged

@@ -16,7 +16,22 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from wmlab.core.expression import rule_over
-from wmlab.core.values import UNSET, AnyName, MeanMs, Ms, Name, Offset, Option, Period, Problem, SignedMs, Time, value
+from wmlab.core.values import (
+    EACH_ONCE,
+    UNSET,
+    AnyName,
+    Flag,
+    MeanMs,
+    Ms,
+    Name,
+    Offset,
+    Option,
+    Period,
+    Problem,
+    SignedMs,
+    Time,
+    value,
+)
 from wmlab.streams.model.cycle import CycleRules
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.replay import Configuration
@@ -138,20 +153,20 @@ class Stream:
     forgets: Option[Literal["behind", "all"]] = UNSET
     cycles: Option[Literal["while_noted", "unconditional"]] = UNSET
     start_delay_ms: Ms | None = None
-    automatically_note_time: bool = False
+    automatically_note_time: Flag = False
     note_rule: Option[Literal["implementation", "design"]] = UNSET
     first_barrier: Option[Literal["none", "zero"]] = UNSET
     cut_algorithm: Option[Literal["sound", "pravega", "document"]] = UNSET
     visit_order: Literal["as_noted", "newest_first", "oldest_first"] = "as_noted"
-    bug_6510: Option[bool] = UNSET
-    null_without_writers: Option[bool] = UNSET
-    acks_carry_offset: bool = True
+    bug_6510: Option[Flag] = UNSET
+    null_without_writers: Option[Flag] = UNSET
+    acks_carry_offset: Flag = True
     commit_without_time: Option[Literal["no_mark", "minimum_long", "zero"]] = UNSET
     txn_marks: Option[Literal["per_batch", "per_transaction"]] = UNSET
     commit_batch: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 100
     committer: Option[Literal["by_hash", "leader"]] = UNSET
     commit_order: Literal["requested", "by_id"] = "requested"
-    empty_mark_after_roll: Option[bool] = UNSET
+    empty_mark_after_roll: Option[Flag] = UNSET
 
     @property
     def rules(self) -> CycleRules:
@@ -189,7 +204,7 @@ class WriterPart:
     event_time: EventTimeRule | None = None
     noting: Noting = EarliestOpen()
     writer_id: WriterId | None = "{name}"
-    automatically_note_time: bool = False
+    automatically_note_time: Flag = False
     clock: Clock = Clock()
     starts_ms: Ms = 0
     batch_ms: Period = 100
@@ -239,10 +254,10 @@ class EventWriter(WriterPart):
 
     _: KW_ONLY
     note_every_ms: Period | None = 1_000
-    flush_before_note: bool = False
+    flush_before_note: Flag = False
     automatic_note_period_ms: Period = 5_000
-    auto_note_survives_close: Option[bool] = UNSET
-    probe_on_seal: Option[bool] = UNSET
+    auto_note_survives_close: Option[Flag] = UNSET
+    probe_on_seal: Option[Flag] = UNSET
     processes: Annotated[int, Field(ge=1, le=100, strict=True)] = 1
 
 
@@ -321,7 +336,7 @@ class ReaderGroup:
     starts_ms: Ms = 0
     read_side: Option[Literal["implementation", "document"]] = UNSET
     enters_time: Literal["at_publish", "on_passing"] = "at_publish"
-    time_windows: bool = True
+    time_windows: Flag = True
     tracker_ms: Ms = 0
     publish_timer: Option[Literal["fixed", "pravega"]] = UNSET
     read_every_ms: Period = 100
@@ -334,7 +349,7 @@ class ReaderGroup:
     starting_time: Time | None = None
     starting_checkpoint: Name | None = None
     stream: StreamName | None = None
-    streams: tuple[StreamName, ...] = ()
+    streams: Annotated[tuple[StreamName, ...], EACH_ONCE] = ()
 
     def _problems(self) -> Iterator[Problem]:
         if self.streams and self.stream is not None:
@@ -395,7 +410,7 @@ class Controllers:
     redistribute_every_ms: Ms = 10_000
     contact: Literal["round_robin", "random"] = "round_robin"
     clocks: tuple[Clock, ...] = ()
-    double_work_entry: Option[bool] = UNSET
+    double_work_entry: Option[Flag] = UNSET
 
     def configuration(self, stream: Stream) -> Configuration:
         """The rules of a stream's cycles and when they run; of a `resolved` scenario."""

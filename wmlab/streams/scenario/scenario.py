@@ -32,6 +32,7 @@ from wmlab.core.values import (
     RuleTable,
     SignedMs,
     branch,
+    in_words,
     options_of,
     plain,
     problems_of,
@@ -323,9 +324,9 @@ def with_changes(scenario: AnyScenario, changes: Mapping[FieldPath, Any]) -> Any
         try:
             part[path[-1]] = parse_fragment(new) if path in fields and fields[path].kind == "yaml" else new
         except ScenarioError as wrong:
-            problems.append(Problem(path, wrong.problem))
+            problems.append(Problem(path, in_words(wrong)))
     if problems:
-        raise Problems("the form", problems)
+        raise Problems(f"scenario {scenario.name!r}", problems)
     return _checked(scenario, data)
 
 
@@ -348,7 +349,7 @@ def _checked(scenario: AnyScenario, data: dict[str, Any]) -> AnyScenario:
     try:
         return TypeAdapter(type(scenario)).validate_python(data)
     except ValidationError as error:
-        raise Problems("the form", problems_of(error, data)) from None
+        raise Problems(f"scenario {scenario.name!r}", problems_of(error, data, type(scenario))) from None
 
 
 def _of_part(part: Any, path: FieldPath, group: str, *, without: tuple[str, ...] = ()) -> list[FormField]:

@@ -10,13 +10,69 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from wmlab.core.values import Ms, Name, Offset, Period, Problem, SignedMs, Time, Timed, action
+from wmlab.core import namespace
+from wmlab.core.values import (
+    EACH_ONCE,
+    Flag,
+    Ms,
+    Name,
+    Offset,
+    Period,
+    Problem,
+    SignedMs,
+    Time,
+    Timed,
+    action,
+    each_once,
+)
 from wmlab.core.words import grouped
 from wmlab.streams.model.segment import KeyRange
 from wmlab.streams.scenario import network as network
 from wmlab.streams.scenario import noting as noting
+
+__all__ = [
+    "AbortTransaction",
+    "AddController",
+    "AddReader",
+    "Checkpoint",
+    "CommitTransaction",
+    "CrashCommitHandler",
+    "CrashController",
+    "CrashReader",
+    "CrashWriter",
+    "CreateStream",
+    "DeleteStream",
+    "DuplicateWriter",
+    "ExpireSession",
+    "LoseBucketOwner",
+    "LoseMarksSegment",
+    "LoseMergeReply",
+    "MarkIdle",
+    "NoteTime",
+    "Partition",
+    "PauseController",
+    "PauseReader",
+    "ReleaseSegment",
+    "RemoveController",
+    "RemoveReader",
+    "ResetToCheckpoint",
+    "Scale",
+    "SealStream",
+    "ShutDownWriter",
+    "SilenceWriter",
+    "SlowTransaction",
+    "StepClock",
+    "StoreUnavailable",
+    "TakeStreamCut",
+    "TruncateMarks",
+    "TruncateStream",
+    "WriteInTransaction",
+    "network",
+    "noting",
+]
+__getattr__, __dir__ = namespace(__name__)
 
 # Controllers: by name, or by role. `leader` owns the bucket of the stream (of the first one, unless `stream` says
 # otherwise), `committer` commits the transactions of the stream, `distributor` is elected to spread the buckets.
@@ -30,6 +86,8 @@ CommitPoint = Literal["before_merge", "after_merge", "after_noting"]
 marks are noted and the transactions not recorded as committed."""
 ScalePoint = Literal["between_seals"]
 """A place in a scale in steps: one of its segments is sealed, and the next one is still open."""
+ControllerPoint = Literal[CyclePoint, CommitPoint, ScalePoint]
+"""Any place in what a controller does."""
 
 
 @action
@@ -41,7 +99,7 @@ class CrashController(Timed):
 
     controller: str = "leader"
     stream: str | None = None
-    point: CyclePoint | CommitPoint | ScalePoint | None = None
+    point: ControllerPoint | None = None
     restart_after_ms: Period | None = None
 
 
@@ -55,7 +113,7 @@ class PauseController(Timed):
     for_ms: Period
     controller: str = "leader"
     stream: str | None = None
-    point: CyclePoint | CommitPoint | ScalePoint | None = None
+    point: ControllerPoint | None = None
 
 
 @action
@@ -116,7 +174,14 @@ def _pairs(raw: object) -> object:
     return tuple(raw.items()) if isinstance(raw, Mapping) else raw
 
 
-SegmentOffsets = Annotated[tuple[tuple[str, Offset | None], ...], BeforeValidator(_pairs)]
+def _each_segment_once(pairs: tuple[tuple[str, int | None], ...]) -> tuple[tuple[str, int | None], ...]:
+    each_once([segment for segment, _ in pairs])
+    return pairs
+
+
+SegmentOffsets = Annotated[
+    tuple[tuple[str, Offset | None], ...], BeforeValidator(_pairs), AfterValidator(_each_segment_once)
+]
 """Segments as `number@epoch` with their offsets, as a mapping or as pairs; None: nothing acknowledged yet."""
 
 
@@ -164,7 +229,7 @@ class ShutDownWriter(Timed):
     """
 
     writer: str
-    last_note: bool = False
+    last_note: Flag = False
     restart_after_ms: Period | None = None
     backlog: Literal["lost", "kept"] = "lost"
 
@@ -354,7 +419,7 @@ class Scale(Timed):
     over, goes on. Meanwhile commits and other changes of the stream's segments wait (upstream `ScaleOperationTask`).
     """
 
-    seal: Annotated[tuple[str, ...], Field(min_length=1)]
+    seal: Annotated[tuple[str, ...], Field(min_length=1), EACH_ONCE]
     into: Into = 2
     seal_every_ms: Ms | None = None
     stream: str | None = None
@@ -491,7 +556,7 @@ class ResetToCheckpoint(Timed):
     """
 
     checkpoint: Name | None = None
-    ranges: bool = True
+    ranges: Flag = True
     group: str | None = None
 
 

@@ -13,8 +13,8 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
+from wmlab.core.arguments import the_moment
 from wmlab.core.errors import ChartError
-from wmlab.core.recording import the_moment
 from wmlab.core.words import moment
 
 _MARKER: Final = 4.5

@@ -21,6 +21,7 @@ import anywidget
 import traitlets
 
 from wmlab.core.answers import Verdicts
+from wmlab.core.arguments import the_moment
 from wmlab.core.charts import svg
 from wmlab.core.charts.chart import save_as
 from wmlab.core.charts.style import FONT, ROLES, text_width, wrap
@@ -327,7 +328,7 @@ _WRITERS: Final[dict[str, Callable[[Scrubber], bytes]]] = {
 def scrub(
     recording: Recording,
     *,
-    at_ms: int | None = None,
+    at_ms: int | str | None = None,
     stream: str | None = None,
     group: str | None = None,
     reader: str | None = None,
@@ -347,7 +348,8 @@ def scrub(
     broken = () if verdicts is None else _violations(verdicts, stream=name)
     frames = frames_of(recording, stream=name, group=group, reader=reader, bounds=bounds, violations=broken)
     texts = sentences(recording, name, frames.changes)
-    return Scrubber(replace(frames, sentences=texts), at_ms=at_ms)
+    begin_ms = None if at_ms is None else the_moment(at_ms, ChartError, start_ms=recording.start_ms)
+    return Scrubber(replace(frames, sentences=texts), at_ms=begin_ms)
 
 
 _CLOCKS: Final = ("emitted_ms", "received_ms", "append_ms", "at_ms")

@@ -1,12 +1,14 @@
 """The actions of a script in a simulated run: a method for each kind, which also writes its row of `incidents`.
 
-An action that finds nobody to act on, such as a writer that has crashed, writes that down and does nothing else.
+An action that finds nobody to act on, such as a writer that has crashed, writes that down and does nothing else. One
+that waits for a moment, such as a point in a cycle, says so at the end of the run if that has not come.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,7 +24,7 @@ from wmlab.streams.sim.scaling import SteppedScale
 from wmlab.streams.sim.stream import StreamWorld
 from wmlab.streams.sim.txn_writer import TxnWriter
 from wmlab.streams.sim.writer import Writer, WriterProcess
-from wmlab.streams.tables import NO_EFFECT, NOBODY_THERE, TOOK_PLACE, IncidentOutcome, Subject
+from wmlab.streams.tables import NEVER_CAME, NO_EFFECT, NOBODY_THERE, TOOK_PLACE, IncidentOutcome, Subject
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.controller import Controller
@@ -38,11 +40,41 @@ class _NobodyError(Exception):
     """There is nobody to act on; that is written down already."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Awaited:
+    """What an action is still to do, to whom, and the phrase that says so."""
+
+    scope: World | StreamWorld
+    kind: str
+    subject: Subject
+    target: str
+    to_do: str
+
+
 class Actions:
     """Carries out the actions of a script: each method is called like the `kind` of its action."""
 
     def __init__(self, world: World) -> None:
         self.world = world
+        self._awaited: list[Awaited] = []
+
+    def write_awaited(self) -> None:
+        """Write down, at the end of the run, what waited for a moment that has not come."""
+        for awaited in self._awaited:
+            detail = f"{awaited.to_do}, which never came"
+            awaited.scope.happened(awaited.kind, awaited.subject, awaited.target, detail, outcome=NEVER_CAME)
+        for stream in self.world.all_streams():
+            stream.transactions.write_lost_replies()
+
+    def _when_it_comes(self, awaited: Awaited, act: Callable[[], None]) -> Callable[[], None]:
+        """What is to be called at the moment that an action waits for."""
+        self._awaited.append(awaited)
+
+        def come() -> None:
+            self._awaited.remove(awaited)
+            act()
+
+        return come
 
     def plan(self, actions: Iterable[Any]) -> None:
         """Carry out all actions of a script, each at its time."""
@@ -90,7 +122,10 @@ class Actions:
         else:
             words = f" {action.point.replace('_', ' ')}"
             stream = self.world.stream(action.stream).name
-            controller.armed.append((action.point, stream, partial(act, controller, words)))
+            to_do = f"{controller.name} was to {kind}{words}"
+            awaited = Awaited(self.world, kind, "controller", controller.name, to_do)
+            come = self._when_it_comes(awaited, partial(act, controller, words))
+            controller.armed.append((action.point, stream, come))
 
     def crash_controller(self, action: script.CrashController) -> None:
         """Crash a controller now, or when its cycle comes to a point."""
@@ -349,7 +384,11 @@ class Actions:
             change = f"{names} → {', '.join(segment.name for segment in created)}"
             stream.happened("scale", "segments", names, change)
 
-        stream.transactions.between_batches(scale)
+        names = ", ".join(action.seal)
+        awaited = Awaited(
+            stream, "scale", "segments", names, f"the scale of {names} was to begin when no commit was in work"
+        )
+        stream.transactions.between_batches(self._when_it_comes(awaited, scale))
 
     def truncate_stream(self, action: script.TruncateStream) -> None:
         """Drop what lies before a cut, once no scale in steps is in work; a new reader group starts there."""
@@ -371,7 +410,9 @@ class Actions:
             stream.truncate(cut)
             stream.happened("truncate", "stream", stream.name, f"{stream.name} is truncated")
 
-        stream.transactions.after_scale(truncate)
+        to_do = f"{stream.name} was to be truncated when no scale was in work"
+        awaited = Awaited(stream, "truncate", "stream", stream.name, to_do)
+        stream.transactions.after_scale(self._when_it_comes(awaited, truncate))
 
     def seal_stream(self, action: script.SealStream) -> None:
         """Abort what is open, wait for what is to be committed, and seal all segments; nothing follows them."""
@@ -383,7 +424,9 @@ class Actions:
             stream.happened("seal", "stream", stream.name, f"{stream.name} is sealed")
 
         stream.transactions.close()
-        stream.transactions.between_batches(seal, drained=True)
+        to_do = f"{stream.name} was to be sealed when all was committed"
+        awaited = Awaited(stream, "seal", "stream", stream.name, to_do)
+        stream.transactions.between_batches(self._when_it_comes(awaited, seal), drained=True)
 
     def delete_stream(self, action: script.DeleteStream) -> None:
         """Delete a stream; its writers and readers stop, and start again when it is created anew."""
@@ -478,7 +521,9 @@ class Actions:
                 writer.note_chosen()
             writer.leave("shut down")
 
-        writer.close(leave)
+        to_do = f"{action.writer} was to leave when all that it wrote was acknowledged"
+        awaited = Awaited(writer.stream, "shut_down", "writer", action.writer, to_do)
+        writer.close(self._when_it_comes(awaited, leave))
         self._restart_later(action)
 
     def duplicate_writer(self, action: script.DuplicateWriter) -> None:
@@ -527,4 +572,11 @@ class Actions:
 
     def crash_commit_handler(self, action: script.CrashCommitHandler) -> None:
         """The commit handler fails when it comes to a point, and writes that down then."""
-        self.world.stream(action.stream).transactions.armed = action
+        stream, point = self.world.stream(action.stream), action.point.replace("_", " ")
+        kind, handler = "crash_commit_handler", "commit handler"
+        awaited = Awaited(stream, kind, "commit handler", handler, f"the commit handler was to crash {point}")
+
+        def crash() -> None:
+            stream.happened(kind, "commit handler", handler, f"the commit handler crashes {point}")
+
+        stream.transactions.armed.append((action, self._when_it_comes(awaited, crash)))

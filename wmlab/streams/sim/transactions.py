@@ -21,6 +21,7 @@ from zlib import crc32
 import numpy as np
 
 from wmlab.core.errors import ModelError
+from wmlab.core.words import counted
 from wmlab.streams.model import txn as rules
 from wmlab.streams.model.coordination import Session
 from wmlab.streams.model.history import StreamHistory
@@ -33,6 +34,7 @@ from wmlab.streams.scenario.script import CrashCommitHandler
 from wmlab.streams.sim.network import NetworkMessage
 from wmlab.streams.sim.scaling import SteppedScale, seal_in_steps
 from wmlab.streams.sim.store import UNAVAILABLE, UnavailableError
+from wmlab.streams.tables import NEVER_CAME
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -123,13 +125,13 @@ class Transactions:
 
     While a batch is in work, scales wait, and while a scale in steps is in work, batches do. `lost_replies` says when
     the loss of each of the next answers to merge requests is noticed; the handler fails when it comes to the point of
-    the action `armed`.
+    an action in `armed`, and calls what stands beside it.
     """
 
     def __init__(self, stream: StreamWorld) -> None:
         self.stream = stream
         self.records: dict[str, Txn] = {}
-        self.armed: CrashCommitHandler | None = None
+        self.armed: list[tuple[CrashCommitHandler, Callable[[], None]]] = []
         self.lost_replies: list[int] = []
         self._waiting: list[Txn] = []
         self._closed = False
@@ -211,6 +213,12 @@ class Transactions:
             self.stream.refuse(txn.client.node, call, f"{txn.name}: {error.problem}")
             return False
         return True
+
+    def write_lost_replies(self) -> None:
+        """Write down, at the end of the run, how many answers were to be lost and never came."""
+        if self.lost_replies:
+            answers = f"{counted(len(self.lost_replies), 'answer')} to merge requests to be lost never came"
+            self.stream.happened("lose_merge_reply", "store", "segment store", answers, outcome=NEVER_CAME)
 
     def write(self) -> None:
         """Write all transactions down as they are now."""
@@ -375,12 +383,11 @@ class Transactions:
 
     def _failpoint(self, controller: Controller, point: str) -> Job[None]:
         """A step at which the script may stop this handler, or its controller."""
-        if self.armed is not None and self.armed.point == point:
-            restart_after_ms, self.armed = self.armed.restart_after_ms, None
-            words = point.replace("_", " ")
-            detail = f"the commit handler crashes {words}"
-            self.stream.happened("crash_commit_handler", "commit handler", "commit handler", detail)
-            raise _FailedError(restart_after_ms)
+        armed = next((entry for entry in self.armed if entry[0].point == point), None)
+        if armed is not None:
+            self.armed.remove(armed)
+            armed[1]()
+            raise _FailedError(armed[0].restart_after_ms)
         yield from controller.failpoint(point, self.stream.name)
 
     def _choose_epoch(self, ask: _Ask, batch: _Batch) -> Job[None]:

@@ -65,7 +65,7 @@ class World(Simulation):
 
     def journals(self) -> dict[str | None, Journal]:
         """The rows of each stream by its title, deleted streams first, and under None those of no stream."""
-        return {**{stream.title: stream.journal for stream in self._all_streams()}, None: self.shared}
+        return {**{stream.title: stream.journal for stream in self.all_streams()}, None: self.shared}
 
     def happened(
         self, kind: str, subject: Subject, target: str, detail: str, *, outcome: IncidentOutcome = TOOK_PLACE
@@ -102,11 +102,12 @@ class World(Simulation):
 
     def run(self, progress: Callable[[int], None] = lambda _: None) -> None:
         """Run to the end of the scenario; `progress` gets the percentage done."""
-        for stream in self._all_streams():
+        for stream in self.all_streams():
             stream.open()
         for controller in self.fleet.members:
             controller.start()
-        Actions(self).plan(self.scenario.script)
+        actions = Actions(self)
+        actions.plan(self.scenario.script)
         for writer in self.writers.values():
             self.after(writer.part.starts_ms, writer.start)
         for group in self.scenario.groups:
@@ -117,7 +118,8 @@ class World(Simulation):
                 self.env.run(until=until)
             progress(step)
         self.coordinator.finish()
-        for stream in self._all_streams():
+        actions.write_awaited()
+        for stream in self.all_streams():
             stream.write_segments()
             stream.transactions.write()
         for begun in self._begun_groups:
@@ -132,5 +134,6 @@ class World(Simulation):
             self._begun_groups.append(group)
             group.start()
 
-    def _all_streams(self) -> list[StreamWorld]:
+    def all_streams(self) -> list[StreamWorld]:
+        """Every stream that there was: those that were deleted, then those that are there."""
         return [*self.past, *(stream for stream in self.streams.values() if not stream.deleted)]

@@ -1,0 +1,81 @@
+"""What public functions are given: a value as it is meant, or an error that says what to give.
+
+Fields of values are checked by pydantic (`wmlab.core.values`), where `Flag` is to a field what `the_flag` is to an
+argument.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from wmlab.core.durations import FORM, duration_ms, ms_of_text
+from wmlab.core.errors import RecordingError, WmlabError
+from wmlab.core.words import shown, since_1970_ms
+
+
+def the_moment(
+    at_ms: object, error: type[WmlabError] = RecordingError, *, name: str = "at_ms", start_ms: int | None = 0
+) -> int:
+    """A moment in milliseconds; raises `error` if it is none. `name` is the argument's.
+
+    It is given as a whole number, which may be one of numpy; as a text such as "90s" or "1 h 30 min", counted from
+    `start_ms`; or as a date, "2013-07-16 09:00", which is UTC if it names no zone. None as `start_ms`: nobody knows
+    when the run began.
+    """
+    if isinstance(at_ms, str):
+        return _moment_of_text(at_ms, error, name, start_ms)
+    if isinstance(at_ms, bool) or not isinstance(at_ms, numbers.Integral):
+        raise error(f"{name} is {shown(at_ms)}, which is no moment.", remedy=f"give whole milliseconds, {_TEXTS}.")
+    return int(at_ms)
+
+
+_TEXTS: Final = 'a text such as "90s", counted from the start, or a date such as "2013-07-16 09:00"'
+
+
+def _moment_of_text(text: str, error: type[WmlabError], name: str, start_ms: int | None) -> int:
+    try:
+        after_ms = ms_of_text(text)
+    except ValueError:
+        try:
+            instant = datetime.fromisoformat(text.strip())
+            return since_1970_ms(instant if instant.tzinfo else instant.replace(tzinfo=UTC))
+        except ValueError:
+            pass
+        raise error(f"{name} is {shown(text)}, which is no moment.", remedy=f"give milliseconds, {_TEXTS}.") from None
+    if start_ms is None:
+        raise error(
+            f"{name} is {shown(text)}, and a recorded log has no start from which to count.",
+            remedy='give milliseconds since 1970 or a date such as "2013-07-16 09:00".',
+        )
+    if not isinstance(after_ms, int):
+        raise error(f"{name} is {shown(text)}.", remedy="give a text of whole milliseconds.")
+    return start_ms + after_ms
+
+
+def the_duration(offered: object, error: type[WmlabError], *, name: str) -> int:
+    """A length in milliseconds, as a whole number or a text such as "90s"; raises `error` if it is none."""
+    try:
+        given = duration_ms(offered)
+    except ValueError as wrong:
+        raise error(f"{name} is {shown(offered)}.", remedy=f"{wrong}.") from None
+    if isinstance(given, bool) or not isinstance(given, numbers.Integral):
+        raise error(f"{name} is {shown(offered)}.", remedy=f"{FORM}.")
+    return int(given)
+
+
+def the_names(offered: object, name: str, error: type[WmlabError] = RecordingError) -> tuple[str, ...]:
+    """Several names; raises `error` for what is no series, and for one text, which would be read letter by letter."""
+    if isinstance(offered, str) or not isinstance(offered, Iterable):
+        raise error(f"{name} is {shown(offered)}.", remedy=f"give a list of names, {name}=['w1'] for one.")
+    return tuple(map(str, offered))
+
+
+def the_flag(offered: object, name: str, error: type[WmlabError] = RecordingError) -> bool:
+    """True or False, which may be numpy's; raises `error` for all else, for "no" would count as true."""
+    plain = offered.item() if hasattr(offered, "item") and getattr(offered, "shape", None) == () else offered
+    if not isinstance(plain, bool):
+        raise error(f"{name} is {shown(offered)}.", remedy="give True or False.")
+    return plain

@@ -1,0 +1,90 @@
+"""What a person who waits is told: whether there is one, and one line about what is being waited for."""
+
+from __future__ import annotations
+
+import contextvars
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from IPython.core.getipython import get_ipython
+from IPython.display import DisplayHandle
+
+PROGRESS_AFTER_S: Final = 5
+"""After how long a run of many steps shows a progress bar."""
+SAID_AFTER_S: Final = 0.4
+"""After how long something is said about one step whose length is unknown."""
+
+
+def is_interactive() -> bool:
+    """Whether a person looks on: at a terminal, or at a notebook whose front end could answer `input()`.
+
+    Programs that execute notebooks (nbclient, nbval, papermill) send cells with `allow_stdin` false, so what they
+    store has no progress bar and no line of `waiting_for`, however slow the machine.
+
+    Source: https://jupyter-client.readthedocs.io/en/stable/messaging.html#execute
+    """
+    kernel = getattr(get_ipython(), "kernel", None)
+    if kernel is None:
+        return sys.stderr.isatty()
+    return bool(kernel.get_parent().get("content", {}).get("allow_stdin"))
+
+
+@contextmanager
+def waiting_for(what: str) -> Iterator[None]:
+    """While the block runs, say `what` is being done to a person who looks on; nothing of it stays.
+
+    The line appears after `SAID_AFTER_S`, so that what is quick says nothing. Within a block that says something
+    already, nothing else is said.
+    """
+    if not is_interactive() or not _said.acquire(blocking=False):
+        yield
+        return
+    show, remove = _line_of_notebook(what) if hasattr(get_ipython(), "kernel") else _line_of_terminal(what)
+    # What a notebook displays belongs to the cell that runs in this context.
+    context = contextvars.copy_context()
+    timer = threading.Timer(SAID_AFTER_S, context.run, [show])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        remove()
+        _said.release()
+
+
+_said: Final = threading.Lock()
+"""Held while a line is shown or due."""
+
+
+def _line_of_notebook(what: str) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    handle: Any = DisplayHandle()  # type: ignore[no-untyped-call]
+    shown = []
+
+    def show() -> None:
+        shown.append(True)
+        handle.display({"text/plain": f"{what} ..."}, raw=True)
+
+    def remove() -> None:
+        if shown:
+            handle.update({"text/html": "", "text/plain": ""}, raw=True)
+
+    return show, remove
+
+
+def _line_of_terminal(what: str) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    shown = []
+
+    def show() -> None:
+        shown.append(True)
+        print(f"{what} ...", end="", file=sys.stderr, flush=True)
+
+    def remove() -> None:
+        if shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+    return show, remove
