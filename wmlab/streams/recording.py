@@ -101,8 +101,8 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
 
     def scrub(
         self,
-        *,
         at_ms: int | None = None,
+        *,
         stream: str | None = None,
         group: str | None = None,
         reader: str | None = None,
