@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import importlib
+import inspect
 import pkgutil
 import sys
 import typing
@@ -202,3 +203,21 @@ def test_a_recording_with_a_damaged_scenario_says_which_field() -> None:
     ) as raised:
         recording.scenario_as(wmlab.Scenario, {**(recording.scenario or {}), "duration_ms": "x"})
     assert "pydantic" not in str(raised.value)
+
+
+def test_a_scale_that_names_a_segment_which_is_not_there_lists_those_that_are() -> None:
+    scales = [wmlab.script.Scale(at_ms=100, seal=["1@0"]), wmlab.script.Scale(at_ms=200, seal=["1@1", "2@1"])]
+    with pytest.raises(Problems) as refused:
+        wmlab.Scenario("s", stream=wmlab.Stream(segments=2), writers=[WRITER], duration_ms=9_000, script=scales)
+    (problem,) = refused.value.problems
+    assert problem.message == "Cannot seal 1@1, 2@1: not active in epoch 1; seal some of 0@0, 2@1, 3@1"
+
+
+def test_the_moment_is_given_by_its_place_or_by_its_name() -> None:
+    run = wmlab.Scenario("s", writers=[WRITER], readers=wmlab.ReaderGroup(), duration_ms=5_000).record(progress=False)
+    assert run.explain(3_000).sentence == run.explain(at_ms=3_000).sentence
+    assert run.scrub(3_000).at_ms == run.scrub(at_ms=3_000).at_ms == 3_000
+    for made in (flow.Dataflow.record, plans.PlanScenario.record):
+        kind = typing.get_type_hints(made)["return"]
+        assert list(inspect.signature(kind.explain).parameters)[1] == "at_ms"
+        assert inspect.signature(kind.explain).parameters["at_ms"].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD

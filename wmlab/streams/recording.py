@@ -98,8 +98,8 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
 
     def scrub(
         self,
-        *,
         at_ms: int | str | None = None,
+        *,
         stream: str | None = None,
         group: str | None = None,
         reader: str | None = None,

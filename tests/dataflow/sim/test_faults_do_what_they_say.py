@@ -165,3 +165,15 @@ def test_the_last_watermark_is_delivered_only_as_designed(mode: str) -> None:
     run = recorded([slow, source("r", [5, 70], ends=True), flow.Merge("m")], ["s -> m -> out", "r -> m"], mode=mode)
     assert (70 in marks(run, "m", "out")) is (mode == "design")
     assert outcome(run) == "completed"
+
+
+def test_a_fault_that_waits_for_a_call_or_a_snapshot_that_never_comes_says_so_at_the_end() -> None:
+    call = flow.AsyncMap("call", select={"t": "t"})
+    late = flow.FailCall("call", at_ms=1_500)
+    run = line(source("s", range(0, 100, 10)), call, faults=[late, flow.Restart(at_ms=900)], duration_ms=2_000)
+    never = [(row["target"], row["detail"]) for row in rows(run, "incidents", kind="never came")]
+    assert never == [("call", "no call that could fail was made from 1 500 ms on")]
+    faults = [flow.FailCall("call"), flow.Restart(at_ms=500, after_snapshot=True)]
+    failed = line(source("s", range(0, 40, 10)), call, faults=faults, guarantee="at_least_once")
+    never = [(row["target"], row["detail"]) for row in rows(failed, "incidents", kind="never came")]
+    assert never == [(failed.name, "1 restart: the run had ended before")]

@@ -36,15 +36,15 @@ class Calls:
         own = [fault for fault in dataflow.faults if getattr(fault, "vertex", None) == node.name]
         # What a fault adds to each call that it slows down, to the first ones only where it says so.
         self._slow = [(f, islice(repeat(f.by_ms), f.first)) for f in own if isinstance(f, SlowCalls)]
-        self._failing = [fault for fault in own if isinstance(fault, FailCall)]
+        self.failing = [fault for fault in own if isinstance(fault, FailCall)]
 
     def make(self, task: ProcessorTask, call: Call, row: str) -> None:
         """Begin a call; its answer comes later."""
         world = self._world
         written = task.write("calls", call=call.number, began_ms=world.now_ms, outcome="in flight", row=row)
-        failing = [fault for fault in self._failing if world.in_force(fault)]
+        failing = [fault for fault in self.failing if world.in_force(fault)]
         for fault in failing:
-            self._failing.remove(fault)
+            self.failing.remove(fault)
             world.note("call fails", task.name, f"call {call.number}")
         delay_ms = next(self._delays) + sum(next(more, 0) for fault, more in self._slow if world.in_force(fault))
         results = None if failing else self._results(call.event.values)

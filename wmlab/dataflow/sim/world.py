@@ -16,6 +16,7 @@ from typing import Any
 
 from wmlab.core.errors import WmlabError
 from wmlab.core.simulation import Journal, JournalRow, Simulation, chances
+from wmlab.core.words import counted, moment
 from wmlab.dataflow.model.items import Barrier
 from wmlab.dataflow.model.permute import Choose
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
@@ -170,7 +171,22 @@ class DataflowWorld(Simulation):
                 self.execution.end("failed", problem.problem)
                 self.note("failure", self.dataflow.name, problem.problem)
                 self._stopped = True
+        self._note_what_never_came()
         return self.journal
+
+    def _note_what_never_came(self) -> None:
+        """Write down, at the end of the run, the faults that waited for a call or a snapshot that never came."""
+        for name, calls in self.calls.items():
+            for fault in calls.failing:
+                self.note(
+                    "never came",
+                    name,
+                    f"no call that could fail was made from {moment(self.start_ms + fault.at_ms)} on",
+                )
+        restarts = sum(isinstance(fault, Restart) for fault in self.dataflow.faults)
+        missing = restarts - (self.journal.common["execution"] - 1)
+        if missing > 0:
+            self.note("never came", self.dataflow.name, f"{counted(missing, 'restart')}: the run had ended before")
 
     def _write_topology(self) -> None:
         for node in self.layout.nodes.values():
