@@ -47,16 +47,16 @@ def done() -> GroupState:
 def test_a_successor_appears_at_its_start_when_no_predecessor_is_left() -> None:
     state = group()
     reading = state.streams["x"]
-    state.complete("r", ("x", 0), BOTH)
+    state.complete("r", ("x", 0), BOTH, end=12)
     assert (reading.offsets, reading.pending) == ({1: 20}, {MERGED: frozenset({1})})
-    state.complete("r", ("x", 1), BOTH)
+    state.complete("r", ("x", 1), BOTH, end=20)
     assert (reading.offsets, reading.owners, reading.pending) == ({MERGED: 0}, {MERGED: None}, {})
 
 
 def test_a_segment_that_appears_stands_among_the_others_in_ascending_order() -> None:
     state = state_of("r", x={0: 10, 7: 3})
     state.acquire("r", ("x", 0))
-    state.complete("r", ("x", 0), {2: frozenset({0})})
+    state.complete("r", ("x", 0), {2: frozenset({0})}, end=10)
     assert list(state.streams["x"].offsets.items()) == [(2, 0), (7, 3)]
 
 
@@ -91,7 +91,7 @@ def test_unassigned_segments_count_in_the_position_and_as_ones_own() -> None:
         (group, lambda s: s.release("r", ("x", 9), 0), "does not own segment 9@0"),
         (group, lambda s: s.release("r", ("x", 0), -1), "negative"),
         (group, lambda s: s.publish("r", {("x", 0): -1}), "negative"),
-        (group, lambda s: s.complete("r", ("x", 9), {}), "does not own"),
+        (group, lambda s: s.complete("r", ("x", 9), {}, end=0), "does not own"),
         (group, lambda s: s.note_time("x", "x", TimeWindow(1, 2)), "not in the group"),
         (begun, lambda s: s.release("a", ("x", 0), 1), "does not own segment 0@0"),
         (done, lambda s: s.report("a", {}), "No checkpoint"),
@@ -115,7 +115,7 @@ def changed_in_every_way(state: GroupState) -> None:
     state.note_time("a", "x", TimeWindow(1, 2))
     state.begin_checkpoint("c1")
     state.report("a", {("x", 0): 40}, {"x": 3})
-    state.complete("a", ("x", 0), {9: frozenset({0}), 8: frozenset({0, 1})})
+    state.complete("a", ("x", 0), {9: frozenset({0}), 8: frozenset({0, 1})}, end=40)
     state.remove_reader("b", {("x", 1): 5})
     state.remove_reader("c")
     state.reset("c1", ranges=False)
@@ -174,7 +174,7 @@ def test_a_reset_frees_everything_and_counts_generations() -> None:
     state.report("b", {})
     state.acquire("a", ("x", 0))
     state.publish("a", {("x", 0): 50})
-    state.complete("a", ("x", 0), {9: frozenset({0})})
+    state.complete("a", ("x", 0), {9: frozenset({0})}, end=40)
     state.reset("c", ranges=False)
     assert state.streams["x"].offsets == {0: 0, 1: 0}
     assert state.streams["x"].rangeless == {0, 1}
@@ -198,7 +198,7 @@ def test_the_map_of_times_holds_owners_only_and_is_unknown_while_one_of_them_is(
     assert unknown.streams["x"].window == TimeWindow(20, None)
     left.remove_reader("a")
     assert left.streams["x"].window == TimeWindow(20, 70)
-    finished.complete("b", ("x", 1), {})
+    finished.complete("b", ("x", 1), {}, end=0)
     assert set(finished.streams["x"].times) == {"a"}
     state.release("b", ("x", 1), 4)
     assert set(reading.times) == {"a"}

@@ -125,8 +125,10 @@ def _of_cycles(rows: Sequence[TableRow], watermarks: Sequence[TableRow]) -> Iter
 
 def _of_positions(rows: Sequence[TableRow], last: Collection[int]) -> Iterator[Moment]:
     """Every segment that a group finished, and what it could read from then on; `last` are those without successors."""
+    counted_on = {(row["group"], row["segment_id"]): int(row["version"]) for row in rows if row["waits"]}
     for row in rows:
-        if not row["finished"] or row["anew"]:
+        known = counted_on.get((row["group"], row["segment_id"]), row["version"]) < row["version"]
+        if row["anew"] or known or not (row["finished"] or row["waits"]):
             continue
         update = [r for r in rows if (r["group"], r["version"]) == (row["group"], row["version"])]
         opened = sorted(r["segment_id"] for r in update if not r["finished"] and r["reader"] is None)

@@ -10,7 +10,7 @@ Source: PDP-33, "Client Changes"; upstream `EventStreamReaderImpl`, `ReaderGroup
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Set
 from typing import TYPE_CHECKING, NamedTuple
 
 import simpy
@@ -112,7 +112,7 @@ class ReaderWindows:
         self.last_seen = dict.fromkeys(group.streams, TimeWindow(None, None))
         self._written: dict[str, TimeWindow] = {}
         self._passed = {stream: self._tracker(stream) for stream in group.streams}
-        self._compared: dict[str, frozenset[int]] = {}
+        self._compared: dict[str, Set[int]] = {}
         self._followers = {
             stream: Follower(group, stream_world, self._passed[stream])
             for stream, stream_world in group.streams.items()
@@ -130,7 +130,7 @@ class ReaderWindows:
                 continue
             offsets = reading.share_of(self._reader).offsets
             share = ReaderPosition({segment: reached.get((stream, segment), offsets[segment]) for segment in offsets})
-            counted = frozenset(share.offsets)
+            counted = share.offsets.keys() - reading.finished.keys()
             if not counted <= self._compared.get(stream, frozenset()):
                 self._passed[stream] = self._tracker(stream)
             self._compared[stream] = counted
@@ -397,7 +397,7 @@ class ReaderProcess:
             ) -> bool:
                 owns = self._owns(state, segment)
                 if owns:
-                    state.complete(self.name, segment, following)
+                    state.complete(self.name, segment, following, end=self._stored(segment).length)
                 return owns
 
             yield from self._change("complete", complete)
