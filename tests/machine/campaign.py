@@ -10,7 +10,7 @@ import gc
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
 import pyarrow as pa
@@ -30,6 +30,18 @@ RUNS_OF_A_SHARD: Final = 250
 STEPS: Final = 10
 
 
+class SharedTimes(Everything):
+    """Whatever can happen, with readers that share a map of times, which may break promises when it loses a reader."""
+
+    shares_times = True
+
+    @classmethod
+    def mended(cls, scenario: Scenario) -> Scenario:
+        """The same scenario with readers that share offsets."""
+        groups = (replace(group, read_side="implementation", enters_time="at_publish") for group in scenario.groups)
+        return scenario.replace(readers=tuple(groups) or None)
+
+
 class PravegaEverything(Everything):
     """Whatever can happen, with the cuts of the real system and every other deviation of a stream."""
 
@@ -45,6 +57,7 @@ class PravegaEverything(Everything):
 MACHINES: Final[Mapping[str, type[Machine]]] = {
     "sound": Everything,
     "faulty": PravegaEverything,
+    "shared_times": SharedTimes,
     "pravega": PravegaCuts,
     "bug_6510": EndsThatAreNone,
     "stale": StaleMarks,

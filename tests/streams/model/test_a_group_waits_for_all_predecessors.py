@@ -239,3 +239,36 @@ def test_giving_back_comes_to_an_end_with_no_one_much_better_off(owners: dict[in
 def test_a_share_is_rounded_up() -> None:
     assert [fair_share(n, 2) for n in range(5)] == [0, 1, 1, 2, 2]
     assert fair_share(3, 0) == 3
+
+
+def test_a_finished_segment_counts_until_its_successors_can_be_read() -> None:
+    state = group()
+    reading = state.streams["x"]
+    state.complete("r", ("x", 0), BOTH, end=12)
+    assert reading.position == ReaderPosition({0: 12, 1: 20})
+    assert reading.share_of("another") == ReaderPosition({0: 12})
+    state.begin_checkpoint("c")
+    state.report("r", {("x", 1): 25})
+    state.complete("r", ("x", 1), BOTH, end=30)
+    assert reading.position == ReaderPosition({MERGED: 0})
+    state.reset("c")
+    assert state.streams["x"].position == ReaderPosition({0: 12, 1: 25})
+
+
+def test_it_counts_where_only_some_of_its_successors_can_be_read() -> None:
+    """0@0 gives its keys to 2@1 and 3@1, and 3@1 has some of those of 1@0, too."""
+    state = group()
+    reading = state.streams["x"]
+    first, second = parse_segment("2@1"), parse_segment("3@1")
+    state.complete("r", ("x", 0), {first: frozenset({0}), second: frozenset({0, 1})}, end=12)
+    assert reading.position == ReaderPosition({0: 12, 1: 20, first: 0})
+    state.complete("r", ("x", 1), {second: frozenset({0, 1})}, end=30)
+    assert reading.position == ReaderPosition({first: 0, second: 0})
+
+
+def test_the_last_segments_of_a_sealed_stream_count_for_ever() -> None:
+    state = group()
+    state.complete("r", ("x", 0), {}, end=12)
+    state.complete("r", ("x", 1), {}, end=30)
+    assert state.streams["x"].position == ReaderPosition({0: 12, 1: 30})
+    assert state.unassigned == ()
