@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.streams.answers.runs import crash, cycle, mark, owned, position, row, segment, watermark, written
+from wmlab.core.words import grouped
 from wmlab.streams.answers.timeline import Timeline, timeline
 from wmlab.streams.api import Scenario
 from wmlab.streams.scenario import script
@@ -140,7 +141,7 @@ def test_segments_that_a_reset_takes_from_a_group_are_not_finished() -> None:
     assert finished == [(9_000, "finishes 0@0"), (15_000, "finishes 0@0")]
     (reset,) = (m for m in timeline(run) if m.what == "is taken back")
     (cut,) = (dict(row["cut"]) for row in run.table("checkpoints").to_pylist())
-    assert (reset.at_ms, reset.who, reset.effect) == (15_000, "readers", f"reads on in 0@0 at {cut[0]:,} bytes".replace(",", " "))
+    assert (reset.at_ms, reset.who, reset.effect) == (15_000, "readers", f"reads on in 0@0 at {grouped(cut[0])} bytes")
 
 
 def test_a_merge_tells_once_of_each_segment_that_a_group_finishes() -> None:

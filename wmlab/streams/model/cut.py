@@ -5,12 +5,13 @@ their least upper bound, never behind the previous watermark's cut, completed wi
 
 Three algorithms. "document" does what the pseudo-code of the design says: it inserts segments in the order in which it
 meets them and fills gaps from the newest epoch; the previous cut does not enter. "pravega" does what the implementation
-does: it superimposes the previous cut on that before it fills gaps. The document knows the previous cut no more after
-an end of known time: a writer that comes back from an older position then has a mark whose cut lies before the end. It
-is at or beyond every writer, which is all that the design asks of a cut, so that stays; a reader that passes the end
-passes the mark, too, and is told no null in between. "document" and "pravega" are unsound in three ways: the result depends
+does: it superimposes the previous cut on that before it fills gaps. Both are unsound in three ways: the result depends
 on the order; it can move backwards; and it can be a cut that no reader passes through. "sound" inserts in ascending
 order of segment id, takes the previous cut into the same pass, and closes the result under the lineage.
+
+An end of known time is no exception to "document": the watermark after it may have a cut before it, if the writer that
+came back stands there. The design asks only that a cut is at or beyond every writer, which this one is. A reader that
+passes the end passes that watermark, too.
 
 Source: PDP-33, Watermark Computation; upstream class `WatermarkWorkflow`.
 """
