@@ -20,7 +20,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.machine.base import Machine, Violated
 from tests.machine.batch import TABLES, Batch, given_of, of_run
-from tests.machine.hazards import EndsThatAreNone, PravegaCuts, StaleMarks
+from tests.machine.hazards import EndsThatAreNone, Hazard, PravegaCuts, StaleMarks
 from tests.machine.judge import Findings, violated
 from tests.machine.rules import Everything
 from wmlab.core.recording import Recording
@@ -30,16 +30,17 @@ RUNS_OF_A_SHARD: Final = 250
 STEPS: Final = 10
 
 
-class SharedTimes(Everything):
-    """Whatever can happen, with readers that share a map of times, which may break promises when it loses a reader."""
+class SharedTimes(Hazard, Everything):
+    """Whatever can happen, with readers that share a map of times: it says nothing while nobody is in it."""
 
+    sound: ClassVar[Mapping[str, Any]] = {"read_side": "implementation", "enters_time": "at_publish"}
+    faults = Everything.faults
     shares_times = True
 
     @classmethod
     def mended(cls, scenario: Scenario) -> Scenario:
         """The same scenario with readers that share offsets."""
-        groups = (replace(group, read_side="implementation", enters_time="at_publish") for group in scenario.groups)
-        return scenario.replace(readers=tuple(groups) or None)
+        return scenario.replace(readers=tuple(replace(group, **cls.sound) for group in scenario.groups) or None)
 
 
 class PravegaEverything(Everything):

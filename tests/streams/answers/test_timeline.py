@@ -150,7 +150,7 @@ def test_a_merge_tells_once_of_each_segment_that_a_group_finishes() -> None:
         streams=[Stream("orders", segments=2)],
         writers=[EventWriter("w", rate_per_s=60, keys="0..1/2"), EventWriter("v", rate_per_s=5)],
         readers=[ReaderGroup("readers", readers=2, rate_per_s=40.0)],
-        script=[script.Scale(at_ms=4_000, seal=["0@0", "1@0"])],
+        script=[script.Scale(at_ms=4_000, seal=["0@0", "1@0"], into=1)],
         duration_ms=12_000,
     ).record(progress=False)
     finished = [(m.what.split(" at ")[0], m.effect) for m in timeline(run) if m.what.startswith("finishes")]
