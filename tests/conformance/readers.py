@@ -105,7 +105,8 @@ class Streams:
         segment = self.locate(match[1])
         predecessors = frozenset(segment_id(int(number), 0) for number in match[3].split(","))
         successors = {parse_segment(name): predecessors for name in match[2].split(", ")}
-        self.state.complete(reader, segment, successors)
+        end = self.state.streams[segment[0]].offsets[segment[1]]
+        self.state.complete(reader, segment, successors, end=end)
         return segment[0]
 
     def locate(self, name: str) -> StreamSegment:
@@ -119,7 +120,7 @@ class Streams:
 
     def offsets(self) -> dict[str, dict[str, int]]:
         """The last-read offsets by stream and segment."""
-        return {stream: named(reading.position.offsets) for stream, reading in self.state.streams.items()}
+        return {stream: named(reading.offsets) for stream, reading in self.state.streams.items()}
 
     @staticmethod
     def short(offsets: Mapping[str, int]) -> int:
@@ -138,7 +139,8 @@ def run_completions(inputs: Fields, expected: Fields) -> None:
     for number in map(int, order):
         group.acquire("r", (ONE, number))
         before = set(reading.offsets)
-        group.complete("r", (ONE, number), {s: p for s, p in predecessors.items() if number in p})
+        following = {s: p for s, p in predecessors.items() if number in p}
+        group.complete("r", (ONE, number), following, end=reading.offsets[number])
         assert all(reading.owners[s] is None for s in reading.offsets if s not in before), "a new segment is owned"
         appeared.append({str(s): offset for s, offset in reading.offsets.items() if s not in before})
     for name, value in expected.rest().items():
@@ -158,7 +160,7 @@ def run_compaction(inputs: Fields, expected: Fields) -> None:
         group = pickle.loads(pickle.dumps(group))
         for segment, offset in tuple(group.streams[ONE].offsets.items()):
             group.release(reader, (ONE, segment), offset)
-    offsets = {str(segment): offset for segment, offset in group.streams[ONE].position.offsets.items()}
+    offsets = {str(segment): offset for segment, offset in group.streams[ONE].offsets.items()}
     expect("positions", offsets, expected.take("last_read_positions_after_compactions_and_moves"))
 
 

@@ -124,7 +124,7 @@ class Run(Led):
                     group.publish("r", {("stream", segment): offset + EVENT_BYTES})
                     reading = True
                 elif segment not in end and any(segment < later for later in end):
-                    group.complete("r", ("stream", segment), self.successors(segment))
+                    group.complete("r", ("stream", segment), self.successors(segment), end=offset)
                     reading = True
         yield -1, tracker.advance(part.position, self.log, self.history.segments).window
 

@@ -48,6 +48,8 @@ class Machine(RuleBasedStateMachine):
     """Options of the streams that are off by default."""
     timeouts_ms: ClassVar[tuple[int, ...]] = (1_200, 600, parts.NEVER_MS)
     timeouts_when_slow_ms: ClassVar[tuple[int, ...]] = (parts.NEVER_MS,)
+    shares_times: ClassVar[bool] = False
+    """Whether reader groups share a map of times, as in the document's design, or offsets."""
     tail_ms: ClassVar[int] = 2_000
     """How long a run goes on after the last action."""
 
@@ -117,7 +119,8 @@ class Machine(RuleBasedStateMachine):
         which = data.draw(st.sampled_from([[name] for name in names] + ([names] if len(names) > 1 else [])))
         read: dict[str, Any] = {"stream": which[0]} if len(which) == 1 else {"streams": tuple(which)}
         name = self.name("readers")
-        self.groups.append(data.draw(parts.reader_groups())(name=name, starts_ms=self.now_ms, **read))
+        drawn = parts.reader_groups(shares_times=self.shares_times)
+        self.groups.append(data.draw(drawn)(name=name, starts_ms=self.now_ms, **read))
         self.now_ms += 1
 
     @property

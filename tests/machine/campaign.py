@@ -10,7 +10,7 @@ import gc
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.machine.base import Machine, Violated
 from tests.machine.batch import TABLES, Batch, given_of, of_run
-from tests.machine.hazards import EndsThatAreNone, PravegaCuts, StaleMarks
+from tests.machine.hazards import EndsThatAreNone, Hazard, PravegaCuts, StaleMarks
 from tests.machine.judge import Findings, violated
 from tests.machine.rules import Everything
 from wmlab.core.recording import Recording
@@ -28,6 +28,19 @@ from wmlab.streams.api import Scenario
 
 RUNS_OF_A_SHARD: Final = 250
 STEPS: Final = 10
+
+
+class SharedTimes(Hazard, Everything):
+    """Whatever can happen, with readers that share a map of times: it says nothing while nobody is in it."""
+
+    sound: ClassVar[Mapping[str, Any]] = {"read_side": "implementation", "enters_time": "at_publish"}
+    faults = Everything.faults
+    shares_times = True
+
+    @classmethod
+    def mended(cls, scenario: Scenario) -> Scenario:
+        """The same scenario with readers that share offsets."""
+        return scenario.replace(readers=tuple(replace(group, **cls.sound) for group in scenario.groups) or None)
 
 
 class PravegaEverything(Everything):
@@ -45,6 +58,7 @@ class PravegaEverything(Everything):
 MACHINES: Final[Mapping[str, type[Machine]]] = {
     "sound": Everything,
     "faulty": PravegaEverything,
+    "shared_times": SharedTimes,
     "pravega": PravegaCuts,
     "bug_6510": EndsThatAreNone,
     "stale": StaleMarks,

@@ -13,7 +13,7 @@ from tests.machine.campaign import Made, Shard, shards
 
 RUNS = 2_000
 OF_FAULTY_STREAMS = 250
-OF_HAZARDS = (Shard("pravega", 100, 4), Shard("bug_6510", 30, 1), Shard("stale", 100, 4))
+OF_HAZARDS = (Shard("pravega", 100, 4), Shard("bug_6510", 30, 1), Shard("stale", 100, 4), Shard("shared_times", 100, 4))
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ class Hazard(Machine):
     """A machine whose runs may break a promise."""
 
     sound: ClassVar[Options]
-    """What the options that are `faults` here are in a sound stream."""
+    """What the options that make the hazard are in a sound run."""
 
     @classmethod
     def mended(cls, scenario: Scenario) -> Scenario:

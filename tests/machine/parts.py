@@ -155,14 +155,20 @@ def networks(*, slow: bool) -> Makers[Network]:
 
 
 @cache
-def reader_groups() -> Makers[ReaderGroup]:
-    """A group of readers with either timer and any way to share the work."""
+def reader_groups(*, shares_times: bool) -> Makers[ReaderGroup]:
+    """A group of readers with either timer and any way to share the work, which may share a map of times."""
+    kind: Callable[..., ReaderGroup] = ReaderGroup
+    time_windows, enters_time = [True, True, True, False], ["at_publish"]
+    if shares_times:
+        kind = partial(ReaderGroup, read_side="document")
+        time_windows, enters_time = [True], ["at_publish", "on_passing"]
     return built(
-        ReaderGroup,
+        kind,
         readers=[1, 2, 3],
         rate_per_s=[None, 15.0],
         publish_every_ms=[200, 350],
-        time_windows=[True, True, True, False],
+        time_windows=time_windows,
+        enters_time=enters_time,
         tracker_ms=[0, 90],
         publish_timer=["fixed", "pravega"],
         read_every_ms=[100, 60],

@@ -11,7 +11,12 @@ from tests.machine.hazards import Hazard
 from tests.machine.judge import judge, violated
 from wmlab.streams.api import Scenario
 
-HAZARDS = {"pravega": {"I3", "I4", "I5"}, "bug_6510": {"I3", "I7", "I11"}, "stale": {"I6", "I12"}}
+HAZARDS = {
+    "pravega": {"I3", "I4", "I5"},
+    "bug_6510": {"I3", "I7", "I11"},
+    "stale": {"I6", "I12"},
+    "shared_times": {"I9"},
+}
 SHARDS = {one.machine: one for one in OF_HAZARDS}
 
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.streams.answers.runs import crash, cycle, mark, owned, position, row, segment, watermark, written
+from wmlab.core.words import grouped
 from wmlab.streams.answers.timeline import Timeline, timeline
 from wmlab.streams.api import Scenario
 from wmlab.streams.scenario import script
@@ -138,6 +139,25 @@ def test_segments_that_a_reset_takes_from_a_group_are_not_finished() -> None:
     assert list(left["segment_id"] > 0) == [True, True]
     finished = [(m.at_ms, m.what.split(" at ")[0]) for m in timeline(run) if m.what.startswith("finishes")]
     assert finished == [(9_000, "finishes 0@0"), (15_000, "finishes 0@0")]
+    (reset,) = (m for m in timeline(run) if m.what == "is taken back")
+    (cut,) = (dict(row["cut"]) for row in run.table("checkpoints").to_pylist())
+    assert (reset.at_ms, reset.who, reset.effect) == (15_000, "readers", f"reads on in 0@0 at {grouped(cut[0])} bytes")
+
+
+def test_a_merge_tells_once_of_each_segment_that_a_group_finishes() -> None:
+    run = Scenario(
+        "merged",
+        streams=[Stream("orders", segments=2)],
+        writers=[EventWriter("w", rate_per_s=60, keys="0..1/2"), EventWriter("v", rate_per_s=5)],
+        readers=[ReaderGroup("readers", readers=2, rate_per_s=40.0)],
+        script=[script.Scale(at_ms=4_000, seal=["0@0", "1@0"], into=1)],
+        duration_ms=12_000,
+    ).record(progress=False)
+    finished = [(m.what.split(" at ")[0], m.effect) for m in timeline(run) if m.what.startswith("finishes")]
+    assert finished == [
+        ("finishes 1@0", "its successors wait for other segments"),
+        ("finishes 0@0", "2@1 can be read"),
+    ]
 
 
 def txn(number: int, begun_ms: int, **columns: object) -> dict[str, object]:

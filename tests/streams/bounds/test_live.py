@@ -29,7 +29,7 @@ BOUNDS = ("version", "at_ms", "change", "lower", "upper", "lower_seq", "upper_se
 
 @pytest.fixture(scope="module")
 def recording() -> StreamRecording:
-    """A split, a writer that times out, two groups; the controllers have the rules of `CONFIG`."""
+    """A split, a writer that times out, two groups, a reset; the controllers have the rules of `CONFIG`."""
     return Scenario(
         "a split and a dead writer",
         stream=Stream(segments=2, timestamp_aggregation_timeout_ms=CONFIG.timeout_ms),
@@ -39,7 +39,12 @@ def recording() -> StreamRecording:
         ],
         readers=[ReaderGroup("first", readers=2), ReaderGroup("second", readers=1)],
         controllers=Controllers(period_ms=CONFIG.period_ms),
-        script=[script.Scale(at_ms=8_000, seal=["0@0"], into=2), script.CrashWriter(at_ms=12_000, writer="w2")],
+        script=[
+            script.Checkpoint(at_ms=5_500, group="first", name="early"),
+            script.Scale(at_ms=8_000, seal=["0@0"], into=2),
+            script.CrashWriter(at_ms=12_000, writer="w2"),
+            script.ResetToCheckpoint(at_ms=15_500, group="first", checkpoint="early"),
+        ],
         duration_ms=20_000,
         seed=3,
     ).record()

@@ -51,7 +51,7 @@ def test_of_a_group_with_a_map_it_is_that_map_which_may_be_ahead_of_the_position
 
 
 def test_the_time_of_a_dead_reader_is_that_of_the_group_until_its_segments_are_taken_over() -> None:
-    chart = wm.chart.reader_times(two_readers(DIES))
+    chart = wm.chart.reader_times(two_readers(DIES, read_side="document"))
     at = dict(
         zip(
             chart.data["at_ms"],
@@ -67,10 +67,15 @@ def test_the_time_of_a_dead_reader_is_that_of_the_group_until_its_segments_are_t
 
 
 def test_the_lanes_have_the_segments_of_each_reader() -> None:
-    chart = wm.chart.reader_times(two_readers(DIES))
+    chart = wm.chart.reader_times(two_readers(DIES, read_side="document"))
     (lanes,) = (layer for layer in chart.scene.layers if isinstance(layer, Blocks))
     labels = [box.label for box in lanes.boxes]
     assert labels == ["0@0 and 1@0", "0@0, 1@0, 2@0 and 3@0", "2@0 and 3@0"]
+
+
+def test_a_group_that_shares_offsets_has_no_map_to_draw() -> None:
+    with pytest.raises(ChartError, match=r"(?s)no map of times of group readers in orders.*read_side=.document"):
+        wm.chart.reader_times(two_readers())
 
 
 def test_another_group_is_refused() -> None:

@@ -11,10 +11,12 @@ from pyspark.sql import SparkSession
 
 from tests.machine.batch import given_of
 from tests.machine.judge import Found, judge
+from wmlab.core.invariants import totals_of
 from wmlab.core.recording import Recording
 from wmlab.core.simulation import Fixed
 from wmlab.streams.api import Scenario
 from wmlab.streams.bounds.maps import groups_with_map
+from wmlab.streams.checks import DERIVED, INVARIANTS, inputs_of, with_reduced_events
 from wmlab.streams.checks.compared import compared_groups
 from wmlab.streams.recording import StreamRecording
 from wmlab.streams.scenario import noting, script
@@ -239,3 +241,60 @@ def test_a_reader_that_enters_its_time_at_once_stays_in_the_map_until_it_may_tak
         seed=seed,
     ).record()
     assert {row.invariant: row.verdict for row in run.check(spark, "I6", "I9")} == {"I6": "ok", "I9": "ok"}
+
+
+def scaled(kind: str, at_ms: int) -> list[script.Scale | script.SealStream]:
+    """A stream of three segments is merged, merged and split again, scaled to other boundaries, or sealed."""
+    merge = script.Scale(at_ms=at_ms, seal=["0@0", "1@0", "2@0"], into=1)
+    return {
+        "merge": [merge],
+        "merge, split": [merge, script.Scale(at_ms=at_ms + 1_900, seal=["3@1"], into=2)],
+        "other boundaries": [script.Scale(at_ms=at_ms, seal=["0@0", "1@0", "2@0"], into=2)],
+        "seal": [script.SealStream(at_ms=at_ms)],
+    }[kind]
+
+
+@pytest.mark.parametrize("timer", ["fixed", "pravega"])
+@pytest.mark.parametrize("kind", ["merge", "merge, split", "other boundaries", "seal"])
+def test_a_reader_that_looks_less_often_sees_the_same_while_finished_segments_wait(
+    kind: str, timer: Literal["fixed", "pravega"]
+) -> None:
+    """What is forgotten at the end of a segment made the upper bound depend on the moments of looking."""
+    waits = 0
+    for seed in range(1, 3):
+        run = record(
+            ReaderGroup(readers=2 + seed % 2, rate_per_s=25.0, publish_timer=timer, group_refresh_ms=700),
+            stream=Stream("orders", segments=3),
+            writers=[EventWriter(name, rate_per_s=30, probe_on_seal=False) for name in "vu"],
+            controllers=Controllers(period_ms=700, start_delay_ms=1_000),
+            script=scaled(kind, 5_000 + 977 * seed),
+            duration_ms=11_000,
+            seed=seed,
+        )
+        tables = with_reduced_events(inputs_of(run))
+        (found,) = totals_of({"I13": INVARIANTS["I13"]}, tables, {**DERIVED, "some_are_compared": True}, "orders")
+        assert (found["violations"], found["good"]) == (0, len(run.table("windows"))), seed
+        waits += sum(row["waits"] for row in run.table("positions").to_pylist())
+    assert waits >= 2
+
+
+def test_the_upper_bound_covers_what_was_noted_before_the_end_of_a_segment_that_is_read() -> None:
+    """PDP-33, Event Reader API Changes: it is at or above any time noted before the location in the stream."""
+    run = record(
+        ReaderGroup(readers=2, rate_per_s=25.0),
+        stream=Stream("orders", segments=2),
+        writers=[EventWriter(name, rate_per_s=30, probe_on_seal=False) for name in "vu"],
+        controllers=Controllers(period_ms=700, start_delay_ms=1_000),
+        script=[script.Scale(at_ms=7_786, seal=["0@0", "1@0"], into=1)],
+        duration_ms=12_000,
+        seed=9,
+    )
+    done = next(row for row in run.table("positions").to_pylist() if row["waits"])
+    marks = run.table("watermarks").to_pylist(maps_as_pydicts="strict")
+    behind = [row for row in marks if row["cut"].get(done["segment_id"], done["offset"]) < done["offset"]]
+    window = next(
+        row
+        for row in run.table("windows").to_pylist()
+        if row["reader"] == done["reader"] and row["at_ms"] >= done["at_ms"]
+    )
+    assert window["upper_seq"] == behind[-1]["seq"] + 1

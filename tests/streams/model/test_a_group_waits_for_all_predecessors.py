@@ -47,16 +47,16 @@ def done() -> GroupState:
 def test_a_successor_appears_at_its_start_when_no_predecessor_is_left() -> None:
     state = group()
     reading = state.streams["x"]
-    state.complete("r", ("x", 0), BOTH)
+    state.complete("r", ("x", 0), BOTH, end=12)
     assert (reading.offsets, reading.pending) == ({1: 20}, {MERGED: frozenset({1})})
-    state.complete("r", ("x", 1), BOTH)
+    state.complete("r", ("x", 1), BOTH, end=20)
     assert (reading.offsets, reading.owners, reading.pending) == ({MERGED: 0}, {MERGED: None}, {})
 
 
 def test_a_segment_that_appears_stands_among_the_others_in_ascending_order() -> None:
     state = state_of("r", x={0: 10, 7: 3})
     state.acquire("r", ("x", 0))
-    state.complete("r", ("x", 0), {2: frozenset({0})})
+    state.complete("r", ("x", 0), {2: frozenset({0})}, end=10)
     assert list(state.streams["x"].offsets.items()) == [(2, 0), (7, 3)]
 
 
@@ -91,7 +91,7 @@ def test_unassigned_segments_count_in_the_position_and_as_ones_own() -> None:
         (group, lambda s: s.release("r", ("x", 9), 0), "does not own segment 9@0"),
         (group, lambda s: s.release("r", ("x", 0), -1), "negative"),
         (group, lambda s: s.publish("r", {("x", 0): -1}), "negative"),
-        (group, lambda s: s.complete("r", ("x", 9), {}), "does not own"),
+        (group, lambda s: s.complete("r", ("x", 9), {}, end=0), "does not own"),
         (group, lambda s: s.note_time("x", "x", TimeWindow(1, 2)), "not in the group"),
         (begun, lambda s: s.release("a", ("x", 0), 1), "does not own segment 0@0"),
         (done, lambda s: s.report("a", {}), "No checkpoint"),
@@ -115,7 +115,7 @@ def changed_in_every_way(state: GroupState) -> None:
     state.note_time("a", "x", TimeWindow(1, 2))
     state.begin_checkpoint("c1")
     state.report("a", {("x", 0): 40}, {"x": 3})
-    state.complete("a", ("x", 0), {9: frozenset({0}), 8: frozenset({0, 1})})
+    state.complete("a", ("x", 0), {9: frozenset({0}), 8: frozenset({0, 1})}, end=40)
     state.remove_reader("b", {("x", 1): 5})
     state.remove_reader("c")
     state.reset("c1", ranges=False)
@@ -174,7 +174,7 @@ def test_a_reset_frees_everything_and_counts_generations() -> None:
     state.report("b", {})
     state.acquire("a", ("x", 0))
     state.publish("a", {("x", 0): 50})
-    state.complete("a", ("x", 0), {9: frozenset({0})})
+    state.complete("a", ("x", 0), {9: frozenset({0})}, end=40)
     state.reset("c", ranges=False)
     assert state.streams["x"].offsets == {0: 0, 1: 0}
     assert state.streams["x"].rangeless == {0, 1}
@@ -198,7 +198,7 @@ def test_the_map_of_times_holds_owners_only_and_is_unknown_while_one_of_them_is(
     assert unknown.streams["x"].window == TimeWindow(20, None)
     left.remove_reader("a")
     assert left.streams["x"].window == TimeWindow(20, 70)
-    finished.complete("b", ("x", 1), {})
+    finished.complete("b", ("x", 1), {}, end=0)
     assert set(finished.streams["x"].times) == {"a"}
     state.release("b", ("x", 1), 4)
     assert set(reading.times) == {"a"}
@@ -239,3 +239,36 @@ def test_giving_back_comes_to_an_end_with_no_one_much_better_off(owners: dict[in
 def test_a_share_is_rounded_up() -> None:
     assert [fair_share(n, 2) for n in range(5)] == [0, 1, 1, 2, 2]
     assert fair_share(3, 0) == 3
+
+
+def test_a_finished_segment_counts_until_its_successors_can_be_read() -> None:
+    state = group()
+    reading = state.streams["x"]
+    state.complete("r", ("x", 0), BOTH, end=12)
+    assert reading.position == ReaderPosition({0: 12, 1: 20})
+    assert reading.share_of("another") == ReaderPosition({0: 12})
+    state.begin_checkpoint("c")
+    state.report("r", {("x", 1): 25})
+    state.complete("r", ("x", 1), BOTH, end=30)
+    assert reading.position == ReaderPosition({MERGED: 0})
+    state.reset("c")
+    assert state.streams["x"].position == ReaderPosition({0: 12, 1: 25})
+
+
+def test_it_counts_where_only_some_of_its_successors_can_be_read() -> None:
+    """0@0 gives its keys to 2@1 and 3@1, and 3@1 has some of those of 1@0, too."""
+    state = group()
+    reading = state.streams["x"]
+    first, second = parse_segment("2@1"), parse_segment("3@1")
+    state.complete("r", ("x", 0), {first: frozenset({0}), second: frozenset({0, 1})}, end=12)
+    assert reading.position == ReaderPosition({0: 12, 1: 20, first: 0})
+    state.complete("r", ("x", 1), {second: frozenset({0, 1})}, end=30)
+    assert reading.position == ReaderPosition({first: 0, second: 0})
+
+
+def test_the_last_segments_of_a_sealed_stream_count_for_ever() -> None:
+    state = group()
+    state.complete("r", ("x", 0), {}, end=12)
+    state.complete("r", ("x", 1), {}, end=30)
+    assert state.streams["x"].position == ReaderPosition({0: 12, 1: 30})
+    assert state.unassigned == ()

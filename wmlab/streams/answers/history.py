@@ -297,12 +297,14 @@ def group_states(rows: Iterable[TableRow]) -> Iterator[tuple[int, dict[int, Tabl
     """A reader group's state after each of its updates: (clock in ms, the newest row of each open segment).
 
     `rows` are those of the table `positions` for one group of one stream, in any order. An update, by its version, has
-    the segments that changed; a segment that is finished leaves the state.
+    the segments that changed; a segment that is read to its end leaves the state, though it may count for longer.
     """
     state: dict[int, TableRow] = {}
     for _, update in groupby(sorted(rows, key=lambda row: int(row["version"])), key=lambda row: row["version"]):
         changed = list(update)
-        state = moved(state, ((row["segment_id"], None if row["finished"] else row) for row in changed))
+        state = moved(
+            state, ((row["segment_id"], None if row["finished"] or row.get("waits") else row) for row in changed)
+        )
         yield changed[-1]["at_ms"], state
 
 

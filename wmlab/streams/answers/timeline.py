@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
 from itertools import groupby, pairwise
+from typing import Final
 
 import pyarrow as pa
 
@@ -22,6 +23,9 @@ from wmlab.core.words import counted, grouped, is_short, listed, moment
 from wmlab.streams.answers.history import end_of, owners_of, replaced, rows_of_stream, the_stream
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.tables import TOOK_PLACE, marks_read_ms
+
+_NAMED: Final = 4
+"""Of the segments in which a group goes on, so many are named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,9 +128,16 @@ def _of_cycles(rows: Sequence[TableRow], watermarks: Sequence[TableRow]) -> Iter
 
 
 def _of_positions(rows: Sequence[TableRow], last: Collection[int]) -> Iterator[Moment]:
-    """Every segment that a group finished, and what it could read from then on; `last` are those without successors."""
-    for row in rows:
-        if not row["finished"] or row["anew"]:
+    """Every segment that a group finished, and what it could read from then on; `last` are those without successors.
+
+    One that still counts in the position is finished when it begins to, and not when it leaves that.
+    """
+    counting: set[tuple[str, int]] = set()
+    for row in sorted(rows, key=lambda row: int(row["version"])):
+        segment = row["group"], row["segment_id"]
+        is_told = row["finished"] and segment in counting and not row["anew"]
+        (counting.add if row["waits"] else counting.discard)(segment)
+        if row["anew"] or is_told or not (row["finished"] or row["waits"]):
             continue
         update = [r for r in rows if (r["group"], r["version"]) == (row["group"], row["version"])]
         opened = sorted(r["segment_id"] for r in update if not r["finished"] and r["reader"] is None)
@@ -136,6 +147,20 @@ def _of_positions(rows: Sequence[TableRow], last: Collection[int]) -> Iterator[M
         parties = (name, row["group"], *map(segment_name, opened))
         what = f"finishes {name} at {grouped(row['offset'])} bytes"
         yield _moment(row["at_ms"], row["reader"] or row["group"], what, effect, *parties)
+
+
+def _of_resets(rows: Sequence[TableRow]) -> Iterator[Moment]:
+    """Every reset that a group has carried out, and where it goes on reading."""
+    updates = sorted(rows, key=lambda row: (row["group"], row["version"], row["segment_id"]))
+    for (group, _), update in groupby(updates, key=lambda row: (row["group"], row["version"])):
+        changed = list(update)
+        if all(row["anew"] for row in changed):
+            to_read = [row for row in changed if not row["finished"] and not row["waits"]]
+            names = [segment_name(row["segment_id"]) for row in to_read]
+            places = [f"{name} at {grouped(row['offset'])}" for name, row in zip(names, to_read, strict=True)]
+            more = [f"{len(places) - _NAMED} more"] if len(places) > _NAMED else []
+            effect = f"reads on in {listed([*places[:_NAMED], *more])} bytes" if places else "has nothing to read"
+            yield _moment(changed[0]["at_ms"], group, "is taken back", effect, *names)
 
 
 def _of_windows(rows: Sequence[TableRow]) -> Iterator[Moment]:
@@ -265,7 +290,8 @@ class Timeline(TableAnswer[Moment]):
 def timeline(recording: Recording, *, stream: str | None = None) -> Timeline:
     """What happened to the stream: its segments, faults, transactions, marks, cycles and watermarks, completions.
 
-    Also which controllers owned its bucket, and the first lower bound of each reader. Raises `RecordingError` for a
+    Also where a group goes on after a reset, which controllers owned its bucket, and the first lower bound of each
+    reader. Raises `RecordingError` for a
     stream that the recording does not have, or when it has several and none is named.
     """
     name = the_stream(recording, stream)
@@ -280,6 +306,7 @@ def timeline(recording: Recording, *, stream: str | None = None) -> Timeline:
         *_of_marks(rows("writer_marks"), cycles),
         *_of_cycles(cycles, rows("watermarks")),
         *_of_positions(rows("positions"), [i for row in epochs[-1:] for i in row["segment_ids"]]),
+        *_of_resets(rows("positions")),
         *_of_windows(rows("windows")),
     ]
     # A stable sort: what happens in one millisecond keeps the order of cause and effect above.

@@ -26,6 +26,7 @@ from pyspark.sql.streaming import stateful_processor as spark
 
 from wmlab.core.errors import ModelError
 from wmlab.core.spark.schemas import require
+from wmlab.streams.bounds.groups import ANEW
 from wmlab.streams.bounds.replay import judged_calls
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import Watermark
@@ -35,14 +36,15 @@ from wmlab.streams.model.window import Followed, PositionChange, VisibleLog, fol
 
 FEED: Final = (
     "stream string, at_ms long, kind string, who string, time long, position map<long, long>, "
-    "segment_id long, keys string, version long"
+    "segment_id long, keys string, version long, anew boolean"
 )
 """The rows of a feed, by `kind`; whatever is not named is null.
 
     segment    a segment was created: segment_id, keys
     note       the store judged a noted time: who (the writer), time, position
     shutdown   a writer need not be waited for: who
-    position   a change of a reader group: who (the group), version, position (offsets; null: the segment has left it)
+    position   a change of a reader group: who (the group), version, position (offsets; null: the segment has left it),
+               anew (it is part of a reset, after which the readers of the group begin anew)
 """
 
 _ANSWER: Final = (
@@ -64,7 +66,8 @@ def feed(marks: DataFrame, segments: DataFrame, shutdowns: DataFrame, positions:
     notes = judged_calls(marks, shutdowns)
     noted = notes.selectExpr("stream", "received_ms AS at_ms", kind, "writer AS who", "time", "position")
     position = "map(segment_id, if(finished, null, offset)) AS position"
-    read = positions.selectExpr(stream, "at_ms", "'position' AS kind", "group AS who", position, "version")
+    anew = f"boolean({ANEW if ANEW in positions.columns else 'false'}) AS {ANEW}"
+    read = positions.selectExpr(stream, "at_ms", "'position' AS kind", "group AS who", position, "version", anew)
     return created.unionByName(noted, allowMissingColumns=True).unionByName(read, allowMissingColumns=True)
 
 
@@ -74,9 +77,9 @@ def live(feed: DataFrame, config: Configuration) -> DataFrame:
     `feed` is a streaming DataFrame with the columns `FEED`. The result is streaming too, in append mode. A row with
     a null `group` is a watermark: stream, at_ms (of its cycle), lower, upper, lower_seq (its index in the log), cut,
     writers; these are the rows of `replay`. Any other row has the bounds of a group from then on, after a change of its
-    position or with a watermark that became visible, with the columns of `group_time_bounds`. A feed says nothing of
-    resets and of shared times: a group's tracker goes on, and follows its position. The query fails at a row that comes
-    behind a batch before it.
+    position or with a watermark that became visible, with the columns of `group_time_bounds`: after a reset the group
+    begins anew. A feed says nothing of shared times: it is the position of the group that is followed. The query fails
+    at a row that comes behind a batch before it.
     """
     require(feed, "feed", _names(FEED))
     from wmlab.streams.bounds.configurations import configurations  # which an executor does without
@@ -149,7 +152,7 @@ def _position_changes(rows: Iterable[Row]) -> Iterator[PositionChange]:
     """What the rows of one group in a batch say of its position, in their order."""
     for row in rows:
         for segment, offset in dict(row.position).items():
-            yield PositionChange(row.version, row.at_ms, segment, offset)
+            yield PositionChange(row.version, row.at_ms, segment, offset, row.anew)
 
 
 def _watermark_row(seq: int, at_ms: int, watermark: Watermark) -> dict[str, Any]:

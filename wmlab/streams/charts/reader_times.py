@@ -1,4 +1,4 @@
-"""The chart of the map from reader to time, and the least of all: the map of the group, or what positions are worth.
+"""The chart of the map from reader to time that a group shares, and of the least of these times.
 
 Source: PDP-33, Client Changes (the map, and unassigned segments that every reader counts as its own).
 """
@@ -6,7 +6,7 @@ Source: PDP-33, Client Changes (the map, and unassigned segments that every read
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from wmlab.core.charts.axis import OverTime, bulk_of_curves, time_axis
 from wmlab.core.charts.chart import SERIES, Chart, faults, one_stream, share_of, stream_rows
@@ -15,19 +15,26 @@ from wmlab.core.errors import ChartError
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, listed, moment, rounded
-from wmlab.streams.answers.history import group_states, segments_of, without_ends
+from wmlab.streams.answers.history import group_states
 from wmlab.streams.charts.intervals import lengths_ms
-from wmlab.streams.model.position import Position, ReaderPosition
-from wmlab.streams.model.segment import Segment, segment_name
-from wmlab.streams.model.window import compare_with_cut
+from wmlab.streams.model.segment import segment_name
 
 _MOST: Final = 600
 """Updates of the group's state drawn at most."""
 _ROLES: Final = ("upper", "third", "fourth", "perfect")
 _State = tuple[int, Mapping[int, TableRow]]
 """When an update was made, and the newest row of each open segment after it."""
-_Entries = Mapping[str, Value]
-"""The time of every reader that has segments; None: it has passed no watermark."""
+
+
+class _Times(NamedTuple):
+    """The map after an update, and the least time: of every reader that has segments; None: it has passed nothing.
+
+    There is no least one while a reader in the map has passed nothing, or nobody is in it.
+    """
+
+    at_ms: int
+    entries: Mapping[str, Value]
+    least: Value
 
 
 def reader_times(
@@ -35,32 +42,30 @@ def reader_times(
 ) -> Chart:
     """Draw the time that each reader of a group has passed, and the least of these times.
 
-    Of a group that shares a map of times it is that map, after every update of the table `group_updates`. Of a group
-    that shares offsets it is the time that each reader had passed when it last published: its segments, and those that
-    nobody owns, were at or beyond the cut of the watermark. One without segments has no time and does not count.
+    It is the map that the group shares (`read_side="document"`), after every update of the table `group_updates`. A
+    reader without segments is not in it. A group that shares offsets keeps no times; what its readers see is in the
+    table `windows`.
 
     Readers have lines of their own if they are at most four, and a lane with their segments. By the table `positions` a
     segment is that of the reader that published it last: a release shows when the next owner publishes. Raises
-    `ChartError` if there are several streams or groups and none is chosen, or if no reader of the group published
-    anything.
+    `ChartError` if there are several streams or groups and none is chosen, or if nobody is ever in the map.
     """
     name = one_stream(recording, stream, "positions")
     positions = stream_rows(recording, "positions", name)
     group = _the_group(sorted({row["group"] for row in positions}), group)
     states = list(group_states(row for row in positions if row["group"] == group))
     maps = _recorded_maps(recording, name, group)
-    if not maps:
-        marks = without_ends(stream_rows(recording, "watermarks", name, by="emitted_ms"))
-        entries_after = _maps(states, marks, segments_of(recording, name))
-        maps = [(at_ms, entries) for (at_ms, _), entries in zip(states, entries_after, strict=True)]
     rows = share_of(maps, _MOST)
-    readers = sorted({reader for _, entries in rows for reader in entries})
+    readers = sorted({reader for row in rows for reader in row.entries})
     if not readers:
-        raise ChartError(f"No reader of {group} published a position in {name}.", remedy="Choose another group.")
-    at_ms = [at for at, _ in rows]
-    lines = {reader: [entries.get(reader) for _, entries in rows] for reader in readers}
-    least = [_least(entries) for _, entries in rows]
-    sentence = _sentence(group, at_ms, rows, least)
+        raise ChartError(
+            f"The table group_updates has no map of times of group {group} in {name}.",
+            remedy='Record a group that shares one, ReaderGroup(read_side="document"), or draw wm.chart.time_bounds.',
+        )
+    at_ms = [row.at_ms for row in rows]
+    lines = {reader: [row.entries.get(reader) for row in rows] for reader in readers}
+    least = [row.least for row in rows]
+    sentence = _sentence(group, rows)
     fewer = f" Drawn are {len(rows)} of {len(maps)} updates." if len(rows) < len(maps) else ""
     curves = [Steps(name="least", role="lower", xs=at_ms, ys=least)]
     if len(readers) <= len(SERIES):
@@ -92,43 +97,11 @@ def _the_group(groups: Sequence[str], chosen: str | None) -> str:
     )
 
 
-def _recorded_maps(recording: Recording, stream: str, group: str) -> list[tuple[int, _Entries]]:
+def _recorded_maps(recording: Recording, stream: str, group: str) -> list[_Times]:
     """The group's own map after each update of its state; empty when it shares none, or no table has it."""
     updates = [row for row in stream_rows(recording, "group_updates", stream, by="revision") if row["group"] == group]
     applied = [row for row in updates if row["outcome"] == "applied" and row["lowers"] is not None]
-    return [(row["at_ms"], dict(row["lowers"])) for row in applied] if any(row["lowers"] for row in applied) else []
-
-
-def _maps(states: Sequence[_State], marks: Sequence[TableRow], segments: Mapping[int, Segment]) -> Iterator[_Entries]:
-    """The map of times after each update: whoever published has renewed its own entry."""
-    times: dict[str, Value] = {}
-    for at_ms, state in states:
-        owners = {row["reader"] for row in state.values()} - {None}
-        version = max((row["version"] for row in state.values()), default=None)
-        publishers = {row["reader"] for row in state.values() if row["version"] == version} - {None}
-        known = [mark for mark in marks if mark["emitted_ms"] <= at_ms] if publishers else []
-        times = times | {reader: _passed(_share(reader, state), known, segments) for reader in publishers}
-        times = {reader: time for reader, time in times.items() if reader in owners}
-        yield times
-
-
-def _share(reader: str, state: Mapping[int, TableRow]) -> ReaderPosition:
-    """The reader's own segments and those that nobody owns."""
-    return ReaderPosition({segment: row["offset"] for segment, row in state.items() if row["reader"] in (reader, None)})
-
-
-def _passed(position: ReaderPosition, marks: Sequence[TableRow], segments: Mapping[int, Segment]) -> Value:
-    for mark in reversed(marks):
-        if compare_with_cut(position, Position(dict(mark["cut"])), segments) == 1:
-            lower: Value = mark["lower"]
-            return lower
-    return None
-
-
-def _least(entries: _Entries) -> Value:
-    """The group's time: unknown while a reader in the map has passed nothing, or nobody is in it."""
-    known = [time for time in entries.values() if time is not None]
-    return min(known) if known and len(known) == len(entries) else None
+    return [_Times(row["at_ms"], dict(row["lowers"]), row["lower"]) for row in applied]
 
 
 def _owned(readers: Sequence[str], states: Sequence[_State]) -> Blocks:
@@ -152,11 +125,11 @@ def _stretches(reader: str, states: Sequence[_State]) -> Iterator[tuple[int, int
             begin, before = at_ms, owned
 
 
-def _sentence(group: str, at_ms: Sequence[int], rows: Sequence[tuple[int, _Entries]], least: Sequence[Value]) -> str:
+def _sentence(group: str, rows: Sequence[_Times]) -> str:
     """The answer: whose time was that of the group for how long."""
     last: dict[str, int] = {}
     known_ms = 0
-    for (_, entries), time, length in zip(rows, least, lengths_ms(at_ms), strict=True):
+    for (_, entries, time), length in zip(rows, lengths_ms([row.at_ms for row in rows]), strict=True):
         behind = [reader for reader, passed in entries.items() if passed == time]
         known_ms += 0 if time is None else length
         if time is not None and len(behind) < len(entries):

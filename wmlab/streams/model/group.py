@@ -5,8 +5,11 @@ the place of the state if that has still the revision that was copied; when some
 on a copy of the newer state. So a state that somebody has seen never changes, and a reader may know an older one.
 
 Every segment of a group has a last-read offset, owned or not. It is overwritten when its reader publishes or
-releases it, and left alone when the reader disappears. A finished segment leaves the state, and a successor appears
-at offset 0 once all its predecessors have finished; until then its keys have no entry. The design text shares times
+releases it, and left alone when the reader disappears. A finished segment is read no more, and a successor appears
+at offset 0 once all its predecessors have finished. Until then the finished segment still says where the group is at
+these keys: it counts in the position, at its end, and so does one that has no successors. (Upstream forgets it at once;
+then the upper bound may be below a time noted before the location, which PDP-33, Event Reader API Changes, excludes,
+and it depends on the moments at which a reader has looked.) The design text shares times
 instead: a map from reader to the time of the last watermark that it has passed with its own segments and those nobody
 owns; the group is at the minimum. A reader without segments is not in the map. One that owns segments and has passed
 nothing has the time None, and so has the group. Beside its time each reader has its upper bound there.
@@ -42,15 +45,28 @@ StreamSegment = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
+class FinishedSegment:
+    """A segment that a group has read to its `end` (bytes), and its successors that cannot be read yet.
+
+    It counts in the position as long as there are some; one without any successor always does.
+    """
+
+    end: int
+    waiting: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
 class StreamPosition:
     """Where a group is in one stream: offsets of open segments, and the segments that wait for predecessors.
 
-    `marks_offset` is where to go on in the marks segment; None: at its start.
+    `marks_offset` is where to go on in the marks segment; None: at its start. `finished` are the segments that are read
+    to their end and still count.
     """
 
     offsets: Mapping[int, int]
     pending: Mapping[int, frozenset[int]] = field(default_factory=dict)
     marks_offset: int | None = None
+    finished: Mapping[int, FinishedSegment] = field(default_factory=dict)
 
 
 GroupPosition = Mapping[str, StreamPosition]
@@ -81,7 +97,7 @@ class StreamReading:
 
     An owner of None is nobody. `pending` maps a future segment to its predecessors that are not finished. `resume` is
     where the next owner of a segment begins to read, `times` the map of the design text, `rangeless` the segments whose
-    key range the group does not know.
+    key range the group does not know. `finished` are the segments that are read to their end and still count.
     """
 
     offsets: dict[int, int]
@@ -90,12 +106,14 @@ class StreamReading:
     resume: dict[int, int]
     times: dict[str, TimeWindow] = field(default_factory=dict)
     rangeless: frozenset[int] = frozenset()
+    finished: dict[int, FinishedSegment] = field(default_factory=dict)
 
     @classmethod
     def begin(cls, start: StreamPosition) -> StreamReading:
         """Nobody has read anything from there on. Raises `ModelError` for a negative offset."""
         offsets = ReaderPosition(start.offsets).offsets
-        return cls(dict(offsets), dict.fromkeys(offsets), dict(start.pending), dict(offsets))
+        pending, finished = dict(start.pending), dict(start.finished)
+        return cls(dict(offsets), dict.fromkeys(offsets), pending, dict(offsets), finished=finished)
 
     def copy(self) -> StreamReading:
         """The same in an object of its own."""
@@ -106,12 +124,17 @@ class StreamReading:
             dict(self.resume),
             dict(self.times),
             self.rangeless,
+            dict(self.finished),
         )
 
     @property
     def position(self) -> ReaderPosition:
-        """How far the group has read, as its trackers compare it."""
-        return ReaderPosition(self.offsets)
+        """How far the group has read, as its trackers compare it: with the finished segments that still count."""
+        return ReaderPosition({**self.offsets, **self._ends})
+
+    @property
+    def _ends(self) -> dict[int, int]:
+        return {segment: finished.end for segment, finished in self.finished.items()}
 
     @property
     def window(self) -> TimeWindow:
@@ -125,10 +148,12 @@ class StreamReading:
     def share_of(self, reader: str) -> ReaderPosition:
         """The position that a reader compares for the map of times: its own segments and those nobody owns.
 
-        Source: PDP-33, Client Changes ("counting as its own any unassigned Segments").
+        A finished segment that still counts is nobody's. Source: PDP-33, Client Changes ("counting as its own any
+        unassigned Segments").
         """
         mine = {segment for segment, owner in self.owners.items() if owner in (reader, None)}
-        return ReaderPosition({segment: offset for segment, offset in self.offsets.items() if segment in mine})
+        offsets = {segment: offset for segment, offset in self.offsets.items() if segment in mine}
+        return ReaderPosition({**offsets, **self._ends})
 
     def owned(self, reader: str) -> list[int]:
         """The segments of a reader, ascending."""
@@ -234,11 +259,13 @@ class GroupState:
             self.streams[stream].offsets[number] = _refuse_negative(number, offset)
         return moved
 
-    def complete(self, reader: str, segment: StreamSegment, successors: Mapping[int, frozenset[int]]) -> None:
-        """A segment is read to its end; `successors` maps each of its successors to all predecessors.
+    def complete(
+        self, reader: str, segment: StreamSegment, successors: Mapping[int, frozenset[int]], *, end: int
+    ) -> None:
+        """A segment is read to its `end` (bytes); `successors` maps each of its successors to all predecessors.
 
-        A successor appears at offset 0 when none of its predecessors is left. Raises `ModelError` when the reader does
-        not own the segment.
+        A successor appears at offset 0 when none of its predecessors is left. The segment counts in the position until
+        all its successors have appeared. Raises `ModelError` when the reader does not own the segment.
         """
         reading, number = self._reading_of(reader, segment), segment[1]
         for column in (reading.offsets, reading.owners, reading.resume):
@@ -249,6 +276,12 @@ class GroupState:
         reading.offsets = dict(sorted({**reading.offsets, **starts}.items()))
         reading.owners.update(dict.fromkeys(starts))
         reading.resume.update(starts)
+        reading.finished[number] = FinishedSegment(end, frozenset(successors))
+        reading.finished = {
+            gone: FinishedSegment(before.end, before.waiting - starts.keys())
+            for gone, before in reading.finished.items()
+            if not before.waiting or before.waiting - starts.keys()
+        }
         reading.forget_times()
 
     def note_time(self, reader: str, stream: str, window: TimeWindow) -> None:
@@ -279,7 +312,9 @@ class GroupState:
         if name in self.checkpoints:
             raise ModelError(f"There is a checkpoint {name} already.", remedy="Use a new name.")
         self.checkpoints[name] = {
-            stream: StreamPosition(dict(reading.offsets), dict(reading.pending), marks_offsets.get(stream))
+            stream: StreamPosition(
+                dict(reading.offsets), dict(reading.pending), marks_offsets.get(stream), dict(reading.finished)
+            )
             for stream, reading in self.streams.items()
         }
 
@@ -312,7 +347,7 @@ class GroupState:
         self.streams = {stream: StreamReading.begin(self.origin[stream]) for stream in self.streams}
         if not ranges:
             for reading in self.streams.values():
-                reading.rangeless = frozenset(reading.offsets)
+                reading.rangeless = frozenset(reading.position.offsets)
 
     def owned(self, reader: str) -> tuple[StreamSegment, ...]:
         """The segments of a reader, stream by stream."""
@@ -345,7 +380,9 @@ class GroupState:
         positions = {}
         for stream, reading in self.streams.items():
             offsets = {s: pending.offsets.get((stream, s), reading.resume[s]) for s in reading.offsets}
-            positions[stream] = StreamPosition(offsets, dict(reading.pending), pending.marks_offsets.get(stream))
+            positions[stream] = StreamPosition(
+                offsets, dict(reading.pending), pending.marks_offsets.get(stream), dict(reading.finished)
+            )
             reading.resume.update(offsets)
         self.checkpoints[pending.name] = positions
         self.pending = None

@@ -327,24 +327,26 @@ class RunningGroup:
     def _write_positions(
         self, before: GroupState, after: GroupState, reader: str | None, operation: str | None
     ) -> None:
-        """Write down what left the open position, and what is new or moved in it, under the next version.
+        """Write down what left the position, and what is new, moved or finished in it, under the next version.
 
         After a reset the whole position is new.
         """
         version, anew = self._version + 1, after.generation != before.generation
         for name, reading in after.streams.items():
-            stream_world, old, new = self.streams[name], before.streams[name].offsets, reading.offsets
+            stream_world, past = self.streams[name], before.streams[name]
+            old, new = past.position.offsets, reading.position.offsets
             rows = []
             for segment in sorted(old.keys() - new.keys()):
                 offset = stream_world.store[segment].length if operation == "complete" else old[segment]
-                rows.append((segment, offset, True, reader))
+                rows.append((segment, offset, True, reader if anew or segment in past.offsets else None))
             for segment in new:
-                if anew or new[segment] != old.get(segment):
+                is_done = segment in reading.finished and segment not in past.finished
+                if anew or is_done or new[segment] != old.get(segment):
                     rows.append((segment, new[segment], False, reader if segment in old else None))
             for segment, offset, finished, publisher in rows:
                 self._version = version
                 row = {"version": version, "segment_id": segment, "offset": offset, "finished": finished, "anew": anew}
-                self.write(name, "positions", reader=publisher, **row)
+                self.write(name, "positions", reader=publisher, waits=segment in reading.finished, **row)
 
 
 def _position_at(stream_world: StreamWorld, time: int) -> StreamPosition:

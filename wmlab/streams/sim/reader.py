@@ -10,7 +10,7 @@ Source: PDP-33, "Client Changes"; upstream `EventStreamReaderImpl`, `ReaderGroup
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Set
 from typing import TYPE_CHECKING, NamedTuple
 
 import simpy
@@ -112,32 +112,27 @@ class ReaderWindows:
         self.last_seen = dict.fromkeys(group.streams, TimeWindow(None, None))
         self._written: dict[str, TimeWindow] = {}
         self._passed = {stream: self._tracker(stream) for stream in group.streams}
-        self._compared: dict[str, frozenset[int]] = {}
+        self._compared: dict[str, Set[int]] = {}
         self._followers = {
             stream: Follower(group, stream_world, self._passed[stream])
             for stream, stream_world in group.streams.items()
         }
 
-    def pass_marks(self, state: GroupState, reached: Mapping[StreamSegment, int]) -> Mapping[str, TimeWindow]:
-        """The document's step: the time passed in each stream of which the reader owns a segment, and what is ahead.
+    def pass_marks(self, stream: str, reading: StreamReading, reached: Mapping[StreamSegment, int]) -> TimeWindow:
+        """The document's step: the time that the reader has passed in a stream, and what is ahead.
 
         `reached` are the offsets that it has come to in its own segments. A segment that it did not count before may be
         far behind: then it compares anew, and the time may go back.
         """
-        times = {}
-        for stream, reading in state.streams.items():
-            if not reading.owned(self._reader):
-                continue
-            offsets = reading.share_of(self._reader).offsets
-            share = ReaderPosition({segment: reached.get((stream, segment), offsets[segment]) for segment in offsets})
-            counted = frozenset(share.offsets)
-            if not counted <= self._compared.get(stream, frozenset()):
-                self._passed[stream] = self._tracker(stream)
-            self._compared[stream] = counted
-            known = self._known(stream, reading)
-            self._passed[stream] = _advance(self._passed[stream], share, known, self._group.streams[stream])
-            times[stream] = self._passed[stream].window
-        return times
+        offsets = reading.share_of(self._reader).offsets
+        share = ReaderPosition({segment: reached.get((stream, segment), offsets[segment]) for segment in offsets})
+        counted = share.offsets.keys() - reading.finished.keys()
+        if not counted <= self._compared.get(stream, frozenset()):
+            self._passed[stream] = self._tracker(stream)
+        self._compared[stream] = counted
+        known = self._known(stream, reading)
+        self._passed[stream] = _advance(self._passed[stream], share, known, self._group.streams[stream])
+        return self._passed[stream].window
 
     def marks_offsets(self, state: GroupState) -> Mapping[str, int]:
         """Where the reader is in the marks segments of the streams of which it owns a segment."""
@@ -371,9 +366,11 @@ class ReaderProcess:
 
             def note(state: GroupState, stream: str = stream) -> bool:
                 # By the state that is changed: a segment that has become free in it counts as everybody's own.
-                window = self.windows.pass_marks(state, offsets).get(stream)
-                times = state.streams[stream].times
-                if window is None or self.name not in times or times[self.name] == window:
+                reading = state.streams[stream]
+                if not reading.owned(self.name):
+                    return False
+                window = self.windows.pass_marks(stream, reading, offsets)
+                if reading.times.get(self.name) == window:
                     return False
                 state.note_time(self.name, stream, window)
                 return True
@@ -397,7 +394,7 @@ class ReaderProcess:
             ) -> bool:
                 owns = self._owns(state, segment)
                 if owns:
-                    state.complete(self.name, segment, following)
+                    state.complete(self.name, segment, following, end=self._stored(segment).length)
                 return owns
 
             yield from self._change("complete", complete)
