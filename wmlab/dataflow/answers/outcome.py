@@ -328,6 +328,8 @@ class _Fate:
             ]
             return self._in_join(name, copies, values)
         cause, what = _TAKEN.get(self.run.vertices[name]["kind"], ("gone", "made another row of it"))
+        if name in self.run.rules.completing:
+            what = "made another row of it, or keeps it for when its inputs have ended"
         sentence = f"was taken by {label} at {moment(item['taken_ms'])}, which {what}"
         return self._fate(cause, name, item["taken_ms"], sentence, instance=instance)
 

@@ -17,7 +17,17 @@ from pydantic import BeforeValidator, Discriminator, Tag
 from wmlab.core.expression import columns_read
 from wmlab.core.values import MAX_MS, AnyName, Ms, Period, Problem, branch, tagged, unknown, value
 from wmlab.core.words import counted
-from wmlab.dataflow.scenario.vertices import Column, Columns, Condition, Copies, Function, Key, SourceRows, Vertex
+from wmlab.dataflow.scenario.vertices import (
+    Column,
+    Columns,
+    Condition,
+    Copies,
+    Function,
+    Key,
+    SourceRows,
+    Vertex,
+    arity_problems,
+)
 from wmlab.streams.scenario.parts import ReaderGroup
 from wmlab.streams.scenario.scenario import StreamScenario
 
@@ -43,6 +53,9 @@ class EventTime:
     key: Key = 0
     policy: Literal["lag", "real_time", "lower_bound"] | Function = "lag"
     lag_ms: Ms = 0
+
+    def _problems(self) -> Iterator[Problem]:
+        return arity_problems(("policy",), self.policy, ("memory", "time"))
 
 
 def _times(offered: object) -> object:
@@ -158,6 +171,7 @@ class Source(Vertex):
             yield Problem(("writers",), "only a trace has writers to choose from")
         if self.rows is None and self.arrival is not None:
             yield Problem(("arrival",), f"a {origins[0]} has its own arrivals; leave arrival out")
+        yield from arity_problems(("where",), self.where, ("row",))
         yield from self._stream_problems()
         yield from self._column_problems()
         if isinstance(self.frame_ms, int) and 0 < self.frame_ms <= self.frame_offset_ms:
