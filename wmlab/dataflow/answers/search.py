@@ -27,7 +27,6 @@ from wmlab.dataflow.answers.replay import (
     Playback,
     Replayed,
     SentItems,
-    WindowRows,
     calls_playback,
     history_of,
     join_playback,
@@ -47,6 +46,7 @@ from wmlab.dataflow.answers.run import (
     held_by,
     released_by,
 )
+from wmlab.dataflow.answers.windows import WindowRows
 from wmlab.dataflow.model.items import FrameGrid
 from wmlab.dataflow.model.join import START, JoinState
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, LagPolicy

@@ -383,8 +383,8 @@ class RecordedRule:
 class DataflowRules:
     """The rules of all vertices, those of the times of `sources` by name and key.
 
-    `capacities`: how many calls an asynchronous vertex makes at once; `completing`: processors of one's own that may put
-    something out when inputs have ended; `end_ms`: the end. Without a dataflow to take them from, all are empty.
+    `capacities`: how many calls an asynchronous vertex makes at once; `completing`: processors of one's own that may
+    put something out when inputs have ended; `end_ms`: the end. Without a dataflow to take them from, all are empty.
     """
 
     sources: Mapping[str, Source] = field(default_factory=dict)
