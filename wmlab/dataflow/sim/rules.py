@@ -34,7 +34,7 @@ from wmlab.dataflow.model.source import (
 )
 from wmlab.dataflow.scenario import vertices as step
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
-from wmlab.dataflow.scenario.plan import Output, Plan, dotted
+from wmlab.dataflow.scenario.plan import Output, Plan, dotted, equal_columns
 from wmlab.dataflow.scenario.source import EventTime, Source
 from wmlab.dataflow.scenario.vertices import aggregate_of, plain_value
 from wmlab.dataflow.sim.layout import FRAMES, Node
@@ -217,7 +217,9 @@ def _join(vertex: step.Joining, plan: Plan, inputs: Sequence[Output], rules: Dev
     condition = compiled(vertex.condition, indices)
     outer = {None: None, "left": LEFT, "right": RIGHT}[vertex.outer]
     if isinstance(vertex, step.HashJoin):
-        return BatchJoin(outer=outer, width=len(right.columns), condition=condition)
+        pairs = equal_columns(vertex.condition)
+        equal = tuple((left.columns.index(name), right.columns.index(other)) for name, other in pairs)
+        return BatchJoin(outer=outer, width=len(right.columns), condition=condition, equal=equal)
     return StreamJoin(
         outer=outer,
         keys=(_indices_of_keys(left), _indices_of_keys(right)),
