@@ -187,6 +187,20 @@ def output_playback(run: DataflowRun, execution: int, vertex: str, instance: int
     return Playback(SentItems, SentItems.follow, items)
 
 
+class QueueMoments(NamedTuple):
+    """When the items of a queue were put, and taken (ms), by their sequence; those that never were are left out."""
+
+    put: Sequence[int]
+    taken: Sequence[int]
+
+
+def moments_of_queue(run: DataflowRun, execution: int, queue: int) -> QueueMoments:
+    """The moments of a queue, from which items lie there and until which."""
+    items = run.indexed("items").get((execution, queue), ())
+    taken = [item["taken_ms"] for item in items if item["taken_ms"] is not None]
+    return QueueMoments([item["put_ms"] for item in items], taken)
+
+
 def queue_playback(run: DataflowRun, execution: int, queue: int) -> Playback[deque[RecordedRow]]:
     """The items on a queue that are no rows, in their order."""
     items = [item for item in run.indexed("items").get((execution, queue), ()) if item["kind"] != "event"]
