@@ -16,7 +16,7 @@ HIGHEST = [END - 3_000, END - 2_000, END - 10, END - 1]
 
 
 def source(name: str, times: list[int], key: int = 0, **fields: Any) -> flow.Source:
-    time = flow.EventTime("t", key=key, lag_ms=2_500)
+    time = flow.EventTime("t", key=key, lag_ms=5)
     return flow.Source(name, columns=["t"], rows=[[t] for t in times], times=[time], **fields)
 
 

@@ -190,13 +190,15 @@ class Holder:
     instances the vertex has). `kind` is why: slow, idle, ended, no key (the input has no watermarks of `key`), on queue
     (it waits there since `last_ms`, to be taken by `queue_to`, behind `items_before` items), behind rows (it was taken
     at `last_ms`, and rows that were taken before are still worked on), no room (`items_before` items fill the queue to
-    `queue_to` since `last_ms`), inside (work is in flight), no bound (a join never lets the key through), no watermark (the source
-    sends none), clock (it follows the clock), mute (it is idle, and has not sent that), batch (a join reads all of it
-    first). `mark` is its own watermark, `last_ms` when the last row came, `rejected` how many rows a filter of the
-    source has rejected since. `needs_time` is the event time that would release it; where the clock moves it, a row
-    after `row_after_ms` would. `idle_at_ms` is when it is left out as idle if nothing comes, `idle_since_ms` since when
-    it is. `behind_by` is how far it is behind the next input, `end_helps` whether its end would release it. `through`
-    are the vertices between it and the one explained.
+    `queue_to` since `last_ms`), inside (work is in flight), no bound (a join never lets the key through), no watermark
+    (the source sends none), clock (it follows the clock), mute (it is idle, and has not sent that), batch (a join reads
+    all of it first).
+
+    `mark` is its own watermark, `last_ms` when the last row came, `rejected` how many rows a filter of the source has
+    rejected since. `needs_time` is the event time that would release it; where the clock moves it, a row after
+    `row_after_ms` would. `idle_at_ms` is when it is left out as idle if nothing comes, `idle_since_ms` since when it
+    is. `behind_by` is how far it is behind the next input, `end_helps` whether its end would release it. `through` are
+    the vertices between it and the one explained.
     """
 
     vertex: str

@@ -209,13 +209,24 @@ class Search:
         calls = self.replayed(calls_playback, vertex, instance)
         if calls:
             return [self._blocking(vertex, instance, "inside", target, last_ms=min(calls.values()))]
+        return self._full(vertex, instance, target) or [self._blocking(vertex, instance, "inside", target)]
+
+    def _taken(self, vertex: str, instance: int, target: Target, edge: int) -> list[Blocking]:
+        """An input has let it through, but the instance is not done with rows that it took before."""
+        came = self.level(vertex, instance, "edge", edge).emitted.get(target.key)
+        last_ms = None if came is None else came[1]
+        full = self._full(vertex, instance, target)
+        return full or [self._blocking(vertex, instance, "behind rows", target, last_ms=last_ms)]
+
+    def _full(self, vertex: str, instance: int, target: Target) -> list[Blocking]:
+        """The first queue of an instance that has no room, without which nothing leaves; none if all have."""
         for queue in self.run.out_of(vertex, instance):
             lying = self.lying(queue)
             if len(lying) >= queue["capacity"]:
                 full_ms = self.run.once(moments_of_queue, self.execution["execution"], queue["queue"]).put[lying[-1]]
                 known = {"last_ms": full_ms, "queue_to": self._queue_to(queue), "items_before": len(lying)}
                 return [self._blocking(vertex, instance, "no room", target, **known)]
-        return [self._blocking(vertex, instance, "inside", target)]
+        return []
 
     def lying(self, queue: RecordedRow) -> range:
         """The items on a queue at the moment, by their sequence."""
@@ -244,12 +255,9 @@ class Search:
             # Those that were left out may still be let through when all are.
             beside = target.beside([w for other, w in watermarks.items() if other != number], vertex)
             if edge is None:
-                # Let through by this input, but the instance is not done with rows that it took before.
-                came = self.level(vertex, instance, "edge", number).emitted.get(target.key)
-                aside = {"last_ms": None if came is None else came[1]}
-                result += self._merged(vertex, instance, beside, number) or [
-                    self._blocking(vertex, instance, "behind rows", beside, **aside)
-                ]
+                result += self._merged(vertex, instance, beside, number) or self._taken(
+                    vertex, instance, beside, number
+                )
             else:
                 result += self._queue(queues[number], beside)
         return result
@@ -322,6 +330,8 @@ class Search:
         output = self.output(vertex, instance)
         if output.ended:
             return [self._blocking(vertex, instance, "ended", target)]
+        if full := self._full(vertex, instance, target):
+            return full
         active = [number for number in partitions.numbers if not partitions.idle(number)]
         below = [number for number in active if (sent := partitions.sent(number)) is None or sent < target.value]
         if active and not below:
