@@ -224,7 +224,11 @@ class Search:
             lying = self.lying(queue)
             if len(lying) >= queue["capacity"]:
                 full_ms = self.run.once(moments_of_queue, self.execution["execution"], queue["queue"]).put[lying[-1]]
-                known = {"last_ms": full_ms, "queue_to": self._queue_to(queue), "items_before": len(lying)}
+                known: dict[str, Any] = {
+                    "last_ms": full_ms,
+                    "queue_to": self._queue_to(queue),
+                    "items_before": len(lying),
+                }
                 return [self._blocking(vertex, instance, "no room", target, **known)]
         return []
 
