@@ -11,7 +11,7 @@ from wmlab import dataflow as flow
 
 END = 2**63
 COUNTED: dict[str, Any] = {"column": "t", "aggregates": {"n": "count()"}}
-LOWEST = [-END, -END + 5, -END + 3_000]
+LOWEST = [-END, -END + 5, -END + 3_000, -END + 6_000]
 HIGHEST = [END - 3_000, END - 2_000, END - 10, END - 1]
 
 

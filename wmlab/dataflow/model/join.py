@@ -130,10 +130,10 @@ class StreamJoin(Processor[JoinState]):
         if not self.deviations.limit_when_exceeded:
             self._require_room(state)
         times = {key: row_time(event.values, column) for key, column in self.keys[edge].items()}
-        late = next((key for key, time in times.items() if time < state.received[key]), None)
+        late = next((key for key, time in times.items() if time < _taken_from(state.received[key])), None)
         if late is not None:
             return Reply(state, drops=(Drop(edge, event, "join", late, times[late], state.received[late]),))
-        is_kept = all(time >= state.limits[key] for key, time in times.items())
+        is_kept = all(time >= _taken_from(state.limits[key]) for key, time in times.items())
         if is_kept:
             self._require_room(state)
         state, partners = self._matched(state, edge, event.values)
@@ -189,7 +189,7 @@ class StreamJoin(Processor[JoinState]):
     def _purged(self, state: JoinState) -> tuple[JoinState, tuple[Event, ...]]:
         padded: list[Event] = []
         for side in (LEFT, RIGHT):
-            limits = [(column, state.limits[key]) for key, column in self.keys[side].items()]
+            limits = [(column, _taken_from(state.limits[key])) for key, column in self.keys[side].items()]
             useful: list[Buffered] = []
             for row in state.buffers[side]:
                 if all(row_time(row.values, column) >= limit for column, limit in limits):
@@ -227,6 +227,11 @@ class StreamJoin(Processor[JoinState]):
         received = start.received if self.output == "buffer" else _lowest([state.received for state in snapshots])
         limits = _lowest([state.limits for state in snapshots])
         return replace(start, buffers=snapshots[0].buffers, limits=limits, received=received)
+
+
+def _taken_from(watermark: int) -> int:
+    """The lowest time that a watermark or a limit leaves: before the first one every time, also -2^63."""
+    return MIN if watermark == START else watermark
 
 
 def _lowest(maps: Sequence[FrozenMap[int, int]]) -> FrozenMap[int, int]:
