@@ -299,7 +299,7 @@ def test_a_window_waits_where_its_rows_are() -> None:
     assert (answer.cause, answer.instance, answer.watermark, answer.needed) == ("waiting", 1, 210, 250)
     assert answer.sentence.startswith(
         "the window from 200 ms to 250 ms of w came out of w[0] at 283 ms with 3 results, but still holds 2 rows at "
-        "w[1] (watermark 210 ms) and waits for watermark 250 ms of key 0; held by s[0]: what would release it waits since "
+        "w[1] (watermark 210 ms) and waits for watermark 250 ms of key 0; held by s[0]: what would release it waits"
     )
     other = run.explain(at_ms=320, instance=0)
     assert (other.watermark, other.needed) == (280, 300)
