@@ -31,6 +31,10 @@ class ScenarioError(WmlabError):
     """A scenario that cannot be run; gathers all its mistakes, each with its location."""
 
 
+class FunctionError(ScenarioError):
+    """A Python function of a scenario raised an error, which is the cause (`__cause__`) with its traceback."""
+
+
 class RecordingError(WmlabError):
     """A recording that is truncated, missing, foreign, or written by a newer schema."""
 

@@ -327,8 +327,13 @@ def _kind_of(tables: Iterable[str]) -> type[Recording]:
     return max(_KINDS.values(), key=lambda made: (sum(name in made.schemas for name in tables), made.kind))
 
 
-def the_only(recording: Recording, name: str | None, names: Sequence[str], noun: str, nouns: str) -> str:
-    """The name, or for None the only one of these; raises `RecordingError` for another, or for several."""
+def the_only(
+    recording: Recording, name: str | None, names: Sequence[str], noun: str, nouns: str, *, option: str = "stream"
+) -> str:
+    """The name, or for None the only one of these; raises `RecordingError` for another, or for several.
+
+    `option` is the argument that chooses.
+    """
     if name in names:
         return str(name)
     if name is None and len(names) == 1:
@@ -336,7 +341,7 @@ def the_only(recording: Recording, name: str | None, names: Sequence[str], noun:
     has = f"no {noun} {name!r}" if name is not None else f"several {nouns}" if names else f"no {noun}"
     raise RecordingError(
         f"The recording {recording.name!r} has {has}; its {nouns}: {', '.join(names) or 'none'}.",
-        remedy="name one of them with stream=..." if names else "ask a recording in which something happened.",
+        remedy=f"name one of them with {option}=..." if names else "ask a recording in which something happened.",
     )
 
 

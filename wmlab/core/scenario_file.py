@@ -218,6 +218,15 @@ class ScenarioFile:
             cls.only_field = only_field
             _KINDS[only_field] = users_call_it
 
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same scenario; one with verbs equals the one without, which a file inside another gives."""
+        if not isinstance(other, ScenarioFile) or self.only_field != other.only_field:
+            return NotImplemented
+        return _contents(self) == _contents(other)
+
+    def __hash__(self) -> int:
+        return hash(_contents(self))
+
     def replace(self, **fields: Any) -> Self:
         """The same scenario with some fields changed."""
         return dataclasses.replace(self, **fields)  # type: ignore[type-var]
@@ -281,6 +290,10 @@ class ScenarioFile:
     def load(cls, path: str | Path) -> Self:
         """Read a scenario from a YAML file."""
         return cls.from_yaml(read_scenario_text(path), source=str(path))
+
+
+def _contents(scenario: Any) -> tuple[Any, ...]:
+    return tuple(getattr(scenario, field.name) for field in dataclasses.fields(scenario))
 
 
 def _require_kind(cls: type, data: Mapping[str, object], source: str) -> None:

@@ -103,7 +103,9 @@ def value(cls: type[AnyValue]) -> type[AnyValue]:
     """
     if hasattr(cls, "_problems"):
         setattr(cls, "__post_init__", _refuse_problems)  # noqa: B010 - as below
-    made = pydantic_dataclass(frozen=True, repr=False, config=_CONFIG)(cls)
+    # A base that is no value itself, as that of the scenarios, says what is equal.
+    says_equal = any("__eq__" in vars(base) and not dataclasses.is_dataclass(base) for base in cls.__mro__[:-1])
+    made = pydantic_dataclass(frozen=True, repr=False, eq=not says_equal, config=_CONFIG)(cls)
     if cls.__repr__ is object.__repr__:
         setattr(made, "__repr__", _repr)  # noqa: B010 - a plain assignment to a method does not type-check
     setattr(made, "__init__", _gathering(made.__init__))  # noqa: B010

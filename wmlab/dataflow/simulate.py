@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wmlab.core import traces
+from wmlab.core.recording import the_only
 from wmlab.core.values import Problem, Problems
 from wmlab.dataflow.model.permute import Choose
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
@@ -18,6 +19,7 @@ from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.sim.source_task import Reading
 from wmlab.dataflow.sim.world import DataflowWorld
 from wmlab.dataflow.tables import DATAFLOW_TABLES
+from wmlab.streams.answers.history import the_stream
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.recording import StreamRecording, record
 from wmlab.streams.scenario.scenario import StreamScenario
@@ -81,23 +83,25 @@ def _streamed(source: Source) -> Reading:
     """The events of a recorded stream with the lower bounds promised to whoever reads it.
 
     With a reader group, each reader is a partition: its events when it read them, its lower bound when it saw it.
-    Without one, events count when they were appended, and the lower bound of a watermark when it was emitted.
+    Without one, events count when they were appended, and the lower bound of a watermark when it was emitted. Raises
+    `RecordingError` if it is not said which one of several streams, or of several groups, is read.
     """
     if isinstance(source.stream, StreamScenario):
         recording = record(source.stream, progress=False)
     else:
         assert source.stream is not None
         recording = StreamRecording.read(source.stream)
-    name = recording.table("events")["stream"][0].as_py() if recording.counts["events"] else ""
+    name = the_stream(recording, source.stream_name, option="stream_name")
     events, reads, windows, watermarks = (
         recording.table(table).filter(pc.equal(recording.table(table)["stream"], name)).to_pylist()
         for table in ("events", "reads", "windows", "watermarks")
     )
-    if not reads:
+    groups = sorted({read["group"] for read in reads})
+    if not groups and source.group is None:
         appended = [(event["append_ms"], None, _row(event)) for event in events]
         emitted = [(mark["emitted_ms"], None, mark["lower"]) for mark in watermarks]
         return Reading(appended, emitted, source.partitions)
-    group = reads[0]["group"]
+    group = the_only(recording, source.group, groups, "reader group", "reader groups", option="group")
     reads = [read for read in reads if read["group"] == group]
     partition = {reader: number for number, reader in enumerate(sorted({read["reader"] for read in reads}))}
     by_segment: dict[int, list[Mapping[str, Any]]] = {}

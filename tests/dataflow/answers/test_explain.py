@@ -18,10 +18,15 @@ from tests.dataflow.flows import ROWS, WINDOW, joined, line, merged, source
 from wmlab import dataflow as flow
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
-from wmlab.dataflow.answers.replay import Playback
+from wmlab.dataflow.answers.lowest import LowestFrames, LowestSessions
+from wmlab.dataflow.answers.replay import Playback, TakenStimulus
 from wmlab.dataflow.answers.run import DataflowRun, Explanation
+from wmlab.dataflow.answers.windows import WindowState
+from wmlab.dataflow.model.aggregate import Aggregation
+from wmlab.dataflow.model.items import Event, Watermark
+from wmlab.dataflow.model.processor import EdgeRow
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, RealTimeLag
-from wmlab.dataflow.model.window import SessionProcessor, WindowProcessor
+from wmlab.dataflow.model.window import SessionProcessor, WindowProcessor, WindowShape
 from wmlab.dataflow.sim.layout import FRAMES
 
 
@@ -120,11 +125,49 @@ def test_a_filter_inside_a_source_that_rejects_all_makes_it_mute() -> None:
 
 def test_a_watermark_that_waits_on_a_queue_and_one_behind_a_call() -> None:
     stalled = merged(faults=[flow.Stall("both", at_ms=100)]).record().explain(at_ms=150)
-    assert {holder.kind for holder in stalled.holders} == {"on queue"}
+    assert {(holder.kind, holder.queue_to) for holder in stalled.holders} == {("on queue", "both")}
+    assert re.search(r"waits since 1\d0 ms on its queue to both, behind \d items?", stalled.sentence)
     slow = line(source("a"), flow.AsyncMap("call", latency=flow.Fixed(500)), duration_ms=300)
     answer = slow.record().explain(at_ms=200)
     assert kinds(answer) == [("call", "inside")]
     assert 0 <= answer.holders[0].last_ms < 10
+
+
+def slow_map(**fields: Any) -> Recording:
+    """A map that takes 40 ms for each row, of which one comes every 10 ms."""
+    return line(ROWS, replace(DOUBLED, turn_ms=40), WINDOW, **({"duration_ms": 700} | fields)).record()
+
+
+def test_a_watermark_waits_behind_items_on_its_queue_and_then_behind_rows() -> None:
+    slow = slow_map()
+    waits = slow.explain(at_ms=20, vertex="m")
+    (holder,) = waits.holders
+    assert (waits.cause, holder.name, holder.kind) == ("held", "s", "on queue")
+    assert (holder.last_ms, holder.queue_to, holder.items_before) == (10, "m", 1)
+    (lying,) = (q for q in slow.table("queues").to_pylist() if q["target"] == "m")
+    items = [item for item in slow.table("items").to_pylist() if item["queue"] == lying["queue"]]
+    first = next(item for item in items if item["kind"] == "watermark" and item["put_ms"] == 10)
+    before = [i for i in items if i["sequence"] < first["sequence"] and (i["taken_ms"] is None or i["taken_ms"] > 20)]
+    assert len(before) == holder.items_before
+    assert "waits since 10 ms on its queue to m, behind 1 item" in waits.sentence
+    behind = slow.explain(at_ms=57, vertex="m")
+    assert (behind.cause, kinds(behind)) == ("held", [("m", "behind rows")])
+    assert "nothing holds it back" not in behind.sentence
+    assert kinds(slow.explain(at_ms=57, vertex="out")) == [("m", "behind rows")]
+
+
+def test_a_watermark_with_no_room_on_a_queue_names_the_queue() -> None:
+    passing = flow.Map("pass", select={"id": "id", "t": "t"})
+    full = line(
+        source("s", frame_ms=100), passing, replace(DOUBLED, turn_ms=40), queue_size=2, duration_ms=700
+    ).record()
+    holders = [h for at_ms in range(60, 700, 10) for h in full.explain(at_ms=at_ms, vertex="out").holders]
+    filled = [holder for holder in holders if holder.kind == "no room"]
+    assert {(holder.name, holder.queue_to, holder.items_before) for holder in filled} <= {
+        ("s", "pass", 2),
+        ("pass", "m", 2),
+    }
+    assert filled
 
 
 def test_a_source_without_watermarks_is_named() -> None:
@@ -256,7 +299,7 @@ def test_a_window_waits_where_its_rows_are() -> None:
     assert (answer.cause, answer.instance, answer.watermark, answer.needed) == ("waiting", 1, 210, 250)
     assert answer.sentence.startswith(
         "the window from 200 ms to 250 ms of w came out of w[0] at 283 ms with 3 results, but still holds 2 rows at "
-        "w[1] (watermark 210 ms) and waits for watermark 250 ms of key 0; held by s[0]: what would release it left at"
+        "w[1] (watermark 210 ms) and waits for watermark 250 ms of key 0; held by s[0]: what would release it waits"
     )
     other = run.explain(at_ms=320, instance=0)
     assert (other.watermark, other.needed) == (280, 300)
@@ -693,6 +736,60 @@ def test_an_answer_about_a_run_of_twice_the_rows_reads_at_most_twice_as_many(
     monkeypatch.setattr("wmlab.dataflow.answers.explain.DataflowRun", Counting)
     few, many = reads(400), reads(800)
     assert 10_000 < few < many < 2.3 * few
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        flow.Window("w", 2_000, slide_ms=100, **COUNTED),
+        flow.SessionWindow("w", 15, **COUNTED, by="k"),
+    ],
+    ids=["window", "session"],
+)
+def test_over_the_run_no_moment_looks_at_all_open_windows(window: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a run whose windows all stay open only a few are looked at, for each moment."""
+    visits = Counter[str]()
+    for kind in (LowestFrames, LowestSessions):
+        for name in ("every", "at", "_rows", "_named"):
+            if (known := getattr(kind, name, None)) is not None:
+
+                def counting(*given: Any, known: Any = known, name: str = name) -> Any:
+                    visits[name] += 1
+                    return known(*given)
+
+                monkeypatch.setattr(kind, name, counting)
+    times = flow.EventTime("t", lag_ms=100_000)
+    rows = [[10 * n, n % 3] for n in range(400)]
+    first = flow.Source("s", columns=["t", "k"], rows=rows, times=times)
+    line(first, window, duration_ms=4_100).record().explain()
+    assert visits["every"] == 0
+    moments = 201
+    # Each moment looks at one window: at its 20 frames at most, or at the session and whether it is still there.
+    assert 0 < visits["at"] + visits["_rows"] + visits["_named"] <= (1 + 20) * moments + 400
+
+
+@pytest.mark.parametrize("needed", [1, 95, 400, 2_000])
+@pytest.mark.parametrize("kind", ["window", "session"])
+@given(times=st.lists(st.tuples(st.integers(0, 400), st.integers(0, 2)), max_size=12), closed=st.integers(0, 300))
+@settings(max_examples=25, deadline=None)
+def test_the_first_open_window_is_the_lowest_of_all(
+    kind: str, needed: int, times: list[tuple[int, int]], closed: int
+) -> None:
+    counted = (Aggregation("count", None),)
+    rule: Any = SessionProcessor(timeout=20, time=0, group=(1,), aggregates=counted)
+    if kind == "window":
+        rule = WindowProcessor(shape=WindowShape(90, 30), time=0, aggregates=counted)
+    state = WindowState(rule, rule.start())
+    for number, values in enumerate(times):
+        stimulus = EdgeRow(0, Event(values))
+        if not rule.step(state.state, stimulus).drops:
+            state.follow(TakenStimulus(number, stimulus, is_saved=True))
+        if number == len(times) // 2:
+            state.follow(TakenStimulus(number, Watermark(0, closed), is_saved=True))
+    every = sorted(state.open(0), key=lambda window: window.end)
+    assert state.first_open(0, needed) == next((window for window in every if window.needed >= needed), None)
+    for end in {window.end for window in every}:
+        assert list(state.open_at(0, end)) == [window for window in every if window.end == end]
 
 
 @pytest.mark.parametrize(

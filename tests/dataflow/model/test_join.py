@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.dataflow.model.driving import RULES, Driven, Instance, rows
 from wmlab.core.errors import ModelError
 from wmlab.core.expression import compiled, join_time_bounds
-from wmlab.dataflow.model.items import Event
+from wmlab.dataflow.model.items import MIN, Event
 from wmlab.dataflow.model.join import LEFT, RIGHT, START, StreamJoin, minimum_spread
 from wmlab.dataflow.model.processor import Deviations, JobFailedError, Mode, Reason
 
@@ -303,3 +303,12 @@ def test_bounds_hold_for_every_row_that_meets_the_condition(condition: str) -> N
 def test_bounds_within_one_side_mean_nothing_to_a_join() -> None:
     both = join(keys=({0: 0, 2: 1}, {1: 0}), bounds={0: {1: 1, 2: 5}, 1: {0: 1}, 2: {0: 5}}).processor
     assert {key: dict(bounded) for key, bounded in both.bounds.items() if bounded} == {0: {1: 1}, 1: {0: 1}}
+
+
+def test_before_the_first_watermark_a_row_at_the_lowest_time_is_on_time() -> None:
+    join = StreamJoin(
+        keys=({0: 0}, {1: 0}), widths=(1, 1), bounds={0: {1: 0}, 1: {0: 0}}, condition=lambda row: row[0] == row[1]
+    )
+    reply = join.row(join.start(), LEFT, Event((MIN,)))
+    assert (reply.drops, join.size(reply.state)) == ((), 1)
+    assert join.row(reply.state, RIGHT, Event((MIN,))).out == (Event((MIN, MIN)),)

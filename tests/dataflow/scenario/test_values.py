@@ -354,6 +354,8 @@ SOURCES: list[tuple[dict[str, Any], str]] = [
     ({"where": 5}, "has 1 mistake:\n  where: give an expression, or a function of a row as a dict (got 5)"),
     ({"frame_ms": "x"}, "has 1 mistake:\n  frame_ms: give a number of ms from 0 on, 'pipeline' or 'sql' (got 'x')"),
     ({"stream": 5, "rows": None}, "has 1 mistake:\n  stream: give a Scenario, a Recording, or the directory"),
+    ({"stream_name": "a"}, "stream_name: only a stream is chosen from several; give stream="),
+    ({"group": "g"}, "group: only a stream is chosen from several; give stream="),
     ({"stream": {"name": "x"}, "rows": None}, "stream.writers: is required"),
 ]
 

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 import wmlab as wm
 from tests.dataflow.sim.flows import count, kinds, line, marks, outcome, results, rows, source, times
 from wmlab import dataflow as flow
+from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.core.values import Problems
+from wmlab.dataflow.scenario.faults import known_partitions
 
 
 def two_partitions(*faults: Any, **fields: Any) -> Recording:
@@ -241,3 +243,56 @@ def test_a_recording_can_be_the_stream_and_its_readers_come_and_go(tmp_path) -> 
         # Rows and bounds of the partition come from then on, or until then.
         steps = [row["at_ms"] for row in rows(run, "coalescing", level="partition", input=0, stimulus="bound")]
         assert (min(steps) >= 3_000) if fault.kind == "add_partition" else (max(steps) < 3_000)
+
+
+def two_streams() -> wm.Scenario:
+    """Writer wa into stream a, which nobody reads, and wb into b, which two groups read."""
+    return wm.Scenario(
+        "two",
+        streams=[wm.Stream("a"), wm.Stream("b", segments=2)],
+        writers=[wm.EventWriter(f"w{name}", rate_per_s=20, stream=name) for name in "ab"],
+        readers=[wm.ReaderGroup("g1", stream="b"), wm.ReaderGroup("g2", stream="b", readers=2)],
+        duration_ms=3_000,
+    )
+
+
+NOT_SAID = [
+    ({}, "several streams", "name one of: a, b", "its streams: a, b"),
+    ({"stream_name": "c"}, "'c'", "there are: a, b", "its streams: a, b"),
+    ({"stream_name": "b"}, "several reader groups", "name one of: g1, g2", "its reader groups: g1, g2"),
+    ({"stream_name": "b", "group": "g3"}, "'g3'", "there are: g1, g2", "its reader groups: g1, g2"),
+]
+
+
+@pytest.fixture(scope="module")
+def kept_streams(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(two_streams().record(progress=False).save(tmp_path_factory.mktemp("two") / "kept").path)
+
+
+@pytest.mark.parametrize(("chosen", "problem", "in_scenario", "in_recording"), NOT_SAID)
+def test_of_several_streams_and_groups_none_is_read_unless_it_is_named(
+    kept_streams: str, chosen: dict[str, str], problem: str, in_scenario: str, in_recording: str
+) -> None:
+    with pytest.raises(Problems, match=in_scenario) as refused:
+        flow.Source("log", stream=two_streams(), times="event_time", **chosen)
+    assert problem in str(refused.value)
+    source = flow.Source("log", stream=kept_streams, times="event_time", **chosen)
+    with pytest.raises(RecordingError, match=in_recording) as refused_then:
+        line(source, duration_ms=3_000)
+    assert problem in str(refused_then.value)
+    assert f"{'group' if 'stream_name' in chosen and chosen['stream_name'] == 'b' else 'stream_name'}=" in str(
+        refused_then.value
+    )
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_the_stream_and_the_group_that_are_named_are_read(kept_streams: str, is_kept: bool) -> None:
+    stream = kept_streams if is_kept else two_streams()
+    unread = line(flow.Source("log", stream=stream, stream_name="a", times="event_time"), duration_ms=3_000)
+    assert {row["writer"] for row in results(unread)} == {"wa"}
+    source = flow.Source("log", stream=stream, stream_name="b", group="g2", times="event_time")
+    read = line(source, duration_ms=3_000)
+    assert {row["writer"] for row in results(read)} == {"wb"}
+    assert {row["partition"] for row in rows(read, "source_rows")} == {0, 1}
+    assert known_partitions(source) == (None if is_kept else 2)
+    assert source.detail.startswith("stream b of ")

@@ -12,7 +12,7 @@ watermarks, memory management.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import itemgetter
@@ -24,10 +24,10 @@ from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, moment, span
 from wmlab.dataflow.answers.outcome import WindowAnswers, dropped_rows, explain_row, the_window
-from wmlab.dataflow.answers.replay import OpenWindow
 from wmlab.dataflow.answers.run import DataflowRun, Drops, Explanation, Holder, StateForecast
 from wmlab.dataflow.answers.search import Search
 from wmlab.dataflow.answers.together import joins_apart
+from wmlab.dataflow.answers.windows import OpenWindow
 from wmlab.dataflow.model.join import START
 from wmlab.dataflow.sim.layout import OWN_BY_INPUT
 
@@ -157,12 +157,11 @@ def key_status(search: Search, vertex: str, key: int | None, instance: int | Non
         raise RecordingError(
             f"{vertex!r} has no instance {instance}.", remedy=f"give a number from 0 to {copies[-1]}, or leave it out."
         )
-    opened: list[OpenWindow] = []
-    if vertex in search.windows:
-        windows = WindowAnswers(search, vertex)
-        known, opened = (windows.key,), windows.open()
+    windows = WindowAnswers(search, vertex) if vertex in search.windows else None
+    if windows is not None:
+        known = (windows.key,)
     statuses = [
-        _key_status(search, vertex, number, wanted, opened)
+        _key_status(search, vertex, number, wanted, windows)
         for wanted in (known if key is None else (key,))
         for number in (copies if instance is None else (instance,))
     ]
@@ -175,13 +174,13 @@ def key_status(search: Search, vertex: str, key: int | None, instance: int | Non
     return min(statuses, key=weight)
 
 
-def _key_status(search: Search, vertex: str, instance: int, key: int, opened: Sequence[OpenWindow]) -> KeyStatus:
+def _key_status(search: Search, vertex: str, instance: int, key: int, windows: WindowAnswers | None) -> KeyStatus:
     outwards = vertex in search.joins or search.run.vertex(vertex)["kind"] in {"source", OWN_BY_INPUT}
     merged = None if outwards else search.level(vertex, instance, "global")
     mark = (search.output(vertex, instance).watermarks if merged is None else merged.emitted).get(key)
     needed = START if mark is None else mark[0] + 1
     # One that the watermark has closed is on its way out.
-    window = next((window for window in opened if window.instance == instance and window.needed >= needed), None)
+    window = None if windows is None else windows.first_open(instance, needed)
     if window is not None:
         needed = window.needed
     holders = search.holders(vertex, instance, key, needed, at="output" if outwards else "inputs")

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.words import counted, grouped, listed, moment, shown
-from wmlab.dataflow.answers.replay import OpenWindow, WindowResult
 from wmlab.dataflow.answers.run import DataflowRun, DroppedRow, Explanation, RecordedRow, listing, read
 from wmlab.dataflow.answers.search import Search, unique_holders
+from wmlab.dataflow.answers.windows import OpenWindow, WindowResult
 from wmlab.dataflow.model.aggregate import group_of
 from wmlab.dataflow.model.items import MIN
 from wmlab.dataflow.model.window import SessionProcessor
@@ -54,6 +54,15 @@ class WindowAnswers:
         every = (window for n, playback in playbacks for window in playback.at(self.search.at_ms).open(n))
         return sorted(every, key=lambda window: (window.end, window.instance))
 
+    def first_open(self, instance: int, needed: int) -> OpenWindow | None:
+        """Of the windows of an instance that a watermark of `needed` or higher closes the one that ends first."""
+        return self.rows.playbacks[instance].at(self.search.at_ms).first_open(instance, needed)
+
+    def _open_at(self, end: int) -> Iterator[OpenWindow]:
+        """Those of `open` with that end."""
+        for instance, playback in enumerate(self.rows.playbacks):
+            yield from playback.at(self.search.at_ms).open_at(instance, end)
+
     def _results(self, start: int | None, end: int) -> list[WindowResult]:
         """The results of windows with that end (and, if given, that start) that had left."""
         known = self.rows.results.get(end, ())
@@ -66,8 +75,8 @@ class WindowAnswers:
         results = [result for result in self._results(start, end) if instance in {None, result.instance}]
         waiting = [
             window
-            for window in self.open()
-            if window.end == end and start in {None, window.start} and instance in {None, window.instance}
+            for window in self._open_at(end)
+            if start in {None, window.start} and instance in {None, window.instance}
         ]
         if waiting:
             return self._waits([w for w in waiting if w.start == waiting[0].start], results)
@@ -78,12 +87,10 @@ class WindowAnswers:
         firsts = {result.instance: (result.at_ms, result.instance, result.execution) for result in reversed(results)}
         # It is out when the last of its instances has let it out.
         at_ms, instance, execution = max(firsts.values())
-        steps = self.run.indexed("coalescing", "level").get((execution, self.vertex, instance, "global"), ())
-        emitted = ((step, dict(step["emitted"]).get(self.key)) for step in steps)
-        closing = ((step, value) for step, value in emitted if value is not None and value >= self.rule.closed_by(end))
-        step, watermark = next(closing, (None, None))
-        let = "at the end of its inputs"
+        step = _first_step(self.run, (execution, self.vertex, instance, "global", self.key), self.rule.closed_by(end))
+        let, watermark = "at the end of its inputs", None
         if step is not None:
+            watermark = dict(step["emitted"])[self.key]
             sources = (queue["source"] for queue in self.run.into(self.vertex, instance, step["input"]))
             source = next(sources, self.vertex)
             did = {"idle": "became idle", "done": "ended"}.get(step["stimulus"], "brought it")
@@ -243,20 +250,26 @@ def _passed_ms(run: DataflowRun, drop: RecordedRow) -> int | None:
     """When the watermark had come by which the row was late."""
     level = "edge" if drop["rule"] == "join" else "global"
     of_key = (drop["execution"], drop["vertex"], drop["instance"], level, drop["key"])
-    values, moments = run.once(_emitted_watermarks).get(of_key, ((), ()))
-    index = bisect_left(values, drop["limit"])
-    return moments[index] if index < len(values) and moments[index] <= drop["at_ms"] else None
+    step = _first_step(run, of_key, drop["limit"])
+    return None if step is None or step["at_ms"] > drop["at_ms"] else int(step["at_ms"])
 
 
-def _emitted_watermarks(run: DataflowRun) -> Mapping[tuple[Any, ...], tuple[Sequence[int], Sequence[int]]]:
-    """The highest watermark after each emission, and its moment (ms), by execution, vertex, instance, level and key."""
-    emissions: dict[tuple[Any, ...], tuple[list[int], list[int]]] = {}
+def _first_step(run: DataflowRun, of_key: tuple[Any, ...], watermark: int) -> RecordedRow | None:
+    """The first step of coalescing, of an execution, vertex, instance, level and key, that emitted this or more."""
+    values, steps = run.once(_emitted_watermarks).get(of_key, ((), ()))
+    index = bisect_left(values, watermark)
+    return steps[index] if index < len(values) else None
+
+
+def _emitted_watermarks(run: DataflowRun) -> Mapping[tuple[Any, ...], tuple[Sequence[int], Sequence[RecordedRow]]]:
+    """The highest watermark after each emission, and its step, by execution, vertex, instance, level and key."""
+    emissions: dict[tuple[Any, ...], tuple[list[int], list[RecordedRow]]] = {}
     for of_level, steps in run.indexed("coalescing", "level").items():
         for step in steps:
             for key, value in step["emitted"]:
-                values, moments = emissions.setdefault((*of_level, key), ([], []))
+                values, steps_of_key = emissions.setdefault((*of_level, key), ([], []))
                 values.append(max([value, *values[-1:]]))
-                moments.append(step["at_ms"])
+                steps_of_key.append(step)
     return emissions
 
 
@@ -328,6 +341,8 @@ class _Fate:
             ]
             return self._in_join(name, copies, values)
         cause, what = _TAKEN.get(self.run.vertices[name]["kind"], ("gone", "made another row of it"))
+        if name in self.run.rules.completing:
+            what = "made another row of it, or keeps it for when its inputs have ended"
         sentence = f"was taken by {label} at {moment(item['taken_ms'])}, which {what}"
         return self._fate(cause, name, item["taken_ms"], sentence, instance=instance)
 

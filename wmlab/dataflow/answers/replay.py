@@ -4,46 +4,34 @@ Windows and joins are not worked out from the tables: what an instance took goes
 that is looked at. Which rows were dropped is recorded, and not decided again. A later moment goes on from an earlier
 one, so that questions about many moments in ascending order follow each row once.
 
-Of what an instance took in one millisecond rows go to a window before watermarks: an instance takes rows of several
-queues before the watermarks between them, and those that it dropped are left out anyway.
-
-Source: upstream classes `SlidingWindowP`, `SessionWindowP`, `StreamToStreamJoinP`, `EventTimeMapper`.
+Source: upstream classes `StreamToStreamJoinP`, `EventTimeMapper`.
 """
 
 from __future__ import annotations
 
 import sys
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from operator import attrgetter, itemgetter
-from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar, cast
+from operator import itemgetter
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
-from wmlab.dataflow.model.aggregate import Aggregation, group_of
-from wmlab.dataflow.model.items import Event, Item, RowValues, Watermark
-from wmlab.dataflow.model.join import AnyJoin, JoinState, StreamJoin
+from wmlab.dataflow.answers.run import DataflowRun, RecordedRow
+from wmlab.dataflow.model.items import Item, Watermark
+from wmlab.dataflow.model.join import JoinState, StreamJoin
 from wmlab.dataflow.model.processor import (
-    Complete,
-    EdgeRow,
     EdgeWatermark,
     Processor,
     ProcessorState,
     Stimulus,
 )
 from wmlab.dataflow.model.source import EventTimeMapper, LagPolicy, SourcePartition, SourceState
-from wmlab.dataflow.model.window import SessionProcessor, WindowProcessor
-from wmlab.dataflow.scenario.vertices import plain_value
-from wmlab.dataflow.sim.task import partition_hash
 
 Replayed = TypeVar("Replayed")
 E = TypeVar("E")
-WindowRule = WindowProcessor | SessionProcessor
 ReplayedRule = TypeVar("ReplayedRule", bound=Processor[Any])
 LevelName = Literal["edge", "global", "partition"]
-_COUNT: Final = (Aggregation("count", None),)
 
 
 class Playback(Generic[Replayed]):
@@ -138,7 +126,7 @@ def _barriers(run: DataflowRun) -> Mapping[tuple[int, int], Sequence[RecordedRow
     return barriers
 
 
-def _successor_snapshot(run: DataflowRun, execution: int) -> StartSnapshot | None:
+def successor_snapshot(run: DataflowRun, execution: int) -> StartSnapshot | None:
     """The snapshot of an execution that the next one began from; None without one."""
     snapshots = (run.once(snapshot_of, row["execution"]) for row in run.executions)
     return next((snapshot for snapshot in snapshots if snapshot and snapshot.execution == execution), None)
@@ -197,6 +185,20 @@ def output_playback(run: DataflowRun, execution: int, vertex: str, instance: int
         for item in run.indexed("items").get((execution, queue["queue"]), ())
     ]
     return Playback(SentItems, SentItems.follow, items)
+
+
+class QueueMoments(NamedTuple):
+    """When the items of a queue were put, and taken (ms), by their sequence; those that never were are left out."""
+
+    put: Sequence[int]
+    taken: Sequence[int]
+
+
+def moments_of_queue(run: DataflowRun, execution: int, queue: int) -> QueueMoments:
+    """The moments of a queue, from which items lie there and until which."""
+    items = run.indexed("items").get((execution, queue), ())
+    taken = [item["taken_ms"] for item in items if item["taken_ms"] is not None]
+    return QueueMoments([item["put_ms"] for item in items], taken)
 
 
 def queue_playback(run: DataflowRun, execution: int, queue: int) -> Playback[deque[RecordedRow]]:
@@ -343,9 +345,7 @@ class RuleState(Generic[ReplayedRule]):
         return reply.out
 
 
-def _restored(
-    rule: Processor[ProcessorState], instance: int, states: Sequence[ProcessorState] | None
-) -> ProcessorState:
+def restored(rule: Processor[ProcessorState], instance: int, states: Sequence[ProcessorState] | None) -> ProcessorState:
     """The state of an instance when an execution begins; `states` are those of all instances in the snapshot, if any.
 
     Its own comes first, as `Processor.restore` takes them.
@@ -357,7 +357,7 @@ def _restored(
 
 def join_playback(run: DataflowRun, execution: int, vertex: str, instance: int) -> Playback[RuleState[StreamJoin]]:
     """The limits of a join and the watermarks that it received; rows do not change them and are left out."""
-    join, snapshot = run.rules.joins[vertex], run.once(_successor_snapshot, execution)
+    join, snapshot = run.rules.joins[vertex], run.once(successor_snapshot, execution)
     saved = sys.maxsize if snapshot is None else snapshot.taken(vertex, instance)
     taken = [
         TakenStimulus(step["at_ms"], EdgeWatermark(step["edge"], Watermark(key, value)), step["taken"] <= saved)
@@ -366,7 +366,7 @@ def join_playback(run: DataflowRun, execution: int, vertex: str, instance: int) 
     ]
 
     def start() -> RuleState[StreamJoin]:
-        return RuleState(join, _restored(join, instance, _saved_joins(run, execution, vertex)))
+        return RuleState(join, restored(join, instance, _saved_joins(run, execution, vertex)))
 
     return Playback(start, _taking, [(stimulus.at_ms, stimulus) for stimulus in taken])
 
@@ -383,238 +383,3 @@ def _saved_joins(run: DataflowRun, execution: int, vertex: str) -> list[JoinStat
         return None
     instances = range(run.vertex(vertex)["parallelism"])
     return [run.once(join_playback, snapshot.execution, vertex, number).at_end().saved for number in instances]
-
-
-@dataclass(frozen=True, slots=True)
-class WindowResult:
-    """A result of a window vertex: in which execution and when it left which instance (clock ms), and the row.
-
-    It was item `sequence` of `queue`.
-    """
-
-    execution: int
-    at_ms: int
-    instance: int
-    row: Mapping[str, Any]
-    queue: int
-    sequence: int
-
-
-@dataclass(frozen=True, slots=True)
-class OpenWindow:
-    """A window [start, end) whose result has not left an instance that has `rows` rows for it.
-
-    `needed` is the watermark of that instance which closes it, `group` the group of a session.
-    """
-
-    start: int
-    end: int
-    needed: int
-    rows: int
-    instance: int
-    group: RowValues = ()
-
-
-WindowName = tuple[Any, ...]
-"""What a window is called: its start, its end and, of a session, the columns of its group."""
-
-
-@dataclass(slots=True)
-class WindowState(RuleState[WindowRule]):
-    """The windows of one instance: the state of the rule, which counts rows, and the results that have not left."""
-
-    leaving: dict[WindowName, int] = field(default_factory=dict)
-
-    def follow(self, event: TakenStimulus | WindowName) -> WindowState:
-        """After the instance took something, or after a result of a window left it."""
-        if not isinstance(event, TakenStimulus):
-            self._left(event)
-            return self
-        for item in self.take(event):
-            if isinstance(item, Event):
-                self.leaving[item.values[:-1]] = cast("int", item.values[-1])
-        return self
-
-    def _left(self, window: WindowName) -> None:
-        """Results leave in the order in which their windows were closed."""
-        if window in self.leaving:
-            for closed in list(self.leaving):
-                del self.leaving[closed]
-                if closed == window:
-                    return
-
-    def open(self, instance: int) -> Iterator[OpenWindow]:
-        """The windows that are open or whose results are on their way out."""
-        for (start, end, *group), rows in [*self.leaving.items(), *self._open()]:
-            yield OpenWindow(start, end, self.rule.closed_by(end), rows, instance, tuple(group))
-
-    def _open(self) -> list[tuple[WindowName, int]]:
-        if isinstance(self.rule, SessionProcessor):
-            return [
-                ((session.start, session.end, *group), session.accumulators[0])
-                for group, sessions in self.state.groups.items()
-                for session in sessions
-            ]
-        shape, rows = self.rule.shape, Counter[int]()
-        for frame, groups in self.state.frames.items():
-            count = sum(accumulators[0] for accumulators in groups.values())
-            for end in range(max(frame, self.state.next), shape.last_end(frame) + 1, shape.slide):
-                rows[end] += count
-        return [((end - shape.size, end), count) for end, count in rows.items()]
-
-
-class _TimedEvent(NamedTuple):
-    """What a window took, or a result that left it: by the clock (ms), by `rank`, and by `order` among its equals.
-
-    Of one millisecond rows come before watermarks, and these before results.
-    """
-
-    at_ms: int
-    rank: int
-    order: int
-    event: TakenStimulus | WindowName
-
-
-class WindowRows:
-    """The rows and results of a window or session over one execution, and the playback of each of its instances."""
-
-    def __init__(self, run: DataflowRun, execution: int, vertex: str) -> None:
-        self._window = run.rules.results[vertex]
-        assert not isinstance(self._window.rule, AnyJoin)
-        self._run, self._execution, self.rule = run, execution, self._window.rule
-        self.instances: int = run.vertex(vertex)["parallelism"]
-        self._snapshot = run.once(snapshot_of, execution)
-        self._successor = run.once(_successor_snapshot, execution)
-        self._own_results = [result for instance in range(self.instances) for result in self._results(instance)]
-
-    @cached_property
-    def _all_results(self) -> list[WindowResult]:
-        """Also those that left before the snapshot that the execution began from."""
-        if self._snapshot is None:
-            return self._own_results
-        before, reached = self._former._all_results, self._snapshot
-        carried = (
-            result
-            for result in before
-            if result.execution != reached.execution or result.sequence < reached.put(result.queue)
-        )
-        return [*carried, *self._own_results]
-
-    @cached_property
-    def results(self) -> dict[int, list[WindowResult]]:
-        """The results by the end of their windows, in the order of instances, executions and the clock."""
-        results: dict[int, list[WindowResult]] = {}
-        for result in sorted(self._all_results, key=attrgetter("instance")):
-            results.setdefault(result.row["end"], []).append(result)
-        return results
-
-    @property
-    def _former(self) -> WindowRows:
-        """The same of the execution that took the snapshot from which this one began."""
-        assert self._snapshot is not None
-        return self._run.once(WindowRows, self._snapshot.execution, self._window.vertex)
-
-    def values(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
-        """A row that came in as the rule takes it."""
-        return tuple(plain_value(row[name]) for name in self._window.inputs[0])
-
-    def instance_of(self, values: tuple[Any, ...], taken_by: int) -> int:
-        """The instance whose result a row is part of, that instance `taken_by` of the entry has taken.
-
-        The first of two stages hands what it has of a group to the instance of the second that the group belongs to.
-        """
-        if self._window.one_stage:
-            return taken_by
-        return partition_hash(group_of(values, self.rule.group)) % self.instances
-
-    def _results(self, instance: int) -> Iterable[WindowResult]:
-        """Those that left an instance in this execution; one that went to several queues once."""
-        results: dict[tuple[int, str], WindowResult] = {}
-        for queue in self._run.out_of(self._window.vertex, instance):
-            for item in self._items(queue):
-                left = item["put_ms"], item["row"]
-                if item["kind"] == "event" and left not in results:
-                    row, position = read(item["row"]), (item["queue"], item["sequence"])
-                    results[left] = WindowResult(self._execution, item["put_ms"], instance, row, *position)
-        return results.values()
-
-    def _items(self, queue: RecordedRow) -> Sequence[RecordedRow]:
-        return self._run.indexed("items").get((self._execution, queue["queue"]), ())
-
-    @cached_property
-    def playbacks(self) -> list[Playback[WindowState]]:
-        """What each instance took, and what left it, fed to the rule; of windows groups need not be told apart."""
-        if isinstance(self.rule, SessionProcessor):
-            named = ("start", "end", *self._window.columns[2 : 2 + len(self.rule.group)])
-        else:
-            named = ("start", "end")
-        events: list[list[_TimedEvent]] = [[] for _ in range(self.instances)]
-        for taken_by in range(self._run.vertex(self._window.entry)["parallelism"]):
-            for item, edge in self._accepted(taken_by):
-                values = self.values(read(item["row"]))
-                row = EdgeRow(edge, Event(values))
-                taken = self._taken(item["taken_ms"], row, self._window.entry, taken_by, item["taken"])
-                events[self.instance_of(values, taken_by)].append(_TimedEvent(taken.at_ms, 0, item["taken"], taken))
-        for instance, of_instance in enumerate(events):
-            of_instance += self._coalesced(instance)
-        for result in self._own_results:
-            window = tuple(plain_value(result.row[name]) for name in named)
-            events[result.instance].append(_TimedEvent(result.at_ms, 2, 0, window))
-        return [
-            Playback(
-                partial(self._start, instance),
-                WindowState.follow,
-                [(timed.at_ms, timed.event) for timed in sorted(of_instance, key=itemgetter(0, 1, 2))],
-            )
-            for instance, of_instance in enumerate(events)
-        ]
-
-    def _taken(self, at_ms: int, stimulus: Stimulus, vertex: str, instance: int, index: int) -> TakenStimulus:
-        """What was item `index` of those that an instance took, or was coalesced at it."""
-        is_saved = self._successor is None or index < self._successor.taken(vertex, instance)
-        return TakenStimulus(at_ms, stimulus, is_saved)
-
-    def _start(self, instance: int) -> WindowState:
-        """An instance when the execution began: without anything, or as the snapshot has it. It counts rows only."""
-        rule: WindowRule
-        if isinstance(self.rule, SessionProcessor):
-            rule = replace(self.rule, aggregates=_COUNT)
-        else:
-            rule = replace(self.rule, aggregates=_COUNT, group=(), grouped=(), limit=None)
-        states = None
-        if self._snapshot is not None:
-            states = [playback.at_end().saved for playback in self._former.playbacks]
-        return WindowState(rule, _restored(rule, instance, states))
-
-    def _accepted(self, instance: int) -> Iterable[tuple[RecordedRow, int]]:
-        """The rows that an instance of the entry took and did not drop, with the input edge.
-
-        Of equal rows those that were dropped came last: once one was late, all of its time are.
-        """
-        drops = self._run.indexed("drops").get((self._execution, self._window.entry, instance), ())
-        dropped = Counter((drop["edge"], drop["row"]) for drop in drops)
-        taken = [
-            (item, queue["edge"])
-            for queue in self._run.into(self._window.entry, instance)
-            for item in self._items(queue)
-            if item["kind"] == "event" and item["taken_ms"] is not None
-        ]
-        taken.sort(key=lambda entry: entry[0]["taken"], reverse=True)
-        for item, edge in taken:
-            if dropped[edge, item["row"]]:
-                dropped[edge, item["row"]] -= 1
-            else:
-                yield item, edge
-
-    def _coalesced(self, instance: int) -> Iterator[_TimedEvent]:
-        """The watermarks over all inputs of an instance, and their end."""
-        vertex = self._window.vertex
-        steps = self._run.indexed("coalescing", "level", "edge")
-        of_instance = steps.get((self._execution, vertex, instance, "global", None), ())
-        for order, step in enumerate(of_instance):
-            stimuli: list[Stimulus] = [Watermark(key, value) for key, value in step["emitted"]]
-            if not step["active"] and not step["idle"]:
-                stimuli.append(Complete())
-            for stimulus in stimuli:
-                taken = self._taken(step["at_ms"], stimulus, vertex, instance, step["taken"] - 1)
-                yield _TimedEvent(step["at_ms"], 1, order, taken)

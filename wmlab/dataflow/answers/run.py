@@ -162,8 +162,22 @@ def _keyed(row: RecordedRow) -> RecordedRow:
 
 Asked = Literal["watermark", "window", "row"]
 Kind = Literal[
-    "slow", "idle", "ended", "no key", "on queue", "inside", "no bound", "no watermark", "clock", "mute", "batch"
+    "slow",
+    "idle",
+    "ended",
+    "no key",
+    "on queue",
+    "behind rows",
+    "no room",
+    "inside",
+    "no bound",
+    "no watermark",
+    "clock",
+    "mute",
+    "batch",
 ]
+IN_FLIGHT: Final = ("on queue", "behind rows", "no room", "inside")
+"""The kinds of a watermark that has come, or what stands for it, and is on its way."""
 _MOST_ROWS: Final = 20
 _MOST_HOLDERS: Final = 3
 
@@ -174,13 +188,17 @@ class Holder:
 
     `vertex`, `instance`, `partition` say where (the partition of a source, otherwise None; `parallelism` is how many
     instances the vertex has). `kind` is why: slow, idle, ended, no key (the input has no watermarks of `key`), on queue
-    (it waits there), inside (work is in flight), no bound (a join never lets the key through), no watermark (the source
-    sends none), clock (it follows the clock), mute (it is idle, and has not sent that), batch (a join reads all of it
-    first). `mark` is its own watermark, `last_ms` when the last row came, `rejected` how many rows a filter of the
-    source has rejected since. `needs_time` is the event time that would release it; where the clock moves it, a row
-    after `row_after_ms` would. `idle_at_ms` is when it is left out as idle if nothing comes, `idle_since_ms` since when
-    it is. `behind_by` is how far it is behind the next input, `end_helps` whether its end would release it. `through`
-    are the vertices between it and the one explained.
+    (it waits there since `last_ms`, to be taken by `queue_to`, behind `items_before` items), behind rows (it was taken
+    at `last_ms`, and rows that were taken before are still worked on), no room (`items_before` items fill the queue to
+    `queue_to` since `last_ms`), inside (work is in flight), no bound (a join never lets the key through), no watermark
+    (the source sends none), clock (it follows the clock), mute (it is idle, and has not sent that), batch (a join reads
+    all of it first).
+
+    `mark` is its own watermark, `last_ms` when the last row came, `rejected` how many rows a filter of the source has
+    rejected since. `needs_time` is the event time that would release it; where the clock moves it, a row after
+    `row_after_ms` would. `idle_at_ms` is when it is left out as idle if nothing comes, `idle_since_ms` since when it
+    is. `behind_by` is how far it is behind the next input, `end_helps` whether its end would release it. `through` are
+    the vertices between it and the one explained.
     """
 
     vertex: str
@@ -199,6 +217,8 @@ class Holder:
     end_helps: bool = True
     through: tuple[str, ...] = ()
     parallelism: int = 1
+    queue_to: str | None = None
+    items_before: int | None = None
 
     @property
     def name(self) -> str:
@@ -413,12 +433,21 @@ def _why(run: DataflowRun, holder: Holder) -> str:
         "no key": f"it brings no watermarks of key {holder.key}, so the key is stuck while this input is neither idle "
         "nor done",
         "batch": "it is a batch, which the join reads to its end first, and it has not ended",
-        "on queue": f"what would release it left at {moment(holder.last_ms)} and waits on a queue to be taken",
+        "on queue": f"what would release it waits since {moment(holder.last_ms)} on its queue to {holder.queue_to}, "
+        f"{_before(holder)}",
+        "behind rows": f"the watermark came at {moment(holder.last_ms)} and waits for rows that were taken before it",
+        "no room": f"the watermark has come, but its queue to {holder.queue_to} is full with "
+        f"{counted(holder.items_before or 0, 'item')} since {moment(holder.last_ms)}",
         "inside": inside,
         "no bound": f"nothing of the other side bounds key {holder.key}, so the join never lets it through",
         "no watermark": "it sends no watermarks at all, its frame being 0",
         "clock": f"its watermark follows the clock and is {run.time(holder.mark)}",
     }[holder.kind]
+
+
+def _before(holder: Holder) -> str:
+    """Where on its queue it stands."""
+    return f"behind {counted(holder.items_before, 'item')}" if holder.items_before else "the next to be taken"
 
 
 def _last(holder: Holder) -> str:
@@ -447,7 +476,7 @@ def _events(run: DataflowRun, holders: Sequence[Holder]) -> str:
     All of them are needed, unless they are merely idle inputs of one merge: a join needs both of its sides.
     """
     needed = [holder for holder in holders if holder.kind in {"slow", "idle", "mute"}]
-    if not needed or len(needed) < sum(holder.kind not in {"on queue", "inside"} for holder in holders):
+    if not needed or len(needed) < sum(holder.kind not in IN_FLIGHT for holder in holders):
         return ""
     idle = all(holder.kind != "slow" and holder.end_helps for holder in needed)
     names: dict[str, list[str]] = {}

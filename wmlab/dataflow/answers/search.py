@@ -14,6 +14,7 @@ keys, Handling of keyed idle messages; "Stream-to-stream join", Implementation o
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -27,11 +28,11 @@ from wmlab.dataflow.answers.replay import (
     Playback,
     Replayed,
     SentItems,
-    WindowRows,
     calls_playback,
     history_of,
     join_playback,
     level_playback,
+    moments_of_queue,
     output_playback,
     partition_playback,
     queue_playback,
@@ -47,6 +48,7 @@ from wmlab.dataflow.answers.run import (
     held_by,
     released_by,
 )
+from wmlab.dataflow.answers.windows import WindowRows
 from wmlab.dataflow.model.items import FrameGrid
 from wmlab.dataflow.model.join import START, JoinState
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, LagPolicy
@@ -205,7 +207,38 @@ class Search:
     def _inside(self, vertex: str, instance: int, target: Target) -> list[Blocking]:
         """The watermark has come and not gone on: calls are in flight, or there is no room behind."""
         calls = self.replayed(calls_playback, vertex, instance)
-        return [self._blocking(vertex, instance, "inside", target, last_ms=min(calls.values(), default=None))]
+        if calls:
+            return [self._blocking(vertex, instance, "inside", target, last_ms=min(calls.values()))]
+        return self._full(vertex, instance, target) or [self._blocking(vertex, instance, "inside", target)]
+
+    def _taken(self, vertex: str, instance: int, target: Target, edge: int) -> list[Blocking]:
+        """An input has let it through, but the instance is not done with rows that it took before."""
+        came = self.level(vertex, instance, "edge", edge).emitted.get(target.key)
+        last_ms = None if came is None else came[1]
+        full = self._full(vertex, instance, target)
+        return full or [self._blocking(vertex, instance, "behind rows", target, last_ms=last_ms)]
+
+    def _full(self, vertex: str, instance: int, target: Target) -> list[Blocking]:
+        """The first queue of an instance that has no room, without which nothing leaves; none if all have."""
+        for queue in self.run.out_of(vertex, instance):
+            lying = self.lying(queue)
+            if len(lying) >= queue["capacity"]:
+                full_ms = self.run.once(moments_of_queue, self.execution["execution"], queue["queue"]).put[lying[-1]]
+                known: dict[str, Any] = {
+                    "last_ms": full_ms,
+                    "queue_to": self._queue_to(queue),
+                    "items_before": len(lying),
+                }
+                return [self._blocking(vertex, instance, "no room", target, **known)]
+        return []
+
+    def lying(self, queue: RecordedRow) -> range:
+        """The items on a queue at the moment, by their sequence."""
+        moments = self.run.once(moments_of_queue, self.execution["execution"], queue["queue"])
+        return range(bisect_right(moments.taken, self.at_ms), bisect_right(moments.put, self.at_ms))
+
+    def _queue_to(self, queue: RecordedRow) -> str:
+        return self.run.instance_name(queue["target"], queue["target_instance"])
 
     def _merged(self, vertex: str, instance: int, target: Target, edge: int | None = None) -> list[Blocking]:
         """All input edges of an instance or, with `edge`, the queues of that one."""
@@ -226,7 +259,9 @@ class Search:
             # Those that were left out may still be let through when all are.
             beside = target.beside([w for other, w in watermarks.items() if other != number], vertex)
             if edge is None:
-                result += self._merged(vertex, instance, beside, number)
+                result += self._merged(vertex, instance, beside, number) or self._taken(
+                    vertex, instance, beside, number
+                )
             else:
                 result += self._queue(queues[number], beside)
         return result
@@ -238,7 +273,9 @@ class Search:
             return [self._blocking(source, instance, "batch" if is_batch else "no key", target)]
         for item in self.replayed(queue_playback, queue["queue"]):
             if item["kind"] in {"idle", "done"} or (item["key"] == target.key and item["value"] >= target.value):
-                return [self._blocking(source, instance, "on queue", target, last_ms=item["put_ms"])]
+                before = item["sequence"] - self.lying(queue).start
+                known = {"last_ms": item["put_ms"], "queue_to": self._queue_to(queue), "items_before": before}
+                return [self._blocking(source, instance, "on queue", target, **known)]
         return self._output(source, instance, target)
 
     def _limit(self, vertex: str, instance: int, target: Target) -> list[Blocking]:
@@ -297,6 +334,8 @@ class Search:
         output = self.output(vertex, instance)
         if output.ended:
             return [self._blocking(vertex, instance, "ended", target)]
+        if full := self._full(vertex, instance, target):
+            return full
         active = [number for number in partitions.numbers if not partitions.idle(number)]
         below = [number for number in active if (sent := partitions.sent(number)) is None or sent < target.value]
         if active and not below:

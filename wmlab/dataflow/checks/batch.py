@@ -26,7 +26,7 @@ from wmlab.core.spark.schemas import spark_schema
 from wmlab.core.spark.verdict import SO_FAR, batch_invariant, findings, row_of, undecided
 from wmlab.dataflow.checks.channels import Channels
 from wmlab.dataflow.model.aggregate import accumulated, created, finished, group_of
-from wmlab.dataflow.model.items import RowValues
+from wmlab.dataflow.model.items import MAX, MIN, RowValues
 from wmlab.dataflow.model.join import LEFT, RIGHT, AnyJoin, BatchJoin
 from wmlab.dataflow.model.window import SessionProcessor
 from wmlab.dataflow.model.window import WindowProcessor as WindowRule
@@ -229,13 +229,15 @@ def _values(text: str, columns: tuple[str, ...]) -> RowValues:
     return tuple(row[column] for column in columns)
 
 
-_IN_WINDOW: Final = (*_OF_RESULT, "group", "start", "end")
+_IN_WINDOW: Final = (*_OF_RESULT, "group", "window")
 _PLACED: Final = pa.schema(
     _RESULT
-    | {"group": pa.string(), "start": pa.int64(), "end": pa.int64(), "timeout": pa.int64(), "time": pa.int64()}
+    | {"group": pa.string(), "window": pa.string(), "timeout": pa.int64(), "time": pa.int64()}
     | {"taken": pa.int64(), "row": pa.string()}
 )
-"""A row in one of the windows that it belongs to; start and end are null in a session, and timeout is in a window."""
+"""A row in one of the windows that it belongs to; window is null in a session, and timeout is in a window.
+
+The bounds of a window are text, [start, end] as JSON: beside a time of 64 bits they may be beyond 64 bits."""
 _WINDOWS: Final = pa.schema(_RESULT | {"start": pa.int64(), "end": pa.int64(), "row": pa.string()})
 
 
@@ -264,30 +266,40 @@ def windows_of(rows: DataFrame, rules: Iterable[RecordedRule], reached: ReachedB
     def result(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
         rule = by_vertex[row["vertex"]]
         assert not isinstance(rule.rule, AnyJoin)
+        start, end = _bounds(rule.rule, row)
         if reached is not None:
             known = reached[rule.vertex, row["execution"], row["instance"]]
-            if not known.passed(rule.rule.closed_by(row["end"])):
+            if not known.passed(rule.rule.closed_by(end)):
                 return
         taken = [_values(text, rule.inputs[0]) for text in row["rows"]]
         accumulators = created(rule.rule.aggregates)
         for values in taken:
             accumulators = accumulated(rule.rule.aggregates, accumulators, values)
         group, aggregates = group_of(taken[0], rule.rule.group), finished(rule.rule.aggregates, accumulators)
-        text = _text(rule.columns, (row["start"], row["end"], *group, *aggregates))
-        yield _same(row, *_OF_RESULT, "start", "end") | {"row": text}
+        text = _text(rule.columns, (start, end, *group, *aggregates))
+        yield _same(row, *_OF_RESULT) | {"start": max(MIN, start), "end": min(MAX, end), "row": text}
 
     in_windows = _mapped(rows, placed, _PLACED)
     in_order = Window.partitionBy(*_IN_WINDOW).orderBy("time", "taken")
-    # Only in a session is there a timeout, so that a window is one run.
-    gap = F.coalesce(F.col("time") - F.lag("time").over(in_order) >= F.col("timeout"), F.lit(False))
+    # Only in a session is there a timeout, so that a window is one run. A distance beyond 64 bits is null.
+    before = F.lag("time").over(in_order)
+    beyond = F.col("timeout").isNotNull() & before.isNotNull()
+    gap = F.coalesce(F.try_subtract("time", before) >= F.col("timeout"), beyond)
     run = F.sum(F.col("_gap").cast("long")).over(in_order.rowsBetween(*SO_FAR))
     runs = in_windows.withColumn("_gap", gap).withColumn("_run", run)
     texts = F.transform(F.sort_array(F.collect_list(F.struct("taken", "row"))), lambda taken: taken["row"])
     gathered = runs.groupBy(*_IN_WINDOW, "_run").agg(
-        texts.alias("rows"), F.min("time").alias("_first"), F.max(F.col("time") + F.col("timeout")).alias("_until")
+        texts.alias("rows"), F.min("time").alias("_first"), F.max("time").alias("_last")
     )
-    bounds = {"start": F.coalesce("start", "_first"), "end": F.coalesce("end", "_until")}
-    return _mapped(gathered.withColumns(bounds).select(*_OF_RESULT, "start", "end", "rows"), result, _WINDOWS)
+    return _mapped(gathered.select(*_OF_RESULT, "window", "_first", "_last", "rows"), result, _WINDOWS)
+
+
+def _bounds(rule: WindowRule | SessionProcessor, row: dict[str, Any]) -> tuple[int, int]:
+    """The start and the end of a window, or of the session of rows from the time `_first` to `_last`."""
+    if isinstance(rule, SessionProcessor):
+        return row["_first"], min(MAX, row["_last"] + rule.timeout)
+    start, end = json.loads(row["window"])
+    return start, end
 
 
 def _windows_of_row(rule: RecordedRule, values: RowValues, edge: int) -> Iterator[dict[str, Any]]:
@@ -300,10 +312,8 @@ def _windows_of_row(rule: RecordedRule, values: RowValues, edge: int) -> Iterato
     if isinstance(rule.rule, SessionProcessor):
         yield at | {"timeout": rule.rule.timeout}
         return
-    size, slide = rule.rule.shape.size, rule.rule.shape.slide
-    first = time - time % slide + slide
-    for end in range(first, first + size, slide):
-        yield at | {"start": end - size, "end": end}
+    for window in rule.rule.shape.windows_of(time):
+        yield at | {"window": json.dumps(window)}
 
 
 _SIDES: Final = pa.schema(
@@ -392,9 +402,11 @@ def _cells(join: AnyJoin, edge: int, time: int | None) -> dict[str, Any]:
     # right.time is in [left.time - back, left.time + ahead].
     width = max(1, back + ahead)
     if edge == RIGHT:
-        return {"cells": [time - time % width]}
-    low, high = time - back, time + ahead
-    return {"cells": [*range(low - low % width, max(low, high) + 1, width)], "low": low, "high": high}
+        return {"cells": [max(MIN, time - time % width)]}
+    # No time is beyond 64 bits, so nothing is lost where the bounds are.
+    low, high = min(MAX, max(MIN, time - back)), max(MIN, min(MAX, time + ahead))
+    cells = (max(MIN, cell) for cell in range(low - low % width, max(low, high) + 1, width))
+    return {"cells": [*dict.fromkeys(cells)], "low": low, "high": high}
 
 
 def _candidates(sides: DataFrame) -> DataFrame:

@@ -130,10 +130,10 @@ class StreamJoin(Processor[JoinState]):
         if not self.deviations.limit_when_exceeded:
             self._require_room(state)
         times = {key: row_time(event.values, column) for key, column in self.keys[edge].items()}
-        late = next((key for key, time in times.items() if time < state.received[key]), None)
+        late = next((key for key, time in times.items() if time < _taken_from(state.received[key])), None)
         if late is not None:
             return Reply(state, drops=(Drop(edge, event, "join", late, times[late], state.received[late]),))
-        is_kept = all(time >= state.limits[key] for key, time in times.items())
+        is_kept = all(time >= _taken_from(state.limits[key]) for key, time in times.items())
         if is_kept:
             self._require_room(state)
         state, partners = self._matched(state, edge, event.values)
@@ -189,7 +189,7 @@ class StreamJoin(Processor[JoinState]):
     def _purged(self, state: JoinState) -> tuple[JoinState, tuple[Event, ...]]:
         padded: list[Event] = []
         for side in (LEFT, RIGHT):
-            limits = [(column, state.limits[key]) for key, column in self.keys[side].items()]
+            limits = [(column, _taken_from(state.limits[key])) for key, column in self.keys[side].items()]
             useful: list[Buffered] = []
             for row in state.buffers[side]:
                 if all(row_time(row.values, column) >= limit for column, limit in limits):
@@ -229,40 +229,67 @@ class StreamJoin(Processor[JoinState]):
         return replace(start, buffers=snapshots[0].buffers, limits=limits, received=received)
 
 
+def _taken_from(watermark: int) -> int:
+    """The lowest time that a watermark or a limit leaves: before the first one every time, also -2^63."""
+    return MIN if watermark == START else watermark
+
+
 def _lowest(maps: Sequence[FrozenMap[int, int]]) -> FrozenMap[int, int]:
     return FrozenMap((key, min(times[key] for times in maps)) for key in maps[0])
 
 
+@dataclass(frozen=True, slots=True)
+class BatchRows:
+    """The rows of a batch in the order they came.
+
+    `by_key` has them by the columns that must be equal, once the first row of the other side has come; it follows from
+    the rows, so it tells no two states apart.
+    """
+
+    rows: tuple[RowValues, ...] = ()
+    by_key: Mapping[RowValues, Sequence[RowValues]] | None = field(default=None, compare=False, repr=False)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchJoin(Processor[tuple[RowValues, ...]]):
+class BatchJoin(Processor[BatchRows]):
     """Edge 0 is the left input, edge 1 the batch, which has to end first. The state is the rows of the batch.
 
     `outer` is LEFT if all rows of the left side appear in the output, else None; `width` is the number of columns of
-    the batch. `condition` is that of `StreamJoin`. Watermarks over all edges and idle messages pass: an input that has
-    ended holds nothing back. Upstream finds partners by equal columns in a hash table, here each row is looked at; the
-    results are the same. Source: upstream classes `HashJoinCollectP`, `HashJoinP`.
+    the batch. `condition` is that of `StreamJoin`. `equal` are pairs of a left column and one of the batch that must be
+    equal for the condition to hold: partners are looked for among the rows that have these values, as in the hash table
+    of upstream, and without such pairs among all. Watermarks over all edges and idle messages pass: an input that has
+    ended holds nothing back. Source: upstream classes `HashJoinCollectP`, `HashJoinP`.
     """
 
-    empty: ClassVar[tuple[RowValues, ...]] = ()
+    empty: ClassVar[BatchRows] = BatchRows()
 
     outer: int | None = None
     width: int
     condition: Callable[[RowValues], object] = field(repr=False)
+    equal: tuple[tuple[int, int], ...] = ()
 
-    def row(self, state: tuple[RowValues, ...], edge: int, event: Event) -> Reply[tuple[RowValues, ...]]:
+    def row(self, state: BatchRows, edge: int, event: Event) -> Reply[BatchRows]:
         """One of the batch is kept; one of the other side leaves with each partner, or on the outer side padded."""
         if edge == RIGHT:
-            return Reply((*state, event.values))
-        pairs = [event.values + partner for partner in state if self.condition(event.values + partner)]
+            return Reply(BatchRows((*state.rows, event.values)))
+        by_key = self._by_key(state.rows) if state.by_key is None else state.by_key
+        candidates = by_key.get(tuple(event.values[column] for column, _ in self.equal), ())
+        pairs = [event.values + partner for partner in candidates if self.condition(event.values + partner)]
         if not pairs and self.outer == LEFT:
             pairs = [event.values + (None,) * self.width]
-        return Reply(state, tuple(map(Event, pairs)))
+        return Reply(replace(state, by_key=by_key), tuple(map(Event, pairs)))
 
-    def size(self, state: tuple[RowValues, ...]) -> int:
+    def _by_key(self, rows: Iterable[RowValues]) -> Mapping[RowValues, Sequence[RowValues]]:
+        by_key: dict[RowValues, list[RowValues]] = {}
+        for row in rows:
+            by_key.setdefault(tuple(row[column] for _, column in self.equal), []).append(row)
+        return by_key
+
+    def size(self, state: BatchRows) -> int:
         """The rows of the batch."""
-        return len(state)
+        return len(state.rows)
 
-    def restore(self, snapshots: Sequence[tuple[RowValues, ...]]) -> tuple[RowValues, ...]:
+    def restore(self, snapshots: Sequence[BatchRows]) -> BatchRows:
         """Its own rows."""
         return snapshots[0]
 

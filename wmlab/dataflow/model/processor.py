@@ -218,11 +218,12 @@ class Processor(Generic[ProcessorState]):
                 return self.edge_watermark(state, edge, watermark)
             case Idle():
                 return self.idle(state, stimulus)
+            case EdgeDone(edge):
+                return self.complete_edge(state, edge)
             case Complete():
                 return self.complete(state)
             case CallAnswer(call, results):
                 return self.answer(state, call, results)
-        return Reply(state)
 
     def start(self) -> ProcessorState:
         """The state before anything came."""
@@ -253,6 +254,10 @@ class Processor(Generic[ProcessorState]):
     def idle(self, state: ProcessorState, message: Idle) -> Reply[ProcessorState]:
         """All inputs are idle: the idle message leaves."""
         return Reply(state, (message,))
+
+    def complete_edge(self, state: ProcessorState, edge: int) -> Reply[ProcessorState]:  # noqa: ARG002
+        """Input `edge` has ended: nothing."""
+        return Reply(state)
 
     def complete(self, state: ProcessorState) -> Reply[ProcessorState]:
         """All inputs have ended: nothing."""

@@ -77,7 +77,9 @@ class LateDropProcessor(Processor[int]):
         return min(snapshots)
 
 
-OwnFunction = Callable[[object, Event | Watermark, int | None], tuple[object, Iterable[Event | Watermark | Idle]]]
+OwnAnswer = tuple[object, Iterable[Event | Watermark | Idle]]
+OwnFunction = Callable[[object, Event | Watermark, int | None], OwnAnswer]
+OwnEnd = Callable[[object, int | None], OwnAnswer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +88,17 @@ class CustomProcessor(Processor[object]):
 
     It must be pure. It gets every row with its input edge. `by_input` says which watermarks it gets: those of each
     edge, with that edge, or those over all edges, with None. Idle messages pass, when all inputs are idle.
-    Source: "Keyed watermark support", WM generation and Processor API (both `tryProcessWatermark`).
+    `at_edge_end(state, edge)` and `at_end(state, None)`, where they are given, say what leaves when an input has ended,
+    and when all have.
+    Source: "Keyed watermark support", WM generation and Processor API (both `tryProcessWatermark`); upstream class
+    `Processor` (`complete`, `completeEdge`).
     """
 
     function: OwnFunction = field(repr=False)
     initial: object = None
     by_input: bool = False
+    at_end: OwnEnd | None = field(default=None, repr=False)
+    at_edge_end: OwnEnd | None = field(default=None, repr=False)
 
     def start(self) -> object:
         """The initial state."""
@@ -109,8 +116,22 @@ class CustomProcessor(Processor[object]):
         """What the function says, if it has chosen those over all edges."""
         return Reply(state) if self.by_input else self._called(state, watermark, None)
 
+    def complete_edge(self, state: object, edge: int) -> Reply[object]:
+        """What its function for the end of an input says, if it has one."""
+        return self._ended(self.at_edge_end, state, edge)
+
+    def complete(self, state: object) -> Reply[object]:
+        """What its function for the end of all inputs says, if it has one."""
+        return self._ended(self.at_end, state, None)
+
     def _called(self, state: object, item: Event | Watermark, edge: int | None) -> Reply[object]:
         after, out = self.function(state, item, edge)
+        return Reply(after, tuple(out))
+
+    def _ended(self, ask: OwnEnd | None, state: object, edge: int | None) -> Reply[object]:
+        if ask is None:
+            return Reply(state)
+        after, out = ask(state, edge)
         return Reply(after, tuple(out))
 
     def restore(self, snapshots: Sequence[object]) -> object:

@@ -28,7 +28,7 @@ AnyVertex = Annotated[Source | AnyStep, Field(discriminator="kind")]
 OPTIONS: tuple[str, ...] = tuple(option.name for option in dataclasses.fields(model.Deviations))
 """The deviations of the implementation that can be switched on one by one."""
 _ROW_BYTES: Final = 500
-_FUNCTIONS: Final = ("function", "where", "policy")
+_FUNCTIONS: Final = ("function", "complete", "complete_edge", "where", "policy")
 """The fields of vertices and their times that can hold Python functions."""
 
 
@@ -220,7 +220,7 @@ def _with_stand_ins(fields: dict[str, Any]) -> dict[str, Any]:
     return fields | dict.fromkeys(lost, _stand_in)
 
 
-def _stand_in(row: dict[str, Any]) -> dict[str, Any]:
+def _stand_in(*_: Any) -> Any:
     raise NotImplementedError("A recording does not keep the Python functions of its dataflow.")
 
 

@@ -220,6 +220,10 @@ def known_partitions(source: Source) -> int | None:
         return source.partitions
     if isinstance(source.stream, str):
         return None
-    readers = sum(len(group.reader_names()) for group in source.stream.groups)
-    joining = sum(getattr(action, "kind", "") == "add_reader" for action in source.stream.script)
+    readers = sum(len(group.reader_names()) for group in source.groups_read)
+    names = {group.name for group in source.groups_read}
+    joining = sum(
+        getattr(action, "kind", "") == "add_reader" and getattr(action, "group", None) in {None, *names}
+        for action in source.stream.script
+    )
     return readers + joining or source.partitions

@@ -340,17 +340,19 @@ def _join_rule(condition: str, left: Output, right: Output) -> JoinRule:
         by_key[index]: {by_key[other]: amount for other, amount in amounts.items()}
         for index, amounts in join_time_bounds(condition, indices, keys[0], keys[1]).items()
     }
-    return JoinRule(bounds, tuple(dict.fromkeys(_equal_columns(condition))))
+    return JoinRule(bounds, equal_columns(condition))
 
 
-def _equal_columns(condition: str) -> Iterator[tuple[str, str]]:
-    """Pairs of a left and a right column that the condition wants equal as they are."""
+def equal_columns(condition: str) -> tuple[tuple[str, str], ...]:
+    """Pairs of a left and a right column that the condition of a join wants equal as they are, each once."""
+    pairs: dict[tuple[str, str], None] = {}
     for sides in required_comparisons(condition):
         match sides:
             case ast.Attribute() as one, ast.Eq(), ast.Attribute() as other:
                 columns = dict(ast.unparse(side).split(".") for side in (one, other))
                 if len(columns) == 2:
-                    yield columns["left"], columns["right"]
+                    pairs[columns["left"], columns["right"]] = None
+    return tuple(pairs)
 
 
 def _join_problems(condition: str, left: Output, right: Output, rule: JoinRule) -> Iterator[str]:

@@ -15,9 +15,20 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Discriminator, Tag
 
 from wmlab.core.expression import columns_read
-from wmlab.core.values import EACH_ONCE, MAX_MS, Flag, Ms, Period, Problem, branch, tagged, unknown, value
+from wmlab.core.values import EACH_ONCE, MAX_MS, AnyName, Flag, Ms, Period, Problem, branch, tagged, unknown, value
 from wmlab.core.words import counted
-from wmlab.dataflow.scenario.vertices import Column, Columns, Condition, Copies, Function, Key, SourceRows, Vertex
+from wmlab.dataflow.scenario.vertices import (
+    Column,
+    Columns,
+    Condition,
+    Copies,
+    Function,
+    Key,
+    SourceRows,
+    Vertex,
+    arity_problems,
+)
+from wmlab.streams.scenario.parts import ReaderGroup
 from wmlab.streams.scenario.scenario import StreamScenario
 
 TRACE_COLUMNS: Final = ("event_time", "writer", "key")
@@ -42,6 +53,9 @@ class EventTime:
     key: Key = 0
     policy: Literal["lag", "real_time", "lower_bound"] | Function = "lag"
     lag_ms: Ms = 0
+
+    def _problems(self) -> Iterator[Problem]:
+        return arity_problems(("policy",), self.policy, ("memory", "time"))
 
 
 def _times(offered: object) -> object:
@@ -93,7 +107,8 @@ class Source(Vertex):
     Listed rows arrive `every_ms` apart from `starts_ms` on, or when their column `arrival` says, in milliseconds after
     the start of the dataflow. `partition_by` chooses the partition: a whole number is its number, anything else is
     hashed; None: in turn. A trace, or only its `writers`, has its writers dealt out to the partitions; a stream that a
-    reader group read has one partition per reader.
+    reader group read has one partition per reader. `stream_name` says which stream is read, and is needed when there
+    are several; so is `group`, of several reader groups that read it.
 
     `times` are the columns that carry watermarks; a column alone has key 0. Each partition has a watermark of its own,
     the source emits their minimum, before the row that raised it. A partition without rows for `idle_timeout_ms` is
@@ -108,6 +123,8 @@ class Source(Vertex):
     trace: str | None = None
     writers: Annotated[tuple[str, ...], EACH_ONCE] = ()
     stream: StreamReference = None
+    stream_name: AnyName | None = None
+    group: AnyName | None = None
     times: Annotated[tuple[EventTime, ...], BeforeValidator(_times)] = ()
     partitions: Copies = 1
     partition_by: Column | None = None
@@ -134,7 +151,8 @@ class Source(Vertex):
         if self.trace is not None:
             return f"trace {self.trace}"
         if self.stream is not None:
-            return f"stream {self.stream if isinstance(self.stream, str) else self.stream.name}"
+            kept = self.stream if isinstance(self.stream, str) else self.stream.name
+            return f"stream {kept}" if self.stream_name is None else f"stream {self.stream_name} of {kept}"
         return counted(len(self.rows or ()), "row")
 
     def __repr__(self) -> str:
@@ -153,11 +171,40 @@ class Source(Vertex):
             yield Problem(("writers",), "only a trace has writers to choose from")
         if self.rows is None and self.arrival is not None:
             yield Problem(("arrival",), f"a {origins[0]} has its own arrivals; leave arrival out")
+        yield from arity_problems(("where",), self.where, ("row",))
+        yield from self._stream_problems()
         yield from self._column_problems()
         if isinstance(self.frame_ms, int) and 0 < self.frame_ms <= self.frame_offset_ms:
             message = f"must be below frame_ms, {self.frame_ms} (got {self.frame_offset_ms})"
             yield Problem(("frame_offset_ms",), message)
         yield from islice(self._row_problems(), 1)
+
+    @property
+    def groups_read(self) -> tuple[ReaderGroup, ...]:
+        """The reader groups of a `stream` given as a scenario through which it may be read: those asked for, or all."""
+        if not isinstance(self.stream, StreamScenario):
+            return ()
+        groups = self.stream.groups_of(self.stream.stream_titled(self.stream_name))
+        return tuple(group for group in groups if self.group in {None, group.name})
+
+    def _stream_problems(self) -> Iterator[Problem]:
+        """A choice among several streams or reader groups that is missing, or of what is not there."""
+        scenario = self.stream
+        for name in ("stream_name", "group"):
+            if scenario is None and getattr(self, name) is not None:
+                yield Problem((name,), "only a stream is chosen from several; give stream=, or leave it out")
+        if not isinstance(scenario, StreamScenario):
+            return
+        streams = [stream.name for stream in scenario.all_streams]
+        if self.stream_name is None and len(streams) > 1:
+            yield Problem(("stream_name",), f"{scenario.name!r} has several streams; name one of: {', '.join(streams)}")
+            return
+        named = None if self.stream_name is None else self.stream_name.partition("#")[0]
+        yield from unknown(("stream_name",), "stream", named, streams)
+        groups = [group.name for group in scenario.groups_of(scenario.stream_titled(self.stream_name))]
+        if self.group is None and len(groups) > 1:
+            yield Problem(("group",), f"several reader groups read that stream; name one of: {', '.join(groups)}")
+        yield from unknown(("group",), "reader group", self.group, groups)
 
     def _column_problems(self) -> Iterator[Problem]:
         known = self.row_columns

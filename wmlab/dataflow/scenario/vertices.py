@@ -7,11 +7,12 @@ a Python `function`, which gets the row as a dict. The documents behind each are
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -32,7 +33,7 @@ from wmlab.core.values import (
     tagged,
     value,
 )
-from wmlab.core.words import exactly
+from wmlab.core.words import counted, exactly
 from wmlab.dataflow.model.aggregate import AGGREGATE_FUNCTIONS
 
 Column = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\W\d]\w*$")]
@@ -55,6 +56,20 @@ Size = Annotated[int, Field(ge=1, le=10_000_000, strict=True)]
 """How many items a queue holds, or rows a state."""
 Function = Callable[..., Any]
 """A Python function; a dataflow with one runs, but cannot be written to a file."""
+
+
+def arity_problems(field: Sequence[str | int], function: object, takes: Sequence[str]) -> Iterator[Problem]:
+    """The problem of a function that cannot be called with these arguments; of one without a signature, none."""
+    if not is_function(function):
+        return
+    try:
+        signature = inspect.signature(cast("Callable[..., Any]", function))
+        signature.bind(*takes)
+    except ValueError:
+        return
+    except TypeError:
+        has = f"{function_name(function)}{signature}"
+        yield Problem(tuple(field), f"must take {counted(len(takes), 'argument')}, ({', '.join(takes)}) (got {has})")
 
 
 def _expression(text: str) -> str:
@@ -177,7 +192,9 @@ class Vertex:
                 over = f"{exactly(self.timeout_ms)} by {self.column}"
                 return f"{', '.join(self.aggregates.values())} per session of {over}"
             case Custom():
-                return function_name(self.function)
+                at_edge = f"; {function_name(self.complete_edge)} when an input ends" if self.complete_edge else ""
+                at_end = f"; {function_name(self.complete)} when all inputs have ended" if self.complete else ""
+                return f"{function_name(self.function)}{at_edge}{at_end}"
             case Join() | HashJoin():
                 return f"{'inner' if self.outer is None else f'{self.outer} outer'}, {self.condition}"
         return "all inputs" if isinstance(self, Merge) else "results"
@@ -206,6 +223,7 @@ class Selecting(ProcessingVertex):
             yield Problem(("select",), f"give one of select and function (got {' and '.join(makers) or 'none'})")
         elif self.select is not None and self.columns:
             yield Problem(("columns",), "select has the columns already; leave columns out")
+        yield from arity_problems(("function",), self.function, ("row",))
 
 
 @tagged
@@ -224,6 +242,9 @@ class Filter(ProcessingVertex):
     """Keeps the rows for which `where` holds: an expression, or a function of the row as a dict."""
 
     where: Condition
+
+    def _problems(self) -> Iterator[Problem]:
+        return arity_problems(("where",), self.where, ("row",))
 
 
 @tagged
@@ -279,8 +300,13 @@ class Custom(ProcessingVertex):
     ordinal)`, and gets rows and watermarks with their input edge, from 0. Its watermarks are "coalesced from multiple
     upstream processor instances contributing to the input edge `ordinal`, but multiple input edges are not coalesced
     and are received immediately". Its inputs may have different columns if `columns` says what leaves. Both ways an
-    idle message passes when all inputs are idle. Source: "Keyed watermark support", WM generation, WM rules and
-    Processor API (`tryProcessWatermark`).
+    idle message passes when all inputs are idle.
+
+    `complete(state)` is asked when all inputs have ended, `complete_edge(state, ordinal)` when one has and everything
+    on it was processed, before the watermarks that its end lets through. Both return what the function returns, and
+    are asked once, so that what they return leaves before the end does; None: nothing leaves then.
+    Source: "Keyed watermark support", WM generation, WM rules and Processor API (`tryProcessWatermark`); upstream class
+    `Processor` (`complete`, `completeEdge`).
     """
 
     _: KW_ONLY
@@ -289,6 +315,13 @@ class Custom(ProcessingVertex):
     columns: Columns = ()
     keys: Annotated[dict[Key, Column] | None, BeforeValidator(_by_number)] = None
     by_input: Flag = False
+    complete: Function | None = None
+    complete_edge: Function | None = None
+
+    def _problems(self) -> Iterator[Problem]:
+        yield from arity_problems(("function",), self.function, ("state", "item", "ordinal")[: 2 + self.by_input])
+        yield from arity_problems(("complete",), self.complete, ("state",))
+        yield from arity_problems(("complete_edge",), self.complete_edge, ("state", "ordinal"))
 
 
 @tagged

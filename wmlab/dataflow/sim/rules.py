@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
-from wmlab.core.errors import ScenarioError
+from wmlab.core.errors import FunctionError, ScenarioError
 from wmlab.core.expression import compiled
 from wmlab.core.values import function_name, is_function
+from wmlab.core.words import shown
 from wmlab.dataflow.model import aggregate, transform, window
 from wmlab.dataflow.model.async_map import AsyncOrdered, AsyncUnordered
 from wmlab.dataflow.model.items import Event, FrameGrid, Idle, Watermark, watermark_instance
@@ -33,7 +34,7 @@ from wmlab.dataflow.model.source import (
 )
 from wmlab.dataflow.scenario import vertices as step
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
-from wmlab.dataflow.scenario.plan import Output, Plan, dotted
+from wmlab.dataflow.scenario.plan import Output, Plan, dotted, equal_columns
 from wmlab.dataflow.scenario.source import EventTime, Source
 from wmlab.dataflow.scenario.vertices import aggregate_of, plain_value
 from wmlab.dataflow.sim.layout import FRAMES, Node
@@ -56,7 +57,7 @@ def clocked(dataflow: DataflowScenario, source: Source) -> tuple[Clocked, ...]:
         Clocked(
             index=source.row_columns.index(time.column),
             mapper=EventTimeMapper(
-                policy=_policy(time),
+                policy=_policy(time, source.name),
                 key=time.key,
                 frames=frames,
                 idle_timeout_ms=source.idle_timeout_ms or None,
@@ -81,21 +82,41 @@ def _frame_ms(dataflow: DataflowScenario, source: Source) -> int:
     return sql_frame_ms(slides, [minimum_spread(rule.bounds, [key for key, _ in left.keys]) for rule, left in joins])
 
 
-def _policy(time: EventTime) -> LagPolicy:
+def _policy(time: EventTime, source: str) -> LagPolicy:
     if callable(time.policy):
-        return OwnLag(time.lag_ms, function=_checked_policy(time.policy))
+        return OwnLag(time.lag_ms, function=_checked_policy(time.policy, source))
     return {"lag": FixedLag, "real_time": RealTimeLag, "lower_bound": LagPolicy}[time.policy](time.lag_ms)
 
 
-def _checked_policy(policy: Callable[..., Any]) -> Callable[[Any, int], tuple[Any, int | None]]:
+def asked(function: Callable[..., Any], *arguments: Any, vertex: str, item: str) -> Any:
+    """What a function of a user's own answers.
+
+    Raises `FunctionError`, from the error that the function raised, with the vertex and the `item` that it was given.
+    """
+    try:
+        return function(*arguments)
+    except Exception as error:
+        raised = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise FunctionError(
+            f"{vertex}: {function_name(function)} raised {raised} for {item}.",
+            remedy="correct the function; the traceback above shows where it stopped.",
+        ) from error
+
+
+def _row_in_words(row: Mapping[str, Any]) -> str:
+    return f"the row {shown(dict(row))}"
+
+
+def _checked_policy(policy: Callable[..., Any], source: str) -> Callable[[Any, int], tuple[Any, int | None]]:
     """A policy of one's own whose answers are looked at."""
 
     def checked(memory: Any, time: int) -> tuple[Any, int | None]:
-        answer = policy(memory, time)
+        item = f"the time {time} with the memory {shown(memory)}"
+        answer = asked(policy, memory, time, vertex=source, item=item)
         if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Real | None):
             return answer
         raise ScenarioError(
-            f"{function_name(policy)} returned {answer!r}, which is no memory with a watermark.",
+            f"{source}: {function_name(policy)} returned {answer!r}, which is no memory with a watermark.",
             remedy="return (memory, watermark), the watermark a number or None.",
         )
 
@@ -116,15 +137,16 @@ def processor_of(
         case step.Map() | step.FlatMap():
             return transform.Transform(row_function(vertex, incoming, node.output))
         case step.Filter():
-            keeps = condition_of(vertex.where, incoming.columns)
+            keeps = condition_of(vertex.where, incoming.columns, vertex.name)
             return transform.Transform(lambda values: (values,) if gate() and keeps(values) else ())
         case step.AsyncMap():
             kind = AsyncOrdered if vertex.ordered else AsyncUnordered
             return kind(capacity=vertex.capacity, deviations=rules, ignores_key=vertex.ignores_key)
         case step.Custom():
-            return transform.CustomProcessor(
-                _own_function(vertex, inputs, node.output), vertex.initial, vertex.by_input
-            )
+            own = _OwnFunctions(vertex, inputs, node.output)
+            at_end = None if vertex.complete is None else own.at_end
+            at_edge_end = None if vertex.complete_edge is None else own.at_edge_end
+            return transform.CustomProcessor(own.step, vertex.initial, vertex.by_input, at_end, at_edge_end)
         case step.LateDrop():
             key = _key(incoming, vertex.column)
             return transform.LateDropProcessor(incoming.columns.index(vertex.column), key, vertex.ignores_key)
@@ -195,7 +217,9 @@ def _join(vertex: step.Joining, plan: Plan, inputs: Sequence[Output], rules: Dev
     condition = compiled(vertex.condition, indices)
     outer = {None: None, "left": LEFT, "right": RIGHT}[vertex.outer]
     if isinstance(vertex, step.HashJoin):
-        return BatchJoin(outer=outer, width=len(right.columns), condition=condition)
+        pairs = equal_columns(vertex.condition)
+        equal = tuple((left.columns.index(name), right.columns.index(other)) for name, other in pairs)
+        return BatchJoin(outer=outer, width=len(right.columns), condition=condition, equal=equal)
     return StreamJoin(
         outer=outer,
         keys=(_indices_of_keys(left), _indices_of_keys(right)),
@@ -212,10 +236,15 @@ def _indices_of_keys(output: Output) -> dict[int, int]:
     return {key: output.columns.index(column) for key, column in output.keys if column is not None}
 
 
-def condition_of(where: Any, columns: Sequence[str]) -> Callable[[_Values], Any]:
-    """A condition as a function of a row."""
+def condition_of(where: Any, columns: Sequence[str], vertex: str) -> Callable[[_Values], Any]:
+    """The condition of a vertex as a function of a row."""
+
+    def holds(values: _Values) -> Any:
+        row = dict(zip(columns, values, strict=True))
+        return asked(where, row, vertex=vertex, item=_row_in_words(row))
+
     if is_function(where):
-        return lambda values: where(dict(zip(columns, values, strict=True)))
+        return holds
     return compiled(where, {name: index for index, name in enumerate(columns)})
 
 
@@ -224,7 +253,7 @@ def row_function(
 ) -> Callable[[_Values], tuple[_Values, ...]]:
     """What a vertex makes of a row: a function from a row to rows."""
     if vertex.function is not None:
-        return _called(vertex.function, incoming.columns, outgoing.columns)
+        return _called(vertex, incoming.columns, outgoing.columns)
     if vertex.select is None:
         return lambda values: (values,)
     indices = {name: index for index, name in enumerate(incoming.columns)}
@@ -233,9 +262,14 @@ def row_function(
     return lambda values: tuple(tuple(field(values) for field in row) for row in rows)
 
 
-def _called(function: Callable[..., Any], incoming: Sequence[str], outgoing: Sequence[str]) -> Callable[[_Values], Any]:
+def _called(
+    vertex: step.Selecting, incoming: Sequence[str], outgoing: Sequence[str]
+) -> Callable[[_Values], tuple[_Values, ...]]:
+    function: Callable[..., Any] = vertex.function  # type: ignore[assignment]
+
     def call(values: _Values) -> tuple[_Values, ...]:
-        result = function(dict(zip(incoming, values, strict=True)))
+        given = dict(zip(incoming, values, strict=True))
+        result = asked(function, given, vertex=vertex.name, item=_row_in_words(given))
         rows: Iterable[Any] = () if result is None else (result,) if isinstance(result, Mapping) else result
         return tuple(_row_of(row, function, outgoing) for row in rows)
 
@@ -255,39 +289,66 @@ def _row_of(row: Any, function: Callable[..., Any], outgoing: Sequence[str]) -> 
     )
 
 
-def _own_function(vertex: step.Custom, inputs: Sequence[Output], outgoing: Output) -> transform.OwnFunction:
-    """The function of a custom processor over items of the model."""
+@dataclass(frozen=True, slots=True)
+class _OwnFunctions:
+    """The functions of a custom processor over items of the model; what each returns is looked at."""
 
-    def step(state: object, item: Event | Watermark, edge: int | None) -> tuple[object, list[Event | Watermark | Idle]]:
-        argument: object = item
+    vertex: step.Custom
+    inputs: Sequence[Output]
+    outgoing: Output
+
+    def step(self, state: object, item: Event | Watermark, edge: int | None) -> transform.OwnAnswer:
+        """A row came, or a watermark."""
+        offered: object = item
+        words = f"the watermark {item.value} of key {item.key}" if isinstance(item, Watermark) else ""
         if isinstance(item, Event):
-            argument = dict(zip(inputs[edge or 0].columns, item.values, strict=True))
-        answer = vertex.function(state, argument, edge) if vertex.by_input else vertex.function(state, argument)
+            offered = row = dict(zip(self.inputs[edge or 0].columns, item.values, strict=True))
+            words = _row_in_words(row)
+        if self.vertex.by_input:
+            return self._answer(self.vertex.function, state, offered, edge, words=f"{words} of input {edge}")
+        return self._answer(self.vertex.function, state, offered, words=words)
+
+    def at_edge_end(self, state: object, edge: int | None) -> transform.OwnAnswer:
+        """An input has ended."""
+        return self._answer(self.vertex.complete_edge, state, edge, words=f"the end of input {edge}")
+
+    def at_end(self, state: object, edge: int | None) -> transform.OwnAnswer:  # noqa: ARG002
+        """All inputs have ended."""
+        return self._answer(self.vertex.complete, state, words="the end of all inputs")
+
+    def _answer(self, function: Any, state: object, *arguments: object, words: str) -> transform.OwnAnswer:
+        item = f"{words} in the state {shown(state)}"
+        answer = asked(function, state, *arguments, vertex=self.vertex.name, item=item)
         if not isinstance(answer, tuple) or len(answer) != 2 or not isinstance(answer[1], list | tuple):
             raise ScenarioError(
-                f"{function_name(vertex.function)} returned {answer!r}, which is no state with a list of items.",
+                f"{function_name(function)} returned {answer!r}, which is no state with a list of items.",
                 remedy="return (state, [rows as dicts and Watermark(key, value)]).",
             )
         after, left = answer
         return after, [
-            _own_watermark(entry, vertex.function)
+            self._watermark(entry, function)
             if isinstance(entry, Watermark)
-            else Event(_row_of(entry, vertex.function, outgoing.columns))
+            else Event(_row_of(entry, function, self.outgoing.columns))
             for entry in left
         ]
 
-    return step
-
-
-def _own_watermark(watermark: Watermark, function: Any) -> Watermark | Idle:
-    """A watermark that a function of a user's own has returned; refuses one whose key or value is no whole number."""
-    for name, value in (("key", watermark.key), ("value", watermark.value)):
-        if not isinstance(value, int) or isinstance(value, bool):
+    def _watermark(self, watermark: Watermark, function: Any) -> Watermark | Idle:
+        """A watermark that was returned; refuses one whose key or value is no whole number, or whose key is new."""
+        for name, value in (("key", watermark.key), ("value", watermark.value)):
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise ScenarioError(
+                    f"{function_name(function)} returned a watermark whose {name} is {value!r}, no whole number.",
+                    remedy="return Watermark(key, value) with a key from -128 to 127 and a time in whole units.",
+                )
+        item = watermark_instance(watermark.key, watermark.value)
+        known = dict(self.outgoing.keys)
+        if isinstance(item, Watermark) and item.key not in known:
             raise ScenarioError(
-                f"{function_name(function)} returned a watermark whose {name} is {value!r}, no whole number.",
-                remedy="return Watermark(key, value) with a key from -128 to 127 and a time in whole units.",
+                f"{self.vertex.name}: {function_name(function)} returned a watermark of key {item.key}; the keys that "
+                f"leave {self.vertex.name} are {', '.join(map(str, known)) or 'none'}.",
+                remedy=f"declare it with its column, as in keys={{{item.key}: 'column'}}, or return another key.",
             )
-    return watermark_instance(watermark.key, watermark.value)
+        return item
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,14 +385,15 @@ class RecordedRule:
 class DataflowRules:
     """The rules of all vertices, those of the times of `sources` by name and key.
 
-    `capacities`: how many calls an asynchronous vertex makes at once; `end_ms`: the end. Without a dataflow to take
-    them from, all are empty.
+    `capacities`: how many calls an asynchronous vertex makes at once; `completing`: processors of one's own that may
+    put something out when inputs have ended; `end_ms`: the end. Without a dataflow to take them from, all are empty.
     """
 
     sources: Mapping[str, Source] = field(default_factory=dict)
     times: Mapping[tuple[str, int], Clocked] = field(default_factory=dict)
     results: Mapping[str, RecordedRule] = field(default_factory=dict)
     capacities: Mapping[str, int] = field(default_factory=dict)
+    completing: frozenset[str] = frozenset()
     end_ms: int | None = None
 
     @property
@@ -355,6 +417,9 @@ def rules_of(dataflow: DataflowScenario) -> DataflowRules:
         times={(name, t.mapper.key): t for name, source in sources.items() for t in clocked(dataflow, source)},
         results={v.name: _result(dataflow, v) for v in vertices if isinstance(v, step.Windowed | step.Joining)},
         capacities={vertex.name: vertex.capacity for vertex in vertices if isinstance(vertex, step.AsyncMap)},
+        completing=frozenset(
+            v.name for v in vertices if isinstance(v, step.Custom) and (v.complete or v.complete_edge) is not None
+        ),
         end_ms=dataflow.start_ms + dataflow.duration_ms,
     )
 

@@ -164,7 +164,7 @@ class SourceTask(NodeTask):
         self.times = self.world.times[node.name]
         self.partitions = list(snapshots[0].partitions if snapshots else self.feed.partitions)
         where = node.vertex.where
-        self._keep = (lambda _: True) if where is None else condition_of(where, node.vertex.row_columns)
+        self._keep = (lambda _: True) if where is None else condition_of(where, node.vertex.row_columns, node.name)
         self._barrier: Barrier | None = None
         self._rejected_ms: int | None = None
         self._idle_poll_ms: int | None = None

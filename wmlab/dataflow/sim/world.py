@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from wmlab.core.errors import WmlabError
+from wmlab.core.errors import FunctionError, WmlabError
 from wmlab.core.simulation import Journal, JournalRow, Simulation, chances
 from wmlab.core.words import counted, moment
 from wmlab.dataflow.model.items import Barrier
@@ -161,12 +161,17 @@ class DataflowWorld(Simulation):
         self.execution = Execution(self, None)
 
     def run(self) -> Journal:
-        """Run to the end of the dataflow, or until it is complete or has failed. Returns what happened."""
+        """Run to the end of the dataflow, or until it is complete or has failed. Returns what happened.
+
+        Raises `FunctionError` when a function of a user's own raises an error: that is a mistake of its author.
+        """
         self._plan()
         self.execution.begin()
         while not self._stopped and self.env.peek() < self.end_ms:
             try:
                 self.env.step()
+            except FunctionError:
+                raise
             except WmlabError as problem:
                 self.execution.end("failed", problem.problem)
                 self.note("failure", self.dataflow.name, problem.problem)

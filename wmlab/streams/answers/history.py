@@ -286,11 +286,14 @@ def replaced(before: TableRow, epoch: TableRow) -> tuple[list[int], list[int]]:
     return [segment for segment in old if segment not in new], [segment for segment in new if segment not in old]
 
 
-def the_stream(recording: Recording, stream: str | None) -> str:
-    """The stream asked for, or the only one. Raises `RecordingError` when there are several, or not that one."""
+def the_stream(recording: Recording, stream: str | None, *, option: str = "stream") -> str:
+    """The stream asked for, or the only one. Raises `RecordingError` when there are several, or not that one.
+
+    `option` is the argument that chooses.
+    """
     chunks = (chunk for table in ("segments", "events", "writer_marks") for chunk in recording.chunks(table, "stream"))
     names = sorted({name for chunk in chunks for name in chunk["stream"].unique().to_pylist()})
-    return the_only(recording, stream, names, "stream", "streams")
+    return the_only(recording, stream, names, "stream", "streams", option=option)
 
 
 def group_states(rows: Iterable[TableRow]) -> Iterator[tuple[int, dict[int, TableRow]]]:
