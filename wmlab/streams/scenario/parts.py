@@ -105,8 +105,8 @@ class Stream:
     Across Controller Instances" and "Periodic Watermark Workflow").
     `start_delay_ms`: the delay of the first cycle for this stream (PDP-33, "Config Changes"); None: that of the
     controllers.
-    `expected_writers`: the first watermark waits until that many writers have noted a time, so that whoever starts first
-    does not make the time alone; at most one timeout from the first cycle that finds too few (PDP-33, "Periodic
+    `expected_writers`: the first watermark waits until that many writers have noted a time, so that whoever starts
+    first does not make the time alone; at most one timeout from the first cycle that finds too few (PDP-33, "Periodic
     Watermark Workflow": "to give time for all Writers to be started").
     `automatically_note_time`: all its writers note their clocks by themselves, as with the writers' option of this name
     (PDP-33 in the wiki, "Config changes").

@@ -201,7 +201,7 @@ AnyWriter = TypeVar("AnyWriter", bound=WriterPart)
 
 @action
 class UpgradeWriter(Timed):
-    """A writer is closed in order and starts again at once with another client; its source keeps what happens meanwhile.
+    """A writer is closed in order and starts again at once with another client; nothing that happens meanwhile is lost.
 
     So a fleet migrates while it writes (PDP-33, "Compatibility and Migration"). An old client knows no `writer_id` and
     notes nothing: `EventWriter(writer_id=None, note_every_ms=None)`, or a transactional writer with `noting.Never()`.
