@@ -68,7 +68,7 @@ def plan(recording: Recording) -> Diagram:
             f"Recording {recording.name!r} has no scenario, so its plans are not known.",
             remedy="Draw what scenario.record() gives, or the scenario itself with scenario.mermaid().",
         )
-    sources = sum(len(query.physical) for query in scenario.queries)
+    sources = len({source.name for query in scenario.queries for source in query.physical})
     origins = sum(len(origins_of(query).ids) for query in scenario.queries)
     drawn = [found for (_, operator, _), found in _recorded(recording).items() if operator != PROBE]
     buffers = sum(map(len, drawn))

@@ -282,8 +282,8 @@ class Query:
     output: tuple[OutputOperator, ...] = ()
 
     @property
-    def named(self) -> tuple[tuple[tuple[str | int, ...], Source | LogicalStream], ...]:
-        """Its sources and logical streams in order, each with its place in the query; a stream before its sources."""
+    def inputs_by_path(self) -> tuple[tuple[tuple[str | int, ...], Source | LogicalStream], ...]:
+        """Its sources and logical streams in order, each by its path in the query; a stream before its sources."""
         found: list[tuple[tuple[str | int, ...], Source | LogicalStream]] = []
         for number, entry in enumerate(self.sources):
             path = ("sources", number)
@@ -293,14 +293,14 @@ class Query:
         return tuple(found)
 
     @property
-    def placed(self) -> tuple[tuple[tuple[str | int, ...], Source], ...]:
-        """Its physical sources in the order of their origins, each with its place in the query."""
-        return tuple((path, part) for path, part in self.named if isinstance(part, Source))
+    def sources_by_path(self) -> tuple[tuple[tuple[str | int, ...], Source], ...]:
+        """Its physical sources in the order of their origins, each by its path in the query."""
+        return tuple((path, part) for path, part in self.inputs_by_path if isinstance(part, Source))
 
     @property
     def physical(self) -> tuple[Source, ...]:
         """Its physical sources, in the order of their origins."""
-        return tuple(source for _, source in self.placed)
+        return tuple(source for _, source in self.sources_by_path)
 
     @property
     def streams(self) -> dict[str, str]:
@@ -326,12 +326,12 @@ class Query:
 
 def _name_problems(query: Query) -> Iterator[Problem]:
     """Names that are taken within a query; its sources are compared with those of others by the whole scenario."""
-    taken = {part.name for _, part in query.named} | set(RESERVED)
-    for path, part in query.named:
+    taken = {part.name for _, part in query.inputs_by_path} | set(RESERVED)
+    for path, part in query.inputs_by_path:
         if part.name in RESERVED:
             yield Problem((*path, "name"), f"{part.name!r} is what wmlab calls an operator")
     chains: list[tuple[tuple[str | int, ...], Sequence[object]]] = [
-        *(((*path, "operators"), source.operators) for path, source in query.placed),
+        *(((*path, "operators"), source.operators) for path, source in query.sources_by_path),
         (("operators",), query.operators),
         (("output",), query.output),
     ]
@@ -348,7 +348,7 @@ def _shared_names(queries: Sequence[Query]) -> set[str]:
     owners: defaultdict[str, set[object]] = defaultdict(set)
     for number, query in enumerate(queries):
         times = Counter[str]()
-        for path, part in query.named:
+        for path, part in query.inputs_by_path:
             entry, times[part.name] = query.sources[int(path[1])], times[part.name] + 1
             shared = isinstance(entry, LogicalStream)
             owners[part.name].add((entry, path[2:], times[part.name]) if shared else (number, path))
@@ -554,7 +554,7 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
         for number, query in enumerate(self.queries):
             if queries[query.name] > 1:
                 yield Problem(("queries", number, "name"), f"another query is called {query.name!r} too")
-            for path, part in query.named:
+            for path, part in query.inputs_by_path:
                 if part.name in shared:
                     message = f"another source is called {part.name!r} too"
                     yield Problem(("queries", number, *path, "name"), message)
@@ -565,7 +565,7 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
         logs = traces.load_each(source.trace for query in self.queries for source in query.physical)
         for number, query in enumerate(self.queries):
             total = 0
-            for path, source in query.placed:
+            for path, source in query.sources_by_path:
                 field = Problem(("queries", number, *path), "").path
                 if source.trace is not None:
                     records, named = logs[source.trace].rows, "trace"

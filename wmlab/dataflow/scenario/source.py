@@ -100,9 +100,11 @@ class Source(Vertex):
     the source emits their minimum, before the row that raised it. A partition without rows for `idle_timeout_ms` is
     left out (0: never), by default after a minute. With `api="pipeline"` that cannot be changed: "The timeout is
     configurable in Core API, but in Pipeline API it's hard-coded to 60 seconds" (Handling of keyed idle messages;
-    upstream has let partitioned sources set it since, `setPartitionIdleTimeout`). Watermarks are throttled to multiples of `frame_ms`
-    above `frame_offset_ms`: 1 lets each through, 0 none, `pipeline` and `sql` choose as the two interfaces of upstream
-    do. `where` is a filter pushed into the source. With `ends` the source ends after its last row.
+    upstream has let partitioned sources set it since, `setPartitionIdleTimeout`).
+
+    Watermarks are throttled to multiples of `frame_ms` above `frame_offset_ms`: 1 lets each through, 0 none, `pipeline`
+    and `sql` choose as the two interfaces of upstream do. `where` is a filter pushed into the source. With `ends` the
+    source ends after its last row.
     """
 
     _: KW_ONLY

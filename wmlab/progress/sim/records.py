@@ -63,7 +63,7 @@ def trace_records(scenario: ProgressScenario) -> dict[str, Records]:
         (
             (("queries", number, *path, "name"), source.name, source.trace)
             for number, query in enumerate(scenario.queries)
-            for path, source in query.placed
+            for path, source in query.sources_by_path
         ),
     )
     start, end = scenario.start_ms, scenario.start_ms + scenario.duration_ms

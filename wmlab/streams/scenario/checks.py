@@ -76,11 +76,12 @@ def _writer_problems(scenario: StreamScenario) -> Iterator[Problem]:
     """Actions that their writer cannot carry out, or on a process that a later action starts."""
     by_process = {name: (writer, start) for name, writer, start in _processes(scenario.writers, scenario.script)}
     for index, action in enumerate(scenario.script):
-        process = by_process.get(getattr(action, "writer", ""))
+        name = getattr(action, "writer", "")
+        process = by_process.get(name)
         if process is None:
             continue
         writer, start = process
-        clients = clients_of(writer, action.writer, scenario.script)
+        clients = clients_of(writer, name, scenario.script)
         before = [client for moment, client in clients if moment < (action.at_ms, index)]
         message = _refusal(action, before[-1])
         if message is None and (action.at_ms, index) < start:

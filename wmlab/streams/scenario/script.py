@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field
 
@@ -219,7 +219,7 @@ class UpgradeWriter(Timed):
 
     def client(self, before: AnyWriter) -> AnyWriter:
         """The writer with the new client instead of the one `before`."""
-        own = {"note_every_ms": self.note_every_ms} if isinstance(before, EventWriter) else {}
+        own: dict[str, Any] = {"note_every_ms": self.note_every_ms} if isinstance(before, EventWriter) else {}
         return dataclasses.replace(
             before,
             writer_id=self.writer_id,
