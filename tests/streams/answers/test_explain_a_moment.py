@@ -250,7 +250,7 @@ def test_the_first_watermark_waits_for_expected_writers_until_a_cycle_that_is_kn
     assert explained.cause == "expected"
     assert explained.sentence == (
         "no lower bound yet: a and b have noted a time, and the cycles end with: waits for 1 more of 3 expected "
-        "writers; the cycle at 9 005 ms no longer does"
+        "writers; the cycle at 9 005 ms waits no longer"
     )
     first_ms = recording.table("watermarks")["emitted_ms"][0].as_py()
     assert explained.release_ms == first_ms == 9_005

@@ -282,7 +282,7 @@ def _release(case: BoundCase) -> str:
     if kind is CauseKind.LAGGING:
         return f"; {'it' if len(case.writers) == 1 else 'the last of them'} times out at {moment(case.release_ms)}"
     if kind is CauseKind.EXPECTED:
-        return f"; the cycle at {moment(case.release_ms)} no longer does"
+        return f"; the cycle at {moment(case.release_ms)} waits no longer"
     if kind is CauseKind.FIRST_CYCLE:
         return f"; the first cycle runs at {following}"
     if kind is CauseKind.NO_CYCLE:
