@@ -196,7 +196,7 @@ class DuplicateWriter(Timed):
     load: Literal["moves", "copied"] = "moves"
 
 
-AnyWriter = TypeVar("AnyWriter", bound=WriterPart)
+_AnyWriter = TypeVar("_AnyWriter", bound=WriterPart)
 
 
 @action
@@ -217,7 +217,7 @@ class UpgradeWriter(Timed):
     noting: Noting = EarliestOpen()
     automatically_note_time: bool = False
 
-    def client(self, before: AnyWriter) -> AnyWriter:
+    def client(self, before: _AnyWriter) -> _AnyWriter:
         """The writer with the new client instead of the one `before`."""
         own: dict[str, Any] = {"note_every_ms": self.note_every_ms} if isinstance(before, EventWriter) else {}
         return dataclasses.replace(
