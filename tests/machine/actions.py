@@ -38,6 +38,7 @@ def on_writer(process: str) -> Actions:
         action(script.SilenceWriter, writer=process, for_ms=BRIEF_OR_NEVER),
         action(script.MarkIdle, writer=process, for_ms=BRIEF_OR_NEVER),
         action(script.ShutDownWriter, **again),
+        action(script.UpgradeWriter, writer=process),
     )
 
 

@@ -111,6 +111,7 @@ def streams(*timeouts_ms: int) -> Makers[Stream]:
         forgets=["behind", "all"],
         cycles=["while_noted", "unconditional"],
         start_delay_ms=[None, 200],
+        expected_writers=[1, 3],
         note_rule=["implementation", "design"],
         acks_carry_offset=[True, False],
         txn_marks=["per_batch", "per_transaction"],
@@ -132,7 +133,7 @@ def controllers(*, slow: bool) -> Makers[Controllers]:
         session_timeout_ms=[500, 1_500],
         distribution=["even", "contest"],
         redistribute_every_ms=[100, 700],
-        contact=["round_robin", "random"],
+        contact=["round_robin", "random", "sticky"],
         clocks=[(), (Clock(skew_ms=900, drift_ppm=30_000),)] if slow else [()],
     )
 

@@ -10,8 +10,8 @@ from typing import Final
 from wmlab.core import lazy
 
 _NAMES: Final = (
-    "Aggregate DelayBuffer DuplicateBuffer Emit EmptyBuffer Filter InOrder Join LoseBuffer Map Query Renumber "
-    "Scan SilenceSource Source StallWorker Workers"
+    "Aggregate DelayBuffer DuplicateBuffer Emit EmptyBuffer Filter InOrder Join LogicalStream LoseBuffer Map Query "
+    "Renumber Scan SilenceSource Source StallWorker Workers"
 )
 _HOMES: Final = {
     "chart": "wmlab.progress.charts",

@@ -68,7 +68,7 @@ def plan(recording: Recording) -> Diagram:
             f"Recording {recording.name!r} has no scenario, so its plans are not known.",
             remedy="Draw what scenario.record() gives, or the scenario itself with scenario.mermaid().",
         )
-    sources = sum(len(query.sources) for query in scenario.queries)
+    sources = len({source.name for query in scenario.queries for source in query.physical})
     origins = sum(len(origins_of(query).ids) for query in scenario.queries)
     drawn = [found for (_, operator, _), found in _recorded(recording).items() if operator != PROBE]
     buffers = sum(map(len, drawn))
@@ -121,9 +121,10 @@ class _Drawing:
         """Follow the buffers from the sources to the sink."""
         query, origins = self.query, origins_of(self.query)
         heads = []
-        for source in query.sources:
+        for source in query.physical:
             self.pipelines.append([])
-            end = self._end(source.name, [f"origin {origins.ids[source.name]}"], mermaid.ROUND)
+            stream = [f"stream {query.streams[source.name]}"] if source.name in query.streams else []
+            end = self._end(source.name, [*stream, f"origin {origins.ids[source.name]}"], mermaid.ROUND)
             chain = self._chain([(end, source.name)], source.operators)
             heads += chain if query.operators else self._build(chain)
         if query.operators:

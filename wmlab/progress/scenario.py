@@ -15,13 +15,13 @@ Source: "Watermarking and Progress", the diagram of pipelines, ChunkNumber and O
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from html import escape
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from wmlab.core import traces
 from wmlab.core.estimate import Cost
@@ -39,6 +39,7 @@ from wmlab.core.values import (
     Period,
     Problem,
     Rules,
+    branch,
     resolved,
     tagged,
     unknown,
@@ -191,6 +192,36 @@ class Source:
 
 
 @value
+class LogicalStream:
+    """A stream by its name, which queries read: what its physical `sources` receive, "the sources `trucks` and `cars`
+    in a stream called `vehicles`".
+
+    Each source keeps an origin of its own, in every query plan that reads the stream. Several queries may name the same
+    logical stream; each then has its own buffers of the same records, with the same faults.
+
+    Source: "Watermarking and Progress", OriginId.
+    """
+
+    name: Name
+    _: KW_ONLY
+    sources: Annotated[tuple[Source, ...], Field(min_length=1, max_length=1_000)]
+
+
+_PHYSICAL, _LOGICAL = branch("source"), branch("logical stream")
+
+
+def _which_input(raw: object) -> str:
+    """Whether a value is a source or a logical stream, which has sources."""
+    sources = "sources" in raw if isinstance(raw, Mapping) else isinstance(raw, LogicalStream)
+    return _LOGICAL if sources else _PHYSICAL
+
+
+_QueryInput = Annotated[
+    Annotated[Source, Tag(_PHYSICAL)] | Annotated[LogicalStream, Tag(_LOGICAL)], Discriminator(_which_input)
+]
+
+
+@value
 class Windowing:
     """What windows of both kinds have; `Aggregate` says what the fields mean."""
 
@@ -217,12 +248,13 @@ class Aggregate(Windowing):
 class Join(Windowing):
     """Joins records of equal keys in windows of `size_ms`, sliding by `slide_ms` (None: tumbling).
 
-    The sources named in `left` (none: the first one) build the left side, all others the right. A window fires when
-    the global watermark over both sides allows; then each pair of slices is a task of the probe side, which puts out
-    one chunk of the window or more. The probe follows the watermark of these outputs and throws away the slices that
-    no later window needs. `carries`: an output has the `start` of its window as watermark, as the engine does, or the
-    `largest` time of the records of its two slices, as in the diagram of the text; then chunks of one window differ,
-    and later windows may bring results below it. `trigger`, `emit_lag_ms` and `forget_fired` are as in `Aggregate`.
+    The sources and logical streams named in `left` (none: what comes first) build the left side, all others the right.
+    A window fires when the global watermark over both sides allows; then each pair of slices is a task of the probe
+    side, which puts out one chunk of the window or more. The probe follows the watermark of these outputs and throws
+    away the slices that no later window needs. `carries`: an output has the `start` of its window as watermark, as the
+    engine does, or the `largest` time of the records of its two slices, as in the diagram of the text; then chunks of
+    one window differ, and later windows may bring results below it. `trigger`, `emit_lag_ms` and `forget_fired` are as
+    in `Aggregate`.
     """
 
     _: KW_ONLY
@@ -238,6 +270,7 @@ WindowOperator = Annotated[Aggregate | Join, Field(discriminator="kind")]
 class Query:
     """One query plan: its sources are origins 1, 2, ... in the order given, its blocking operators the next ones.
 
+    An entry of `sources` is a source, or a `LogicalStream` whose sources count one by one.
     `operators` is the chain that the buffers of all sources go through behind their own; a `Renumber` there makes one
     origin of all. `window` is what they come to, and `output` the chain behind it. Without a window buffers go to the
     sink. Names of sources and of operators that have one differ from each other.
@@ -245,10 +278,46 @@ class Query:
 
     name: Name
     _: KW_ONLY
-    sources: Annotated[tuple[Source, ...], Field(min_length=1, max_length=1_000)]
+    sources: Annotated[tuple[_QueryInput, ...], Field(min_length=1, max_length=1_000)]
     operators: tuple[PlanOperator, ...] = ()
     window: WindowOperator | None = None
     output: tuple[OutputOperator, ...] = ()
+
+    @property
+    def inputs_by_path(self) -> tuple[tuple[tuple[str | int, ...], Source | LogicalStream], ...]:
+        """Its sources and logical streams in order, each by its path in the query; a stream before its sources."""
+        found: list[tuple[tuple[str | int, ...], Source | LogicalStream]] = []
+        for number, entry in enumerate(self.sources):
+            path = ("sources", number)
+            found.append((path, entry))
+            if isinstance(entry, LogicalStream):
+                found += (((*path, "sources", index), source) for index, source in enumerate(entry.sources))
+        return tuple(found)
+
+    @property
+    def sources_by_path(self) -> tuple[tuple[tuple[str | int, ...], Source], ...]:
+        """Its physical sources in the order of their origins, each by its path in the query."""
+        return tuple((path, part) for path, part in self.inputs_by_path if isinstance(part, Source))
+
+    @property
+    def physical(self) -> tuple[Source, ...]:
+        """Its physical sources, in the order of their origins."""
+        return tuple(source for _, source in self.sources_by_path)
+
+    @property
+    def streams(self) -> dict[str, str]:
+        """The logical stream of each source that is in one, by their names."""
+        logical = (entry for entry in self.sources if isinstance(entry, LogicalStream))
+        return {source.name: entry.name for entry in logical for source in entry.sources}
+
+    @property
+    def left(self) -> frozenset[str]:
+        """The sources that build the left side of a join."""
+        named = self.window.left if isinstance(self.window, Join) else ()
+        named = named or (self.sources[0].name,)
+        return frozenset(
+            source.name for source in self.physical if source.name in named or self.streams.get(source.name) in named
+        )
 
     def _problems(self) -> Iterator[Problem]:
         yield from _name_problems(self)
@@ -258,13 +327,13 @@ class Query:
 
 
 def _name_problems(query: Query) -> Iterator[Problem]:
-    """Operators with a name that is taken; sources are compared with each other by the whole scenario."""
-    taken = {source.name for source in query.sources} | set(RESERVED)
-    for number, source in enumerate(query.sources):
-        if source.name in RESERVED:
-            yield Problem(("sources", number, "name"), f"{source.name!r} is what wmlab calls an operator")
+    """Names that are taken within a query; its sources are compared with those of others by the whole scenario."""
+    taken = {part.name for _, part in query.inputs_by_path} | set(RESERVED)
+    for path, part in query.inputs_by_path:
+        if part.name in RESERVED:
+            yield Problem((*path, "name"), f"{part.name!r} is what wmlab calls an operator")
     chains: list[tuple[tuple[str | int, ...], Sequence[object]]] = [
-        *((("sources", number, "operators"), source.operators) for number, source in enumerate(query.sources)),
+        *(((*path, "operators"), source.operators) for path, source in query.sources_by_path),
         (("operators",), query.operators),
         (("output",), query.output),
     ]
@@ -276,17 +345,29 @@ def _name_problems(query: Query) -> Iterator[Problem]:
             taken |= {name} if name else set()
 
 
+def _shared_names(queries: Sequence[Query]) -> set[str]:
+    """The names that several parts have; those of a logical stream that several queries read are the same parts."""
+    owners: defaultdict[str, set[object]] = defaultdict(set)
+    for number, query in enumerate(queries):
+        times = Counter[str]()
+        for path, part in query.inputs_by_path:
+            entry, times[part.name] = query.sources[int(path[1])], times[part.name] + 1
+            shared = isinstance(entry, LogicalStream)
+            owners[part.name].add((entry, path[2:], times[part.name]) if shared else (number, path))
+    return {name for name, found in owners.items() if len(found) > 1}
+
+
 def _join_problems(query: Query) -> Iterator[Problem]:
     """A join that has one side only."""
     if not isinstance(query.window, Join):
         return
-    names = [source.name for source in query.sources]
-    if len(names) == 1:
-        yield Problem(("sources",), f"a join needs at least two sources (got {names[0]!r} alone)")
-    elif set(names) <= set(query.window.left):
+    names = [source.name for source in query.physical]
+    if len(query.sources) == 1:
+        yield Problem(("sources",), f"a join needs at least two sources (got {query.sources[0].name!r} alone)")
+    elif set(names) <= query.left:
         yield Problem(("window", "left"), "no source is left for the right side of the join")
     for index, name in enumerate(query.window.left):
-        yield from unknown(("window", "left", index), "source", name, names)
+        yield from unknown(("window", "left", index), "source", name, dict.fromkeys([*names, *query.streams.values()]))
     for index, operator in enumerate(query.operators):
         if isinstance(operator, Renumber):
             yield Problem(("operators", index), "it makes one origin of both sides of the join")
@@ -403,8 +484,8 @@ class Origins:
 
 def origins_of(query: Query) -> Origins:
     """The origins of a query plan."""
-    before = [operator for source in query.sources for operator in source.operators] + list(query.operators)
-    names = [source.name for source in query.sources]
+    before = [operator for source in query.physical for operator in source.operators] + list(query.operators)
+    names = [source.name for source in query.physical]
     names += [operator.name for operator in before if isinstance(operator, Renumber)]
     names += [BUILD] if query.window else []
     names += [operator.name for operator in query.output if isinstance(operator, Renumber)]
@@ -420,7 +501,7 @@ def origins_of(query: Query) -> Origins:
                 origins = (ids[operator.name],)
         return origins
 
-    at_end = {source.name: follow(source.operators, (ids[source.name],))[0] for source in query.sources}
+    at_end = {source.name: follow(source.operators, (ids[source.name],))[0] for source in query.physical}
     merged = follow(query.operators, tuple(at_end.values()))
     if len(merged) < len(at_end):
         at_end = dict.fromkeys(at_end, merged[0])
@@ -471,24 +552,23 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
         return resolved(completes, "design", self.rule_table)
 
     def _problems(self) -> Iterator[Problem]:
-        queries = Counter(query.name for query in self.queries)
-        sources = Counter(source.name for query in self.queries for source in query.sources)
+        queries, shared = Counter(query.name for query in self.queries), _shared_names(self.queries)
         for number, query in enumerate(self.queries):
             if queries[query.name] > 1:
                 yield Problem(("queries", number, "name"), f"another query is called {query.name!r} too")
-            for index, source in enumerate(query.sources):
-                if sources[source.name] > 1:
-                    message = f"another source is called {source.name!r} too"
-                    yield Problem(("queries", number, "sources", index, "name"), message)
-        yield from _script_problems(self, set(sources))
+            for path, part in query.inputs_by_path:
+                if part.name in shared:
+                    message = f"another source is called {part.name!r} too"
+                    yield Problem(("queries", number, *path, "name"), message)
+        yield from _script_problems(self, {source.name for query in self.queries for source in query.physical})
 
     def _costs(self) -> Iterator[Cost]:
         """Records, buffers at all operators, and the windows that records belong to."""
-        logs = traces.load_each(source.trace for query in self.queries for source in query.sources)
+        logs = traces.load_each(source.trace for query in self.queries for source in query.physical)
         for number, query in enumerate(self.queries):
             total = 0
-            for index, source in enumerate(query.sources):
-                field = f"queries[{number}].sources[{index}]"
+            for path, source in query.sources_by_path:
+                field = Problem(("queries", number, *path), "").path
                 if source.trace is not None:
                     records, named = logs[source.trace].rows, "trace"
                 elif source.rate_per_s is None:
@@ -531,14 +611,14 @@ ProgressScenario.rule_table = {
 
 
 def _summary(query: Query) -> str:
-    sources = ", ".join(" → ".join([source.name, *map(repr, source.operators)]) for source in query.sources)
+    sources = ", ".join(" → ".join([source.name, *map(repr, source.operators)]) for source in query.physical)
     last = "Emit()" if query.window is None else repr(query.window)
     return " → ".join([sources, *map(repr, query.operators), last, *map(repr, query.output)])
 
 
 def _script_problems(scenario: ProgressScenario, sources: set[str]) -> Iterator[Problem]:
     """Faults that happen to what is not there, or when nothing comes any more."""
-    by_name = {source.name: source for query in scenario.queries for source in query.sources}
+    by_name = {source.name: source for query in scenario.queries for source in query.physical}
     for number, action in enumerate(scenario.script):
         if isinstance(action, StallWorker):
             if action.worker > scenario.workers.count:
@@ -573,7 +653,7 @@ def _buffer_problems(
 def _emits(scenario: ProgressScenario, name: str) -> bool:
     """Whether the buffers of a source come through an `Emit` under its own origin."""
     for query in scenario.queries:
-        for source in (source for source in query.sources if source.name == name):
+        for source in (source for source in query.physical if source.name == name):
             for operator in (*source.operators, *query.operators):
                 if isinstance(operator, Emit | Renumber):
                     return isinstance(operator, Emit)

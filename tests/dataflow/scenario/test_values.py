@@ -426,3 +426,12 @@ def test_the_key_of_a_watermark_is_a_byte(key: int) -> None:
     assert [flow.EventTime("t", key=known).key for known in (-128, 127)] == [-128, 127]
     with pytest.raises(Problems, match="key"):
         flow.EventTime("t", key=key)
+
+
+def test_the_pipeline_api_does_not_let_the_idle_timeout_be_set_and_the_core_api_does() -> None:
+    """ "The timeout is configurable in Core API, but in Pipeline API it's hard-coded to 60 seconds"."""
+    defaults = [orders(api=api).idle_timeout_ms for api in ("core", "pipeline")]
+    assert defaults == [60_000, 60_000]
+    assert orders(api="core", idle_timeout_ms=2_000).idle_timeout_ms == 2_000
+    with pytest.raises(Problems, match=r"idle_timeout_ms: is 60000 in the Pipeline API; .* \(got 2000\)"):
+        orders(api="pipeline", idle_timeout_ms=2_000)

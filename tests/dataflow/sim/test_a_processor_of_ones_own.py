@@ -44,6 +44,25 @@ def test_it_generates_watermarks_where_the_source_has_none() -> None:
     assert [row["end"] for row in results(generated)] == [100, 200, 300]
 
 
+def test_it_drops_watermarks_and_then_no_window_has_a_result() -> None:
+    dropped = run(lambda state, item: (state, [] if isinstance(item, flow.Watermark) else [item]))
+    assert marks(dropped, "own", "count") == results(dropped) == []
+    assert len(rows(dropped, "items", kind="event")) == 2 * len(MOMENTS)
+
+
+def test_it_delays_each_watermark_until_the_next_one_and_results_come_later() -> None:
+    def delaying(before: Any, item: Any) -> Made:
+        if not isinstance(item, flow.Watermark):
+            return before, [item]
+        return item.value, [] if before is None else [flow.Watermark(0, before)]
+
+    at_once, delayed = run(forwarding), run(delaying)
+    assert marks(delayed, "own", "count") == marks(at_once, "own", "count")[:-1]
+    sunk = [{row["row"]: row["at_ms"] for row in rows(made, "sunk")} for made in (at_once, delayed)]
+    assert len(sunk[1]) >= 2
+    assert all(sunk[0][row] < at_ms for row, at_ms in sunk[1].items())
+
+
 def test_it_may_count_rows_in_its_state_and_give_other_columns() -> None:
     def numbered(state: Any, item: Any) -> Made:
         return (state, [item]) if isinstance(item, flow.Watermark) else (state + 1, [{"t": item["t"], "n": state}])

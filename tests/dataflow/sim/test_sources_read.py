@@ -161,6 +161,11 @@ def test_rows_that_are_late_when_their_partition_is_gone_never_come(fault: Any, 
     assert outcome(run) == "running"
 
 
+def test_the_watermark_is_the_highest_time_so_far_less_the_lag() -> None:
+    run = line(source("s", [100, 150, 120, 170], arrival=None, times=[flow.EventTime("t", lag_ms=20)]), jitter_ms=0.0)
+    assert marks(run, "s", "out") == [80, 130, 150]
+
+
 def test_disorder_beyond_the_lag_makes_rows_late() -> None:
     lagging = source("s", range(0, 3_000, 10), times=[flow.EventTime("t", lag_ms=20)])
     for by_ms, expected in ((20, False), (400, True)):

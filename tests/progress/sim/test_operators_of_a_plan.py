@@ -83,6 +83,20 @@ def test_what_lies_beyond_a_lost_buffer_is_never_renumbered() -> None:
     assert len(rows(world, "buffers", operator="r")) > 100
 
 
+@pytest.mark.parametrize(("operator", "blocks"), [(Emit(), False), (Renumber("r"), True), (InOrder("r"), True)])
+def test_behind_a_blocking_operator_everything_waits_for_one_late_buffer_and_behind_an_emission_nothing(
+    operator, blocks
+) -> None:
+    """ "Watermarking and Progress", ChunkNumber: "blocking is expensive"."""
+    plan = query(growing("a", 2.0), window=None, operators=[operator])
+    sunk = rows(run(queries=[plan], script=[DelayBuffer("a", 3, 2_000)], duration_ms=2_000), "buffers", operator="sink")
+    waited = [row for row in sunk if row["arrived_ms"] - row["created_ms"] > 500]
+    assert len(sunk) > 15
+    assert {row["sequence"] for row in waited if row["sequence"] < 3} == set()
+    assert ({row["sequence"] for row in waited} == {3}) is not blocks
+    assert (len(waited) > len(sunk) / 3) is blocks
+
+
 def test_windows_do_not_change_behind_a_renumbering() -> None:
     merged = run(queries=[query(growing("a", 3), source("b"), operators=[Renumber("merged")])], workers=MANY)
     assert fired(merged) == fired(run())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -20,6 +21,7 @@ from wmlab.progress.scenario import (
     Filter,
     InOrder,
     Join,
+    LogicalStream,
     LoseBuffer,
     Map,
     PlanAction,
@@ -42,7 +44,7 @@ FULL = scenario(
             operators=[InOrder("in-order", policy="drop")],
             output=[Emit(), Renumber("renumbered")],
         ),
-        Query("p", sources=[Source("c", times_ms=[1, 5], lag_ms=3)]),
+        Query("p", sources=[LogicalStream("cs", sources=[Source("c", times_ms=[1, 5], lag_ms=3)])]),
         Query("r", sources=[Source("d", rows=[(1, 2)], columns=["t", "at"], event_time="t", arrival="at")]),
     ],
     script=[
@@ -64,7 +66,9 @@ def test_it_goes_through_yaml_unchanged(tmp_path) -> None:
 
 
 def test_it_prints_as_the_code_that_makes_it() -> None:
-    assert repr(FULL.queries[1]) == "Query('p', sources=[Source('c', times_ms=[1, 5], lag_ms=3)])"
+    assert repr(FULL.queries[1]) == (
+        "Query('p', sources=[LogicalStream('cs', sources=[Source('c', times_ms=[1, 5], lag_ms=3)])])"
+    )
     assert "<caption>Scenario “test”</caption>" in FULL._repr_html_()
     assert FULL.replace(seed=6).seed == 6
 
@@ -148,6 +152,65 @@ def test_blocking_operators_are_origins_behind_all_sources() -> None:
     assert origins.ids == {"a": 1, "b": 2, "r": 3, "build": 4, "s": 5}
     assert origins.inputs == {"r": (1,), "o": (3, 2), "build": (3, 2), "probe": (4,), "s": (4,), "sink": (5,)}
     assert origins.at_end == {"a": 3, "b": 2}
+
+
+TWO_KINDS = LogicalStream("vehicles", sources=[source("trucks"), source("cars")])
+
+
+def test_the_sources_of_a_logical_stream_are_origins_in_each_plan_and_one_side_of_a_join() -> None:
+    """ "Watermarking and Progress", OriginId: `trucks` and `cars` "in a stream called `vehicles`"."""
+    join = Join(1_000)
+    plans = [Query("q", sources=[source("lights"), TWO_KINDS], window=join), Query("p", sources=[TWO_KINDS])]
+    assert origins_of(plans[0]).ids == {"lights": 1, "trucks": 2, "cars": 3, "build": 4}
+    assert origins_of(plans[1]).ids == {"trucks": 1, "cars": 2}
+    assert plans[0].left == {"lights"}
+    assert replace(plans[0], window=replace(join, left=["vehicles"])).left == {"trucks", "cars"}
+    assert replace(plans[0], window=replace(join, left=["cars"])).left == {"cars"}
+    with pytest.raises(Problems, match="no source is called 'bikes'; there are: lights, trucks, cars, vehicles"):
+        replace(plans[0], window=replace(join, left=["bikes"]))
+    with pytest.raises(Problems, match="no source is left for the right side"):
+        replace(plans[0], window=replace(join, left=["vehicles", "lights"]))
+    with pytest.raises(Problems, match="a join needs at least two sources"):
+        replace(plans[1], window=join)
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        [[TWO_KINDS], [replace(TWO_KINDS, sources=[source("trucks")])]],
+        [[TWO_KINDS], [source("trucks")]],
+        [[TWO_KINDS], [source("vehicles")]],
+        [[TWO_KINDS, TWO_KINDS]],
+        [[replace(TWO_KINDS, sources=[source("cars"), source("cars")])]],
+        [[replace(TWO_KINDS, name="cars")]],
+    ],
+)
+def test_a_name_stands_for_one_source_or_logical_stream(inputs) -> None:
+    queries = [Query(f"q{number}", sources=sources) for number, sources in enumerate(inputs)]
+    with pytest.raises(Problems, match=r"another source is called '(trucks|cars|vehicles)' too"):
+        scenario(queries=queries)
+
+
+def test_two_queries_that_read_a_logical_stream_have_its_records_and_its_faults() -> None:
+    queries = [Query(name, sources=[TWO_KINDS], window=Aggregate(1_000)) for name in ("q", "p")]
+    recording = scenario(queries=queries, script=[LoseBuffer("cars", 2)], duration_ms=4_000).record()
+    incidents = recording.table("incidents").to_pylist()
+    assert [(row["stream"], row["kind"], row["target"]) for row in incidents] == [
+        ("q", "loss", "cars 2"),
+        ("p", "loss", "cars 2"),
+    ]
+    buffers = recording.table("buffers").to_pylist()
+    read = {
+        name: {
+            (row["emitter"], row["sequence"], row["watermark"])
+            for row in buffers
+            if row["stream"] == name and row["operator"] == "build"
+        }
+        for name in ("q", "p")
+    }
+    assert read["q"] == read["p"]
+    assert {emitter for emitter, *_ in read["q"]} == {"trucks", "cars"}
+    assert 2 not in {sequence for emitter, sequence, _ in read["q"] if emitter == "cars"}
 
 
 def test_mistakes_across_parts_are_gathered() -> None:

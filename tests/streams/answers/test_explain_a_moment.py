@@ -13,8 +13,9 @@ from wmlab.streams.answers import history
 from wmlab.streams.answers.explain import explain
 from wmlab.streams.answers.history import PredictionRules, events_of
 from wmlab.streams.answers.stream_bound import BoundExplanation, sentences
+from wmlab.streams.api import Scenario
 from wmlab.streams.model.replay import Configuration
-from wmlab.streams.scenario.parts import EventWriter
+from wmlab.streams.scenario.parts import Controllers, EventWriter, Stream
 
 
 @pytest.fixture(scope="module")
@@ -234,3 +235,24 @@ def test_the_only_writer_that_is_counted_holds_the_bound_at_an_unknown_price() -
     found = at(alone, 1_500)
     assert [writer.writer for writer in found.writers] == ["a"]
     assert (found.cause, found.lower, found.by_ms) == ("slowest", 500, None)
+
+
+def test_the_first_watermark_waits_for_expected_writers_until_a_cycle_that_is_known() -> None:
+    scenario = Scenario(
+        "expected",
+        stream=Stream("orders", expected_writers=3, timestamp_aggregation_timeout_ms=6_000),
+        writers=[EventWriter("a", rate_per_s=20), EventWriter("b", rate_per_s=20, starts_ms=2_000)],
+        controllers=Controllers(period_ms=2_000),
+        duration_ms=14_000,
+    )
+    recording = scenario.record(progress=False)
+    explained = recording.explain(at_ms=6_000)
+    assert explained.cause == "expected"
+    assert explained.sentence == (
+        "no lower bound yet: a and b have noted a time, and the cycles end with: waits for 1 more of 3 expected "
+        "writers; the cycle at 9 005 ms waits no longer"
+    )
+    first_ms = recording.table("watermarks")["emitted_ms"][0].as_py()
+    assert explained.release_ms == first_ms == 9_005
+    (holder,) = [holder for holder in recording.explain() if holder.why == "expected"]
+    assert holder.who == "expected writers had not come"

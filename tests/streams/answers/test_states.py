@@ -51,6 +51,7 @@ def test_all_that_a_script_does_to_writers_ends_when_it_ends() -> None:
         script.CrashWriter(at_ms=3_000, writer="w", restart_after_ms=500),
         script.NoteTime(at_ms=4_000, writer="w", time=4_000),
         script.ShutDownWriter(at_ms=5_000, writer="w", restart_after_ms=500),
+        script.UpgradeWriter(at_ms=5_800, writer="w"),
         script.DuplicateWriter(at_ms=6_000, writer="w"),
         script.SlowTransaction(at_ms=1_000, writer="t", hold_ms=900),
         script.CommitTransaction(at_ms=2_000, writer="t"),

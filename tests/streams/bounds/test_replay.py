@@ -31,6 +31,8 @@ CONFIGS = {
     "as shipped": Configuration(period_ms=3_000, algorithm="pravega", bug_6510=True),
     "document": Configuration(period_ms=3_000, algorithm="document"),
     "without": Configuration(period_ms=3_000, without=("w0", "w1", "w2")),
+    "expects three": Configuration(period_ms=3_000, timeout_ms=9_000, expected_writers=3),
+    "expects many": Configuration(period_ms=1_000, timeout_ms=60_000, expected_writers=5),
     "two minutes": Configuration(period_ms=3_000, timeout_ms=120_000),
     "five minutes": Configuration(period_ms=3_000, timeout_ms=300_000),
     "ten minutes": Configuration(period_ms=3_000, timeout_ms=600_000),
@@ -75,6 +77,7 @@ def test_over_arrays_the_watermarks_are_those_of_the_rule(monkeypatch: pytest.Mo
         "shipped, sound": Configuration(period_ms=3_000, bug_6510=True, timeout_ms=3_000, timeout_from="last_note"),
         "as designed, always": Configuration(period_ms=1_000, timeout_ms=500, note_rule="design", leaves_bucket=False),
         "of late": Configuration(period_ms=1_000, first_barrier=12_000, timeout_ms=2_000),
+        "of late, expecting": Configuration(period_ms=700, first_barrier=6_000, timeout_ms=2_000, expected_writers=2),
     }
     emitted, ends = 0, 0
     for seed in range(24):

@@ -15,6 +15,7 @@ from wmlab.streams.model.cycle import (
     CycleRules,
     CycleState,
     Decision,
+    HeldBy,
     LeaveBucket,
     Observe,
     RemovalDone,
@@ -110,6 +111,36 @@ def test_the_timeout_runs_from_the_first_cycle_that_saw_the_writer_behind() -> N
     assert effects == [RemoveWriter("b", marks["b"]), emitted]
     assert (decision.timed_out, decision.participating) == (("b",), ("a", "c"))
     assert (decision.outcome, decision.reason) == ("emitted", "")
+
+
+def test_the_first_watermark_waits_for_the_expected_writers_and_for_no_longer_than_one_timeout() -> None:
+    """PDP-33, Periodic Watermark Workflow: "to give time for all Writers to be started"."""
+    rules, alone, both = replace(RULES, expected_writers=3), {"a": mark(5)}, {"a": mark(5), "b": mark(7)}
+    state, decision, effects = run(alone, previous=None, now_ms=1_000, rules=rules)
+    assert (decision.cause, decision.participating, effects) == (HeldBy.EXPECTED, ("a",), [])
+    assert decision.reason == "waits for 2 more of 3 expected writers"
+    state, decision, _ = run(both, previous=None, now_ms=10_999, state=state, rules=rules)
+    assert decision.reason == "waits for 1 more of 3 expected writers"
+    _, decision, _ = run({**both, "c": mark(6)}, previous=None, now_ms=10_999, state=state, rules=rules)
+    assert decision.outcome == "emitted"
+    _, decision, _ = run(both, previous=None, now_ms=11_000, state=state, rules=rules)
+    assert decision.outcome == "emitted"
+    _, decision, _ = run(both, previous=None, now_ms=11_000, rules=rules)
+    assert decision.outcome == "held", "a new leader counts anew"
+    _, decision, _ = run({"a": mark(40_000)}, now_ms=0, rules=rules)
+    assert decision.outcome == "emitted", "only the first watermark waits"
+    with pytest.raises(ModelError, match="0 writers cannot be expected"):
+        replace(RULES, expected_writers=0)
+
+
+def test_who_holds_the_first_watermark_in_another_way_is_not_counted_as_expected() -> None:
+    rules = replace(RULES, expected_writers=3, first_barrier=6)
+    state, decision, _ = run({"a": mark(5), "b": mark(7)}, previous=None, now_ms=1_000, rules=rules)
+    assert (decision.cause, state.short_since) == (HeldBy.LAGGING, None)
+    state, decision, _ = run({"b": mark(7)}, previous=None, now_ms=2_000, state=state, rules=rules)
+    assert (decision.cause, state.short_since) == (HeldBy.EXPECTED, 2_000)
+    state, decision, _ = run({}, previous=None, now_ms=3_000, state=state, rules=rules)
+    assert (decision.cause, state.short_since) == (HeldBy.NO_ACTIVE_WRITER, None)
 
 
 def test_the_time_of_the_last_note_is_needed_for_a_timeout_from_there() -> None:

@@ -14,7 +14,7 @@ from wmlab.streams.model.coordination import bucket_of, qualified_name
 from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.model.window import Tracker
 from wmlab.streams.scenario import script
-from wmlab.streams.scenario.network import Network
+from wmlab.streams.scenario.network import Network, Retry
 from wmlab.streams.scenario.noting import Never
 from wmlab.streams.scenario.parts import Clock, Controllers, EventWriter, ReaderGroup, Stream
 
@@ -47,9 +47,41 @@ def test_every_controller_takes_notes_and_one_runs_the_cycle():
     assert len(set(world.column("cycles", "controller"))) == 1
 
 
-def test_the_number_of_controllers_does_not_change_the_bounds():
-    one, three = run(), run(controllers=Controllers(3, period_ms=500, contact="random"))
+@pytest.mark.parametrize("contact", ["round_robin", "random", "sticky"])
+def test_the_number_of_controllers_does_not_change_the_bounds(contact):
+    one, three = run(), run(controllers=Controllers(3, period_ms=500, contact=contact))
     assert one.column("watermarks", "lower") == three.column("watermarks", "lower")
+
+
+def called(world):
+    """The controllers that each process called, in order, each once in a row."""
+    calls = defaultdict(list)
+    for row in sorted(world.rows("writer_marks"), key=lambda row: row["noted_ms"]):
+        if calls[row["process"]][-1:] != [row["controller"]]:
+            calls[row["process"]].append(row["controller"])
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("fault", "retry"),
+    [
+        (script.CrashController(at_ms=5_000, controller="controller-1"), Retry()),
+        (script.RemoveController(at_ms=5_000, controller="controller-1"), Retry()),
+        (script.Partition(at_ms=5_000, a="controller-1", b="writers"), Retry(answer_within_ms=100)),
+    ],
+)
+def test_a_sticky_writer_keeps_its_controller_until_that_fails(fault, retry):
+    writers = [EventWriter(f"w{n}", rate_per_s=10, note_every_ms=200) for n in range(12)]
+    fleet = Controllers(3, buckets=4, contact="sticky", **FAST)
+    assert all(len(calls) == 1 for calls in called(run(writers=writers, controllers=fleet)).values())
+    world = run(writers=writers, controllers=fleet, script=[fault], network=Network(retry=retry))
+    calls = called(world)
+    assert {call for first, *_ in calls.values() for call in [first]} == {f"controller-{n}" for n in range(3)}
+    for process, (first, *others) in calls.items():
+        assert len(others) == (first == "controller-1"), process
+        assert "controller-1" not in others
+        last_ms = world.column("writer_marks", "noted_ms", process=process, outcome="success")[-1]
+        assert last_ms > 19_000
 
 
 @pytest.mark.parametrize("point", ["before_append", "after_append"])

@@ -71,6 +71,23 @@ def test_options_that_contradict_each_other_are_refused(fields):
         run(writers=[writer(**fields)])
 
 
+def test_a_pair_of_counter_and_node_is_mapped_to_a_long_and_bounds_are_read_back_as_pairs():
+    """PDP-33, Disadvantages, "Ties time/progress to a long": another order is mapped so that it stays."""
+    nodes = {"a": 1, "b": 2}
+    writers = [
+        EventWriter(name, rate_per_s=50, delay_mean_ms=100.0, event_time=f"clock // 250 * 1_000 + {node}")
+        for name, node in nodes.items()
+    ]
+    world = run(writers=writers)
+    pairs = {name: {divmod(time, 1_000) for time, _ in world.events_of(name)} for name in nodes}
+    assert {node for found in pairs.values() for _, node in found} == {1, 2}
+    for at_ms, lower in world.emitted():
+        bound = divmod(lower, 1_000)
+        later = {divmod(time, 1_000) for name in nodes for time, sent_ms in world.events_of(name) if sent_ms > at_ms}
+        assert all(pair >= bound for pair in later)
+    assert len(world.emitted()) > 15
+
+
 def test_automatic_noting_as_a_switch_of_the_stream_holds_for_all_its_writers():
     stream = Stream(automatically_note_time=True)
     plain, own = EventWriter("w", rate_per_s=50), EventWriter("v", rate_per_s=50, automatic_note_period_ms=2_000)

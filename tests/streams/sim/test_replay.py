@@ -56,6 +56,7 @@ PLANS = st.fixed_dictionaries(
             segments=st.integers(1, 3),
             timestamp_aggregation_timeout_ms=[0, 300, 1_500, 60_000],
             start_delay_ms=[None, 0, 700],
+            expected_writers=st.integers(1, 4),
             cut_algorithm=[None, "pravega", "document"],
         ),
         "controllers": drawn(Controllers, double_work_entry=False, distribution="even", period_ms=[200, 500, 1_300]),

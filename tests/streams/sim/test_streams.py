@@ -386,6 +386,21 @@ def test_a_stream_has_a_start_delay_of_its_own():
     assert first == {"early": 500, "late": 3_000}
 
 
+@pytest.mark.parametrize(("third_starts_ms", "first_ms"), [(4_000, 5_505), (12_000, 7_505)])
+def test_the_first_watermark_waits_for_the_writers_that_are_expected(third_starts_ms, first_ms):
+    """All three have noted at 5 005 ms; or the third one comes later than one timeout after the first cycle."""
+    starts_ms = {"w1": 0, "w2": 1_000, "w3": third_starts_ms}
+    world = run(
+        stream=Stream(timestamp_aggregation_timeout_ms=6_000, expected_writers=3),
+        writers=[EventWriter(name, rate_per_s=20, starts_ms=at_ms) for name, at_ms in starts_ms.items()],
+        controllers=Controllers(period_ms=500),
+    )
+    assert world.rows("watermarks")[0]["emitted_ms"] == first_ms
+    assert world.held()[0] == "waits for 2 more of 3 expected writers"
+    assert set(world.rows("watermarks")[0]["writers"]) == {name for name, at in starts_ms.items() if at < first_ms}
+    world.assert_sound()
+
+
 def silent(rules="design", **fields):
     """Both writers note nothing from 5 to 14 s, and go on writing."""
     silence = [script.SilenceWriter(at_ms=5_000, writer=name, for_ms=9_000) for name in ("w1", "w2")]

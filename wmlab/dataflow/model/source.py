@@ -100,6 +100,11 @@ class RealTimeLag(LagPolicy):
         return now_ms - self.lag
 
 
+IDLE_TIMEOUT_MS: Final = 60_000
+"""After how long without rows a partition is idle: by default in the Core API, always in the Pipeline API.
+
+Source: "Keyed watermark support", Handling of keyed idle messages; upstream class `EventTimePolicy`.
+"""
 SQL_MAX_FRAME_MS: Final = 100
 PIPELINE_FRAME_MS: Final = 1_000
 
@@ -176,7 +181,7 @@ class EventTimeMapper:
     policy: LagPolicy
     key: int = 0
     frames: FrameGrid | None = EVERY_TIME
-    idle_timeout_ms: int | None = 60_000
+    idle_timeout_ms: int | None = IDLE_TIMEOUT_MS
     deviations: Deviations = DESIGN
 
     def start(self, partitions: int = 0, *, now_ms: int = 0) -> SourceState:

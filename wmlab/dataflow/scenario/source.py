@@ -17,6 +17,7 @@ from pydantic import BeforeValidator, Discriminator, Tag
 from wmlab.core.expression import columns_read
 from wmlab.core.values import EACH_ONCE, MAX_MS, AnyName, Flag, Ms, Period, Problem, branch, tagged, unknown, value
 from wmlab.core.words import counted
+from wmlab.dataflow.model.source import IDLE_TIMEOUT_MS
 from wmlab.dataflow.scenario.vertices import (
     Column,
     Columns,
@@ -112,9 +113,13 @@ class Source(Vertex):
 
     `times` are the columns that carry watermarks; a column alone has key 0. Each partition has a watermark of its own,
     the source emits their minimum, before the row that raised it. A partition without rows for `idle_timeout_ms` is
-    left out (0: never), by default after a minute as upstream. Watermarks are throttled to multiples of `frame_ms`
-    above `frame_offset_ms`: 1 lets each through, 0 none, `pipeline` and `sql` choose as the two interfaces of upstream
-    do. `where` is a filter pushed into the source. With `ends` the source ends after its last row.
+    left out (0: never), by default after a minute. With `api="pipeline"` that cannot be changed: "The timeout is
+    configurable in Core API, but in Pipeline API it's hard-coded to 60 seconds" (Handling of keyed idle messages;
+    upstream has let partitioned sources set it since, `setPartitionIdleTimeout`).
+
+    Watermarks are throttled to multiples of `frame_ms` above `frame_offset_ms`: 1 lets each through, 0 none, `pipeline`
+    and `sql` choose as the two interfaces of upstream do. `where` is a filter pushed into the source. With `ends` the
+    source ends after its last row.
     """
 
     _: KW_ONLY
@@ -132,7 +137,8 @@ class Source(Vertex):
     every_ms: Ms = 10
     starts_ms: Ms = 0
     where: Condition | None = None
-    idle_timeout_ms: Ms = 60_000
+    api: Literal["core", "pipeline"] = "core"
+    idle_timeout_ms: Ms = IDLE_TIMEOUT_MS
     frame_ms: Annotated[int | str, BeforeValidator(_frame)] = 1
     frame_offset_ms: Ms = 0
     poll_ms: Period = 100
@@ -174,6 +180,11 @@ class Source(Vertex):
         yield from arity_problems(("where",), self.where, ("row",))
         yield from self._stream_problems()
         yield from self._column_problems()
+        if self.api == "pipeline" and self.idle_timeout_ms != IDLE_TIMEOUT_MS:
+            message = (
+                f"is {IDLE_TIMEOUT_MS} in the Pipeline API; leave it out, or take api='core', which lets it be set"
+            )
+            yield Problem(("idle_timeout_ms",), f"{message} (got {self.idle_timeout_ms})")
         if isinstance(self.frame_ms, int) and 0 < self.frame_ms <= self.frame_offset_ms:
             message = f"must be below frame_ms, {self.frame_ms} (got {self.frame_offset_ms})"
             yield Problem(("frame_offset_ms",), message)

@@ -193,8 +193,7 @@ def window_operator(
     )
     if isinstance(part, plans.Aggregate):
         return WindowedAggregation(rules, origins.ids[BUILD], chunk_base)
-    left = part.left or (query.sources[0].name,)
-    sides = {origin: int(name not in left) for name, origin in origins.at_end.items()}
+    sides = {origin: int(name not in query.left) for name, origin in origins.at_end.items()}
     return WindowedJoin(rules, origins.ids[BUILD], chunk_base, sides=sides, carries=part.carries)
 
 
@@ -218,7 +217,7 @@ class QueryRun:
             None if part.window is None else window_operator(part, part.window, self.origins, scenario.chunk_base)
         )
         shared = pipeline_steps(part.operators, self.origins, self.rules, part.name)
-        self.chains = [self._chain(source, shared) for source in part.sources]
+        self.chains = [self._chain(source, shared) for source in part.physical]
         behind = pipeline_steps(part.output, self.origins, self.rules, f"output of {part.name}")
         sink = partial(self._arrive, SINK)
         self.output = Chain(steps=behind, end=sink, arrive=self._arrive, submit=world.pool.submit, fused=False)

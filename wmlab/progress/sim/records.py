@@ -61,9 +61,9 @@ def trace_records(scenario: ProgressScenario) -> dict[str, Records]:
     logs = traces.logs_of_writers(
         scenario.name,
         (
-            (("queries", number, "sources", index, "name"), source.name, source.trace)
+            (("queries", number, *path, "name"), source.name, source.trace)
             for number, query in enumerate(scenario.queries)
-            for index, source in enumerate(query.sources)
+            for path, source in query.sources_by_path
         ),
     )
     start, end = scenario.start_ms, scenario.start_ms + scenario.duration_ms

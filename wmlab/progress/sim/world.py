@@ -27,7 +27,7 @@ def simulate(scenario: ProgressScenario) -> dict[str, pa.Table]:
 
 
 FaultTarget: TypeAlias = tuple[str, int, int | None]
-"""A buffer by source and sequence, or one chunk of it."""
+"""A buffer by source and sequence, or one chunk of it; it happens in every query that reads the source."""
 
 
 def words(source: str, sequence: int, chunk: int | None) -> str:
@@ -45,17 +45,19 @@ class PlanWorld(Simulation):
         self._traces = traces or {}
         self._stalls = [action for action in scenario.script if isinstance(action, StallWorker)]
         self.pool = Pool(self.env, scenario.workers, self._stalls, scenario.seed)
-        self.faults: dict[FaultTarget, list[BufferFault | plans.EmptyBuffer]] = {}
+        self.faults: dict[tuple[str, FaultTarget], list[BufferFault | plans.EmptyBuffer]] = {}
         for action in scenario.script:
             if isinstance(action, BufferFault | plans.EmptyBuffer):
                 target = action.source, action.sequence, getattr(action, "chunk", None)
-                self.faults.setdefault(target, []).append(action)
+                for query in scenario.queries:
+                    if action.source in (source.name for source in query.physical):
+                        self.faults.setdefault((query.name, target), []).append(action)
         self.queries = [QueryRun(self, query) for query in scenario.queries]
 
     def run(self) -> Journal:
         """Run until the workers have nothing left to do. Returns what happened."""
         for query in self.queries:
-            for index, source in enumerate(query.part.sources):
+            for index, source in enumerate(query.part.physical):
                 self._plan(query, index, source)
             self.at(self.end_ms, query.flush)
         for stall in self._stalls:
@@ -65,14 +67,13 @@ class PlanWorld(Simulation):
         self.env.run()
         for query in self.queries:
             query.finish()
-            for target in self.faults:
-                if target[0] in (source.name for source in query.part.sources):
-                    self.note(query.part.name, "unsent", words(*target), "its fault never happened")
+        for name, target in self.faults:
+            self.note(name, "unsent", words(*target), "its fault never happened")
         return self.journal
 
     def ended(self, query: Query) -> bool:
         """Whether all sources of a query have ended and its windows are to be flushed."""
-        silent = any(self._silent_ms(source.name) is not None for source in query.sources)
+        silent = any(self._silent_ms(source.name) is not None for source in query.physical)
         return self.scenario.flush_at_end and not silent and self.now_ms >= self.end_ms
 
     def note(self, stream: str, kind: str, target: str, detail: str) -> None:
@@ -102,7 +103,7 @@ class PlanWorld(Simulation):
         Its faults are noted at `at_ms`, and happen once.
         """
         copies, number = [0], words(*target)
-        for fault in sorted(self.faults.pop(target, ()), key=lambda fault: type(fault).__name__):
+        for fault in sorted(self.faults.pop((query, target), ()), key=lambda fault: type(fault).__name__):
             match fault:
                 case plans.DelayBuffer(by_ms=by_ms):
                     copies, incident = [by_ms], ("delay", number, span(by_ms))

@@ -4,6 +4,7 @@
     no mark            there was none, nobody is on record             nobody
     first cycle        there was none, somebody is on record           nobody
     lagging            waited for writers                              those
+    expected           waited for writers that were to come            nobody
     slowest            emitted                                         those whose time is the bound
     failed             ended for another reason (cut failed, ...)      nobody
     nobody left        found no active writer                          nobody
@@ -37,6 +38,7 @@ class CauseKind(StrEnum):
     NO_MARK = "no mark"
     FIRST_CYCLE = "first cycle"
     LAGGING = "lagging"
+    EXPECTED = "expected"
     SLOWEST = "slowest"
     FAILED = "failed"
     NOBODY_LEFT = "nobody left"
@@ -75,6 +77,8 @@ def cause_of(history: RunHistory, rules: PredictionRules) -> CauseOfBound:
         kind, since_ms = (CauseKind.FIRST_CYCLE, history.woken_ms) if on_record else (CauseKind.NO_MARK, None)
     elif cycle["lagging"]:
         kind, writers = CauseKind.LAGGING, sorted(cycle["lagging"])
+    elif cycle["cause"] == HeldBy.EXPECTED:
+        kind = CauseKind.EXPECTED
     elif cycle["cause"] == HeldBy.NO_ACTIVE_WRITER:
         kind = CauseKind.NOBODY_LEFT
     elif cycle["outcome"] == "emitted" and history.bound is not None:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording, the_only
 from wmlab.core.simulation import Fixed
-from wmlab.streams.model.cycle import CycleState, inactive_since
+from wmlab.streams.model.cycle import CycleState, HeldBy, inactive_since
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import known_from
 from wmlab.streams.model.position import moved
@@ -43,7 +43,7 @@ BEGUN_STATES: Final = {"crash": "crashed", "shut_down": "shut down", "idle": "id
 """What a writer is from a fault of that kind on; of several states the first one here is named."""
 ENDED_KINDS: Final = {"restart": ("crash", "shut_down"), "active": ("idle",), "speak": ("silence",)}
 """Which kinds of faults of a writer are over after one of that kind."""
-PASSING: Final = frozenset({"note", "commit", "write", "duplicate"})
+PASSING: Final = frozenset({"note", "commit", "write", "duplicate", "upgrade"})
 """What a script lets a writer do once, which is no state. Of any other kind the detail is the state."""
 CONTROLLERS: Final = {
     "crash": "crashed",
@@ -178,12 +178,16 @@ class RunHistory:
         """The knowledge after one more cycle."""
         same_leader = self.cycle is not None and self.cycle["controller"] == row["controller"]
         since = self.memory.behind_since if same_leader else {}
+        short_since = None
+        if row["cause"] == HeldBy.EXPECTED:
+            short_since = self.memory.short_since if same_leader else None
+            short_since = row["at_ms"] if short_since is None else short_since
         goes_on = self.cycle is not None and end_of(self.cycle) == end_of(row)
         return replace(
             self,
             cycle=row,
             on_record={name: noted for name, noted in self.on_record.items() if name not in row["removed"]},
-            memory=CycleState({name: since.get(name, row["at_ms"]) for name in row["lagging"]}),
+            memory=CycleState({name: since.get(name, row["at_ms"]) for name in row["lagging"]}, short_since),
             same_end_since_ms=self.same_end_since_ms if goes_on else row["at_ms"],
         )
 
@@ -390,8 +394,21 @@ class PredictionRules:
         start_ms = inactive_since(
             history.memory, writer, now_ms=following, timeout_from=cycles.timeout_from, noted_ms=noted_ms
         )
-        missing = max(0, start_ms + cycles.timeout_ms - following)
-        return following + -(-missing // cycles.period_ms) * cycles.period_ms
+        return self._cycle_from(start_ms + cycles.timeout_ms, history)
+
+    def expects_until_ms(self, history: RunHistory) -> int | None:
+        """The cycle that no longer waits for expected writers; None if none waits for them, or if it is unknown."""
+        since_ms, cycles = history.memory.short_since, self.cycles
+        if since_ms is None or cycles is None:
+            return None
+        return self._cycle_from(since_ms + cycles.timeout_ms, history)
+
+    def _cycle_from(self, at_ms: int, history: RunHistory) -> int | None:
+        """The first cycle that runs at that time or later; None if none is planned."""
+        following, cycles = self.next_cycle_ms(history), self.cycles
+        if following is None or cycles is None:
+            return None
+        return following + -(-max(0, at_ms - following) // cycles.period_ms) * cycles.period_ms
 
 
 def recorded_rules(recording: Recording, stream: str) -> PredictionRules:

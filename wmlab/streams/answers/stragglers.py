@@ -26,6 +26,7 @@ MEANINGS: Final = {
     CauseKind.NO_MARK: "no writer had noted a time that was accepted",
     CauseKind.FIRST_CYCLE: "a time was noted, and the first cycle had not run yet",
     CauseKind.LAGGING: "cycles emitted nothing and waited for this writer, which had noted nothing above the bound",
+    CauseKind.EXPECTED: "fewer writers than expected had noted a time, and the first watermark waited for the others",
     CauseKind.SLOWEST: "cycles emitted, and the time of this writer was the smallest of all, so the bound is that",
     CauseKind.FAILED: "the cycles ended without a watermark",
     CauseKind.NOBODY_LEFT: "no active writer was on record",
@@ -35,6 +36,7 @@ MEANINGS: Final = {
 _BLOCKED_BY: Final = {
     CauseKind.NO_MARK: "nobody had noted a time",
     CauseKind.FIRST_CYCLE: "the first cycle had not run",
+    CauseKind.EXPECTED: "expected writers had not come",
     CauseKind.NOBODY_LEFT: "no active writer was left",
     CauseKind.NO_CYCLE: "nobody owned the bucket",
 }

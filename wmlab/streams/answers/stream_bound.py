@@ -141,6 +141,8 @@ class BoundCase:
             drops = [writer.dropped_ms for writer in self.behind if writer.dropped_ms is not None]
             if len(drops) == len(self.behind):
                 self.release_ms = max(drops, default=self.next_cycle_ms)
+        elif kind is CauseKind.EXPECTED:
+            self.release_ms = rules.expects_until_ms(history)
         # The bound waits for a cycle, whatever writers do, or is raised by the next one.
         elif kind in (CauseKind.FIRST_CYCLE, CauseKind.NO_CYCLE) or (kind is CauseKind.SLOWEST and not self.awaited):
             self.release_ms = self.next_cycle_ms
@@ -206,6 +208,8 @@ def blocking_words(case: BoundCase) -> str:
             return f"{_have(sorted(history.on_record))} noted a time, but no cycle has run"
         case CauseKind.LAGGING:
             return _lagging(case)
+        case CauseKind.EXPECTED:
+            return f"{_have(sorted(history.on_record))} noted a time, and the cycles end with: {failure_words(history)}"
         case CauseKind.SLOWEST:
             ahead = _behind(case, "what the others have noted since")
             still_open = [writer for writer in case.behind if writer.open_until_ms is not None]
@@ -277,6 +281,8 @@ def _release(case: BoundCase) -> str:
         return f"; the next cycle sees it at {moment(case.release_ms)}"
     if kind is CauseKind.LAGGING:
         return f"; {'it' if len(case.writers) == 1 else 'the last of them'} times out at {moment(case.release_ms)}"
+    if kind is CauseKind.EXPECTED:
+        return f"; the cycle at {moment(case.release_ms)} waits no longer"
     if kind is CauseKind.FIRST_CYCLE:
         return f"; the first cycle runs at {following}"
     if kind is CauseKind.NO_CYCLE:

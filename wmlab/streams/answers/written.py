@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from wmlab.core.recording import Recording
 from wmlab.streams.answers import history as recorded
 from wmlab.streams.answers.history import RunHistory
+from wmlab.streams.scenario.checks import clients_of
 from wmlab.streams.scenario.noting import EarliestOpen
 from wmlab.streams.scenario.parts import WriterPart
 from wmlab.streams.scenario.scenario import StreamScenario
@@ -95,8 +96,10 @@ class Written:
         name = self._stream.partition("#")[0]
         parts: dict[str, list[WriterPart]] = {}
         for part in () if scenario is None else scenario.resolved.writers:
-            if part.id is not None and scenario is not None and scenario.stream_titled(part.stream).name == name:
-                parts.setdefault(part.id, []).append(part)
+            if scenario is not None and scenario.stream_titled(part.stream).name == name:
+                for _, client in clients_of(part, part.name, scenario.script):
+                    if client.id is not None:
+                        parts.setdefault(client.id, []).append(client)
         return parts
 
     @cached_property

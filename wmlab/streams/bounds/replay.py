@@ -251,11 +251,13 @@ class Memory(NamedTuple):
 
     `since`: from which index on the notes of each writer count; its removal moves it to what the cycle had not seen.
     `behind_since`: the clock time in ms of the first cycle that found the writer behind.
+    `short_since`: that of the first cycle that lacked only expected writers.
     """
 
     since: Int64Array
     behind_since: Int64Array
     previous: Emitted | None = None
+    short_since: int = _NEVER
 
 
 class Seen(NamedTuple):
@@ -314,12 +316,17 @@ def _cycle(notes: Notes, keys: Int64Array, memory: Memory, seen: Seen, config: C
     inactive = (seen.shut_down > last) | (seen.now_ms - start_ms >= config.timeout_ms)
     removed = (behind if config.forgets == "behind" else noted) & inactive
     lagging, counted = behind & ~removed, noted & ~behind & ~removed
-    after = Memory(
-        np.where(removed, seen.first_unseen, memory.since), np.where(removed, _NEVER, behind_since), previous
-    )
-    if lagging.any():
-        return after
     nobody = not counted.any()
+    lacks_expected = previous is None and not nobody and not lagging.any() and noted.sum() < config.expected_writers
+    short_since = min(memory.short_since, seen.now_ms) if lacks_expected else _NEVER
+    after = Memory(
+        np.where(removed, seen.first_unseen, memory.since),
+        np.where(removed, _NEVER, behind_since),
+        previous,
+        short_since,
+    )
+    if lagging.any() or (lacks_expected and seen.now_ms - short_since < config.timeout_ms):
+        return after
     indices = notes.visited(keys, memory.since, last, noted if nobody else counted)
     if not nobody:
         emitted = Emitted(int(time[counted].min()), int(time[counted].max()), Position(), indices, seen.now_ms)

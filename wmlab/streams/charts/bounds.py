@@ -62,6 +62,7 @@ _VERBS: Final = {
     "idle": "is idle",
     "active": "is active again",
     "shut_down": "shuts down",
+    "upgrade": "runs with another client",
 }
 _RIM_PERCENT: Final = 8
 """Room around the values, so that what stands at the rim is not taken for one of them."""

@@ -19,7 +19,14 @@ appends an end of known time: from where the stream ends then (`ending_at`), no 
 how long the segments are, as in a replay of notes alone, that is at or beyond all that the writers had acknowledged.
 
 The age runs from the first cycle of this leader that found the writer behind (as implemented) or from its last note
-(as designed). The leader's only memory is when it first found each writer behind: a new leader starts without.
+(as designed).
+
+Before the first watermark nobody can be behind, so whoever notes first would make the time alone. With
+`expected_writers` the first watermark also waits until that many are recorded, to give "time for all Writers to be
+started". One that never comes is given up like any other, one timeout after the first cycle that found too few.
+
+The leader's only memory is since when it waits, for each writer behind and for expected ones: a new leader starts
+without.
 
 Source: PDP-33, Periodic Watermark Workflow, and PDP-33, Config Changes (timestampAggregationTimeout); upstream classes
 `PeriodicWatermarking` and `WatermarkClient` (isWriterParticipating, isWriterActive, trackWriterInactivity).
@@ -59,7 +66,8 @@ class CycleRules:
 
     `leaves_bucket`: a cycle that finds no writer is the last one until somebody notes time again, as implemented; the
     document's loop is unconditional. `first_barrier` stands for the previous lower bound before the first watermark;
-    None: every writer counts.
+    None: every writer counts. `expected_writers` is how many have to be recorded for the first watermark, for up to one
+    timeout.
     """
 
     timeout_ms: int = 60_000
@@ -71,19 +79,29 @@ class CycleRules:
     leaves_bucket: bool = True
     null_without_writers: bool = False
     first_barrier: int | None = None
+    expected_writers: int = 1
 
     def __post_init__(self) -> None:
         for name in ("bug_6510", "leaves_bucket", "null_without_writers"):
             the_flag(getattr(self, name), name, ModelError)
         if self.timeout_ms < 0:
             raise ModelError(f"A timeout of {self.timeout_ms} ms is negative.", remedy="Give 0 or more milliseconds.")
+        if self.expected_writers < 1:
+            raise ModelError(
+                f"{self.expected_writers} writers cannot be expected.",
+                remedy="Give 1, which waits for nobody, or more.",
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class CycleState:
-    """A leader's memory: for each writer behind, the clock time in ms of the first cycle that found it so."""
+    """A leader's memory: for each writer behind, the clock time in ms of the first cycle that found it so.
+
+    `short_since` is that of the first cycle that lacked only expected writers; None: the last one did not.
+    """
 
     behind_since: Mapping[str, int] = field(default_factory=dict)
+    short_since: int | None = None
 
 
 class WriterStatus(StrEnum):
@@ -142,6 +160,7 @@ class HeldBy(StrEnum):
 
     EMITTED = ""
     LAGGING = "lagging writers"
+    EXPECTED = "expected writers"
     NO_ACTIVE_WRITER = "no active writer"
     NOT_ADVANCED = "time not advanced"
     NO_POSITIONS = "no positions"
@@ -212,7 +231,7 @@ def step(state: CycleState, event: Observe | RemovalDone, rules: CycleRules) -> 
     if isinstance(event, RemovalDone):
         if event.removed:
             behind_since.pop(event.writer, None)
-        return CycleState(behind_since), ()
+        return replace(state, behind_since=behind_since), ()
     now_ms, previous_lower = event.now_ms, None if event.previous is None else event.previous.lower
     barrier = rules.first_barrier if event.previous is None else previous_lower
     by_status: dict[WriterStatus, dict[str, WriterMark]] = {status: {} for status in WriterStatus}
@@ -230,7 +249,9 @@ def step(state: CycleState, event: Observe | RemovalDone, rules: CycleRules) -> 
         by_status[status][writer] = mark
     inactive = {**by_status[WriterStatus.SHUT_DOWN], **by_status[WriterStatus.TIMED_OUT]}
     removals = tuple(RemoveWriter(w, m) for w, m in event.marks.items() if w in inactive)
-    verdict, cause, reason = _verdict(event, by_status, rules, barrier)
+    short_since = _short_since(state, event, by_status, rules)
+    awaits = short_since is not None and now_ms - short_since < rules.timeout_ms
+    verdict, cause, reason = _verdict(event, by_status, rules, barrier, awaits=awaits)
     decision = Decision(
         previous_lower=previous_lower,
         participating=tuple(by_status[WriterStatus.PARTICIPATING]),
@@ -241,11 +262,29 @@ def step(state: CycleState, event: Observe | RemovalDone, rules: CycleRules) -> 
         cause=cause,
         reason=reason,
     )
-    return CycleState(behind_since), (*removals, decision, *verdict)
+    return CycleState(behind_since, short_since), (*removals, decision, *verdict)
+
+
+def _short_since(
+    state: CycleState,
+    event: Observe,
+    by_status: Mapping[WriterStatus, Mapping[str, WriterMark]],
+    rules: CycleRules,
+) -> int | None:
+    """Since when only expected writers are missing for the first watermark; None: they are not, or others hold it."""
+    counts = by_status[WriterStatus.PARTICIPATING] and not by_status[WriterStatus.LAGGING]
+    if event.previous is not None or not counts or len(event.marks) >= rules.expected_writers:
+        return None
+    return event.now_ms if state.short_since is None else state.short_since
 
 
 def _verdict(
-    event: Observe, by_status: Mapping[WriterStatus, Mapping[str, WriterMark]], rules: CycleRules, barrier: int | None
+    event: Observe,
+    by_status: Mapping[WriterStatus, Mapping[str, WriterMark]],
+    rules: CycleRules,
+    barrier: int | None,
+    *,
+    awaits: bool,
 ) -> tuple[tuple[Append | LeaveBucket, ...], HeldBy, str]:
     """What the cycle appends or leaves, and why it emits nothing, as a code and in words."""
     counted, lagging = by_status[WriterStatus.PARTICIPATING], by_status[WriterStatus.LAGGING]
@@ -257,6 +296,9 @@ def _verdict(
         bound = f"{'first barrier' if event.previous is None else 'previous lower bound'} {write(barrier)}"
         waits = [f"{writer} (last noted {write(mark.time)}, {bound})" for writer, mark in lagging.items()]
         return (), HeldBy.LAGGING, f"waits for {', '.join(waits)}"
+    if awaits:
+        missing, expected = rules.expected_writers - len(event.marks), rules.expected_writers
+        return (), HeldBy.EXPECTED, f"waits for {missing} more of {expected} expected writers"
     times = {writer: mark.time for writer, mark in counted.items()}
     if event.previous is None and min(times.values()) <= MIN_TIME:
         return (), HeldBy.NOT_ADVANCED, "time not advanced"

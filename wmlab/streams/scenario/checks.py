@@ -57,19 +57,43 @@ def _processes(
         yield from ((process_name(writer.name, n), writer, start) for n, start in enumerate(starts, start=1))
 
 
+def clients_of(
+    writer: WriterPart, process: str, actions: Sequence[script.Action]
+) -> list[tuple[tuple[int, int], WriterPart]]:
+    """What a process of a writer runs with: at first, and from each upgrade on, by its time and its index."""
+    upgrades = sorted(
+        ((action.at_ms, index), action)
+        for index, action in enumerate(actions)
+        if isinstance(action, script.UpgradeWriter) and action.writer == process
+    )
+    clients = [(_AT_THE_START, writer)]
+    for moment, upgrade in upgrades:
+        clients.append((moment, upgrade.client(clients[-1][1])))
+    return clients
+
+
 def _writer_problems(scenario: StreamScenario) -> Iterator[Problem]:
     """Actions that their writer cannot carry out, or on a process that a later action starts."""
     by_process = {name: (writer, start) for name, writer, start in _processes(scenario.writers, scenario.script)}
     for index, action in enumerate(scenario.script):
-        process = by_process.get(getattr(action, "writer", ""))
+        name = getattr(action, "writer", "")
+        process = by_process.get(name)
         if process is None:
             continue
         writer, start = process
-        message = _refusal(action, writer)
+        clients = clients_of(writer, name, scenario.script)
+        before = [client for moment, client in clients if moment < (action.at_ms, index)]
+        message = _refusal(action, before[-1])
         if message is None and (action.at_ms, index) < start:
             message = f"starts at {start[0]} (got {action.at_ms})"
         if message is not None:
             yield Problem(("script", index, "writer"), message)
+        if isinstance(action, script.UpgradeWriter):
+            client = action.client(before[-1])
+            for field, message in _automatic_problems(client, scenario.stream_titled(client.stream)):
+                # The period of automatic noting is the writer's, and stays without effect if the client has none.
+                if hasattr(action, field):
+                    yield Problem(("script", index, field), message)
 
 
 def _refusal(action: script.Action, writer: WriterPart) -> str | None:

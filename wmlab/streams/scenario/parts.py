@@ -120,6 +120,9 @@ class Stream:
     Across Controller Instances" and "Periodic Watermark Workflow").
     `start_delay_ms`: the delay of the first cycle for this stream (PDP-33, "Config Changes"); None: that of the
     controllers.
+    `expected_writers`: the first watermark waits until that many writers have noted a time, so that whoever starts
+    first does not make the time alone; at most one timeout from the first cycle that finds too few (PDP-33, "Periodic
+    Watermark Workflow": "to give time for all Writers to be started").
     `automatically_note_time`: all its writers note their clocks by themselves, as with the writers' option of this name
     (PDP-33 in the wiki, "Config changes").
     `note_rule`: `implementation` accepts an equal time and compares common segments; `design` is stricter.
@@ -153,6 +156,7 @@ class Stream:
     forgets: Option[Literal["behind", "all"]] = UNSET
     cycles: Option[Literal["while_noted", "unconditional"]] = UNSET
     start_delay_ms: Ms | None = None
+    expected_writers: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 1
     automatically_note_time: Flag = False
     note_rule: Option[Literal["implementation", "design"]] = UNSET
     first_barrier: Option[Literal["none", "zero"]] = UNSET
@@ -181,6 +185,7 @@ class Stream:
             leaves_bucket=self.cycles == "while_noted",
             null_without_writers=self.null_without_writers,
             first_barrier=0 if self.first_barrier == "zero" else None,
+            expected_writers=self.expected_writers,
         )
 
 
@@ -390,7 +395,10 @@ class Controllers:
 
     A stream's first cycle runs `start_delay_ms` after the stream came to its owner (None: one period, Pravega's
     intentional delay), each later one `period_ms` after the one before has ended, plus up to `period_jitter_ms`.
-    `contact` says which controller a writer calls next. `clocks` are the clocks of the first controllers, which they
+    `contact` says which controller a writer calls next: all in turn (`round_robin`), any (`random`), or the one that it
+    called before (`sticky`) until that fails: it has left, refuses, cannot reach its store, or gives no answer in time
+    (`Retry(answer_within_ms=...)`). Then it draws another one. PDP-33 wants no "affinity requirements for writers", so
+    the bounds must not depend on it. `clocks` are the clocks of the first controllers, which they
     measure a writer's silence with; the others have an exact one.
 
     `double_work_entry`: a stream that leaves its bucket and comes back within a period is worked on twice as often
@@ -408,7 +416,7 @@ class Controllers:
     session_timeout_ms: Period = 10_000
     distribution: Option[Literal["even", "contest"]] = UNSET
     redistribute_every_ms: Ms = 10_000
-    contact: Literal["round_robin", "random"] = "round_robin"
+    contact: Literal["round_robin", "random", "sticky"] = "round_robin"
     clocks: tuple[Clock, ...] = ()
     double_work_entry: Option[Flag] = UNSET
 

@@ -7,8 +7,9 @@ notes.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -31,6 +32,8 @@ from wmlab.core.words import grouped
 from wmlab.streams.model.segment import KeyRange
 from wmlab.streams.scenario import network as network
 from wmlab.streams.scenario import noting as noting
+from wmlab.streams.scenario.noting import EarliestOpen, Noting
+from wmlab.streams.scenario.parts import EventWriter, WriterId, WriterPart
 
 __all__ = [
     "AbortTransaction",
@@ -256,6 +259,39 @@ class DuplicateWriter(Timed):
 
     writer: str
     load: Literal["moves", "copied"] = "moves"
+
+
+_AnyWriter = TypeVar("_AnyWriter", bound=WriterPart)
+
+
+@action
+class UpgradeWriter(Timed):
+    """A writer is closed in order and starts again at once with another client; nothing that happens meanwhile is lost.
+
+    So a fleet migrates while it writes (PDP-33, "Compatibility and Migration"). An old client knows no `writer_id` and
+    notes nothing: `EventWriter(writer_id=None, note_every_ms=None)`, or a transactional writer with `noting.Never()`.
+    The fields are those that the writer has from then on, by default of a client that notes its earliest open event
+    every second; an old client's values take it back. A transactional writer notes when it commits, whatever
+    `note_every_ms` says. Nobody is told that the old client leaves: if it had an id that the new one does not have, its
+    last mark is there until the timeout.
+    """
+
+    writer: str
+    writer_id: WriterId | None = "{name}"
+    note_every_ms: Period | None = 1_000
+    noting: Noting = EarliestOpen()
+    automatically_note_time: bool = False
+
+    def client(self, before: _AnyWriter) -> _AnyWriter:
+        """The writer with the new client instead of the one `before`."""
+        own: dict[str, Any] = {"note_every_ms": self.note_every_ms} if isinstance(before, EventWriter) else {}
+        return dataclasses.replace(
+            before,
+            writer_id=self.writer_id,
+            noting=self.noting,
+            automatically_note_time=self.automatically_note_time,
+            **own,
+        )
 
 
 # Transactions: named after their writer and counted from 1, `t1-1`, `t1-2`; without a name, the oldest open one.
@@ -560,7 +596,7 @@ class ResetToCheckpoint(Timed):
     group: str | None = None
 
 
-_WriterAction = CrashWriter | SilenceWriter | NoteTime | ShutDownWriter | MarkIdle | DuplicateWriter
+_WriterAction = CrashWriter | SilenceWriter | NoteTime | ShutDownWriter | MarkIdle | DuplicateWriter | UpgradeWriter
 _TransactionAction = (
     CommitTransaction | AbortTransaction | WriteInTransaction | SlowTransaction | LoseMergeReply | CrashCommitHandler
 )

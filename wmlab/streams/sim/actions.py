@@ -526,12 +526,23 @@ class Actions:
         writer.close(self._when_it_comes(awaited, leave))
         self._restart_later(action)
 
+    def upgrade_writer(self, action: script.UpgradeWriter) -> None:
+        """Close a writer in order, and start it again with another client once all is acknowledged."""
+        writer = self._running("upgrade", action.writer, WriterProcess)
+
+        def upgrade() -> None:
+            writer.part = action.client(writer.part)
+            writer.restart("kept")
+            writer.stream.happened("upgrade", "writer", action.writer, f"{action.writer} runs with another client")
+
+        writer.close(upgrade)
+
     def duplicate_writer(self, action: script.DuplicateWriter) -> None:
         """A second process under the same writer id, with a load of its own from now on."""
         writer = self.world.writers[action.writer]
         if isinstance(writer, Writer):
             load = writer.backlog.from_now_on(self.world.now_ms, moves=action.load == "moves")
-            number = 1 + sum(other.part is writer.part for other in self.world.writers.values())
+            number = 1 + sum(other.part.name == writer.part.name for other in self.world.writers.values())
             second = Writer(writer.stream, writer.part, writer.index, (load,), number)
             self.world.writers[second.node] = second
             second.start()

@@ -48,6 +48,7 @@ class ControllerClient:
         self.stream = stream
         self.node = node
         self.stopped = False
+        self._failed: Controller | None = None
         self._retry = stream.network.part.retry
         self._next_controller = self._choose()
 
@@ -68,6 +69,8 @@ class ControllerClient:
             controller.receive(content, answer)
 
         def on_answer(outcome: str | None) -> None:
+            if outcome in (UNAVAILABLE, None):
+                self._failed = controller
             if outcome in REPEATED_AFTER and failures + 1 < retry.attempts:
                 self.stream.after(retry.wait_ms(failures + 1), self._call, kind, content, failures + 1)
 
@@ -101,6 +104,7 @@ class ControllerClient:
                 network.deliver(request.reply(REPLIES[kind], subject), then, result)
 
         def ask_again() -> None:
+            self._failed = controller
             wait_ms = self._retry.wait_ms(failures + 1)
             self.stream.after(wait_ms, self.ask, kind, subject, job, then, carried, failures + 1)
 
@@ -110,10 +114,18 @@ class ControllerClient:
         network.deliver(request, arrive)
 
     def _choose(self) -> Iterator[Controller]:
-        """The controller to call next: one after the other, or drawn for each call."""
-        fleet = self.stream.world.fleet
+        """The controller to call next: one after the other, drawn for each call, or the one before until it fails."""
+        fleet, contact = self.stream.world.fleet, self.stream.scenario.controllers.contact
         draws = generator(self.stream.scenario.seed, f"controllers of {self.node}")
-        is_drawn = self.stream.scenario.controllers.contact == "random"
+        kept: Controller | None = None
         for index in count():
             known = fleet.members
-            yield known[int(draws.integers(len(known))) if is_drawn else index % len(known)]
+            if contact == "round_robin":
+                yield known[index % len(known)]
+            elif contact == "random":
+                yield known[int(draws.integers(len(known)))]
+            else:
+                if kept is None or kept is self._failed or kept not in known:
+                    others = [controller for controller in known if controller is not self._failed] or known
+                    kept, self._failed = others[int(draws.integers(len(others)))], None
+                yield kept

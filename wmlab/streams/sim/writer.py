@@ -162,11 +162,11 @@ class Writer(WriterProcess):
         self, stream: StreamWorld, part: EventWriter, index: int, load: Iterable[Load], number: int = 1
     ) -> None:
         super().__init__(stream, part, index, load, process_name(part.name, number))
-        period_ms = part.automatic_note_period_ms
-        self._automatic = AutomaticNotes(period_ms, period_ms) if self.notes_automatically else None
 
     def _begin_anew(self) -> None:
         super()._begin_anew()
+        period_ms = self.part.automatic_note_period_ms
+        self._automatic = AutomaticNotes(period_ms, period_ms) if self.notes_automatically else None
         self.position = Position({})
         self.routes = Routes(())
         self._numbers: Counter[int] = Counter()
