@@ -71,6 +71,7 @@ __all__ = [
     "TakeStreamCut",
     "TruncateMarks",
     "TruncateStream",
+    "UpgradeWriter",
     "WriteInTransaction",
     "network",
     "noting",
@@ -280,7 +281,7 @@ class UpgradeWriter(Timed):
     writer_id: WriterId | None = "{name}"
     note_every_ms: Period | None = 1_000
     noting: Noting = EarliestOpen()
-    automatically_note_time: bool = False
+    automatically_note_time: Flag = False
 
     def client(self, before: _AnyWriter) -> _AnyWriter:
         """The writer with the new client instead of the one `before`."""
