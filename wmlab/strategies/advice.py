@@ -17,7 +17,6 @@ from wmlab.core.answers import Answer
 from wmlab.core.traces import Trace
 from wmlab.core.words import grouped, rounded
 from wmlab.strategies.candidates import Candidates
-from wmlab.strategies.clocks import Suspects, suspects
 from wmlab.strategies.comparison import LogWindows, Outcome, named, outcome
 from wmlab.strategies.doubts import Case, Doubt, doubts_of, suspects_matter
 from wmlab.strategies.judging import JudgedCandidate, chosen, judge
@@ -26,7 +25,8 @@ from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.strategy import ShareBetween, Strategy, require_argument
 from wmlab.strategies.model.writers import PerWriterMinimum
 from wmlab.strategies.recipes import Instead, settings
-from wmlab.strategies.replay import require_trace
+from wmlab.strategies.replay import as_trace
+from wmlab.strategies.suspect_records import Suspects, suspects
 
 _LESS: Final = 0.8
 """The share of the median lag below which a watermark for each key is named beside the advice."""
@@ -147,7 +147,7 @@ def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = N
     Raises `ModelError` for a target that is not between 0 and 1, or a window below 1 ms.
     """
     require_argument("late_share", late_share, ShareBetween)
-    require_trace(trace)
+    trace = as_trace(trace)
     suspicious = suspects(trace, late_share)
     candidates = Candidates(trace, late_share, guard=suspects_matter(suspicious))
     log, middle = candidates.log, candidates.middle

@@ -24,7 +24,7 @@ from wmlab.core.traces import TRACE_SCHEMA, Trace
 from wmlab.core.words import exactly, grouped, rounded, shown
 from wmlab.strategies.model.bounded import PerfectWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, NotNegative, Positive, Strategy, require_argument
-from wmlab.strategies.replay import Log, before, difference, x_of_records
+from wmlab.strategies.replay import Log, as_trace, before, difference, x_of_records
 
 CONSECUTIVE: Final = 2_000
 """So many records in a row are looked at for the worst late share."""
@@ -227,6 +227,7 @@ def compare(
             f"strategies is {shown(strategies)}.", remedy="Give some, for example [BoundedOutOfOrderness(60_000)]."
         )
     require_argument("tick_ms", tick_ms, NotNegative | None)
+    trace = as_trace(trace)
     log = Log.of(trace)
     windows = None if window_ms is None else LogWindows.of(log, window_ms)
     steps = x_of_records(trace, chosen, tick_ms=tick_ms)

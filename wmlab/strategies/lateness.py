@@ -20,7 +20,7 @@ from wmlab.core.times import Int64Array
 from wmlab.core.traces import Trace
 from wmlab.core.words import grouped, span
 from wmlab.strategies.model.percentiles import within
-from wmlab.strategies.replay import before, difference, group, require_trace
+from wmlab.strategies.replay import as_trace, before, difference, group
 
 _DENSE: Final = 4
 """How wide values may be spread, in lengths of the log, so that counting each is cheaper than sorting all."""
@@ -97,7 +97,7 @@ def lateness_curve(trace: Trace, by: str | None = None) -> LatenessCurve:
 
     Raises `ModelError` for what is no log, another `by`, and times whose distance does not fit into 64 bits.
     """
-    require_trace(trace)
+    trace = as_trace(trace)
     event, arrival = (trace.table[name].to_numpy() for name in ("event_time", "arrival_ms"))
     groups, names = (None, []) if by is None else group(trace, by)
     top = np.maximum(before(event, groups), event)
