@@ -176,8 +176,8 @@ def _of_records(case: Case) -> Iterator[Doubt]:
         without_ms = lateness_curve(rest).bound_ms(case.target)
         if _differ(bound_ms, without_ms):
             text = (
-                f"{grouped(int(repeated.sum()))} of its records repeat an earlier one (event time, writer and key): the "
-                f"constant bound is {rounded(bound_ms)} with, and {rounded(without_ms)} without the copies"
+                f"{grouped(int(repeated.sum()))} of its records repeat an earlier one (event time, writer and key): "
+                f"the constant bound is {rounded(bound_ms)} with, and {rounded(without_ms)} without the copies"
             )
             rows = _row_numbers(np.flatnonzero(repeated))
             yield Doubt(cause="duplicates", text=text, rows=rows, bound_ms=bound_ms, without_ms=without_ms)

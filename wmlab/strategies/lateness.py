@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,18 @@ from wmlab.strategies.replay import as_trace, before, difference, group
 
 _DENSE: Final = 4
 """How wide values may be spread, in lengths of the log, so that counting each is cheaper than sorting all."""
+
+
+_KNEE_SHARES: Final = 4
+_KNEE_LESS: Final = 4
+"""Up to how many times the late share a knee is looked for, and how many times smaller its lag has to be."""
+
+
+class Knee(NamedTuple):
+    """A bound, ms, that loses little more than one with a far longer lag, and its late share, from 0 to 1."""
+
+    bound_ms: int
+    late_share: float
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
@@ -66,6 +78,28 @@ class LatenessCurve(Answer):
     def lag_ms(self, bound_ms: int) -> int:
         """The median of arrival time less X for B = `bound_ms`."""
         return self.base_lag_ms + bound_ms
+
+    def knee(self, late_share: float) -> Knee | None:
+        """Where the bound for `late_share` begins to be for a tail of few records; None if it does not.
+
+        Looked at are the bounds between that for four times the share and that for the share. With the lag on a
+        logarithmic scale over the late share, the knee is the bound whose lag is farthest below the straight line
+        between these two. It counts if its lag is at most a quarter of that for the share; lags below 1 ms, of clocks
+        that are early, count as 1 ms. So the curve of exponential delays, whose lags are 4.6 and 3.2 means for 1% and
+        4%, has none. Raises `ModelError` for what is no share.
+        """
+        largest, least = self.bound_ms(late_share), self.bound_ms(min(1.0, _KNEE_SHARES * late_share))
+        between = self.lateness[(self.lateness >= least) & (self.lateness <= largest)]
+        bounds = np.unique(np.concatenate([[least], between, [largest]]))
+        if len(bounds) < 2:
+            return None
+        shares, lags = self.late_share(bounds), np.maximum(self.base_lag_ms + bounds, 1)
+        heights = np.log(lags)
+        line = np.interp(shares, [shares[-1], shares[0]], [heights[-1], heights[0]])
+        farthest = int(np.argmax(line - heights))
+        if _KNEE_LESS * lags[farthest] > lags[-1]:
+            return None
+        return Knee(int(bounds[farthest]), float(shares[farthest]))
 
     def to_dict(self) -> dict[str, Any]:
         """The curve as dicts, lists and numbers."""

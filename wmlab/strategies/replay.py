@@ -85,7 +85,7 @@ class Log:
 
 
 def as_trace(trace: Any) -> Trace:
-    """A trace as it is; a data frame with the columns of one, as `wm.spark.read_log` gives, as `wm.trace.load` reads it.
+    """A trace as it is; of a data frame with the columns of one, as `wm.spark.read_log` gives, what `load` reads in it.
 
     Raises `ModelError` for anything else, and for a time that stands for "unknown" or for the end of the input;
     `TraceError` for a frame that is no trace.
