@@ -25,10 +25,21 @@ LAYERS: Final = (
     ("simulate",),
     ("bounds", "replay"),
     ("checks", "clocks", "comparison", "lateness", "lost_rows"),
-    ("answers", "positions", "advice", "candidates", "doubts", "judging", "recipes", "suspect_records", "tradeoff"),
+    (
+        "answers",
+        "positions",
+        "advice",
+        "candidates",
+        "doubts",
+        "judging",
+        "recipes",
+        "findings",
+        "suspect_records",
+        "tradeoff",
+    ),
     ("charts", "diagram"),
     ("scrubber",),
-    ("recording",),
+    ("recording", "log_profile"),
     ("__init__", "api", "compare", "feed", "panel", "spark", "sweep"),
 )
 """The folders and files of a model from the bottom to the top; each imports its own layer and those below."""

@@ -94,7 +94,9 @@ class WriterClock:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class WriterClocks(TableAnswer[WriterClock]):
-    """The clock of each writer of a log: those with most suspects first, then those that are early most often."""
+    """The clock of each writer of a log: those with most suspects first, then those that are early most often, and those
+    that are silent.
+    """
 
     name: str
     writers: tuple[WriterClock, ...]
@@ -263,7 +265,15 @@ def writer_clocks(trace: Trace, wrong: WrongTimes) -> WriterClocks:
                 clock=_fault(row.rows, row.suspects, row.older, row.early, is_slow=bool(row.slow)),
             )
         )
-    clocks.sort(key=lambda clock: (-clock.suspects, -clock.early_share, -abs(clock.offset_ms), clock.writer))
+    clocks.sort(
+        key=lambda clock: (
+            -clock.suspects,
+            -clock.early_share,
+            -len(clock.silences),
+            -abs(clock.offset_ms),
+            clock.writer,
+        )
+    )
     return WriterClocks(trace.name, tuple(clocks))
 
 

@@ -102,6 +102,11 @@ class Case:
     """The median lag of the constant bound that leaves no record late."""
 
 
+def enough_for(rows: int, target: float) -> bool:
+    """Whether so many records can say of a late share whether it is kept: each half has to leave enough late ones."""
+    return (rows - rows // 2) * target >= _ENOUGH
+
+
 def doubts_of(case: Case) -> tuple[Doubt, ...]:
     """All doubts about the best candidate: those of the log first, then those of the candidate."""
     of_the_log = (*_of_suspects(case), *_of_records(case), *_of_numbers(case))
@@ -253,7 +258,7 @@ def _tail(case: Case, log: Log) -> Iterator[Doubt]:
 def _of_numbers(case: Case) -> Iterator[Doubt]:
     """What the outcome on the unseen half is worth."""
     unseen, target, trace = case.best.unseen, case.target, case.trace
-    if unseen.rows * target < _ENOUGH:
+    if not enough_for(trace.rows, target):
         need, left = grouped(int(2 * _ENOUGH / target)), round(unseen.rows * target)
         yield Doubt(
             cause="few records",

@@ -149,16 +149,17 @@ class Suspects(TableAnswer[Suspect]):
         what = "1 record is" if len(records) == 1 else f"{grouped(len(records))} records are"
         oldest, owners = min(suspect.event_time for suspect in records), self._owners(records)
         since = self._moment(oldest)
-        if is_instant([oldest], clock=[self._clock_ms]):
+        if is_instant([oldest], clock=[self.clock_ms]):
             since = since.split(" ")[0]
         return f"{what} not of this log, but from {since} on ({owners})"
 
     @property
-    def _clock_ms(self) -> int:
+    def clock_ms(self) -> int:
+        """An arrival of the log, which says whether its times are instants."""
         return Log.of(self.log).clock_ms
 
     def _moment(self, time_ms: int) -> str:
-        return moment(time_ms, clock_ms=self._clock_ms)
+        return moment(time_ms, clock_ms=self.clock_ms)
 
     def _owners(self, records: list[Suspect]) -> str:
         """Whose the records are: all of a writer, so many of it, or their rows and moments if they are few."""
