@@ -16,7 +16,7 @@ from typing import Any, Final
 from wmlab.core.answers import Answer
 from wmlab.core.traces import Trace
 from wmlab.core.words import grouped, rounded
-from wmlab.strategies.candidates import Candidates, bound_of
+from wmlab.strategies.candidates import Candidates
 from wmlab.strategies.comparison import LogWindows, Outcome, named, outcome
 from wmlab.strategies.doubts import Case, Doubt, doubts_of, suspects_matter
 from wmlab.strategies.judging import JudgedCandidate, chosen, judge
@@ -27,7 +27,7 @@ from wmlab.strategies.model.writers import PerWriterMinimum
 from wmlab.strategies.recipes import Instead, Setting, settings
 from wmlab.strategies.replay import as_trace
 from wmlab.strategies.suspect_records import Suspects, suspects
-from wmlab.strategies.tradeoff import TradeOff, trade_off
+from wmlab.strategies.tradeoff import TradeOff, cheapest_trade_off
 
 _LESS: Final = 0.8
 """The share of the median lag below which a watermark for each key is named beside the advice."""
@@ -206,7 +206,7 @@ def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = N
         suspects=suspicious,
         judged=tuple(each.unseen for each in [*judged, *by_key]),
         by_key=by_key[0].unseen if by_key else None,
-        trade_off=trade_off(constant if bound_of(best.strategy) is None else best, trace),
+        trade_off=cheapest_trade_off((best, constant), trace),
     )
 
 

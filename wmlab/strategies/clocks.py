@@ -94,9 +94,7 @@ class WriterClock:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class WriterClocks(TableAnswer[WriterClock]):
-    """The clock of each writer of a log: those with most suspects first, then those that are early most often, and those
-    that are silent.
-    """
+    """The clock of each writer of a log: first those with most suspects, those early most often, and those silent."""
 
     name: str
     writers: tuple[WriterClock, ...]
@@ -226,7 +224,7 @@ def writer_clocks(trace: Trace, wrong: WrongTimes) -> WriterClocks:
     good = pd.DataFrame({"event": log.event, "writer": writer})[~wrong.either].groupby("writer")["event"]
     least, largest = good.min().to_dict(), good.max().to_dict()
     silences = _silences(log)
-    table = pd.DataFrame(
+    table: Any = pd.DataFrame(
         {
             "rows": of.size(),
             "first_arrival_ms": of["arrival"].min(),

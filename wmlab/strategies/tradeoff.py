@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -53,6 +54,12 @@ class TradeOff:
         names = ("late_share", "lag_ms", "smaller_late_share", "smaller_lag_ms", "writers")
         fields = {name: getattr(self, name) for name in names}
         return fields | {"strategy": repr(self.strategy), "smaller": repr(self.smaller)}
+
+
+def cheapest_trade_off(judged: Iterable[JudgedCandidate], trace: Trace) -> TradeOff | None:
+    """Of those of some candidates the one whose smaller bound has the least lag; None if no curve has a knee."""
+    found = [traded for each in judged if (traded := trade_off(each, trace)) is not None]
+    return min(found, key=lambda traded: traded.smaller_lag_ms, default=None)
 
 
 def trade_off(judged: JudgedCandidate, trace: Trace) -> TradeOff | None:

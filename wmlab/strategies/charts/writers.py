@@ -20,8 +20,8 @@ from wmlab.strategies.replay import Log, as_trace, group
 
 _MOST: Final = 20
 """Writers that have room."""
-_MARKS: Final = 120
-"""Marks of one kind that are drawn at most."""
+_MARKS: Final = 60
+"""Marks of one kind that are drawn at most of one writer."""
 _NAMED: Final = 3
 _LOOKS: Final[tuple[tuple[str, str, Shape], ...]] = (
     ("wrong time", "alarm", "cross"),
@@ -37,7 +37,7 @@ def writers(log: Trace, *, title: str | None = None) -> Chart:
     A row for each writer: boxes from the first to the last record of a stretch without a silence, grey ones for
     silences (`wm.strategy.suspects(log).writers` has the rules), and marks at the arrival of records with a wrong time,
     of others that arrive before they happen, and of copies. At most twenty writers have room, those with something
-    wrong first, then the largest; of each kind of mark 120 are drawn. Raises `ModelError` for what is no log.
+    wrong first, then the largest; and of each kind of mark 60 of a writer. Raises `ModelError` for what is no log.
     """
     trace = as_trace(log)
     rows, wrong = Log.of(trace), wrong_times(trace)
@@ -98,10 +98,10 @@ def _marks(
     """The marks of one kind of records, at most so many, and how many records there are."""
     noun, role, shape = look
     writer, names = group(trace, "writer")
-    has_lane = np.isin(writer, [n for n, name in enumerate(names) if name in lane_of])
     inside = np.zeros_like(bad)
     inside[time.first : time.end] = True
-    chosen = share_of(np.flatnonzero(bad & has_lane & inside).tolist(), _MARKS)
+    of_writers = [np.flatnonzero(bad & inside & (writer == n)) for n, name in enumerate(names) if name in lane_of]
+    chosen = [row for of_writer in of_writers for row in share_of(of_writer.tolist(), _MARKS)]
     clock_ms = rows.clock_ms
     hover = [
         f"{noun}: row {grouped(row + 1)} by arrival, of {names[writer[row]]}, stamped "
