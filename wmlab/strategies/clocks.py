@@ -9,7 +9,7 @@ record is ahead if d > `ahead_ms` = max(0, q(0.75) + 10 (q(0.75) - q(0.5))), rou
 quartiles, so up to a quarter of the records may be ahead and the limit stays that of the others. Of delays with an
 exponential distribution of mean M the limit is 4 M, of a normal one 7 standard deviations after the mean.
 
-A writer is *silent* where it sends nothing for more than ten times its usual gap, the 99% quantile of the times between
+A writer is *silent* where it sends nothing for more than ten times its usual gap, the 90% quantile of the times between
 its arrivals, and for more than a twentieth of the log. Its silence ends with its next record, or with the log.
 """
 
@@ -38,7 +38,7 @@ _SPREADS: Final = 10
 """How many times the upper quartile is away from the median, a record has to be away from the quartile to be ahead."""
 _MOST: Final = 0.5
 """The share of a writer's records from which on its clock, and not single records, is ahead or early."""
-_USUAL: Final = 0.99
+_USUAL: Final = 0.9
 _LONGER: Final = 10
 _OF_LOG: Final = 20
 """A silence is so many times longer than this quantile of the writer's gaps, and than the log divided by that."""

@@ -60,7 +60,10 @@ def _bad_rows(trace: Trace) -> Iterator[Finding]:
     if not refused.num_rows:
         return
     kinds = refused_kinds(refused)
-    parts = [f"{in_words(column, reason)} ({grouped(count)})" for column, reason, count in kinds[:_KINDS]]
+    parts = [
+        f"{'' if column else 'a line '}{in_words(column, reason)} ({grouped(count)})"
+        for column, reason, count in kinds[:_KINDS]
+    ]
     parts += [f"and {len(kinds) - _KINDS} other kinds"] if len(kinds) > _KINDS else []
     first = refused.slice(0, 1).to_pylist()[0]
     value = f": {shown(first['value'])}" if first["value"] else ""
