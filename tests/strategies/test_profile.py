@@ -264,7 +264,7 @@ def test_a_saved_trace_is_the_log_of_a_scenario(tmp_path: Path) -> None:
         duration_ms=30_000,
     )
     assert scenario.record().counts["events"] == log.rows
-    with pytest.raises(TraceError, match=r"end in \.parquet"):
+    with pytest.raises(TraceError, match=r"ends in \.parquet"):
         log.save(tmp_path / "log.csv")
     with pytest.raises(TraceError, match="cannot be written"):
         log.save(tmp_path / "none" / "log.parquet")

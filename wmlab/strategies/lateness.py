@@ -27,8 +27,10 @@ _DENSE: Final = 4
 
 
 _KNEE_SHARES: Final = 4
+_KNEE_DEPTH: Final = 4
 _KNEE_LESS: Final = 4
-"""Up to how many times the late share a knee is looked for, and how many times smaller its lag has to be."""
+"""Up to how many times the late share a knee is looked for, of how many parts of the fall of the lag it has to be below
+the line by one, and how many times smaller its lag has to be."""
 
 
 class Knee(NamedTuple):
@@ -82,11 +84,12 @@ class LatenessCurve(Answer):
     def knee(self, late_share: float) -> Knee | None:
         """Where the bound for `late_share` begins to be for a tail of few records; None if it does not.
 
-        Looked at are the bounds between that for four times the share and that for the share. With the lag on a
-        logarithmic scale over the late share, the knee is the bound whose lag is farthest below the straight line
-        between these two. It counts if its lag is at most a quarter of that for the share; lags below 1 ms, of clocks
-        that are early, count as 1 ms. So the curve of exponential delays, whose lags are 4.6 and 3.2 means for 1% and
-        4%, has none. Raises `ModelError` for what is no share.
+        Looked at are the bounds between that for four times the share and that for the share. The knee is the one whose
+        lag is farthest below the straight line, over the late share, between these two. It counts if that distance is
+        at least a quarter of what their lags differ by, and its lag at most a quarter of that for the share; lags below
+        1 ms, of clocks that are early, count as 1 ms. So where the bound falls evenly with the share there is none, nor
+        with exponential delays, whose lags are 4.6 and 3.2 means for 1% and 4%. Raises `ModelError` for what is no
+        share.
         """
         largest, least = self.bound_ms(late_share), self.bound_ms(min(1.0, _KNEE_SHARES * late_share))
         between = self.lateness[(self.lateness >= least) & (self.lateness <= largest)]
@@ -94,10 +97,9 @@ class LatenessCurve(Answer):
         if len(bounds) < 2:
             return None
         shares, lags = self.late_share(bounds), np.maximum(self.base_lag_ms + bounds, 1)
-        heights = np.log(lags)
-        line = np.interp(shares, [shares[-1], shares[0]], [heights[-1], heights[0]])
-        farthest = int(np.argmax(line - heights))
-        if _KNEE_LESS * lags[farthest] > lags[-1]:
+        below = np.interp(shares, [shares[-1], shares[0]], [lags[-1], lags[0]]) - lags
+        farthest = int(np.argmax(below))
+        if _KNEE_DEPTH * below[farthest] < lags[-1] - lags[0] or _KNEE_LESS * lags[farthest] > lags[-1]:
             return None
         return Knee(int(bounds[farthest]), float(shares[farthest]))
 
