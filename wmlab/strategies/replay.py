@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from wmlab.core.errors import ModelError
+from wmlab.core.errors import ModelError, TraceError
 from wmlab.core.frames import is_frame
 from wmlab.core.times import Int64Array
 from wmlab.core.traces import TRACE_SCHEMA, Trace, load
@@ -91,7 +91,12 @@ def as_trace(trace: Any) -> Trace:
     `TraceError` for a frame that is no trace.
     """
     if is_frame(trace):
-        trace = load(trace)
+        try:
+            trace = load(trace)
+        except TraceError as wrong:
+            raise TraceError(
+                wrong.problem, remedy=f"make the frame a trace with wm.trace.load(frame, ...), and there {wrong.remedy}"
+            ) from None
     if not isinstance(trace, Trace):
         raise ModelError(f"{shown(trace)} is no trace.", remedy="Give what wm.trace.load(...) returns.")
     for name in ("event_time", "arrival_ms"):

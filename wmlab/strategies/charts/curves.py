@@ -33,6 +33,7 @@ from wmlab.core.charts.scene import (
 )
 from wmlab.core.charts.style import text_width, wrap
 from wmlab.core.errors import ChartError
+from wmlab.core.frames import is_frame
 from wmlab.core.traces import Trace
 from wmlab.core.words import DAY_MS, SECOND_MS, counted, grouped, listed, rounded, shown
 from wmlab.strategies.charts.arrivals import CAP, Arrivals
@@ -42,7 +43,7 @@ from wmlab.strategies.lateness import lateness_curve as curve_of
 from wmlab.strategies.model.bounded import PerfectWatermark
 from wmlab.strategies.model.pravega import PravegaWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, NotNegative, Record, require_argument, steps
-from wmlab.strategies.replay import Log, difference, inputs
+from wmlab.strategies.replay import Log, as_trace, difference, inputs
 
 _LEVELS: Final = 400
 """The curve of all bounds is drawn to within the height of its axis by this: less than a pixel."""
@@ -223,6 +224,7 @@ def uncertainty(
     `PravegaWatermark()`, `tick_ms` as in `wm.strategy.compare`. Raises `ChartError` for what is no log, if there is no
     watermark, and for another strategy; `ModelError` for a negative `tick_ms`.
     """
+    trace = as_trace(trace) if is_frame(trace) else trace
     if not isinstance(trace, Trace):
         raise ChartError(f"{shown(trace)} is no log.", remedy="Give what wm.trace.load(...) returns.")
     strategy = PravegaWatermark() if strategy is None else strategy
