@@ -136,19 +136,28 @@ class Profile(TableAnswer[WriterClock]):
             yield (
                 *(c.writer, grouped(c.rows), self._span(c.first_event_time, c.last_event_time)),
                 *(self._span(c.first_arrival_ms, c.last_arrival_ms), grouped(c.suspects), *shares),
-                *(rounded(c.offset_ms), rounded(c.silent_ms), said_of_writer(c, end_ms)),
+                *(unbroken(rounded(ms)) for ms in (c.offset_ms, c.silent_ms)),
+                said_of_writer(c, end_ms),
             )
         if len(self.writers) > _LISTED:
             yield f"and {grouped(len(self.writers) - _LISTED)} more", *[""] * (len(self.heads) - 1)
 
     def _span(self, first_ms: int | None, last_ms: int | None) -> str:
-        """From when to when, with the day of the end only where it is another one."""
+        """From when to when, to the second; without the day where that of the whole log is one."""
         if first_ms is None or last_ms is None:
             return "none is good"
-        first, last = (self._moment(end).removesuffix(" UTC").partition(".")[0] for end in (first_ms, last_ms))
-        day, _, clock = last.partition(" ")
-        same_day = len(day) == 10 and first.startswith(f"{day} ")
-        return f"{first} to {clock if same_day else last}"
+        days = {day for day, _ in map(self._day_and_clock, (first_ms, last_ms, *self.log.span_ms))}
+        (first_day, first), (last_day, last) = map(self._day_and_clock, (first_ms, last_ms))
+        return f"{first} to {last}" if len(days) == 1 else f"{first_day} {first} to {last_day} {last}".strip()
+
+    def _day_and_clock(self, time_ms: int) -> tuple[str, str]:
+        """A time to the second, of an instant the day apart."""
+        text = self._moment(time_ms)
+        instant = text.removesuffix(" UTC")
+        if instant == text:
+            return "", text
+        day, _, clock = instant.partition(" ")
+        return day, clock.partition(".")[0]
 
 
 def profile(source: Any, **columns: Any) -> Profile:
