@@ -58,6 +58,9 @@ Cell = str | int | None | Markup
 
 AnswerEntry = TypeVar("AnswerEntry")
 
+COLUMNS_HINT: Final = "What each column says: .columns"
+"""The line beneath a table in text whose answer has `columns`."""
+
 
 class TableAnswer(Answer, Generic[AnswerEntry]):
     """Base of the answers with several entries, over which it iterates; `entries` names the field that has them.

@@ -141,10 +141,12 @@ class WriterClocks(TableAnswer[WriterClock]):
         return "\n".join([self.sentence, *text_table(rows, right=range(1, len(self.heads) - 1))])
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
-        for w in self.writers:
+        for w in self.writers[:_LISTED]:
             silent = rounded(w.silent_ms) + (", until the end" if w.silent_at_end else "")
             early, offset = f"{w.early_share:.1%}", rounded(w.offset_ms)
             yield w.writer, grouped(w.rows), offset, early, grouped(w.suspects), grouped(w.steps), silent, w.clock or ""
+        if len(self.writers) > _LISTED:
+            yield f"and {grouped(len(self.writers) - _LISTED)} more", *[""] * 7
 
 
 class WrongTimes(NamedTuple):

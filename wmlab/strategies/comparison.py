@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wmlab.core.answers import Cell, TableAnswer, text_table
+from wmlab.core.answers import COLUMNS_HINT, Cell, TableAnswer, text_table
 from wmlab.core.errors import ModelError
 from wmlab.core.times import Int64Array
 from wmlab.core.traces import TRACE_SCHEMA, Trace
@@ -43,7 +43,6 @@ _LENGTHS: Final = frozenset(
     {"bound", "bucket", "delay", "grace", "horizon", "lag", "lateness", "max_k", "wait", "window"}
 )
 """Fields of strategies that are durations of event time, which is in ms in every log."""
-_COLUMNS: Final = "What each column says: .columns"
 _HALF: Final = 0.5
 """The late share above which a strategy is of no use: it loses most records."""
 _NAMED: Final = 3
@@ -216,7 +215,7 @@ class Comparison(TableAnswer[Outcome]):
 
     def __repr__(self) -> str:
         rows = [self.heads, *([str(cell) for cell in row] for row in self._rows())]
-        return "\n".join([self.sentence, *text_table(rows, right=range(1, len(self.heads))), _COLUMNS])
+        return "\n".join([self.sentence, *text_table(rows, right=range(1, len(self.heads))), COLUMNS_HINT])
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
         for o in self.outcomes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, ClassVar, Final
 
-from wmlab.core.answers import Cell, TableAnswer, text_table
+from wmlab.core.answers import COLUMNS_HINT, Cell, TableAnswer, text_table
 from wmlab.core.charts.chart import Chart
 from wmlab.core.errors import TraceError
 from wmlab.core.traces import Trace, load
@@ -117,7 +117,8 @@ class Profile(TableAnswer[WriterClock]):
         rows = [self.heads, *([str(cell) for cell in row] for row in self._rows())]
         table = text_table(rows, right=[n for n in range(len(self.heads)) if n not in self.left])
         found = [wrapped(f"- {finding}") for finding in self.findings]
-        return "\n".join([wrapped(self.sentence), *table, *found, "Next:", *(f"  {call}" for call in self.next_calls)])
+        calls = (f"  {call}" for call in self.next_calls)
+        return "\n".join([wrapped(self.sentence), *table, COLUMNS_HINT, *found, "Next:", *calls])
 
     def _repr_html_(self) -> str:
         found = "".join(
