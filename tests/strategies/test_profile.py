@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from pyspark.sql import SparkSession
 
 import wmlab as wm
 from tests.conftest import module_of
@@ -252,15 +251,6 @@ def test_a_frame_with_the_columns_of_a_trace_is_taken_by_every_answer() -> None:
     assert wm.strategy.lateness_curve(log.table).bound_ms(0.01) == wm.strategy.lateness_curve(log).bound_ms(0.01)
     with pytest.raises(TraceError, match="no column 'event_time'"):
         compare(frame.rename(columns={"event_time": "at"}), strategies)
-
-
-def test_what_spark_has_read_is_taken_by_every_answer(presses: Profile, spark: SparkSession) -> None:
-    rows = wm.spark.read_log(spark, EXPORT, **COLUMNS, key=None)
-    found = profile(rows)
-    assert found.log.table == presses.log.table
-    assert found.log.refused["row"].to_pylist() == presses.log.refused["row"].to_pylist()
-    strategies = [BoundedOutOfOrderness(8_000)]
-    assert compare(rows, strategies).outcomes == compare(presses.log, strategies).outcomes
 
 
 def test_a_saved_trace_is_the_log_of_a_scenario(tmp_path: Path) -> None:

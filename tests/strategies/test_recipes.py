@@ -102,7 +102,7 @@ def test_the_parameters_of_a_strategy_stand_in_its_lines() -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "sql", "spark"),
+    ("column", "sql", "python"),
     [
         ("taken_at", "taken_at", '"taken_at"'),
         ("timestamp", "`timestamp`", '"timestamp"'),
@@ -111,11 +111,11 @@ def test_the_parameters_of_a_strategy_stand_in_its_lines() -> None:
         ('a`b "c', '`a``b "c`', '"`a``b \\"c`"'),
     ],
 )
-def test_the_lines_have_the_column_of_the_log(column: str, sql: str, spark: str) -> None:
+def test_the_lines_have_the_column_of_the_log(column: str, sql: str, python: str) -> None:
     for strategy in (500, PerWriterMinimum(500)):
         of_engines = settings(strategy, event_time=column)
         assert of_engines["Flink SQL"].code.startswith(f"WATERMARK FOR {sql} AS {sql} - INTERVAL")
-        assert of_engines["Spark"].code == f'.withWatermark({spark}, "500 milliseconds")'
+        assert of_engines["Spark"].code == f'.withWatermark({python}, "500 milliseconds")'
     instead = settings(ConformalWatermark(0.01), Instead(500, "x"), event_time=column)["Flink SQL"].instead
     assert instead is not None
     assert sql in instead.code

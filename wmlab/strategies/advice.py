@@ -152,8 +152,10 @@ class Advice(Answer):
         return f"<p><b>{escape(engine)}{self._guess}</b>{': ' if note else ''}{escape(note)}</p>{block}"
 
 
-def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = None) -> Advice:
+def advise(trace: Trace | Any, late_share: float = 0.001, *, window_ms: int | None = None) -> Advice:
     """Which strategy keeps the late share of a log at or below `late_share` for the least lag.
+
+    The log is a trace, or a data frame with the columns of one.
 
     Candidates are a constant bound; the least over writers, with and without an idle timeout; conformal inference and
     percentiles, which steer themselves; and where records are ahead of their arrival a guard around the first two. They

@@ -227,9 +227,11 @@ class Comparison(TableAnswer[Outcome]):
 
 
 def compare(
-    trace: Trace, strategies: Iterable[Strategy[Any]], *, window_ms: int | None = None, tick_ms: int | None = None
+    trace: Trace | Any, strategies: Iterable[Strategy[Any]], *, window_ms: int | None = None, tick_ms: int | None = None
 ) -> Comparison:
     """Run strategies over a log, each record at its arrival, and measure them in the same terms.
+
+    The log is a trace, or a data frame with the columns of one.
 
     With `window_ms`, tumbling windows of each key say what a strategy completes and keeps open. The wall clock is given
     every `tick_ms`; by default 10,000 times over the log, never for 0.

@@ -128,7 +128,7 @@ class LatenessCurve(Answer):
         )
 
 
-def lateness_curve(trace: Trace, by: str | None = None) -> LatenessCurve:
+def lateness_curve(trace: Trace | Any, by: str | None = None) -> LatenessCurve:
     """The late share of every constant bound over a log, with one watermark, or one for each "writer" or "key".
 
     Raises `ModelError` for what is no log, another `by`, and times whose distance does not fit into 64 bits.

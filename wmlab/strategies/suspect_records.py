@@ -196,7 +196,7 @@ class Suspects(TableAnswer[Suspect]):
             yield f"and {grouped(len(self.suspects) - _LISTED)} more", *[""] * 7
 
 
-def suspects(trace: Trace, late_share: float = 0.01) -> Suspects:
+def suspects(trace: Trace | Any, late_share: float = 0.01) -> Suspects:
     """The records and writers of a log whose clocks are wrong, and the bound for `late_share` with and without them.
 
     Raises `ModelError` for a target that is not between 0 and 1, or what is no trace.

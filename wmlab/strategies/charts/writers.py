@@ -31,7 +31,7 @@ _LOOKS: Final[tuple[tuple[str, str, Shape], ...]] = (
 """The kinds of records that are marked, each with its look; a record is of the first that it fits."""
 
 
-def writers(log: Trace, *, title: str | None = None) -> Chart:
+def writers(log: Trace | Any, *, title: str | None = None) -> Chart:
     """Draw when each writer of a log sends, when it is silent, and which of its records are dirty.
 
     A row for each writer: boxes from the first to the last record of a stretch without a silence, grey ones for
