@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from wmlab.core.errors import TraceError
+from wmlab.core.errors import ModelError, TraceError
 from wmlab.core.spark.log import read_log, stragglers
 from wmlab.core.traces import TRACE_SCHEMA, load
 from wmlab.strategies.advice import advise
