@@ -99,6 +99,27 @@ def test_advise_prints_the_advice_its_doubts_and_the_settings(
     assert found["doubts"][0]["rows"] == [5_001]
 
 
+def test_profile_says_what_is_dirty_and_fails_if_anything_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    export = str(ROOT / "data" / "exports" / "presses.csv")
+    columns = ["--event-time", "taken_at", "--arrival", "received_at", "--writer", "device"]
+    assert main(["profile", export, *columns, "--chart", str(tmp_path / "writers.svg")]) == 1
+    told = capsys.readouterr().out
+    assert "3 bad rows left out" in told
+    assert "log = profile.without()  # without press-04 and 43 records" in told
+    assert (tmp_path / "writers.svg").read_text().startswith("<svg")
+    assert main(["profile", export, *columns, "--json"]) == 1
+    kinds = [finding["kind"] for finding in json.loads(capsys.readouterr().out)["findings"]]
+    assert kinds == ["bad rows", "wrong times", "copies", "silent"]
+    assert main(["profile", "dengue"]) == 0
+    assert "Nothing in it is seen to be dirty" in " ".join(capsys.readouterr().out.split())
+    assert main(["profile", export]) == 1
+    assert "event_time='taken_at', arrival='received_at', writer='device'" in capsys.readouterr().err
+    assert main(["profile", export, *columns, "--bad-rows", "refuse"]) == 1
+    assert "presses.csv has 3 bad rows" in capsys.readouterr().err
+
+
 def test_advise_reads_raw_logs_and_leaves_out_bad_rows_if_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -161,7 +182,10 @@ def test_advise_takes_a_log_that_comes_with_wmlab_and_refuses_what_is_no_column(
 def test_without_a_command_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     listing = capsys.readouterr().out
-    assert all(f"\n    {command} " in listing for command in ("record", "bounds", "check", "explain", "advise"))
+    assert all(
+        f"\n    {command} " in listing
+        for command in ("demo", "record", "bounds", "check", "explain", "profile", "advise")
+    )
 
 
 def test_the_demo_needs_no_file(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

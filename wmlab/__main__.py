@@ -12,6 +12,15 @@ from wmlab.core.errors import WmlabError
 from wmlab.core.waiting import waiting_for
 from wmlab.core.words import counted
 
+_PROFILE_EPILOG = """\
+The options are the arguments of wm.trace.load.
+What a remedy calls event_time='ts' is written --event-time ts here.
+
+exit codes:
+  0  nothing is dirty
+  1  something is, as printed; or the log or an option was refused, with the reason and the remedy on the standard error
+  2  the command line was not understood
+"""
 _ADVISE_EPILOG = """\
 The options are the arguments of wm.trace.load; --late and --window-ms are those of wm.strategy.advise.
 What a remedy calls event_time='ts' is written --event-time ts here.
@@ -63,22 +72,20 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--json", action="store_true", help="as JSON")
     command.set_defaults(run=_explain)
 
+    profiles = "say what is in a log, which writers are dirty and how, and what to do next"
+    command = commands.add_parser(
+        "profile", help=profiles, epilog=_PROFILE_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    _of_log(command, bad_rows="drop")
+    command.add_argument("--chart", metavar="FILE", help="save who sends when as .svg, .png or .html")
+    command.add_argument("--json", action="store_true", help="as JSON")
+    command.set_defaults(run=_profile)
+
     advises = "say which watermark a log asks for; fail if the log does not support an answer"
     command = commands.add_parser(
         "advise", help=advises, epilog=_ADVISE_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    command.add_argument("log", metavar="LOG", help="a file, or the name of a log that comes with wmlab")
-    command.add_argument("--event-time", metavar="COLUMN", help="when an event happened (default: event_time)")
-    command.add_argument("--arrival", metavar="COLUMN", help="when it arrived (default: arrival_ms)")
-    command.add_argument("--writer", metavar="COLUMN", help="who sent it (default: writer)")
-    command.add_argument("--key", metavar="COLUMN", help="its key (default: the writer, if other columns are named)")
-    command.add_argument("--unit", choices=["d", "s", "ms", "us", "ns"], help="of times that are numbers (default: ms)")
-    command.add_argument("--format", metavar="FORMAT", help="of times that are texts, as '%%d.%%m.%%Y %%H:%%M:%%S'")
-    command.add_argument("--encoding", metavar="NAME", help="of the file (default: utf-8)")
-    command.add_argument("--form", choices=["csv", "tsv", "json", "parquet"], help="of the file (default: by its name)")
-    command.add_argument(
-        "--bad-rows", choices=["refuse", "drop"], help="refuse a log with bad rows, or leave them out (default: refuse)"
-    )
+    _of_log(command, bad_rows="refuse")
     command.add_argument(
         "--late",
         type=float,
@@ -93,6 +100,24 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--json", action="store_true", help="as JSON")
     command.set_defaults(run=_advise)
     return top
+
+
+def _of_log(command: argparse.ArgumentParser, *, bad_rows: str) -> None:
+    """The arguments of `wm.trace.load`; `bad_rows` is what the command does with them by default."""
+    command.add_argument("log", metavar="LOG", help="a file, or the name of a log that comes with wmlab")
+    command.add_argument("--event-time", metavar="COLUMN", help="when an event happened (default: event_time)")
+    command.add_argument("--arrival", metavar="COLUMN", help="when it arrived (default: arrival_ms)")
+    command.add_argument("--writer", metavar="COLUMN", help="who sent it (default: writer)")
+    command.add_argument("--key", metavar="COLUMN", help="its key (default: the writer, if other columns are named)")
+    command.add_argument("--unit", choices=["d", "s", "ms", "us", "ns"], help="of times that are numbers (default: ms)")
+    command.add_argument("--format", metavar="FORMAT", help="of times that are texts, as '%%d.%%m.%%Y %%H:%%M:%%S'")
+    command.add_argument("--encoding", metavar="NAME", help="of the file (default: utf-8)")
+    command.add_argument("--form", choices=["csv", "tsv", "json", "parquet"], help="of the file (default: by its name)")
+    command.add_argument(
+        "--bad-rows",
+        choices=["refuse", "drop"],
+        help=f"refuse a log with bad rows, or leave them out (default: {bad_rows})",
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -164,12 +189,25 @@ def _explain(options: argparse.Namespace) -> int:
     return 0
 
 
-def _advise(options: argparse.Namespace) -> int:
+def _columns(options: argparse.Namespace) -> dict[str, str | None]:
+    """The arguments of `wm.trace.load` that were given."""
     names = ("event_time", "arrival", "writer", "key", "unit", "format", "encoding", "form", "bad_rows")
     columns = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     if any(name in columns for name in ("event_time", "arrival", "writer")):
         columns.setdefault("key", None)
-    log = wm.trace.load(options.log, **columns)
+    return columns
+
+
+def _profile(options: argparse.Namespace) -> int:
+    profile = wm.trace.profile(options.log, **_columns(options))
+    if options.chart:
+        profile.chart().save(options.chart)
+    print(profile.to_json() if options.json else profile, end="" if options.json else "\n")
+    return 1 if profile.findings else 0
+
+
+def _advise(options: argparse.Namespace) -> int:
+    log = wm.trace.load(options.log, **_columns(options))
     if log.refused.num_rows:
         # Not on the standard output, which may be JSON.
         print(f"{counted(log.refused.num_rows, 'bad row')} left out of {log.name!r}.", file=sys.stderr)

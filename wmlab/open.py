@@ -14,6 +14,7 @@ from wmlab.core.scenario_file import parse_scenario, read_scenario_text
 from wmlab.core.traces import DIRECTORY, TRACE_SCHEMA, Trace, TraceEvent, load, names
 from wmlab.dataflow.recording import Dataflow
 from wmlab.progress.recording import PlanScenario
+from wmlab.strategies.log_profile import Profile, profile
 from wmlab.streams.api import Scenario
 from wmlab.streams.model.segment import as_segment_id as segment_id
 from wmlab.streams.model.segment import segment_name
@@ -21,11 +22,13 @@ from wmlab.streams.model.segment import segment_name
 __all__ = [
     "DIRECTORY",
     "TRACE_SCHEMA",
+    "Profile",
     "Recording",
     "Trace",
     "TraceEvent",
     "load",
     "names",
+    "profile",
     "segment_id",
     "segment_name",
 ]

@@ -31,7 +31,8 @@ def blocks(page: Path) -> list[tuple[str, str, int]]:
 def test_the_code_of_a_page_runs_from_top_to_bottom(
     page: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shutil.copytree(ROOT / "data" / "scenarios", tmp_path / "data" / "scenarios")
+    for folder in ("scenarios", "exports"):
+        shutil.copytree(ROOT / "data" / folder, tmp_path / "data" / folder)
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "page"}
     ran = 0

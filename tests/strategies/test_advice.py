@@ -190,8 +190,8 @@ def test_one_time_far_ahead_spoils_every_watermark_but_that_behind_a_guard() -> 
     assert (doubt.bound_ms, doubt.without_ms) == (advice.bound_ms, advice.suspects.without_ms)
     assert isinstance(advice.strategy, Guarded)
     assert advice.late_share <= 1.2 * TARGET
-    assert "nothing is offered" in advice.settings["Flink SQL"]
-    assert "a WatermarkGenerator of one's own" in advice.settings["Flink"]
+    assert "nothing is offered" in advice.settings["Flink SQL"].note
+    assert "a WatermarkGenerator of one's own" in advice.settings["Flink"].note
 
 
 def test_a_share_that_varies_too_much_is_unsteady(monkeypatch: pytest.MonkeyPatch) -> None:

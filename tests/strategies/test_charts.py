@@ -17,6 +17,7 @@ from wmlab.core.charts.scene import Between, Blocks, Dots, Path, Steps
 from wmlab.core.errors import ChartError, ModelError
 from wmlab.core.words import grouped
 from wmlab.strategies import charts
+from wmlab.strategies.charts import curves
 from wmlab.strategies.comparison import compare
 from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness, PerfectWatermark
@@ -246,14 +247,14 @@ def test_a_strategy_that_beats_every_constant_is_named_and_points_that_coincide_
 def test_a_number_that_would_stand_on_the_next_point_is_a_line_away_from_it():
     # 540 pixels are 1 000 ms wide: a digit and the point before it take 19 of them.
     points = [(0, 1.0, "1"), (500, 1.0, "2"), (510, 1.1, "3"), (534, 1.0, "4"), (560, 1.1, "5"), (700, 1.0, "6 (90 s)")]
-    boxes = charts._numbers(points, 1_000, 3.0)
+    boxes = curves._numbers(points, 1_000, 3.0)
     assert [(box.x_low, box.y_low, box.label) for box in boxes] == [
         (0, 1.0, "1"),
         (510, 0.85, "2, 3"),
         (560, 1.0, "4, 5"),
         (700, 1.0, "6 (90 s)"),
     ]
-    above, _ = charts._numbers([(500, 1.0, "1"), (532, 0.9, "2")], 1_000, 3.0)
+    above, _ = curves._numbers([(500, 1.0, "1"), (532, 0.9, "2")], 1_000, 3.0)
     assert (above.x_low, above.y_low) == (500, 1.15)
 
 

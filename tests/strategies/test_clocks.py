@@ -16,10 +16,11 @@ import wmlab as wm
 from tests.strategies.model.logs import lateness_before, logs, trace
 from wmlab.core.errors import ModelError, TraceError
 from wmlab.core.traces import Trace, load
-from wmlab.strategies import clocks
-from wmlab.strategies.clocks import Suspects, ahead_limit_ms, suspects
+from wmlab.strategies import suspect_records
+from wmlab.strategies.clocks import ahead_limit_ms
 from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.strategy import Record
+from wmlab.strategies.suspect_records import Suspects, suspects
 
 DAY_MS = 86_400_000
 START_MS = 1_700_000_000_000
@@ -183,7 +184,7 @@ def test_what_many_suspects_made_late_is_counted_of_those_that_moved_most(monkey
     for n, row in enumerate(range(100, 130)):
         records = ahead(records, row, DAY_MS + n * 10_000)
     every = suspects(trace(records))
-    monkeypatch.setattr(clocks, "_COUNTED", 10)
+    monkeypatch.setattr(suspect_records, "_COUNTED", 10)
     some = suspects(trace(records))
     assert len(some) == len(every) == 30
     counted = {suspect.row: suspect.made_late for suspect in some if suspect.made_late is not None}

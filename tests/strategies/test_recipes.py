@@ -26,12 +26,16 @@ CONSTANT = {
 }
 
 
+def lines(strategy: Strategy[Any] | int) -> dict[str, str]:
+    return {engine: str(setting) for engine, setting in settings(strategy).items()}
+
+
 def test_engines_write_a_constant_bound_in_their_words() -> None:
-    assert settings(90_061_500) == settings(BoundedOutOfOrderness(90_061_500)) == CONSTANT
-    assert settings(StreamTime(90_061_500)) == CONSTANT
+    assert lines(90_061_500) == lines(BoundedOutOfOrderness(90_061_500)) == CONSTANT
+    assert lines(StreamTime(90_061_500)) == CONSTANT
     # As Flink documents it, rows in order, also with equal times, ask for INTERVAL '0.001' SECOND.
-    assert "INTERVAL '0 00:00:00.001' DAY" in settings(0)["Flink SQL"]
-    assert "INTERVAL '175 00:00:00.001' DAY(3) TO SECOND(3)" in settings(175 * 86_400_000)["Flink SQL"]
+    assert "INTERVAL '0 00:00:00.001' DAY" in settings(0)["Flink SQL"].code
+    assert "INTERVAL '175 00:00:00.001' DAY(3) TO SECOND(3)" in settings(175 * 86_400_000)["Flink SQL"].code
 
 
 @pytest.mark.parametrize(
@@ -52,26 +56,28 @@ def test_an_engine_has_the_strategy_or_says_that_it_cannot_and_what_instead(
     strategy: Strategy[Any], without: set[str]
 ) -> None:
     """The line of the constant bound stands only where the engine cannot have the strategy, with what is expected."""
-    lines = settings(strategy, Instead(90_061_500, "with 1.000% late"))
-    assert {engine for engine, line in lines.items() if line.startswith("cannot have it")} == without
-    for engine, line in lines.items():
-        code, comment, note = CONSTANT.get(engine, "").partition("  # ")
-        alternative = f"the alternative is a constant bound, {code}{f' ({note})' if comment else ''}, with 1.000% late"
+    of_engines = settings(strategy, Instead(90_061_500, "with 1.000% late"))
+    assert {engine for engine, setting in of_engines.items() if not setting.possible} == without
+    for engine, setting in of_engines.items():
+        line = str(setting)
+        assert line.startswith("cannot have it") == (engine in without)
+        constant = CONSTANT.get(engine, "")
+        alternative = f"the alternative is a constant bound, {constant}{'; ' if '  # ' in constant else '  # '}with"
         assert (alternative in line) == (engine in without and engine in CONSTANT)
         assert ("90061500" in line or "1 01:01:01.501" in line) == (engine in without and engine in CONSTANT)
-    assert not any("alternative" in line for line in settings(strategy).values())
+    assert not any("alternative" in line for line in lines(strategy).values())
 
 
 def test_the_two_delays_of_spark_keep_what_the_bound_keeps_and_no_more() -> None:
     """By the rule of each operator: at the largest time 10 000, the first time that it keeps is 500 before that."""
-    line = settings(500)["Spark"]
+    line = str(settings(500)["Spark"])
     delays = [int(number) for number in re.findall(r"(\d+) milliseconds", line)]
     assert delays == [500, 501]
     for operator in get_args(StatefulOperator):
         first = [first_on_time(10_000 - delay_ms, operator) for delay_ms in delays]
         assert first.index(9_500) == (operator != "window"), operator
     assert eval(f"frame{line}", {"frame": Frame()}) == ("event_time", "500 milliseconds")
-    assert "501 milliseconds for dropDuplicates" in settings(PerWriterMinimum(500))["Spark"]
+    assert "501 milliseconds for dropDuplicates" in lines(PerWriterMinimum(500))["Spark"]
 
 
 class Frame:
@@ -83,13 +89,36 @@ class Frame:
 
 def test_the_parameters_of_a_strategy_stand_in_its_lines() -> None:
     flink = "WatermarkStrategy.<Row>forBoundedOutOfOrderness(Duration.ofMillis(500L))"
-    waiting = settings(PerWriterMinimum(500, idle_ms=60_000))
-    assert waiting["Flink"].startswith(f"{flink}.withIdleness(Duration.ofMillis(60000L)), where each writer")
+    waiting = lines(PerWriterMinimum(500, idle_ms=60_000))
+    assert waiting["Flink"].startswith(f"{flink}.withIdleness(Duration.ofMillis(60000L))  # where each writer")
     assert "'table.exec.source.idle-timeout' = '60000 ms'" in waiting["Flink SQL"]
     assert "INTERVAL '0 00:00:00.501'" in waiting["Flink SQL"]
-    assert "multipleWatermarkPolicy = min" in settings(PerWriterMinimum(500))["Spark"]
-    guarded = settings(Guarded(PerWriterMinimum(500), 7_000))["Flink"]
+    assert "multipleWatermarkPolicy = min" in lines(PerWriterMinimum(500))["Spark"]
+    guarded = lines(Guarded(PerWriterMinimum(500), 7_000))["Flink"]
     assert "System.currentTimeMillis() + 7000L" in guarded
     assert flink in guarded
-    assert "all other writers" in settings(Guarded(StreamTime(1), 7_000, "writers"))["Flink"]
-    assert "grace_ms=500" in settings(Quix(500))["Quix Streams"]
+    assert "all other writers" in lines(Guarded(StreamTime(1), 7_000, "writers"))["Flink"]
+    assert "grace_ms=500" in lines(Quix(500))["Quix Streams"]
+
+
+@pytest.mark.parametrize(
+    ("column", "sql", "python"),
+    [
+        ("taken_at", "taken_at", '"taken_at"'),
+        ("timestamp", "`timestamp`", '"timestamp"'),
+        ("current_time", "`current_time`", '"current_time"'),
+        ("rx.time", "`rx.time`", '"`rx.time`"'),
+        ('a`b "c', '`a``b "c`', '"`a``b \\"c`"'),
+    ],
+)
+def test_the_lines_have_the_column_of_the_log(column: str, sql: str, python: str) -> None:
+    for strategy in (500, PerWriterMinimum(500)):
+        of_engines = settings(strategy, event_time=column)
+        assert of_engines["Flink SQL"].code.startswith(f"WATERMARK FOR {sql} AS {sql} - INTERVAL")
+        assert of_engines["Spark"].code == f'.withWatermark({python}, "500 milliseconds")'
+    instead = settings(ConformalWatermark(0.01), Instead(500, "x"), event_time=column)["Flink SQL"].instead
+    assert instead is not None
+    assert sql in instead.code
+    sql_of_idle = settings(PerWriterMinimum(500, idle_ms=7), event_time=column)["Flink SQL"]
+    assert sql_of_idle.code.splitlines()[0] == "SET 'table.exec.source.idle-timeout' = '7 ms';"
+    assert "\n" not in str(sql_of_idle)

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVar, get_args
+from xml.sax.saxutils import quoteattr
 
 import pyarrow as pa
 
@@ -57,13 +58,17 @@ Cell = str | int | None | Markup
 
 AnswerEntry = TypeVar("AnswerEntry")
 
+COLUMNS_HINT: Final = "What each column says: .columns"
+"""The line beneath a table in text whose answer has `columns`."""
+
 
 class TableAnswer(Answer, Generic[AnswerEntry]):
     """Base of the answers with several entries, over which it iterates; `entries` names the field that has them.
 
     A subclass gives the `heads` of its HTML table and the cells of each row (`_rows`); `left` are the columns whose
     cells stand on the left, `left_heads` those whose heads do. `schema` has the columns of the pandas DataFrame, which
-    are attributes of the entries or of the answer.
+    are attributes of the entries or of the answer. `columns` says what heads mean that do not say it themselves: as
+    HTML beneath the table and where the pointer is on the head.
     """
 
     __slots__ = ()
@@ -72,6 +77,7 @@ class TableAnswer(Answer, Generic[AnswerEntry]):
     heads: ClassVar[tuple[str, ...]]
     left: ClassVar[tuple[int, ...]] = (0,)
     left_heads: ClassVar[tuple[int, ...]] = ()
+    columns: ClassVar[Mapping[str, str]] = {}
     schema: ClassVar[pa.Schema]
 
     def _rows(self) -> Iterable[Sequence[Cell]]:
@@ -97,7 +103,16 @@ class TableAnswer(Answer, Generic[AnswerEntry]):
         return pandas_frame(pa.table(columns, self.schema))
 
     def _repr_html_(self) -> str:
-        return html_table(self._caption(), self._heads(), self._rows(), left=self.left, left_heads=self.left_heads)
+        table = html_table(
+            self._caption(),
+            self._heads(),
+            self._rows(),
+            left=self.left,
+            left_heads=self.left_heads,
+            columns=self.columns,
+        )
+        lines = "".join(f"<li><b>{escape(head)}</b>: {escape(text)}</li>" for head, text in self.columns.items())
+        return table + (f"<details><summary>What the columns say</summary><ul>{lines}</ul></details>" if lines else "")
 
 
 def html_table(
@@ -107,9 +122,13 @@ def html_table(
     *,
     left: Sequence[int] = (0,),
     left_heads: Sequence[int] = (),
+    columns: Mapping[str, str] | None = None,
 ) -> str:
-    """A table as HTML; the caption is HTML already. `left` and `left_heads` are as those of `TableAnswer`."""
-    head = [_tag("th", escape(text), left=n in left_heads) for n, text in enumerate(heads)]
+    """A table as HTML; the caption is HTML already. The other arguments are what `TableAnswer` has of these names."""
+    head = [
+        _tag("th", escape(text), left=n in left_heads, title=(columns or {}).get(text, ""))
+        for n, text in enumerate(heads)
+    ]
     body = [[_tag("td", _html(cell), left=n in left) for n, cell in enumerate(row)] for row in rows]
     lines = "".join(f"<tr>{''.join(cells)}</tr>" for cells in [head, *body] if cells)
     return f"<table><caption>{caption}</caption>{lines}</table>"
@@ -130,8 +149,9 @@ def pandas_frame(table: pa.Table) -> Any:
     return frame.astype({c.name: "Int64" for c in table.schema if c.nullable and c.type == pa.int64()})
 
 
-def _tag(name: str, html: str, *, left: bool) -> str:
-    return f"<{name} style='text-align:left'>{html}</{name}>" if left else f"<{name}>{html}</{name}>"
+def _tag(name: str, html: str, *, left: bool, title: str = "") -> str:
+    style = " style='text-align:left'" if left else ""
+    return f"<{name}{style}{f' title={quoteattr(title)}' if title else ''}>{html}</{name}>"
 
 
 def _html(cell: Cell) -> str:

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from wmlab.core import frames
 from wmlab.core.answers import html_table
-from wmlab.core.columns import BEFORE_1970, SHIFT, LogColumns, judged, require_good
+from wmlab.core.columns import BEFORE_1970, SHIFT, LogColumns, in_words, judged, require_good
 from wmlab.core.errors import TraceError
 from wmlab.core.files import DATA, as_path
 from wmlab.core.log_files import FileForm, LogRows, Refused, files_of, head_of, log_name, read_files, rows_of_table
@@ -84,14 +84,16 @@ class Trace:
     """A log as a value, in order of arrival; events that arrive together keep the order of their source.
 
     `table` has the columns of `TRACE_SCHEMA`. `refused` has those of `REFUSED_SCHEMA`: the rows of the log that are not
-    in the trace, because `load` left bad rows out. Events may have happened before 1970, arrivals may not: the clock of
-    a run begins with the first one. Raises `TraceError` if it has others, no rows, nulls, a negative arrival, an empty
-    writer name, or arrivals that go back.
+    in the trace, because `load` left bad rows out. `event_time_column` is what the log calls its event times, as the
+    lines for engines write it. Events may have happened before 1970, arrivals may not: the clock of a run begins with
+    the first one. Raises `TraceError` if it has others, no rows, nulls, a negative arrival, an empty writer name, or
+    arrivals that go back.
     """
 
     name: str
     table: pa.Table = field(hash=False)
     refused: pa.Table = field(default_factory=REFUSED_SCHEMA.empty_table, hash=False, compare=False, kw_only=True)
+    event_time_column: str = field(default="event_time", compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         table = self.table
@@ -124,6 +126,18 @@ class Trace:
         """The first and the last arrival, in milliseconds since 1970."""
         arrivals = self.table["arrival_ms"]
         return arrivals[0].as_py(), arrivals[-1].as_py()
+
+    @property
+    def event_span_ms(self) -> tuple[int, int]:
+        """The least and the largest event time, in milliseconds since 1970."""
+        ends = pc.min_max(self.table["event_time"])
+        return ends["min"].as_py(), ends["max"].as_py()
+
+    @property
+    def unit_doubtful(self) -> bool:
+        """Whether the arrivals are of 1970, or after 2969, which a wrong unit makes of times of today."""
+        first, last = self.span_ms
+        return first > 5 * DAY_MS and (last < 365 * DAY_MS or last > 365_000 * DAY_MS)
 
     @property
     def out_of_order(self) -> int:
@@ -182,7 +196,25 @@ class Trace:
         chosen = self.table.filter(pc.invert(pc.or_(dropped, pa.chunked_array([listed]))))
         if not chosen.num_rows:
             raise TraceError(f"nothing of trace {self.name!r} is left.", remedy="leave out fewer writers or rows.")
-        return Trace(self.name, chosen)
+        return replace(self, table=chosen)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the events as Parquet, for `EventWriter(name, trace=path)` of a scenario; returns where to.
+
+        Raises `TraceError` for a name that does not end in ".parquet", and if the file cannot be written.
+        """
+        target = as_path(path, TraceError)
+        if target.suffix.lower() != ".parquet":
+            raise TraceError(
+                f"a trace cannot be saved as {target.name!r}.", remedy="give a name that ends in .parquet."
+            )
+        try:
+            pq.write_table(self.table, target)
+        except OSError as refused:
+            raise TraceError(
+                f"{target} cannot be written: {refused}.", remedy="choose a file that you may write to."
+            ) from None
+        return target
 
     def columns(self) -> dict[str, Any]:
         """The trace as NumPy arrays of `rows` elements each, keyed as in `TRACE_SCHEMA`.
@@ -217,10 +249,11 @@ class Trace:
         facts = {
             "events": grouped(self.rows),
             "writers": grouped(len(self.writer_names)),
+            "event times (UTC)": " to ".join(map(_date, self.event_span_ms)),
             "arrivals (UTC)": f"{_date(first)} to {_date(last)}",
             "out of order": f"{self.out_of_order / self.rows:.1%}",
         }
-        if first > 5 * DAY_MS and (last < 365 * DAY_MS or last > 365_000 * DAY_MS):
+        if self.unit_doubtful:
             facts["of these times: is unit= right?"] = "doubtful"
         if self.early:
             facts["arrive before they happen"] = grouped(self.early)
@@ -229,15 +262,16 @@ class Trace:
         return facts
 
     def _reasons(self) -> str:
-        counts = (
-            self.refused.group_by(["column", "reason"], use_threads=False).aggregate([("row", "count")]).to_pylist()
-        )
-        counts.sort(key=lambda kind: -kind["row_count"])
-        listed = []
-        for kind in counts[:_MOST_REASONS]:
-            column = f"column {kind['column']!r} " if kind["column"] else ""
-            listed.append(f"{grouped(kind['row_count'])}: {column}{kind['reason']}")
-        return "; ".join(listed) + ("; ..." if len(counts) > _MOST_REASONS else "")
+        kinds = refused_kinds(self.refused)
+        listed = [f"{grouped(count)}: {in_words(column, reason)}" for column, reason, count in kinds[:_MOST_REASONS]]
+        return "; ".join(listed) + ("; ..." if len(kinds) > _MOST_REASONS else "")
+
+
+def refused_kinds(refused: pa.Table) -> list[tuple[str | None, str, int]]:
+    """The kinds of faults of rows that are left out: column, reason and how many rows, the most frequent first."""
+    counts = refused.group_by(["column", "reason"], use_threads=False).aggregate([("row", "count")]).to_pylist()
+    counts.sort(key=lambda kind: -kind["row_count"])
+    return [(kind["column"], kind["reason"], kind["row_count"]) for kind in counts]
 
 
 def names() -> tuple[str, ...]:
@@ -378,7 +412,12 @@ def _trace(
     table = pa.table(list(checked.columns.values()), schema=TRACE_SCHEMA)
     table = table.take(pc.sort_indices(table["arrival_ms"])).combine_chunks()
     refused = [row._asdict() for row in (*rows.left_out, *checked.refused)]
-    return Trace(name, table, refused=pa.Table.from_pylist(refused, schema=REFUSED_SCHEMA))
+    return Trace(
+        name,
+        table,
+        refused=pa.Table.from_pylist(refused, schema=REFUSED_SCHEMA),
+        event_time_column=columns.event_time,
+    )
 
 
 def _first_texts(column: Any) -> list[str | None]:

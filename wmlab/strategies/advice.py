@@ -17,7 +17,6 @@ from wmlab.core.answers import Answer
 from wmlab.core.traces import Trace
 from wmlab.core.words import grouped, rounded
 from wmlab.strategies.candidates import Candidates
-from wmlab.strategies.clocks import Suspects, suspects
 from wmlab.strategies.comparison import LogWindows, Outcome, named, outcome
 from wmlab.strategies.doubts import Case, Doubt, doubts_of, suspects_matter
 from wmlab.strategies.judging import JudgedCandidate, chosen, judge
@@ -25,8 +24,10 @@ from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.strategy import ShareBetween, Strategy, require_argument
 from wmlab.strategies.model.writers import PerWriterMinimum
-from wmlab.strategies.recipes import Instead, settings
-from wmlab.strategies.replay import require_trace
+from wmlab.strategies.recipes import Instead, Setting, settings
+from wmlab.strategies.replay import as_trace
+from wmlab.strategies.suspect_records import Suspects, suspects
+from wmlab.strategies.tradeoff import TradeOff, cheapest_trade_off
 
 _LESS: Final = 0.8
 """The share of the median lag below which a watermark for each key is named beside the advice."""
@@ -40,9 +41,10 @@ class Advice(Answer):
     `_range` (95%, around the value) are what it did on the second half, the rows from number `unseen_from` on, in order
     of arrival from 1: those of `compare` over the whole log, on these rows. `open_windows` is the mean and the most of
     windows that it kept open there, if their length was given. `whole` is its outcome over the whole log, as `compare`
-    has it. `settings` is how engines write the strategy, or the constant bound that was judged beside it, `judged[0]`,
-    where they cannot have it. `bound_ms` is the constant bound that the complete log asks for, as
-    `lateness_curve` has it.
+    has it. `settings` is how engines write the strategy, with the log's own name of the event time, or the constant
+    bound that was judged beside it, `judged[0]`, where they cannot have it. `trade_off` is what a little more loss
+    would save, if the bound is for a tail; None if it is not. `bound_ms` is the constant bound that the complete log
+    asks for, as `lateness_curve` has it.
 
     `doubts` says why the log does not support the advice, which is a guess then; it is empty if it does. `judged` has
     the outcomes of all candidates on the second half, the constant bound first; `by_key` that of a watermark for each
@@ -60,13 +62,14 @@ class Advice(Answer):
     whole: Outcome
     open_windows: tuple[float, int] | None
     bound_ms: int
-    settings: Mapping[str, str]
+    settings: Mapping[str, Setting]
     reason: str
     assumed: tuple[str, ...]
     doubts: tuple[Doubt, ...]
     suspects: Suspects
     judged: tuple[Outcome, ...]
     by_key: Outcome | None
+    trade_off: TradeOff | None
 
     @property
     def supported(self) -> bool:
@@ -75,12 +78,13 @@ class Advice(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """The advice as dicts, lists and scalars."""
-        others = ("strategy", "judged", "by_key", "whole", "suspects", "doubts", "settings")
+        others = ("strategy", "judged", "by_key", "whole", "suspects", "doubts", "settings", "trade_off")
         fields = {name: getattr(self, name) for name in self.__slots__ if name not in others}
         by_key = None if self.by_key is None else _numbers(self.by_key)
         return fields | {
             "strategy": repr(self.strategy),
-            "settings": dict(self.settings),
+            "settings": {engine: str(setting) for engine, setting in self.settings.items()},
+            "trade_off": None if self.trade_off is None else self.trade_off.to_dict(),
             "whole": _numbers(self.whole),
             "doubts": [doubt.to_dict() for doubt in self.doubts],
             "suspects": self.suspects.to_dict(),
@@ -111,7 +115,7 @@ class Advice(Answer):
 
     def _beside(self) -> str:
         """The reason, and what is said beside the advice: records that are not of the log, a watermark for each key."""
-        parts = [self.reason]
+        parts = [self.reason, *([self.trade_off.sentence] if self.trade_off else [])]
         if self.suspects.suspects and not any(doubt.rows for doubt in self.doubts):
             parts.append(f"Beside that, {self.suspects.what}. {self.suspects.bounds}")
         by_key = self.by_key
@@ -123,21 +127,35 @@ class Advice(Answer):
         return " ".join(parts)
 
     def __repr__(self) -> str:
-        return "\n".join([self.sentence, *(f"  {name}: {text}" for name, text in self._details())])
+        lines = [f"  assumed: {text}" for text in self.assumed]
+        lines += [f"  {engine}{self._guess}: {setting}" for engine, setting in self.settings.items()]
+        return "\n".join([self.sentence, *lines])
 
-    def _details(self) -> list[tuple[str, str]]:
-        """What is assumed, and the settings of engines, which are marked as a guess if they are one."""
-        guess = "" if self.supported else " (a guess)"
-        lines = [(f"{engine}{guess}", line) for engine, line in self.settings.items()]
-        return [*(("assumed", text) for text in self.assumed), *lines]
+    @property
+    def _guess(self) -> str:
+        """What marks the settings of engines that are a guess."""
+        return "" if self.supported else " (a guess)"
 
     def _repr_html_(self) -> str:
-        rows = "".join(f"<li>{escape(name)}: {escape(text)}</li>" for name, text in self._details())
-        return f"<p>{escape(self.sentence)}</p><ul>{rows}</ul>"
+        assumed = "".join(f"<li>assumed: {escape(text)}</li>" for text in self.assumed)
+        lines = "".join(self._engine(engine, setting) for engine, setting in self.settings.items())
+        return f"<p>{escape(self.sentence)}</p><ul>{assumed}</ul>{lines}"
+
+    def _engine(self, engine: str, setting: Setting) -> str:
+        """The code of an engine as a block, with what is to be said of it above."""
+        code, note = setting.code, setting.note
+        if not setting.possible:
+            note = f"cannot have it: {note}"
+            if (instead := setting.instead) is not None:
+                code, note = instead.code, f"{note}; a constant bound instead, {instead.note}"
+        block = f"<pre><code>{escape(code)}</code></pre>" if code else ""
+        return f"<p><b>{escape(engine)}{self._guess}</b>{': ' if note else ''}{escape(note)}</p>{block}"
 
 
-def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = None) -> Advice:
+def advise(trace: Trace | Any, late_share: float = 0.001, *, window_ms: int | None = None) -> Advice:
     """Which strategy keeps the late share of a log at or below `late_share` for the least lag.
+
+    The log is a trace, or a data frame with the columns of one.
 
     Candidates are a constant bound; the least over writers, with and without an idle timeout; conformal inference and
     percentiles, which steer themselves; and where records are ahead of their arrival a guard around the first two. They
@@ -147,7 +165,7 @@ def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = N
     Raises `ModelError` for a target that is not between 0 and 1, or a window below 1 ms.
     """
     require_argument("late_share", late_share, ShareBetween)
-    require_trace(trace)
+    trace = as_trace(trace)
     suspicious = suspects(trace, late_share)
     candidates = Candidates(trace, late_share, guard=suspects_matter(suspicious))
     log, middle = candidates.log, candidates.middle
@@ -180,7 +198,9 @@ def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = N
         open_windows=None if of.open_mean is None else (of.open_mean, of.open_max or 0),
         bound_ms=suspicious.bound_ms,
         settings=settings(
-            best.strategy, Instead(judged_ms, f"with {_late_and_lag(constant.unseen)} on the same records")
+            best.strategy,
+            Instead(judged_ms, f"with {_late_and_lag(constant.unseen)} on the same records"),
+            event_time=trace.event_time_column,
         ),
         reason=_reason(best, judged),
         assumed=_assumed(best.strategy),
@@ -188,6 +208,7 @@ def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = N
         suspects=suspicious,
         judged=tuple(each.unseen for each in [*judged, *by_key]),
         by_key=by_key[0].unseen if by_key else None,
+        trade_off=cheapest_trade_off((best, constant), trace),
     )
 
 

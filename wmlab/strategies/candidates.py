@@ -121,7 +121,7 @@ class Candidates:
         candidates = [self._chosen(self._constant())]
         candidates += [self._chosen(self._guarded_constant())] if self.guard else []
         for strategy, (met, x) in zip([*waiting, *guarded], runs, strict=False):
-            candidates.append(self._chosen(OpenBound(_rebound(strategy), self.log, met, x)))
+            candidates.append(self._chosen(OpenBound(rebound(strategy), self.log, met, x)))
         return candidates + list(zip(steering, runs[len(waiting) + len(guarded) :], strict=True))
 
     def of_keys(self) -> list[Candidate]:
@@ -148,7 +148,7 @@ class Candidates:
         limit = self._ahead_ms
         moving = np.where(self.log.event - self.log.arrival > limit, UNKNOWN, self.log.event)
         top = before(moving)
-        return OpenBound(_rebound(Guarded(BoundedOutOfOrderness(0), limit)), self.log, top, np.maximum(top, moving))
+        return OpenBound(rebound(Guarded(BoundedOutOfOrderness(0), limit)), self.log, top, np.maximum(top, moving))
 
     def _steering(self) -> list[Strategy[Any]]:
         """Those that find their bound themselves, also in the half that nobody has seen."""
@@ -194,10 +194,17 @@ class Candidates:
         return lags
 
 
-def _rebound(strategy: Strategy[Any]) -> Callable[[int], Strategy[Any]]:
-    """How to make a strategy with a bound of 0 anew with another bound."""
+def bound_of(strategy: Strategy[Any]) -> int | None:
+    """The bound of a strategy, or of that within a guard, ms; None if it has none."""
     if isinstance(strategy, Guarded):
-        inner = _rebound(strategy.inner)
+        return bound_of(strategy.inner)
+    return strategy.bound if isinstance(strategy, BoundedOutOfOrderness | PerWriterMinimum) else None
+
+
+def rebound(strategy: Strategy[Any]) -> Callable[[int], Strategy[Any]]:
+    """How to make a strategy that has a bound anew with another one."""
+    if isinstance(strategy, Guarded):
+        inner = rebound(strategy.inner)
         return lambda bound_ms: Guarded(inner(bound_ms), strategy.ahead_ms, strategy.beyond)
     if isinstance(strategy, PerWriterMinimum):
         return lambda bound_ms: PerWriterMinimum(bound_ms, strategy.idle_ms, strategy.writers)

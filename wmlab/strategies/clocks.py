@@ -1,92 +1,89 @@
-"""Records and writers of a log whose clocks are wrong, and what they do to the bound.
+"""The clocks of a log: which records have a wrong time, and of each writer what its records show.
 
-The largest event time m never falls. So one record that is stamped a day ahead is behind the lateness of all records
-of a day. A record is *ahead* if its event time is after its arrival, by more than clocks and delays of the log explain.
-It is *older than the log* if its event time is before the first arrival by more than the log is long: the clock of a
-device that was never set gives 1970.
+A record is *ahead* if its event time is after its arrival, by more than clocks and delays of the log explain. It is
+*older than the log* if its event time is before the first arrival by more than the log is long: the clock of a device
+that was never set gives 1970. Both are suspects.
 
 How far ahead is too far follows from the log. With d = event time - arrival, and q(s) its quantile at the share s, a
 record is ahead if d > `ahead_ms` = max(0, q(0.75) + 10 (q(0.75) - q(0.5))), rounded up to two digits. These are
 quartiles, so up to a quarter of the records may be ahead and the limit stays that of the others. Of delays with an
 exponential distribution of mean M the limit is 4 M, of a normal one 7 standard deviations after the mean.
+
+A writer is *silent* where it sends nothing for more than ten times its usual gap, the 90% quantile of the times between
+its arrivals, and for more than a twentieth of the log. Its silence ends with its next record, or with the log.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
-from html import escape
+from dataclasses import asdict, dataclass
+from itertools import pairwise
 from math import ceil
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from wmlab.core.answers import Cell, TableAnswer, text_table
 from wmlab.core.errors import ModelError
 from wmlab.core.times import Int64Array
 from wmlab.core.traces import Trace
-from wmlab.core.words import counted, grouped, is_instant, listed, moment, rounded
-from wmlab.strategies.lateness import lateness_curve
-from wmlab.strategies.model.strategy import UNKNOWN, ShareBetween, require_argument
-from wmlab.strategies.replay import Log, before, group, require_trace
+from wmlab.core.words import counted, grouped, listed, rounded
+from wmlab.strategies.model.strategy import UNKNOWN
+from wmlab.strategies.replay import Log, before, group
 
 _SPREADS: Final = 10
 """How many times the upper quartile is away from the median, a record has to be away from the quartile to be ahead."""
 _MOST: Final = 0.5
 """The share of a writer's records from which on its clock, and not single records, is ahead or early."""
-_COUNTED: Final = 1_000
-"""Suspects of which is counted how many records they made late."""
+_USUAL: Final = 0.9
+_LONGER: Final = 10
+_OF_LOG: Final = 20
+"""A silence is so many times longer than this quantile of the writer's gaps, and than the log divided by that."""
+_COPIES: Final = 0.1
+"""The share of records that repeat another one up to which they are copies, and not a coarse clock."""
 _LISTED: Final = 20
-_NAMED: Final = 3
 
-SuspectKind = Literal["ahead", "older than the log"]
+Flags = NDArray[np.bool_]
+Silence = tuple[int, int]
+"""From which arrival to which one a writer sends nothing, ms."""
 ClockFault = Literal["ahead", "early", "behind", "steps", "older than the log"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Suspect:
-    """A record whose clock is wrong; times in ms. `row` is its number in order of arrival, from 1.
-
-    `ahead_ms` is its event time less its arrival, `moved_ms` by how much it raised the largest event time of the log.
-    `made_late` counts the records that are late for the bound `without_ms` if of all suspects only this one is in the
-    log, and not late if it is not, either; `made_late_at_0` those for the bound 0. The record itself is not counted.
-    Both are None beyond the 1,000 suspects that raised the largest event time most.
-    """
-
-    kind: SuspectKind
-    row: int
-    writer: str
-    event_time: int
-    arrival_ms: int
-    ahead_ms: int
-    moved_ms: int
-    made_late: int | None
-    made_late_at_0: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WriterClock:
-    """The clock of a writer as its records show it; times in ms, shares from 0 to 1.
+    """What the records of a writer show; times in ms, shares from 0 to 1.
 
-    `offset_ms` is the median of event time less arrival, less the median of that over all writers: above 0 the clock is
-    ahead, or the delay is short; below 0 it is behind, or the delay is long. `early` counts the records that arrive
-    before they happen, `suspects` those that are suspects; `steps` how often the writer changes from records that are
-    suspects to records that are not, or back. `silent_ms` is the longest time without a record of it, until the end of
-    the log; `silent_at_end` whether that is the last one. `clock` says what is wrong: "ahead" or "older than the log"
-    if most records are, "steps" if some are, "early" if most records arrive before they happen, "behind" if nine of ten
-    records are later than delays of the log explain, which may be a long delay of its own; None: nothing.
+    `first_event_time` and `last_event_time` are the least and the largest event time of the records that are no
+    suspects, None if all are; `first_arrival_ms` and `last_arrival_ms` those of all arrivals. `offset_ms` is the median
+    of event time less arrival, less the median of that over all writers: above 0 the clock is ahead, or the delay is
+    short; below 0 it is behind, or the delay is long. `early` counts the records that arrive before they happen,
+    `out_of_order` those older than a record of the log that came before and is no suspect, `copies` those that repeat
+    an earlier one (event time, writer and key), `suspects` those that are suspects; `steps` how often the writer
+    changes from records that are suspects to records that are not, or back. `silent_ms` is the longest time without a
+    record of it, until the end of the log; `silent_at_end` whether that is the last one. `silences` are the times in
+    which it is silent, see the module. `clock` says what is wrong: "ahead" or "older than the log" if most records are,
+    "steps" if some are, "early" if most records arrive before they happen, "behind" if nine of ten records are later
+    than delays of the log explain, which may be a long delay of its own; None: nothing.
     """
 
     writer: str
     rows: int
+    first_event_time: int | None
+    last_event_time: int | None
+    first_arrival_ms: int
+    last_arrival_ms: int
     offset_ms: int
     early: int
+    out_of_order: int
+    copies: int
     suspects: int
     steps: int
     silent_ms: int
     silent_at_end: bool
+    silences: tuple[Silence, ...]
     clock: ClockFault | None
 
     @property
@@ -97,7 +94,7 @@ class WriterClock:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class WriterClocks(TableAnswer[WriterClock]):
-    """The clock of each writer of a log: those with most suspects first, then those that are early most often."""
+    """The clock of each writer of a log: first those with most suspects, those early most often, and those silent."""
 
     name: str
     writers: tuple[WriterClock, ...]
@@ -106,8 +103,11 @@ class WriterClocks(TableAnswer[WriterClock]):
     heads = ("writer", "records", "offset", "early", "suspects", "steps", "longest silence", "clock")
     schema = pa.schema(
         [pa.field("writer", pa.string()), pa.field("rows", pa.int64(), nullable=False)]
+        + [pa.field(name, pa.int64()) for name in ("first_event_time", "last_event_time")]
+        + [pa.field(name, pa.int64(), nullable=False) for name in ("first_arrival_ms", "last_arrival_ms")]
         + [pa.field("offset_ms", pa.int64(), nullable=False), pa.field("early", pa.int64(), nullable=False)]
         + [pa.field("early_share", pa.float64(), nullable=False)]
+        + [pa.field(name, pa.int64(), nullable=False) for name in ("out_of_order", "copies")]
         + [pa.field(name, pa.int64(), nullable=False) for name in ("suspects", "steps", "silent_ms")]
         + [pa.field("silent_at_end", pa.bool_(), nullable=False), pa.field("clock", pa.string())]
     )
@@ -141,179 +141,31 @@ class WriterClocks(TableAnswer[WriterClock]):
         return "\n".join([self.sentence, *text_table(rows, right=range(1, len(self.heads) - 1))])
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
-        for w in self.writers:
+        for w in self.writers[:_LISTED]:
             silent = rounded(w.silent_ms) + (", until the end" if w.silent_at_end else "")
             early, offset = f"{w.early_share:.1%}", rounded(w.offset_ms)
             yield w.writer, grouped(w.rows), offset, early, grouped(w.suspects), grouped(w.steps), silent, w.clock or ""
+        if len(self.writers) > _LISTED:
+            yield f"and {grouped(len(self.writers) - _LISTED)} more", *[""] * 7
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Suspects(TableAnswer[Suspect]):
-    """The records of a log whose clocks are wrong, those first that made most others late; see the module.
+class WrongTimes(NamedTuple):
+    """Which records of a log are ahead of their arrival, which are older than the log, and the limit for the first."""
 
-    `bound_ms` is the constant bound for the late share `target` over the whole log, `without_ms` over the log without
-    the suspects, `lossless_ms` and `lossless_without_ms` are those for no late record at all. `row_numbers` are those
-    of all suspects; of each the table has one entry. `ahead_ms` is the limit, which `Guarded` takes.
-    `writers` are the clocks of the writers.
-    """
-
-    log: Trace = field(repr=False)
-    target: float
-    ahead_ms: int
-    bound_ms: int
-    without_ms: int
-    lossless_ms: int
-    lossless_without_ms: int
-    suspects: tuple[Suspect, ...]
-    writers: WriterClocks
-
-    entries = "suspects"
-    heads = (
-        "row by arrival",
-        "writer",
-        "event time",
-        "arrival",
-        "ahead by",
-        "moved the largest by",
-        "made late",
-        "at bound 0",
-    )
-    left = (1, 2, 3)
-    schema = pa.schema(
-        [pa.field("kind", pa.string()), pa.field("row", pa.int64(), nullable=False), pa.field("writer", pa.string())]
-        + [pa.field(name, pa.int64(), nullable=False) for name in ("event_time", "arrival_ms", "ahead_ms", "moved_ms")]
-        + [pa.field(name, pa.int64()) for name in ("made_late", "made_late_at_0")]
-    )
+    ahead: Flags
+    older: Flags
+    limit_ms: int
 
     @property
-    def row_numbers(self) -> tuple[int, ...]:
-        """The numbers of the suspects in order of arrival, from 1: what `log.without(rows=...)` takes, ascending."""
-        return tuple(sorted(suspect.row for suspect in self.suspects))
-
-    def without(self) -> Trace:
-        """The log without the suspects."""
-        return self.log.without(rows=self.row_numbers)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The suspects and the writers as dicts of numbers."""
-        names = ("target", "ahead_ms", "bound_ms", "without_ms", "lossless_ms", "lossless_without_ms")
-        fields = {"trace": self.log.name} | {name: getattr(self, name) for name in names}
-        return fields | {"suspects": [asdict(suspect) for suspect in self.suspects]} | self.writers.to_dict()
-
-    @property
-    def sentence(self) -> str:
-        """What is wrong, whose it is, and what the bound is with and without it."""
-        if not self.suspects:
-            return (
-                f"No record of {self.log.name!r} is more than {rounded(self.ahead_ms)} ahead of its arrival, or older "
-                f"than the log. {self.writers.sentence}"
-            )
-        return f"In {self.log.name!r} {self.what}. {self.bounds}"
-
-    @property
-    def what(self) -> str:
-        """Which records are suspects and whose they are; empty if none is."""
-        parts = [self._ahead()] if self.of_kind("ahead") else []
-        return " and ".join(parts + ([self._older()] if self.of_kind("older than the log") else []))
-
-    @property
-    def bounds(self) -> str:
-        """The bounds with and without the suspects, for the target and for no late record."""
-        pairs = [(f"{self.target:.3%} late", self.bound_ms, self.without_ms)]
-        pairs += [("no late record", self.lossless_ms, self.lossless_without_ms)]
-        them = "it" if len(self.suspects) == 1 else "them"
-        texts = [f"for {what} is {rounded(all_)} with {them} and {rounded(rest)} without" for what, all_, rest in pairs]
-        return f"The constant bound {', and '.join(texts)}."
-
-    def of_kind(self, kind: str) -> list[Suspect]:
-        """The suspects of a kind."""
-        return [suspect for suspect in self.suspects if suspect.kind == kind]
-
-    def _ahead(self) -> str:
-        records = self.of_kind("ahead")
-        owners, late = self._owners(records), grouped(max(suspect.made_late or 0 for suspect in records))
-        farthest = rounded(max(suspect.ahead_ms for suspect in records))
-        if len(records) == 1:
-            return f"1 record ({owners}) is {farthest} ahead of its arrival, which alone makes {late} others late"
-        what = f"{grouped(len(records))} records ({owners}) are up to {farthest} ahead of their arrival"
-        return f"{what}, of which one alone makes up to {late} others late"
-
-    def _older(self) -> str:
-        records = self.of_kind("older than the log")
-        what = "1 record is" if len(records) == 1 else f"{grouped(len(records))} records are"
-        oldest, owners = min(suspect.event_time for suspect in records), self._owners(records)
-        since = self._moment(oldest)
-        if is_instant([oldest], clock=[self._clock_ms]):
-            since = since.split(" ")[0]
-        return f"{what} not of this log, but from {since} on ({owners})"
-
-    @property
-    def _clock_ms(self) -> int:
-        return Log.of(self.log).clock_ms
-
-    def _moment(self, time_ms: int) -> str:
-        return moment(time_ms, clock_ms=self._clock_ms)
-
-    def _owners(self, records: list[Suspect]) -> str:
-        """Whose the records are: all of a writer, so many of it, or their rows and moments if they are few."""
-        by_writer = pd.Series([suspect.writer for suspect in records]).value_counts(sort=False)
-        parts = []
-        for writer, count in sorted(by_writer.items(), key=lambda pair: (-pair[1], str(pair[0]))):
-            rows = self.writers[str(writer)].rows
-            first = next(suspect for suspect in records if suspect.writer == writer)
-            if count == rows:
-                parts.append(f"all {grouped(rows)} of {writer}")
-            elif count > 1:
-                parts.append(f"{grouped(count)} of {writer}, the worst is row {grouped(first.row)} by arrival")
-            else:
-                parts.append(
-                    f"row {grouped(first.row)} by arrival, of {writer}, stamped {self._moment(first.event_time)}"
-                )
-        return listed(parts, most=_NAMED)
-
-    def __repr__(self) -> str:
-        rows = [self.heads, *([str(cell) for cell in row] for row in self._rows())]
-        table = text_table(rows, right=(0, 4, 5, 6, 7)) if self.suspects else []
-        return "\n".join([self.sentence, *table, repr(self.writers)])
-
-    def _repr_html_(self) -> str:
-        table = TableAnswer._repr_html_(self) if self.suspects else f"<p>{escape(self.sentence)}</p>"
-        return table + self.writers._repr_html_()
-
-    def _rows(self) -> Iterator[tuple[Cell, ...]]:
-        for s in self.suspects[:_LISTED]:
-            times = (self._moment(s.event_time), self._moment(s.arrival_ms), rounded(s.ahead_ms), rounded(s.moved_ms))
-            late = ("–" if count is None else grouped(count) for count in (s.made_late, s.made_late_at_0))
-            yield grouped(s.row), s.writer, *times, *late
-        if len(self.suspects) > _LISTED:
-            yield f"and {grouped(len(self.suspects) - _LISTED)} more", *[""] * 7
+    def either(self) -> Flags:
+        """The suspects."""
+        return self.ahead | self.older
 
 
-def suspects(trace: Trace, late_share: float = 0.01) -> Suspects:
-    """The records and writers of a log whose clocks are wrong, and the bound for `late_share` with and without them.
-
-    Raises `ModelError` for a target that is not between 0 and 1, or what is no trace.
-    """
-    require_argument("late_share", late_share, ShareBetween)
-    require_trace(trace)
-    log, limit = Log.of(trace), ahead_limit_ms(trace)
-    ahead = log.event - log.arrival > limit
-    older = _older_than_the_log(log)
-    wrong = ahead | older
-    curve = lateness_curve(trace)
-    rest = curve if wrong.all() or not wrong.any() else lateness_curve(_filtered(trace, ~wrong))
-    without_ms = rest.bound_ms(late_share)
-    return Suspects(
-        log=trace,
-        target=late_share,
-        ahead_ms=limit,
-        bound_ms=curve.bound_ms(late_share),
-        without_ms=without_ms,
-        lossless_ms=curve.bound_ms(0),
-        lossless_without_ms=rest.bound_ms(0),
-        suspects=tuple(_suspects(trace, log, ahead, older, without_ms)),
-        writers=_clocks(trace, log, ahead, older),
-    )
+def wrong_times(trace: Trace) -> WrongTimes:
+    """The suspects of a log; see the module."""
+    log, limit_ms = Log.of(trace), ahead_limit_ms(trace)
+    return WrongTimes(log.event - log.arrival > limit_ms, _older_than_the_log(log), limit_ms)
 
 
 def ahead_limit_ms(trace: Trace) -> int:
@@ -343,54 +195,24 @@ def _older_than_the_log(log: Log) -> Any:
     return before_it & (delay_ms > _SPREADS * max(0, usual_ms))
 
 
-def _filtered(trace: Trace, chosen: Any) -> Trace:
-    return Trace(trace.name, trace.table.filter(pa.array(chosen)))
+def copies(log: Log) -> Flags:
+    """Which records repeat an earlier one (event time, writer and key); none where the clock is too coarse to tell.
+
+    That is so where more than a tenth of the records would be copies.
+    """
+    frame = pd.DataFrame({"event": log.event, "writer": log.writer, "key": log.key})
+    repeated: Flags = frame.duplicated().to_numpy()
+    return repeated if repeated.mean() <= _COPIES else np.zeros_like(repeated)
 
 
-def _suspects(trace: Trace, log: Log, ahead: Any, older: Any, bound_ms: int) -> list[Suspect]:
-    wrong = ahead | older
-    rows = np.flatnonzero(wrong)
-    names = dict(zip(rows.tolist(), trace.table["writer"].take(pa.array(rows)).to_pylist(), strict=True))
-    moved = np.maximum(log.event - np.maximum(before(log.event), log.event.min()), 0)
-    order = np.lexsort((rows, log.arrival[rows] - log.event[rows], -moved[rows]))
-    # What the largest event time before each record is without all suspects, which never falls.
-    clean = before(np.where(wrong, UNKNOWN, log.event))
-    records = []
-    for rank, row in enumerate(rows[order].tolist()):
-        event, arrival = int(log.event[row]), int(log.arrival[row])
-        counts: tuple[int | None, int | None] = (None, None)
-        if rank < _COUNTED:
-            others = np.arange(row + 1, max(row + 1, int(np.searchsorted(clean, event))))
-            others = others[~wrong[others]]
-            of = log.event[others], clean[others], event
-            counts = _made_late(*of, bound_ms), _made_late(*of, 0)
-        records.append(
-            Suspect(
-                kind="ahead" if ahead[row] else "older than the log",
-                row=row + 1,
-                writer=names[row],
-                event_time=event,
-                arrival_ms=arrival,
-                ahead_ms=event - arrival,
-                moved_ms=int(moved[row]),
-                made_late=counts[0],
-                made_late_at_0=counts[1],
-            )
-        )
-    return sorted(records, key=lambda suspect: -(suspect.made_late or 0))
-
-
-def _made_late(event: Int64Array, clean: Int64Array, raised: int, bound_ms: int) -> int:
-    """How many records are late behind `raised`, but not behind `clean`, the largest event time before each without."""
-    on_time = (clean == UNKNOWN) | (event >= clean - bound_ms)
-    return int((on_time & (event < raised - bound_ms)).sum())
-
-
-def _clocks(trace: Trace, log: Log, ahead: Any, older: Any) -> WriterClocks:
+def writer_clocks(trace: Trace, wrong: WrongTimes) -> WriterClocks:
+    """What the records of each writer show."""
+    log = Log.of(trace)
     writer, names = group(trace, "writer")
-    wrong, early = ahead | older, log.event > log.arrival
-    frame = pd.DataFrame({"writer": writer, "ahead": log.event - log.arrival, "wrong": wrong, "older": older})
-    frame["early"], frame["arrival"] = early, log.arrival
+    frame = pd.DataFrame({"writer": writer, "ahead": log.event - log.arrival, "wrong": wrong.either})
+    frame["older"], frame["early"], frame["arrival"] = wrong.older, log.event > log.arrival, log.arrival
+    frame["out_of_order"] = log.event < before(np.where(wrong.either, UNKNOWN, log.event))
+    frame["copies"] = copies(log)
     of = frame.groupby("writer")
     # As a quantile of numpy, a median that is one of the values.
     middle = of["ahead"].quantile(0.5, interpolation="lower").astype(np.int64)
@@ -401,49 +223,93 @@ def _clocks(trace: Trace, log: Log, ahead: Any, older: Any) -> WriterClocks:
     of = frame.groupby("writer")
     at_end = log.arrival[-1] - of["arrival"].max()
     quiet = of["quiet"].max()
-    table = pd.DataFrame(
+    good = pd.DataFrame({"event": log.event, "writer": writer})[~wrong.either].groupby("writer")["event"]
+    least, largest = good.min().to_dict(), good.max().to_dict()
+    silences = _silences(log)
+    table: Any = pd.DataFrame(
         {
             "rows": of.size(),
+            "first_arrival_ms": of["arrival"].min(),
+            "last_arrival_ms": of["arrival"].max(),
             "offset_ms": middle - typical,
             "early": of["early"].sum(),
+            "out_of_order": of["out_of_order"].sum(),
+            "copies": of["copies"].sum(),
             "suspects": of["wrong"].sum(),
-            "older": of["older"].sum(),
             "steps": of["changed"].sum(),
             "silent_ms": np.maximum(quiet, at_end),
             "silent_at_end": at_end > quiet,
+            "older": of["older"].sum(),
             "slow": of["ahead"].quantile(0.9, interpolation="lower") < _slow_limit_ms(log),
         }
     )
-    clocks = [_clock(names[index], *row) for index, row in zip(table.index, table.itertuples(index=False), strict=True)]
-    clocks.sort(key=lambda clock: (-clock.suspects, -clock.early_share, -abs(clock.offset_ms), clock.writer))
+    clocks = []
+    for index, row in zip(table.index.tolist(), table.itertuples(index=False), strict=True):
+        clocks.append(
+            WriterClock(
+                writer=names[index],
+                rows=int(row.rows),
+                first_event_time=least.get(index),
+                last_event_time=largest.get(index),
+                first_arrival_ms=int(row.first_arrival_ms),
+                last_arrival_ms=int(row.last_arrival_ms),
+                offset_ms=int(row.offset_ms),
+                early=int(row.early),
+                out_of_order=int(row.out_of_order),
+                copies=int(row.copies),
+                suspects=int(row.suspects),
+                steps=int(row.steps),
+                silent_ms=int(row.silent_ms),
+                silent_at_end=bool(row.silent_at_end),
+                silences=tuple(silences.get(index, ())),
+                clock=_fault(row.rows, row.suspects, row.older, row.early, is_slow=bool(row.slow)),
+            )
+        )
+    clocks.sort(
+        key=lambda clock: (
+            -clock.suspects,
+            -clock.early_share,
+            -len(clock.silences),
+            -abs(clock.offset_ms),
+            clock.writer,
+        )
+    )
     return WriterClocks(trace.name, tuple(clocks))
+
+
+def _fault(rows: int, suspects: int, older: int, early: int, *, is_slow: bool) -> ClockFault | None:
+    """What is wrong with a clock, by how many of its records are suspects, of these older than the log, and early."""
+    if suspects > _MOST * rows:
+        return "older than the log" if older > suspects // 2 else "ahead"
+    if suspects:
+        return "steps"
+    if early > _MOST * rows:
+        return "early"
+    return "behind" if is_slow else None
+
+
+def _silences(log: Log) -> dict[int, list[Silence]]:
+    """The silences of each writer that has any; a writer of one arrival is held against the gaps of all writers."""
+    first, last = int(log.arrival[0]), int(log.arrival[-1])
+    order = np.argsort(log.writer, kind="stable")
+    cuts = np.cumsum(np.bincount(log.writer))[:-1]
+    arrivals = [np.unique(times) for times in np.split(log.arrival[order], cuts)]
+    gaps = [np.diff(times) for times in arrivals]
+    usual_ms = _usual_ms(np.concatenate(gaps))
+    found: dict[int, list[Silence]] = {}
+    for writer, (times, of_writer) in enumerate(zip(arrivals, gaps, strict=True)):
+        limit_ms = max(_LONGER * (_usual_ms(of_writer) if len(of_writer) else usual_ms), (last - first) // _OF_LOG)
+        spans = [(begin, end) for begin, end in pairwise([*times.tolist(), last]) if end - begin > limit_ms]
+        if spans:
+            found[writer] = spans
+    return found
+
+
+def _usual_ms(gaps: Int64Array) -> int:
+    return int(np.quantile(gaps, _USUAL, method="inverted_cdf")) if len(gaps) else 0
 
 
 def _slow_limit_ms(log: Log) -> int:
     """What event time less arrival is below if the clock is behind, or the delay longer than those of others are."""
     lower, middle = np.quantile(log.event - log.arrival, (0.25, 0.5), method="inverted_cdf").tolist()
     return int(lower - _SPREADS * (middle - lower))
-
-
-def _clock(name: str, *counts: Any) -> WriterClock:
-    rows, offset_ms, early, wrong, older, steps, silent_ms, silent_at_end, slow = counts
-    clock: ClockFault | None = None
-    if wrong > _MOST * rows:
-        clock = "older than the log" if older > wrong // 2 else "ahead"
-    elif wrong:
-        clock = "steps"
-    elif early > _MOST * rows:
-        clock = "early"
-    elif slow:
-        clock = "behind"
-    return WriterClock(
-        writer=name,
-        rows=int(rows),
-        offset_ms=int(offset_ms),
-        early=int(early),
-        suspects=int(wrong),
-        steps=int(steps),
-        silent_ms=int(silent_ms),
-        silent_at_end=bool(silent_at_end),
-        clock=clock,
-    )

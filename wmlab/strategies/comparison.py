@@ -9,22 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from html import escape
 from itertools import zip_longest
 from typing import Any, ClassVar, Final
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from wmlab.core.answers import Cell, TableAnswer, text_table
+from wmlab.core.answers import COLUMNS_HINT, Cell, TableAnswer, text_table
 from wmlab.core.errors import ModelError
 from wmlab.core.times import Int64Array
 from wmlab.core.traces import TRACE_SCHEMA, Trace
-from wmlab.core.words import exactly, grouped, rounded, shown
+from wmlab.core.words import counted, exactly, grouped, listed, rounded, shown
+from wmlab.strategies.clocks import wrong_times
+from wmlab.strategies.lost_rows import LOST_ROWS, LostRows
 from wmlab.strategies.model.bounded import PerfectWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, NotNegative, Positive, Strategy, require_argument
-from wmlab.strategies.replay import Log, before, difference, x_of_records
+from wmlab.strategies.replay import Log, as_trace, before, difference, x_of_records
 
 CONSECUTIVE: Final = 2_000
 """So many records in a row are looked at for the worst late share."""
@@ -41,7 +43,6 @@ _LENGTHS: Final = frozenset(
     {"bound", "bucket", "delay", "grace", "horizon", "lag", "lateness", "max_k", "wait", "window"}
 )
 """Fields of strategies that are durations of event time, which is in ms in every log."""
-_COLUMNS: Final = "What each column says: .columns"
 _HALF: Final = 0.5
 """The late share above which a strategy is of no use: it loses most records."""
 _NAMED: Final = 3
@@ -156,11 +157,11 @@ class Comparison(TableAnswer[Outcome]):
     def sentence(self) -> str:
         """Which strategy with a watermark loses the least, and which is the least behind; and which are of no use.
 
-        The least behind is sought among those that are not ahead of the arrivals, see `Outcome.ahead_ms`, and lose at
-        most half of the records.
+        Records with wrong times, which all these numbers include, are said first. The least behind is sought among
+        those that are not ahead of the arrivals, see `Outcome.ahead_ms`, and lose at most half of the records.
         """
         causal = [o for o in self.outcomes if o.lag_p50_ms is not None and type(o.strategy) is not PerfectWatermark]
-        over = f"Over {grouped(self.trace.rows)} records of {self.trace.name!r}"
+        over = f"{self._of_wrong_times()}Over {grouped(self.trace.rows)} records of {self.trace.name!r}"
         perfect_lag_ms = Log.of(self.trace).perfect_lag_ms
         ahead = [o for o in causal if o.ahead_ms(perfect_lag_ms)]
         usable = [o for o in causal if o not in ahead and o.late_share <= _HALF]
@@ -180,6 +181,19 @@ class Comparison(TableAnswer[Outcome]):
                 text += f"({_time(first.lag_p50_ms)}, {first.late_share:.3%} late)"
         return f"{text}{said_ahead(ahead)}."
 
+    def _of_wrong_times(self) -> str:
+        """How many records have wrong times, and what to do about it, as a sentence; empty if none has."""
+        wrong = wrong_times(self.trace).either
+        count = int(wrong.sum())
+        if not count:
+            return ""
+        owners = sorted(pc.unique(self.trace.table["writer"].filter(pa.array(wrong))).to_pylist())
+        has, it = ("has a wrong time", "it") if count == 1 else ("have wrong times", "them")
+        return (
+            f"{counted(count, 'record')} of {listed(owners, most=_NAMED)} {has} and {'is' if count == 1 else 'are'} in "
+            f"all numbers here: wm.strategy.suspects(log) lists {it}, and its without() is the log without {it}. "
+        )
+
     def records(self) -> pa.Table:
         """One row for each strategy and record, as `RECORDS` has it: what `spark.createDataFrame` takes."""
         log, table = Log.of(self.trace), self.trace.table
@@ -192,15 +206,16 @@ class Comparison(TableAnswer[Outcome]):
             parts.append(pa.table([*columns, late_by], RECORDS))
         return pa.concat_tables(parts)
 
+    def lost_rows(self) -> LostRows:
+        """The late records of each strategy: which, whose and when."""
+        records = self.records()
+        lost = records.filter(pc.greater(records["late_by_ms"], 0))
+        counts = {value["values"]: value["counts"] for value in pc.value_counts(self.trace.table["writer"]).to_pylist()}
+        return LostRows(self.trace.name, lost.select(LOST_ROWS.names), counts, Log.of(self.trace).clock_ms)
+
     def __repr__(self) -> str:
         rows = [self.heads, *([str(cell) for cell in row] for row in self._rows())]
-        return "\n".join([self.sentence, *text_table(rows, right=range(1, len(self.heads))), _COLUMNS])
-
-    def _repr_html_(self) -> str:
-        lines = "".join(f"<li><b>{escape(head)}</b>: {escape(text)}</li>" for head, text in self.columns.items())
-        legend = f"<details><summary>What the columns say</summary><ul>{lines}</ul></details>"
-        # An answer of several entries writes the table; `super()` has no class to begin at in one with slots.
-        return TableAnswer._repr_html_(self) + legend
+        return "\n".join([self.sentence, *text_table(rows, right=range(1, len(self.heads))), COLUMNS_HINT])
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
         for o in self.outcomes:
@@ -212,9 +227,11 @@ class Comparison(TableAnswer[Outcome]):
 
 
 def compare(
-    trace: Trace, strategies: Iterable[Strategy[Any]], *, window_ms: int | None = None, tick_ms: int | None = None
+    trace: Trace | Any, strategies: Iterable[Strategy[Any]], *, window_ms: int | None = None, tick_ms: int | None = None
 ) -> Comparison:
     """Run strategies over a log, each record at its arrival, and measure them in the same terms.
+
+    The log is a trace, or a data frame with the columns of one.
 
     With `window_ms`, tumbling windows of each key say what a strategy completes and keeps open. The wall clock is given
     every `tick_ms`; by default 10,000 times over the log, never for 0.
@@ -227,6 +244,7 @@ def compare(
             f"strategies is {shown(strategies)}.", remedy="Give some, for example [BoundedOutOfOrderness(60_000)]."
         )
     require_argument("tick_ms", tick_ms, NotNegative | None)
+    trace = as_trace(trace)
     log = Log.of(trace)
     windows = None if window_ms is None else LogWindows.of(log, window_ms)
     steps = x_of_records(trace, chosen, tick_ms=tick_ms)

@@ -11,13 +11,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from wmlab.core.traces import Trace
 from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, counted, grouped, listed, rounded
-from wmlab.strategies.clocks import Suspects
+from wmlab.strategies.clocks import copies
 from wmlab.strategies.comparison import named
 from wmlab.strategies.judging import BLOCKS, STEADY, TOLERANCE, JudgedCandidate
 from wmlab.strategies.lateness import lateness_curve
@@ -25,6 +24,7 @@ from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.strategy import UNKNOWN, Strategy
 from wmlab.strategies.model.writers import PerWriterMinimum
 from wmlab.strategies.replay import Log, before
+from wmlab.strategies.suspect_records import Suspects
 
 DoubtCause = Literal[
     "few records",
@@ -57,8 +57,6 @@ _TAIL: Final = 20
 """How many times the upper quartile of the latenesses above 0 a bound has to be, to be that of a tail of its own."""
 _STILL: Final = 0.5
 """The share of time in stalls from which on a watermark counts as stalled; of the constant bound half of it at most."""
-_COPIES: Final = 0.1
-"""The share of records that repeat another one up to which they are duplicates, and not a coarse clock."""
 _SILENT: Final = 10
 """How many median lags a writer has to be silent at the end of the log, to block a watermark without a timeout."""
 _TICKS: Final = (7 * DAY_MS, DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS)
@@ -102,6 +100,11 @@ class Case:
     constant: JudgedCandidate
     lossless_lag_ms: int
     """The median lag of the constant bound that leaves no record late."""
+
+
+def enough_for(rows: int, target: float) -> bool:
+    """Whether so many records can say of a late share whether it is kept: each half has to leave enough late ones."""
+    return (rows - rows // 2) * target >= _ENOUGH
 
 
 def doubts_of(case: Case) -> tuple[Doubt, ...]:
@@ -172,18 +175,16 @@ def _of_records(case: Case) -> Iterator[Doubt]:
     """What the order and the repetition of records, or a tail of them, do to the bound."""
     log = Log.of(case.trace)
     bound_ms = case.suspects.bound_ms
-    frame = pd.DataFrame({"event": log.event, "writer": log.writer, "key": log.key})
-    copies = frame.duplicated().to_numpy()
-    if 0 < copies.sum() <= _COPIES * len(copies):
-        without_ms = lateness_curve(Trace(case.trace.name, case.trace.table.filter(pa.array(~copies)))).bound_ms(
-            case.target
-        )
+    repeated = copies(log)
+    if repeated.any():
+        rest = Trace(case.trace.name, case.trace.table.filter(pa.array(~repeated)))
+        without_ms = lateness_curve(rest).bound_ms(case.target)
         if _differ(bound_ms, without_ms):
             text = (
-                f"{grouped(int(copies.sum()))} of its records repeat an earlier one (event time, writer and key): the "
-                f"constant bound is {rounded(bound_ms)} with, and {rounded(without_ms)} without the copies"
+                f"{grouped(int(repeated.sum()))} of its records repeat an earlier one (event time, writer and key): "
+                f"the constant bound is {rounded(bound_ms)} with, and {rounded(without_ms)} without the copies"
             )
-            rows = _row_numbers(np.flatnonzero(copies))
+            rows = _row_numbers(np.flatnonzero(repeated))
             yield Doubt(cause="duplicates", text=text, rows=rows, bound_ms=bound_ms, without_ms=without_ms)
     yield from _ties(case, log)
     # The least over writers is not behind the largest event time, but behind the slowest writer.
@@ -257,7 +258,7 @@ def _tail(case: Case, log: Log) -> Iterator[Doubt]:
 def _of_numbers(case: Case) -> Iterator[Doubt]:
     """What the outcome on the unseen half is worth."""
     unseen, target, trace = case.best.unseen, case.target, case.trace
-    if unseen.rows * target < _ENOUGH:
+    if not enough_for(trace.rows, target):
         need, left = grouped(int(2 * _ENOUGH / target)), round(unseen.rows * target)
         yield Doubt(
             cause="few records",

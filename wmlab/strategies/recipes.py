@@ -4,11 +4,15 @@ Only what an engine has is a recipe. Flink, Spark, Kafka Streams and Beam have a
 for each writer is a watermark for each split of a source in Flink and Beam, if each writer has a partition of its own;
 Spark has the least over streams, without an idle timeout; the stream time of Kafka Streams is the largest time of all
 partitions of a task. No engine has a guard, a conformal bound or a moving percentile as a setting.
+
+A line names the event time as the log does; that column is a timestamp there.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import re
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from wmlab.core.words import DAY_MS
@@ -21,6 +25,30 @@ from wmlab.strategies.model.writers import PerWriterMinimum
 
 
 @dataclass(frozen=True, slots=True)
+class Setting:
+    """How an engine writes a strategy: `code`, and a `note` on it. Without code it cannot have it, and `note` says why.
+
+    `instead` is then the constant bound that it has, if one is offered. `str` of it is one line.
+    """
+
+    code: str
+    note: str
+    instead: Setting | None = None
+
+    @property
+    def possible(self) -> bool:
+        """Whether the engine can have the strategy."""
+        return bool(self.code)
+
+    def __str__(self) -> str:
+        code = self.code.replace("\n", " ")
+        if self.possible:
+            return f"{code}  # {self.note}" if self.note else code
+        text = f"cannot have it: {self.note}"
+        return text if self.instead is None else f"{text}; the alternative is a constant bound, {self.instead}"
+
+
+@dataclass(frozen=True, slots=True)
 class Instead:
     """The constant bound for an engine that cannot have a strategy, ms, and what is expected of it, in words."""
 
@@ -28,30 +56,35 @@ class Instead:
     expected: str
 
 
-def settings(strategy: Strategy[Any] | int, instead: Instead | None = None) -> dict[str, str]:
+def settings(
+    strategy: Strategy[Any] | int, instead: Instead | None = None, *, event_time: str = "event_time"
+) -> dict[str, Setting]:
     """How engines write a strategy, or a constant bound in ms: Flink SQL, Spark, Kafka Streams and Beam, and Flink's
     DataStream API and others where a strategy asks for them.
 
-    Of an engine that cannot have it, why, and its line of the constant bound that is the alternative, if one is given.
-    A row at the watermark of Flink is late, so its SQL has one millisecond more; `forBoundedOutOfOrderness` does the
-    same by itself. In Spark that depends on the operator that follows, so its line has two delays.
+    `event_time` is the column of event times. Of an engine that cannot have it, why, and its line of the constant bound
+    that is the alternative, if one is given. A row at the watermark of Flink is late, so its SQL has one millisecond
+    more; `forBoundedOutOfOrderness` does the same by itself. In Spark that depends on the operator that follows, so its
+    line has two delays.
 
-    >>> settings(90_061_500)["Flink SQL"]
-    "WATERMARK FOR event_time AS event_time - INTERVAL '1 01:01:01.501' DAY TO SECOND(3)"
+    >>> settings(90_061_500, event_time="taken at")["Flink SQL"].code
+    "WATERMARK FOR `taken at` AS `taken at` - INTERVAL '1 01:01:01.501' DAY TO SECOND(3)"
     """
     if (bound_ms := strategy if isinstance(strategy, int) else _bound_ms(strategy)) is not None:
-        return _constant(bound_ms)
+        return _constant(bound_ms, event_time)
     assert isinstance(strategy, Strategy)
-    lines = _own(strategy)
-    constant = {} if instead is None else _constant(instead.bound_ms, note=" ({})")
-    for engine, line in lines.items():
-        if line.startswith(_CANNOT) and instead is not None:
-            other = f"the alternative is a constant bound, {constant[engine]}, {instead.expected}"
-            lines[engine] = f"{line}; {other}"
-    return lines
+    lines = _own(strategy, event_time)
+    if instead is None:
+        return lines
+    constant = _constant(instead.bound_ms, event_time)
+    return {
+        engine: line if line.possible else replace(line, instead=_noted(constant[engine], instead.expected))
+        for engine, line in lines.items()
+    }
 
 
-_CANNOT: Final = "cannot have it"
+def _noted(line: Setting, note: str) -> Setting:
+    return replace(line, note=f"{line.note}; {note}" if line.note else note)
 
 
 def _bound_ms(strategy: Strategy[Any]) -> int | None:
@@ -61,20 +94,44 @@ def _bound_ms(strategy: Strategy[Any]) -> int | None:
     return strategy.grace if isinstance(strategy, StreamTime) else None
 
 
-def _constant(bound_ms: int, *, note: str = "  # {}") -> dict[str, str]:
-    """The lines of a constant bound; `note` is how a note stands behind the code, by default as a comment."""
+def _constant(bound_ms: int, event_time: str) -> dict[str, Setting]:
+    """The lines of a constant bound."""
     return {
-        "Flink SQL": f"WATERMARK FOR event_time AS event_time - INTERVAL {_interval(bound_ms + 1)}",
-        "Spark": _spark(bound_ms, note),
-        "Kafka Streams": f"TimeWindows.ofSizeAndGrace(size, Duration.ofMillis({bound_ms}L))",
-        "Beam": f"new CustomTimestampPolicyWithLimitedDelay<>(timestamp, Duration.millis({bound_ms}L), previous)",
+        "Flink SQL": Setting(_sql(bound_ms, event_time), ""),
+        "Spark": _spark(bound_ms, event_time),
+        "Kafka Streams": Setting(f"TimeWindows.ofSizeAndGrace(size, Duration.ofMillis({bound_ms}L))", ""),
+        "Beam": Setting(
+            f"new CustomTimestampPolicyWithLimitedDelay<>(timestamp, Duration.millis({bound_ms}L), previous)", ""
+        ),
     }
 
 
-def _spark(bound_ms: int, note: str) -> str:
+def _sql(bound_ms: int, event_time: str) -> str:
+    name = _sql_name(event_time)
+    return f"WATERMARK FOR {name} AS {name} - INTERVAL {_interval(bound_ms + 1)}"
+
+
+_PLAIN: Final = re.compile(r"[A-Za-z]+(_[A-Za-z0-9]+)+")
+"""Names that SQL reads as they are: with an underscore inside, none is a word of its own."""
+
+
+def _sql_name(name: str) -> str:
+    """A column as Flink SQL writes it, in backticks where it might be a word of SQL, or has other characters."""
+    if _PLAIN.fullmatch(name) and name.lower() not in _RESERVED:
+        return name
+    return "`" + name.replace("`", "``") + "`"
+
+
+_RESERVED: Final = frozenset({"current_date", "current_time", "current_timestamp", "local_time", "system_time"})
+"""Words of SQL with an underscore that columns of times are called."""
+
+
+def _spark(bound_ms: int, event_time: str) -> Setting:
     of_windows, of_others = (f"{delay_of_bound(bound_ms, name)} milliseconds" for name in ("window", "dropDuplicates"))
     others = f"for windows; {of_others} for dropDuplicates, joins by times, state and groupBy of the time itself"
-    return f'.withWatermark("event_time", "{of_windows}")' + note.format(others)
+    plain = re.fullmatch(r"\w+", event_time)
+    name = event_time if plain else "`" + event_time.replace("`", "``") + "`"
+    return Setting(f'.withWatermark({json.dumps(name, ensure_ascii=False)}, "{of_windows}")', others)
 
 
 def _interval(length_ms: int) -> str:
@@ -90,38 +147,45 @@ def _bounded(bound_ms: int) -> str:
     return f"WatermarkStrategy.<Row>forBoundedOutOfOrderness(Duration.ofMillis({bound_ms}L))"
 
 
-def _own(strategy: Strategy[Any]) -> dict[str, str]:
+def _cannot(why: str) -> Setting:
+    return Setting("", why)
+
+
+def _own(strategy: Strategy[Any], event_time: str) -> dict[str, Setting]:
     """The lines of a strategy that is no constant bound."""
     if isinstance(strategy, PerWriterMinimum):
-        return _least_over_writers(strategy)
+        return _least_over_writers(strategy, event_time)
     if isinstance(strategy, Guarded):
-        return _guarded(strategy)
+        return _guarded(strategy, event_time)
     if strategy.keyed:
         return _by_key(strategy)
     name = type(strategy).__name__
-    generator = f"a WatermarkGenerator of one's own, whose onEvent and onPeriodicEmit do what {name}.step does"
+    generator = f"with a WatermarkGenerator of one's own, whose onEvent and onPeriodicEmit do what {name}.step does"
     return {
-        "Flink SQL": f"{_CANNOT}: its watermark is an expression of one row",
-        "Flink": f"WatermarkStrategy.forGenerator(...) with {generator}",
-        "Spark": f"{_CANNOT}: its delay is a constant",
-        "Kafka Streams": f"{_CANNOT}: the grace of a window is a constant",
-        "Beam": f"a TimestampPolicy of one's own, whose getWatermark does what {name}.step does",
+        "Flink SQL": _cannot("its watermark is an expression of one row"),
+        "Flink": Setting("WatermarkStrategy.forGenerator(...)", generator),
+        "Spark": _cannot("its delay is a constant"),
+        "Kafka Streams": _cannot("the grace of a window is a constant"),
+        "Beam": Setting(
+            "withTimestampPolicyFactory(...)",
+            f"with a TimestampPolicy of one's own, whose getWatermark does what {name}.step does",
+        ),
     }
 
 
-def _least_over_writers(strategy: PerWriterMinimum) -> dict[str, str]:
+def _least_over_writers(strategy: PerWriterMinimum, event_time: str) -> dict[str, Setting]:
     bound_ms, idle_ms = strategy.bound, strategy.idle_ms
-    sql = f"WATERMARK FOR event_time AS event_time - INTERVAL {_interval(bound_ms + 1)}"
     partitions = "where each writer has a partition of its own in the source"
-    idle_sql = "" if idle_ms is None else f"SET 'table.exec.source.idle-timeout' = '{idle_ms} ms'; "
-    streams = f"one {_spark(bound_ms, ' ({})')}, for the stream of each writer, then union"
-    policy = "with spark.sql.streaming.multipleWatermarkPolicy = min"
+    idle_sql = "" if idle_ms is None else f"SET 'table.exec.source.idle-timeout' = '{idle_ms} ms';\n"
+    spark = _spark(bound_ms, event_time)
+    policy = "one for the stream of each writer, then union, with spark.sql.streaming.multipleWatermarkPolicy = min"
+    streams = f"{policy}; {spark.note}"
     return {
-        "Flink SQL": f"{idle_sql}{sql}, {partitions}",
-        "Flink": f"{_bounded(bound_ms)}{'' if idle_ms is None else _idleness(idle_ms)}, {partitions}",
-        "Spark": f"{streams}, {policy}" if idle_ms is None else f"{_CANNOT}: it has no idle timeout",
-        "Kafka Streams": f"{_CANNOT}: the stream time of a task is the largest time of all its partitions",
-        "Beam": f"{_CANNOT}: its policy moves a partition without records with the clock, less the delay",
+        "Flink SQL": Setting(f"{idle_sql}{_sql(bound_ms, event_time)}", partitions),
+        "Flink": Setting(f"{_bounded(bound_ms)}{'' if idle_ms is None else _idleness(idle_ms)}", partitions),
+        "Spark": Setting(spark.code, streams) if idle_ms is None else _cannot("it has no idle timeout"),
+        "Kafka Streams": _cannot("the stream time of a task is the largest time of all its partitions"),
+        "Beam": _cannot("its policy moves a partition without records with the clock, less the delay"),
     }
 
 
@@ -129,33 +193,41 @@ def _idleness(idle_ms: int) -> str:
     return f".withIdleness(Duration.ofMillis({idle_ms}L))"
 
 
-def _guarded(strategy: Guarded) -> dict[str, str]:
+def _guarded(strategy: Guarded, event_time: str) -> dict[str, Setting]:
     ahead_ms, inner = strategy.ahead_ms, strategy.inner
     if strategy.beyond == "arrival":
         too_far = f"timestamp > System.currentTimeMillis() + {ahead_ms}L"
     else:
         too_far = f"timestamp is more than {ahead_ms} ms above those of all other writers"
-    generator = f"a WatermarkGenerator of one's own, whose onEvent returns at once where {too_far}"
+    generator = f"with a WatermarkGenerator of one's own, whose onEvent returns at once where {too_far}"
     return {
-        "Flink SQL": f"{_CANNOT}: nothing is offered against times that are ahead",
-        "Flink": f"WatermarkStrategy.forGenerator(...) with {generator}, and else calls that of {_flink(inner)}",
-        "Spark": f"{_CANNOT}: only a filter before .withWatermark is offered, which loses such rows",
-        "Kafka Streams": f"{_CANNOT}: only a TimestampExtractor of one's own is offered, which alters such times",
-        "Beam": "a TimestampPolicy of one's own, whose getTimestampForRecord leaves such times out of its largest "
-        "time; CustomTimestampPolicyWithLimitedDelay counts them, and stops at the clock less the delay",
+        "Flink SQL": _cannot("nothing is offered against times that are ahead"),
+        "Flink": Setting(
+            "WatermarkStrategy.forGenerator(...)", f"{generator}, and else calls that of {_flink(inner, event_time)}"
+        ),
+        "Spark": _cannot("only a filter before .withWatermark is offered, which loses such rows"),
+        "Kafka Streams": _cannot("only a TimestampExtractor of one's own is offered, which alters such times"),
+        "Beam": Setting(
+            "withTimestampPolicyFactory(...)",
+            "with a TimestampPolicy of one's own, whose getTimestampForRecord leaves such times out of its largest "
+            "time; CustomTimestampPolicyWithLimitedDelay counts them, and stops at the clock less the delay",
+        ),
     }
 
 
-def _flink(inner: Strategy[Any]) -> str:
+def _flink(inner: Strategy[Any], event_time: str) -> str:
     """The line of Flink of the strategy within a guard."""
     bound_ms = _bound_ms(inner)
-    return settings(inner)["Flink"] if bound_ms is None else _bounded(bound_ms)
+    return str(settings(inner, event_time=event_time)["Flink"].code) if bound_ms is None else _bounded(bound_ms)
 
 
-def _by_key(strategy: Strategy[Any]) -> dict[str, str]:
-    lines = dict.fromkeys(("Flink SQL", "Spark", "Kafka Streams", "Beam"), f"{_CANNOT}: it has no watermark of a key")
+def _by_key(strategy: Strategy[Any]) -> dict[str, Setting]:
+    lines = dict.fromkeys(("Flink SQL", "Spark", "Kafka Streams", "Beam"), _cannot("it has no watermark of a key"))
     if isinstance(strategy, Quix):
-        return lines | {"Quix Streams": f".tumbling_window(size, grace_ms={strategy.grace}), which closes by key"}
+        return lines | {
+            "Quix Streams": Setting(f".tumbling_window(size, grace_ms={strategy.grace})", "which closes by key")
+        }
     if isinstance(strategy, Bytewax):
-        return lines | {"bytewax": f"EventClock(..., wait_for_system_duration=timedelta(milliseconds={strategy.wait}))"}
+        wait = f"EventClock(..., wait_for_system_duration=timedelta(milliseconds={strategy.wait}))"
+        return lines | {"bytewax": Setting(wait, "")}
     return lines

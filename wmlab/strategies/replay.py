@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from wmlab.core.errors import ModelError
+from wmlab.core.errors import ModelError, TraceError
 from wmlab.core.frames import is_frame
 from wmlab.core.times import Int64Array
-from wmlab.core.traces import TRACE_SCHEMA, Trace
+from wmlab.core.traces import TRACE_SCHEMA, Trace, load
 from wmlab.core.words import grouped, shown
 from wmlab.strategies.model.alignment import Alignment
 from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Input, Record, Strategy, Tick, steps
@@ -45,8 +45,8 @@ class Log:
 
     @classmethod
     def of(cls, trace: Trace) -> Log:
-        """The columns of `trace`; raises `ModelError` for what is none."""
-        require_trace(trace)
+        """The columns of `trace`, or of a data frame with the columns of one; raises `ModelError` for what is none."""
+        trace = as_trace(trace)
         return cls(
             *(trace.table[name].to_numpy() for name in ("event_time", "arrival_ms")),
             *(group(trace, name)[0] for name in ("writer", "key")),
@@ -84,13 +84,19 @@ class Log:
         return Log(self.event[rows], self.arrival[rows], self.writer[rows], self.key[rows])
 
 
-def require_trace(trace: object) -> None:
-    """Raise `ModelError` for what is no trace, and for a time that stands for "unknown" or for the end of the input."""
+def as_trace(trace: Any) -> Trace:
+    """A trace as it is; of a data frame with the columns of one, as `wm.spark.read_log` gives, what `load` reads in it.
+
+    Raises `ModelError` for anything else, and for a time that stands for "unknown" or for the end of the input;
+    `TraceError` for a frame that is no trace.
+    """
     if is_frame(trace):
-        raise ModelError(
-            f"A {type(trace).__name__} is no trace.",
-            remedy="Make it one: wm.trace.load(frame, event_time=..., arrival=...).",
-        )
+        try:
+            trace = load(trace)
+        except TraceError as wrong:
+            raise TraceError(
+                wrong.problem, remedy=f"make the frame a trace with wm.trace.load(frame, ...), and there {wrong.remedy}"
+            ) from None
     if not isinstance(trace, Trace):
         raise ModelError(f"{shown(trace)} is no trace.", remedy="Give what wm.trace.load(...) returns.")
     for name in ("event_time", "arrival_ms"):
@@ -100,6 +106,7 @@ def require_trace(trace: object) -> None:
                     f"Record {row + 1} of {trace.name!r}, in order of arrival, has {name} {reserved}, no time.",
                     remedy="Leave it out, or correct its time.",
                 )
+    return trace
 
 
 def difference(left: Int64Array, right: Int64Array, chosen: NDArray[np.bool_] | None = None) -> Int64Array:
@@ -155,7 +162,7 @@ def inputs(trace: Trace, tick_ms: int | None = None) -> Iterator[Input]:
     A tick comes after the records of its moment. By default there are 10,000 ticks over the log; 0 gives none. Raises
     `ModelError` for more than ten million, which would not fit in memory.
     """
-    require_trace(trace)
+    trace = as_trace(trace)
     first, last = trace.span_ms
     every = max(1, (last - first) // _TICKS) if tick_ms is None else tick_ms
     if every and (count := (last - first) // every) > _MOST_TICKS:

@@ -19,6 +19,8 @@ from wmlab.core.errors import ModelError, TraceError
 from wmlab.core.spark.log import read_log, stragglers
 from wmlab.core.traces import TRACE_SCHEMA, load
 from wmlab.strategies.advice import advise
+from wmlab.strategies.comparison import compare
+from wmlab.strategies.log_profile import profile
 
 COLUMNS: dict[str, Any] = {"event_time": "happened", "arrival": "arrived", "writer": "who", "key": "what"}
 LOG = [(1_700_000_000_000 + at * 700, 1_700_000_000_000 + at * 1_000, f"w{at % 3}", str(at % 5)) for at in range(40)]
@@ -374,5 +376,10 @@ def test_what_spark_has_read_becomes_a_trace(spark: SparkSession, tmp_path: Path
     assert list(load(times, event_time="t", arrival="u", writer="w").events()) == [
         (1_437_364_164_000, 1_437_364_165_000, "w", "w")
     ]
-    with pytest.raises(ModelError, match=r"A DataFrame is no trace.\n.*wm\.trace\.load\(frame, event_time="):
-        advise(log)  # type: ignore[arg-type]
+    advice = advise(log, 0.5)
+    assert advice.whole == advise(trace, 0.5).whole
+    assert compare(log, [advice.strategy]).outcomes == (advice.whole,)
+    assert profile(log).writers.writers == profile(trace).writers.writers
+    assert profile(log).log.refused["row"] == whole.refused["row"]
+    with pytest.raises(TraceError, match=r"no column 'event_time'.*\n.*with wm\.trace\.load\(frame, "):
+        advise(times)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from wmlab.core import traces
-from wmlab.core.errors import ModelError, TraceError
+from wmlab.core.errors import TraceError
 from wmlab.strategies.lateness import lateness_curve
 
 HEADER = "event_time,arrival_ms,writer,key\n"
@@ -299,12 +299,13 @@ def test_a_polars_frame_is_a_log():
         assert list(traces.load(given).events()) == [(AT_MS, AT_MS + 1_000, "w", "w")]
 
 
-def test_what_takes_a_trace_says_how_a_frame_becomes_one():
+def test_what_takes_a_trace_takes_a_frame_with_its_columns_and_says_how_another_one_becomes_one():
     frame = pd.DataFrame({"event_time": [1] * 1_000, "arrival_ms": [2] * 1_000})
-    with pytest.raises(ModelError) as raised:
-        lateness_curve(frame)
-    assert "wm.trace.load(frame, event_time=..., arrival=...)" in str(raised.value)
-    assert len(str(raised.value)) < 300
+    assert lateness_curve(frame).rows == 1_000
+    with pytest.raises(TraceError) as raised:
+        lateness_curve(frame.rename(columns={"event_time": "taken_at"}))
+    assert "wm.trace.load(frame, ...), and there name its columns: event_time='taken_at'" in str(raised.value)
+    assert len(str(raised.value)) < 400
 
 
 def test_errors_of_a_trace_name_public_functions():

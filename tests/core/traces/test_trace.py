@@ -91,8 +91,8 @@ def test_it_is_a_value(trace):
 
 def test_the_reprs_say_the_main_numbers(trace):
     assert repr(trace) == (
-        "Trace 'log': 4 events, 3 writers, 1970-01-01 00:00 to 1970-01-04 00:00 arrivals (UTC), "
-        "25.0% out of order, 1 arrive before they happen"
+        "Trace 'log': 4 events, 3 writers, 1970-01-01 00:00 to 1970-01-01 00:00 event times (UTC), "
+        "1970-01-01 00:00 to 1970-01-04 00:00 arrivals (UTC), 25.0% out of order, 1 arrive before they happen"
     )
     shown = traces.Trace("<i>", trace.table)._repr_html_()
     assert "&lt;i&gt;" in shown

@@ -1,8 +1,5 @@
 """Charts of strategies over one log: what a lower latency costs, where a watermark stands while records arrive, and how
 far the two bounds of Pravega are apart.
-
-An axis covers the bulk of its values (`wmlab.core.charts.axis.bulk`); what lies beyond stands at the rim, and is
-counted in words on the chart.
 """
 
 from __future__ import annotations
@@ -17,8 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from wmlab.core import namespace
-from wmlab.core.charts.axis import Axis, Numbers, Tick, bulk, duration_unit, time_axis
+from wmlab.core.charts.axis import Axis, Numbers, Tick, bulk, time_axis
 from wmlab.core.charts.chart import Chart, share_of
 from wmlab.core.charts.scene import (
     Between,
@@ -34,25 +30,21 @@ from wmlab.core.charts.scene import (
     Value,
     at_rim,
     rising_steps,
-    thin,
 )
 from wmlab.core.charts.style import text_width, wrap
 from wmlab.core.errors import ChartError
+from wmlab.core.frames import is_frame
 from wmlab.core.traces import Trace
-from wmlab.core.words import DAY_MS, SECOND_MS, counted, grouped, is_instant, listed, rounded, shown
+from wmlab.core.words import DAY_MS, SECOND_MS, counted, grouped, listed, rounded, shown
+from wmlab.strategies.charts.arrivals import CAP, Arrivals
 from wmlab.strategies.comparison import Comparison, Outcome, said_ahead, said_lag
 from wmlab.strategies.lateness import LatenessCurve
 from wmlab.strategies.lateness import lateness_curve as curve_of
 from wmlab.strategies.model.bounded import PerfectWatermark
 from wmlab.strategies.model.pravega import PravegaWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, NotNegative, Record, require_argument, steps
-from wmlab.strategies.replay import Log, difference, inputs
+from wmlab.strategies.replay import Log, as_trace, difference, inputs
 
-__all__ = ["lag", "lateness_curve", "uncertainty"]
-__getattr__, __dir__ = namespace(__name__, former={"frontier": "lateness_curve"})
-
-_CAP: Final = 400
-"""Points drawn at most of each curve over time, about."""
 _LEVELS: Final = 400
 """The curve of all bounds is drawn to within the height of its axis by this: less than a pixel."""
 _FOREIGN: Final = 10
@@ -62,8 +54,6 @@ _EDGE: Final = 10
 """How much wider the axis of lags is, as a part of it, where points stand at its edge."""
 _ALL: Final = 0.3
 """How far below the line of all records another one has room for its label."""
-_OTHER_TIMES: Final = 20
-"""Of how many records one may arrive beyond the axis of arrivals."""
 _SQUEEZED: Final = 10
 """How many times longer an axis may become by the perfect watermark."""
 _SHAPES: Final[tuple[Shape, ...]] = ("circle", "diamond", "triangle", "cross")
@@ -192,7 +182,7 @@ def lag(comparison: Comparison, *, title: str | None = None) -> Chart:
         )
     trace, log = comparison.trace, Log.of(comparison.trace)
     names = _names(comparison.outcomes, short=False)
-    time = _Arrivals.of(log)
+    time = Arrivals.of(log)
     ideal = _behind(log.arrival, log.ends)
     panels: list[Panel] = []
     data: dict[str, list[Any]] = {"arrival_ms": log.arrival.tolist()}
@@ -234,6 +224,7 @@ def uncertainty(
     `PravegaWatermark()`, `tick_ms` as in `wm.strategy.compare`. Raises `ChartError` for what is no log, if there is no
     watermark, and for another strategy; `ModelError` for a negative `tick_ms`.
     """
+    trace = as_trace(trace) if is_frame(trace) else trace
     if not isinstance(trace, Trace):
         raise ChartError(f"{shown(trace)} is no log.", remedy="Give what wm.trace.load(...) returns.")
     strategy = PravegaWatermark() if strategy is None else strategy
@@ -251,7 +242,7 @@ def uncertainty(
     )
     ideal = _behind(log.arrival, log.ends)
     apart: list[Value] = [None if low is None or up is None else low - up for low, up in zip(lower, upper, strict=True)]
-    time = _Arrivals.of(log)
+    time = Arrivals.of(log)
     late = _late(log, np.array([met for met, _ in taken]), time)
     inside = [
         up <= at <= low
@@ -301,60 +292,6 @@ def _require_comparison(comparison: object) -> None:
     if not isinstance(comparison, Comparison):
         remedy = "Give what wm.strategy.compare(log, strategies) returns."
         raise ChartError(f"{shown(comparison)} is no comparison.", remedy=remedy)
-
-
-@dataclass(frozen=True, slots=True)
-class _DrawnRows:
-    """The rows of a log at which curves are drawn, and how many that differ from the row before are left out."""
-
-    rows: list[int]
-    left_out: int
-
-    def arrivals(self, log: Log) -> list[int]:
-        """When they arrived."""
-        return list(log.arrival[self.rows].tolist())
-
-    def of(self, values: Sequence[Value]) -> list[Value]:
-        """The values of these rows."""
-        return [values[row] for row in self.rows]
-
-
-@dataclass(frozen=True, slots=True)
-class _Arrivals:
-    """The axis of arrivals, the rows of the log that are on it, and what is said of the others."""
-
-    axis: Axis
-    first: int
-    end: int
-    said: str
-
-    @classmethod
-    def of(cls, log: Log) -> _Arrivals:
-        """Over the bulk of the arrivals, if nearly all are of it; otherwise over all."""
-        arrival = log.arrival
-        low, high = bulk(arrival.tolist())
-        first, end = int(np.searchsorted(arrival, low)), int(np.searchsorted(arrival, high, side="right"))
-        if _OTHER_TIMES * (len(arrival) - (end - first)) > len(arrival):
-            low, high, first, end = int(arrival[0]), int(arrival[-1]), 0, len(arrival)
-        axis = Axis(
-            "arrival",
-            low,
-            high + (low == high),
-            is_instant([low, high], clock=[log.clock_ms]),
-            duration_unit(high - low),
-        )
-        said = axis.said_beyond({"arrival": arrival.tolist()})
-        return cls(axis, first, end, f" {said}" if said else "")
-
-    def thin(self, log: Log, columns: Sequence[Sequence[Value]]) -> _DrawnRows:
-        """The rows on the axis that are enough to draw the columns."""
-        inside = [column[self.first : self.end] for column in columns]
-        rows = thin(inside, _CAP, xs=log.arrival[self.first : self.end].tolist())
-        changed = sum(
-            any(column[row] != column[row - 1] for column in inside) for row in range(1, self.end - self.first)
-        )
-        drawn = sum(row > 0 and any(column[row] != column[row - 1] for column in inside) for row in rows)
-        return _DrawnRows([self.first + row for row in rows], changed - drawn)
 
 
 def _of_curves(left_out: int, log: Log) -> str:
@@ -409,12 +346,12 @@ class _Late:
         return Dots(name="late record", role="alarm", shape="cross", xs=xs, ys=ys, size=2.5)
 
 
-def _late(log: Log, met: Any, time: _Arrivals) -> _Late:
+def _late(log: Log, met: Any, time: Arrivals) -> _Late:
     """The late records; of many an even share is drawn, and the slowest."""
     late = log.event < met
     rows, delays = np.flatnonzero(late).tolist(), difference(log.arrival, log.event, late).tolist()
     inside = [index for index, row in enumerate(rows) if time.first <= row < time.end]
-    drawn = set(share_of(inside, _CAP))
+    drawn = set(share_of(inside, CAP))
     if inside:
         drawn.add(max(inside, key=delays.__getitem__))
     chosen = sorted(drawn)

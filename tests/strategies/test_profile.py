@@ -1,0 +1,275 @@
+"""A profile: what it says of each kind of dirt, of the log that has it alone, and of the export that has all of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import wmlab as wm
+from tests.conftest import module_of
+from tests.strategies.model.logs import trace
+from wmlab.core.errors import ModelError, TraceError
+from wmlab.core.traces import TRACE_SCHEMA, Trace, load
+from wmlab.strategies.advice import advise
+from wmlab.strategies.charts import writers as chart_of_writers
+from wmlab.strategies.comparison import compare
+from wmlab.strategies.log_profile import Profile, profile
+from wmlab.strategies.model.bounded import BoundedOutOfOrderness
+from wmlab.strategies.model.strategy import Record
+from wmlab.strategies.suspect_records import suspects
+
+ROOT = Path(__file__).parents[2]
+EXPORT = ROOT / "data" / "exports" / "presses.csv"
+COLUMNS = {"event_time": "taken_at", "arrival": "received_at", "writer": "device"}
+START_MS = 1_700_000_000_000
+
+
+def steady(writers: int = 5, rounds: int = 400, every_ms: int = 1_000) -> list[Record]:
+    """Each writer sends a record a second, which takes from 100 to 500 ms."""
+    records = []
+    for n in range(rounds):
+        for w in range(writers):
+            event = START_MS + n * every_ms + 10 * w
+            records.append(Record(event, event + 100 + (37 * n + 61 * w) % 400, f"w{w}"))
+    return sorted(records, key=lambda record: record.arrival_ms)
+
+
+def keyed(log: Trace) -> Trace:
+    """The log with its writers as keys; those of generated records are empty."""
+    return Trace(log.name, log.table.set_column(3, TRACE_SCHEMA[3], log.table["writer"]))
+
+
+def only(found: Profile, *kinds: str) -> None:
+    assert [finding.kind for finding in found.findings] == list(kinds)
+
+
+@pytest.fixture(scope="module")
+def presses() -> Profile:
+    return profile(EXPORT, **COLUMNS)
+
+
+def test_the_export_is_what_its_script_makes() -> None:
+    made = module_of(ROOT / "data" / "exports" / "build.py").text()
+    assert EXPORT.read_text() == made
+
+
+def test_a_raw_export_is_read_and_all_its_dirt_is_named(presses: Profile) -> None:
+    only(presses, "bad rows", "wrong times", "copies", "silent")
+    by_kind = {finding.kind: finding for finding in presses.findings}
+    assert presses.log.refused["row"].to_pylist() == [2_001, 3_501, presses.log.rows + 3]
+    assert "the first is row 2001: '2024-13-45T06:33:18.415Z'" in by_kind["bad rows"].text
+    wrong = by_kind["wrong times"]
+    assert (wrong.writers, wrong.whole_writers) == (("press-04", "press-07"), ("press-04",))
+    assert len(wrong.rows) == 3, "those of press-07; press-04 is left out as a whole"
+    assert "all 768 of press-04" in wrong.text
+    assert "from 1970-01-01 on (3 of press-07" in wrong.text
+    assert "19 794 d 6 h with them and 78.1 s without" in wrong.remedy
+    assert (by_kind["copies"].writers, len(by_kind["copies"].rows)) == (("press-02",), 40)
+    assert by_kind["silent"].writers == ("press-05",)
+    assert "press-05 (25 min 1 s until 2024-03-12 07:05:00.906 UTC)" in by_kind["silent"].text
+
+
+def test_the_log_without_the_dirt_has_no_dirt_that_can_be_left_out(presses: Profile) -> None:
+    rest = presses.without()
+    assert presses.whole_writers == ("press-04",)
+    assert rest.rows == presses.log.rows - 768 - len(presses.row_numbers) == presses.log.rows - 768 - 43
+    again = profile(rest)
+    only(again, "bad rows", "silent")
+    assert (again.row_numbers, again.whole_writers) == ((), ())
+    assert again.next_calls[0] == "log = profile.log"
+    assert rest.refused.num_rows == 3, "the rows that were left out are not forgotten"
+
+
+def test_the_calls_that_are_proposed_run_and_answer(presses: Profile) -> None:
+    names: dict[str, Any] = {"profile": presses, "wm": wm}
+    assert presses.next_calls[0] == "log = profile.without()  # without press-04 and 43 records"
+    exec(presses.next_calls[0], names)
+    answers = [eval(call, names) for call in presses.next_calls[1:]]
+    assert answers[0].supported, "there are enough records for the late share that is proposed"
+    assert len(answers[1]) == answers[0].whole.late
+    assert "taken_at" in answers[0].settings["Flink SQL"].code, "the column of the file, after rows were left out"
+
+
+def test_a_profile_is_text_html_a_table_and_json(presses: Profile) -> None:
+    shown, page = repr(presses), presses._repr_html_()
+    for text in ("press-04", "silent for 25 min 1 s until", "clock: ahead", "19 794 d 6 h", presses.next_calls[1]):
+        assert text in shown.replace("\n", " ")
+    assert all(max(map(len, block.split("\n"))) <= 100 for block in [presses.sentence.replace("\n", " ")[:100]])
+    assert page.count("<tr>") == 8
+    assert "<pre><code>log = profile.without()" in page
+    assert "<summary>What the columns say</summary>" in page
+    assert 'title="records that repeat an earlier one' in page
+    frame = presses.to_pandas()
+    assert frame["rows"].sum() == presses.log.rows
+    assert frame.set_index("writer")["copies"].to_dict()["press-02"] == 40
+    assert frame.set_index("writer")["first_event_time"].isna().to_dict()["press-04"]
+    assert json.loads(presses.to_json())["next_calls"] == list(presses.next_calls)
+    assert len(presses) == 7
+    assert next(iter(presses)).writer == "press-04"
+
+
+def test_every_source_of_a_log_gives_the_same_profile(presses: Profile) -> None:
+    polars = pytest.importorskip("polars")
+    frame = pd.DataFrame({name: presses.log.table[name].to_pylist() for name in presses.log.table.column_names})
+    text = pd.read_csv(EXPORT, dtype=str, keep_default_na=False)
+    for source, columns in (
+        (presses.log, {}),
+        (presses.log.table, {}),
+        (frame, {}),
+        (polars.from_pandas(frame), {}),
+        (str(EXPORT), COLUMNS),
+        (text, COLUMNS),
+    ):
+        found = profile(source, **columns)
+        assert found.log == presses.log or found.log.table == presses.log.table
+        assert found.writers.writers == presses.writers.writers
+    with pytest.raises(TraceError, match="writer cannot name others"):
+        profile(presses.log, writer="device")
+    with pytest.raises(TraceError, match="3 bad rows"):
+        profile(EXPORT, **COLUMNS, bad_rows="refuse")
+    with pytest.raises(TraceError, match=r"event_time='taken_at', arrival='received_at', writer='device'"):
+        profile(EXPORT)
+
+
+def test_nothing_is_said_of_a_clean_log_and_of_one_record() -> None:
+    clean = profile(trace(steady()))
+    only(clean)
+    assert "Nothing in it is seen to be dirty" in clean.sentence
+    assert clean.next_calls[0] == "log = profile.log"
+    one = profile(trace([Record(START_MS, START_MS + 5, "w")]))
+    only(one)
+    assert one.chart().sentence.endswith("nothing is seen to be wrong.")
+    only(profile("dengue"))
+
+
+def test_a_clock_that_is_a_little_ahead_is_found_by_its_early_records() -> None:
+    records = [
+        record._replace(event_time=record.event_time + 600) if record.writer == "w3" else record for record in steady()
+    ]
+    found = profile(trace(records))
+    only(found, "early")
+    (finding,) = found.findings
+    assert (finding.writers, finding.whole_writers) == (("w3",), ("w3",))
+    assert "of w3 (100.0% of its 400, its clock is about 600 ms ahead of the others)" in finding.text
+    assert found.without().writer_names == ("w0", "w1", "w2", "w4")
+
+
+def test_where_all_clocks_are_early_no_writer_is_left_out() -> None:
+    found = profile(trace([record._replace(event_time=record.event_time + 900) for record in steady()]))
+    only(found, "all early")
+    assert found.whole_writers == ()
+    assert "until the clock of arrivals is that of the writers" in found.findings[0].remedy
+
+
+def test_a_clock_that_is_behind_is_named_and_stays() -> None:
+    records = [
+        record._replace(event_time=record.event_time - 60_000) if record.writer == "w1" else record
+        for record in steady()
+    ]
+    found = profile(trace(records))
+    only(found, "behind")
+    assert "w1 (60.0 s in the median)" in found.findings[0].text
+    assert found.without() == found.log
+
+
+@pytest.mark.parametrize(("silent_rounds", "is_silent"), [(19, False), (20, True)])
+def test_a_writer_is_silent_after_more_than_a_twentieth_of_the_log(silent_rounds: int, is_silent: bool) -> None:
+    """Of 400 s; its usual gap is at most 1.4 s."""
+    quiet = range(100, 100 + silent_rounds)
+    records = [r for r in steady() if not (r.writer == "w2" and (r.event_time - START_MS) // 1_000 in quiet)]
+    found = profile(trace(records))
+    only(found, *(["silent"] if is_silent else []))
+    if is_silent:
+        ((begin, end),) = found.writers["w2"].silences
+        mine = [r.arrival_ms for r in records if r.writer == "w2"]
+        assert (mine.index(begin) + 1, end - begin) == (mine.index(end), found.writers["w2"].silent_ms)
+
+
+def test_ten_usual_gaps_are_needed_for_a_silence() -> None:
+    """A writer of a record a minute in a log of 500 s is never silent, whatever share of the log a minute is."""
+    rare = [Record(START_MS + 60_000 * n, START_MS + 60_000 * n + 200, "rare") for n in range(7)]
+    records = sorted([*steady(), *rare], key=lambda record: record.arrival_ms)
+    only(profile(trace(records)))
+
+
+def test_a_unit_that_makes_times_of_1970_is_doubted() -> None:
+    records = [Record(r.event_time // 1_000, r.arrival_ms // 1_000, r.writer) for r in steady()]
+    assert profile(trace(records)).findings[0].kind == "unit"
+
+
+def test_the_chart_shows_each_writer_its_silences_and_its_marks(presses: Profile) -> None:
+    chart = presses.chart()
+    assert chart.sentence == (
+        "7 writers of presses send 5 210 records in 1 h 30 min; 771 records of press-04 and press-07 have a wrong "
+        "time; 40 records of press-02 repeat an earlier one; silent is press-05 (25 min 1 s)."
+    )
+    assert len(chart.data["row"]) == 811
+    assert chart.data["writer"] == ["press-05"]
+    silence = presses.writers["press-05"].silences[0]
+    assert (chart.data["silent_from_ms"], chart.data["silent_to_ms"]) == ([silence[0]], [silence[1]])
+    marks = {layer.name: layer for layer in chart.scene.layers if hasattr(layer, "shape")}
+    assert len(marks["wrong time"].xs) == 60 + 3, "at most so many of a writer, and none is without"
+    assert len(marks["copy"].xs) == 40
+    assert "Marked are 63 of 771 records of the kind 'wrong time'." in chart.scene.subtitle
+    assert "press-04" in chart.svg
+    boxes = [box for layer in chart.scene.layers if layer.name == "sends" for box in layer.boxes]
+    assert len(boxes) == 8
+    assert all(box.x_low <= box.x_high for box in boxes)
+    # Three rows of 1970 do not move the axis, which is of arrivals.
+    first, last = presses.log.span_ms
+    assert (chart.scene.across.low, chart.scene.across.high) == (first, last)
+
+
+def test_of_many_writers_the_dirty_ones_are_drawn_and_listed_first() -> None:
+    records = [r for r in steady(writers=30) if not (r.writer == "w17" and r.event_time > START_MS + 200_000)]
+    found = profile(trace(records))
+    chart = chart_of_writers(found.log)
+    assert chart.scene.panels[0].up.ticks(1)[0].label == "w17"
+    assert "Drawn are 20 of 30 writers." in chart.scene.subtitle
+    assert "and 10 more" in repr(found)
+    assert "until the end" in found.findings[0].text
+
+
+def test_what_is_no_log_is_refused() -> None:
+    with pytest.raises(ModelError, match="is no trace"):
+        chart_of_writers("presses")  # type: ignore[arg-type]
+    with pytest.raises(TraceError, match="there is no file"):
+        profile("nowhere.csv")
+
+
+def test_a_frame_with_the_columns_of_a_trace_is_taken_by_every_answer() -> None:
+    log = keyed(trace(steady()))
+    frame = log.table.to_pandas()
+    strategies = [BoundedOutOfOrderness(100)]
+    assert compare(frame, strategies).outcomes == compare(log, strategies).outcomes
+    assert suspects(frame).without_ms == suspects(log).without_ms
+    assert advise(frame, 0.1).strategy == advise(log, 0.1).strategy
+    assert wm.strategy.lateness_curve(log.table).bound_ms(0.01) == wm.strategy.lateness_curve(log).bound_ms(0.01)
+    with pytest.raises(TraceError, match="no column 'event_time'"):
+        compare(frame.rename(columns={"event_time": "at"}), strategies)
+
+
+def test_a_saved_trace_is_the_log_of_a_scenario(tmp_path: Path) -> None:
+    log = keyed(trace(steady(writers=2, rounds=20)))
+    path = log.save(tmp_path / "log.parquet")
+    assert load(path).table == log.table
+    scenario = wm.Scenario(
+        "log",
+        writers=[wm.EventWriter(name, trace=str(path)) for name in log.writer_names],
+        start_ms=log.span_ms[0],
+        duration_ms=30_000,
+    )
+    assert scenario.record().counts["events"] == log.rows
+    with pytest.raises(TraceError, match=r"ends in \.parquet"):
+        log.save(tmp_path / "log.csv")
+    with pytest.raises(TraceError, match="cannot be written"):
+        log.save(tmp_path / "none" / "log.parquet")
+
+
+def test_what_is_left_out_of_a_trace_keeps_what_it_knows(presses: Profile) -> None:
+    parts: list[Trace] = [presses.log.without("press-01"), presses.log.writers("press-01"), presses.without()]
+    assert [(part.event_time_column, part.refused.num_rows) for part in parts] == [("taken_at", 3)] * 3

@@ -1,0 +1,92 @@
+"""The knee of a lateness curve by its definition, and the trade-off of an advice as `compare` has it."""
+
+from __future__ import annotations
+
+from math import log
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.strategies.test_advice import ROWS, made
+from wmlab.strategies.advice import advise
+from wmlab.strategies.comparison import compare
+from wmlab.strategies.lateness import LatenessCurve, of_counts
+from wmlab.strategies.model.bounded import BoundedOutOfOrderness
+
+
+def curve_of(late_by: list[int], rows: int, base_lag_ms: int = 0) -> LatenessCurve:
+    values, counts = np.unique(late_by, return_counts=True)
+    return of_counts("", rows, values, counts, base_lag_ms)
+
+
+def test_where_few_records_are_far_later_than_the_others_the_bound_of_the_others_is_the_knee() -> None:
+    """Of 1 000 records 16 are late by 40 s and 40 by about 3 s; 1% late costs 40 s, and 1.6% costs 3.5 s."""
+    curve = curve_of([40_000 + n for n in range(16)] + [2_500 + 25 * n for n in range(40)], 1_000)
+    assert curve.bound_ms(0.01) == 40_005
+    knee = curve.knee(0.01)
+    assert knee == (3_475, 0.016)
+    assert curve.late_share(knee.bound_ms) == knee.late_share
+
+
+@pytest.mark.parametrize("share", [0.001, 0.01, 0.05])
+def test_a_curve_that_falls_evenly_has_no_knee(share: float) -> None:
+    rows = 20_000
+    exponential = [round(-2_000 * log((n + 0.5) / rows)) for n in range(rows)]
+    assert curve_of(exponential, rows).knee(share) is None
+    assert curve_of(list(range(1, 2_001)), rows).knee(share) is None
+    assert curve_of([1], 1_000_000).knee(share) is None
+
+
+def test_a_lag_that_the_bound_is_little_of_makes_no_knee() -> None:
+    """A bound of 3.5 s instead of 40 s is no bargain if records take ten minutes anyway."""
+    late_by = [40_000 + n for n in range(16)] + [2_500 + 25 * n for n in range(40)]
+    assert curve_of(late_by, 1_000, base_lag_ms=600_000).knee(0.01) is None
+
+
+@given(
+    st.lists(st.integers(1, 100_000), min_size=1, max_size=60),
+    st.sampled_from([0.01, 0.05, 0.2]),
+    st.integers(-5_000, 5_000),
+)
+def test_a_knee_is_between_the_share_and_four_times_it_and_below_the_line(
+    late_by: list[int], share: float, base_lag_ms: int
+) -> None:
+    curve = curve_of(late_by, 200, base_lag_ms)
+    largest, least = curve.bound_ms(share), curve.bound_ms(min(1.0, 4 * share))
+    knee = curve.knee(share)
+    if knee is None:
+        return
+    assert least <= knee.bound_ms < largest
+    assert knee.late_share == curve.late_share(knee.bound_ms)
+    lag = {bound: max(1, curve.lag_ms(bound)) for bound in (least, knee.bound_ms, largest)}
+    assert 4 * lag[knee.bound_ms] <= lag[largest]
+
+
+def tail(random: Any, _: Any) -> Any:
+    """Records take 0.7 s in the mean, and one of three writers' records in 20 takes up to a minute."""
+    slow = (np.arange(ROWS) % 3 == 1) & (random.random(ROWS) < 0.05)
+    return np.where(slow, random.uniform(20_000, 60_000, ROWS), random.exponential(700, ROWS))
+
+
+def test_the_trade_off_is_what_compare_says_of_both_bounds_and_names_whose_the_tail_is() -> None:
+    trace = made(tail, writers=3)
+    advice = advise(trace, 0.01)
+    trade = advice.trade_off
+    assert trade is not None
+    assert isinstance(trade.smaller, BoundedOutOfOrderness)
+    larger, smaller = compare(trace, [trade.strategy, trade.smaller])
+    assert (trade.late_share, trade.lag_ms) == (larger.late_share, larger.lag_p50_ms)
+    assert (trade.smaller_late_share, trade.smaller_lag_ms) == (smaller.late_share, smaller.lag_p50_ms)
+    assert trade.writers == ("w1",)
+    assert trade.sentence in advice.sentence
+    assert "most of them of w1" in trade.sentence
+    assert advice.to_dict()["trade_off"]["writers"] == ("w1",)
+
+
+def test_without_a_knee_an_advice_has_no_trade_off() -> None:
+    advice = advise(made(lambda random, _: random.exponential(5_000, ROWS)), 0.01)
+    assert advice.trade_off is None
+    assert advice.to_dict()["trade_off"] is None

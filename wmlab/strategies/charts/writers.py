@@ -1,0 +1,149 @@
+"""Chart of a log by its writers: who sends when, who is silent, and which records have wrong times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wmlab.core.charts.chart import Chart, columns, share_of
+from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Scene, Shape, lanes
+from wmlab.core.traces import Trace
+from wmlab.core.words import counted, grouped, listed, moment, rounded
+from wmlab.strategies.charts.arrivals import Arrivals
+from wmlab.strategies.clocks import WriterClock, copies, writer_clocks, wrong_times
+from wmlab.strategies.findings import longest_ms
+from wmlab.strategies.replay import Log, as_trace, group
+
+_MOST: Final = 20
+"""Writers that have room."""
+_MARKS: Final = 60
+"""Marks of one kind that are drawn at most of one writer."""
+_NAMED: Final = 3
+_LOOKS: Final[tuple[tuple[str, str, Shape], ...]] = (
+    ("wrong time", "alarm", "cross"),
+    ("early", "upper", "triangle"),
+    ("copy", "fourth", "diamond"),
+)
+"""The kinds of records that are marked, each with its look; a record is of the first that it fits."""
+
+
+def writers(log: Trace | Any, *, title: str | None = None) -> Chart:
+    """Draw when each writer of a log sends, when it is silent, and which of its records are dirty.
+
+    A row for each writer: boxes from the first to the last record of a stretch without a silence, grey ones for
+    silences (`wm.strategy.suspects(log).writers` has the rules), and marks at the arrival of records with a wrong time,
+    of others that arrive before they happen, and of copies. At most twenty writers have room, those with something
+    wrong first, then the largest; and of each kind of mark 60 of a writer. Raises `ModelError` for what is no log.
+    """
+    trace = as_trace(log)
+    rows, wrong = Log.of(trace), wrong_times(trace)
+    clocks = sorted(writer_clocks(trace, wrong), key=lambda clock: (not _is_dirty(clock), -clock.rows))
+    drawn = clocks[:_MOST]
+    time = Arrivals.of(rows)
+    lane_of = {clock.writer: lane for lane, clock in enumerate(drawn)}
+    flags = [wrong.either, (rows.event > rows.arrival) & ~wrong.either]
+    flags.append(copies(rows) & ~flags[0] & ~flags[1])
+    marked = [_marks(trace, rows, time, lane_of, bad, look) for bad, look in zip(flags, _LOOKS, strict=True)]
+    end_ms = trace.span_ms[1]
+    layers: list[Layer] = [
+        Blocks(name="sends", role="lower", boxes=[box for clock in drawn for box in _sending(clock, lane_of, time)]),
+        Blocks(
+            name="silent",
+            role="unknown",
+            boxes=[_box(clock, lane_of, span, time, "silent") for clock in drawn for span in clock.silences],
+        ),
+        *(dots for dots, _ in marked),
+    ]
+    sentence = _sentence(trace, clocks, flags)
+    notes = f" Drawn are {len(drawn)} of {grouped(len(clocks))} writers." if len(drawn) < len(clocks) else ""
+    notes += "".join(
+        f" Marked are {grouped(len(dots.xs))} of {grouped(count)} records of the kind {noun!r}."
+        for (dots, count), (noun, _, _) in zip(marked, _LOOKS, strict=True)
+        if len(dots.xs) < count
+    )
+    spans = [(c.writer, begin, end, end == end_ms) for c in clocks for begin, end in c.silences]
+    title = title or f"Who sends when, and whose times are wrong in {trace.name}?"
+    names = [clock.writer for clock in drawn]
+    scene = Scene(title=title, subtitle=sentence + notes + time.said, across=time.axis, panels=[lanes(names, layers)])
+    data: dict[str, list[Any]] = columns(spans, "writer", "silent_from_ms", "silent_to_ms", "until_the_end")
+    return Chart(sentence=sentence, data=data | _dirty_rows(flags), scene=scene)
+
+
+def _is_dirty(clock: WriterClock) -> bool:
+    return bool(clock.clock or clock.silences or clock.copies)
+
+
+def _sending(clock: WriterClock, lane_of: dict[str, int], time: Arrivals) -> list[Box]:
+    begins = [clock.first_arrival_ms, *(end for _, end in clock.silences)]
+    ends = [*(begin for begin, _ in clock.silences), clock.last_arrival_ms]
+    spans = zip(begins, ends, strict=True)
+    return [_box(clock, lane_of, span, time, "sends") for span in spans if span[0] <= span[1]]
+
+
+def _box(clock: WriterClock, lane_of: dict[str, int], span: tuple[int, int], time: Arrivals, verb: str) -> Box:
+    lane, low, high = lane_of[clock.writer], time.axis.low, time.axis.high
+    left, right = (min(max(end, low), high) for end in span)
+    words = f"{clock.writer} {verb} from {moment(span[0])} for {rounded(span[1] - span[0])}"
+    label = rounded(span[1] - span[0]) if verb == "silent" else ""
+    return Box(left, right, lane - 0.3, lane + 0.3, label, words)
+
+
+def _marks(
+    trace: Trace, rows: Log, time: Arrivals, lane_of: dict[str, int], bad: Any, look: tuple[str, str, Shape]
+) -> tuple[Dots, int]:
+    """The marks of one kind of records, at most so many, and how many records there are."""
+    noun, role, shape = look
+    writer, names = group(trace, "writer")
+    inside = np.zeros_like(bad)
+    inside[time.first : time.end] = True
+    of_writers = [np.flatnonzero(bad & inside & (writer == n)) for n, name in enumerate(names) if name in lane_of]
+    chosen = [row for of_writer in of_writers for row in share_of(of_writer.tolist(), _MARKS)]
+    clock_ms = rows.clock_ms
+    hover = [
+        f"{noun}: row {grouped(row + 1)} by arrival, of {names[writer[row]]}, stamped "
+        f"{moment(int(rows.event[row]), clock_ms=clock_ms)}"
+        for row in chosen
+    ]
+    at, lanes_of = rows.arrival[chosen].tolist(), [lane_of[names[writer[row]]] for row in chosen]
+    return Dots(name=noun, role=role, shape=shape, xs=at, ys=lanes_of, hover=hover), int(bad.sum())
+
+
+def _dirty_rows(flags: Sequence[Any]) -> dict[str, list[Any]]:
+    """The rows that have a mark, by their numbers in order of arrival, and which one."""
+    found = [np.flatnonzero(bad) + 1 for bad in flags]
+    nouns = [noun for noun, _, _ in _LOOKS]
+    return {
+        "row": [row for rows in found for row in rows.tolist()],
+        "kind": [noun for noun, rows in zip(nouns, found, strict=True) for _ in rows],
+    }
+
+
+def _sentence(trace: Trace, clocks: Sequence[WriterClock], flags: Sequence[Any]) -> str:
+    """How much the writers send, and of whom the dirty records are."""
+    first, last = trace.span_ms
+    over = f"{counted(len(clocks), 'writer')} of {trace.name} {'sends' if len(clocks) == 1 else 'send'} "
+    over += f"{counted(trace.rows, 'record')} in {rounded(last - first)}"
+    parts = [_said(trace, bad, verbs) for bad, verbs in zip(flags, _VERBS, strict=True) if bad.any()]
+    silent = sorted((clock for clock in clocks if clock.silences), key=lambda clock: -longest_ms(clock))
+    if silent:
+        of = listed([f"{clock.writer} ({rounded(longest_ms(clock))})" for clock in silent], most=_NAMED)
+        parts.append(f"silent {'is' if len(silent) == 1 else 'are'} {of}")
+    return f"{over}; {'; '.join(parts)}." if parts else f"{over}; nothing is seen to be wrong."
+
+
+_VERBS: Final = (
+    ("has a wrong time", "have a wrong time"),
+    ("arrives before it happens", "arrive before they happen"),
+    ("repeats an earlier one", "repeat an earlier one"),
+)
+"""What is said of one record, and of several, of each kind that is marked."""
+
+
+def _said(trace: Trace, bad: Any, verbs: tuple[str, str]) -> str:
+    owners = sorted(pc.unique(trace.table["writer"].filter(pa.array(bad))).to_pylist())
+    count = int(bad.sum())
+    return f"{counted(count, 'record')} of {listed(owners, most=_NAMED)} {verbs[count > 1]}"
