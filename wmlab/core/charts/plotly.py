@@ -26,16 +26,20 @@ from wmlab.core.charts.scene import (
     bands,
     stairs_until_unknown,
 )
-from wmlab.core.charts.style import FONT, GREY, ROLES, Placed, spread
+from wmlab.core.charts.style import FONT, GREY, LABEL_PX, ROLES, TEXT_PX, TICK_PX, TITLE_PX, Placed, spread
 
 _GRID: Final = "rgba(127,127,127,0.25)"
 _INSTANT_FORMAT: Final = "%b %-d, %H:%M:%S.%L"
 """How an instant is written in a hover box."""
-_READABLE_WIDTH: Final = 740.0
-"""Pixels that labels are arranged for; a notebook beside an open side bar has about as many."""
+_READABLE_WIDTH: Final = 560.0
+"""Pixels that texts are arranged for: a notebook beside an open side bar has as many in a window of 1000."""
+_BUTTONS_PX: Final = 40.0
+"""What the text above a chart leaves free at its right: there plotly shows a column of buttons."""
 _LEVEL, _GAP, _EDGE, _BOTTOM, _LEGEND, _LEGEND_ROW, _LEFT = 20.0, 18.0, 12.0, 56, 24, 30, 74
+_TITLE_LINE: Final = 22
+_PANEL_TITLE: Final = _READABLE_WIDTH - _LEFT - _EDGE
 _TICKS: Final = 5
-"""Ticks at most, about, of an axis whose ticks plotly does not choose."""
+"""Ticks at most, about; more would be turned to the side where there is little room."""
 _SYMBOL: Final = {"cross": "x", "diamond": "diamond", "triangle": "triangle-up", "circle": "circle"}
 _AXIS: Final = {
     "gridcolor": _GRID,
@@ -45,7 +49,8 @@ _AXIS: Final = {
     "ticklen": 4,
     "tickcolor": _GRID,
     "automargin": False,
-    "title": {"font": {"size": 13}},
+    "title": {"font": {"size": TEXT_PX}},
+    "tickfont": {"size": TICK_PX},
 }
 _NO_BUTTONS: Final = ["sendChartToCloud", "select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "autoScale2d"]
 """Buttons that plotly would show: "Share chart..." uploads the chart and its data to a server of Plotly; nothing can be
@@ -54,12 +59,14 @@ TEMPLATE: Final = go.layout.Template(
     layout={
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"color": GREY, "size": 13, "family": FONT},
-        "title": {"x": 0, "xanchor": "left", "font": {"size": 17}},
-        "hoverlabel": {"bgcolor": "#2b2b2b", "bordercolor": GREY, "font": {"color": "#f2f2f2", "size": 12}},
+        "font": {"color": GREY, "size": TEXT_PX, "family": FONT},
+        "title": {"x": 0, "xanchor": "left", "font": {"size": TITLE_PX}},
+        "legend": {"font": {"size": TICK_PX}},
+        "hoverlabel": {"bgcolor": "#2b2b2b", "bordercolor": GREY, "font": {"color": "#f2f2f2", "size": LABEL_PX}},
         "xaxis": _AXIS,
         "yaxis": _AXIS,
         "modebar": {
+            "orientation": "v",
             "bgcolor": "rgba(0,0,0,0)",
             "color": GREY,
             "activecolor": ROLES["lower"].light,
@@ -79,6 +86,7 @@ class _Frame:
     top: float
     levels: int
     labels: list[Placed | None]
+    title: list[str]
     head: list[str]
 
     def share(self, height: float) -> float:
@@ -100,13 +108,14 @@ def draw_plotly(scene: Scene) -> go.Figure:
 
 def _arrange(scene: Scene) -> _Frame:
     """Heights of the panels and positions of the labels, for a plot as wide as a notebook."""
-    width = _READABLE_WIDTH - scene.left - scene.right
-    levels, labels = scene.rule_labels(width, size=12, gap=12, limit=width + scene.right - _EDGE)
+    left = max(_LEFT, scene.left)
+    width = _READABLE_WIDTH - left - scene.right
+    levels, labels = scene.rule_labels(width, gap=12, beside=(left - _EDGE, scene.right - _EDGE))
     panels: list[tuple[float, float]] = []
     top = -_GAP
     for panel in reversed(scene.panels):
         panels.insert(0, (top + _GAP, top + _GAP + panel.height))
-        top += _GAP + panel.height + TITLE * len(panel.title)
+        top += _GAP + panel.height + TITLE * sum(map(len, panel.title_lines(width=_PANEL_TITLE)))
     labels_top = top + 6
     return _Frame(
         panels=panels,
@@ -114,7 +123,8 @@ def _arrange(scene: Scene) -> _Frame:
         top=labels_top + (levels + (None in labels)) * _LEVEL if labels else top,
         levels=levels,
         labels=labels,
-        head=scene.subtitle_lines(labels, width=_READABLE_WIDTH),
+        title=scene.title_lines(width=_READABLE_WIDTH - _BUTTONS_PX),
+        head=scene.subtitle_lines(labels, width=_READABLE_WIDTH - _BUTTONS_PX),
     )
 
 
@@ -132,20 +142,20 @@ def _named_once(traces: list[go.Scatter | go.Bar]) -> list[go.Scatter | go.Bar]:
 
 def _layout(scene: Scene, frame: _Frame) -> dict[str, Any]:
     # Room for the legend in a notebook of readable width; a wider one needs no more.
-    entries = scene.legend_rows(_READABLE_WIDTH - _LEFT - scene.right, size=13, beside=46)
+    entries = scene.legend_rows(_READABLE_WIDTH - _LEFT - scene.right, size=TICK_PX, beside=46)
     legend = _LEGEND + _LEGEND_ROW * (len(entries) - 1) if entries else 0
-    margin_top = 54 + 18 * len(frame.head) + legend
+    margin_top = 32 + _TITLE_LINE * len(frame.title) + 18 * len(frame.head) + legend
     bottom = _BOTTOM + (20 if scene.across.instants else 0)
     height = round(frame.top + margin_top + bottom)
     layout: dict[str, Any] = {
         "template": TEMPLATE,
         "title": {
-            "text": f"<b>{escape(scene.title)}</b>",
-            "subtitle": {"text": "<br>".join(map(escape, frame.head)), "font": {"size": 13}},
+            "text": f"<b>{'<br>'.join(map(escape, frame.title))}</b>",
+            "subtitle": {"text": "<br>".join(map(escape, frame.head)), "font": {"size": TEXT_PX}},
             "xref": "container",
             "x": 0.012,
-            "y": round(1 - 22 / height, 6),
-            "yanchor": "middle",
+            "y": round(1 - 10 / height, 6),
+            "yanchor": "top",
         },
         "height": height,
         "margin": {"l": _LEFT, "r": round(scene.right), "t": margin_top, "b": bottom},
@@ -178,6 +188,7 @@ def _axis(axis: AnyAxis) -> dict[str, Any]:
         "range": axis.plotted([axis.low, axis.high]),
         "type": "date" if axis.instants else "linear",
         "exponentformat": "none",
+        "nticks": _TICKS if axis.instants else _TICKS + 1,
     }
     if isinstance(axis, Axis) and axis.far:
         ticks = axis.ticks(_TICKS)
@@ -279,7 +290,7 @@ def _blocks(scene: Scene, layer: Blocks) -> dict[str, Any]:
         "text": [f" {label}" if layer.beside else label for label in labels],
         "insidetextanchor": "start",
         "textangle": 0,
-        "textfont": {"size": 12 if layer.beside else 11, "color": GREY},
+        "textfont": {"size": LABEL_PX, "color": GREY},
         "constraintext": "inside",
         "customdata": [escape(box.hover or box.label) for box in layer.boxes],
         "hovertemplate": "%{customdata}<extra></extra>",
@@ -322,7 +333,7 @@ def _rule_labels(scene: Scene, frame: _Frame) -> go.Scatter:
         marker={"symbol": [_SYMBOL[rule.shape] for rule in scene.rules], "size": 9, "color": GREY},
         text=[f"{word} " if left else f" {word}" for word, left in zip(shown, before, strict=True)],
         textposition=["middle left" if left else "middle right" for left in before],
-        textfont={"size": 12, "color": GREY},
+        textfont={"size": LABEL_PX, "color": GREY},
         **_hover(scene, words),
         name="happened",
         showlegend=False,
@@ -338,17 +349,17 @@ def _texts(scene: Scene) -> list[dict[str, Any]]:
     for number, panel in enumerate(scene.panels, start=1):
         domain = {"showarrow": False, "xref": "paper", "yref": f"y{number if number > 1 else ''} domain"}
         scale = panel.height / (panel.up.high - panel.up.low)
-        wanted = [(value - panel.up.low) * scale for _, value in panel.ends]
-        heights = spread(wanted, gap=16, low=6, high=panel.height - 6)
-        for (layer, _), height in zip(panel.ends, heights, strict=True):
-            look = {"text": f"<b>{escape(layer.name)}</b>", "font": {"size": 12, "color": ROLES[layer.role].both}}
-            beside = {"x": 1, "xanchor": "left", "xshift": 6, "y": round(height / panel.height, 6), "yanchor": "middle"}
+        wanted = [(panel.up.high - value) * scale for _, value in panel.ends]
+        depths = spread(wanted, gap=16, low=6, high=panel.height - 6)
+        for (layer, _), depth in zip(panel.ends, depths, strict=True):
+            look = {"text": f"<b>{escape(layer.name)}</b>", "font": {"size": LABEL_PX, "color": ROLES[layer.role].both}}
+            beside = {"x": 1, "xanchor": "left", "xshift": 6, "y": round(1 - depth / panel.height, 6), "yanchor": "middle"}
             names.append(domain | look | beside)
         if panel.title:
             above, left = {"x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom"}, {"align": "left"}
-            first, *more = map(escape, panel.title)
+            first, *more = ("<br>".join(map(escape, lines)) for lines in panel.title_lines(width=_PANEL_TITLE))
             notes.append(
-                domain | above | {"text": "<br>".join([f"<b>{first}</b>", *more]), "font": {"size": 12}} | left
+                domain | above | {"text": "<br>".join([f"<b>{first}</b>", *more]), "font": {"size": LABEL_PX}} | left
             )
         if panel.note:
             notes.append(domain | {"text": escape(panel.note), "x": 0.5, "y": 0.5, "font": {"size": 15}})
