@@ -11,7 +11,7 @@ import pytest
 import tqdm.std
 
 import wmlab as wm
-from wmlab.streams import recording
+from wmlab.core import interactive as front_end
 
 SCENARIO = wm.Scenario("slow", writers=[wm.EventWriter("w1", rate_per_s=1)], duration_ms=1_000)
 
@@ -35,8 +35,8 @@ def frontend(content: dict[str, Any] | None) -> Any:
 def test_in_a_notebook_it_is_shown_where_input_can_be_asked_for(
     monkeypatch: pytest.MonkeyPatch, shell: Any, interactive: bool
 ) -> None:
-    monkeypatch.setattr(recording, "get_ipython", lambda: shell)
-    assert recording.is_interactive() is interactive
+    monkeypatch.setattr(front_end, "get_ipython", lambda: shell)
+    assert front_end.is_interactive() is interactive
 
 
 @pytest.mark.parametrize(

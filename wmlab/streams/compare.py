@@ -80,7 +80,9 @@ class RunComparison(Answer):
 
     def _repr_html_(self) -> str:
         """The still picture and both tables."""
-        page = f"<div class='wmlab-comparison'><style>{jupyter_style('.wmlab-comparison')}</style>{self.chart.svg}</div>"
+        page = (
+            f"<div class='wmlab-comparison'><style>{jupyter_style('.wmlab-comparison')}</style>{self.chart.svg}</div>"
+        )
         for part, rows in (("scenario", self.differs), ("result", self.results)):
             caption = f"differs in the {part}"
             page += html_table(caption, ("", *self.labels), _shown(rows)) if rows else f"<p>Nothing {caption}.</p>"

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, Never
 
-from IPython import get_ipython
 from tqdm.auto import tqdm
 
 from wmlab.core.answers import Verdicts
+from wmlab.core.interactive import is_interactive
 from wmlab.core.overlap import TimesApartWarning
 from wmlab.core.recording import Recording, recorded
 from wmlab.streams import positions, simulate
@@ -53,9 +52,10 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
 
         A row holds from its `at_ms` (clock) until the next one of its group. `of` says whose positions: of the readers
         by default, or of the events if nobody read. `visible="then"`, the default of readers, counts a watermark once
-        it was emitted, so the bounds are what a reader could know at that moment; `visible="all"` counts
-        the complete log from the beginning. Without `spark` by the Spark session of the process, which is started if
-        there is none. Raises `SessionError` for what is no session, `ModelError` for other options.
+        it was emitted, so the bounds are what a reader could know at that moment; `visible="all"` counts the complete
+        log from the beginning. With either `upper_later` is the upper bound of the complete log. Without `spark` by the
+        Spark session of the process, which is started if there is none. Raises `SessionError` for what is no session,
+        `ModelError` for other options.
         """
         from wmlab.core.spark.session import the_session
         from wmlab.streams.bounds.recorded import bounds_of_recording
@@ -143,20 +143,6 @@ def record(
     for _, sentence in streams_apart(recording).values():
         warnings.warn(f"{sentence} To repair it: {REMEDY_FOR_GROUPS}.", TimesApartWarning, stacklevel=2)
     return recording
-
-
-def is_interactive() -> bool:
-    """Whether a person looks on: at a terminal, or at a notebook whose front end could answer `input()`.
-
-    Programs that execute notebooks (nbclient, nbval, papermill) send cells with `allow_stdin` false, so what they
-    store has no progress bar, however slow the machine.
-
-    Source: https://jupyter-client.readthedocs.io/en/stable/messaging.html#execute
-    """
-    kernel = getattr(get_ipython(), "kernel", None)
-    if kernel is None:
-        return sys.stderr.isatty()
-    return bool(kernel.get_parent().get("content", {}).get("allow_stdin"))
 
 
 def _advance(bar: tqdm[Never], percent: int) -> None:

@@ -20,6 +20,7 @@ import pyarrow as pa
 from tqdm.auto import tqdm
 
 from wmlab.core.errors import ScenarioError
+from wmlab.core.interactive import is_interactive
 from wmlab.core.scenario_file import dump_fragment
 from wmlab.core.values import plain
 from wmlab.core.words import listed, shown
@@ -27,7 +28,7 @@ from wmlab.streams.answers.history import of_stream, the_stream
 from wmlab.streams.answers.measures import slack_ms
 from wmlab.streams.answers.stragglers import stragglers_of
 from wmlab.streams.compare import measured_run
-from wmlab.streams.recording import PROGRESS_AFTER_S, is_interactive, record
+from wmlab.streams.recording import PROGRESS_AFTER_S, record
 from wmlab.streams.scenario.scenario import FormField, StreamScenario, fields_of, with_changes
 
 FIGURES: Final = pa.schema(

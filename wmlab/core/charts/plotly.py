@@ -24,6 +24,7 @@ from wmlab.core.charts.scene import (
     Steps,
     Value,
     bands,
+    legend_rows,
     stairs_until_unknown,
 )
 from wmlab.core.charts.style import FONT, GREY, LABEL_PX, ROLES, TEXT_PX, TICK_PX, TITLE_PX, Placed, spread
@@ -103,7 +104,7 @@ def draw_plotly(scene: Scene) -> go.Figure:
             traces += _trace(scene, panel, layer, f"y{number if number > 1 else ''}")
     if scene.rules:
         traces.append(_rule_labels(scene, frame))
-    return go.Figure(data=_named_once(traces), layout=_layout(scene, frame))
+    return go.Figure(data=_in_legend(traces, scene), layout=_layout(scene, frame))
 
 
 def _arrange(scene: Scene) -> _Frame:
@@ -128,21 +129,19 @@ def _arrange(scene: Scene) -> _Frame:
     )
 
 
-def _named_once(traces: list[go.Scatter | go.Bar]) -> list[go.Scatter | go.Bar]:
-    """Each name stands in the legend once, however many panels it is drawn in."""
-    seen: set[str] = set()
+def _in_legend(traces: list[go.Scatter | go.Bar], scene: Scene) -> list[go.Scatter | go.Bar]:
+    """Each name stands in the legend once; a click on it hides all that has this name, in all panels."""
+    entries = {escape(layer.name) for layer in scene.switches}
     for trace in traces:
         trace.legendgroup = trace.name
-        if trace.name in seen:
-            trace.showlegend = False
-        elif trace.showlegend:
-            seen.add(trace.name)
+        trace.showlegend = trace.name in entries
+        entries -= {trace.name}
     return traces
 
 
 def _layout(scene: Scene, frame: _Frame) -> dict[str, Any]:
     # Room for the legend in a notebook of readable width; a wider one needs no more.
-    entries = scene.legend_rows(_READABLE_WIDTH - _LEFT - scene.right, size=TICK_PX, beside=46)
+    entries = legend_rows(scene.switches, _READABLE_WIDTH - max(_LEFT, scene.left) - scene.right, beside=46)
     legend = _LEGEND + _LEGEND_ROW * (len(entries) - 1) if entries else 0
     margin_top = 32 + _TITLE_LINE * len(frame.title) + 18 * len(frame.head) + legend
     bottom = _BOTTOM + (20 if scene.across.instants else 0)
@@ -159,7 +158,7 @@ def _layout(scene: Scene, frame: _Frame) -> dict[str, Any]:
         },
         "height": height,
         "margin": {"l": _LEFT, "r": round(scene.right), "t": margin_top, "b": bottom},
-        "showlegend": bool(scene.legend),
+        "showlegend": bool(entries),
         "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "yref": "paper"},
         "barmode": "overlay",
         "separators": ". ",  # numbers as wmlab.core.words writes them
@@ -241,11 +240,11 @@ def _trace(scene: Scene, panel: Panel, layer: Layer, yaxis: str) -> list[go.Scat
     corners = [corner for outline in outlines for corner in [(None, None), *outline]][1:]
     around = points([x for x, _ in corners], [y for _, y in corners])
     look = {"mode": "lines", "line": {"width": 0}, "fill": "toself", "fillcolor": ROLES["band"].both}
-    return [go.Scatter(**around, **look, hoverinfo="skip", name="between", showlegend=False)] if corners else []
+    return [go.Scatter(**around, **look, hoverinfo="skip", name="between")] if corners else []
 
 
 def _entry(layer: Path | Dots | Blocks) -> dict[str, Any]:
-    return {"name": escape(layer.name), "showlegend": layer.legend}
+    return {"name": escape(layer.name)}
 
 
 def _line(role: str) -> dict[str, Any]:
@@ -259,7 +258,7 @@ def _steps(scene: Scene, panel: Panel, layer: Steps, ys: Sequence[Value]) -> dic
         look |= {"mode": "lines+markers", "cliponaxis": False, "marker": marker}
     if scene.together and isinstance(up := panel.up, Axis):
         look["hovertemplate"] = f"%{{y|{_INSTANT_FORMAT}}}" if up.instants else f"%{{y:,.6~f}} {up.unit.symbol}"
-    return look | {"name": escape(layer.name), "showlegend": False}
+    return look | {"name": escape(layer.name)}
 
 
 def _dots(scene: Scene, layer: Dots) -> dict[str, Any]:
@@ -336,7 +335,6 @@ def _rule_labels(scene: Scene, frame: _Frame) -> go.Scatter:
         textfont={"size": LABEL_PX, "color": GREY},
         **_hover(scene, words),
         name="happened",
-        showlegend=False,
         cliponaxis=False,
         xaxis="x2",
         yaxis=f"y{len(scene.panels) + 1}",
@@ -353,7 +351,13 @@ def _texts(scene: Scene) -> list[dict[str, Any]]:
         depths = spread(wanted, gap=16, low=6, high=panel.height - 6)
         for (layer, _), depth in zip(panel.ends, depths, strict=True):
             look = {"text": f"<b>{escape(layer.name)}</b>", "font": {"size": LABEL_PX, "color": ROLES[layer.role].both}}
-            beside = {"x": 1, "xanchor": "left", "xshift": 6, "y": round(1 - depth / panel.height, 6), "yanchor": "middle"}
+            beside = {
+                "x": 1,
+                "xanchor": "left",
+                "xshift": 6,
+                "y": round(1 - depth / panel.height, 6),
+                "yanchor": "middle",
+            }
             names.append(domain | look | beside)
         if panel.title:
             above, left = {"x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom"}, {"align": "left"}

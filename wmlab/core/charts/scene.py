@@ -11,7 +11,7 @@ row i is drawn from xs[i] to xs[i + 1], also when row i + 1 is unknown; there th
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, Literal, TypeVar
@@ -190,13 +190,14 @@ _MARGIN, _LABELLED, _BARE = 20.0, 132.0, 34.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """A curve that holds each value until the next; None is unknown. Its name stands beside its end."""
+    """A curve that holds each value until the next; None is unknown. Its name stands beside its end or in a legend."""
 
     name: str
     role: str
     xs: Sequence[int]
     ys: Sequence[Value]
     labelled: bool = True
+    legend: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,7 +260,7 @@ class Between:
 
 
 Layer = Steps | Path | Dots | Blocks | Between
-Named = Path | Dots | Blocks
+Named = Steps | Path | Dots | Blocks
 """Layers that may stand in the legend."""
 
 
@@ -366,7 +367,7 @@ class Panel:
     def title_lines(self, *, width: float) -> list[list[str]]:
         """The paragraphs of the title, in lines."""
         widths = [width / BOLD] + [width] * len(self.title)
-        return [wrap(words, width=room, size=LABEL_PX) for words, room in zip(self.title, widths, strict=False) if words]
+        return [wrap(words, width=room, size=LABEL_PX) for words, room in zip(self.title, widths, strict=False)]
 
     @property
     def ends(self) -> list[tuple[Steps | Path, Coordinate]]:
@@ -435,29 +436,26 @@ class Scene:
     @property
     def legend(self) -> list[Named]:
         """The layers that the legend names, each name once."""
+        return self._entries(lambda layer: layer.legend)
+
+    @property
+    def switches(self) -> list[Named]:
+        """The layers that the legend of an interactive picture names: there a click on a name shows or hides them.
+
+        Beside those of `legend` these are the curves, if there are several.
+        """
+        curves = self._entries(lambda layer: isinstance(layer, Steps | Path) and (layer.legend or layer.labelled))
+        names = {curve.name for curve in curves} if len(curves) > 1 else {}
+        return self._entries(lambda layer: layer.legend or layer.name in names)
+
+    def _entries(self, chosen: Callable[[Named], bool]) -> list[Named]:
         named: dict[str, Named] = {}
         for layer in self.layers:
-            if isinstance(layer, Path | Dots | Blocks) and layer.legend:
+            if not isinstance(layer, Between) and chosen(layer):
                 drawn = layer.boxes if isinstance(layer, Blocks) else layer.xs
                 if drawn:
                     named.setdefault(layer.name, layer)
         return list(named.values())
-
-    def legend_rows(self, width: float, *, size: float, beside: float) -> list[list[tuple[float, Named]]]:
-        """The entries of a legend of that width, with their columns, in as many rows as they need.
-
-        `beside` is what an entry takes besides its name, in pixels.
-        """
-        rows: list[list[tuple[float, Named]]] = []
-        column = width
-        for layer in self.legend:
-            taken = text_width(layer.name, size) + beside
-            if column + taken > width:
-                rows.append([])
-                column = 0.0
-            rows[-1].append((column, layer))
-            column += taken
-        return rows
 
     @property
     def left(self) -> float:
@@ -496,6 +494,23 @@ class Scene:
         """The subtitle in lines, which says how many rules have no room for their label."""
         note = f" Without a label: {n} of {len(labels)} incidents." if (n := labels.count(None)) else ""
         return wrap(self.subtitle + note, width=width, size=TEXT_PX)
+
+
+def legend_rows(entries: Sequence[Named], width: float, *, beside: float) -> list[list[tuple[float, Named]]]:
+    """The entries of a legend of that width, with their columns, in as many rows as they need.
+
+    `beside` is what an entry takes besides its name, in pixels.
+    """
+    rows: list[list[tuple[float, Named]]] = []
+    column = width
+    for layer in entries:
+        taken = text_width(layer.name, TICK_PX) + beside
+        if column + taken > width:
+            rows.append([])
+            column = 0.0
+        rows[-1].append((column, layer))
+        column += taken
+    return rows
 
 
 Curve = TypeVar("Curve", Steps, Path)

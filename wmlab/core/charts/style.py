@@ -22,7 +22,7 @@ from typing import Final
 
 GREY: Final = "#797979"
 TITLE_PX, TEXT_PX, TICK_PX, LABEL_PX = 17.0, 13.0, 12.0, 12.0
-"""Font sizes of the title; of the answer and of the titles of axes; of ticks and legends; of names and labels inside."""
+"""Font sizes: the title, the answer and the titles of axes, ticks and legends, labels and the names of curves."""
 BOLD: Final = 1.22
 """How much wider bold text is than plain text."""
 FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
@@ -55,6 +55,7 @@ ROLES: Final[dict[str, Role]] = {
     "mark": Role("#757575", "#929292", 1.0, "1 3"),
     "lower": Role("#0072B2", "#4FA9E0", 2.2, both="#0072B2"),
     "upper": Role("#BF5400", "#F08A45", 2.2, "7 4", "#D55E00"),
+    "later": Role("#BF5400", "#F08A45", 1.3, "3 4", "#D55E00"),
     "perfect": Role("#5a5a5a", "#b5b5b5", 1.4, "1.5 2.5"),
     "band": Role("#0072B2", "#4FA9E0", both="rgba(0,114,178,0.16)"),
     "unknown": Role("#757575", "#929292", both="rgba(127,127,127,0.35)"),
@@ -69,9 +70,9 @@ for the grid, and `both` has at least 3 to 1 on either, as it asks of what is no
 def page_colour(role: str) -> str:
     """The colour of the role as CSS, by the background of the page on which it is shown.
 
-    JupyterLab declares that as `--jp-layout-color0`, white in its light theme and #111 in its dark one; the colour is on
-    the straight line between `light` and `dark`. On a page without it the value is invalid, and a text has the colour of
-    what it is in.
+    JupyterLab declares that as `--jp-layout-color0`, white in its light theme and #111 in its dark one; the colour is
+    on the straight line between `light` and `dark`. On a page without it the value is invalid, and a text has the
+    colour of what it is in.
     """
     light, dark, white, black = (_channels(colour) for colour in (ROLES[role].light, ROLES[role].dark, *_PAPERS))
     span = white[0] - black[0]

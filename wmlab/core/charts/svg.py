@@ -15,7 +15,21 @@ from itertools import groupby, pairwise
 from typing import Final
 
 from wmlab.core.charts.axis import Tick
-from wmlab.core.charts.scene import TITLE, Blocks, Box, Dots, Layer, Named, Panel, Path, Scene, Steps, bands, staircases
+from wmlab.core.charts.scene import (
+    TITLE,
+    Blocks,
+    Box,
+    Dots,
+    Layer,
+    Named,
+    Panel,
+    Path,
+    Scene,
+    Steps,
+    bands,
+    legend_rows,
+    staircases,
+)
 from wmlab.core.charts.style import FONT, LABEL_PX, ROLES, TEXT_PX, TICK_PX, TITLE_PX, Placed, spread, text_width
 
 _CLASS: Final = re.compile(r'class="wmlab-(fill|stroke)-(\w+)"')
@@ -31,7 +45,7 @@ def draw_svg(scene: Scene) -> str:
     head = scene.subtitle_lines(labels, width=_WIDTH - 2 * _MARGIN)
     title = scene.title_lines(width=_WIDTH - 2 * _MARGIN)
     head_top = 29.0 + _TITLE_LINE * len(title)
-    legend = scene.legend_rows(_WIDTH - 2 * _MARGIN, size=TICK_PX, beside=_SWATCH + 22)
+    legend = legend_rows(scene.legend, _WIDTH - 2 * _MARGIN, beside=_SWATCH + 22)
     legend_top = head_top - 5 + 19 * len(head)
     labels_bottom = legend_top + _LEGEND * len(legend) + (levels + (None in labels)) * _LEVEL
     areas = _areas(scene, labels_bottom + 10, width)
@@ -81,7 +95,7 @@ def _legend(rows: list[list[tuple[float, Named]]], top: float) -> list[str]:
 
 
 def _swatch(layer: Named, x: float, y: float) -> list[str]:
-    if isinstance(layer, Path):
+    if isinstance(layer, Steps | Path):
         return [line([(x, y), (x + _SWATCH, y)], layer.role)]
     if isinstance(layer, Dots):
         return [point(x + _SWATCH / 2, y, layer.shape, layer.role, size=max(layer.size, 3.5))]

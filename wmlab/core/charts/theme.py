@@ -1,8 +1,9 @@
 """The texts of a plotly figure in the colours of the page that shows it.
 
-A figure knows colours by their numbers only, so its texts have one grey. Its texts may carry CSS, however, and CSS knows
-the background of the page. So what a notebook stores has each text in a span with the colour of its role; a browser
-follows the theme at once, and a viewer that does not know the colour leaves the grey. `Chart.figure()` has plain texts.
+A figure knows colours by their numbers only, so its texts have one grey. Its texts may carry CSS, however, and CSS
+knows the background of the page. So what a notebook stores has each text in a span with the colour of its role; a
+browser follows the theme at once, and a viewer that does not know the colour leaves the grey. `Chart.figure()` has
+plain texts.
 
 A hover box has a background of its own, and texts in it keep their colour: plotly takes the spans out of names.
 """
@@ -42,7 +43,7 @@ def themed(figure: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _titled(title: Mapping[str, Any], role: str) -> dict[str, Any]:
-    parts = {"text": _span(title.get("text", ""), role)}
+    parts: dict[str, Any] = {"text": _span(title.get("text", ""), role)}
     if "subtitle" in title:
         parts["subtitle"] = _titled(title["subtitle"], "text")
     return {**title, **parts}
