@@ -1,6 +1,6 @@
 """Look at a notebook as a reader does: open it in JupyterLab, run it, and take pictures of its charts.
 
-    python tools/shoot.py notebooks/tutorials/00_first_bounds.ipynb out.png [--dark] [--width 1280] [--zoom 150] [--sidebar]
+    python tools/shoot.py notebooks/tutorials/00_first_bounds.ipynb out.png --dark --width 1000 --zoom 150 --sidebar
 
 Writes the window to out.png and each output that holds a picture to out-1.png, out-2.png and so on. The notebook on
 disk is not changed. Prints the errors of its cells and exits with 1 if there are any. Needs Playwright for Python and a
