@@ -381,6 +381,7 @@ class Panel:
         ends = {layer.name: (layer, ys[-1]) for layer, ys in known if ys}
         rows = zip(*(layer.ys for layer, _ in ends.values()), strict=False)
         together = [row for row in rows if None not in row]
+        heights = {name: value for name, (_, value) in ends.items()}
         if together and len({len(layer.ys) for layer, _ in ends.values()}) == 1:
             heights = dict(zip(ends, together[-1], strict=True))
             lasting = [(name, value) for name, (layer, value) in ends.items() if layer.ys[-1] is not None]
@@ -389,8 +390,10 @@ class Panel:
                     below = [of_other for other, of_other in lasting if heights[other] <= heights[name]]
                     above = [of_other for other, of_other in lasting if heights[other] > heights[name]]
                     ends[name] = layer, min([max([value, *below]), *above])
-        falling = self.up.low > self.up.high
-        return sorted(ends.values(), key=lambda end: end[1] if falling else -end[1])
+        upwards = 1 if self.up.low < self.up.high else -1
+        return [
+            ends[name] for name in sorted(ends, key=lambda name: (-upwards * ends[name][1], -upwards * heights[name]))
+        ]
 
 
 _IMPORTANCE: Final = ("cross", "circle", "triangle", "diamond")
