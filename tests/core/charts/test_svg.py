@@ -185,14 +185,30 @@ def test_names_beside_the_ends_of_curves_are_in_the_order_of_the_curves() -> Non
     assert rising.ends == [(rising.layers[1], 50), (rising.layers[0], 50)], "a ended at 30, above b"
     same = Panel(up=axis, layers=[steps("a", "upper", [1, 7]), steps("b", "lower", [1, 7])])
     assert [curve.name for curve, _ in same.ends] == ["a", "b"]
-    names = [
-        note.text for note in draw_plotly(Scene(title="Q", subtitle="", across=axis, panels=[same])).layout.annotations
-    ]
-    heights = [
-        note.y for note in draw_plotly(Scene(title="Q", subtitle="", across=axis, panels=[same])).layout.annotations
-    ]
-    assert names == ["<b>a</b>", "<b>b</b>"]
-    assert heights == sorted(heights, reverse=True)
+    upper, lower = draw_plotly(Scene(title="Q", subtitle="", across=axis, panels=[same])).layout.annotations
+    assert (upper.text, lower.text) == ("<b>a</b>", "<b>b</b>")
+    assert upper.y > lower.y
+
+
+def test_a_dashed_curve_is_drawn_over_a_solid_one_that_would_hide_it() -> None:
+    axis = time_axis("event time", [0, 100])
+    panel = Panel(up=axis, layers=[steps("dashed", "upper", [1, 7]), steps("solid", "lower", [1, 7])])
+    assert [layer.name for layer in panel.drawn if not isinstance(layer, Between)] == ["solid", "dashed"]
+    scene = Scene(title="Q", subtitle="", across=axis, panels=[panel])
+    assert [trace.name for trace in draw_plotly(scene).data] == ["solid", "dashed"]
+    picture = svg.draw_svg(scene)
+    assert 0 < picture.index('fill="none" class="wmlab-stroke-lower"') < picture.index("wmlab-stroke-upper", 2_000)
+
+
+def test_a_hover_box_writes_hours_and_minutes_in_words() -> None:
+    across, up = time_axis("clock", [0, 86_400_000]), time_axis("lag", [0, 7_200_000])
+    curve = Steps(name="lag", role="lower", xs=[0, 32_160_000], ys=[None, 3_723_000])
+    scene = Scene(title="Q", subtitle="", across=across, panels=[Panel(up=up, layers=[curve])], together=True)
+    figure = draw_plotly(scene)
+    moment, lag = figure.data
+    assert figure.layout.xaxis.unifiedhovertitle.text == "clock"
+    assert (moment.customdata[1], lag.customdata[1]) == ("8 h 56 min", "1 h 2 min 3 s")
+    assert (lag.hovertemplate, moment.showlegend) == ("%{customdata}", False)
 
 
 def test_a_long_title_has_lines_and_pushes_the_rest_down() -> None:

@@ -28,10 +28,11 @@ from wmlab.core.charts.scene import (
     stairs_until_unknown,
 )
 from wmlab.core.charts.style import FONT, GREY, LABEL_PX, ROLES, TEXT_PX, TICK_PX, TITLE_PX, Placed, spread
+from wmlab.core.words import MINUTE_MS, exactly
 
 _GRID: Final = "rgba(127,127,127,0.25)"
-_INSTANT_FORMAT: Final = "%b %-d, %H:%M:%S.%L"
-"""How an instant is written in a hover box."""
+_SHORT_MS: Final = 10 * MINUTE_MS
+"""An axis so long or shorter has its instants in ms in a hover box."""
 _READABLE_WIDTH: Final = 560.0
 """Pixels that texts are arranged for: a notebook beside an open side bar has as many in a window of 1000."""
 _BUTTONS_PX: Final = 40.0
@@ -41,6 +42,7 @@ _TITLE_LINE: Final = 22
 _PANEL_TITLE: Final = _READABLE_WIDTH - _LEFT - _EDGE
 _TICKS: Final = 5
 """Ticks at most, about; more would be turned to the side where there is little room."""
+_ROW_OF_WORDS: Final = "%{customdata}<extra></extra>"
 _SYMBOL: Final = {"cross": "x", "diamond": "diamond", "triangle": "triangle-up", "circle": "circle"}
 _AXIS: Final = {
     "gridcolor": _GRID,
@@ -98,9 +100,9 @@ class _Frame:
 def draw_plotly(scene: Scene) -> go.Figure:
     """The scene as a figure."""
     frame = _arrange(scene)
-    traces = []
+    traces = _moments(scene)
     for number, panel in enumerate(scene.panels, start=1):
-        for layer in panel.layers:
+        for layer in panel.drawn:
             traces += _trace(scene, panel, layer, f"y{number if number > 1 else ''}")
     if scene.rules:
         traces.append(_rule_labels(scene, frame))
@@ -161,6 +163,7 @@ def _layout(scene: Scene, frame: _Frame) -> dict[str, Any]:
         "showlegend": bool(entries),
         "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "yref": "paper"},
         "barmode": "overlay",
+        "uniformtext": {"mode": "hide", "minsize": LABEL_PX},  # a label without room in its bar would be made small
         "separators": ". ",  # numbers as wmlab.core.words writes them
         "hovermode": "x unified" if scene.together else "closest",
         "xaxis": _across(scene),
@@ -202,13 +205,39 @@ def _axis(axis: AnyAxis) -> dict[str, Any]:
 def _across(scene: Scene) -> dict[str, Any]:
     axis = scene.across
     shown = _axis(axis) | {"anchor": "free", "position": 0}
-    if axis.instants:
-        shown["hoverformat"] = _INSTANT_FORMAT
+    shown["hoverformat"] = _instant_format(axis) if isinstance(axis, Axis) and axis.instants else ",.6~f"
     if scene.together:
-        unit = f" {axis.unit.symbol}" if isinstance(axis, Axis) and not axis.instants else ""
-        shown |= {"unifiedhovertitle": {"text": f"at %{{x}}{unit}"}, "showspikes": False}
-        shown["hoverformat"] = shown.get("hoverformat", ",.6~f")
+        shown |= {"unifiedhovertitle": {"text": _hover_title(axis)}, "showspikes": False}
     return shown
+
+
+def _instant_format(axis: Axis) -> str:
+    return f"%b %-d, %H:%M:%S{'.%L' if abs(axis.high - axis.low) <= _SHORT_MS else ''}"
+
+
+def _hover_title(axis: AnyAxis) -> str:
+    """What stands above the values in a hover box: the moment, or, where a row of its own has that, the axis' name."""
+    if not isinstance(axis, Axis):
+        return "at %{x}"
+    if axis.instants:
+        return f"at %{{x|{_instant_format(axis)}}}"
+    return escape(axis.name) if _in_words(axis) else f"at %{{x}} {axis.unit.symbol}"
+
+
+def _in_words(axis: AnyAxis) -> bool:
+    """Whether a hover box writes the durations of the axis with several units: "8 h 56 min", not "8.933333 h"."""
+    return isinstance(axis, Axis) and not axis.instants and axis.unit.ms >= MINUTE_MS
+
+
+def _moments(scene: Scene) -> list[go.Scatter]:
+    """An invisible curve whose hover text is the moment, where the moment is written in words."""
+    curves = [layer for layer in scene.layers if isinstance(layer, Steps)]
+    if not (scene.together and curves and _in_words(scene.across)):
+        return []
+    xs, low = sorted({x for curve in curves for x in curve.xs}), scene.panels[0].up.low
+    look = {"mode": "lines", "line": {"width": 0}, "opacity": 0, "name": "moment", "yaxis": "y"}
+    points = {"x": scene.across.plotted(xs), "y": scene.panels[0].up.plotted([low] * len(xs))}
+    return [go.Scatter(**points, **look, customdata=[exactly(x) for x in xs], hovertemplate=_ROW_OF_WORDS)]
 
 
 def _up(panel: Panel) -> dict[str, Any]:
@@ -233,7 +262,11 @@ def _trace(scene: Scene, panel: Panel, layer: Layer, yaxis: str) -> list[go.Scat
         look = {"mode": "lines", "line": _line(layer.role), "connectgaps": False, "hoverinfo": "skip"}
         return [go.Scatter(**points(layer.xs, layer.ys), **look, **_entry(layer))]
     if isinstance(layer, Dots):
-        return [go.Scatter(**points(layer.xs, layer.ys), **_dots(scene, layer), **_entry(layer))] if layer.xs else []
+        return (
+            [go.Scatter(**points(layer.xs, layer.ys), **_dots(scene, panel, layer), **_entry(layer))]
+            if layer.xs
+            else []
+        )
     if isinstance(layer, Blocks):
         return [go.Bar(yaxis=yaxis, **_blocks(scene, layer), **_entry(layer))] if layer.boxes else []
     outlines = bands(layer.xs, layer.lows, layer.highs)
@@ -257,14 +290,25 @@ def _steps(scene: Scene, panel: Panel, layer: Steps, ys: Sequence[Value]) -> dic
         marker = {"size": [0] * (len(ys) - 1) + [8], "opacity": 1}
         look |= {"mode": "lines+markers", "cliponaxis": False, "marker": marker}
     if scene.together and isinstance(up := panel.up, Axis):
-        look["hovertemplate"] = f"%{{y|{_INSTANT_FORMAT}}}" if up.instants else f"%{{y:,.6~f}} {up.unit.symbol}"
+        look["hovertemplate"] = _at(up, "y")
+        if _in_words(up):
+            words = ["" if y is None else exactly(y) for y in ys]
+            look |= {"customdata": words, "hovertemplate": "%{customdata}"}
     return look | {"name": escape(layer.name)}
 
 
-def _dots(scene: Scene, layer: Dots) -> dict[str, Any]:
+def _dots(scene: Scene, panel: Panel, layer: Dots) -> dict[str, Any]:
     words = [escape(entry) for entry in layer.hover]
     marker = {"symbol": _SYMBOL[layer.shape], "size": 2 * layer.size, "color": ROLES[layer.role].both}
-    return {"mode": "markers", "marker": marker} | (_hover(scene, words) if words else {"hoverinfo": "x+y+name"})
+    at = f"{_at(scene.across, 'x')}, {_at(panel.up, 'y')}<extra>{escape(layer.name)}</extra>"
+    return {"mode": "markers", "marker": marker} | (_hover(scene, words) if words else {"hovertemplate": at})
+
+
+def _at(axis: AnyAxis, letter: str) -> str:
+    """How a hover box writes the place of a point on an axis."""
+    if isinstance(axis, Axis) and axis.instants:
+        return f"%{{{letter}|{_instant_format(axis)}}}"
+    return f"%{{{letter}:,.6~f}}" + (f" {axis.unit.symbol}" if isinstance(axis, Axis) else "")
 
 
 def _hover(scene: Scene, words: list[str]) -> dict[str, Any]:
@@ -285,12 +329,15 @@ def _blocks(scene: Scene, layer: Blocks) -> dict[str, Any]:
         "x": lengths,
         "y": [(box.y_low + box.y_high) / 2 for box in layer.boxes],
         "width": [abs(box.y_high - box.y_low) for box in layer.boxes],
-        "marker": {"color": _faint(layer.role, layer.opacity), "line": {"color": _solid(layer.role), "width": 1}},
+        "marker": {
+            "color": _faint(layer.role, layer.opacity),
+            "line": {"color": _solid(layer.role), "width": int(layer.outlined)},
+        },
         "text": [f" {label}" if layer.beside else label for label in labels],
         "insidetextanchor": "start",
         "textangle": 0,
         "textfont": {"size": LABEL_PX, "color": GREY},
-        "constraintext": "inside",
+        "constraintext": "none" if layer.beside else "inside",
         "customdata": [escape(box.hover or box.label) for box in layer.boxes],
         "hovertemplate": "%{customdata}<extra></extra>",
     }

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Final, Literal, TypeVar
 
 from wmlab.core.charts.axis import AnyAxis, Axis, Coordinate, Numbers, Tick
-from wmlab.core.charts.style import BOLD, LABEL_PX, TEXT_PX, TICK_PX, TITLE_PX, Placed, stagger, text_width, wrap
+from wmlab.core.charts.style import BOLD, LABEL_PX, ROLES, TEXT_PX, TICK_PX, TITLE_PX, Placed, stagger, text_width, wrap
 from wmlab.core.words import listed
 
 Value = int | None
@@ -240,7 +240,10 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocks:
-    """Rectangles of one meaning; with `beside` their labels stand after them, and always."""
+    """Rectangles of one meaning; with `beside` their labels stand after them, and always.
+
+    Many narrow ones side by side are not `outlined`, or they would look hatched.
+    """
 
     name: str
     role: str
@@ -248,6 +251,7 @@ class Blocks:
     opacity: float = 0.28
     legend: bool = True
     beside: bool = False
+    outlined: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -363,6 +367,13 @@ class Panel:
     height: float = 240.0
     note: str = ""
     title: Sequence[str] = ()
+
+    @property
+    def drawn(self) -> list[Layer]:
+        """The layers from the bottom to the top: solid curves below dashed ones, so that neither hides the other."""
+        curves = [layer for layer in self.layers if isinstance(layer, Steps | Path)]
+        in_order = iter(sorted(curves, key=lambda layer: bool(ROLES[layer.role].dash)))
+        return [next(in_order) if isinstance(layer, Steps | Path) else layer for layer in self.layers]
 
     def title_lines(self, *, width: float) -> list[list[str]]:
         """The paragraphs of the title, in lines."""

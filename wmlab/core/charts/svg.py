@@ -54,7 +54,7 @@ def draw_svg(scene: Scene) -> str:
     parts += [text(_MARGIN, head_top + 19 * n, line, "text", size=TEXT_PX) for n, line in enumerate(head)]
     parts += [*_legend(legend, legend_top), *_axes(scene, areas), *_rules(scene, labels, labels_bottom, areas)]
     for panel, area in zip(scene.panels, areas, strict=True):
-        for layer in panel.layers:
+        for layer in panel.drawn:
             parts += _layer(layer, area)
         parts += _end_labels(panel, area)
         parts += _panel_title(panel, area)
@@ -104,7 +104,8 @@ def _swatch(layer: Named, x: float, y: float) -> list[str]:
 
 def _rectangle(layer: Blocks, left: float, right: float, top: float, bottom: float) -> list[str]:
     corners = [(left, top), (right, top), (right, bottom), (left, bottom)]
-    return [polygon(corners, layer.role, opacity=layer.opacity), line([*corners, corners[0]], layer.role)]
+    outline = [line([*corners, corners[0]], layer.role)] if layer.outlined else []
+    return [polygon(corners, layer.role, opacity=layer.opacity), *outline]
 
 
 def _axes(scene: Scene, areas: list[PlotArea]) -> list[str]:

@@ -416,6 +416,7 @@ def _unknown(table: BoundsTable) -> list[Panel]:
             boxes=[Box(begin, end, row - 0.3, row + 0.3, "", f"{role} bound unknown") for begin, end in intervals],
             opacity=0.5,
             legend=False,
+            outlined=False,
         )
         for row, (role, intervals) in enumerate(spans.items())
     ]
