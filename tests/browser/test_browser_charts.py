@@ -138,11 +138,12 @@ def test_every_text_of_a_stored_figure_is_readable_on_its_page(plotly_page: Any,
 
 
 def test_the_buttons_cover_neither_title_nor_answer(plotly_page: Any, chart: Chart) -> None:
-    plotly_page.set_viewport_size({"width": 560, "height": 900})
+    plotly_page.set_viewport_size({"width": 520, "height": 900})
     plotly_page.evaluate(DRAW, chart.figure().to_json())
     head = plotly_page.evaluate(BOXES, ".gtitle, .gtitle-subtitle")
     (buttons,) = plotly_page.evaluate(
-        "[...document.querySelectorAll('.modebar')].map(e => ({words: 'buttons', ...e.getBoundingClientRect().toJSON()}))"
+        "[...document.querySelectorAll('.modebar')]"
+        ".map(e => ({words: 'buttons', ...e.getBoundingClientRect().toJSON()}))"
     )
     assert buttons["bottom"] > buttons["top"]
     assert len(head) == 2

@@ -33,8 +33,8 @@ from wmlab.core.words import MINUTE_MS, exactly
 _GRID: Final = "rgba(127,127,127,0.25)"
 _SHORT_MS: Final = 10 * MINUTE_MS
 """An axis so long or shorter has its instants in ms in a hover box."""
-_READABLE_WIDTH: Final = 560.0
-"""Pixels that texts are arranged for: a notebook beside an open side bar has as many in a window of 1000."""
+_READABLE_WIDTH: Final = 520.0
+"""Pixels that texts are arranged for: a notebook beside an open side bar has as many in a window of 960."""
 _BUTTONS_PX: Final = 40.0
 """What the text above a chart leaves free at its right: there plotly shows a column of buttons."""
 _LEVEL, _GAP, _EDGE, _BOTTOM, _LEGEND, _LEGEND_ROW, _LEFT = 20.0, 18.0, 12.0, 56, 24, 30, 74
@@ -145,7 +145,7 @@ def _layout(scene: Scene, frame: _Frame) -> dict[str, Any]:
     # Room for the legend in a notebook of readable width; a wider one needs no more.
     entries = legend_rows(scene.switches, _READABLE_WIDTH - max(_LEFT, scene.left) - scene.right, beside=46)
     legend = _LEGEND + _LEGEND_ROW * (len(entries) - 1) if entries else 0
-    margin_top = 32 + _TITLE_LINE * len(frame.title) + 18 * len(frame.head) + legend
+    margin_top = 24 + _TITLE_LINE * len(frame.title) + 18 * len(frame.head) + legend
     bottom = _BOTTOM + (20 if scene.across.instants else 0)
     height = round(frame.top + margin_top + bottom)
     layout: dict[str, Any] = {
@@ -155,7 +155,8 @@ def _layout(scene: Scene, frame: _Frame) -> dict[str, Any]:
             "subtitle": {"text": "<br>".join(map(escape, frame.head)), "font": {"size": TEXT_PX}},
             "xref": "container",
             "x": 0.012,
-            "y": round(1 - 10 / height, 6),
+            # plotly draws a title of several lines higher by half a line.
+            "y": round(1 - (10 + _TITLE_LINE / 2 * (len(frame.title) > 1)) / height, 6),
             "yanchor": "top",
         },
         "height": height,
