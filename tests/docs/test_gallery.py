@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 import wmlab as wm
-from tests.conftest import module_of
+from tools import gallery
 from wmlab.core.charts.chart import Chart
 
 ROOT = Path(__file__).parents[2]
@@ -25,24 +25,19 @@ MADE_AGAIN = ("wm.chart.key_space", "wm.chart.stream_cut", "wm.chart.holder_cost
 LARGEST_PICTURE = 100_000
 
 
-@pytest.fixture(scope="module")
-def gallery() -> ModuleType:
-    return module_of(ROOT / "tools" / "gallery.py")
-
-
 def charts(space: ModuleType) -> list[str]:
     """The functions of a namespace that give a chart or a diagram."""
     functions = {name: value for name, value in inspect.getmembers(space, inspect.isfunction) if name[0] != "_"}
     return [name for name, function in functions.items() if function.__annotations__["return"] in ("Chart", "Diagram")]
 
 
-def test_every_public_chart_has_one_entry(gallery: ModuleType) -> None:
+def test_every_public_chart_has_one_entry() -> None:
     offered = sorted(f"{title}.{name}" for title, space in SPACES.items() for name in charts(space))
     assert len(offered) > 25
     assert sorted(entry.name for entry in gallery.entries()) == offered
 
 
-def test_the_page_shows_each_entry_with_its_code_and_its_picture(gallery: ModuleType) -> None:
+def test_the_page_shows_each_entry_with_its_code_and_its_picture() -> None:
     text = gallery.PAGE.read_text(encoding="utf-8")
     sentences = {entry.picture.name: "" for entry in gallery.entries()}
     pictures = dict(re.findall(r"!\[(.+)\]\(images/gallery/(\w+\.svg)\)", text))
@@ -58,11 +53,11 @@ def test_the_page_shows_each_entry_with_its_code_and_its_picture(gallery: Module
         assert sentence.split(".")[0].replace("(", "[").split("[")[0] in picture, file
 
 
-def test_an_entry_is_about_five_lines(gallery: ModuleType) -> None:
+def test_an_entry_is_about_five_lines() -> None:
     assert {entry.name: entry.code for entry in gallery.entries() if len(entry.code.strip().splitlines()) > 7} == {}
 
 
-def test_pictures_that_are_drawn_again_are_the_same(gallery: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures_that_are_drawn_again_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     # No entry of these asks Spark anything.
     monkeypatch.setattr(wm, "spark_session", lambda: None)

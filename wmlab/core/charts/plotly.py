@@ -191,7 +191,7 @@ def _axis(axis: AnyAxis) -> dict[str, Any]:
         "range": axis.plotted([axis.low, axis.high]),
         "type": "date" if axis.instants else "linear",
         "exponentformat": "none",
-        "nticks": _TICKS if axis.instants else _TICKS + 1,
+        "nticks": _TICKS - 1 if axis.instants else _TICKS + 1,
     }
     if isinstance(axis, Axis) and axis.far:
         ticks = axis.ticks(_TICKS)
