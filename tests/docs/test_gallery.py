@@ -28,7 +28,9 @@ LARGEST_PICTURE = 100_000
 def charts(space: ModuleType) -> list[str]:
     """The functions of a namespace that give a chart or a diagram."""
     functions = {name: value for name, value in inspect.getmembers(space, inspect.isfunction) if name[0] != "_"}
-    return [name for name, function in functions.items() if function.__annotations__["return"] in ("Chart", "Diagram")]
+    return [
+        name for name, function in functions.items() if function.__annotations__.get("return") in ("Chart", "Diagram")
+    ]
 
 
 def test_every_public_chart_has_one_entry() -> None:
@@ -40,17 +42,14 @@ def test_every_public_chart_has_one_entry() -> None:
 def test_the_page_shows_each_entry_with_its_code_and_its_picture() -> None:
     text = gallery.PAGE.read_text(encoding="utf-8")
     sentences = {entry.picture.name: "" for entry in gallery.entries()}
-    pictures = dict(re.findall(r"!\[(.+)\]\(images/gallery/(\w+\.svg)\)", text))
-    by_file = {file: sentence for sentence, file in pictures.items()}
+    by_file = {file: said for said, file in re.findall(r"!\[(.+)\]\(images/gallery/(\w+\.svg)\)", text)}
     diagrams = dict(re.findall(r"^### ([\w.]+)\n\n```python\n[^`]*```\n\n```mermaid\n([^`]*)```", text, re.MULTILINE))
     assert by_file.keys() | {gallery.Entry(name, "").picture.name for name in diagrams} == sentences.keys()
     assert {path.name for path in gallery.IMAGES.iterdir()} == by_file.keys()
     said = {entry.name: by_file[entry.picture.name] for entry in gallery.entries() if entry.name not in diagrams}
     assert gallery.written(said, diagrams) == text, "run: python tools/gallery.py"
-    for file, sentence in by_file.items():
-        picture = (gallery.IMAGES / file).read_text(encoding="utf-8")
-        assert len(picture) < LARGEST_PICTURE, file
-        assert sentence.split(".")[0].replace("(", "[").split("[")[0] in picture, file
+    for file in by_file:
+        assert (gallery.IMAGES / file).stat().st_size < LARGEST_PICTURE, file
 
 
 def test_an_entry_is_about_five_lines() -> None:
