@@ -1,6 +1,6 @@
 """Look at a notebook as a reader does: open it in JupyterLab, run it, and take pictures of its charts.
 
-    python tools/shoot.py notebooks/tutorials/00_first_bounds.ipynb out.png [--dark] [--width 1280]
+    python tools/shoot.py notebooks/tutorials/00_first_bounds.ipynb out.png --dark --width 1000 --zoom 150 --sidebar
 
 Writes the window to out.png and each output that holds a picture to out-1.png, out-2.png and so on. The notebook on
 disk is not changed. Prints the errors of its cells and exits with 1 if there are any. Needs Playwright for Python and a
@@ -28,6 +28,9 @@ from typing import Any
 from playwright.sync_api import Browser, Page, Playwright, sync_playwright
 
 _START_S = 90
+_HEIGHT_PX = 900
+_AROUND_PX = 300
+"""What JupyterLab needs of a window besides an output, at most."""
 _FLAGS = (
     "--disable-gpu",
     "--disable-quic",
@@ -36,7 +39,10 @@ _FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-_PICTURES = ".js-plotly-plot, .jp-RenderedSVG, .jp-RenderedMermaid, .jp-RenderedImage, .jupyter-widgets, canvas"
+_PICTURES = (
+    ".js-plotly-plot, .jp-RenderedSVG, .jp-RenderedMermaid, .jp-RenderedImage, .jp-RenderedHTMLCommon svg, "
+    ".jupyter-widgets, canvas"
+)
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
@@ -129,31 +135,55 @@ def shut_down(page: Page) -> None:
 
 
 def take_pictures(page: Page, out: Path) -> list[Path]:
-    """Write the window to `out` and every output with a picture beside it, numbered from 1."""
+    """Write the window to `out` and every output with a picture beside it, numbered from 1.
+
+    For an output that is higher than the window, the window is made higher: what is beyond it is not drawn.
+    """
     page.locator(".jp-Cell").first.scroll_into_view_if_needed()
     page.screenshot(path=out)
-    written = [out]
+    written, window = [out], page.viewport_size
     outputs = page.locator(".jp-OutputArea-child").filter(has=page.locator(_PICTURES))
     for number in range(outputs.count()):
         output = outputs.nth(number)
         output.scroll_into_view_if_needed()
         page.wait_for_timeout(400)
+        height = max(window["height"], round(output.bounding_box()["height"]) + _AROUND_PX)
+        page.set_viewport_size({"width": window["width"], "height": height})
+        output.scroll_into_view_if_needed()
+        page.wait_for_timeout(400)
         target = out.with_name(f"{out.stem}-{number + 1}{out.suffix}")
         output.screenshot(path=target)
         written.append(target)
+    page.set_viewport_size(window)
     return written
 
 
-def shoot(notebook: Path, out: Path, *, dark: bool, width: int, timeout_s: float = 300) -> tuple[list[Path], list[str]]:
-    """Run the notebook in JupyterLab and photograph it: (pictures written, errors of its cells)."""
+def shoot(
+    notebook: Path,
+    out: Path,
+    *,
+    dark: bool,
+    width: int,
+    zoom_percent: int = 100,
+    sidebar: bool = False,
+    timeout_s: float = 300,
+) -> tuple[list[Path], list[str]]:
+    """Run the notebook in JupyterLab and photograph it: (pictures written, errors of its cells).
+
+    Zoomed, a window of `width` has so many fewer pixels for the page, as in a browser; the pictures have all of them.
+    """
     with (
         jupyter_lab(notebook.resolve().parent, dark=dark) as (address, token),
         sync_playwright() as playwright,
         contextlib.closing(launch(playwright)) as browser,
     ):
         scheme = "dark" if dark else "light"
-        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        zoom = zoom_percent / 100
+        viewport = {"width": round(width / zoom), "height": round(_HEIGHT_PX / zoom)}
+        page = browser.new_page(viewport=viewport, color_scheme=scheme, device_scale_factor=zoom)
         open_lab(page, address, token, timeout_s=timeout_s)
+        if sidebar:
+            page.evaluate("window.jupyterapp.shell.expandLeft()")
         errors = run_notebook(page, notebook.name)
         return take_pictures(page, out), errors
 
@@ -165,12 +195,20 @@ def main() -> int:
     parser.add_argument("out", type=Path, help="a .png; pictures of outputs are numbered beside it")
     parser.add_argument("--dark", action="store_true", help="JupyterLab's dark theme and a dark desktop")
     parser.add_argument("--width", type=int, default=1280, help="of the window, in pixels (default: 1280)")
+    parser.add_argument("--zoom", type=int, default=100, metavar="PERCENT", help="as a browser does (default: 100)")
+    parser.add_argument("--sidebar", action="store_true", help="with JupyterLab's side bar open")
     parser.add_argument("--timeout-s", type=float, default=300, help="for one step of the way (default: 300)")
     options = parser.parse_args()
     if not options.notebook.is_file():
         parser.error(f"there is no notebook {options.notebook}")
     written, errors = shoot(
-        options.notebook, options.out, dark=options.dark, width=options.width, timeout_s=options.timeout_s
+        options.notebook,
+        options.out,
+        dark=options.dark,
+        width=options.width,
+        zoom_percent=options.zoom,
+        sidebar=options.sidebar,
+        timeout_s=options.timeout_s,
     )
     print(*written, sep="\n")
     print(*errors, sep="\n", end="\n" if errors else "", file=sys.stderr)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,7 +9,9 @@ import pandas as pd
 import pytest
 from plotly.offline import get_plotlyjs
 
+from tests.core.charts.test_svg import contrast
 from wmlab.core.charts.chart import Chart
+from wmlab.core.charts.style import ROLES
 from wmlab.streams.charts.bounds import time_bounds
 
 BOXES = """selector => [...document.querySelectorAll(selector)].filter(e => e.textContent.trim()).map(e => {
@@ -19,6 +22,12 @@ DRAW = """async figure => {
     document.body.replaceChildren(document.createElement("div"))
     await Plotly.newPlot(document.body.firstChild, {...JSON.parse(figure), config: {responsive: true}})
 }"""
+COLOURS = """selector => [...document.querySelectorAll(selector)].filter(e => e.textContent.trim()).map(e => {
+    const parts = [...e.querySelectorAll("tspan")].filter(part => !part.querySelector("tspan"))
+    const colour = getComputedStyle(parts.at(-1) ?? e).fill
+    const numbers = colour.match(/[\\d.]+/g).slice(0, 3).map(Number)
+    return [e.textContent, colour.startsWith("color(") ? numbers : numbers.map(channel => channel / 255)]
+})"""
 PLOTLY_TEXTS = (
     ".gtitle, .gtitle-subtitle, .annotation-text, .textpoint text, .xtick text, .ytick text, .xtitle, .ytitle"
 )
@@ -105,7 +114,7 @@ def test_texts_of_the_svg_neither_collide_nor_leave_the_picture(page: Any, chart
     assert outside(boxes, 900) == []
 
 
-@pytest.mark.parametrize("width", [760, 1280])
+@pytest.mark.parametrize("width", [520, 760, 1280])
 def test_texts_of_the_figure_neither_collide_nor_leave_the_picture(plotly_page: Any, chart: Chart, width: int) -> None:
     plotly_page.set_viewport_size({"width": width, "height": 900})
     plotly_page.evaluate(DRAW, chart.figure().to_json())
@@ -113,6 +122,32 @@ def test_texts_of_the_figure_neither_collide_nor_leave_the_picture(plotly_page: 
     assert len(boxes) >= 8
     assert collisions(boxes) == []
     assert outside(boxes, width) == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_text_of_a_stored_figure_is_readable_on_its_page(plotly_page: Any, chart: Chart, theme: str) -> None:
+    """WCAG 2.2, 1.4.3, level AA, measured: 4.5 to 1. JupyterLab declares the background of the page by its theme."""
+    paper = getattr(ROLES["paper"], theme)
+    plotly_page.evaluate("paper => document.body.style.setProperty('--jp-layout-color0', paper)", paper)
+    plotly_page.evaluate(DRAW, json.dumps(chart._repr_mimebundle_()["application/vnd.plotly.v1+json"]))
+    seen = plotly_page.evaluate(COLOURS, "svg.main-svg text")
+    assert len(seen) >= 8
+    for words, channels in seen:
+        colour = "#" + "".join(f"{round(255 * channel):02x}" for channel in channels)
+        assert contrast(colour, paper) >= 4.5, (words, colour)
+
+
+def test_the_buttons_cover_neither_title_nor_answer(plotly_page: Any, chart: Chart) -> None:
+    plotly_page.set_viewport_size({"width": 520, "height": 900})
+    plotly_page.evaluate(DRAW, chart.figure().to_json())
+    head = plotly_page.evaluate(BOXES, ".gtitle, .gtitle-subtitle")
+    (buttons,) = plotly_page.evaluate(
+        "[...document.querySelectorAll('.modebar')]"
+        ".map(e => ({words: 'buttons', ...e.getBoundingClientRect().toJSON()}))"
+    )
+    assert buttons["bottom"] > buttons["top"]
+    assert len(head) == 2
+    assert [pair for pair in collisions([*head, buttons]) if "buttons" in pair] == []
 
 
 @pytest.mark.parametrize(("scheme", "paper"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(17, 17, 17)")])

@@ -191,6 +191,32 @@ def test_a_changed_number_in_the_panel_moves_the_picture(shoot: ModuleType, page
     assert timeout.input_value() == "-5", "a number outside the bounds of its field is a mistake, not another one"
 
 
+def test_a_click_on_a_stall_shows_what_explain_says_and_a_comparison_follows_the_theme(
+    shoot: ModuleType, page: Any, home: Path
+) -> None:
+    """The theme is dark, and the desktop light."""
+    drawn = (
+        "import pandas as pd\nrows = pd.DataFrame({'stream': 'orders', 'at_ms': range(0, 30_000, 1_000)})\n"
+        "rows['lower'] = (rows.at_ms - 2_000).clip(upper=10_000)\n"
+        "wm.chart.time_bounds(rows.assign(upper=None), recording=recording)"
+    )
+    said = "print(recording.explain(at_ms=15_000))"
+    write_notebook(
+        home / "ask.ipynb", "import wmlab as wm" + scrubber.SCENARIO, drawn, said, "wm.compare(*[recording] * 2)"
+    )
+    page.evaluate(THEME, "Dark")
+    assert shoot.run_notebook(page, "ask.ipynb") == []
+    status = page.locator(".jp-OutputArea [role=status]")
+    assert status.inner_text().startswith("Click on the chart")
+    box = page.locator(".nsewdrag").first.bounding_box()
+    page.mouse.click(box["x"] + box["width"] * 15 / 29, box["y"] + box["height"] / 2)
+    page.locator(".jp-OutputArea [role=status]", has_text="held").wait_for()
+    words = page.evaluate(f"{CONTENT}.model.toJSON().cells[2].outputs[0].text").split()
+    assert status.inner_text().split()[:8] == words[:8]
+    paper = page.locator(".wmlab-comparison svg > rect").first.evaluate("e => getComputedStyle(e).fill")
+    assert paper == scrubber.rgb(ROLES["paper"].dark)
+
+
 def test_the_scrubber_follows_the_theme_moves_and_tells_the_kernel(shoot: ModuleType, page: Any, home: Path) -> None:
     """The theme is dark, and the desktop light."""
     sources = ("scrubber = recording.scrub(at_ms=14_000)\nscrubber", "scrubber.at_ms")

@@ -216,7 +216,7 @@ def _command(draw: random.Random, folder: Path, made: Recorded) -> None:
         (
             ["record", file, str(folder / "run")],
             ["explain", directory, "--at-ms", "5000"],
-            ["explain", directory, "--stream", "stream", "--json"],
+            ["explain", directory, "--stream", "orders", "--json"],
             ["explain", directory, "--reader", "readers-0"],
             ["bounds", str(folder / "none"), "--of", "events"],
             ["check", str(folder / "none")],

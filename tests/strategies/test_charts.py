@@ -278,9 +278,9 @@ def test_the_lag_has_a_panel_for_each_strategy_with_its_late_records():
         ["BoundedOutOfOrderness(bound=0 ms)"],
         ["BoundedOutOfOrderness(bound=200 ms)"],
     ]
-    drawn = str(chart.figure().layout.annotations)
+    drawn = " ".join(note.text for note in chart.figure().layout.annotations)
     assert all(
-        f"{name}(bound={bound} ms)" in text
+        f"{name}(bound={bound}\u00a0ms)" in text
         for bound in (0, 200)
         for text in (chart.svg, drawn)
         for name in ["BoundedOutOfOrderness"]

@@ -13,6 +13,7 @@ from wmlab.core.arguments import the_names
 from wmlab.core.charts.axis import OverTime, bulk_of_curves, time_axis
 from wmlab.core.charts.chart import SERIES, Chart, columns
 from wmlab.core.charts.scene import Panel, Path, Scene, Steps, at_rim, merge_equal, thinned
+from wmlab.core.charts.style import jupyter_style
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped, is_short, shown, span
@@ -80,7 +81,9 @@ class RunComparison(Answer):
 
     def _repr_html_(self) -> str:
         """The still picture and both tables."""
-        page = self.chart.svg
+        page = (
+            f"<div class='wmlab-comparison'><style>{jupyter_style('.wmlab-comparison')}</style>{self.chart.svg}</div>"
+        )
         for part, rows in (("scenario", self.differs), ("result", self.results)):
             caption = f"differs in the {part}"
             page += html_table(caption, ("", *self.labels), _shown(rows)) if rows else f"<p>Nothing {caption}.</p>"

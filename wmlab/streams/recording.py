@@ -51,9 +51,10 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
 
         A row holds from its `at_ms` (clock) until the next one of its group. `of` says whose positions: of the readers
         by default, or of the events if nobody read. `visible="then"`, the default of readers, counts a watermark once
-        it was emitted, so the bounds are what a reader could know at that moment; `visible="all"` counts
-        the complete log from the beginning. Without `spark` by the Spark session of the process, which is started if
-        there is none. Raises `SessionError` for what is no session, `ModelError` for other options.
+        it was emitted, so the bounds are what a reader could know at that moment; `visible="all"` counts the complete
+        log from the beginning. With either `upper_later` is the upper bound of the complete log. Without `spark` by the
+        Spark session of the process, which is started if there is none. Raises `SessionError` for what is no session,
+        `ModelError` for other options.
         """
         from wmlab.core.spark.session import the_session
         from wmlab.streams.bounds.recorded import bounds_of_recording

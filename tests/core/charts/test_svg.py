@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from xml.etree import ElementTree
 
 import pytest
@@ -13,7 +14,7 @@ from wmlab.core.charts import svg
 from wmlab.core.charts.axis import time_axis
 from wmlab.core.charts.plotly import draw_plotly
 from wmlab.core.charts.scene import TITLE, Between, Dots, Panel, Path, Rule, Scene, Steps, at_rim, merge_equal
-from wmlab.core.charts.style import GREY, ROLES, Placed, spread, stagger, text_width, wrap
+from wmlab.core.charts.style import BOLD, ROLES, Placed, page_colour, spread, stagger, text_width, wrap
 
 PANEL = svg.PlotArea(left=10, top=20, width=100, height=50, x_low=0, x_high=1_000, y_low=-10, y_high=10)
 TICKS = time_axis("clock", [0, 1_000]).ticks(6)
@@ -37,7 +38,7 @@ def test_a_panel_maps_data_to_pixels_with_y_upwards() -> None:
 
 def test_steps_are_horizontal_and_vertical_moves_in_the_colour_and_dash_of_their_role() -> None:
     assert svg.line([(0, 0), (5, 0), (5, 2.5), (5, 2.5), (6, 3)], "upper") == (
-        '<path d="M0 0H5V2.5L6 3" fill="none" class="wmlab-stroke-upper" stroke="#D55E00" stroke-width="2.2"'
+        '<path d="M0 0H5V2.5L6 3" fill="none" class="wmlab-stroke-upper" stroke="#BF5400" stroke-width="2.2"'
         ' stroke-dasharray="7 4" stroke-linejoin="round"/>'
     )
 
@@ -72,18 +73,44 @@ def test_every_shape_of_point_is_drawn() -> None:
     assert all(ElementTree.fromstring(part).tag in ("circle", "path") for part in drawn.values())
 
 
-def test_svg_colours_are_readable_on_their_paper() -> None:
-    for name, role in ROLES.items():
-        if name not in ("paper", "grid", "band"):
-            assert contrast(role.light, ROLES["paper"].light) >= 3.8, name
-            assert contrast(role.dark, ROLES["paper"].dark) >= 3.8, name
+def blended(colour: str, opacity: float, paper: str) -> str:
+    """What a colour is on a paper that shines through it."""
+    pairs = ((int(colour[n : n + 2], 16), int(paper[n : n + 2], 16)) for n in (1, 3, 5))
+    return "#" + "".join(f"{round(opacity * over + (1 - opacity) * under):02x}" for over, under in pairs)
 
 
-def test_plotly_colours_are_readable_on_white_and_on_near_black() -> None:
+def test_every_role_but_the_grid_is_readable_as_text_in_both_themes() -> None:
+    """WCAG 2.2, 1.4.3, level AA: 4.5 to 1 for text."""
+    for theme in ("light", "dark"):
+        paper = getattr(ROLES["paper"], theme)
+        for name, role in ROLES.items():
+            if name not in ("paper", "grid"):
+                assert contrast(getattr(role, theme), paper) >= 4.5, (name, theme)
+
+
+def test_a_label_inside_a_box_is_readable_in_both_themes() -> None:
+    for theme in ("light", "dark"):
+        paper, words = (getattr(ROLES[name], theme) for name in ("paper", "title"))
+        for name, role in ROLES.items():
+            if name not in ("paper", "title", "grid"):
+                assert contrast(words, blended(getattr(role, theme), 0.5, paper)) >= 4.5, (name, theme)
+
+
+def test_lines_of_a_figure_are_seen_on_white_and_on_near_black() -> None:
+    """WCAG 2.2, 1.4.11: 3 to 1 for what is no text."""
     for page in ("#ffffff", "#111111"):
-        assert contrast(GREY, page) >= 4.3
-        for name in ("lower", "upper", "alarm"):
-            assert contrast(ROLES[name].both, page) >= 3.6
+        for name, role in ROLES.items():
+            if role.both.startswith("#"):
+                assert contrast(role.both, page) >= 3, name
+
+
+@pytest.mark.parametrize(("theme", "red"), [("light", 1.0), ("dark", 0x11 / 255)])
+def test_the_colour_of_the_page_is_that_of_its_theme(theme: str, red: float) -> None:
+    for name, role in ROLES.items():
+        terms = re.findall(r"calc\((\S+) \+ (\S+)\*r\)", page_colour(name))
+        shown = [round(255 * (float(base) + float(slope) * red)) for base, slope in terms]
+        wanted = [int(getattr(role, theme)[n : n + 2], 16) for n in (1, 3, 5)]
+        assert shown == pytest.approx(wanted, abs=1), name
 
 
 def test_labels_that_touch_part_evenly_in_their_order_and_inside() -> None:
@@ -110,7 +137,7 @@ def test_spread_labels_never_overlap(wanted: list[int]) -> None:
     ids=["lone labels need one level", "before its line at the edge", "nothing", "left out without room"],
 )
 def test_labels_stand_beside_their_lines(places: list[float], widths: list[float], placed: object) -> None:
-    assert stagger(places, widths, limit=300, ranks=[0] * len(places)) == placed
+    assert stagger(places, widths, room=(0, 300), ranks=[0] * len(places)) == placed
 
 
 markers = st.lists(st.tuples(st.integers(0, 600), st.integers(20, 160)), max_size=14).map(sorted)
@@ -119,13 +146,21 @@ markers = st.lists(st.tuples(st.integers(0, 600), st.integers(20, 160)), max_siz
 @given(markers)
 def test_no_label_touches_a_label_or_a_line(markers: list[tuple[int, int]]) -> None:
     places, widths = [place for place, _ in markers], [width for _, width in markers]
-    levels, placed = stagger(places, widths, limit=700, ranks=[0] * len(places))
+    levels, placed = stagger(places, widths, room=(0, 700), ranks=[0] * len(places))
     drawn = [(place, label) for place, label in zip(places, placed, strict=True) if label is not None]
     assert all(0 <= label.level < levels and label.start >= 0 and label.end <= 700 for _, label in drawn)
     for (_, one), (_, other) in itertools.combinations(drawn, 2):
         assert one.level != other.level or one.end < other.start or other.end < one.start
     for (place, line), (_, text) in itertools.permutations(drawn, 2):
         assert line.level <= text.level or not text.start < place < text.end
+
+
+def test_few_labels_in_a_narrow_plot_all_stand() -> None:
+    """Two scales with long names, a crash of two, and a restart: there is room, one above the other."""
+    line_xs, widths = [93.0, 140.0, 145.0, 256.0, 277.0], [155.0, 90.0, 131.0, 97.0, 155.0]
+    levels, labels = stagger(line_xs, widths, room=(-100, 430), ranks=[3, 0, 0, 2, 3])
+    assert None not in labels
+    assert levels <= 5
 
 
 def test_wrapping_keeps_a_number_with_its_unit() -> None:
@@ -135,13 +170,59 @@ def test_wrapping_keeps_a_number_with_its_unit() -> None:
 
 
 def test_where_there_is_no_room_for_all_the_important_labels_stand() -> None:
-    places, widths = [100.0, 102.0, 104.0, 106.0, 108.0, 110.0], [250.0] * 6
-    _, labels = stagger(places, widths, limit=400, ranks=[0] * 6)
+    places, widths = [100.0 + 2 * n for n in range(12)], [250.0] * 12
+    _, labels = stagger(places, widths, room=(0, 400), ranks=[0] * 12)
     left_out = [i for i, label in enumerate(labels) if label is None]
     assert left_out
     for important in left_out:
-        ranks = [int(i != important) for i in range(6)]
-        assert stagger(places, widths, limit=400, ranks=ranks)[1][important] is not None
+        ranks = [int(i != important) for i in range(12)]
+        assert stagger(places, widths, room=(0, 400), ranks=ranks)[1][important] is not None
+
+
+def test_names_beside_the_ends_of_curves_are_in_the_order_of_the_curves() -> None:
+    axis = time_axis("event time", [0, 100])
+    rising = Panel(up=axis, layers=[steps("b", "lower", [1, 20, 50]), steps("a", "upper", [10, 30, None])])
+    assert rising.ends == [(rising.layers[1], 50), (rising.layers[0], 50)], "a ended at 30, above b"
+    same = Panel(up=axis, layers=[steps("a", "upper", [1, 7]), steps("b", "lower", [1, 7])])
+    assert [curve.name for curve, _ in same.ends] == ["a", "b"]
+    upper, lower = draw_plotly(Scene(title="Q", subtitle="", across=axis, panels=[same])).layout.annotations
+    assert (upper.text, lower.text) == ("<b>a</b>", "<b>b</b>")
+    assert upper.y > lower.y
+
+
+def test_a_dashed_curve_is_drawn_over_a_solid_one_that_would_hide_it() -> None:
+    axis = time_axis("event time", [0, 100])
+    panel = Panel(up=axis, layers=[steps("dashed", "upper", [1, 7]), steps("solid", "lower", [1, 7])])
+    assert [layer.name for layer in panel.drawn if not isinstance(layer, Between)] == ["solid", "dashed"]
+    scene = Scene(title="Q", subtitle="", across=axis, panels=[panel])
+    assert [trace.name for trace in draw_plotly(scene).data] == ["solid", "dashed"]
+    picture = svg.draw_svg(scene)
+    assert 0 < picture.index('fill="none" class="wmlab-stroke-lower"') < picture.index("wmlab-stroke-upper", 2_000)
+
+
+def test_a_hover_box_writes_hours_and_minutes_in_words() -> None:
+    across, up = time_axis("clock", [0, 86_400_000]), time_axis("lag", [0, 7_200_000])
+    curve = Steps(name="lag", role="lower", xs=[0, 32_160_000], ys=[None, 3_723_000])
+    scene = Scene(title="Q", subtitle="", across=across, panels=[Panel(up=up, layers=[curve])], together=True)
+    figure = draw_plotly(scene)
+    moment, lag = figure.data
+    assert figure.layout.xaxis.unifiedhovertitle.text == "clock"
+    assert (moment.customdata[1], lag.customdata[1]) == ("8 h 56 min", "1 h 2 min 3 s")
+    assert (lag.hovertemplate, moment.showlegend) == ("%{customdata}", False)
+
+
+def test_a_long_title_has_lines_and_pushes_the_rest_down() -> None:
+    axis = time_axis("clock", [0, 1_000])
+    short, long = (
+        Scene(title=title, subtitle="Yes.", across=axis, panels=[Panel(up=axis, layers=[])])
+        for title in ("Short?", "long " * 40)
+    )
+    lines = [node.text for node in ElementTree.fromstring(svg.draw_svg(long)).iter() if node.get("font-weight")]
+    assert len(lines) > 1
+    assert " ".join(line or "" for line in lines) == long.title.strip()
+    assert all(text_width(line or "", 17 * BOLD) <= 860 for line in lines)
+    assert draw_plotly(long).layout.title.text.count("<br>") >= 4
+    assert draw_plotly(long).layout.height > draw_plotly(short).layout.height + 80
 
 
 def steps(name: str, role: str, ys: list[int | None], xs: list[int] | None = None) -> Steps:

@@ -18,6 +18,7 @@ from wmlab.core.charts.axis import format_instant
 from wmlab.core.charts.scene import Rule, Scene, Shape
 from wmlab.core.charts.style import ROLES
 from wmlab.core.charts.svg import draw_svg
+from wmlab.core.charts.theme import PAGE_STYLE, themed
 from wmlab.core.errors import ChartError
 from wmlab.core.files import as_path
 from wmlab.core.recording import Recording
@@ -261,7 +262,7 @@ class Chart:
     def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
         """What a notebook stores: the same JSON, SVG and text for the same data, in every process."""
         return {
-            "application/vnd.plotly.v1+json": json.loads(self.figure().to_json()) | {"config": _CONFIG},
+            "application/vnd.plotly.v1+json": themed(json.loads(self.figure().to_json())) | {"config": _CONFIG},
             "image/svg+xml": self.svg,
             "text/plain": self.sentence,
         }
@@ -284,9 +285,11 @@ def template() -> go.layout.Template:
 
 
 def _html(chart: Chart) -> bytes:
-    config = _CONFIG | {"responsive": True}
-    page: str = chart.figure().to_html(include_plotlyjs=True, config=config, div_id="wmlab-chart")
-    return page.encode()
+    from plotly.io import to_html  # type: ignore[import-untyped]
+
+    figure, config = themed(json.loads(chart.figure().to_json())), _CONFIG | {"responsive": True}
+    page: str = to_html(figure, include_plotlyjs=True, config=config, div_id="wmlab-chart", validate=False)
+    return page.replace("<head>", f"<head>{PAGE_STYLE}", 1).encode()
 
 
 def _png(chart: Chart) -> bytes:

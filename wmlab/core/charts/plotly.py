@@ -24,18 +24,25 @@ from wmlab.core.charts.scene import (
     Steps,
     Value,
     bands,
+    legend_rows,
     stairs_until_unknown,
 )
-from wmlab.core.charts.style import FONT, GREY, ROLES, Placed, spread
+from wmlab.core.charts.style import FONT, GREY, LABEL_PX, ROLES, TEXT_PX, TICK_PX, TITLE_PX, Placed, spread
+from wmlab.core.words import MINUTE_MS, exactly
 
 _GRID: Final = "rgba(127,127,127,0.25)"
-_INSTANT_FORMAT: Final = "%b %-d, %H:%M:%S.%L"
-"""How an instant is written in a hover box."""
-_READABLE_WIDTH: Final = 740.0
-"""Pixels that labels are arranged for; a notebook beside an open side bar has about as many."""
+_SHORT_MS: Final = 10 * MINUTE_MS
+"""An axis so long or shorter has its instants in ms in a hover box."""
+_READABLE_WIDTH: Final = 520.0
+"""Pixels that texts are arranged for: a notebook beside an open side bar has as many in a window of 960."""
+_BUTTONS_PX: Final = 40.0
+"""What the text above a chart leaves free at its right: there plotly shows a column of buttons."""
 _LEVEL, _GAP, _EDGE, _BOTTOM, _LEGEND, _LEGEND_ROW, _LEFT = 20.0, 18.0, 12.0, 56, 24, 30, 74
+_TITLE_LINE: Final = 22
+_PANEL_TITLE: Final = _READABLE_WIDTH - _LEFT - _EDGE
 _TICKS: Final = 5
-"""Ticks at most, about, of an axis whose ticks plotly does not choose."""
+"""Ticks at most, about; more would be turned to the side where there is little room."""
+_ROW_OF_WORDS: Final = "%{customdata}<extra></extra>"
 _SYMBOL: Final = {"cross": "x", "diamond": "diamond", "triangle": "triangle-up", "circle": "circle"}
 _AXIS: Final = {
     "gridcolor": _GRID,
@@ -45,7 +52,8 @@ _AXIS: Final = {
     "ticklen": 4,
     "tickcolor": _GRID,
     "automargin": False,
-    "title": {"font": {"size": 13}},
+    "title": {"font": {"size": TEXT_PX}},
+    "tickfont": {"size": TICK_PX},
 }
 _NO_BUTTONS: Final = ["sendChartToCloud", "select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "autoScale2d"]
 """Buttons that plotly would show: "Share chart..." uploads the chart and its data to a server of Plotly; nothing can be
@@ -54,12 +62,14 @@ TEMPLATE: Final = go.layout.Template(
     layout={
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"color": GREY, "size": 13, "family": FONT},
-        "title": {"x": 0, "xanchor": "left", "font": {"size": 17}},
-        "hoverlabel": {"bgcolor": "#2b2b2b", "bordercolor": GREY, "font": {"color": "#f2f2f2", "size": 12}},
+        "font": {"color": GREY, "size": TEXT_PX, "family": FONT},
+        "title": {"x": 0, "xanchor": "left", "font": {"size": TITLE_PX}},
+        "legend": {"font": {"size": TICK_PX}},
+        "hoverlabel": {"bgcolor": "#2b2b2b", "bordercolor": GREY, "font": {"color": "#f2f2f2", "size": LABEL_PX}},
         "xaxis": _AXIS,
         "yaxis": _AXIS,
         "modebar": {
+            "orientation": "v",
             "bgcolor": "rgba(0,0,0,0)",
             "color": GREY,
             "activecolor": ROLES["lower"].light,
@@ -79,6 +89,7 @@ class _Frame:
     top: float
     levels: int
     labels: list[Placed | None]
+    title: list[str]
     head: list[str]
 
     def share(self, height: float) -> float:
@@ -89,24 +100,25 @@ class _Frame:
 def draw_plotly(scene: Scene) -> go.Figure:
     """The scene as a figure."""
     frame = _arrange(scene)
-    traces = []
+    traces = _moments(scene)
     for number, panel in enumerate(scene.panels, start=1):
-        for layer in panel.layers:
+        for layer in panel.drawn:
             traces += _trace(scene, panel, layer, f"y{number if number > 1 else ''}")
     if scene.rules:
         traces.append(_rule_labels(scene, frame))
-    return go.Figure(data=_named_once(traces), layout=_layout(scene, frame))
+    return go.Figure(data=_in_legend(traces, scene), layout=_layout(scene, frame))
 
 
 def _arrange(scene: Scene) -> _Frame:
     """Heights of the panels and positions of the labels, for a plot as wide as a notebook."""
-    width = _READABLE_WIDTH - scene.left - scene.right
-    levels, labels = scene.rule_labels(width, size=12, gap=12, limit=width + scene.right - _EDGE)
+    left = max(_LEFT, scene.left)
+    width = _READABLE_WIDTH - left - scene.right
+    levels, labels = scene.rule_labels(width, gap=12, beside=(left - _EDGE, scene.right - _EDGE))
     panels: list[tuple[float, float]] = []
     top = -_GAP
     for panel in reversed(scene.panels):
         panels.insert(0, (top + _GAP, top + _GAP + panel.height))
-        top += _GAP + panel.height + TITLE * len(panel.title)
+        top += _GAP + panel.height + TITLE * sum(map(len, panel.title_lines(width=_PANEL_TITLE)))
     labels_top = top + 6
     return _Frame(
         panels=panels,
@@ -114,44 +126,45 @@ def _arrange(scene: Scene) -> _Frame:
         top=labels_top + (levels + (None in labels)) * _LEVEL if labels else top,
         levels=levels,
         labels=labels,
-        head=scene.subtitle_lines(labels, width=_READABLE_WIDTH),
+        title=scene.title_lines(width=_READABLE_WIDTH - _BUTTONS_PX),
+        head=scene.subtitle_lines(labels, width=_READABLE_WIDTH - _BUTTONS_PX),
     )
 
 
-def _named_once(traces: list[go.Scatter | go.Bar]) -> list[go.Scatter | go.Bar]:
-    """Each name stands in the legend once, however many panels it is drawn in."""
-    seen: set[str] = set()
+def _in_legend(traces: list[go.Scatter | go.Bar], scene: Scene) -> list[go.Scatter | go.Bar]:
+    """Each name stands in the legend once; a click on it hides all that has this name, in all panels."""
+    entries = {escape(layer.name) for layer in scene.switches}
     for trace in traces:
         trace.legendgroup = trace.name
-        if trace.name in seen:
-            trace.showlegend = False
-        elif trace.showlegend:
-            seen.add(trace.name)
+        trace.showlegend = trace.name in entries
+        entries -= {trace.name}
     return traces
 
 
 def _layout(scene: Scene, frame: _Frame) -> dict[str, Any]:
     # Room for the legend in a notebook of readable width; a wider one needs no more.
-    entries = scene.legend_rows(_READABLE_WIDTH - _LEFT - scene.right, size=13, beside=46)
+    entries = legend_rows(scene.switches, _READABLE_WIDTH - max(_LEFT, scene.left) - scene.right, beside=46)
     legend = _LEGEND + _LEGEND_ROW * (len(entries) - 1) if entries else 0
-    margin_top = 54 + 18 * len(frame.head) + legend
+    margin_top = 24 + _TITLE_LINE * len(frame.title) + 18 * len(frame.head) + legend
     bottom = _BOTTOM + (20 if scene.across.instants else 0)
     height = round(frame.top + margin_top + bottom)
     layout: dict[str, Any] = {
         "template": TEMPLATE,
         "title": {
-            "text": f"<b>{escape(scene.title)}</b>",
-            "subtitle": {"text": "<br>".join(map(escape, frame.head)), "font": {"size": 13}},
+            "text": f"<b>{'<br>'.join(map(escape, frame.title))}</b>",
+            "subtitle": {"text": "<br>".join(map(escape, frame.head)), "font": {"size": TEXT_PX}},
             "xref": "container",
             "x": 0.012,
-            "y": round(1 - 22 / height, 6),
-            "yanchor": "middle",
+            # plotly draws a title of several lines higher by half a line.
+            "y": round(1 - (10 + _TITLE_LINE / 2 * (len(frame.title) > 1)) / height, 6),
+            "yanchor": "top",
         },
         "height": height,
         "margin": {"l": _LEFT, "r": round(scene.right), "t": margin_top, "b": bottom},
-        "showlegend": bool(scene.legend),
+        "showlegend": bool(entries),
         "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "yref": "paper"},
         "barmode": "overlay",
+        "uniformtext": {"mode": "hide", "minsize": LABEL_PX},  # a label without room in its bar would be made small
         "separators": ". ",  # numbers as wmlab.core.words writes them
         "hovermode": "x unified" if scene.together else "closest",
         "xaxis": _across(scene),
@@ -178,6 +191,7 @@ def _axis(axis: AnyAxis) -> dict[str, Any]:
         "range": axis.plotted([axis.low, axis.high]),
         "type": "date" if axis.instants else "linear",
         "exponentformat": "none",
+        "nticks": _TICKS - 1 if axis.instants else _TICKS + 1,
     }
     if isinstance(axis, Axis) and axis.far:
         ticks = axis.ticks(_TICKS)
@@ -192,13 +206,39 @@ def _axis(axis: AnyAxis) -> dict[str, Any]:
 def _across(scene: Scene) -> dict[str, Any]:
     axis = scene.across
     shown = _axis(axis) | {"anchor": "free", "position": 0}
-    if axis.instants:
-        shown["hoverformat"] = _INSTANT_FORMAT
+    shown["hoverformat"] = _instant_format(axis) if isinstance(axis, Axis) and axis.instants else ",.6~f"
     if scene.together:
-        unit = f" {axis.unit.symbol}" if isinstance(axis, Axis) and not axis.instants else ""
-        shown |= {"unifiedhovertitle": {"text": f"at %{{x}}{unit}"}, "showspikes": False}
-        shown["hoverformat"] = shown.get("hoverformat", ",.6~f")
+        shown |= {"unifiedhovertitle": {"text": _hover_title(axis)}, "showspikes": False}
     return shown
+
+
+def _instant_format(axis: Axis) -> str:
+    return f"%b %-d, %H:%M:%S{'.%L' if abs(axis.high - axis.low) <= _SHORT_MS else ''}"
+
+
+def _hover_title(axis: AnyAxis) -> str:
+    """What stands above the values in a hover box: the moment, or, where a row of its own has that, the axis' name."""
+    if not isinstance(axis, Axis):
+        return "at %{x}"
+    if axis.instants:
+        return f"at %{{x|{_instant_format(axis)}}}"
+    return escape(axis.name) if _in_words(axis) else f"at %{{x}} {axis.unit.symbol}"
+
+
+def _in_words(axis: AnyAxis) -> bool:
+    """Whether a hover box writes the durations of the axis with several units: "8 h 56 min", not "8.933333 h"."""
+    return isinstance(axis, Axis) and not axis.instants and axis.unit.ms >= MINUTE_MS
+
+
+def _moments(scene: Scene) -> list[go.Scatter]:
+    """An invisible curve whose hover text is the moment, where the moment is written in words."""
+    curves = [layer for layer in scene.layers if isinstance(layer, Steps)]
+    if not (scene.together and curves and _in_words(scene.across)):
+        return []
+    xs, low = sorted({x for curve in curves for x in curve.xs}), scene.panels[0].up.low
+    look = {"mode": "lines", "line": {"width": 0}, "opacity": 0, "name": "moment", "yaxis": "y"}
+    points = {"x": scene.across.plotted(xs), "y": scene.panels[0].up.plotted([low] * len(xs))}
+    return [go.Scatter(**points, **look, customdata=[exactly(x) for x in xs], hovertemplate=_ROW_OF_WORDS)]
 
 
 def _up(panel: Panel) -> dict[str, Any]:
@@ -223,18 +263,22 @@ def _trace(scene: Scene, panel: Panel, layer: Layer, yaxis: str) -> list[go.Scat
         look = {"mode": "lines", "line": _line(layer.role), "connectgaps": False, "hoverinfo": "skip"}
         return [go.Scatter(**points(layer.xs, layer.ys), **look, **_entry(layer))]
     if isinstance(layer, Dots):
-        return [go.Scatter(**points(layer.xs, layer.ys), **_dots(scene, layer), **_entry(layer))] if layer.xs else []
+        return (
+            [go.Scatter(**points(layer.xs, layer.ys), **_dots(scene, panel, layer), **_entry(layer))]
+            if layer.xs
+            else []
+        )
     if isinstance(layer, Blocks):
         return [go.Bar(yaxis=yaxis, **_blocks(scene, layer), **_entry(layer))] if layer.boxes else []
     outlines = bands(layer.xs, layer.lows, layer.highs)
     corners = [corner for outline in outlines for corner in [(None, None), *outline]][1:]
     around = points([x for x, _ in corners], [y for _, y in corners])
     look = {"mode": "lines", "line": {"width": 0}, "fill": "toself", "fillcolor": ROLES["band"].both}
-    return [go.Scatter(**around, **look, hoverinfo="skip", name="between", showlegend=False)] if corners else []
+    return [go.Scatter(**around, **look, hoverinfo="skip", name="between")] if corners else []
 
 
 def _entry(layer: Path | Dots | Blocks) -> dict[str, Any]:
-    return {"name": escape(layer.name), "showlegend": layer.legend}
+    return {"name": escape(layer.name)}
 
 
 def _line(role: str) -> dict[str, Any]:
@@ -247,14 +291,25 @@ def _steps(scene: Scene, panel: Panel, layer: Steps, ys: Sequence[Value]) -> dic
         marker = {"size": [0] * (len(ys) - 1) + [8], "opacity": 1}
         look |= {"mode": "lines+markers", "cliponaxis": False, "marker": marker}
     if scene.together and isinstance(up := panel.up, Axis):
-        look["hovertemplate"] = f"%{{y|{_INSTANT_FORMAT}}}" if up.instants else f"%{{y:,.6~f}} {up.unit.symbol}"
-    return look | {"name": escape(layer.name), "showlegend": False}
+        look["hovertemplate"] = _at(up, "y")
+        if _in_words(up):
+            words = ["" if y is None else exactly(y) for y in ys]
+            look |= {"customdata": words, "hovertemplate": "%{customdata}"}
+    return look | {"name": escape(layer.name)}
 
 
-def _dots(scene: Scene, layer: Dots) -> dict[str, Any]:
+def _dots(scene: Scene, panel: Panel, layer: Dots) -> dict[str, Any]:
     words = [escape(entry) for entry in layer.hover]
     marker = {"symbol": _SYMBOL[layer.shape], "size": 2 * layer.size, "color": ROLES[layer.role].both}
-    return {"mode": "markers", "marker": marker} | (_hover(scene, words) if words else {"hoverinfo": "x+y+name"})
+    at = f"{_at(scene.across, 'x')}, {_at(panel.up, 'y')}<extra>{escape(layer.name)}</extra>"
+    return {"mode": "markers", "marker": marker} | (_hover(scene, words) if words else {"hovertemplate": at})
+
+
+def _at(axis: AnyAxis, letter: str) -> str:
+    """How a hover box writes the place of a point on an axis."""
+    if isinstance(axis, Axis) and axis.instants:
+        return f"%{{{letter}|{_instant_format(axis)}}}"
+    return f"%{{{letter}:,.6~f}}" + (f" {axis.unit.symbol}" if isinstance(axis, Axis) else "")
 
 
 def _hover(scene: Scene, words: list[str]) -> dict[str, Any]:
@@ -275,12 +330,15 @@ def _blocks(scene: Scene, layer: Blocks) -> dict[str, Any]:
         "x": lengths,
         "y": [(box.y_low + box.y_high) / 2 for box in layer.boxes],
         "width": [abs(box.y_high - box.y_low) for box in layer.boxes],
-        "marker": {"color": _faint(layer.role, layer.opacity), "line": {"color": _solid(layer.role), "width": 1}},
+        "marker": {
+            "color": _faint(layer.role, layer.opacity),
+            "line": {"color": _solid(layer.role), "width": int(layer.outlined)},
+        },
         "text": [f" {label}" if layer.beside else label for label in labels],
         "insidetextanchor": "start",
         "textangle": 0,
-        "textfont": {"size": 12 if layer.beside else 11, "color": GREY},
-        "constraintext": "inside",
+        "textfont": {"size": LABEL_PX, "color": GREY},
+        "constraintext": "none" if layer.beside else "inside",
         "customdata": [escape(box.hover or box.label) for box in layer.boxes],
         "hovertemplate": "%{customdata}<extra></extra>",
     }
@@ -322,10 +380,9 @@ def _rule_labels(scene: Scene, frame: _Frame) -> go.Scatter:
         marker={"symbol": [_SYMBOL[rule.shape] for rule in scene.rules], "size": 9, "color": GREY},
         text=[f"{word} " if left else f" {word}" for word, left in zip(shown, before, strict=True)],
         textposition=["middle left" if left else "middle right" for left in before],
-        textfont={"size": 12, "color": GREY},
+        textfont={"size": LABEL_PX, "color": GREY},
         **_hover(scene, words),
         name="happened",
-        showlegend=False,
         cliponaxis=False,
         xaxis="x2",
         yaxis=f"y{len(scene.panels) + 1}",
@@ -338,17 +395,23 @@ def _texts(scene: Scene) -> list[dict[str, Any]]:
     for number, panel in enumerate(scene.panels, start=1):
         domain = {"showarrow": False, "xref": "paper", "yref": f"y{number if number > 1 else ''} domain"}
         scale = panel.height / (panel.up.high - panel.up.low)
-        wanted = [(value - panel.up.low) * scale for _, value in panel.ends]
-        heights = spread(wanted, gap=16, low=6, high=panel.height - 6)
-        for (layer, _), height in zip(panel.ends, heights, strict=True):
-            look = {"text": f"<b>{escape(layer.name)}</b>", "font": {"size": 12, "color": ROLES[layer.role].both}}
-            beside = {"x": 1, "xanchor": "left", "xshift": 6, "y": round(height / panel.height, 6), "yanchor": "middle"}
+        wanted = [(panel.up.high - value) * scale for _, value in panel.ends]
+        depths = spread(wanted, gap=16, low=6, high=panel.height - 6)
+        for (layer, _), depth in zip(panel.ends, depths, strict=True):
+            look = {"text": f"<b>{escape(layer.name)}</b>", "font": {"size": LABEL_PX, "color": ROLES[layer.role].both}}
+            beside = {
+                "x": 1,
+                "xanchor": "left",
+                "xshift": 6,
+                "y": round(1 - depth / panel.height, 6),
+                "yanchor": "middle",
+            }
             names.append(domain | look | beside)
         if panel.title:
             above, left = {"x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom"}, {"align": "left"}
-            first, *more = map(escape, panel.title)
+            first, *more = ("<br>".join(map(escape, lines)) for lines in panel.title_lines(width=_PANEL_TITLE))
             notes.append(
-                domain | above | {"text": "<br>".join([f"<b>{first}</b>", *more]), "font": {"size": 12}} | left
+                domain | above | {"text": "<br>".join([f"<b>{first}</b>", *more]), "font": {"size": LABEL_PX}} | left
             )
         if panel.note:
             notes.append(domain | {"text": escape(panel.note), "x": 0.5, "y": 0.5, "font": {"size": 15}})

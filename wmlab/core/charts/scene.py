@@ -11,14 +11,14 @@ row i is drawn from xs[i] to xs[i + 1], also when row i + 1 is unknown; there th
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, Literal, TypeVar
 
 from wmlab.core.arguments import the_flag
 from wmlab.core.charts.axis import AnyAxis, Axis, Coordinate, Numbers, Tick
-from wmlab.core.charts.style import Placed, stagger, text_width, wrap
+from wmlab.core.charts.style import BOLD, LABEL_PX, ROLES, TEXT_PX, TICK_PX, TITLE_PX, Placed, stagger, text_width, wrap
 from wmlab.core.errors import ChartError
 from wmlab.core.words import listed
 
@@ -188,19 +188,18 @@ TITLE: Final = 17.0
 """Room for a line of the title of a panel in px."""
 _MARGIN, _LABELLED, _BARE = 20.0, 132.0, 34.0
 """Pixels left of everything, and right of the plot at least, with and without the names of curves."""
-_BOLD: Final = 1.1
-"""How much wider the bold names of curves are than plain text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """A curve that holds each value until the next; None is unknown. Its name stands beside its end."""
+    """A curve that holds each value until the next; None is unknown. Its name stands beside its end or in a legend."""
 
     name: str
     role: str
     xs: Sequence[int]
     ys: Sequence[Value]
     labelled: bool = True
+    legend: bool = False
 
     def __post_init__(self) -> None:
         the_flag(self.labelled, "labelled", ChartError)
@@ -253,7 +252,10 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocks:
-    """Rectangles of one meaning; with `beside` their labels stand after them, and always."""
+    """Rectangles of one meaning; with `beside` their labels stand after them, and always.
+
+    Many narrow ones side by side are not `outlined`, or they would look hatched.
+    """
 
     name: str
     role: str
@@ -261,6 +263,7 @@ class Blocks:
     opacity: float = 0.28
     legend: bool = True
     beside: bool = False
+    outlined: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,7 +276,7 @@ class Between:
 
 
 Layer = Steps | Path | Dots | Blocks | Between
-Named = Path | Dots | Blocks
+Named = Steps | Path | Dots | Blocks
 """Layers that may stand in the legend."""
 
 
@@ -367,7 +370,7 @@ def _triangles(
 class Panel:
     """One vertical axis and what is drawn over it, the last layer on top. `height` is in px.
 
-    The lines of its `title` stand above it, the first one bold. A `note` stands in the middle of a
+    The paragraphs of its `title` stand above it, the first one bold. A `note` stands in the middle of a
     panel that has nothing to show; its vertical axis has no ticks.
     """
 
@@ -378,11 +381,42 @@ class Panel:
     title: Sequence[str] = ()
 
     @property
+    def drawn(self) -> list[Layer]:
+        """The layers from the bottom to the top: solid curves below dashed ones, so that neither hides the other."""
+        curves = [layer for layer in self.layers if isinstance(layer, Steps | Path)]
+        in_order = iter(sorted(curves, key=lambda layer: bool(ROLES[layer.role].dash)))
+        return [next(in_order) if isinstance(layer, Steps | Path) else layer for layer in self.layers]
+
+    def title_lines(self, *, width: float) -> list[list[str]]:
+        """The paragraphs of the title, in lines."""
+        widths = [width / BOLD] + [width] * len(self.title)
+        return [wrap(words, width=room, size=LABEL_PX) for words, room in zip(self.title, widths, strict=False)]
+
+    @property
     def ends(self) -> list[tuple[Steps | Path, Coordinate]]:
-        """The curves whose name stands beside their end, with their last known values."""
+        """The curves whose name stands beside their end, each with the value at which it stands, the highest first.
+
+        That is its last known value. A curve that ends before the others is named above those that it was above, where
+        all were last known, and below the others.
+        """
         named = [layer for layer in self.layers if isinstance(layer, Steps | Path) and layer.labelled]
         known = [(layer, [y for y in layer.ys if y is not None]) for layer in named]
-        return [(layer, ys[-1]) for layer, ys in known if ys]
+        ends = {layer.name: (layer, ys[-1]) for layer, ys in known if ys}
+        rows = zip(*(layer.ys for layer, _ in ends.values()), strict=False)
+        together = [row for row in rows if None not in row]
+        heights = {name: value for name, (_, value) in ends.items()}
+        if together and len({len(layer.ys) for layer, _ in ends.values()}) == 1:
+            heights = dict(zip(ends, together[-1], strict=True))
+            lasting = [(name, value) for name, (layer, value) in ends.items() if layer.ys[-1] is not None]
+            for name, (layer, value) in ends.items():
+                if layer.ys[-1] is None:
+                    below = [of_other for other, of_other in lasting if heights[other] <= heights[name]]
+                    above = [of_other for other, of_other in lasting if heights[other] > heights[name]]
+                    ends[name] = layer, min([max([value, *below]), *above])
+        upwards = 1 if self.up.low < self.up.high else -1
+        return [
+            ends[name] for name in sorted(ends, key=lambda name: (-upwards * ends[name][1], -upwards * heights[name]))
+        ]
 
 
 _IMPORTANCE: Final = ("cross", "circle", "triangle", "diamond")
@@ -396,6 +430,10 @@ class Rule:
     x: int
     label: str
     shape: Shape = "circle"
+
+
+RuleLabels = tuple[int, list[Placed | None]]
+"""In how many levels labels stand, and where each stands; None: it has no room."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -425,36 +463,33 @@ class Scene:
     @property
     def legend(self) -> list[Named]:
         """The layers that the legend names, each name once."""
+        return self._entries(lambda layer: layer.legend)
+
+    @property
+    def switches(self) -> list[Named]:
+        """The layers that the legend of an interactive picture names: there a click on a name shows or hides them.
+
+        Beside those of `legend` these are the curves, if there are several.
+        """
+        curves = self._entries(lambda layer: isinstance(layer, Steps | Path) and (layer.legend or layer.labelled))
+        names = {curve.name for curve in curves} if len(curves) > 1 else {}
+        return self._entries(lambda layer: layer.legend or layer.name in names)
+
+    def _entries(self, chosen: Callable[[Named], bool]) -> list[Named]:
         named: dict[str, Named] = {}
         for layer in self.layers:
-            if isinstance(layer, Path | Dots | Blocks) and layer.legend:
+            if not isinstance(layer, Between) and chosen(layer):
                 drawn = layer.boxes if isinstance(layer, Blocks) else layer.xs
                 if drawn:
                     named.setdefault(layer.name, layer)
         return list(named.values())
-
-    def legend_rows(self, width: float, *, size: float, beside: float) -> list[list[tuple[float, Named]]]:
-        """The entries of a legend of that width, with their columns, in as many rows as they need.
-
-        `beside` is what an entry takes besides its name, in pixels.
-        """
-        rows: list[list[tuple[float, Named]]] = []
-        column = width
-        for layer in self.legend:
-            taken = text_width(layer.name, size) + beside
-            if column + taken > width:
-                rows.append([])
-                column = 0.0
-            rows[-1].append((column, layer))
-            column += taken
-        return rows
 
     @property
     def left(self) -> float:
         """Pixels left of the plot, for the labels of ticks and the titles of the vertical axes."""
         widths = []
         for panel in self.panels:
-            widest = max((text_width(tick.label, 12) for tick in panel.up.ticks(6)), default=0.0)
+            widest = max((text_width(tick.label, TICK_PX) for tick in panel.up.ticks(6)), default=0.0)
             widths.append(_MARGIN + widest + (36 if panel.up.title else 14))
         return max(widths)
 
@@ -462,22 +497,47 @@ class Scene:
     def right(self) -> float:
         """Pixels right of the plot, for the names of curves or for labels beside boxes."""
         beside = [layer for layer in self.layers if isinstance(layer, Blocks) and layer.beside]
-        widths = [text_width(box.label, 12) + 16 for layer in beside for box in layer.boxes]
+        widths = [text_width(box.label, LABEL_PX) + 16 for layer in beside for box in layer.boxes]
         named = [layer.name for layer in self.layers if isinstance(layer, Steps | Path) and layer.labelled]
-        widths += [text_width(name, 12.5 * _BOLD) + 16 for name in named]
+        widths += [text_width(name, LABEL_PX * BOLD) + 16 for name in named]
         return max([_LABELLED if named else _BARE, *widths])
 
-    def rule_labels(self, plot_px: float, *, size: float, gap: float, limit: float) -> tuple[int, list[Placed | None]]:
-        """Where the labels of the rules stand in a plot of that width, as `stagger` has it."""
+    def rule_labels(self, plot_px: float, *, gap: float, beside: tuple[float, float]) -> RuleLabels:
+        """Where the labels of the rules stand in a plot of that width, as `stagger` has it.
+
+        `beside` is how far they may stand out of the plot, to the left and to the right, in pixels.
+        """
         span = self.across.high - self.across.low
         columns = [(rule.x - self.across.low) / span * plot_px for rule in self.rules]
-        widths = [text_width(rule.label, size) + gap for rule in self.rules]
-        return stagger(columns, widths, limit=limit, ranks=[_IMPORTANCE.index(rule.shape) for rule in self.rules])
+        widths = [text_width(rule.label, LABEL_PX) + gap for rule in self.rules]
+        ranks = [_IMPORTANCE.index(rule.shape) for rule in self.rules]
+        return stagger(columns, widths, room=(-beside[0], plot_px + beside[1]), ranks=ranks)
+
+    def title_lines(self, *, width: float) -> list[str]:
+        """The title, which is bold, in lines."""
+        return wrap(self.title, width=width / BOLD, size=TITLE_PX)
 
     def subtitle_lines(self, labels: Sequence[Placed | None], *, width: float) -> list[str]:
         """The subtitle in lines, which says how many rules have no room for their label."""
         note = f" Without a label: {n} of {len(labels)} incidents." if (n := labels.count(None)) else ""
-        return wrap(self.subtitle + note, width=width, size=13)
+        return wrap(self.subtitle + note, width=width, size=TEXT_PX)
+
+
+def legend_rows(entries: Sequence[Named], width: float, *, beside: float) -> list[list[tuple[float, Named]]]:
+    """The entries of a legend of that width, with their columns, in as many rows as they need.
+
+    `beside` is what an entry takes besides its name, in pixels.
+    """
+    rows: list[list[tuple[float, Named]]] = []
+    column = width
+    for layer in entries:
+        taken = text_width(layer.name, TICK_PX) + beside
+        if column + taken > width:
+            rows.append([])
+            column = 0.0
+        rows[-1].append((column, layer))
+        column += taken
+    return rows
 
 
 Curve = TypeVar("Curve", Steps, Path)

@@ -1,8 +1,10 @@
 """The look of all pictures: colours by role, line styles, and text that must not collide.
 
-A plotly figure is stored once and shown on white as well as on near-black pages, so its background is transparent
-and its text is one grey, #797979, whose contrast is 4.3 to 1 on white and on #111: no colour has more on both. The SVG
-knows the reader's preference and brings its own background, so it has two colours per role.
+Each role has a colour for light and one for dark pages. An SVG brings its own background and takes the colours that the
+reader prefers. A plotly figure is stored once and shown on white as well as on near-black pages: its background is
+transparent, its lines and areas have one colour that is seen on both, and its texts take the colour of the page
+(`page_colour`). Where a viewer cannot do that they are of one grey, #797979, whose contrast is 4.3 to 1 on white and on
+#111: no colour has more on both.
 
 Lower and upper are blue and vermilion of Okabe and Ito's palette for colour-blind readers, and always differ in dash
 and label as well.
@@ -19,6 +21,10 @@ from dataclasses import dataclass
 from typing import Final
 
 GREY: Final = "#797979"
+TITLE_PX, TEXT_PX, TICK_PX, LABEL_PX = 17.0, 13.0, 12.0, 12.0
+"""Font sizes: the title, the answer and the titles of axes, ticks and legends, labels and the names of curves."""
+BOLD: Final = 1.22
+"""How much wider bold text is than plain text."""
 FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 
 
@@ -26,7 +32,7 @@ FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans
 class Role:
     """What a line, an area or a text stands for: its colours, its width and its dash in px.
 
-    `light` and `dark` are its colours in an SVG on light and on dark, `both` its colour in a plotly figure.
+    `light` and `dark` are its colours on light and on dark pages, `both` that of lines and areas in a plotly figure.
     """
 
     light: str
@@ -48,7 +54,8 @@ ROLES: Final[dict[str, Role]] = {
     "grid": Role("#e4e4e4", "#303030"),
     "mark": Role("#757575", "#929292", 1.0, "1 3"),
     "lower": Role("#0072B2", "#4FA9E0", 2.2, both="#0072B2"),
-    "upper": Role("#D55E00", "#F08A45", 2.2, "7 4", "#D55E00"),
+    "upper": Role("#BF5400", "#F08A45", 2.2, "7 4", "#D55E00"),
+    "later": Role("#BF5400", "#F08A45", 1.3, "3 4", "#D55E00"),
     "perfect": Role("#5a5a5a", "#b5b5b5", 1.4, "1.5 2.5"),
     "band": Role("#0072B2", "#4FA9E0", both="rgba(0,114,178,0.16)"),
     "unknown": Role("#757575", "#929292", both="rgba(127,127,127,0.35)"),
@@ -56,7 +63,32 @@ ROLES: Final[dict[str, Role]] = {
     "third": Role("#00785A", "#3CC79B", 2.0, "2 3", "#0B9671"),
     "fourth": Role("#9C4F8B", "#DA9BC9", 2.0, "9 3 2 3", "#B5679F"),
 }
-"""Every role a picture uses. Colours of text and lines have a contrast of at least 3.8 to 1 on their paper."""
+"""Every role a picture uses. On its paper each has a contrast of at least 4.5 to 1, as WCAG 2.2 AA asks of text, but
+for the grid, and `both` has at least 3 to 1 on either, as it asks of what is no text."""
+
+
+def page_colour(role: str) -> str:
+    """The colour of the role as CSS, by the background of the page on which it is shown.
+
+    JupyterLab declares that as `--jp-layout-color0`, white in its light theme and #111 in its dark one; the colour is
+    on the straight line between `light` and `dark`. On a page without it the value is invalid, and a text has the
+    colour of what it is in.
+    """
+    light, dark, white, black = (_channels(colour) for colour in (ROLES[role].light, ROLES[role].dark, *_PAPERS))
+    span = white[0] - black[0]
+    slopes = [(of_light - of_dark) / span for of_light, of_dark in zip(light, dark, strict=True)]
+    terms = (f"calc({at - slope * black[0]:.3f} + {slope:.3f}*r)" for at, slope in zip(dark, slopes, strict=True))
+    return f"color(from var({PAGE}) srgb {' '.join(terms)})"
+
+
+PAGE: Final = "--jp-layout-color0"
+"""The variable of CSS that holds the background of a page."""
+_PAPERS: Final = (ROLES["paper"].light, ROLES["paper"].dark)
+
+
+def _channels(colour: str) -> list[float]:
+    """Red, green and blue of "#rrggbb", from 0 to 1."""
+    return [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
 
 
 def jupyter_style(inside: str) -> str:
@@ -74,7 +106,7 @@ def jupyter_style(inside: str) -> str:
 
 _EM_PER_CHARACTER: Final = 0.57
 _GAP: Final = 8.0
-_MOST_LEVELS: Final = 4
+_MOST_LEVELS: Final = 8
 _QUANTITY: Final = re.compile(r"(?<=\d) (?=(?:ms|s|min|h|d|\d{3})\b)")
 
 
@@ -125,27 +157,30 @@ _Side = tuple[float, float, bool]
 
 
 def stagger(
-    line_xs: Sequence[float], widths: Sequence[float], *, limit: float, ranks: Sequence[int]
+    line_xs: Sequence[float], widths: Sequence[float], *, room: tuple[float, float], ranks: Sequence[int]
 ) -> tuple[int, list[Placed | None]]:
     """Levels for the labels of vertical lines at `line_xs` (ascending): (number of levels, one answer per label).
 
-    A line rises from the plot to the level of its label, whose text stands after it or before it, between 0 and
-    `limit`. No text touches another text or a line. Labels are placed from the left or from the right, whichever
-    needs fewer levels; one that does not fit into four levels is None. If there is no room for all, those of the
-    lowest of the `ranks` come first.
+    A line rises from the plot to the level of its label, whose text stands after it or before it, inside the `room`.
+    No text touches another text or a line. Labels are placed from the left, from the right, or the longest first,
+    whichever needs fewer levels; one that does not fit into eight levels is None. If there is no room for all, those of
+    the lowest of the `ranks` come first.
     """
     if not line_xs:
         return 0, []
     after_or_before = [[(x, x + width, False), (x - width, x, True)] for x, width in zip(line_xs, widths, strict=True)]
-    sides = [[side for side in both if side[0] >= 0 and side[1] <= limit] for both in after_or_before]
+    sides = [[side for side in both if side[0] >= room[0] and side[1] <= room[1]] for both in after_or_before]
+    rows = range(len(line_xs))
+    orders = [list(rows), list(reversed(rows)), sorted(rows, key=lambda i: -widths[i])]
 
-    def least(rank: Sequence[int]) -> tuple[int, list[Placed | None]]:
+    def least(ranks: Sequence[int]) -> tuple[int, list[Placed | None]]:
         tries = [
-            (levels, _put_labels(line_xs, sides, rank, levels, backwards=backwards))
+            (levels, _put_labels(line_xs, sides, sorted(order, key=lambda i: ranks[i]), levels, before=before))
             for levels in range(1, _MOST_LEVELS + 1)
-            for backwards in (False, True)
+            for order in orders
+            for before in (False, True)
         ]
-        return min(tries, key=lambda tried: _missing(tried[1], rank))
+        return min(tries, key=lambda tried: _missing(tried[1], ranks))
 
     placed = least([0] * len(line_xs))
     return least(ranks) if None in placed[1] else placed
@@ -158,11 +193,12 @@ def _missing(labels: Sequence[Placed | None], ranks: Sequence[int]) -> list[int]
 
 
 def _put_labels(
-    line_xs: Sequence[float], sides: Sequence[list[_Side]], ranks: Sequence[int], levels: int, *, backwards: bool
+    line_xs: Sequence[float], sides: Sequence[list[_Side]], order: Sequence[int], levels: int, *, before: bool
 ) -> list[Placed | None]:
+    """The labels, put down in this order, each where it meets nothing that stands; `before`: rather before its line."""
     labels: list[Placed | None] = [None] * len(line_xs)
-    for i in sorted(range(len(line_xs)), key=lambda i: (ranks[i], -i if backwards else i)):
-        preferred = reversed(sides[i]) if backwards else sides[i]
+    for i in order:
+        preferred = sorted(sides[i], key=lambda side: side[2] != before)
         wishes = [Placed(level, *side) for side in preferred for level in reversed(range(levels))]
         lines = [(line_x, label) for line_x, label in zip(line_xs, labels, strict=True) if label is not None]
         labels[i] = next((wish for wish in wishes if _is_free(wish, line_xs[i], lines)), None)

@@ -15,46 +15,68 @@ from itertools import groupby, pairwise
 from typing import Final
 
 from wmlab.core.charts.axis import Tick
-from wmlab.core.charts.scene import TITLE, Blocks, Box, Dots, Layer, Named, Panel, Path, Scene, Steps, bands, staircases
-from wmlab.core.charts.style import FONT, ROLES, Placed, spread, text_width
+from wmlab.core.charts.scene import (
+    TITLE,
+    Blocks,
+    Box,
+    Dots,
+    Layer,
+    Named,
+    Panel,
+    Path,
+    Scene,
+    Steps,
+    bands,
+    legend_rows,
+    staircases,
+)
+from wmlab.core.charts.style import FONT, LABEL_PX, ROLES, TEXT_PX, TICK_PX, TITLE_PX, Placed, spread, text_width
 
 _CLASS: Final = re.compile(r'class="wmlab-(fill|stroke)-(\w+)"')
 _WIDTH, _MARGIN = 900.0, 20.0
-_LEVEL, _GAP, _AXIS, _LEGEND, _SMALL = 19.0, 18.0, 50.0, 22.0, 11.5
+_LEVEL, _GAP, _AXIS, _LEGEND, _TITLE_LINE = 19.0, 18.0, 50.0, 22.0, 22.0
 _SWATCH: Final = 26.0
-_BOLD: Final = 1.22
-"""How much wider bold text is than plain text."""
 
 
 def draw_svg(scene: Scene) -> str:
     """The scene as SVG text: title and subtitle, the legend, the labels of the rules, the panels."""
     width = _WIDTH - scene.left - scene.right
-    levels, labels = scene.rule_labels(width, size=_SMALL, gap=9, limit=_WIDTH - _MARGIN - scene.left)
+    levels, labels = scene.rule_labels(width, gap=9, beside=(scene.left - _MARGIN, scene.right - _MARGIN))
     head = scene.subtitle_lines(labels, width=_WIDTH - 2 * _MARGIN)
-    legend, legend_top = scene.legend_rows(_WIDTH - 2 * _MARGIN, size=12, beside=_SWATCH + 22), 46.0 + 19 * len(head)
+    title = scene.title_lines(width=_WIDTH - 2 * _MARGIN)
+    head_top = 29.0 + _TITLE_LINE * len(title)
+    legend = legend_rows(scene.legend, _WIDTH - 2 * _MARGIN, beside=_SWATCH + 22)
+    legend_top = head_top - 5 + 19 * len(head)
     labels_bottom = legend_top + _LEGEND * len(legend) + (levels + (None in labels)) * _LEVEL
     areas = _areas(scene, labels_bottom + 10, width)
-    fitting = (_WIDTH - 2 * _MARGIN) / (_BOLD * text_width(scene.title, 1))
-    parts = [text(_MARGIN, 30, scene.title, "title", size=min(17, fitting), bold=True)]
-    parts += [text(_MARGIN, 51 + 19 * n, line, "text", size=13) for n, line in enumerate(head)]
+    titles = ((30 + _TITLE_LINE * n, line) for n, line in enumerate(title))
+    parts = [text(_MARGIN, y, line, "title", size=TITLE_PX, bold=True) for y, line in titles]
+    parts += [text(_MARGIN, head_top + 19 * n, line, "text", size=TEXT_PX) for n, line in enumerate(head)]
     parts += [*_legend(legend, legend_top), *_axes(scene, areas), *_rules(scene, labels, labels_bottom, areas)]
     for panel, area in zip(scene.panels, areas, strict=True):
-        for layer in panel.layers:
+        for layer in panel.drawn:
             parts += _layer(layer, area)
         parts += _end_labels(panel, area)
-        lines = enumerate(reversed(panel.title))
-        first = len(panel.title) - 1
-        parts += [text(area.left, area.top - 6 - TITLE * n, words, "title", bold=n == first) for n, words in lines]
+        parts += _panel_title(panel, area)
         if panel.note:
             middle = area.left + area.width / 2, area.top + area.height / 2
             parts.append(text(*middle, panel.note, "text", size=15, anchor="middle"))
     return document(_WIDTH, areas[-1].bottom + _AXIS, title=scene.title, desc=scene.subtitle, parts=parts)
 
 
+def _panel_title(panel: Panel, area: PlotArea) -> list[str]:
+    paragraphs = panel.title_lines(width=_WIDTH - _MARGIN - area.left)
+    lines = [(words, number == 0) for number, paragraph in enumerate(paragraphs) for words in paragraph]
+    return [
+        text(area.left, area.top - 6 - TITLE * above, words, "title", size=LABEL_PX, bold=bold)
+        for above, (words, bold) in enumerate(reversed(lines))
+    ]
+
+
 def _areas(scene: Scene, top: float, width: float) -> list[PlotArea]:
     areas = []
     for panel in scene.panels:
-        top += TITLE * len(panel.title)
+        top += TITLE * sum(map(len, panel.title_lines(width=_WIDTH - _MARGIN - scene.left)))
         x, y = scene.across, panel.up
         box = {"left": scene.left, "top": top, "width": width, "height": panel.height}
         areas.append(PlotArea(**box, x_low=x.low, x_high=x.high, y_low=y.low, y_high=y.high))
@@ -73,7 +95,7 @@ def _legend(rows: list[list[tuple[float, Named]]], top: float) -> list[str]:
 
 
 def _swatch(layer: Named, x: float, y: float) -> list[str]:
-    if isinstance(layer, Path):
+    if isinstance(layer, Steps | Path):
         return [line([(x, y), (x + _SWATCH, y)], layer.role)]
     if isinstance(layer, Dots):
         return [point(x + _SWATCH / 2, y, layer.shape, layer.role, size=max(layer.size, 3.5))]
@@ -82,7 +104,8 @@ def _swatch(layer: Named, x: float, y: float) -> list[str]:
 
 def _rectangle(layer: Blocks, left: float, right: float, top: float, bottom: float) -> list[str]:
     corners = [(left, top), (right, top), (right, bottom), (left, bottom)]
-    return [polygon(corners, layer.role, opacity=layer.opacity), line([*corners, corners[0]], layer.role)]
+    outline = [line([*corners, corners[0]], layer.role)] if layer.outlined else []
+    return [polygon(corners, layer.role, opacity=layer.opacity), *outline]
 
 
 def _axes(scene: Scene, areas: list[PlotArea]) -> list[str]:
@@ -105,7 +128,7 @@ def _rules(scene: Scene, labels: list[Placed | None], labels_bottom: float, area
         parts.append(point(x, top, rule.shape, "text", size=4))
         if label:
             side, anchor = (-8, "end") if label.before else (8, "start")
-            parts.append(text(x + side, top + 4, rule.label, "text", size=_SMALL, anchor=anchor))
+            parts.append(text(x + side, top + 4, rule.label, "text", size=LABEL_PX, anchor=anchor))
     return parts
 
 
@@ -144,15 +167,15 @@ def _box(layer: Blocks, box: Box, area: PlotArea) -> list[str]:
     if layer.beside:
         drawn = parts if right > left else []
         return [*drawn, text(right + 8, (top + bottom) / 2 + 4, box.label, "text")]
-    if box.label and text_width(box.label, _SMALL) + 6 < right - left and bottom - top > 13:
-        parts.append(text(left + 5, min((top + bottom) / 2 + 4, top + 15), box.label, "title", size=_SMALL))
+    if box.label and text_width(box.label, LABEL_PX) + 6 < right - left and bottom - top > 13:
+        parts.append(text(left + 5, min((top + bottom) / 2 + 4, top + 15), box.label, "title", size=LABEL_PX))
     return parts
 
 
 def _end_labels(panel: Panel, area: PlotArea) -> list[str]:
     rows = spread([area.y(value) for _, value in panel.ends], gap=16, low=area.top + 6, high=area.bottom - 2)
     return [
-        text(area.right + 8, y + 4, layer.name, layer.role, size=12.5, bold=True)
+        text(area.right + 8, y + 4, layer.name, layer.role, size=LABEL_PX, bold=True)
         for (layer, _), y in zip(panel.ends, rows, strict=True)
     ]
 
@@ -201,7 +224,7 @@ def document(width: float, height: float, *, title: str, desc: str, parts: Itera
 
 
 def text(
-    x: float, y: float, words: str, role: str, *, size: float = 12, anchor: str = "start", bold: bool = False
+    x: float, y: float, words: str, role: str, *, size: float = TICK_PX, anchor: str = "start", bold: bool = False
 ) -> str:
     """One line of text; `y` is its baseline and `anchor` is start, middle or end."""
     extra = ("" if anchor == "start" else f' text-anchor="{anchor}"') + (' font-weight="600"' if bold else "")
@@ -243,7 +266,7 @@ def x_axis(area: PlotArea, ticks: Sequence[Tick], *, title: str, below: float | 
     parts = [line([(area.x(t.value), area.top), (area.x(t.value), area.bottom)], "grid") for t in ticks]
     if below is not None:
         parts += [text(area.x(t.value), below + 17, t.label, "text", anchor="middle") for t in ticks]
-        parts.append(text(area.left + area.width / 2, below + 37, title, "text", size=13, anchor="middle"))
+        parts.append(text(area.left + area.width / 2, below + 37, title, "text", size=TEXT_PX, anchor="middle"))
     return parts
 
 
@@ -252,7 +275,7 @@ def y_axis(area: PlotArea, ticks: Sequence[Tick], *, title: str, offset: float) 
     parts = [line([(area.left, area.y(t.value)), (area.right, area.y(t.value))], "grid") for t in ticks]
     parts += [text(area.left - 8, area.y(t.value) + 4, t.label, "text", anchor="end") for t in ticks]
     x, y = _px(area.left - offset), _px(area.top + area.height / 2)
-    turned = f'font-size="13" text-anchor="middle" transform="rotate(-90 {x} {y})"'
+    turned = f'font-size="{_px(TEXT_PX)}" text-anchor="middle" transform="rotate(-90 {x} {y})"'
     return [*parts, f'<text x="{x}" y="{y}" {turned} {_fill("text")}>{escape(title)}</text>']
 
 

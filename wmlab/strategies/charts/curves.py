@@ -31,7 +31,7 @@ from wmlab.core.charts.scene import (
     at_rim,
     rising_steps,
 )
-from wmlab.core.charts.style import text_width, wrap
+from wmlab.core.charts.style import text_width
 from wmlab.core.errors import ChartError
 from wmlab.core.frames import is_frame
 from wmlab.core.traces import Trace
@@ -200,7 +200,7 @@ def lag(comparison: Comparison, *, title: str | None = None) -> Chart:
             Steps(name="lag", role="lower", xs=at, ys=lagging),
         ]
         said = up.said_beyond({"lag": behind, "late record": late.delays, "perfect lag": ideal})
-        heading = [name, *wrap(f"{said} {late.sampled}".strip(), width=_PLOT_PX, size=12)]
+        heading = [part for part in (name, f"{said} {late.sampled}".strip()) if part]
         panels.append(Panel(up=up, layers=at_rim(up, curves, unmarked="perfect"), height=170, title=heading))
         data[name] = behind
     parts = [

@@ -57,7 +57,7 @@ _BOUNDS: Final = pa.schema(
         *((name, pa.string()) for name in ("stream", "group")),
         *((name, pa.int64()) for name in ("version", "at_ms")),
         ("change", pa.string()),
-        *((name, pa.int64()) for name in ("lower", "upper", "lower_seq", "upper_seq")),
+        *((name, pa.int64()) for name in ("lower", "upper", "lower_seq", "upper_seq", "upper_later")),
         pa.field("visible", pa.string(), nullable=False),
         _PERFECT,
         ("incidents", pa.list_(pa.field("element", _INCIDENT, nullable=False))),
@@ -231,8 +231,10 @@ def bounds_of_recording(
     see the window of that map, so the rows have what the table `group_updates` has, see `map_time_bounds`; with
     `time_windows` False it is unknown. `visible="all"` is the complete log: all watermarks of the run count from the
     beginning, at the positions of every group, so that there are rows of positions and of the end only. The column
-    `visible` says which. These rows also have the column `incidents` of `with_incidents`. The positions of events have
-    the complete log only, since no reader was there; raises `ModelError` for anything else.
+    `visible` says which. These rows also have the column `incidents` of `with_incidents`, and `upper_later`: the upper
+    bound of the complete log at the same position, which is what became known later (with `visible="all"` it is
+    `upper`). The positions of events have the complete log only, since no reader was there; raises `ModelError` for
+    anything else.
     """
     choose("of", of, ("readers", "events", None))
     choose("visible", visible, ("all", "then", None))
@@ -278,20 +280,29 @@ class _BoundsOfStream:
         of_groups = [_BOUNDS.empty_table()]
         for group in pc.unique(positions["group"]).to_pylist():
             changes = positions.filter(pc.equal(positions["group"], group))
-            if (stream, group) in self.with_map:
+            complete = bounds_of_group(changes, watermarks, ranges, then=False, until_ms=self.until_ms)
+            if self.visible == "all":
+                rows = complete
+            elif (stream, group) in self.with_map:
                 applied = updates.filter(pc.equal(updates["group"], group))
                 rows = map_bounds_of_group(changes, applied, self.until_ms)
             else:
-                rows = bounds_of_group(changes, watermarks, ranges, then=self.visible == "then", until_ms=self.until_ms)
-            of_groups.append(self._complete(rows, _least_open(changes), happened))
+                rows = bounds_of_group(changes, watermarks, ranges, then=True, until_ms=self.until_ms)
+            of_groups.append(self._complete(rows, complete, _least_open(changes), happened))
         return pa.concat_tables(of_groups)
 
-    def _complete(self, rows: pa.Table, perfect: pa.Table, happened: list[dict[str, Any]]) -> pa.Table:
-        """The rows of one group with all columns of `_BOUNDS`."""
-        of_version = dict(zip(perfect["version"].to_pylist(), perfect[_PERFECT.name].to_pylist(), strict=True))
+    def _complete(
+        self, rows: pa.Table, complete: pa.Table, perfect: pa.Table, happened: list[dict[str, Any]]
+    ) -> pa.Table:
+        """The rows of one group with all columns of `_BOUNDS`; `complete` are those of the complete log."""
+        later, of_version = (
+            dict(zip(table["version"].to_pylist(), table[name].to_pylist(), strict=True))
+            for table, name in ((complete, "upper"), (perfect, _PERFECT.name))
+        )
         # What a row shows is what happened since the row before it, so they are put in order.
         rows = rows.sort_by([("version", "ascending"), ("at_ms", "ascending")])
         columns = {name: rows[name] for name in rows.schema.names} | {
+            "upper_later": [later[version] for version in rows["version"].to_pylist()],
             "visible": [self.visible] * rows.num_rows,
             _PERFECT.name: [of_version[version] for version in rows["version"].to_pylist()],
             "incidents": _since_row_before(rows["at_ms"].to_pylist(), happened),

@@ -17,7 +17,7 @@ from itertools import compress, pairwise
 from typing import Any, Final
 
 from wmlab.core.charts.axis import Axis, OverTime, bulk_of_first, duration_unit, time_axis, time_words
-from wmlab.core.charts.chart import SHAPES, Chart, one_value, plain_columns, whole
+from wmlab.core.charts.chart import SHAPES, Chart, one_value, plain_columns, the_recording, whole
 from wmlab.core.charts.scene import (
     Between,
     Blocks,
@@ -40,7 +40,9 @@ from wmlab.core.charts.scene import (
     unknown_spans,
 )
 from wmlab.core.errors import ChartError
+from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, listed, rounded
+from wmlab.streams.answers.explain import explain
 from wmlab.streams.answers.history import BEGUN_STATES, ENDED_KINDS, IN_CHARTS
 from wmlab.streams.charts.intervals import behind_clock, how_long, lengths_ms, mean_of, time_of
 from wmlab.streams.tables import TOOK_PLACE
@@ -51,9 +53,15 @@ CAP: Final = 800
 _MOST_ALARMS: Final = 60
 _STRIP: Final = 16.0
 _REQUIRED: Final = ("stream", "at_ms", "lower", "upper")
-_OPTIONAL: Final = ("group", "segment_id", "version", "perfect_watermark", "incidents", "visible")
-_BOUNDS: Final = ("lower", "upper", "perfect_watermark")
-_CURVES: Final = {"upper": "upper bound", "perfect": "perfect watermark", "lower": "lower bound"}
+_OPTIONAL: Final = ("group", "segment_id", "version", "upper_later", "perfect_watermark", "incidents", "visible")
+_BOUNDS: Final = ("lower", "upper", "perfect_watermark", "upper_later")
+_CURVES: Final = {
+    "upper": "upper bound",
+    "later": "upper bound, known later",
+    "perfect": "perfect watermark",
+    "lower": "lower bound",
+}
+_SHORT: Final = {"later": "upper, known later,"}
 _VERBS: Final = {
     "crash": "crashes",
     "restart": "restarts",
@@ -103,8 +111,8 @@ class Happening:
 class BoundsTable:
     """The bounds that one reader or group saw, ascending by `at_ms`; None is unknown.
 
-    `perfect_watermark` is None as a whole if the table has no such column. `complete_log`: watermarks counted before
-    they were emitted.
+    `perfect_watermark` and `upper_later` are None as a whole if the table has no such column. `complete_log`:
+    watermarks counted before they were emitted.
     """
 
     stream: str
@@ -115,6 +123,13 @@ class BoundsTable:
     perfect_watermark: list[Value] | None
     incidents: list[Happening]
     complete_log: bool = False
+    upper_later: list[Value] | None = None
+
+    @property
+    def later(self) -> list[Value]:
+        """The upper bound that became known later, where none was known then."""
+        later = self.upper_later or [None] * len(self.at_ms)
+        return [later if upper is None else None for upper, later in zip(self.upper, later, strict=True)]
 
     @property
     def perfect(self) -> list[Value]:
@@ -122,21 +137,26 @@ class BoundsTable:
         return self.perfect_watermark or [None] * len(self.at_ms)
 
 
-def time_bounds(bounds: Any, *, group: str | None = None, title: str | None = None) -> Chart:
+def time_bounds(
+    bounds: Any, *, recording: Recording | None = None, group: str | None = None, title: str | None = None
+) -> Chart:
     """Draw the lower and upper bound of one reader or group over its clock, with the perfect watermark between them.
 
     `bounds` is a pandas or Spark DataFrame with the columns `stream`, `at_ms` (the reader's clock, ms), `lower` and
     `upper` (event time in ms, null if unknown); a row holds until the next one. It may have `perfect_watermark` (the
     smallest event time still to come, null if nothing is) and `incidents` (a list of structs `at_ms`, `kind`, `what`,
-    drawn as vertical lines; `what` names who crashed, or is the sentence "w2 crashes" where `target` names who). With
+    drawn as vertical lines; `what` names who crashed, or is the sentence "w2 crashes" where `target` names who), and
+    `upper_later` (the upper bound that became known later, drawn where `upper` is null, thin and with its name). With
     `visible` of "all" title and sentence say that the bounds are those of the complete log. Rows are sorted by `at_ms`
     and, if there, by `version`. Times from 1973 on, in ms since 1970, are written as dates in UTC, and with such a
     clock all event times; smaller ones as durations.
 
-    `group` chooses one of several groups. The panel below shows each bound minus the perfect watermark, or minus the
-    clock if that is not known. `title` replaces the question above the chart; the sentence under it is the answer,
-    computed from all rows and the time for which each holds. The axes of times and distances cover the bulk of those of
-    the lower bound, by the time for which it has them, and what is near of the others; the rest stands at the rim.
+    With the `recording` of the bounds a click on the chart, while a kernel runs, shows what `explain` says of that
+    moment. `group` chooses one of several groups. The panel below shows each bound minus the perfect watermark, or
+    minus the clock if that is not known. `title` replaces the question above the chart; the sentence under it is the
+    answer, computed from all rows and the time for which each holds. The axes of times and distances cover the bulk of
+    those of the lower bound, by the time for which it has them, and what is near of the others; the rest stands at the
+    rim.
 
     Raises `ChartError` for a missing column, no rows, a time that is no integer, or rows of several streams, groups
     or segments.
@@ -146,8 +166,16 @@ def time_bounds(bounds: Any, *, group: str | None = None, title: str | None = No
     data: dict[str, list[Any]] = {"at_ms": table.at_ms, "lower": table.lower, "upper": table.upper}
     if table.perfect_watermark is not None:
         data["perfect_watermark"] = table.perfect_watermark
+    if table.upper_later is not None:
+        data["upper_later"] = table.upper_later
     data["incidents"] = [{"at_ms": h.at_ms, "kind": h.kind, "what": h.what} for h in table.incidents]
-    return Chart(sentence=sentence, data=data, scene=_compose(table, sentence, title))
+    drawn: dict[str, Any] = {"sentence": sentence, "data": data, "scene": _compose(table, sentence, title)}
+    if recording is None:
+        return Chart(**drawn)
+    from wmlab.core.charts.clicked import AnsweringChart  # widgets take half a second to load
+
+    recording = the_recording(recording, "watermarks", "cycles")
+    return AnsweringChart(**drawn, answer=lambda at_ms: str(explain(recording, at_ms=at_ms, stream=table.stream)))
 
 
 def read_bounds(frame: Any, *, group: str | None = None) -> BoundsTable:
@@ -167,10 +195,11 @@ def read_bounds(frame: Any, *, group: str | None = None) -> BoundsTable:
         one_value(name, cells.get(name, []))
     clock = [whole("at_ms", value) for value in cells["at_ms"]]
     versions = cells.get("version", clock)
-    times = [[whole(name, value, unknown=True) for value in cells[name]] for name in _BOUNDS if name in cells]
+    nothing = [None] * len(clock)
+    times = [[whole(name, value, unknown=True) for value in cells.get(name, nothing)] for name in _BOUNDS]
     # By clock, then version; rows that still tie are ordered by what they hold, so there is one order.
     rows = sorted(zip(clock, versions, *times, strict=True), key=lambda row: [(v is not None, v or 0) for v in row])
-    at_ms, _, lower, upper, *perfect = map(list, zip(*rows, strict=True))
+    at_ms, _, lower, upper, perfect, later = map(list, zip(*rows, strict=True))
     name = cells.get("group", [None])[0]
     return BoundsTable(
         stream=str(cells["stream"][0]),
@@ -178,7 +207,8 @@ def read_bounds(frame: Any, *, group: str | None = None) -> BoundsTable:
         at_ms=at_ms,
         lower=lower,
         upper=upper,
-        perfect_watermark=perfect[0] if perfect else None,
+        perfect_watermark=perfect if "perfect_watermark" in cells else None,
+        upper_later=later if "upper_later" in cells else None,
         incidents=sorted(
             {_happening(entry) for cell in cells.get("incidents", []) if cell is not None for entry in cell}
         ),
@@ -209,6 +239,7 @@ def bounds_in_words(table: BoundsTable) -> str:
         "; ".join(filter(None, [_movement(table, known, "moved" if back else "rose"), _safety(table)])),
         f"The lower bound went back {'once' if back == 1 else f'{grouped(back)} times'}" if back else "",
         _unknown_times(table),
+        _of_the_upper(table),
         f"The upper bound, which is a hint, is below the perfect watermark {below}" if below else "",
     )
     return " ".join(f"{sentence}." for sentence in sentences if sentence)
@@ -298,21 +329,32 @@ def _unknown_times(table: BoundsTable) -> str:
     return "".join(f"The {bound} bound is unknown {time}" for bound, time in said.items())
 
 
+def _of_the_upper(table: BoundsTable) -> str:
+    """When an upper bound is known, and for what one may use it; for a table that says what became known later."""
+    if table.upper_later is None:
+        return ""
+    lengths = lengths_ms(table.at_ms)
+    then = [value is not None for value in table.upper]
+    later = [known or value is not None for known, value in zip(then, table.later, strict=True)]
+    times = [how_long(lengths, rows) if any(rows) else "never" for rows in (then, later)]
+    known = f"{times[0]} of the run" if table.complete_log else f"here {times[0]} and in hindsight {times[1]}"
+    return (
+        f"An upper bound is known while a watermark is ahead of the reader, {known}: until the reader has passed that "
+        "watermark, no window of event time that ends later can close"
+    )
+
+
 def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
     excess = minus(table.lower, table.perfect)
-    rows = thin(
-        [table.lower, table.upper, table.perfect, excess, minus(table.upper, table.perfect)], CAP, xs=table.at_ms
-    )
+    above = minus(table.upper, table.perfect)
+    rows = thin([table.lower, table.upper, table.later, table.perfect, excess, above], CAP, xs=table.at_ms)
     at_ms = [table.at_ms[i] for i in rows]
-    curves = {
-        role: [values[i] for i in rows]
-        for role, values in (("upper", table.upper), ("perfect", table.perfect_watermark), ("lower", table.lower))
-        if values is not None
-    }
+    curves = {role: [values[i] for i in rows] for role, values in _curves(table).items() if values is not None}
     clock = time_axis("reader's clock", [*table.at_ms, *(happening.at_ms for happening in table.incidents)])
     every = {
         _CURVES[role]: OverTime.steps(table.at_ms, values)
-        for role, values in (("lower", table.lower), ("perfect", table.perfect), ("upper", table.upper))
+        for role, values in reversed(_curves(table).items())
+        if values is not None
     }
     ends = _range(every, clock)
     event = time_axis("event time", ends, pad_percent=4, clock=table.at_ms)
@@ -322,7 +364,10 @@ def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
     clock, event = replace(clock, unit=unit), replace(event, unit=unit)
     alarms = _alarms(table, excess)
     main: list[Layer] = [Between(xs=at_ms, lows=curves["lower"], highs=curves["upper"])]
-    main += [Steps(name=_CURVES[role], role=role, xs=at_ms, ys=values) for role, values in curves.items()]
+    main += [
+        Steps(name=_CURVES[role], role=role, xs=at_ms, ys=values, labelled=role != "later", legend=role == "later")
+        for role, values in curves.items()
+    ]
     main.append(_crosses([(at, lower) for at, lower, _ in alarms[:_MOST_ALARMS]]))
     note = "" if any(curve.pieces for curve in every.values()) else "no bound is known"
     positions = len(table.at_ms)
@@ -339,6 +384,12 @@ def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
         rules=[Rule(h.at_ms, h.label, SHAPES.get(h.kind, "circle")) for h in table.incidents],
         together=True,
     )
+
+
+def _curves(table: BoundsTable) -> dict[str, list[Value] | None]:
+    """The curves of the main panel by their role, the topmost last; None: there is none."""
+    later = table.later if any(value is not None for value in table.later) else None
+    return {"upper": table.upper, "later": later, "perfect": table.perfect_watermark, "lower": table.lower}
 
 
 def _range(curves: Mapping[str, OverTime], clock: Axis) -> tuple[int, int]:
@@ -366,6 +417,7 @@ def _unknown(table: BoundsTable) -> list[Panel]:
             boxes=[Box(begin, end, row - 0.3, row + 0.3, "", f"{role} bound unknown") for begin, end in intervals],
             opacity=0.5,
             legend=False,
+            outlined=False,
         )
         for row, (role, intervals) in enumerate(spans.items())
     ]
@@ -396,19 +448,21 @@ def _to_perfect(
     alarms: Sequence[tuple[int, int, int]],
 ) -> tuple[list[Panel], str]:
     """Each bound minus the perfect watermark: both hold until the next row, and so does the difference."""
-    differences = {role: minus(curves[role], curves["perfect"]) for role in ("upper", "lower")}
+    drawn = [role for role in curves if role != "perfect"]
+    differences = {role: minus(curves[role], curves["perfect"]) for role in drawn}
     layers: list[Layer] = [
         Between(xs=at_ms, lows=differences["lower"], highs=differences["upper"]),
         _reference("perfect watermark", clock),
     ]
     layers += [
-        Steps(name=f"{role} − perfect watermark", role=role, xs=at_ms, ys=values, labelled=False)
+        Steps(name=f"{_SHORT.get(role, role)} − perfect watermark", role=role, xs=at_ms, ys=values, labelled=False)
         for role, values in differences.items()
     ]
     layers.append(_crosses([(at, above) for at, _, above in alarms]))
     every = {
-        f"{role} − perfect": OverTime.steps(table.at_ms, minus(values, table.perfect))
-        for role, values in (("lower", table.lower), ("upper", table.upper))
+        f"{_SHORT.get(role, role)} − perfect": OverTime.steps(table.at_ms, minus(values, table.perfect))
+        for role, values in reversed(_curves(table).items())
+        if role != "perfect" and values is not None
     }
     return _distances("bound − perfect", every, layers, clock)
 

@@ -1,0 +1,66 @@
+"""A click on a chart: the moment on its axis, and the sentence that the kernel gives back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.streams.charts.recordings import recording
+from tests.streams.charts.test_bounds import frame
+from wmlab.core.charts import clicked as module
+from wmlab.core.charts.axis import time_axis
+from wmlab.core.charts.chart import Chart
+from wmlab.core.charts.clicked import AnsweringChart, ClickedMoment
+from wmlab.core.errors import ChartError
+from wmlab.streams.answers.explain import explain
+from wmlab.streams.charts import time_bounds
+
+BOUNDS = frame([0, 1_000, None]).assign(stream="orders")
+
+
+@pytest.mark.parametrize(
+    ("times", "clicked", "at_ms"),
+    [([0, 900], 70.0, 70), ([0, 60_000], 6.0004, 6_000), ([0, 10**7], 2.5, 150_000), ([1_388_757_600_000] * 2, 7.2, 7)],
+    ids=["ms", "s", "min", "dates"],
+)
+def test_a_click_is_a_moment_in_the_unit_of_the_axis(times: list[int], clicked: float, at_ms: int) -> None:
+    asked: list[int] = []
+    moment = ClickedMoment(lambda at_ms: f"{asked.append(at_ms)}", time_axis("clock", times))
+    assert moment.sentence == repr(moment) == "Click on the chart: what held the lower bound at that moment?"
+    moment.clicked = clicked
+    assert asked == [at_ms]
+
+
+def test_a_click_on_the_bounds_gives_what_explain_says_or_its_refusal() -> None:
+    run = recording()
+    chart = time_bounds(BOUNDS, recording=run)
+    assert isinstance(chart, AnsweringChart)
+    moment = ClickedMoment(chart.answer, time_axis("clock", [0, 9_000]))
+    moment.clicked = 7.5
+    assert moment.sentence == str(explain(run, at_ms=7_500, stream="orders"))
+    chart = time_bounds(BOUNDS.assign(stream="sales"), recording=run)
+    assert isinstance(chart, AnsweringChart)
+    refused = ClickedMoment(chart.answer, time_axis("clock", [0, 9_000]))
+    refused.clicked = 7.5
+    assert "'sales'" in refused.sentence
+    assert "To repair it" in refused.sentence
+
+
+def test_what_is_stored_is_the_picture_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who executes a notebook to store it does not look on."""
+    shown: list[Any] = []
+    monkeypatch.setattr(module, "display", lambda value, **options: shown.append((value, options)))
+    plain, answering = (time_bounds(BOUNDS, recording=of) for of in (None, recording()))
+    assert type(plain) is Chart
+    for looks_on in (False, True):
+        monkeypatch.setattr(module, "is_interactive", lambda: looks_on)  # noqa: B023
+        answering._ipython_display_()  # type: ignore[attr-defined]
+    assert [options for _, options in shown] == [{"raw": True}, {"raw": True}, {}]
+    assert shown[0][0] == shown[1][0] == plain._repr_mimebundle_()
+    assert isinstance(shown[2][0], ClickedMoment)
+
+
+def test_only_a_recording_answers() -> None:
+    with pytest.raises(ChartError, match="is no recording"):
+        time_bounds(BOUNDS, recording=BOUNDS)

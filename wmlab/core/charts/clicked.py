@@ -1,0 +1,70 @@
+"""A chart that answers a click while a kernel runs: the sentence for the moment stands below the picture.
+
+The picture is the same as without: a notebook that is executed to be stored or tested has no widget, and a page
+without a kernel shows the picture alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import anywidget
+import traitlets
+from IPython.display import display
+
+from wmlab.core.charts.axis import AnyAxis, Axis
+from wmlab.core.charts.chart import Chart
+from wmlab.core.errors import WmlabError
+from wmlab.core.waiting import is_interactive
+
+_INVITATION: Final = "Click on the chart: what held the lower bound at that moment?"
+
+
+@cache
+def script() -> str:
+    """The ES module that hears the clicks; its default export is what anywidget renders."""
+    return Path(__file__).with_name("static").joinpath("clicked.js").read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class AnsweringChart(Chart):
+    """A chart over a clock; `answer` says in words what there is to say of a moment (ms)."""
+
+    answer: Callable[[int], str]
+
+    def _ipython_display_(self) -> None:
+        """The picture, and below it, if a person looks on, what a click asks."""
+        display(self._repr_mimebundle_(), raw=True)  # type: ignore[no-untyped-call]
+        if is_interactive():
+            display(ClickedMoment(self.answer, self.scene.across))  # type: ignore[no-untyped-call]
+
+
+class ClickedMoment(anywidget.AnyWidget):
+    """The sentence for the moment that was clicked on in the chart above; `clicked` is where the x axis has it."""
+
+    _esm = script()
+
+    clicked = traitlets.Float(allow_none=True, default_value=None).tag(sync=True)
+    sentence = traitlets.Unicode(_INVITATION).tag(sync=True)
+
+    def __init__(self, answer: Callable[[int], str], across: AnyAxis) -> None:
+        self._answer, self._across = answer, across
+        super().__init__()
+
+    @traitlets.observe("clicked")
+    def _ask(self, change: dict[str, Any]) -> None:
+        clicked, across = change["new"], self._across
+        if clicked is None:
+            return
+        unit_ms = across.unit.ms if isinstance(across, Axis) and not across.instants else 1
+        try:
+            self.sentence = self._answer(round(clicked * unit_ms))
+        except WmlabError as refused:
+            self.sentence = str(refused)
+
+    def __repr__(self) -> str:
+        return self.sentence
