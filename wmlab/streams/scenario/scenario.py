@@ -66,6 +66,13 @@ RULE_TABLE: Final[RuleTable] = {
     Controllers: {"distribution": ("contest", "even", "even"), "double_work_entry": (False, True, False)},
 }
 
+NAMESPACES: Final = {
+    "wmlab.streams.scenario.script": "wm.script",
+    "wmlab.streams.scenario.noting": "wm.script.noting",
+    "wmlab.streams.scenario.network": "wm.script.network",
+    "wmlab.core.simulation": "wm.script.network",
+}
+"""Where users find the classes of these modules."""
 
 _NO_GROUP, _ONE_GROUP, _SEVERAL_GROUPS = branch("no group"), branch("one group"), branch("several groups")
 _EVENT_WRITER, _TRANSACTIONAL_WRITER = branch("event writer"), branch("transactional writer")
@@ -120,6 +127,7 @@ class StreamScenario(ScenarioFile, only_field="writers", users_call_it="wm.Scena
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
     rules: Rules = "sound"
     rule_table = RULE_TABLE
+    namespaces = NAMESPACES
 
     def _problems(self) -> Iterator[Problem]:
         return problems_across(self)
