@@ -302,7 +302,7 @@ def _repr(self: Any) -> str:
 
 
 def arguments(part: Any) -> Iterator[tuple[str, Any]]:
-    """What a call that makes the value gives: each field that is no default by its name, `name` itself by place ("")."""
+    """What a call that makes the value gives: each field that is no default, by its name; `name` by place ("")."""
     for field in dataclasses.fields(part):
         offered = getattr(part, field.name)
         if field.name != "kind" and not is_default(field, offered):
@@ -317,7 +317,7 @@ def number_text(offered: object) -> str:
 
 @value
 class Timed:
-    """The base of all actions: `at_ms` is when it happens, after the start of the scenario."""
+    """The base of all actions. `at_ms` is when it happens, after the start of the scenario."""
 
     _: dataclasses.KW_ONLY
     at_ms: Ms

@@ -104,12 +104,12 @@ _Writer = Annotated[
 class StreamScenario(ScenarioFile, only_field="writers", users_call_it="wm.Scenario"):
     """A stream or several, who writes and reads them, and what happens to them.
 
-    Give `stream` for one or `streams` for several; then every writer and every reader group names its own.
-    `duration_ms` is simulated time; `start_ms` is the clock at the start, zero or, for a real trace, a moment in
-    milliseconds since 1970. All randomness comes from `seed`. `latency_ms` is the one-way delay of every message
-    to or from a writer, unless `network` has another. `rules` sets all options in which the design, the implementation
-    and sound rules differ, unless a part sets them itself; `options` shows what is in effect. The same scenario always
-    gives the same recording.
+    Give `stream` for one or `streams` for several; then every writer and every reader group names its own. `name` is
+    what recordings and tables call the scenario. `duration_ms` is how long the run lasts, in simulated time. `start_ms`
+    is the clock at the start, zero or, for a real trace, a moment in milliseconds since 1970. All randomness comes from
+    `seed`. `latency_ms` is the one-way delay of every message to or from a writer, unless `network` has another.
+    `rules` sets all options in which the design, the implementation and sound rules differ, unless a part sets them
+    itself; `options` shows what is in effect. The same scenario always gives the same recording.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
