@@ -26,15 +26,15 @@ _BOLD: Final = 1.22
 """How much wider bold text is than plain text."""
 
 
-def draw_svg(scene: Scene) -> str:
-    """The scene as SVG text: title and subtitle, the legend, the labels of the rules, the panels."""
-    width = _WIDTH - scene.left - scene.right
-    levels, labels = scene.rule_labels(width, size=_SMALL, gap=9, limit=_WIDTH - _MARGIN - scene.left)
-    head = scene.subtitle_lines(labels, width=_WIDTH - 2 * _MARGIN)
-    legend, legend_top = scene.legend_rows(_WIDTH - 2 * _MARGIN, size=12, beside=_SWATCH + 22), 46.0 + 19 * len(head)
+def draw_svg(scene: Scene, width: float = _WIDTH) -> str:
+    """The scene as SVG text, `width` px wide: title and subtitle, the legend, the labels of the rules, the panels."""
+    plot = width - scene.left - scene.right
+    levels, labels = scene.rule_labels(plot, size=_SMALL, gap=9, limit=width - _MARGIN - scene.left)
+    head = scene.subtitle_lines(labels, width=width - 2 * _MARGIN)
+    legend, legend_top = scene.legend_rows(width - 2 * _MARGIN, size=12, beside=_SWATCH + 22), 46.0 + 19 * len(head)
     labels_bottom = legend_top + _LEGEND * len(legend) + (levels + (None in labels)) * _LEVEL
-    areas = _areas(scene, labels_bottom + 10, width)
-    fitting = (_WIDTH - 2 * _MARGIN) / (_BOLD * text_width(scene.title, 1))
+    areas = _areas(scene, labels_bottom + 10, plot)
+    fitting = (width - 2 * _MARGIN) / (_BOLD * text_width(scene.title, 1))
     parts = [text(_MARGIN, 30, scene.title, "title", size=min(17, fitting), bold=True)]
     parts += [text(_MARGIN, 51 + 19 * n, line, "text", size=13) for n, line in enumerate(head)]
     parts += [*_legend(legend, legend_top), *_axes(scene, areas), *_rules(scene, labels, labels_bottom, areas)]
@@ -48,7 +48,7 @@ def draw_svg(scene: Scene) -> str:
         if panel.note:
             middle = area.left + area.width / 2, area.top + area.height / 2
             parts.append(text(*middle, panel.note, "text", size=15, anchor="middle"))
-    return document(_WIDTH, areas[-1].bottom + _AXIS, title=scene.title, desc=scene.subtitle, parts=parts)
+    return document(width, areas[-1].bottom + _AXIS, title=scene.title, desc=scene.subtitle, parts=parts)
 
 
 def _areas(scene: Scene, top: float, width: float) -> list[PlotArea]:

@@ -17,7 +17,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-import anywidget
 import traitlets
 
 from wmlab.core.answers import Verdicts
@@ -25,6 +24,7 @@ from wmlab.core.charts import svg
 from wmlab.core.charts.chart import save_as
 from wmlab.core.charts.style import FONT, ROLES, text_width, wrap
 from wmlab.core.errors import ChartError
+from wmlab.core.live_view import HIDES_THE_STILL, LiveView, shared_script, theme
 from wmlab.core.recording import Recording
 from wmlab.core.words import is_short
 from wmlab.streams.answers.history import the_stream
@@ -55,25 +55,13 @@ _SMALL, _BESIDE, _NOW_PX = 10.5, 11.5, 32.0
 @cache
 def script() -> str:
     """The ES module of the scrubber; its default export is what anywidget renders."""
-    return (_STATIC / "scrubber.js").read_text(encoding="utf-8")
+    return f"{shared_script()}\n{(_STATIC / 'scrubber.js').read_text(encoding='utf-8')}"
 
 
 @cache
 def style_sheet() -> str:
-    """The style sheet: the colours of `wmlab.core.charts.style` by theme, JupyterLab's before the desktop's; layout."""
-    light, dark = (
-        "".join(f"--wmlab-{name}:{getattr(role, theme)};" for name, role in ROLES.items())
-        for theme in ("light", "dark")
-    )
-    rules = [
-        f".wmlab-scrubber{{{light}font-family:{FONT}}}",
-        f"@media (prefers-color-scheme:dark){{.wmlab-scrubber{{{dark}}}}}",
-        f'[data-jp-theme-light="true"] .wmlab-scrubber{{{light}}}',
-        f'[data-jp-theme-light="false"] .wmlab-scrubber{{{dark}}}',
-    ]
-    for name in ROLES:
-        rules += [f".wmlab-scrubber .wmlab-{kind}-{name}{{{kind}:var(--wmlab-{name})}}" for kind in ("fill", "stroke")]
-    return "\n".join([*rules, (_STATIC / "scrubber.css").read_text(encoding="utf-8")])
+    """The style sheet: colours by theme, and layout."""
+    return f"{theme('.wmlab-scrubber')}\n{(_STATIC / 'scrubber.css').read_text(encoding='utf-8')}"
 
 
 def page(frames: ScrubberFrames, at_ms: int) -> str:
@@ -242,7 +230,7 @@ def _index(text: str, texts: dict[str, int]) -> int:
     return texts.setdefault(text, len(texts))
 
 
-class Scrubber(anywidget.AnyWidget):
+class Scrubber(LiveView):
     """The frames of a run at a moment, `at_ms` (clock, ms), which the browser and Python both may move.
 
     A moment outside the recording becomes the nearest one inside, and `notice` says so; one that is no whole number
@@ -250,8 +238,9 @@ class Scrubber(anywidget.AnyWidget):
     shows the live scrubber instead. Make one with `recording.scrub()`.
     """
 
+    noun = "scrubber"
     _esm = script()
-    _css = style_sheet()
+    _css = HIDES_THE_STILL + style_sheet()
 
     frames_json = traitlets.Unicode().tag(sync=True)
     at_ms = traitlets.Any().tag(sync=True)
@@ -310,11 +299,9 @@ class Scrubber(anywidget.AnyWidget):
         text = self.frames.text(self.at_ms)
         return f"{text}\n({self.notice})" if self.notice else text
 
-    def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The live view for a running kernel, and the same picture and text for the same moment, which are stored."""
-        still = {"image/svg+xml": still_picture(self.frames, self.at_ms, self.notice), "text/plain": repr(self)}
-        live, metadata = super()._repr_mimebundle_(**options) or ({}, {})
-        return live | still, metadata
+    def still(self) -> tuple[str, str]:
+        """The picture of the moment as SVG, and the same in words."""
+        return still_picture(self.frames, self.at_ms, self.notice), repr(self)
 
 
 _WRITERS: Final[dict[str, Callable[[Scrubber], bytes]]] = {

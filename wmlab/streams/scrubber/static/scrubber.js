@@ -46,12 +46,6 @@ export function readFrames(json) {
 
 export const itemsAt = (panel, at) => panel.items.filter((item) => item.from <= at && at < item.to)
 
-const filled = (made, attributes, content) => {
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value)
-  made.append(...content)
-  return made
-}
-
 const element = (name, attributes, ...content) => filled(document.createElementNS(SVG, name), attributes, content)
 
 const label = (x, y, text, role, size, anchor = "start") =>
@@ -143,8 +137,6 @@ const KEYS = [
 const CALM_MS = 500
 const REPORT_MS = 250
 
-const node = (name, attributes = {}, ...content) => filled(document.createElement(name), attributes, content)
-
 const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, " ")
 
 // A moment in words, as frames.ScrubberFrames.clock writes it.
@@ -187,8 +179,8 @@ export class Scrubber {
     this.reported = 0
     this.calm = matchMedia("(prefers-reduced-motion: reduce)")
     const name = `Scrubber of ${frames.title}: arrow keys step, space plays`
-    const look = { class: "wmlab-scrubber", tabindex: "0", role: "group", "aria-label": name }
-    this.root = node("div", { ...look, "data-lm-suppress-shortcuts": "true" })
+    const look = { class: "wmlab-scrubber wmlab-live", tabindex: "0", role: "group", "aria-label": name }
+    this.root = node("div", look)
     this.root.append(this.buildTime(), this.buildJumps(), this.buildWords(), this.buildPicture())
     this.root.addEventListener("keydown", (event) => this.press(event))
     this.show(at, notice)
@@ -396,8 +388,10 @@ function render({ model, el }) {
   }
   model.on("change:at_ms", follow)
   model.on("change:notice", () => scrubber.show(model.get("at_ms"), model.get("notice")))
+  const release = claimKeys(scrubber.root)
   el.replaceChildren(scrubber.root)
   return () => {
+    release()
     scrubber.pause()
     model.off("change:at_ms", follow)
   }
