@@ -25,10 +25,10 @@ HIDES_THE_STILL: Final = (
 )
 """The rule of a living view about the two outputs before it."""
 _HIDES_THE_DEAD: Final = (
-    f'<style>{_OUTPUT}:has(.wmlab-note) + {_OUTPUT}:has([data-mime-type="{_VIEW}"]):not(:has(.wmlab-live))'
+    f"<style>{_OUTPUT}:has(.wmlab-note) + {_OUTPUT}:has(> .jp-OutputArea-output.lm-Panel):not(:has(.wmlab-live))"
     "{display:none}</style>"
 )
-"""The rule of the note about the view after it."""
+"""The rule of the note about the view after it; of all outputs only widgets are Panels of Lumino."""
 
 
 @cache

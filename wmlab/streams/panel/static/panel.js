@@ -5,7 +5,7 @@ const keyOf = (path) => JSON.stringify(path)
 const FAST_MS = 120
 const PATIENCE_MS = 5_000
 const SHORT_MS = 300
-const SLIDER = 1_000
+const STEPS = 100
 
 // Text in which names stand in backquotes, as elements.
 const prose = (text) => text.split("`").map((piece, i) => (i % 2 ? node("code", {}, piece) : piece))
@@ -27,15 +27,14 @@ const fill = (select, names, chosen) => {
   select.value = chosen
 }
 
-// A position of a slider as a number, and back: far apart ends are passed ever faster.
+// A position of a slider as a number, and back: ends that are far apart are approached ever faster.
 function scaleOf([low, high]) {
-  const bent = high - low >= 100 ? 3 : 1
+  const far = high - low > STEPS
+  const [steps, bent] = far ? [STEPS, 3] : [high - low, 1]
   return {
-    value: (position) => {
-      const exact = low + (high - low) * (position / SLIDER) ** bent
-      return Number(exact.toPrecision(2))
-    },
-    position: (value) => Math.round(SLIDER * Math.min(Math.max((value - low) / (high - low), 0), 1) ** (1 / bent)),
+    steps,
+    value: (position) => Number((low + (high - low) * (position / steps) ** bent).toPrecision(2)),
+    position: (value) => Math.round(steps * Math.min(Math.max((value - low) / (high - low), 0), 1) ** (1 / bent)),
   }
 }
 
@@ -86,7 +85,7 @@ class Field {
 
   slider(field, name) {
     const scale = scaleOf(field.usual)
-    const made = node("input", { type: "range", min: 0, max: SLIDER, step: 1, "aria-label": `${name}, slider` })
+    const made = node("input", { type: "range", min: 0, max: scale.steps, step: 1, "aria-label": `${name}, slider` })
     let gesture = 0
     const begin = () => (gesture = performance.timeOrigin + performance.now())
     made.addEventListener("pointerdown", begin)
@@ -141,7 +140,8 @@ class Panel {
     const look = { class: "wmlab-panel wmlab-live", role: "group", "aria-label": "Panel of a scenario" }
     this.root = node("div", look)
     this.mistakes = node("div", { class: "wmlab-mistakes", role: "alert" })
-    this.root.append(this.mistakes, node("div", { class: "wmlab-columns" }, this.buildForm(), this.buildView()))
+    const columns = node("div", { class: "wmlab-columns" }, this.buildForm(), this.buildView())
+    this.root.append(this.mistakes, columns, this.verdicts, this.comparing)
     this.root.addEventListener("keydown", (event) => this.press(event))
     this.listeners = Object.entries({
       form: () => this.showForm(),
@@ -167,12 +167,15 @@ class Panel {
 
   // What the user did, for Python.
   act(name, ...given) {
-    this.model.send({ do: name, with: given })
     clearTimeout(this.waiting)
-    this.waiting = setTimeout(() => {
-      this.silence.textContent =
-        "The kernel does not answer. It is busy with another cell; or it was restarted: then run this cell again."
-    }, PATIENCE_MS)
+    try {
+      this.model.send({ do: name, with: given })
+      this.waiting = setTimeout(() => {
+        this.silence.textContent = "The kernel does not answer: it is busy with another cell."
+      }, PATIENCE_MS)
+    } catch {
+      this.silence.textContent = "The kernel was restarted, and the panel is not connected: run this cell again."
+    }
   }
 
   heard() {
@@ -188,7 +191,7 @@ class Panel {
     this.rules = node("section", { "aria-label": "The stream and its watermarks" })
     this.acts = node("section", { "aria-label": "What happens" })
     this.expert = node("details", { class: "wmlab-expert" })
-    this.expert.append(node("summary", {}, "Expert: all other fields"), (this.parts = node("div")))
+    this.expert.append(node("summary", {}, "Expert: every field"), (this.parts = node("div")))
     return node(
       "div",
       { class: "wmlab-form" },
@@ -234,7 +237,7 @@ class Panel {
     this.notice = node("span", { class: "wmlab-said", role: "status" })
     this.toComparison = button("Look at the comparison ↓", () => {
       this.comparing.open = true
-      this.comparing.scrollIntoView({ block: "nearest", behavior: "smooth" })
+      this.comparing.scrollIntoView({ block: "start", behavior: "smooth" })
       this.comparing.querySelector("summary").focus({ preventScroll: true })
     })
     this.verdicts = node("div", { class: "wmlab-verdicts", "aria-live": "polite" })
@@ -257,8 +260,6 @@ class Panel {
         this.notice,
         this.toComparison,
       ),
-      this.verdicts,
-      this.comparing,
     )
     let known = 0
     this.watch = new ResizeObserver(([entry]) => {
@@ -266,7 +267,7 @@ class Panel {
       if (!width || Math.abs(width - known) < 8) return
       known = width
       clearTimeout(this.fitting)
-      this.fitting = setTimeout(() => this.model.send({ do: "fit", with: [width] }), FAST_MS)
+      this.fitting = setTimeout(() => this.act("fit", width), FAST_MS)
     })
     this.watch.observe(this.picture)
     return view
@@ -362,7 +363,7 @@ class Panel {
 
   writerButtons(part) {
     const kinds = Object.entries(this.model.get("kinds").writers)
-    const add = node("select", { "aria-label": "Add a writer" }, new Option("add a writer …", ""))
+    const add = node("select", { "aria-label": "Add a writer", class: "wmlab-add" }, new Option("add a writer …", ""))
     for (const [kind, help] of kinds) {
       const option = new Option(`${kind} writer`, kind)
       option.title = help.replaceAll("`", "")
@@ -406,7 +407,7 @@ class Panel {
     const key = keyOf(part.path)
     const title = node("span", { "data-part": key }, part.title)
     const made = node("details", {}, node("summary", {}, title), node("p", { class: "wmlab-help" }, ...prose(part.help)))
-    made.append(...part.fields.map((field) => this.control(field)))
+    made.append(...part.fields.map((field) => this.control({ ...field, usual: null })))
     if (part.removable) made.append(this.remover(part))
     made.open = this.opened.has(key)
     made.addEventListener("toggle", () => (made.open ? this.opened.add(key) : this.opened.delete(key)))
