@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import anywidget
-from IPython.display import display  # type: ignore[attr-defined]
+from IPython.display import publish_display_data
 
 from wmlab.core.charts.style import FONT, ROLES
 
@@ -69,8 +69,8 @@ class LiveView(anywidget.AnyWidget):
     def _ipython_display_(self) -> None:
         picture, words = self.still()
         note = f"A still picture of the {self.noun}, which needs a running kernel: run this cell to bring it to life."
-        display({"image/svg+xml": picture, "text/plain": words}, raw=True)
-        display({"text/html": f"{_HIDES_THE_DEAD}<p class='wmlab-note'>{escape(note)}</p>"}, raw=True)
+        publish_display_data({"image/svg+xml": picture, "text/plain": words})
+        publish_display_data({"text/html": f"{_HIDES_THE_DEAD}<p class='wmlab-note'>{escape(note)}</p>"})
         live: Any = self._repr_mimebundle_()
         bundle = live[0] if isinstance(live, tuple) else live
-        display({_VIEW: bundle[_VIEW]}, raw=True)
+        publish_display_data({_VIEW: bundle[_VIEW]})

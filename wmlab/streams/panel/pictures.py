@@ -43,7 +43,7 @@ def bounds_seen(recording: Recording, stream: str, reader: str | None) -> Chart:
             "upper": pd.array([row["upper"] for row in rows], dtype="Int64"),
         }
     )
-    table["incidents"] = [happened if index == 0 else None for index in range(len(rows))]
+    table["incidents"] = pd.Series([happened, *([None] * (len(rows) - 1))][: len(rows)], dtype=object)
     return charts.time_bounds(table, title=f"How far is {seen} in event time, and how sure is that?")
 
 

@@ -57,7 +57,7 @@ class PanelView(LiveView):
     kinds = traitlets.Dict(kinds_of_parts()).tag(sync=True)
     pictures = traitlets.List(list(PICTURES)).tag(sync=True)
     chosen = traitlets.Unicode(next(iter(PICTURES))).tag(sync=True)
-    readers = traitlets.List().tag(sync=True)
+    readers: Any = traitlets.List().tag(sync=True)
     reader = traitlets.Unicode(None, allow_none=True).tag(sync=True)
     picture = traitlets.Unicode().tag(sync=True)
     sentence = traitlets.Unicode().tag(sync=True)
@@ -65,7 +65,7 @@ class PanelView(LiveView):
     """How far the run is (percent); None: nothing runs."""
     notice = traitlets.Unicode().tag(sync=True)
     """What was said of the run, of keeping, judging and saving: HTML, empty if nothing was."""
-    kept = traitlets.List().tag(sync=True)
+    kept: Any = traitlets.List().tag(sync=True)
     comparison = traitlets.Unicode().tag(sync=True)
     verdicts = traitlets.Unicode().tag(sync=True)
     python = traitlets.Unicode().tag(sync=True)

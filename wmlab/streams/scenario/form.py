@@ -55,7 +55,7 @@ _MOST_NAMES: Final = 100
 """So many readers of a group, or controllers, are offered by their names."""
 _WRITERS: Final[Mapping[str, type]] = {"event": EventWriter, "transactional": TransactionalWriter}
 _ACTS: Final[Mapping[str, type]] = {
-    next(field.default for field in dataclasses.fields(act) if field.name == "kind"): act
+    next(str(field.default) for field in dataclasses.fields(act) if field.name == "kind"): act
     for family in get_args(get_args(Action)[0])
     for act in (get_args(family) or (family,))
 }
@@ -112,9 +112,12 @@ def fields_of(scenario: StreamScenario) -> tuple[FormField, ...]:
 
 def with_changes(scenario: AnyScenario, changes: Mapping[FieldPath, Any]) -> AnyScenario:
     """The scenario with the values at these paths; all its mistakes are raised as one `Problems`."""
-    draft = Draft.of(scenario)
+    draft = shown = Draft.of(scenario)
     for path, new in changes.items():
-        draft = draft.changed(path, new)
+        field = shown.fields.get(path)
+        # An option left as it was stays with the rules, also if these change.
+        if field is None or (type(field.value), field.value) != (type(new), new):
+            draft = draft.changed(path, new)
     return draft.scenario()
 
 
@@ -202,7 +205,7 @@ class Draft(Generic[AnyScenario]):
         kinds = _WRITERS if name == "writers" else _ACTS
         if kind not in kinds:
             raise ScenarioError(f"There is no kind {kind!r} of {name}.", remedy=f"choose one of: {', '.join(kinds)}.")
-        raw = {} if kind == "event" else {"kind": kind}
+        raw: dict[str, Any] = {} if kind == "event" else {"kind": kind}
         raw |= {
             field.name: self._first(kind, field.name)
             for field in dataclasses.fields(kinds[kind])
@@ -259,8 +262,8 @@ class Draft(Generic[AnyScenario]):
             else:
                 content = _default(field)
             described = _described(part, name)
-            shown = dump_fragment(plain(content), one_line=True) if described.kind == "yaml" else content
-            shown = content if isinstance(content, _NotYaml) else shown
+            is_data = described.kind == "yaml" and not isinstance(content, _NotYaml)
+            shown = dump_fragment(plain(content), one_line=True) if is_data else content
             at = (*path, name)
             text = "" if content is None and described.optional else _as_text(shown)
             yield replace(
