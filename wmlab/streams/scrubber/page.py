@@ -48,7 +48,7 @@ _COLOUR: Final = re.compile(r' (?:fill|stroke)="#\w+"')
 _PANEL: Final = ("left", "top", "width", "head_px", "lanes", "lane_px", "low", "high", "relative", "cursor")
 """What a browser is told of a panel besides its items and what never changes."""
 _MARGIN: Final = 16.0
-_SMALL, _BESIDE, _NOW_PX = 10.5, 11.5, 32.0
+_SMALL, _BESIDE, _NOW_PX = 11.5, 12.0, 32.0
 """Font sizes of labels on items and beside lanes, and how far below a panel's top the word "now" stands."""
 
 
@@ -73,7 +73,7 @@ def page(frames: ScrubberFrames, at_ms: int) -> str:
     content = frames_json(frames).replace("<", "\\u003c")
     start = f"""
 const frames = readFrames(document.getElementById("frames").textContent)
-const scrubber = new Scrubber(frames, {{ at: {json.dumps(at_ms)} }})
+const scrubber = new Scrubber(frames, {{ at: {json.dumps(at_ms)}, reader: {json.dumps(frames.reader)} }})
 document.querySelector("main").replaceChildren(scrubber.root)
 scrubber.root.focus()"""
     return f"""<!doctype html>
@@ -186,10 +186,11 @@ def frames_json(frames: ScrubberFrames) -> str:
         "roles": {name: [role.width, role.dash] for name, role in ROLES.items()},
         "shapes": ITEM_SHAPES,
         "styles": list(STYLES.values()),
-        "panels": [_panel(panel, low_ms, texts) for panel in frames.panels],
+        "panels": [_panel(panel, low_ms, texts, still=panel is not frames.panels[-1]) for panel in frames.panels],
         "values": VALUES,
         "violation": VIOLATION,
         "kinds": list(frames.kinds),
+        "overviews": {reader: _COLOUR.sub("", still) for reader, still in frames.overviews.items()},
         "changes": _steps(low_ms, frames.changes),
         "incidents": {
             "at": _steps(low_ms, [incident.at_ms for incident in frames.incidents]),
@@ -205,11 +206,11 @@ def frames_json(frames: ScrubberFrames) -> str:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 
-def _panel(panel: FramePanel, low_ms: int, texts: dict[str, int]) -> dict[str, Any]:
+def _panel(panel: FramePanel, low_ms: int, texts: dict[str, int], *, still: bool) -> dict[str, Any]:
     styles = list(STYLES)
     return {
         **{name: getattr(panel, name) for name in _PANEL},
-        "still": _COLOUR.sub("", panel.still),
+        "still": _COLOUR.sub("", panel.still) if still else "",
         "items": {
             "lane": [-1 if item.lane is None else item.lane for item in panel.items],
             "from": _steps(low_ms, [item.from_ms for item in panel.items]),
@@ -233,6 +234,7 @@ def _index(text: str, texts: dict[str, int]) -> int:
 class Scrubber(LiveView):
     """The frames of a run at a moment, `at_ms` (clock, ms), which the browser and Python both may move.
 
+    `reader` is whose bounds the overview of the whole run draws; one that cannot be drawn raises `ChartError`.
     A moment outside the recording becomes the nearest one inside, and `notice` says so; one that is no whole number
     raises `ChartError`. A notebook stores the picture and the words of the moment, never all frames; a running kernel
     shows the live scrubber instead. Make one with `recording.scrub()`.
@@ -245,10 +247,11 @@ class Scrubber(LiveView):
     frames_json = traitlets.Unicode().tag(sync=True)
     at_ms = traitlets.Any().tag(sync=True)
     notice = traitlets.Unicode().tag(sync=True)
+    reader = traitlets.Unicode(None, allow_none=True).tag(sync=True)
 
     def __init__(self, frames: ScrubberFrames, *, at_ms: int | None = None) -> None:
         self.frames = frames
-        super().__init__(frames_json=frames_json(frames))
+        super().__init__(frames_json=frames_json(frames), reader=frames.reader)
         if at_ms is None:
             violation = frames.next_incident(frames.low_ms - 1, VIOLATION)
             at_ms = frames.step((frames.low_ms + frames.high_ms) // 2, 0) if violation is None else violation.at_ms
@@ -259,6 +262,11 @@ class Scrubber(LiveView):
         at_ms, notice = self.frames.clamp(proposal["value"])
         self.notice = notice
         return at_ms
+
+    @traitlets.validate("reader")
+    def _can_be_drawn(self, proposal: dict[str, Any]) -> str | None:
+        self.frames = self.frames.seen_by(proposal["value"])
+        return self.frames.reader
 
     def step(self, changes: int = 1) -> Scrubber:
         """Move so many recorded changes on, or back if negative, and return the scrubber."""

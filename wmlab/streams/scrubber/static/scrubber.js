@@ -171,9 +171,10 @@ function speeds(lengthMs) {
 }
 
 export class Scrubber {
-  constructor(frames, { at, notice = "", onMove = () => {} }) {
+  constructor(frames, { at, reader = null, notice = "", onMove = () => {}, onReader = () => {} }) {
     this.frames = frames
     this.onMove = onMove
+    this.onReader = onReader
     this.at = at
     this.playing = false
     this.reported = 0
@@ -183,6 +184,7 @@ export class Scrubber {
     this.root = node("div", look)
     this.root.append(this.buildTime(), this.buildJumps(), this.buildWords(), this.buildPicture())
     this.root.addEventListener("keydown", (event) => this.press(event))
+    this.see(reader)
     this.show(at, notice)
   }
 
@@ -219,6 +221,16 @@ export class Scrubber {
     }
     if (this.frames.kinds.includes(violation))
       button(row, "next violation ▸", "Next violation", "v", () => this.jump(violation, 1))
+    const readers = Object.keys(this.frames.overviews)
+    if (readers.length > 1) {
+      this.reader = node("select", { "aria-label": "Reader" })
+      for (const reader of readers) this.reader.append(new Option(reader))
+      this.reader.addEventListener("change", () => {
+        this.see(this.reader.value)
+        this.onReader(this.reader.value)
+      })
+      row.append(node("label", {}, "Bounds of ", this.reader))
+    }
     const list = node("dl")
     for (const [keys, act] of KEYS) list.append(node("dt", {}, keys), node("dd", {}, act))
     row.append(node("details", {}, node("summary", {}, "Keys"), list))
@@ -239,12 +251,19 @@ export class Scrubber {
       still.innerHTML = panel.still
       const moving = element("g", {})
       this.picture.append(still, moving)
+      this.whole = still
       return moving
     })
     const whole = frames.panels.findIndex((panel) => panel.cursor && !panel.relative)
     this.picture.addEventListener("pointerdown", (event) => this.point(event, frames.panels[whole]))
     this.picture.addEventListener("pointermove", (event) => event.buttons && this.point(event, frames.panels[whole]))
-    return this.picture
+    return node("div", { class: "wmlab-picture" }, this.picture)
+  }
+
+  // Draws the bounds of a reader over the whole run.
+  see(reader) {
+    this.whole.innerHTML = this.frames.overviews[reader ?? ""]
+    if (this.reader) this.reader.value = reader
   }
 
   point(event, panel) {
@@ -378,6 +397,11 @@ function render({ model, el }) {
   const scrubber = new Scrubber(readFrames(model.get("frames_json")), {
     at: model.get("at_ms"),
     notice: model.get("notice"),
+    reader: model.get("reader"),
+    onReader: (reader) => {
+      model.set("reader", reader)
+      model.save_changes()
+    },
     onMove: (at) => {
       model.set("at_ms", at)
       model.save_changes()
@@ -386,7 +410,9 @@ function render({ model, el }) {
   const follow = () => {
     if (!scrubber.playing && model.get("at_ms") !== scrubber.at) scrubber.show(model.get("at_ms"), model.get("notice"))
   }
+  const see = () => scrubber.see(model.get("reader"))
   model.on("change:at_ms", follow)
+  model.on("change:reader", see)
   model.on("change:notice", () => scrubber.show(model.get("at_ms"), model.get("notice")))
   const release = claimKeys(scrubber.root)
   el.replaceChildren(scrubber.root)
@@ -394,6 +420,7 @@ function render({ model, el }) {
     release()
     scrubber.pause()
     model.off("change:at_ms", follow)
+    model.off("change:reader", see)
   }
 }
 
