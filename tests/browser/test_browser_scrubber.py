@@ -198,6 +198,25 @@ def test_buttons_and_the_chosen_kind(page: Any, scrubber: Scrubber) -> None:
     assert clock_ms(page) == scrubber.frames.step(12_000, 1)
 
 
+def test_any_reader_can_be_chosen(browser: Any, page: Any, scrubber: Scrubber) -> None:
+    page.get_by_label("Reader").select_option("billing-1")
+    assert "The bounds that billing-1 of group billing sees" in page.locator(".wmlab-scrubber svg").inner_text()
+    page.keyboard.press("Escape")
+    page.get_by_label("Reader").select_option("billing-0")
+    assert_shows(browser, page, scrubber, 14_000)
+
+
+def test_in_a_narrow_page_words_keep_their_size_and_the_picture_scrolls(browser: Any, saved: Path) -> None:
+    with opened(browser, saved) as page:
+        page.set_viewport_size({"width": 570, "height": 900})
+        sizes = page.eval_on_selector_all(
+            ".wmlab-scrubber svg text",
+            "texts => texts.map(t => Number(t.getAttribute('font-size')) * t.getScreenCTM().a)",
+        )
+        assert min(sizes) >= 11
+        assert page.evaluate("document.documentElement.scrollWidth") <= 570
+
+
 def test_a_click_into_the_whole_run_goes_there(page: Any, scrubber: Scrubber) -> None:
     whole, box = scrubber.frames.panels[-1], page.locator(".wmlab-scrubber svg").bounding_box()
     scale = box["width"] / scrubber.frames.width
@@ -235,7 +254,7 @@ def test_who_prefers_reduced_motion_gets_two_pictures_a_second(browser: Any, sav
 
 def test_everything_has_a_name_and_the_focus_is_seen(page: Any, scrubber: Scrubber) -> None:
     names = page.eval_on_selector_all(CONTROLS, "controls => controls.map(c => c.getAttribute('aria-label'))")
-    assert len(names) == 11
+    assert len(names) == 12
     assert all(names)
     assert page.locator(".wmlab-scrubber").get_attribute("role") == "group"
     assert page.evaluate("document.activeElement.className") == "wmlab-scrubber"

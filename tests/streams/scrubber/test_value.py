@@ -178,3 +178,17 @@ def test_a_run_that_nobody_read_can_be_scrubbed() -> None:
     scrubber = unread().scrub(at_ms=5_000)
     assert scrubber.frames.kinds == ()
     assert "append to: 0@0" in repr(scrubber)
+
+
+def test_any_reader_can_be_chosen_for_the_overview() -> None:
+    scrubber = everything().scrub(at_ms=14_000)
+    readers = list(scrubber.frames.overviews)
+    assert len(readers) > 1
+    for reader in readers:
+        scrubber.reader = reader
+        assert f"The bounds that {reader} of group billing sees" in scrubber.still()[0].replace("\u00a0", " ")
+        assert f"lower, {reader}" in scrubber.still()[0].replace("\u00a0", " ")
+        assert scrubber.frames.panels[-1].still == everything().scrub(reader=reader).frames.panels[-1].still
+    with pytest.raises(ChartError, match=rf"(?s)'nobody'.*{readers[0]}"):
+        scrubber.reader = "nobody"
+    assert scrubber.reader == readers[-1]

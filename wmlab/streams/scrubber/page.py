@@ -43,8 +43,8 @@ from wmlab.streams.scrubber.frames import (
 from wmlab.streams.scrubber.layout import frames_of
 
 _STATIC: Final = Path(__file__).with_name("static")
-_COLOUR: Final = re.compile(r' (?:fill|stroke)="#\w+"')
-"""The colours of an SVG element, which the style sheet gives by its class."""
+_COLOUR: Final = re.compile(r' (?:fill|stroke)="(?:#\w+|none)"| stroke-linejoin="round"')
+"""What the style sheet gives an SVG element: its colours, by its class, and how its lines meet."""
 _PANEL: Final = ("left", "top", "width", "head_px", "lanes", "lane_px", "low", "high", "relative", "cursor")
 """What a browser is told of a panel besides its items and what never changes."""
 _MARGIN: Final = 16.0
@@ -169,8 +169,8 @@ def frames_json(frames: ScrubberFrames) -> str:
     """The frames as JSON text for `readFrames`; the same frames give the same text.
 
     Moments count from `low`; in columns, numbers are differences to the row before. An item that stays to the end lives
-    -1 ms, one across all lanes has the lane -1. `texts` holds each text once; items, incidents and sentences name it
-    by its index.
+    -1 ms, one across all lanes has the lane -1. `texts` holds each text once; items, incidents, sentences and the
+    lines of overviews name it by its index.
     """
     texts: dict[str, int] = {}
     low_ms = frames.low_ms
@@ -190,7 +190,10 @@ def frames_json(frames: ScrubberFrames) -> str:
         "values": VALUES,
         "violation": VIOLATION,
         "kinds": list(frames.kinds),
-        "overviews": {reader: _COLOUR.sub("", still) for reader, still in frames.overviews.items()},
+        "overviews": {
+            reader: [_index(line, texts) for line in _COLOUR.sub("", still).splitlines()]
+            for reader, still in frames.overviews.items()
+        },
         "changes": _steps(low_ms, frames.changes),
         "incidents": {
             "at": _steps(low_ms, [incident.at_ms for incident in frames.incidents]),

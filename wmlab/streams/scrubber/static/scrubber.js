@@ -27,6 +27,8 @@ export function readFrames(json) {
   frames.changes = summed(frames.low, frames.changes)
   frames.incidents.at = summed(frames.low, frames.incidents.at)
   frames.sentences.from = summed(frames.low, frames.sentences.from)
+  for (const [reader, lines] of Object.entries(frames.overviews))
+    frames.overviews[reader] = lines.map((line) => frames.texts[line]).join("")
   for (const panel of frames.panels) {
     const columns = panel.items
     const from = summed(frames.low, columns.from)
