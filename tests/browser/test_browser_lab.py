@@ -205,9 +205,7 @@ def test_the_panel_is_used_by_keyboard_alone_and_its_words_can_be_read(
     assert shoot.run_notebook(page, "panel.ipynb") == []
     page.locator(".wmlab-picture svg").wait_for()
     page.wait_for_timeout(1_000)
-    sizes = page.eval_on_selector_all(
-        ".wmlab-picture svg text", "texts => texts.map(t => Number(t.getAttribute('font-size')) * t.getScreenCTM().a)"
-    )
+    sizes = page.eval_on_selector_all(".wmlab-picture svg text", scrubber.SIZES)
     assert min(sizes) >= 11
     page.get_by_label("Something that happens").focus()
     page.keyboard.press("Tab")

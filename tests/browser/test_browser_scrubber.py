@@ -47,6 +47,11 @@ CLOCKS = """async ([source, frames, moments]) => {
     const { clockOf } = await import(source)
     return moments.map(at => clockOf(frames, at))
 }"""
+SIZES = """texts => texts.map(text => {
+    const { a, b } = text.getScreenCTM()
+    return Number(text.getAttribute("font-size")) * Math.hypot(a, b)
+})"""
+"""How large words are on the screen (px), also turned ones."""
 CONTROLS = ".wmlab-scrubber button, .wmlab-scrubber input, .wmlab-scrubber select"
 ROUNDING_PX = 0.15
 PICTURE_MS = 17
@@ -209,10 +214,7 @@ def test_any_reader_can_be_chosen(browser: Any, page: Any, scrubber: Scrubber) -
 def test_in_a_narrow_page_words_keep_their_size_and_the_picture_scrolls(browser: Any, saved: Path) -> None:
     with opened(browser, saved) as page:
         page.set_viewport_size({"width": 570, "height": 900})
-        sizes = page.eval_on_selector_all(
-            ".wmlab-scrubber svg text",
-            "texts => texts.map(t => Number(t.getAttribute('font-size')) * t.getScreenCTM().a)",
-        )
+        sizes = page.eval_on_selector_all(".wmlab-scrubber svg text", SIZES)
         assert min(sizes) >= 11
         assert page.evaluate("document.documentElement.scrollWidth") <= 570
 

@@ -231,21 +231,21 @@ class ScenarioFile:
     """The base of the scenarios, which are values: written as YAML, read back equal, replaced but never changed.
 
     The base class of a kind gives `only_field`, a field that no other kind has, and `users_call_it`; one with a field
-    `rules` has a `rule_table` as well. `noun` is what its own mistakes call it. `namespaces` says where users find the
+    `rules` has a `rule_table` as well. `noun` is what its own mistakes call it. `_namespaces` says where users find the
     classes of a module, if not beside the scenario: "wm.script" for those of `wmlab.streams.scenario.script`.
     """
 
     name: str
     seed: int
     only_field: ClassVar[str]
-    users_call_it: ClassVar[str]
+    _users_call_it: ClassVar[str]
     noun: ClassVar[str] = "the scenario"
     rule_table: ClassVar[RuleTable] = {}
-    namespaces: ClassVar[Mapping[str, str]] = {}
+    _namespaces: ClassVar[Mapping[str, str]] = {}
 
     def __init_subclass__(cls, *, only_field: str | None = None, users_call_it: str = "") -> None:
         if only_field is not None:
-            cls.only_field, cls.users_call_it = only_field, users_call_it
+            cls.only_field, cls._users_call_it = only_field, users_call_it
             _KINDS[only_field] = users_call_it
 
     def replace(self, **fields: Any) -> Self:
@@ -282,12 +282,12 @@ class ScenarioFile:
     def to_python(self) -> str:
         """The scenario as Python code that makes an equal one, called `scenario`; raises as `to_yaml` does."""
         self._require_text()
-        beside = self.users_call_it.rpartition(".")[0]
+        beside = self._users_call_it.rpartition(".")[0]
 
         def called(made: type) -> str:
             if isinstance(self, made):
-                return self.users_call_it
-            return f"{self.namespaces.get(made.__module__, beside)}.{made.__name__}"
+                return self._users_call_it
+            return f"{self._namespaces.get(made.__module__, beside)}.{made.__name__}"
 
         return f"import wmlab as wm\n\nscenario = {python_call(self, called)}\n"
 

@@ -117,7 +117,7 @@ class StreamScenario(ScenarioFile, only_field="writers", users_call_it="wm.Scena
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
     rules: Rules = "sound"
     rule_table = RULE_TABLE
-    namespaces = NAMESPACES
+    _namespaces = NAMESPACES
 
     def _problems(self) -> Iterator[Problem]:
         return problems_across(self)
