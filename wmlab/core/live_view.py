@@ -7,6 +7,7 @@ the widget. A style sheet hides the first two while the widget lives, and the th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -17,6 +18,8 @@ from IPython.display import publish_display_data
 
 from wmlab.core.charts.style import FONT, ROLES
 
+publish: Callable[[dict[str, str]], None] = publish_display_data
+"""Makes an output of the cell that runs."""
 _VIEW: Final = "application/vnd.jupyter.widget-view+json"
 _OUTPUT: Final = ".jp-OutputArea-child"
 HIDES_THE_STILL: Final = (
@@ -69,8 +72,8 @@ class LiveView(anywidget.AnyWidget):
     def _ipython_display_(self) -> None:
         picture, words = self.still()
         note = f"A still picture of the {self.noun}, which needs a running kernel: run this cell to bring it to life."
-        publish_display_data({"image/svg+xml": picture, "text/plain": words})
-        publish_display_data({"text/html": f"{_HIDES_THE_DEAD}<p class='wmlab-note'>{escape(note)}</p>"})
+        publish({"image/svg+xml": picture, "text/plain": words})
+        publish({"text/html": f"{_HIDES_THE_DEAD}<p class='wmlab-note'>{escape(note)}</p>"})
         live: Any = self._repr_mimebundle_()
         bundle = live[0] if isinstance(live, tuple) else live
-        publish_display_data({_VIEW: bundle[_VIEW]})
+        publish({_VIEW: bundle[_VIEW]})

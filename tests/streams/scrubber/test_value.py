@@ -70,7 +70,7 @@ def test_wrong_moments_streams_and_recordings_without_segments_are_refused() -> 
 
 def test_the_stored_form_is_the_same_every_time_and_small(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[dict[str, str]] = []
-    monkeypatch.setattr(live_view, "publish_display_data", shown.append)
+    monkeypatch.setattr(live_view, "publish", shown.append)
     for _ in range(2):
         everything().scrub(at_ms=14_000)._ipython_display_()
     first, note, live, second, same_note, other = shown

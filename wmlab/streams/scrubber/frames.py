@@ -284,7 +284,7 @@ class ScrubberFrames:
         """The frames whose last panel shows the bounds of a reader; raises `ChartError` for one that it cannot show."""
         if reader == self.reader:
             return self
-        if reader not in self.overviews:
+        if reader is None or reader not in self.overviews:
             remedy = f"Choose one of: {', '.join(self.overviews) or 'there is none'}."
             raise ChartError(f"No reader {reader!r} looked at its window.", remedy=remedy)
         *panels, whole = self.panels
