@@ -207,7 +207,13 @@ def test_the_panel_is_used_by_keyboard_alone_and_its_words_can_be_read(
     page.wait_for_timeout(1_000)
     sizes = page.eval_on_selector_all(".wmlab-picture svg text", scrubber.SIZES)
     assert min(sizes) >= 11
+    page.get_by_label("rate (per s), slider").first.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("document.activeElement.nextElementSibling.value === '220'")
     page.get_by_label("Something that happens").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     page.wait_for_function('document.activeElement.dataset.key === \'["script",2,"at_ms"]\'')
