@@ -26,9 +26,9 @@ def help_of(part: type, field: str) -> str:
         *(described.__dict__.get("__doc__") for described in classes),
         sys.modules[part.__module__].__doc__,
     ):
-        for sentence in _of(docstring):
-            if f"`{field}`" in sentence or f"`{field}=" in sentence:
-                return _alone(sentence.removeprefix(f"`{field}`: "))
+        for entry in _of(docstring):
+            if f"`{field}`" in entry or f"`{field}=" in entry:
+                return _alone(entry.removeprefix(f"`{field}`: "))
     return ""
 
 

@@ -218,7 +218,7 @@ class EventWriter(WriterPart):
 
     `name` is what marks, tables and charts call it. Its load is either synthetic, or the events of a real `trace` (a
     name or a file) whose writer has this writer's name, each sent when it arrived. A synthetic load has `rate_per_s`
-    events a second, which happen at random. Its events have their keys in the range `keys`. They are sent after an
+    events a second, which happen at random. Its events have their keys in the range `keys`. An event is sent after an
     exponential delay of mean `delay_mean_ms`. Events are sent in batches every `batch_ms`. An event is `event_bytes`
     long besides an 8-byte header. The writer begins `starts_ms` after the scenario. `clock` is the clock that it goes
     by, which may be ahead, behind or drift.
