@@ -231,8 +231,8 @@ class ScenarioFile:
     """The base of the scenarios, which are values: written as YAML, read back equal, replaced but never changed.
 
     The base class of a kind gives `only_field`, a field that no other kind has, and `users_call_it`; one with a field
-    `rules` has a `rule_table` as well. `noun` is what its own mistakes call it. `_namespaces` says where users find the
-    classes of a module, if not beside the scenario: "wm.script" for those of `wmlab.streams.scenario.script`.
+    `rules` has a `rule_table` as well. `noun` is what its own mistakes call it. `_namespaces` says where
+    users find the classes of a module, if not beside the scenario.
     """
 
     name: str
