@@ -128,6 +128,9 @@ def canonical(notebook: NotebookNode) -> bytes:
         cell.metadata.pop("execution", None)
         for output in cell.get("outputs", ()):
             output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
+        if "outputs" in cell:
+            # What held nothing but a widget shows nothing any more.
+            cell.outputs = [output for output in cell.outputs if output.get("data", True)]
     text: str = nbformat.writes(notebook, version=nbformat.NO_CONVERT)
     return (text.rstrip("\n") + "\n").encode()
 

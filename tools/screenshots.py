@@ -49,7 +49,7 @@ def main() -> int:
             shoot.open_lab(page, address, token, timeout_s=120)
             for name in CELLS:
                 failed += shoot.run_notebook(page, f"{name}.ipynb")
-                page.locator(".jp-OutputArea-output").first.screenshot(path=IMAGES / f"{name}.png")
+                page.locator(".wmlab-live").first.screenshot(path=IMAGES / f"{name}.png")
                 shoot.shut_down(page)
     print(*failed, sep="\n", end="\n" if failed else "", file=sys.stderr)
     return 1 if failed else 0

@@ -174,21 +174,57 @@ def test_names_with_markup_are_text(shoot: ModuleType, page: Any, home: Path) ->
 def test_a_changed_number_in_the_panel_moves_the_picture(shoot: ModuleType, page: Any, home: Path) -> None:
     write_notebook(home / "panel.ipynb", PANEL)
     assert shoot.run_notebook(page, "panel.ipynb") == []
-    picture = page.locator(".jupyter-widgets svg")
+    picture = page.locator(".wmlab-picture svg")
     picture.wait_for()
     before = picture.inner_html()
-    assert "w2 (lagging)" in page.locator(".jupyter-widgets [aria-live=polite]").inner_text()
-    timeout = page.get_by_label("timestamp aggregation timeout (ms)")
-    label = page.get_by_text("timestamp aggregation timeout (ms)")
-    assert label.evaluate("e => e.scrollWidth <= e.clientWidth"), "the unit is not cut off"
+    sentence = page.locator(".wmlab-sentence")
+    assert "w2 (lagging)" in sentence.inner_text()
+    timeout = page.get_by_label("timestamp aggregation timeout (ms)", exact=True).first
     timeout.fill("4000")
     timeout.press("Tab")
-    page.locator(".jupyter-widgets [aria-live=polite]", has_text="w2 (slowest)").wait_for()
+    page.locator(".wmlab-sentence", has_text="w2 (slowest)").wait_for()
     assert picture.inner_html() != before
     timeout.fill("-5")
     timeout.press("Tab")
-    page.locator(".jupyter-widgets [role=alert]", has_text="timestamp_aggregation_timeout_ms").wait_for()
+    page.locator(".wmlab-mistakes", has_text="timestamp_aggregation_timeout_ms").wait_for()
     assert timeout.input_value() == "-5", "a number outside the bounds of its field is a mistake, not another one"
+    assert timeout.get_attribute("aria-invalid") == "true"
+    assert "at least 0" in page.locator(".wmlab-is-wrong .wmlab-wrong").first.inner_text()
+    page.keyboard.press("Control+z")
+    page.locator(".wmlab-mistakes p").wait_for(state="detached")
+    assert timeout.input_value() == "4000"
+    page.keyboard.press("Control+z")
+    page.locator(".wmlab-sentence", has_text="w2 (lagging)").wait_for()
+
+
+def test_the_panel_is_used_by_keyboard_alone_and_its_words_can_be_read(
+    shoot: ModuleType, page: Any, home: Path
+) -> None:
+    """An act is added, its part is open with the focus in it, and what is folded opens."""
+    write_notebook(home / "panel.ipynb", PANEL)
+    assert shoot.run_notebook(page, "panel.ipynb") == []
+    page.locator(".wmlab-picture svg").wait_for()
+    page.wait_for_timeout(1_000)
+    sizes = page.eval_on_selector_all(".wmlab-picture svg text", scrubber.SIZES)
+    assert min(sizes) >= 11
+    page.get_by_label("rate (per s), slider").first.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("document.activeElement.nextElementSibling.value === '220'")
+    page.get_by_label("Something that happens").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_function('document.activeElement.dataset.key === \'["script",2,"at_ms"]\'')
+    assert page.locator("details[open] [data-part]").inner_text() == "crash writer w1 at 30 000 ms"
+    page.locator(".wmlab-expert > summary").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert page.get_by_label("duration (ms)").is_visible()
+    page.keyboard.press("x")
+    assert page.evaluate(f"{CONTENT}.model.toJSON().cells.length") == 1
 
 
 def test_a_click_on_a_stall_shows_what_explain_says_and_a_comparison_follows_the_theme(
@@ -231,6 +267,8 @@ def test_the_scrubber_follows_the_theme_moves_and_tells_the_kernel(shoot: Module
         page.keyboard.press(key)
     assert scrubber.clock_ms(page) == 8_000
     assert page.evaluate(f"{CONTENT}.model.toJSON().cells.length") == 3
+    page.keyboard.press("Control+s")
+    page.wait_for_function("!window.jupyterapp.shell.currentWidget.context.model.dirty")
     page.evaluate(f"{CONTENT}.activeCellIndex = 2")
     # The widget holds a change back while the kernel is at an earlier one.
     page.wait_for_function(f"{LAST_OUTPUT} === '8000' || {RUN_LAST}", polling=500)
@@ -238,3 +276,20 @@ def test_the_scrubber_follows_the_theme_moves_and_tells_the_kernel(shoot: Module
     page.evaluate(RUN_LAST)
     page.wait_for_function("document.querySelector('.wmlab-clock').textContent === '30 000 ms'")
     assert "which ends at 30 000 ms" in page.locator(".wmlab-status").inner_text()
+
+
+def test_where_no_kernel_runs_the_still_picture_is_shown(shoot: ModuleType, page: Any, home: Path) -> None:
+    """The notebook is closed and opened again, without the state of its widgets."""
+    source = "import wmlab as wm" + scrubber.SCENARIO + "recording.scrub(at_ms=14_000)"
+    write_notebook(home / "again.ipynb", source)
+    assert shoot.run_notebook(page, "again.ipynb") == []
+    outputs = "[...document.querySelectorAll('.jp-OutputArea-child')].map(e => getComputedStyle(e).display !== 'none')"
+    page.locator(".wmlab-scrubber").wait_for()
+    assert page.evaluate(outputs) == [False, False, True]
+    page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
+    page.wait_for_function("!window.jupyterapp.shell.currentWidget.context.model.dirty")
+    shoot.shut_down(page)
+    shoot.open_notebook(page, "again.ipynb")
+    page.locator(".wmlab-note").wait_for()
+    assert page.evaluate(outputs) == [True, True, False]
+    assert "run this cell" in page.locator(".wmlab-note").inner_text()

@@ -11,7 +11,8 @@ from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.values import UNSET, Problems, Rules
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.progress.scenario import ProgressScenario
-from wmlab.streams.scenario.scenario import StreamScenario, fields_of, with_changes
+from wmlab.streams.scenario.form import fields_of, with_changes
+from wmlab.streams.scenario.scenario import StreamScenario
 
 KINDS: tuple[type[ScenarioFile], ...] = (StreamScenario, DataflowScenario, ProgressScenario)
 TABLE = [

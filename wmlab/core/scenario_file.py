@@ -8,7 +8,7 @@ once.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self, cast
 
@@ -20,7 +20,17 @@ from wmlab.core import files
 from wmlab.core.durations import GivenDuration
 from wmlab.core.errors import ScenarioError
 from wmlab.core.estimate import Cost, Estimate
-from wmlab.core.values import Problems, RuleTable, options_in, plain, problems_of, resolved, without_functions
+from wmlab.core.values import (
+    Problems,
+    RuleTable,
+    arguments,
+    number_text,
+    options_in,
+    plain,
+    problems_of,
+    resolved,
+    without_functions,
+)
 from wmlab.core.words import shown
 
 FORMAT = 1
@@ -196,6 +206,31 @@ def dump(data: object) -> str:
     return str(yaml.dump(named, Dumper=_Dumper, sort_keys=False, allow_unicode=True))
 
 
+_LINE: Final = 100
+"""The most characters that a call has on one line, beside what stands before it."""
+
+
+def python_call(part: object, called: Callable[[type], str], indent: str = "") -> str:
+    """A value as the Python code that makes it; `called` names its classes. What is long has a line for each entry."""
+    if dataclasses.is_dataclass(part):
+        begin, end = f"{called(type(part))}(", ")"
+        entries = [(f"{name}=" if name else "", entry) for name, entry in arguments(part)]
+    elif isinstance(part, Mapping):
+        begin, end = "{", "}"
+        entries = [(f"{key!r}: ", entry) for key, entry in part.items()]
+    elif isinstance(part, list | tuple):
+        begin, end = "[", "]"
+        entries = [("", entry) for entry in part]
+    else:
+        return number_text(part)
+    one_line = begin + ", ".join(before + python_call(entry, called) for before, entry in entries) + end
+    if len(indent) + len(one_line) <= _LINE and "\n" not in one_line:
+        return one_line
+    inside = f"{indent}    "
+    lines = "".join(f"{inside}{before}{python_call(entry, called, inside)},\n" for before, entry in entries)
+    return f"{begin}\n{lines}{indent}{end}"
+
+
 _KINDS: Final[dict[str, str]] = {}
 """The field that only one kind of scenario has, and what users call that kind; each kind registers itself."""
 
@@ -204,18 +239,21 @@ class ScenarioFile:
     """The base of the scenarios, which are values: written as YAML, read back equal, replaced but never changed.
 
     The base class of a kind gives `only_field`, a field that no other kind has, and `users_call_it`; one with a field
-    `rules` has a `rule_table` as well. `noun` is what its own mistakes call it.
+    `rules` has a `rule_table` as well. `noun` is what its own mistakes call it. `_namespaces` says where
+    users find the classes of a module, if not beside the scenario.
     """
 
     name: str
     seed: int
     only_field: ClassVar[str]
+    _users_call_it: ClassVar[str]
     noun: ClassVar[str] = "the scenario"
     rule_table: ClassVar[RuleTable] = {}
+    _namespaces: ClassVar[Mapping[str, str]] = {}
 
     def __init_subclass__(cls, *, only_field: str | None = None, users_call_it: str = "") -> None:
         if only_field is not None:
-            cls.only_field = only_field
+            cls.only_field, cls._users_call_it = only_field, users_call_it
             _KINDS[only_field] = users_call_it
 
     def __eq__(self, other: object) -> bool:
@@ -255,12 +293,27 @@ class ScenarioFile:
 
     def to_yaml(self) -> str:
         """The scenario as YAML text that `from_yaml` reads back; raises `ScenarioError` if it has Python functions."""
+        self._require_text()
+        return dump(self.to_dict())
+
+    def to_python(self) -> str:
+        """The scenario as Python code that makes an equal one, called `scenario`; raises as `to_yaml` does."""
+        self._require_text()
+        beside = self._users_call_it.rpartition(".")[0]
+
+        def called(made: type) -> str:
+            if isinstance(self, made):
+                return self._users_call_it
+            return f"{self._namespaces.get(made.__module__, beside)}.{made.__name__}"
+
+        return f"import wmlab as wm\n\nscenario = {python_call(self, called)}\n"
+
+    def _require_text(self) -> None:
         data = plain(self)
         if without_functions(data) != data:
             raise ScenarioError(
                 "The scenario has a Python function, which no file can hold.", remedy="write it as an expression."
             )
-        return dump(self.to_dict())
 
     def save(self, path: str | Path) -> Path:
         """Write the scenario as a YAML file; returns its path."""

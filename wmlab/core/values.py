@@ -163,21 +163,29 @@ _LONG_NUMBER: Final = 10_000
 
 def _repr(self: Any) -> str:
     parts = []
-    for field in dataclasses.fields(self):
-        offered = getattr(self, field.name)
-        if field.name == "kind" or is_default(field, offered):
-            continue
-        shown = repr(list(offered)) if isinstance(offered, tuple) else repr(without_functions(offered))
-        if type(offered) in (int, float) and abs(offered) >= _LONG_NUMBER:
-            shown = f"{offered:_}"
-        positional = not field.kw_only and field.name == "name"
-        parts.append(shown if positional else f"{field.name}={shown}")
+    for name, offered in arguments(self):
+        shown = repr(list(offered)) if isinstance(offered, tuple) else number_text(without_functions(offered))
+        parts.append(f"{name}={shown}" if name else shown)
     return f"{type(self).__name__}({', '.join(parts)})"
+
+
+def arguments(part: Any) -> Iterator[tuple[str, Any]]:
+    """What a call that makes the value gives: each field that is no default, by its name; `name` by place ("")."""
+    for field in dataclasses.fields(part):
+        offered = getattr(part, field.name)
+        if field.name != "kind" and not is_default(field, offered):
+            yield "" if not field.kw_only and field.name == "name" else field.name, offered
+
+
+def number_text(offered: object) -> str:
+    """A scalar as Python reads it, the digits of a long number in groups."""
+    is_long = type(offered) in (int, float) and abs(offered) >= _LONG_NUMBER  # type: ignore[arg-type]
+    return f"{offered:_}" if is_long else repr(offered)
 
 
 @value
 class Timed:
-    """The base of all actions: `at_ms` is when it happens, after the start of the scenario."""
+    """The base of all actions. `at_ms` is when it happens, after the start of the scenario."""
 
     _: dataclasses.KW_ONLY
     at_ms: Ms

@@ -30,7 +30,8 @@ from wmlab.streams.answers.measures import slack_ms
 from wmlab.streams.answers.stragglers import stragglers_of
 from wmlab.streams.compare import measured_run
 from wmlab.streams.recording import as_progress, record
-from wmlab.streams.scenario.scenario import FormField, StreamScenario, fields_of, with_changes
+from wmlab.streams.scenario.form import FormField, fields_of, with_changes
+from wmlab.streams.scenario.scenario import StreamScenario
 
 FIGURES: Final = pa.schema(
     [

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.streams.scrubber.runs import LENGTH_MS, everything, unread
+from wmlab.core import live_view
 from wmlab.core.answers import Proof, Verdict, Verdicts
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.streams.api import Scenario
@@ -49,7 +50,7 @@ def test_a_moment_outside_is_clamped_and_said_wherever_it_is_given() -> None:
     assert scrubber.at_ms == LENGTH_MS
     said = "11 d 13 h 46 min 40 s is after the recording, which ends at 30 000 ms"
     assert repr(scrubber).endswith(f"({said})")
-    assert said in scrubber._repr_mimebundle_()[0]["image/svg+xml"].replace("\u00a0", " ")
+    assert said in scrubber.still()[0].replace("\u00a0", " ")
     scrubber.at_ms = LENGTH_MS
     assert scrubber.notice == ""
     scrubber.at_ms = -3
@@ -67,12 +68,16 @@ def test_wrong_moments_streams_and_recordings_without_segments_are_refused() -> 
         StreamRecording.from_tables({}, name="flows").scrub()
 
 
-def test_the_stored_form_is_the_same_every_time_and_small() -> None:
-    first, second = (everything().scrub(at_ms=14_000)._repr_mimebundle_()[0] for _ in range(2))
-    live = "application/vnd.jupyter.widget-view+json"
-    assert first.pop(live) != second.pop(live)
-    assert first == second
+def test_the_stored_form_is_the_same_every_time_and_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[dict[str, str]] = []
+    monkeypatch.setattr(live_view, "publish", shown.append)
+    for _ in range(2):
+        everything().scrub(at_ms=14_000)._ipython_display_()
+    first, note, live, second, same_note, other = shown
     assert set(first) == {"image/svg+xml", "text/plain"}
+    assert (first, note) == (second, same_note)
+    assert "run this cell to bring it to life" in note["text/html"]
+    assert live.keys() == other.keys() == {"application/vnd.jupyter.widget-view+json"}
     assert len(json.dumps(first)) < BUDGET_BYTES
 
 
@@ -92,7 +97,7 @@ def test_the_words_name_every_lane() -> None:
 
 def test_the_picture_is_well_formed_and_told_to_a_screen_reader() -> None:
     scrubber = everything().scrub(at_ms=14_000)
-    root = ET.fromstring(scrubber._repr_mimebundle_()[0]["image/svg+xml"])
+    root = ET.fromstring(scrubber.still()[0])
     space = {"svg": "http://www.w3.org/2000/svg"}
     assert root.get("role") == "img"
     assert root.findtext("svg:desc", namespaces=space) == scrubber.frames.text(14_000)
@@ -173,3 +178,17 @@ def test_a_run_that_nobody_read_can_be_scrubbed() -> None:
     scrubber = unread().scrub(at_ms=5_000)
     assert scrubber.frames.kinds == ()
     assert "append to: 0@0" in repr(scrubber)
+
+
+def test_any_reader_can_be_chosen_for_the_overview() -> None:
+    scrubber = everything().scrub(at_ms=14_000)
+    readers = list(scrubber.frames.overviews)
+    assert len(readers) > 1
+    for reader in readers:
+        scrubber.reader = reader
+        assert f"The bounds that {reader} of group billing sees" in scrubber.still()[0].replace("\u00a0", " ")
+        assert f"lower, {reader}" in scrubber.still()[0].replace("\u00a0", " ")
+        assert scrubber.frames.panels[-1].still == everything().scrub(reader=reader).frames.panels[-1].still
+    with pytest.raises(ChartError, match=rf"(?s)'nobody'.*{readers[0]}"):
+        scrubber.reader = "nobody"
+    assert scrubber.reader == readers[-1]

@@ -38,17 +38,17 @@ _LEVEL, _GAP, _AXIS, _LEGEND, _TITLE_LINE = 19.0, 18.0, 50.0, 22.0, 22.0
 _SWATCH: Final = 26.0
 
 
-def draw_svg(scene: Scene) -> str:
-    """The scene as SVG text: title and subtitle, the legend, the labels of the rules, the panels."""
-    width = _WIDTH - scene.left - scene.right
-    levels, labels = scene.rule_labels(width, gap=9, beside=(scene.left - _MARGIN, scene.right - _MARGIN))
-    head = scene.subtitle_lines(labels, width=_WIDTH - 2 * _MARGIN)
-    title = scene.title_lines(width=_WIDTH - 2 * _MARGIN)
+def draw_svg(scene: Scene, width: float = _WIDTH) -> str:
+    """The scene as SVG text, `width` px wide: title and subtitle, the legend, the labels of the rules, the panels."""
+    plot, text_px = width - scene.left - scene.right, width - 2 * _MARGIN
+    levels, labels = scene.rule_labels(plot, gap=9, beside=(scene.left - _MARGIN, scene.right - _MARGIN))
+    head = scene.subtitle_lines(labels, width=text_px)
+    title = scene.title_lines(width=text_px)
     head_top = 29.0 + _TITLE_LINE * len(title)
-    legend = legend_rows(scene.legend, _WIDTH - 2 * _MARGIN, beside=_SWATCH + 22)
+    legend = legend_rows(scene.legend, text_px, beside=_SWATCH + 22)
     legend_top = head_top - 5 + 19 * len(head)
     labels_bottom = legend_top + _LEGEND * len(legend) + (levels + (None in labels)) * _LEVEL
-    areas = _areas(scene, labels_bottom + 10, width)
+    areas = _areas(scene, labels_bottom + 10, plot)
     titles = ((30 + _TITLE_LINE * n, line) for n, line in enumerate(title))
     parts = [text(_MARGIN, y, line, "title", size=TITLE_PX, bold=True) for y, line in titles]
     parts += [text(_MARGIN, head_top + 19 * n, line, "text", size=TEXT_PX) for n, line in enumerate(head)]
@@ -57,15 +57,15 @@ def draw_svg(scene: Scene) -> str:
         for layer in panel.drawn:
             parts += _layer(layer, area)
         parts += _end_labels(panel, area)
-        parts += _panel_title(panel, area)
+        parts += _panel_title(panel, area, width)
         if panel.note:
             middle = area.left + area.width / 2, area.top + area.height / 2
             parts.append(text(*middle, panel.note, "text", size=15, anchor="middle"))
-    return document(_WIDTH, areas[-1].bottom + _AXIS, title=scene.title, desc=scene.subtitle, parts=parts)
+    return document(width, areas[-1].bottom + _AXIS, title=scene.title, desc=scene.subtitle, parts=parts)
 
 
-def _panel_title(panel: Panel, area: PlotArea) -> list[str]:
-    paragraphs = panel.title_lines(width=_WIDTH - _MARGIN - area.left)
+def _panel_title(panel: Panel, area: PlotArea, width: float) -> list[str]:
+    paragraphs = panel.title_lines(width=width - _MARGIN - area.left)
     lines = [(words, number == 0) for number, paragraph in enumerate(paragraphs) for words in paragraph]
     return [
         text(area.left, area.top - 6 - TITLE * above, words, "title", size=LABEL_PX, bold=bold)
@@ -76,7 +76,7 @@ def _panel_title(panel: Panel, area: PlotArea) -> list[str]:
 def _areas(scene: Scene, top: float, width: float) -> list[PlotArea]:
     areas = []
     for panel in scene.panels:
-        top += TITLE * sum(map(len, panel.title_lines(width=_WIDTH - _MARGIN - scene.left)))
+        top += TITLE * sum(map(len, panel.title_lines(width=width + scene.right - _MARGIN)))
         x, y = scene.across, panel.up
         box = {"left": scene.left, "top": top, "width": width, "height": panel.height}
         areas.append(PlotArea(**box, x_low=x.low, x_high=x.high, y_low=y.low, y_high=y.high))

@@ -146,8 +146,7 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
         ]
         return made
 
-    def to_yaml(self) -> str:
-        """The dataflow as YAML text that `from_yaml` reads back; raises `ScenarioError` if it has Python functions."""
+    def _require_text(self) -> None:
         for vertex in self.vertices:
             parts = (vertex, *getattr(vertex, "times", ()))
             functions = [name for name in _FUNCTIONS for part in parts if is_function(getattr(part, name, None))]
@@ -156,7 +155,7 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
                     f"{vertex.name!r} has a Python function as {functions[0]}, which no file can hold.",
                     remedy="write it as an expression over the columns.",
                 )
-        return super().to_yaml()
+        super()._require_text()
 
     def __repr__(self) -> str:
         rules = self.resolved.mode if self.deviations is None else ", ".join(self.deviations) or "no deviation"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from wmlab.core.errors import ModelError
 from wmlab.core.values import Problem, in_words, unknown
 from wmlab.streams.model.coordination import DEFAULT_SCOPE, qualified_name
-from wmlab.streams.model.segment import parse_segment, split_id
+from wmlab.streams.model.segment import parse_segment, segment_name, split_id
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.noting import EarliestOpen
 from wmlab.streams.scenario.parts import (
@@ -291,6 +291,18 @@ def _scale_problems(scenario: StreamScenario) -> Iterator[Problem]:
                 yield from _segment_problems(location, release.segment, name, histories.numbers[name])
 
 
+def segment_to_seal(scenario: StreamScenario, at_ms: int) -> str | None:
+    """A segment of the first stream that is open at a moment and at the end, as `number@epoch`; None: there is none."""
+    stream = scenario.all_streams[0].name
+    histories = _Histories(scenario)
+    known: dict[bool, tuple[str, ...]] = {True: histories.open_segments(stream), False: ()}
+    for then_ms, index, name, action in sorted(_steps(scenario), key=lambda step: step[:2]):
+        list(histories.problems(index, name, action))
+        known[then_ms <= at_ms] = histories.open_segments(stream)
+    last = known[False] or known[True]
+    return next((segment for segment in known[True] if segment in last), None)
+
+
 class _Histories:
     """The segments of every stream as a script changes them; `numbers` are all that a stream ever has."""
 
@@ -303,6 +315,10 @@ class _Histories:
         self.numbers: dict[str, set[int]] = {}
         for name in self._present:
             self._count(name)
+
+    def open_segments(self, stream: str) -> tuple[str, ...]:
+        """The segments of a stream that are open, as `number@epoch`."""
+        return tuple(map(segment_name, self._present[stream].active.ids)) if stream in self._present else ()
 
     def problems(self, index: int, name: str, action: _OnStream | None) -> Iterator[Problem]:
         """What is wrong with an action, which is carried out if nothing is."""

@@ -107,7 +107,8 @@ class Clock:
 class Stream:
     """A stream and the rules its watermarks follow.
 
-    `name` may have a scope, "scope/stream". The stream is in the bucket of the hash of its fully qualified name; one
+    `name` may have a scope, "scope/stream". `segments` is how many segments it is created with, of equal key ranges; a
+    `script.Scale` changes that during a run. The stream is in the bucket of the hash of its fully qualified name; one
     without a scope is in the scope "scope" (PDP-33, "Distributing Streams Across Controller Instances").
     `timestamp_aggregation_timeout_ms` is how long a silent writer is waited for (PDP-33, "Config Changes").
     `timeout_from`: `first_behind` counts from the first cycle that saw the writer behind the previous lower bound, as
@@ -235,26 +236,28 @@ class WriterPart:
 class EventWriter(WriterPart):
     """A writer of events that notes the time.
 
-    Its load is either synthetic, `rate_per_s` events a second that happen at random, have their keys in `keys` and
-    are sent after an exponential delay of mean `delay_mean_ms`, or the events of a real `trace` (a name or a file)
-    whose writer has this writer's name, each sent when it arrived. Events are sent in batches every `batch_ms`, each
-    event `event_bytes` long besides an 8-byte header.
+    `name` is what marks, tables and charts call it. Its load is either synthetic, or the events of a real `trace` (a
+    name or a file) whose writer has this writer's name, each sent when it arrived. A synthetic load has `rate_per_s`
+    events a second, which happen at random. Its events have their keys in the range `keys`. An event is sent after an
+    exponential delay of mean `delay_mean_ms`. Events are sent in batches every `batch_ms`. An event is `event_bytes`
+    long besides an 8-byte header. The writer begins `starts_ms` after the scenario. `clock` is the clock that it goes
+    by, which may be ahead, behind or drift.
 
     `event_time` is the application's meaning of time (PDP-33, "Introduction"): an expression over `clock`, what the
     writer's clock showed when an event happened, or a Python function of a dict with it; None: the clock itself, in ms.
     It must not fall as the clock rises, or the earliest open event has not the smallest time. Charts and sentences
     write event times as milliseconds and subtract them from clocks, so only their order counts in any other unit.
 
-    Every `note_every_ms` the application notes the time that `noting` chooses (None: it never notes by itself),
-    under `writer_id`; noting without an id (None) is an error, which is recorded. With `flush_before_note` all that
-    was given to the writer is acknowledged before the time goes to the controller; Pravega does not flush. With
-    `automatically_note_time` the writer itself notes its clock every `automatic_note_period_ms`, and the application
-    may not (PDP-33, "Config Changes"); `auto_note_survives_close`: nobody stops that when the writer is closed
-    (Pravega issue 4218). `processes` share the writer's id and load; the second one is called `w1/2`.
+    Every `note_every_ms` the application notes the time (None: it never notes by itself). `noting` chooses which time
+    it notes. It is noted under `writer_id`; noting without an id (None) is an error, which is recorded. With
+    `flush_before_note` all that was given to the writer is acknowledged before the time goes to the controller; Pravega
+    does not flush. With `automatically_note_time` the writer itself notes its clock every `automatic_note_period_ms`,
+    and the application may not (PDP-33, "Config Changes"). With `auto_note_survives_close` nobody stops that when the
+    writer is closed (Pravega issue 4218). `processes` share the writer's id and load; the second one is called `w1/2`.
     `probe_on_seal`: a writer that meets the seal of a segment sends an empty append to all others, as Pravega's client
     does, and so meets their seals too. Without, it stays in a sealed segment until it writes there: the position with
-    segments 1 and 2 in the example of PDP-33, "Watermark Computation".
-    `stream` names the stream it writes to; None: the only one.
+    segments 1 and 2 in the example of PDP-33, "Watermark Computation". `stream` names the stream it writes to; None:
+    the only one.
     """
 
     _: KW_ONLY
@@ -270,7 +273,7 @@ class EventWriter(WriterPart):
 class TransactionalWriter(WriterPart):
     """A writer whose events are seen when their transaction is committed (PDP-33, "Event Writer API Changes").
 
-    Every `every_ms` it begins a transaction and commits it `open_ms` later (None: when the next one begins). With
+    Every `every_ms` it begins a transaction. It commits one `open_ms` later (None: when the next one begins). With
     `open_ms` up to `every_ms` transactions do not overlap, and one that is late delays the next; with more they do.
     Committing notes the time that `noting` chooses; `noting.Never()` commits without one, and so does a writer
     without a `writer_id`, whose attempt is recorded as an error (Pravega issue 4222). With `automatically_note_time`
@@ -293,8 +296,10 @@ class TransactionalWriter(WriterPart):
 class ReaderGroup:
     """A group of readers that share the segments of the stream.
 
-    Each reader reads up to `rate_per_s` events a second (None: as fast as they come), starting `starts_ms` after
-    the scenario, and every `publish_every_ms` publishes its position and looks at its time window.
+    `name` is what tables and charts call the group, and its readers after it. `readers` is how many it starts with,
+    called `readers-0` and so on. Each reader reads up to `rate_per_s` events a second (None: as fast as they come). The
+    group starts `starts_ms` after the scenario. Every `publish_every_ms` a reader publishes its position and looks at
+    its time window.
 
     How time windows come about:
 
@@ -386,15 +391,16 @@ class ReaderGroup:
 class Controllers:
     """The controllers: any of them judges a noted time; the owner of a stream's bucket runs its watermark cycle.
 
-    They are called `controller-0`, `controller-1` and so on. Streams are hashed into `buckets`. A controller that
-    sends nothing for `session_timeout_ms` loses its session and with it its buckets, whether it notices or not.
-    `distribution`: with `even` the elected distributor spreads the buckets evenly over the controllers when one joins
-    or goes, at most every `redistribute_every_ms`; with `contest`, the document's way, each controller tries to take
-    every free bucket, one every 10 ms in an order of its own, and keeps what it gets, so that one that joins
-    later finds nothing free (Pravega issue 6663).
+    There are `count` of them, called `controller-0`, `controller-1` and so on. Streams are hashed into `buckets`. A
+    controller that sends nothing for `session_timeout_ms` loses its session and with it its buckets, whether it notices
+    or not. `distribution`: with `even` the elected distributor spreads the buckets evenly over the controllers when one
+    joins or goes, at most every `redistribute_every_ms`; with `contest`, the document's way, each controller tries to
+    take every free bucket, one every 10 ms in an order of its own, and keeps what it gets, so that one that joins later
+    finds nothing free (Pravega issue 6663).
 
     A stream's first cycle runs `start_delay_ms` after the stream came to its owner (None: one period, Pravega's
-    intentional delay), each later one `period_ms` after the one before has ended, plus up to `period_jitter_ms`.
+    intentional delay). Each later watermark cycle runs `period_ms` after the one before has ended, plus up to
+    `period_jitter_ms`.
     `contact` says which controller a writer calls next: all in turn (`round_robin`), any (`random`), or the one that it
     called before (`sticky`) until that fails: it has left, refuses, cannot reach its store, or gives no answer in time
     (`Retry(answer_within_ms=...)`). Then it draws another one. PDP-33 wants no "affinity requirements for writers", so

@@ -1,41 +1,30 @@
-"""The scenario: what to run, as one validated value with YAML both ways, and as a form; its `rules`, and what it costs.
-
-In the form, what has no simple widget (a noting policy, a list) is a piece of YAML. Changes are checked as a whole, by
-the same rules as a file.
-"""
+"""The scenario: what to run, as one validated value with YAML both ways; its `rules`, and what it costs."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cache
 from html import escape
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Final
 
 import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pydantic import Discriminator, Field, Tag, TypeAdapter, ValidationError
+from pydantic import Discriminator, Field, Tag
 
 from wmlab.core import traces
-from wmlab.core.errors import ScenarioError
 from wmlab.core.estimate import Cost
-from wmlab.core.scenario_file import ScenarioFile, dump_fragment, parse_fragment
+from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.schemas import ROW_GROUP
 from wmlab.core.values import (
     Ms,
     Period,
     Problem,
-    Problems,
     Rules,
     RuleTable,
     SignedMs,
     branch,
-    in_words,
-    options_of,
-    plain,
-    problems_of,
     value,
 )
 from wmlab.core.words import counted, span
@@ -67,6 +56,13 @@ RULE_TABLE: Final[RuleTable] = {
     Controllers: {"distribution": ("contest", "even", "even"), "double_work_entry": (False, True, False)},
 }
 
+NAMESPACES: Final = {
+    "wmlab.streams.scenario.script": "wm.script",
+    "wmlab.streams.scenario.noting": "wm.script.noting",
+    "wmlab.streams.scenario.network": "wm.script.network",
+    "wmlab.core.simulation": "wm.script.network",
+}
+"""Where users find the classes of these modules."""
 
 _NO_GROUP, _ONE_GROUP, _SEVERAL_GROUPS = branch("no group"), branch("one group"), branch("several groups")
 _EVENT_WRITER, _TRANSACTIONAL_WRITER = branch("event writer"), branch("transactional writer")
@@ -98,12 +94,12 @@ _Writer = Annotated[
 class StreamScenario(ScenarioFile, only_field="writers", users_call_it="wm.Scenario"):
     """A stream or several, who writes and reads them, and what happens to them.
 
-    Give `stream` for one or `streams` for several; then every writer and every reader group names its own.
-    `duration_ms` is simulated time; `start_ms` is the clock at the start, zero or, for a real trace, a moment in
-    milliseconds since 1970. All randomness comes from `seed`. `latency_ms` is the one-way delay of every message
-    to or from a writer, unless `network` has another. `rules` sets all options in which the design, the implementation
-    and sound rules differ, unless a part sets them itself; `options` shows what is in effect. The same scenario always
-    gives the same recording.
+    Give `stream` for one or `streams` for several; then every writer and every reader group names its own. `name` is
+    what recordings and tables call the scenario. `duration_ms` is how long the run lasts, in simulated time. `start_ms`
+    is the clock at the start, zero or, for a real trace, a moment in milliseconds since 1970. All randomness comes from
+    `seed`. `latency_ms` is the one-way delay of every message to or from a writer, unless `network` has another.
+    `rules` sets all options in which the design, the implementation and sound rules differ, unless a part sets them
+    itself; `options` shows what is in effect. The same scenario always gives the same recording.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
@@ -121,6 +117,7 @@ class StreamScenario(ScenarioFile, only_field="writers", users_call_it="wm.Scena
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
     rules: Rules = "sound"
     rule_table = RULE_TABLE
+    _namespaces = NAMESPACES
 
     def _problems(self) -> Iterator[Problem]:
         return problems_across(self)
@@ -256,138 +253,3 @@ def _of_group(group: ReaderGroup, field: str, duration_ms: int, segments: int) -
     if group.automatic_checkpoint_every_ms is not None:
         count = span_ms // group.automatic_checkpoint_every_ms
         yield Cost("checkpoints", f"{field}.automatic_checkpoint_every_ms", count * group.readers, _ROW)
-
-
-FieldKind = Literal["whole", "real", "flag", "choice", "text", "yaml"]
-FieldPath = tuple[str | int, ...]
-AnyScenario = TypeVar("AnyScenario", bound=StreamScenario)
-
-_UNITS: Final = {"_ms": "ms", "_bytes": "bytes", "_per_s": "per s"}
-_KINDS: Final[Mapping[str, FieldKind]] = {"integer": "whole", "number": "real", "boolean": "flag", "string": "text"}
-_PARTS: Final = ("stream", "streams", "writers", "readers", "controllers", "network", "script")
-_LISTS: Final = {"streams": "stream", "writers": "writer", "readers": "readers"}
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class FormField:
-    """One field: where it is, how it is called, what it holds, and what may stand in it.
-
-    `unit` is "" for plain numbers and texts. `low` and `high` bound a number, inclusive; None is no bound. `optional`
-    fields may be empty, which is None. A value of kind `yaml` is text.
-    """
-
-    path: FieldPath
-    group: str
-    label: str
-    unit: str
-    kind: FieldKind
-    value: Any
-    low: float | None = None
-    high: float | None = None
-    choices: tuple[str, ...] = ()
-    optional: bool = False
-
-
-def fields_of(scenario: StreamScenario) -> tuple[FormField, ...]:
-    """All fields of a scenario, part by part: the run, its streams, writers, readers, controllers, network, script.
-
-    Options that the rules decide on show what is in effect.
-    """
-    scenario = scenario.resolved
-    fields = _of_part(scenario, (), "run", without=_PARTS)
-    for name in _PARTS:
-        part = getattr(scenario, name)
-        if name == "stream" and scenario.streams:
-            continue
-        if isinstance(part, tuple):
-            for index, entry in enumerate(part):
-                is_act = name == "script"
-                group = f"script {index}: {entry.kind.replace('_', ' ')}" if is_act else f"{_LISTS[name]} {entry.name}"
-                fields += _of_part(entry, (name, index), group)
-        elif part is not None:
-            fields += _of_part(part, (name,), name)
-    return tuple(fields)
-
-
-def with_changes(scenario: AnyScenario, changes: Mapping[FieldPath, Any]) -> AnyScenario:
-    """The scenario with the values at these paths; all its mistakes are raised as one `Problems`."""
-    data = scenario.to_dict()
-    problems: list[Problem] = []
-    fields = {field.path: field for field in fields_of(scenario)}
-    for path, new in changes.items():
-        # An option left as it was stays with the rules.
-        if path in fields and (type(new), new) == (type(fields[path].value), fields[path].value):
-            continue
-        part: Any = data
-        for step in path[:-1]:
-            part = part.setdefault(step, {}) if isinstance(part, dict) else part[step]
-        try:
-            part[path[-1]] = parse_fragment(new) if path in fields and fields[path].kind == "yaml" else new
-        except ScenarioError as wrong:
-            problems.append(Problem(path, in_words(wrong)))
-    if problems:
-        raise Problems(f"scenario {scenario.name!r}", problems)
-    return _checked(scenario, data)
-
-
-def with_part(scenario: AnyScenario, name: Literal["writers", "script"], text: str) -> AnyScenario:
-    """The scenario with one more writer or one more act, given as YAML."""
-    data = scenario.to_dict()
-    data.setdefault(name, []).append(parse_fragment(text))
-    return _checked(scenario, data)
-
-
-def without_part(scenario: AnyScenario, path: FieldPath) -> AnyScenario:
-    """The scenario without the writer or the act at `path`, for example ("script", 0)."""
-    data = scenario.to_dict()
-    name, index = path
-    del data[str(name)][index]
-    return _checked(scenario, data)
-
-
-def _checked(scenario: AnyScenario, data: dict[str, Any]) -> AnyScenario:
-    try:
-        return TypeAdapter(type(scenario)).validate_python(data)
-    except ValidationError as error:
-        raise Problems(f"scenario {scenario.name!r}", problems_of(error, data, type(scenario))) from None
-
-
-def _of_part(part: Any, path: FieldPath, group: str, *, without: tuple[str, ...] = ()) -> list[FormField]:
-    schema, options = _schema(part.__class__), options_of(type(part), RULE_TABLE)
-    names = [field.name for field in dataclasses.fields(part) if field.name not in ("kind", *without)]
-    fields = [_field((*path, name), group, getattr(part, name), schema) for name in names]
-    return [replace(field, optional=False) if field.path[-1] in options else field for field in fields]
-
-
-@cache
-def _schema(part: type) -> dict[str, Any]:
-    return TypeAdapter(part).json_schema()
-
-
-def _field(path: FieldPath, group: str, content: Any, schema: Mapping[str, Any]) -> FormField:
-    name = str(path[-1])
-    described, defined = schema["properties"][name], schema.get("$defs", {})
-    forms = [defined.get(form.get("$ref", "").rpartition("/")[2], form) for form in described.get("anyOf", [described])]
-    known = [form for form in forms if form.get("type") != "null"]
-    rules = known[0] if len(known) == 1 else {}
-    kind: FieldKind = "choice" if "enum" in rules else _KINDS.get(rules.get("type", ""), "yaml")
-    ending, unit = next(((end, unit) for end, unit in _UNITS.items() if name.endswith(end)), ("", ""))
-    return FormField(
-        path=path,
-        group=group,
-        label=name.removesuffix(ending).replace("_", " "),
-        unit=unit,
-        kind=kind,
-        value=dump_fragment(plain(content), one_line=True) if kind == "yaml" else content,
-        low=_bound(rules, "minimum", int(kind == "whole")),
-        high=_bound(rules, "maximum", -int(kind == "whole")),
-        choices=tuple(rules.get("enum", ())),
-        optional=len(known) < len(forms),
-    )
-
-
-def _bound(rules: Mapping[str, Any], name: str, step: int) -> float | None:
-    """A bound as an inclusive one; an exclusive bound of a real number is kept as it is and checked later."""
-    exclusive = rules.get(f"exclusive{name.capitalize()}")
-    bound: float | None = rules.get(name, None if exclusive is None else exclusive + step)
-    return bound

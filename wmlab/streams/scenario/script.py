@@ -1,6 +1,16 @@
 """Everything that can be made to happen in a run, as values.
 
-Times are milliseconds after the start of the scenario. A `stream` of None is the first stream of the scenario.
+Times are milliseconds after the start of the scenario. `stream` names a stream; None is the first one of the scenario.
+What was stopped starts again after `restart_after_ms`; None: never.
+
+A `writer` is called as in the scenario. One with several processes is called like its first one; the others are `w1/2`,
+`w1/3` and so on.
+A `transaction` is named after its writer and counted from 1, `t1-1`, `t1-2`; None: the oldest open one.
+A `controller` is named, or told by its role: `leader` owns the bucket of the stream (of the first one, unless `stream`
+says otherwise), `committer` commits the transactions of the stream, `distributor` is elected to spread the buckets.
+A `reader` is called after its group, `readers-0` and so on.
+`group` names a reader group where there are several; None: the only one.
+
 `script.network` holds what can be said about the network for the whole of a run, `script.noting` which time a writer
 notes.
 """
@@ -77,9 +87,6 @@ __all__ = [
     "noting",
 ]
 __getattr__, __dir__ = namespace(__name__)
-
-# Controllers: by name, or by role. `leader` owns the bucket of the stream (of the first one, unless `stream` says
-# otherwise), `committer` commits the transactions of the stream, `distributor` is elected to spread the buckets.
 
 CyclePoint = Literal["after_marks", "after_log", "before_removal", "before_append", "after_append", "before_leave"]
 """A place in the watermark cycle: the writer marks are read; then the log; writers are about to be removed; the
@@ -171,7 +178,7 @@ class TruncateMarks(Timed):
     stream: str | None = None
 
 
-# Writers. One with several processes is called like its first one; the others are `w1/2`, `w1/3` and so on.
+# Writers.
 
 
 def _pairs(raw: object) -> object:
@@ -212,7 +219,7 @@ class SilenceWriter(Timed):
 
 @action
 class NoteTime(Timed):
-    """The application notes a time explicitly (PDP-33, "Event Writer API Changes").
+    """The application notes `time` explicitly (PDP-33, "Event Writer API Changes").
 
     The position is the writer's own, unless `position` gives another one, which may be partial, empty, or name
     segments that the stream never had. A writer that notes time automatically refuses; that is recorded.
@@ -229,7 +236,7 @@ class ShutDownWriter(Timed):
 
     With `last_note` it notes the time once more before that; without, no mark covers what it wrote after its last
     note, and that may come late. The call is that of PDP-33, "Internal Changes"; Pravega's client does not make it.
-    A transactional writer commits what is open and waits until that is done.
+    A transactional writer commits what is open and waits until that is done. `backlog` is as in `CrashWriter`.
     """
 
     writer: str
@@ -407,8 +414,8 @@ class Partition(Timed):
 class StoreUnavailable(Timed):
     """A store refuses everything for `for_ms`.
 
-    `writer_marks`: no note can be judged and no cycle run; `segment_metadata`: no cycle can compute a cut;
-    `marks_segment`: no cycle can read or extend the log, and readers learn of nothing new.
+    `store` says which one. `writer_marks`: no note can be judged and no cycle run; `segment_metadata`: no cycle can
+    compute a cut; `marks_segment`: no cycle can read or extend the log, and readers learn of nothing new.
     """
 
     for_ms: Period
@@ -417,7 +424,7 @@ class StoreUnavailable(Timed):
 
 @action
 class StepClock(Timed):
-    """The clock of a writer or a controller is set forward by `by_ms`, or back when negative."""
+    """The clock of `party`, a writer or a controller, is set forward by `by_ms`, or back when negative."""
 
     party: str
     by_ms: SignedMs
@@ -508,7 +515,7 @@ class DeleteStream(Timed):
     stream: str | None = None
 
 
-# Reader groups: `group` names one where there are several; readers are called after theirs, `readers-0` and so on.
+# Reader groups.
 
 
 @action
@@ -551,7 +558,7 @@ class RemoveReader(Timed):
 
 @action
 class ReleaseSegment(Timed):
-    """A reader gives a segment, `number@epoch`, back; nobody acquires it for `keep_free_ms`.
+    """A reader gives `segment`, `number@epoch`, back; nobody acquires it for `keep_free_ms`.
 
     `stream` says of which stream, for a group that reads several; None: of the first one.
     Nothing happens if it does not own the segment at that time.
@@ -565,7 +572,7 @@ class ReleaseSegment(Timed):
 
 @action
 class Checkpoint(Timed):
-    """Ask the group for a checkpoint; each reader reports at its next poll, and the last one completes it."""
+    """Ask the group for a checkpoint called `name`; each reader reports at its next poll, and the last completes it."""
 
     name: Name
     group: str | None = None
@@ -575,9 +582,9 @@ class Checkpoint(Timed):
 class TakeStreamCut(Timed):
     """Take the stream cut of what the group has published, at once and without asking its readers.
 
-    With `read_side="document"` it has the least offset in the marks segment at which a reader is (PDP-33, "Client
-    Changes", `getStreamCut`). It is kept like a checkpoint: the group can be taken back to it, and another group can
-    begin there with `starting_checkpoint`.
+    `name` is what it is called. With `read_side="document"` it has the least offset in the marks segment at which a
+    reader is (PDP-33, "Client Changes", `getStreamCut`). It is kept like a checkpoint: the group can be taken back to
+    it, and another group can begin there with `starting_checkpoint`.
     """
 
     name: Name
@@ -586,7 +593,7 @@ class TakeStreamCut(Timed):
 
 @action
 class ResetToCheckpoint(Timed):
-    """Take the whole group back to a checkpoint, the last completed one when none is named; all readers begin anew.
+    """Take the whole group back to `checkpoint`, the last completed one when none is named; all readers begin anew.
 
     `ranges=False`: the key ranges of the segments are not known after the reset, so that each of them is compared
     with all segments of a stream cut (upstream issue 4194). Nothing happens if there is no such completed checkpoint.

@@ -9,8 +9,8 @@ steps from one to the next. Nothing here depends on what the items stand for.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, NamedTuple
 
 from wmlab.core.arguments import the_moment
@@ -262,7 +262,8 @@ class ScrubberFrames:
 
     The clock runs from `low_ms` to `high_ms`; with `instants` it is ms since 1970. `changes` are the moments at which
     anything changes, ascending; `kinds` are those of the incidents, in the order in which they are offered.
-    `sentences` are (from when it holds, sentence), ascending.
+    `sentences` are (from when it holds, sentence), ascending. `overviews` has for each reader what never changes in the
+    last panel if it shows the bounds of that reader; it shows those of `reader`, or, under "", of nobody.
     """
 
     title: str
@@ -276,6 +277,18 @@ class ScrubberFrames:
     incidents: tuple[Incident, ...]
     changes: tuple[int, ...]
     sentences: tuple[tuple[int, str], ...] = ()
+    overviews: Mapping[str, str] = field(default_factory=dict)
+    reader: str | None = None
+
+    def seen_by(self, reader: str | None) -> ScrubberFrames:
+        """The frames whose last panel shows the bounds of a reader; raises `ChartError` for one that it cannot show."""
+        if reader == self.reader:
+            return self
+        if reader is None or reader not in self.overviews:
+            remedy = f"Choose one of: {', '.join(self.overviews) or 'there is none'}."
+            raise ChartError(f"No reader {reader!r} looked at its window.", remedy=remedy)
+        *panels, whole = self.panels
+        return replace(self, panels=(*panels, replace(whole, still=self.overviews[reader])), reader=reader)
 
     def clamp(self, offered: object) -> tuple[int, str]:
         """The moment, and "" or, if it lies outside, the nearest one and what to say about it.

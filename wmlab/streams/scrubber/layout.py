@@ -73,7 +73,9 @@ def frames_of(
     moments = sorted({*changes_of((keys.items, known), layout.incidents, low_ms), *published})
     beside = [] if run.group is None else [_segments(layout, moments)]
     times = _times(layout, known, max(panel.bottom for panel in (keys, *beside)) + _AXIS + _GAP)
-    whole = _whole(layout, times.bottom + _AXIS + _GAP)
+    top = times.bottom + _AXIS + _GAP
+    whole = _whole(layout, top)
+    seen = {name: _whole(replace(layout, reader=name), top).still for name in run.readers[: panels.MOST_READERS]}
     drawn = (keys, *beside, times, whole)
     return ScrubberFrames(
         title=recording.name,
@@ -86,6 +88,8 @@ def frames_of(
         kinds=tuple(panels.kinds_of(layout.incidents)),
         incidents=layout.incidents,
         changes=changes_of((panel.items for panel in drawn), layout.incidents, low_ms),
+        overviews=seen | {layout.reader or "": whole.still},
+        reader=layout.reader,
     )
 
 

@@ -17,7 +17,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-import anywidget
 import traitlets
 
 from wmlab.core.answers import Verdicts
@@ -26,6 +25,7 @@ from wmlab.core.charts import svg
 from wmlab.core.charts.chart import save_as
 from wmlab.core.charts.style import FONT, ROLES, text_width, wrap
 from wmlab.core.errors import ChartError
+from wmlab.core.live_view import HIDES_THE_STILL, LiveView, shared_script, theme
 from wmlab.core.recording import Recording
 from wmlab.core.words import is_short
 from wmlab.streams.answers.history import the_stream
@@ -44,37 +44,25 @@ from wmlab.streams.scrubber.frames import (
 from wmlab.streams.scrubber.layout import frames_of
 
 _STATIC: Final = Path(__file__).with_name("static")
-_COLOUR: Final = re.compile(r' (?:fill|stroke)="#\w+"')
-"""The colours of an SVG element, which the style sheet gives by its class."""
+_COLOUR: Final = re.compile(r' (?:fill|stroke)="(?:#\w+|none)"| stroke-linejoin="round"')
+"""What the style sheet gives an SVG element: its colours, by its class, and how its lines meet."""
 _PANEL: Final = ("left", "top", "width", "head_px", "lanes", "lane_px", "low", "high", "relative", "cursor")
 """What a browser is told of a panel besides its items and what never changes."""
 _MARGIN: Final = 16.0
-_SMALL, _BESIDE, _NOW_PX = 10.5, 11.5, 32.0
+_SMALL, _BESIDE, _NOW_PX = 11.5, 12.0, 32.0
 """Font sizes of labels on items and beside lanes, and how far below a panel's top the word "now" stands."""
 
 
 @cache
 def script() -> str:
     """The ES module of the scrubber; its default export is what anywidget renders."""
-    return (_STATIC / "scrubber.js").read_text(encoding="utf-8")
+    return f"{shared_script()}\n{(_STATIC / 'scrubber.js').read_text(encoding='utf-8')}"
 
 
 @cache
 def style_sheet() -> str:
-    """The style sheet: the colours of `wmlab.core.charts.style` by theme, JupyterLab's before the desktop's; layout."""
-    light, dark = (
-        "".join(f"--wmlab-{name}:{getattr(role, theme)};" for name, role in ROLES.items())
-        for theme in ("light", "dark")
-    )
-    rules = [
-        f".wmlab-scrubber{{{light}font-family:{FONT}}}",
-        f"@media (prefers-color-scheme:dark){{.wmlab-scrubber{{{dark}}}}}",
-        f'[data-jp-theme-light="true"] .wmlab-scrubber{{{light}}}',
-        f'[data-jp-theme-light="false"] .wmlab-scrubber{{{dark}}}',
-    ]
-    for name in ROLES:
-        rules += [f".wmlab-scrubber .wmlab-{kind}-{name}{{{kind}:var(--wmlab-{name})}}" for kind in ("fill", "stroke")]
-    return "\n".join([*rules, (_STATIC / "scrubber.css").read_text(encoding="utf-8")])
+    """The style sheet: colours by theme, and layout."""
+    return f"{theme('.wmlab-scrubber')}\n{(_STATIC / 'scrubber.css').read_text(encoding='utf-8')}"
 
 
 def page(frames: ScrubberFrames, at_ms: int) -> str:
@@ -86,7 +74,7 @@ def page(frames: ScrubberFrames, at_ms: int) -> str:
     content = frames_json(frames).replace("<", "\\u003c")
     start = f"""
 const frames = readFrames(document.getElementById("frames").textContent)
-const scrubber = new Scrubber(frames, {{ at: {json.dumps(at_ms)} }})
+const scrubber = new Scrubber(frames, {{ at: {json.dumps(at_ms)}, reader: {json.dumps(frames.reader)} }})
 document.querySelector("main").replaceChildren(scrubber.root)
 scrubber.root.focus()"""
     return f"""<!doctype html>
@@ -182,8 +170,8 @@ def frames_json(frames: ScrubberFrames) -> str:
     """The frames as JSON text for `readFrames`; the same frames give the same text.
 
     Moments count from `low`; in columns, numbers are differences to the row before. An item that stays to the end lives
-    -1 ms, one across all lanes has the lane -1. `texts` holds each text once; items, incidents and sentences name it
-    by its index.
+    -1 ms, one across all lanes has the lane -1. `texts` holds each text once; items, incidents, sentences and the
+    lines of overviews name it by its index.
     """
     texts: dict[str, int] = {}
     low_ms = frames.low_ms
@@ -199,10 +187,14 @@ def frames_json(frames: ScrubberFrames) -> str:
         "roles": {name: [role.width, role.dash] for name, role in ROLES.items()},
         "shapes": ITEM_SHAPES,
         "styles": list(STYLES.values()),
-        "panels": [_panel(panel, low_ms, texts) for panel in frames.panels],
+        "panels": [_panel(panel, low_ms, texts, still=panel is not frames.panels[-1]) for panel in frames.panels],
         "values": VALUES,
         "violation": VIOLATION,
         "kinds": list(frames.kinds),
+        "overviews": {
+            reader: [_index(line, texts) for line in _COLOUR.sub("", still).splitlines()]
+            for reader, still in frames.overviews.items()
+        },
         "changes": _steps(low_ms, frames.changes),
         "incidents": {
             "at": _steps(low_ms, [incident.at_ms for incident in frames.incidents]),
@@ -218,11 +210,11 @@ def frames_json(frames: ScrubberFrames) -> str:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 
-def _panel(panel: FramePanel, low_ms: int, texts: dict[str, int]) -> dict[str, Any]:
+def _panel(panel: FramePanel, low_ms: int, texts: dict[str, int], *, still: bool) -> dict[str, Any]:
     styles = list(STYLES)
     return {
         **{name: getattr(panel, name) for name in _PANEL},
-        "still": _COLOUR.sub("", panel.still),
+        "still": _COLOUR.sub("", panel.still) if still else "",
         "items": {
             "lane": [-1 if item.lane is None else item.lane for item in panel.items],
             "from": _steps(low_ms, [item.from_ms for item in panel.items]),
@@ -243,24 +235,27 @@ def _index(text: str, texts: dict[str, int]) -> int:
     return texts.setdefault(text, len(texts))
 
 
-class Scrubber(anywidget.AnyWidget):
+class Scrubber(LiveView):
     """The frames of a run at a moment, `at_ms` (clock, ms), which the browser and Python both may move.
 
+    `reader` is whose bounds the overview of the whole run draws; one that cannot be drawn raises `ChartError`.
     A moment outside the recording becomes the nearest one inside, and `notice` says so; one that is no whole number
     raises `ChartError`. A notebook stores the picture and the words of the moment, never all frames; a running kernel
     shows the live scrubber instead. Make one with `recording.scrub()`.
     """
 
+    noun = "scrubber"
     _esm = script()
-    _css = style_sheet()
+    _css = HIDES_THE_STILL + style_sheet()
 
     frames_json = traitlets.Unicode().tag(sync=True)
     at_ms = traitlets.Any().tag(sync=True)
     notice = traitlets.Unicode().tag(sync=True)
+    reader = traitlets.Unicode(None, allow_none=True).tag(sync=True)
 
     def __init__(self, frames: ScrubberFrames, *, at_ms: int | None = None) -> None:
         self.frames = frames
-        super().__init__(frames_json=frames_json(frames))
+        super().__init__(frames_json=frames_json(frames), reader=frames.reader)
         if at_ms is None:
             violation = frames.next_incident(frames.low_ms - 1, VIOLATION)
             at_ms = frames.step((frames.low_ms + frames.high_ms) // 2, 0) if violation is None else violation.at_ms
@@ -271,6 +266,11 @@ class Scrubber(anywidget.AnyWidget):
         at_ms, notice = self.frames.clamp(proposal["value"])
         self.notice = notice
         return at_ms
+
+    @traitlets.validate("reader")
+    def _can_be_drawn(self, proposal: dict[str, Any]) -> str | None:
+        self.frames = self.frames.seen_by(proposal["value"])
+        return self.frames.reader
 
     def step(self, changes: int = 1) -> Scrubber:
         """Move so many recorded changes on, or back if negative, and return the scrubber."""
@@ -311,11 +311,9 @@ class Scrubber(anywidget.AnyWidget):
         text = self.frames.text(self.at_ms)
         return f"{text}\n({self.notice})" if self.notice else text
 
-    def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The live view for a running kernel, and the same picture and text for the same moment, which are stored."""
-        still = {"image/svg+xml": still_picture(self.frames, self.at_ms, self.notice), "text/plain": repr(self)}
-        live, metadata = super()._repr_mimebundle_(**options) or ({}, {})
-        return live | still, metadata
+    def still(self) -> tuple[str, str]:
+        """The picture of the moment as SVG, and the same in words."""
+        return still_picture(self.frames, self.at_ms, self.notice), repr(self)
 
 
 _WRITERS: Final[dict[str, Callable[[Scrubber], bytes]]] = {

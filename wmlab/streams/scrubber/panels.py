@@ -147,6 +147,8 @@ MOST_SEGMENTS: Final = 10
 """Segments of a group drawn at a time."""
 MOST_WRITERS: Final = 16
 """Writers drawn, the first by name."""
+MOST_READERS: Final = 16
+"""Readers whose bounds can be looked at in the browser, the first by name."""
 
 _CUTS, _LEAST_BYTES = 6, 100
 _FAR, _LETTERS, _MANY = 15, 21, 40

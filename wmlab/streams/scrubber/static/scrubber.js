@@ -27,6 +27,8 @@ export function readFrames(json) {
   frames.changes = summed(frames.low, frames.changes)
   frames.incidents.at = summed(frames.low, frames.incidents.at)
   frames.sentences.from = summed(frames.low, frames.sentences.from)
+  for (const [reader, lines] of Object.entries(frames.overviews))
+    frames.overviews[reader] = lines.map((line) => frames.texts[line]).join("")
   for (const panel of frames.panels) {
     const columns = panel.items
     const from = summed(frames.low, columns.from)
@@ -45,12 +47,6 @@ export function readFrames(json) {
 }
 
 export const itemsAt = (panel, at) => panel.items.filter((item) => item.from <= at && at < item.to)
-
-const filled = (made, attributes, content) => {
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value)
-  made.append(...content)
-  return made
-}
 
 const element = (name, attributes, ...content) => filled(document.createElementNS(SVG, name), attributes, content)
 
@@ -143,8 +139,6 @@ const KEYS = [
 const CALM_MS = 500
 const REPORT_MS = 250
 
-const node = (name, attributes = {}, ...content) => filled(document.createElement(name), attributes, content)
-
 const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, " ")
 
 // A moment in words, as frames.ScrubberFrames.clock writes it.
@@ -179,18 +173,20 @@ function speeds(lengthMs) {
 }
 
 export class Scrubber {
-  constructor(frames, { at, notice = "", onMove = () => {} }) {
+  constructor(frames, { at, reader = null, notice = "", onMove = () => {}, onReader = () => {} }) {
     this.frames = frames
     this.onMove = onMove
+    this.onReader = onReader
     this.at = at
     this.playing = false
     this.reported = 0
     this.calm = matchMedia("(prefers-reduced-motion: reduce)")
     const name = `Scrubber of ${frames.title}: arrow keys step, space plays`
-    const look = { class: "wmlab-scrubber", tabindex: "0", role: "group", "aria-label": name }
-    this.root = node("div", { ...look, "data-lm-suppress-shortcuts": "true" })
+    const look = { class: "wmlab-scrubber wmlab-live", tabindex: "0", role: "group", "aria-label": name }
+    this.root = node("div", look)
     this.root.append(this.buildTime(), this.buildJumps(), this.buildWords(), this.buildPicture())
     this.root.addEventListener("keydown", (event) => this.press(event))
+    this.see(reader)
     this.show(at, notice)
   }
 
@@ -227,6 +223,16 @@ export class Scrubber {
     }
     if (this.frames.kinds.includes(violation))
       button(row, "next violation ▸", "Next violation", "v", () => this.jump(violation, 1))
+    const readers = Object.keys(this.frames.overviews)
+    if (readers.length > 1) {
+      this.reader = node("select", { "aria-label": "Reader" })
+      for (const reader of readers) this.reader.append(new Option(reader))
+      this.reader.addEventListener("change", () => {
+        this.see(this.reader.value)
+        this.onReader(this.reader.value)
+      })
+      row.append(node("label", {}, "Bounds of ", this.reader))
+    }
     const list = node("dl")
     for (const [keys, act] of KEYS) list.append(node("dt", {}, keys), node("dd", {}, act))
     row.append(node("details", {}, node("summary", {}, "Keys"), list))
@@ -247,12 +253,19 @@ export class Scrubber {
       still.innerHTML = panel.still
       const moving = element("g", {})
       this.picture.append(still, moving)
+      this.whole = still
       return moving
     })
     const whole = frames.panels.findIndex((panel) => panel.cursor && !panel.relative)
     this.picture.addEventListener("pointerdown", (event) => this.point(event, frames.panels[whole]))
     this.picture.addEventListener("pointermove", (event) => event.buttons && this.point(event, frames.panels[whole]))
-    return this.picture
+    return node("div", { class: "wmlab-picture" }, this.picture)
+  }
+
+  // Draws the bounds of a reader over the whole run.
+  see(reader) {
+    this.whole.innerHTML = this.frames.overviews[reader ?? ""]
+    if (this.reader) this.reader.value = reader
   }
 
   point(event, panel) {
@@ -386,6 +399,11 @@ function render({ model, el }) {
   const scrubber = new Scrubber(readFrames(model.get("frames_json")), {
     at: model.get("at_ms"),
     notice: model.get("notice"),
+    reader: model.get("reader"),
+    onReader: (reader) => {
+      model.set("reader", reader)
+      model.save_changes()
+    },
     onMove: (at) => {
       model.set("at_ms", at)
       model.save_changes()
@@ -394,12 +412,17 @@ function render({ model, el }) {
   const follow = () => {
     if (!scrubber.playing && model.get("at_ms") !== scrubber.at) scrubber.show(model.get("at_ms"), model.get("notice"))
   }
+  const see = () => scrubber.see(model.get("reader"))
   model.on("change:at_ms", follow)
+  model.on("change:reader", see)
   model.on("change:notice", () => scrubber.show(model.get("at_ms"), model.get("notice")))
+  const release = claimKeys(scrubber.root)
   el.replaceChildren(scrubber.root)
   return () => {
+    release()
     scrubber.pause()
     model.off("change:at_ms", follow)
+    model.off("change:reader", see)
   }
 }
 

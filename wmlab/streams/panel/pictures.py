@@ -1,0 +1,59 @@
+"""The pictures of a panel: what each shows of a run, first of all the bounds that a reader saw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import pandas as pd
+
+from wmlab.core.charts.chart import Chart
+from wmlab.core.recording import Recording
+from wmlab.streams import charts
+from wmlab.streams.answers.history import rows_of_stream
+
+_INCIDENT: Final = ("at_ms", "kind", "subject", "target", "outcome")
+
+
+def readers_of(recording: Recording, stream: str) -> list[str]:
+    """Who looked at a time window of the stream; first those that knew a lower bound most often."""
+    known: dict[str, int] = {}
+    for row in rows_of_stream(recording, "windows", stream):
+        known[row["reader"]] = known.get(row["reader"], 0) + (row["lower"] is not None)
+    return sorted(known, key=lambda reader: (-known[reader], reader))
+
+
+def bounds_seen(recording: Recording, stream: str, reader: str | None) -> Chart:
+    """The time bounds that a reader saw during the run, with what happened meanwhile.
+
+    They are rows of the table `windows`, so they need no Spark and no perfect watermark is known. `reader` is by
+    default the first of `readers_of`.
+    """
+    seen = next(iter(readers_of(recording, stream)), None) if reader is None else reader
+    rows = [row for row in rows_of_stream(recording, "windows", stream) if row["reader"] == seen]
+    happened = [
+        {name: row[name] for name in _INCIDENT} | {"what": row["detail"]}
+        for row in rows_of_stream(recording, "incidents", stream)
+    ]
+    table = pd.DataFrame(
+        {
+            "stream": stream,
+            "at_ms": [row["at_ms"] for row in rows],
+            "lower": pd.array([row["lower"] for row in rows], dtype="Int64"),
+            "upper": pd.array([row["upper"] for row in rows], dtype="Int64"),
+        }
+    )
+    table["incidents"] = pd.Series([happened, *([None] * (len(rows) - 1))][: len(rows)], dtype=object)
+    return charts.time_bounds(table, title=f"How far is {seen} in event time, and how sure is that?")
+
+
+PICTURES: Final[dict[str, Callable[[Recording, str, str | None], Chart]]] = {
+    "time bounds": bounds_seen,
+    "events and bounds": lambda recording, stream, _: charts.event_vs_arrival(recording, stream=stream),
+    "who held the bound": lambda recording, stream, _: charts.writer_marks(recording, stream=stream),
+    "lag": lambda recording, stream, _: charts.lag(recording, stream=stream),
+    "key space": lambda recording, stream, _: charts.key_space(recording, stream=stream),
+    "watermark cycles": lambda recording, stream, _: charts.watermark_cycles(recording, stream=stream),
+    "lag, how often": lambda recording, stream, _: charts.lag_distribution(recording, stream=stream),
+}
+"""By the name in the panel's list: a chart of a recording's stream, as a reader saw it if it is of a reader."""
