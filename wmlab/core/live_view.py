@@ -27,7 +27,7 @@ HIDES_THE_STILL: Final = (
     f"{_OUTPUT}:has(.wmlab-note):has(+ {_OUTPUT} .wmlab-live){{display:none}}\n"
 )
 """The rule of a living view about the two outputs before it."""
-_HIDES_THE_DEAD: Final = (
+HIDES_THE_DEAD: Final = (
     f"<style>{_OUTPUT}:has(.wmlab-note) + {_OUTPUT}:has(> .jp-OutputArea-output.lm-Panel):not(:has(.wmlab-live))"
     "{display:none}</style>"
 )
@@ -73,7 +73,7 @@ class LiveView(anywidget.AnyWidget):
         picture, words = self.still()
         note = f"A still picture of the {self.noun}, which needs a running kernel: run this cell to bring it to life."
         publish({"image/svg+xml": picture, "text/plain": words})
-        publish({"text/html": f"{_HIDES_THE_DEAD}<p class='wmlab-note'>{escape(note)}</p>"})
+        publish({"text/html": f"{HIDES_THE_DEAD}<p class='wmlab-note'>{escape(note)}</p>"})
         live: Any = self._repr_mimebundle_()
         bundle = live[0] if isinstance(live, tuple) else live
         publish({_VIEW: bundle[_VIEW]})

@@ -19,6 +19,7 @@ from IPython.display import display
 from wmlab.core.charts.axis import AnyAxis, Axis
 from wmlab.core.charts.chart import Chart
 from wmlab.core.errors import WmlabError
+from wmlab.core.live_view import HIDES_THE_DEAD, publish
 from wmlab.core.waiting import is_interactive
 
 _INVITATION: Final = "Click on the chart: what held the lower bound at that moment?"
@@ -40,6 +41,8 @@ class AnsweringChart(Chart):
         """The picture, and below it, if a person looks on, what a click asks."""
         display(self._repr_mimebundle_(), raw=True)  # type: ignore[no-untyped-call]
         if is_interactive():
+            # So that a notebook saved by hand shows no dead widget once its kernel is gone.
+            publish({"text/html": f"{HIDES_THE_DEAD}<span class='wmlab-note' hidden></span>"})
             display(ClickedMoment(self.answer, self.scene.across))  # type: ignore[no-untyped-call]
 
 

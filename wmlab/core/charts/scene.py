@@ -202,6 +202,7 @@ class Steps:
     legend: bool = False
 
     def __post_init__(self) -> None:
+        the_flag(self.legend, "legend", ChartError)
         the_flag(self.labelled, "labelled", ChartError)
 
 

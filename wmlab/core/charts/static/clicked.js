@@ -12,6 +12,7 @@ export const clickedAt = (plot, event) => {
 
 const render = ({ model, el }) => {
     const said = document.createElement("div")
+    el.classList.add("wmlab-live")
     said.setAttribute("role", "status")
     said.style.cssText = "white-space:pre-wrap;padding:4px 10px"
     const show = () => { said.textContent = model.get("sentence") }
