@@ -41,7 +41,7 @@ _SWATCH: Final = 26.0
 def draw_svg(scene: Scene, width: float = _WIDTH) -> str:
     """The scene as SVG text, `width` px wide: title and subtitle, the legend, the labels of the rules, the panels."""
     plot, text_px = width - scene.left - scene.right, width - 2 * _MARGIN
-    levels, labels = scene.rule_labels(plot, gap=9, beside=(scene.left - _MARGIN, scene.right - _MARGIN))
+    levels, labels = scene.rule_labels(plot, gap=14, beside=(scene.left - _MARGIN, scene.right - _MARGIN))
     head = scene.subtitle_lines(labels, width=text_px)
     title = scene.title_lines(width=text_px)
     head_top = 29.0 + _TITLE_LINE * len(title)
