@@ -35,7 +35,9 @@ ENGINE_TABLE: Final = table(
     column("input_watermark_ms", LONG, "the watermark that it has got", unit="ms", nullable=True),
     column("output_watermark_ms", LONG, "the watermark that it has sent", unit="ms", nullable=True),
     column("delay_ms", LONG, "the delay of its watermark, where the plan states it", unit="ms", nullable=True),
-    column("records_in", LONG, "records received: Flink since the task began, Spark since the log began", nullable=True),
+    column(
+        "records_in", LONG, "records received: Flink since the task began, Spark since the log began", nullable=True
+    ),
     column("records_out", LONG, "records sent, counted likewise", nullable=True),
     column("late_records", LONG, "rows or groups dropped as late, counted likewise", nullable=True),
     column("state_rows", LONG, "rows in its state", nullable=True),
