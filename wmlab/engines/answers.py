@@ -37,7 +37,7 @@ class Cost:
     def __str__(self) -> str:
         parts = []
         if self.state_rows is not None:
-            more = f", {grouped(self.state_rows_more)} more since" if (self.state_rows_more or 0) > 0 else ""
+            more = f", {grouped(self.state_rows_more)} more" if self.state_rows_more else ""
             parts.append(f"{counted(self.state_rows, 'row')} of state{more}")
         if self.rows_out is not None:
             parts.append(f"{counted(self.rows_out, 'row')} out")
@@ -100,14 +100,16 @@ class JobExplanation(Answer):
             why, look = many + "; or ".join(reasons), dict.fromkeys(each.release for each in candidates)
             return f"{self._where}; {why}.{self._meanwhile} Look next: {'; or '.join(look)}."
         why = f"({first.cause}, {first.certainty}): {first}"
-        return f"{self._where} {why}.{self._meanwhile} What would release it: {first.release}."
+        begin = "What would release it: " if first.is_releasable else "Note: "
+        return f"{self._where} {why}.{self._meanwhile} {begin}{first.release}."
 
     @property
     def _where(self) -> str:
         since = "" if self.since_ms is None or not self.stands else f" since {moment(self.since_ms)}"
         if self.watermark_ms is None:
             return f"{self.operator} has had no watermark{since}"
-        return f"The watermark of {self.operator} {'stands at' if self.stands else 'is'} {moment(self.watermark_ms)}{since}"
+        verb = "stands at" if self.stands else "is"
+        return f"The watermark of {self.operator} {verb} {moment(self.watermark_ms)}{since}"
 
     @property
     def _meanwhile(self) -> str:
@@ -356,8 +358,8 @@ def _of_flink(found: Finding) -> list[Setting]:
             Setting(
                 name="scan.watermark.alignment.group",
                 value="one name for both sources, with scan.watermark.alignment.max-drift",
-                reason=f"{found.holder} is {rounded(found.shift_ms or 0)} behind; alignment does not move the watermark, "
-                "it stops the other sources from filling the state meanwhile",
+                reason=f"{found.holder} is {rounded(found.shift_ms or 0)} behind; this does not move the watermark, it "
+                "stops the other sources from filling the state meanwhile",
             )
         ]
     return []

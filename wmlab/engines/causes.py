@@ -1,8 +1,8 @@
 """Why a watermark stands or is behind: the causes, and what is found of each in what a job reported.
 
 The rules of each engine are in `flink_rules` and `spark_rules`, pure functions over a `Job`, which find their cause or
-nothing. A finding is `sure` where the job itself reported what proves it, `likely` where another explanation would need a
-coincidence, and one of the `candidates` where the report does not tell; then it says what to look at next. What holds
+nothing. A finding is `sure` where the job itself reported what proves it, `likely` where another explanation would need
+a coincidence, and one of the `candidates` where the report does not tell; then it says what to look at next. What holds
 the watermark stands before what only costs rows, and candidates come last.
 """
 
@@ -89,6 +89,11 @@ class Finding:
     shift_ms: int | None = None
     needed_ms: int | None = None
     evidence: tuple[Evidence, ...] = field(default=(), repr=False)
+
+    @property
+    def is_releasable(self) -> bool:
+        """Whether it holds a watermark that can go on: one that has jumped cannot go back."""
+        return self.cause in _HOLDING and self.cause is not Cause.JUMP
 
     def __str__(self) -> str:
         return self.text

@@ -289,7 +289,7 @@ RULES: Final[tuple[Rule, ...]] = (
 
 
 def _holding_side(job: Job) -> list[Instance]:
-    """The subtasks with the smallest watermark, or all of their source if they are alike: all silent, or none behind."""
+    """The subtasks with the smallest watermark, or all of their source if all are silent, or none is behind."""
     holders = job.holders()
     if not holders:
         return []

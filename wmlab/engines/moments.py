@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 import pyarrow as pa
@@ -121,7 +122,7 @@ class Job:
     def stands_since_ms(self) -> int | None:
         """From when on it has been this watermark; None without any moment at which the job reported."""
         values = self.watermarks
-        changes = [after[0] for before, after in zip(values, values[1:], strict=False) if before[1] != after[1]]
+        changes = [after[0] for before, after in pairwise(values) if before[1] != after[1]]
         return changes[-1] if changes else values[0][0] if values else None
 
     @property
@@ -137,8 +138,8 @@ class Job:
     def holders(self) -> list[Instance]:
         """The instances of a source with the smallest watermark, found from the observed task on along its inputs.
 
-        None of them counts before it has reported. Empty if all have ended, and for Spark, which reports no watermark of
-        a source.
+        None of them counts before it has reported. Empty if all have ended, and for Spark, which reports no watermark
+        of a source.
         """
         if self.engine == "spark":
             return []

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlsplit
 
 from wmlab.core.errors import EngineError
 from wmlab.core.files import as_path, read_text
-from wmlab.core.words import counted, listed, shown
+from wmlab.core.words import listed, shown
 from wmlab.engines.tables import FLINK_METRICS, Engine, Line
 
 _MOST_BYTES: Final = 256 * 2**20
@@ -138,7 +138,7 @@ def _one_query(lines: Sequence[Line]) -> tuple[Line, ...]:
     names = list(dict.fromkeys(str(line.get("name") or line.get("id")) for line in lines))
     if len(names) > 1:
         raise EngineError(
-            f"the progress is that of {counted(len(names), 'query').replace('querys', 'queries')}: {listed(names, most=4)}.",
+            f"the progress is that of {len(names)} queries: {listed(names, most=4)}.",
             remedy="give the progress of one of them.",
         )
     return tuple(lines)

@@ -1,7 +1,7 @@
 """The rules for a Spark query: what its batches say about its one watermark.
 
-A progress has one watermark for the whole query, the newest event time of one `withWatermark` alone, and no watermark of
-a source. So what one source of several does is likely at most.
+A progress has one watermark for the whole query, the newest event time of one `withWatermark` alone, and no watermark
+of a source. So what one source of several does is likely at most.
 """
 
 from __future__ import annotations
@@ -196,8 +196,8 @@ def jump(job: Job) -> Finding | None:
         text=f"{raised}, and all rows since are older: {counted(dropped, 'row')} or groups dropped as late"
         if is_sure
         else f"{raised}, and no row since tells whether that is a jump or a pause in the data",
-        release="no watermark goes back: filter rows ahead of the clock before withWatermark, and start again with a new "
-        "checkpoint"
+        release="no watermark goes back: filter rows ahead of the clock before withWatermark, and start again with a "
+        "new checkpoint"
         if is_sure
         else "look at the newest rows of that batch",
         evidence=(
@@ -288,7 +288,7 @@ def no_fault(job: Job) -> Finding | None:
         cause=Cause.NO_FAULT,
         certainty="candidates",
         shift_ms=batches.delay_ms,
-        text=f"it is where the newest row, {moment(batches.newest_ms)}, and the delay of {rounded(batches.delay_ms)} put it",
+        text=f"it is {rounded(batches.delay_ms)}, the delay, behind the newest row at {moment(batches.newest_ms)}",
         release="a window comes out with the first row that is later than its end by the delay",
         evidence=batches.evidence,
     )

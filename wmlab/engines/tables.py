@@ -1,8 +1,8 @@
 """The one table of what a Flink job or a Spark query reported, and how the lines of each engine become its rows.
 
-A line is what the engine said at one moment: of Flink a poll of its REST interface, of Spark the progress of a batch. An
-engine that does not say something leaves null: the table holds no guess. Flink writes an unknown watermark as −2^63 and
-an unknown share as NaN, Spark a watermark before the first one as 1970.
+A line is what the engine said at one moment: of Flink a poll of its REST interface, of Spark the progress of a batch.
+What an engine does not say is null: the table holds no guess. Flink writes an unknown watermark as −2^63 and an unknown
+share as NaN, Spark a watermark before the first one as 1970.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ ENGINE_TABLE: Final = table(
     column("event_min_ms", LONG, "earliest event time in the batch; Spark only", unit="ms", nullable=True),
     column("batch", LONG, "number of the batch; Spark only", nullable=True),
 )
-"""The columns: one row for each operator, subtask and poll of Flink, each stateful operator, source and batch of Spark."""
+"""The columns: a row for each operator, subtask and poll of Flink, each stateful operator, source and batch of Spark."""
 
 QUERY: Final = "query"
 """The task of a Spark query's own watermark."""
@@ -75,7 +75,7 @@ _NUMBER: Final = re.compile(r"\[(\d+)\]")
 
 
 def table_of(engine: Engine, lines: Sequence[Line]) -> pa.Table:
-    """The table of all lines, in their order. Raises `KeyError`, `TypeError` or `ValueError` for a line of another form."""
+    """The table of all lines, in their order; raises `KeyError`, `TypeError` or `ValueError` for one of another form."""
     rows = _rows_of_flink(lines) if engine == "flink" else _rows_of_spark(lines)
     empty = dict.fromkeys(ENGINE_TABLE.names)
     return pa.Table.from_pylist([empty | row for row in rows], ENGINE_TABLE)
