@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-MODELS: Final = ("streams", "dataflow", "progress", "strategies")
+MODELS: Final = ("streams", "dataflow", "progress", "strategies", "engines")
 TOP: Final = frozenset({"__init__", "__main__", "demo", "open", "spark"})
 """Files beside the folders, where everything comes together."""
 
@@ -22,9 +22,9 @@ LAYERS: Final = (
     ("model",),
     ("scenario",),
     ("tables", "sim"),
-    ("simulate",),
+    ("simulate", "reading", "moments"),
     ("bounds", "replay"),
-    ("checks", "comparison", "lateness"),
+    ("checks", "comparison", "lateness", "causes", "flink_rules", "spark_rules"),
     ("answers", "positions", "advice", "candidates", "doubts", "judging", "recipes", "clocks"),
     ("charts", "diagram"),
     ("scrubber",),

@@ -321,12 +321,12 @@ def _cost(job: Job, since: int) -> Cost:
         state_rows=sum(states) if states else None,
         state_rows_more=growth("state_rows"),
         rows_out=growth("written"),
-        late_rows=growth("late"),
+        late_rows=growth("late_records"),
     )
 
 
-_IDLE_TABLE: Final = "table.exec.source.idle-timeout"
-_IDLE_SCAN: Final = "scan.watermark.idle-timeout"
+_IDLE_TABLE: Final = "table.exec.source.idle_share-timeout"
+_IDLE_SCAN: Final = "scan.watermark.idle_share-timeout"
 
 
 def advise(job: Job) -> JobAdvice:

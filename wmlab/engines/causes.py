@@ -147,7 +147,7 @@ def late_since(job: Job, at_ms: int | None) -> int:
 
 
 def _late_of(instance: Instance, at_ms: int | None) -> int:
-    known = [(each.at_ms, each.late) for each in instance.moments if each.late is not None]
+    known = [(each.at_ms, each.late_records) for each in instance.moments if each.late_records is not None]
     before = [late for moment_ms, late in known if at_ms is not None and moment_ms <= at_ms]
     return max(known[-1][1] - (before[-1] if before else 0), 0) if known else 0
 
@@ -159,7 +159,7 @@ def first_late_ms(job: Job) -> int:
         for instances in job.tasks.values()
         for instance in instances
         for each in instance.moments
-        if each.late
+        if each.late_records
     )
     return moments[0]
 

@@ -21,6 +21,7 @@ _CAP: Final = 600
 """Points drawn at most of each curve, about."""
 _HEIGHT: Final = 260.0
 _LOW: Final = 130.0
+_LONGEST: Final = 24
 
 
 def watermarks(log: EngineLog, *, at_ms: int | None = None, title: str | None = None) -> Chart:
@@ -47,7 +48,7 @@ def watermarks(log: EngineLog, *, at_ms: int | None = None, title: str | None = 
         panels.append(Panel(up=up, layers=at_rim(up, merge_equal(curves)), height=_HEIGHT))
     else:
         panels.append(Panel(up=Numbers("event time", 0, 1), layers=[], height=_LOW, note="no watermark at all"))
-    panels += [panel for panel in (_lag(job), _rows(job), _late(job)) if panel is not None]
+    panels += [panel for panel in (_lag(job), _rows(job, explanation), _late(job)) if panel is not None]
     scene = Scene(
         title=title or f"Where is the watermark of {job.operator}, and who holds it?",
         subtitle=explanation.sentence + beyond,
@@ -66,7 +67,7 @@ def _curves(job: Job, explanation: JobExplanation) -> list[Steps]:
             for instance in instances:
                 name = instance.source if len(instances) == 1 else f"{instance.source}, subtask {instance.subtask}"
                 is_holder = instance.source in names or f"subtask {instance.subtask} of {instance.source}" in names
-                points = [(each.at_ms, each.output_ms) for each in instance.moments]
+                points = [(each.at_ms, each.output_watermark_ms) for each in instance.moments]
                 curves.append(_steps(name, "upper" if is_holder else "perfect", points, job.at_ms))
     if job.engine == "spark":
         newest: list[tuple[int, Value]] = []
@@ -93,7 +94,7 @@ def _lag(job: Job) -> Panel | None:
         points, newest, name = [], None, "lag behind the newest event time"
         for each in job.observed[0].moments:
             newest = max((v for v in (newest, each.event_max_ms) if v is not None), default=None)
-            gap = None if newest is None or each.input_ms is None else newest - each.input_ms
+            gap = None if newest is None or each.input_watermark_ms is None else newest - each.input_watermark_ms
             points.append((each.at_ms, gap))
     curve = _steps(name, "third", points, job.at_ms)
     known = [y for y in curve.ys if y is not None]
@@ -104,8 +105,8 @@ def _lag(job: Job) -> Panel | None:
     return Panel(up=up, layers=[curve], height=_LOW)
 
 
-def _rows(job: Job) -> Panel | None:
-    """Which batches had rows, of each source of a Spark query."""
+def _rows(job: Job, explanation: JobExplanation) -> Panel | None:
+    """Which batches had rows, of each source of a Spark query; what holds the watermark is named in its lane."""
     if job.engine != "spark":
         return None
     layers: list[Layer] = []
@@ -114,14 +115,23 @@ def _rows(job: Job) -> Panel | None:
         layers.append(
             Dots(
                 name="a batch with rows",
-                role="lower",
+                role="perfect",
                 shape="circle",
                 xs=[at_ms for at_ms, gain in counts if gain],
                 ys=[number for _, gain in counts if gain],
                 hover=[f"{source.source}: {gain} rows" for _, gain in counts if gain],
             )
         )
-    return lanes([each.source[-18:] for each in job.sources], layers)
+    names = [_short(each.source) for each in job.sources]
+    if explanation.holder is not None:
+        held = [each.source in explanation.holder for each in job.sources]
+        names = [f"holds: {name}" if holds else name for name, holds in zip(names, held, strict=True)]
+    return lanes(names, layers)
+
+
+def _short(name: str) -> str:
+    """The end of a long name, which tells sources of one kind apart."""
+    return name if len(name) <= _LONGEST else f"…{name[1 - _LONGEST :]}"
 
 
 def _gains(source: Instance) -> list[tuple[int, int]]:
@@ -135,7 +145,7 @@ def _late(job: Job) -> Panel | None:
     for instances in job.tasks.values():
         for instance in instances:
             for each in instance.moments:
-                totals[each.at_ms] = totals.get(each.at_ms, 0) + (each.late or 0)
+                totals[each.at_ms] = totals.get(each.at_ms, 0) + (each.late_records or 0)
     if not any(totals.values()):
         return None
     curve = _steps("dropped as late", "alarm", sorted(totals.items()), job.at_ms)

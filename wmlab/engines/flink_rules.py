@@ -38,7 +38,7 @@ def silent_source(job: Job) -> Finding | None:
         return None
     name = side[0].source
     since_ms = max(each.silent_since_ms or 0 for each in side)
-    ahead = [each for each in others if each.last.output_ms is not None]
+    ahead = [each for each in others if each.last.output_watermark_ms is not None]
     return Finding(
         cause=Cause.SILENT_SOURCE,
         certainty="sure" if ahead else "likely",
@@ -46,7 +46,7 @@ def silent_source(job: Job) -> Finding | None:
         since_ms=since_ms,
         text=_silence(name, side, since_ms),
         release=f"a row of {name}, its end, or an idle timeout",
-        evidence=last_reported([*side, *ahead[:1]], "records", "output_ms"),
+        evidence=last_reported([*side, *ahead[:1]], "records", "output_watermark_ms"),
     )
 
 
@@ -67,14 +67,14 @@ def silent_subtask(job: Job) -> Finding | None:
         since_ms=since_ms,
         text=f"{_silence(f'{names} of {source}', side, since_ms)}, and other subtasks of it do",
         release=f"a row for {names}, no more subtasks than partitions with data, or an idle timeout",
-        evidence=last_reported([*side, *siblings[:1]], "records", "output_ms"),
+        evidence=last_reported([*side, *siblings[:1]], "records", "output_watermark_ms"),
     )
 
 
 def silent_partition(job: Job) -> Finding | None:
     """A source that reads and whose watermark stands: one of its partitions may be silent, or its rows are no newer."""
     side = _holding_side(job)
-    known = [each for each in side if each.last.output_ms is not None and each.last.records is not None]
+    known = [each for each in side if each.last.output_watermark_ms is not None and each.last.records is not None]
     if not job.stands or not side or len(known) < len(side) or _are_silent(job, side):
         return None
     names = f"{_subtasks(side)} of {side[0].source}"
@@ -85,13 +85,13 @@ def silent_partition(job: Job) -> Finding | None:
         since_ms=job.stands_since_ms,
         text=f"{names} reads rows and its watermark stands: one of its partitions is silent, or its rows are no newer",
         release=f"look at the newest event time of each partition that {names} reads",
-        evidence=last_reported(side, "records", "output_ms"),
+        evidence=last_reported(side, "records", "output_watermark_ms"),
     )
 
 
 def no_watermark(job: Job) -> Finding | None:
     """A source has read records and has never given a watermark."""
-    side = [each for each in _holding_side(job) if each.last.output_ms is None and each.last.records]
+    side = [each for each in _holding_side(job) if each.last.output_watermark_ms is None and each.last.records]
     if job.watermark_ms is not None or not job.stands or not side:
         return None
     name = side[0].source
@@ -103,7 +103,7 @@ def no_watermark(job: Job) -> Finding | None:
         text=f"{name} has read {counted(sum(each.last.records or 0 for each in side), 'record')} and has never given a "
         "watermark: none is declared, its event times are null, or a filter before it takes all rows",
         release="look for WATERMARK FOR in its table, or for a watermark strategy behind it",
-        evidence=last_reported(side, "records", "output_ms"),
+        evidence=last_reported(side, "records", "output_watermark_ms"),
     )
 
 
@@ -123,21 +123,21 @@ def source_behind(job: Job) -> Finding | None:
         shift_ms=behind_ms,
         text=f"{name} is {rounded(behind_ms)} behind the other inputs{_trend(job, side, behind_ms)}",
         release=f"newer rows of {name}, and nothing else; alignment would only keep the others from going ahead",
-        evidence=last_reported([*side, *_others(job, side)[:1]], "records", "output_ms"),
+        evidence=last_reported([*side, *_others(job, side)[:1]], "records", "output_watermark_ms"),
     )
 
 
 def back_pressure(job: Job) -> Finding | None:
     """Tasks wait for one that is too busy, so that rows, and watermarks with them, come late."""
     every = [each for instances in job.tasks.values() for each in instances]
-    pressed = [each for each in every if (each.last.back_pressured or 0.0) >= _PRESSED]
+    pressed = [each for each in every if (each.last.back_pressured_share or 0.0) >= _PRESSED]
     if not pressed:
         return None
-    busy = [each for each in every if (each.last.busy or 0.0) >= _BUSY]
+    busy = [each for each in every if (each.last.busy_share or 0.0) >= _BUSY]
     lags = [at_ms - value for at_ms, value in job.watermarks if value is not None]
     falls_behind = len(lags) > 1 and lags[-1] - lags[0] >= BEHIND_MS
-    waits = f"{pressed[0].source} waits for the next task in {pressed[0].last.back_pressured:.0%} of its time"
-    works = f", and {busy[0].source} works in {busy[0].last.busy:.0%} of its own" if busy else ""
+    waits = f"{pressed[0].source} waits for the next task in {pressed[0].last.back_pressured_share:.0%} of its time"
+    works = f", and {busy[0].source} works in {busy[0].last.busy_share:.0%} of its own" if busy else ""
     return Finding(
         cause=Cause.BACK_PRESSURE,
         certainty="likely" if busy and falls_behind else "candidates",
@@ -145,7 +145,9 @@ def back_pressure(job: Job) -> Finding | None:
         since_ms=pressed[0].moments[0].at_ms,
         text=waits + works,
         release=f"more parallelism or less work for {busy[0].source if busy else 'the task behind it'}",
-        evidence=last_reported([*pressed[:1], *busy[:1]], "back_pressured", "busy", "input_ms", "output_ms"),
+        evidence=last_reported(
+            [*pressed[:1], *busy[:1]], "back_pressured_share", "busy_share", "input_watermark_ms", "output_watermark_ms"
+        ),
     )
 
 
@@ -155,10 +157,10 @@ def jump(job: Job) -> Finding | None:
     if jumped is None:
         return None
     source, before, after = jumped
-    rise_ms = (after.output_ms or 0) - (before.output_ms or 0) - (after.at_ms - before.at_ms)
+    rise_ms = (after.output_watermark_ms or 0) - (before.output_watermark_ms or 0) - (after.at_ms - before.at_ms)
     dropped = late_since(job, before.at_ms)
     name = f"subtask {source.subtask} of {source.source}"
-    is_below = job.watermark_ms is not None and job.watermark_ms < (after.output_ms or 0)
+    is_below = job.watermark_ms is not None and job.watermark_ms < (after.output_watermark_ms or 0)
     where = f"; {job.operator} still has the smaller one of another input" if is_below else ""
     lost = f"; {counted(dropped, 'row')} dropped as late since" if dropped else ""
     return Finding(
@@ -167,15 +169,15 @@ def jump(job: Job) -> Finding | None:
         holder=name,
         since_ms=after.at_ms,
         shift_ms=rise_ms,
-        text=f"the watermark of {name} jumped by {rounded(rise_ms)} to {moment(after.output_ms)}, ahead of the clock"
+        text=f"the watermark of {name} jumped by {rounded(rise_ms)} to {moment(after.output_watermark_ms)}, ahead of the clock"
         + where
         + lost,
         release="no watermark goes back: filter rows ahead of the clock before it, and start again from a savepoint "
         "before the jump",
         evidence=(
-            reported(source, before, "output_ms", "records"),
-            reported(source, after, "output_ms", "records"),
-            *last_reported(job.observed, "late"),
+            reported(source, before, "output_watermark_ms", "records"),
+            reported(source, after, "output_watermark_ms", "records"),
+            *last_reported(job.observed, "late_records"),
         ),
     )
 
@@ -183,7 +185,7 @@ def jump(job: Job) -> Finding | None:
 def no_new_data(job: Job) -> Finding | None:
     """No source has read anything for a while."""
     live = [each for each in job.sources if not each.last.ended]
-    pending = [each.last.pending for each in live]
+    pending = [each.last.pending_records for each in live]
     if not live or not job.stands or not _are_silent(job, live) or any(pending):
         return None
     since_ms = max(each.silent_since_ms or 0 for each in live)
@@ -193,7 +195,7 @@ def no_new_data(job: Job) -> Finding | None:
         since_ms=since_ms,
         text=f"no source has read a record since {moment(since_ms)}",
         release="a newer row of each source; see in the broker whether there is any",
-        evidence=last_reported(live, "records", "pending", "output_ms"),
+        evidence=last_reported(live, "records", "pending_records", "output_watermark_ms"),
     )
 
 
@@ -213,7 +215,7 @@ def delay(job: Job) -> Finding | None:
         shift_ms=delay_ms,
         text=f"{side[0].source} is behind by its delay of {rounded(delay_ms)}, which its rows may or may not need",
         release="measure how late its rows are, in a log of them with wm.strategy.advise",
-        evidence=last_reported(side, "delay_ms", "output_ms"),
+        evidence=last_reported(side, "delay_ms", "output_watermark_ms"),
     )
 
 
@@ -229,7 +231,7 @@ def late_rows(job: Job) -> Finding | None:
         text=f"{counted(dropped, 'row')} dropped as late, reported first at {moment(first_late_ms(job))}",
         release="a longer delay keeps such rows, and every window waits for as long; Flink does not report how late "
         "they were",
-        evidence=last_reported(job.observed, "late"),
+        evidence=last_reported(job.observed, "late_records"),
     )
 
 
@@ -248,7 +250,7 @@ def ended(job: Job) -> Finding | None:
         since_ms=next(each.at_ms for each in gone[0].moments if each.ended),
         text=f"{names} {verb} ended, and {then}",
         release="nothing is needed",
-        evidence=last_reported(gone[:2], "ended", "output_ms"),
+        evidence=last_reported(gone[:2], "ended", "output_watermark_ms"),
     )
 
 
@@ -268,7 +270,7 @@ def no_fault(job: Job) -> Finding | None:
         shift_ms=lag_ms,
         text=f"it moves, {rounded(lag_ms)} behind the clock{of_delay}",
         release="a window comes out when the watermark reaches its end",
-        evidence=last_reported(job.observed, "records", "input_ms"),
+        evidence=last_reported(job.observed, "records", "input_watermark_ms"),
     )
 
 
@@ -294,7 +296,7 @@ def _holding_side(job: Job) -> list[Instance]:
     if not holders:
         return []
     whole = [each for each in job.tasks[holders[0].task] if not each.last.ended]
-    outputs = [each.last.output_ms for each in whole]
+    outputs = [each.last.output_watermark_ms for each in whole]
     known = [value for value in outputs if value is not None]
     together = len(known) == len(whole) and max(known) - min(known) < BEHIND_MS
     return whole if together or _are_silent(job, whole) else holders
@@ -332,7 +334,7 @@ def _silence(name: str, side: Sequence[Instance], since_ms: int) -> str:
 def _behind_ms(job: Job, side: Sequence[Instance], index: int) -> int | None:
     """By how much some instances are behind the others in the poll of that number; None if one has no watermark."""
     low, high = (
-        smallest(each.moments[min(index, len(each.moments) - 1)].output_ms for each in instances)
+        smallest(each.moments[min(index, len(each.moments) - 1)].output_watermark_ms for each in instances)
         for instances in (side, _others(job, side))
     )
     return None if low is None or high is None else high - low
@@ -351,8 +353,8 @@ def _trend(job: Job, side: Sequence[Instance], now_ms: int) -> str:
 def _jumped(job: Job) -> tuple[Instance, Moment, Moment] | None:
     """The source whose watermark has risen from behind the clock to far ahead of it, with the polls around that."""
     for source in job.sources:
-        for before, after in pairwise(each for each in source.moments if each.output_ms is not None):
-            ahead_ms = [(each.output_ms or 0) - each.at_ms for each in (before, after)]
+        for before, after in pairwise(each for each in source.moments if each.output_watermark_ms is not None):
+            ahead_ms = [(each.output_watermark_ms or 0) - each.at_ms for each in (before, after)]
             if ahead_ms[0] <= FUTURE_MS < ahead_ms[1] - max(ahead_ms[0], 0):
                 return source, before, after
     return None

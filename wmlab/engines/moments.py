@@ -29,16 +29,16 @@ class Moment:
 
     at_ms: int
     ended: bool
-    input_ms: int | None
-    output_ms: int | None
+    input_watermark_ms: int | None
+    output_watermark_ms: int | None
     records: int | None
     written: int | None
-    late: int | None
+    late_records: int | None
     state_rows: int | None
-    pending: int | None
-    idle: float | None
-    busy: float | None
-    back_pressured: float | None
+    pending_records: int | None
+    idle_share: float | None
+    busy_share: float | None
+    back_pressured_share: float | None
     delay_ms: int | None
     event_max_ms: int | None
     event_min_ms: int | None
@@ -109,7 +109,9 @@ class Job:
         for instance in self.observed:
             for moment in instance.moments:
                 if not moment.ended and moment.records is not None:
-                    watermark = moment.input_ms if self.inputs[self.observed_task] else moment.output_ms
+                    watermark = (
+                        moment.input_watermark_ms if self.inputs[self.observed_task] else moment.output_watermark_ms
+                    )
                     by_moment.setdefault(moment.at_ms, []).append(watermark)
         return [(at_ms, smallest(values)) for at_ms, values in sorted(by_moment.items())]
 
@@ -158,8 +160,8 @@ def _smallest(instances: Sequence[Instance]) -> list[Instance]:
     """Those of one task that have the smallest output, where none is the smallest."""
     if not instances:
         return []
-    lowest = smallest(each.last.output_ms for each in instances)
-    lowest_ones = [each for each in instances if each.last.output_ms == lowest]
+    lowest = smallest(each.last.output_watermark_ms for each in instances)
+    lowest_ones = [each for each in instances if each.last.output_watermark_ms == lowest]
     return [each for each in lowest_ones if each.task == lowest_ones[0].task]
 
 
@@ -205,16 +207,16 @@ def _moment(chain: Sequence[dict[str, Any]]) -> Moment:
     return Moment(
         at_ms=first["at_ms"],
         ended=first["ended"],
-        input_ms=first["input_watermark_ms"],
-        output_ms=last["output_watermark_ms"],
+        input_watermark_ms=first["input_watermark_ms"],
+        output_watermark_ms=last["output_watermark_ms"],
         records=first["records_out"] if is_source else first["records_in"],
         written=last["records_in"] if len(chain) > 1 and last["task"] != QUERY else last["records_out"],
-        late=_sum(row["late_records"] for row in chain),
+        late_records=_sum(row["late_records"] for row in chain),
         state_rows=_sum(row["state_rows"] for row in chain),
-        pending=first["pending_records"],
-        idle=first["idle_share"],
-        busy=first["busy_share"],
-        back_pressured=first["back_pressured_share"],
+        pending_records=first["pending_records"],
+        idle_share=first["idle_share"],
+        busy_share=first["busy_share"],
+        back_pressured_share=first["back_pressured_share"],
         delay_ms=max((row["delay_ms"] for row in chain if row["delay_ms"] is not None), default=None),
         event_max_ms=first["event_max_ms"],
         event_min_ms=first["event_min_ms"],

@@ -59,7 +59,11 @@ class Batches:
     def changes(self) -> list[tuple[Moment, Moment]]:
         """The pairs of batches between which the watermark changed, or began."""
         pairs = pairwise(self.every)
-        return [(before, after) for before, after in pairs if after.input_ms not in (None, before.input_ms)]
+        return [
+            (before, after)
+            for before, after in pairs
+            if after.input_watermark_ms not in (None, before.input_watermark_ms)
+        ]
 
     @property
     def newest_ms(self) -> int | None:
@@ -70,9 +74,9 @@ class Batches:
     def delay_ms(self) -> int | None:
         """The delay, as the changes of the watermark show it; None before the first."""
         gaps = [
-            before.event_max_ms - after.input_ms
+            before.event_max_ms - after.input_watermark_ms
             for before, after in self.changes
-            if before.event_max_ms is not None and after.input_ms is not None
+            if before.event_max_ms is not None and after.input_watermark_ms is not None
         ]
         return min(gaps, default=None)
 
@@ -98,8 +102,8 @@ class Batches:
     @property
     def held_from_ms(self) -> int:
         """When the batch began with which the watermark became what it is."""
-        last = self.every[-1].input_ms
-        return next(each.at_ms for each in self.every if each.input_ms == last)
+        last = self.every[-1].input_watermark_ms
+        return next(each.at_ms for each in self.every if each.input_watermark_ms == last)
 
     @property
     def since(self) -> tuple[Moment, ...]:
@@ -110,7 +114,7 @@ class Batches:
     def are_newer_than_watermark(self) -> bool:
         """Whether a batch before the last one with rows should have moved the watermark, and has not."""
         times = [each.event_max_ms for each in self.since if each.event_max_ms is not None]
-        last = self.every[-1].input_ms
+        last = self.every[-1].input_watermark_ms
         if len(times) < 2 or last is None:
             return len(times) >= 2
         return self.delay_ms is not None and max(times[:-1]) - last > self.delay_ms
@@ -119,7 +123,7 @@ class Batches:
     def evidence(self) -> tuple[Evidence, ...]:
         """The last batch with rows, and the last batch."""
         ends = dict.fromkeys((*self.with_rows[-1:], self.every[-1]))
-        return tuple(reported(self.query, each, "records", "input_ms", "event_max_ms") for each in ends)
+        return tuple(reported(self.query, each, "records", "input_watermark_ms", "event_max_ms") for each in ends)
 
 
 def silent_source(job: Job) -> Finding | None:
@@ -159,7 +163,7 @@ def source_behind(job: Job) -> Finding | None:
 def no_watermark(job: Job) -> Finding | None:
     """Rows have come, and the query reports no event time of any."""
     batches = Batches.of(job)
-    times = [each.event_max_ms for each in batches.every] + [each.input_ms for each in batches.every]
+    times = [each.event_max_ms for each in batches.every] + [each.input_watermark_ms for each in batches.every]
     if len(batches.every) < 2 or not batches.with_rows or any(value is not None for value in times):
         return None
     silent = [each for each in job.sources if not each.last.records]
@@ -176,34 +180,38 @@ def no_watermark(job: Job) -> Finding | None:
 def jump(job: Job) -> Finding | None:
     """One batch has raised the watermark far beyond all other rows, which are late from then on."""
     batches = Batches.of(job)
-    rises = [(b.input_ms - a.input_ms, a, b) for a, b in batches.changes if None not in (a.input_ms, b.input_ms)]  # type: ignore[operator]
+    rises = [
+        (b.input_watermark_ms - a.input_watermark_ms, a, b)
+        for a, b in batches.changes
+        if None not in (a.input_watermark_ms, b.input_watermark_ms)
+    ]  # type: ignore[operator]
     if len(rises) < 2:
         return None
     rise_ms, before, after = max(rises, key=lambda each: each[0])
     usual_ms = median(each[0] for each in rises if each[2] is not after)
     times = [each.event_max_ms for each in batches.with_rows if each.at_ms >= after.at_ms]
-    is_older = [time is not None and time < (after.input_ms or 0) for time in times]
+    is_older = [time is not None and time < (after.input_watermark_ms or 0) - rise_ms // 2 for time in times]
     if rise_ms < max(FUTURE_MS, _MANY * usual_ms) or not all(is_older):
         return None
     dropped = late_since(job, before.at_ms)
-    raised = f"one batch raised the watermark by {rounded(rise_ms)} to {moment(after.input_ms)}"
-    is_sure = bool(times) and dropped > 0
+    raised = f"one batch raised the watermark by {rounded(rise_ms)} to {moment(after.input_watermark_ms)}"
+    is_older_and_late = bool(times) and dropped > 0
     return Finding(
         cause=Cause.JUMP,
-        certainty="sure" if is_sure else "candidates",
+        certainty=("sure" if len(times) > 1 else "likely") if is_older_and_late else "candidates",
         since_ms=after.at_ms,
         shift_ms=rise_ms,
         text=f"{raised}, and all rows since are older: {counted(dropped, 'row')} or groups dropped as late"
-        if is_sure
+        if is_older_and_late
         else f"{raised}, and no row since tells whether that is a jump or a pause in the data",
         release="no watermark goes back: filter rows ahead of the clock before withWatermark, and start again with a "
         "new checkpoint"
-        if is_sure
+        if is_older_and_late
         else "look at the newest rows of that batch",
         evidence=(
-            reported(batches.query, before, "input_ms", "event_max_ms"),
-            reported(batches.query, after, "input_ms", "event_max_ms"),
-            *last_reported([batches.query], "event_max_ms", "late"),
+            reported(batches.query, before, "input_watermark_ms", "event_max_ms"),
+            reported(batches.query, after, "input_watermark_ms", "event_max_ms"),
+            *last_reported([batches.query], "event_max_ms", "late_records"),
         ),
     )
 
@@ -275,7 +283,7 @@ def late_rows(job: Job) -> Finding | None:
         text=f"{counted(dropped, 'row')} or groups dropped as late, first at {moment(first_late_ms(job))}"
         + (lateness if is_exact else ""),
         release="a longer delay keeps such rows, and every window waits for as long",
-        evidence=last_reported([batches.query], "late", "input_ms"),
+        evidence=last_reported([batches.query], "late_records", "input_watermark_ms"),
     )
 
 

@@ -49,7 +49,7 @@ ENGINE_TABLE: Final = table(
     column("event_min_ms", LONG, "earliest event time in the batch; Spark only", unit="ms", nullable=True),
     column("batch", LONG, "number of the batch; Spark only", nullable=True),
 )
-"""The columns: a row for each operator, subtask and poll of Flink, each stateful operator, source and batch of Spark."""
+"""The columns; a row for each operator, subtask and poll of Flink, stateful operator, source and batch of Spark."""
 
 QUERY: Final = "query"
 """The task of a Spark query's own watermark."""
@@ -75,7 +75,7 @@ _NUMBER: Final = re.compile(r"\[(\d+)\]")
 
 
 def table_of(engine: Engine, lines: Sequence[Line]) -> pa.Table:
-    """The table of all lines, in their order; raises `KeyError`, `TypeError` or `ValueError` for one of another form."""
+    """The table of all lines, in order; raises `KeyError`, `TypeError` or `ValueError` for one of another form."""
     rows = _rows_of_flink(lines) if engine == "flink" else _rows_of_spark(lines)
     empty = dict.fromkeys(ENGINE_TABLE.names)
     return pa.Table.from_pylist([empty | row for row in rows], ENGINE_TABLE)
