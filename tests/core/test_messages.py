@@ -198,9 +198,7 @@ def test_a_segment_is_named_once_only() -> None:
 def test_a_recording_with_a_damaged_scenario_says_which_field() -> None:
     writers = [wmlab.EventWriter("w1", rate_per_s=1)]
     recording = wmlab.Scenario("short", writers=writers, duration_ms=1_000).record(progress=False)
-    with pytest.raises(
-        WmlabError, match=r"is damaged: duration_ms: give whole .*got 'x'"
-    ) as raised:
+    with pytest.raises(WmlabError, match=r"is damaged: duration_ms: give whole .*got 'x'") as raised:
         recording.scenario_as(wmlab.Scenario, {**(recording.scenario or {}), "duration_ms": "x"})
     assert "pydantic" not in str(raised.value)
 

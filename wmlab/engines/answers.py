@@ -325,8 +325,8 @@ def _cost(job: Job, since: int) -> Cost:
     )
 
 
-_IDLE_TABLE: Final = "table.exec.source.idle_share-timeout"
-_IDLE_SCAN: Final = "scan.watermark.idle_share-timeout"
+_IDLE_TABLE: Final = "table.exec.source.idle-timeout"
+_IDLE_SCAN: Final = "scan.watermark.idle-timeout"
 
 
 def advise(job: Job) -> JobAdvice:
@@ -366,6 +366,8 @@ def _of_flink(found: Finding) -> list[Setting]:
 
 
 def _of_spark(found: Finding) -> list[Setting]:
+    if found.cause is Cause.NO_WATERMARK:
+        return [Setting(name="withWatermark", value="the time column, and how late its rows come", reason=str(found))]
     if found.cause is Cause.SILENT_SOURCE:
         return [
             Setting(

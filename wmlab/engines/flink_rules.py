@@ -169,9 +169,8 @@ def jump(job: Job) -> Finding | None:
         holder=name,
         since_ms=after.at_ms,
         shift_ms=rise_ms,
-        text=f"the watermark of {name} jumped by {rounded(rise_ms)} to {moment(after.output_watermark_ms)}, ahead of the clock"
-        + where
-        + lost,
+        text=f"the watermark of {name} jumped by {rounded(rise_ms)} ahead of the clock, to "
+        f"{moment(after.output_watermark_ms)}{where}{lost}",
         release="no watermark goes back: filter rows ahead of the clock before it, and start again from a savepoint "
         "before the jump",
         evidence=(

@@ -130,7 +130,7 @@ def silent_source(job: Job) -> Finding | None:
     """Newer rows have come, but none from one source, so that the smallest watermark of all stands."""
     batches = Batches.of(job)
     silent = _silent(job, batches)
-    if not silent or len(silent) == len(job.sources) or not batches.are_newer_than_watermark:
+    if not silent or not batches.are_newer_than_watermark:
         return None
     names = listed([each.source for each in silent])
     many = f"{len(batches.since)} batches"
@@ -146,15 +146,23 @@ def silent_source(job: Job) -> Finding | None:
 
 
 def source_behind(job: Job) -> Finding | None:
-    """Newer rows have come, and some from every source, but the watermark stands."""
+    """All sources have rows, and the watermark stands, or is further behind the newest row than one would choose."""
     batches = Batches.of(job)
-    if len(job.sources) < 2 or not batches.are_newer_than_watermark or _silent(job, batches):
+    gap_ms = batches.delay_ms or 0
+    is_far = gap_ms >= _MANY * max(batches.usual_step_ms, SECOND_MS)
+    stands = batches.are_newer_than_watermark
+    if len(job.sources) < 2 or not (stands or is_far) or _silent(job, batches):
         return None
+    text = "all sources have rows, and the event times of one are behind"
+    if not stands:
+        text = (
+            f"it is {rounded(gap_ms)} behind the newest row all the while: if the delay is less, one source is behind"
+        )
     return Finding(
         cause=Cause.SOURCE_BEHIND,
         certainty="candidates",
         since_ms=batches.held_from_ms,
-        text="all sources have rows, and the event times of one are behind; Spark does not report of which",
+        text=f"{text}; Spark does not report which",
         release="compare the newest event time of each source",
         evidence=batches.evidence,
     )
@@ -181,10 +189,10 @@ def jump(job: Job) -> Finding | None:
     """One batch has raised the watermark far beyond all other rows, which are late from then on."""
     batches = Batches.of(job)
     rises = [
-        (b.input_watermark_ms - a.input_watermark_ms, a, b)
-        for a, b in batches.changes
-        if None not in (a.input_watermark_ms, b.input_watermark_ms)
-    ]  # type: ignore[operator]
+        (after.input_watermark_ms - before.input_watermark_ms, before, after)
+        for before, after in batches.changes
+        if before.input_watermark_ms is not None and after.input_watermark_ms is not None
+    ]
     if len(rises) < 2:
         return None
     rise_ms, before, after = max(rises, key=lambda each: each[0])
@@ -296,7 +304,7 @@ def no_fault(job: Job) -> Finding | None:
         cause=Cause.NO_FAULT,
         certainty="candidates",
         shift_ms=batches.delay_ms,
-        text=f"it is {rounded(batches.delay_ms)}, the delay, behind the newest row at {moment(batches.newest_ms)}",
+        text=f"it is {rounded(batches.delay_ms)} behind the newest row, {moment(batches.newest_ms)}, by its delay",
         release="a window comes out with the first row that is later than its end by the delay",
         evidence=batches.evidence,
     )
@@ -315,11 +323,10 @@ RULES: Final[tuple[Rule, ...]] = (
 
 
 def _silent(job: Job, batches: Batches) -> list[Instance]:
-    """The sources of several without a row since the watermark became what it is."""
-    if len(job.sources) < 2:
-        return []
+    """The sources without a row since the watermark became what it is, while another one had some."""
     since = batches.held_from_ms
-    return [each for each in job.sources if not each.last.records or (each.silent_since_ms or since) < since]
+    silent = [each for each in job.sources if not each.last.records or (each.silent_since_ms or since) < since]
+    return silent if len(silent) < len(job.sources) else []
 
 
 def _none_newer(batches: Batches) -> bool:
