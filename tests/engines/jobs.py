@@ -41,6 +41,6 @@ def job_of(*sources: Instance, waits: bool | None = None, **fields) -> Job:
     tasks = {}
     for each in sources:
         tasks[each.task] = (*tasks.get(each.task, ()), each)
-    inputs = {task: () for task in tasks} | {JOIN: tuple(tasks)}
+    inputs = dict.fromkeys(tasks, ()) | {JOIN: tuple(tasks)}
     tasks[JOIN] = (Instance(JOIN, 0, tuple(moments)),)
     return Job("flink", "job", END_MS, tasks, inputs, JOIN, "Join[3]", waits)

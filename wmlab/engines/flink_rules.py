@@ -113,6 +113,8 @@ def source_behind(job: Job) -> Finding | None:
     behind_ms = _behind_ms(job, side, len(side[0].moments) - 1) if side else None
     if behind_ms is None or behind_ms < BEHIND_MS or job.stands or _jumped(job):
         return None
+    if all(job.at_ms - (each.silent_since_ms or job.at_ms) >= BEHIND_MS for each in side):
+        return None  # it may have stopped just now
     whole = _is_whole(job, side)
     name = side[0].source if whole else f"{_subtasks(side)} of {side[0].source}"
     return Finding(
@@ -261,7 +263,7 @@ def no_fault(job: Job) -> Finding | None:
     if (_behind_ms(job, side, len(side[0].moments) - 1) or 0) >= BEHIND_MS:
         return None
     delay_ms, lag_ms = side[0].last.delay_ms, job.at_ms - job.watermark_ms
-    is_explained = delay_ms is not None and 0 <= lag_ms <= delay_ms + BEHIND_MS
+    is_explained = delay_ms is not None and delay_ms < FUTURE_MS and 0 <= lag_ms <= delay_ms + BEHIND_MS
     of_delay = "" if delay_ms is None else f", of which {rounded(delay_ms)} are the delay"
     return Finding(
         cause=Cause.NO_FAULT,
