@@ -9,10 +9,10 @@ import pytest
 
 import wmlab as wm
 from wmlab.core.errors import ChartError
-from wmlab.core.files import DATA
+from wmlab.engines.answers import job_at
 
 Cause = wm.engine.Cause
-LOGS = DATA / "engine_logs"
+LOGS = wm.engine.DIRECTORY
 RIGHT = {
     "flink/healthy": (Cause.NO_FAULT, "sure", None),
     "flink/hour_behind": (Cause.SOURCE_BEHIND, "sure", "other[5]"),
@@ -79,7 +79,7 @@ def test_what_is_cut_off_at_a_moment_changes_nothing_that_was_known_then(name: s
     at_ms = moments_of(log)[-2]
     early = log.table.filter([at <= at_ms for at in log.table["at_ms"].to_pylist()])
     assert set(early["at_ms"].to_pylist()) == {at for at in moments_of(log) if at <= at_ms}
-    before, job = log.explain(at_ms), log.at(at_ms)
+    before, job = log.explain(at_ms), job_at(log, at_ms)
     assert before.at_ms == at_ms
     assert all(each.last.at_ms <= at_ms for instances in job.tasks.values() for each in instances)
 

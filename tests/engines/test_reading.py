@@ -17,10 +17,9 @@ import pytest
 import wmlab as wm
 from wmlab.__main__ import main
 from wmlab.core.errors import EngineError
-from wmlab.core.files import DATA
 
-FLINK = DATA / "engine_logs" / "flink" / "other_silent.jsonl"
-SPARK = DATA / "engine_logs" / "spark" / "one_source_silent.jsonl"
+FLINK = wm.engine.DIRECTORY / "flink" / "other_silent.jsonl"
+SPARK = wm.engine.DIRECTORY / "spark" / "one_source_silent.jsonl"
 HEADER, *POLLS = [json.loads(line) for line in FLINK.read_text().splitlines()]
 JOB = HEADER["job"]["jid"]
 

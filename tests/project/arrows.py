@@ -29,7 +29,7 @@ LAYERS: Final = (
     ("charts", "diagram"),
     ("scrubber",),
     ("recording",),
-    ("__init__", "api", "compare", "feed", "panel", "spark", "sweep"),
+    ("__init__", "api", "compare", "feed", "listener", "panel", "spark", "sweep"),
 )
 """The folders and files of a model from the bottom to the top; each imports its own layer and those below."""
 
@@ -51,6 +51,7 @@ PYSPARK_ONLY_IN: Final = (
     "/recording",
     "/spark",
     "/panel",
+    "engines/listener",
 )
 """Parts of paths of the files that may import PySpark at all."""
 

@@ -14,13 +14,16 @@ import pyarrow.compute as pc
 
 from wmlab.core.answers import Answer, Cell, TableAnswer, html_table
 from wmlab.core.errors import EngineError
-from wmlab.core.files import as_path
+from wmlab.core.files import DATA, as_path
 from wmlab.core.words import counted, grouped, moment, rounded, shown
 from wmlab.engines import flink_rules, spark_rules
 from wmlab.engines.causes import Cause, Certainty, Evidence, Finding, findings
 from wmlab.engines.moments import Job, job_of
 from wmlab.engines.reading import Lines, poll, progress_of, read_file
 from wmlab.engines.tables import Engine, table_of
+
+DIRECTORY: Final = DATA / "engine_logs"
+"""The runs of real engines that come with wmlab; its README says what is wrong in each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,27 +203,17 @@ class EngineLog:
         """Until when the job was looked at: its last line, or when the query was asked."""
         return max(int(pc.max(self.table["at_ms"]).as_py()), self.kept.until_ms or 0)
 
-    def at(self, at_ms: int | None = None) -> Job:
-        """The job as it was at a moment, by default at the end; raises `EngineError` for one before the log."""
-        if at_ms is not None and (type(at_ms) is not int or at_ms < self.begin_ms):
-            raise EngineError(
-                f"at_ms is {shown(at_ms)}, and the log begins at {self.begin_ms}.",
-                remedy=f"give whole milliseconds since 1970 from {self.begin_ms} on.",
-            )
-        asked = self.until_ms if at_ms is None else at_ms
-        return job_of(self.engine, self.table, asked, waits=self.kept.waits if at_ms is None else None)
-
     def explain(self, at_ms: int | None = None) -> JobExplanation:
         """Why the watermark is where it is at a moment, by default at the end of the log, with the evidence.
 
         Of a plan with several ends it is that of the one furthest behind. A moment after the last line counts as looked
         at without anything reported. Raises `EngineError` for one before the log.
         """
-        return explain(self.at(at_ms))
+        return explain(job_at(self, at_ms))
 
     def advise(self, at_ms: int | None = None) -> JobAdvice:
         """Which settings of the engine would change what `explain` finds, where the evidence supports it."""
-        return advise(self.at(at_ms))
+        return advise(job_at(self, at_ms))
 
     def save(self, path: str | Path) -> Path:
         """Keep the lines in a new file and return where; raises `EngineError` if it is there or cannot be written."""
@@ -242,6 +235,17 @@ class EngineLog:
             f"EngineLog of the {self.engine.capitalize()} {'job' if self.engine == 'flink' else 'query'} "
             f"{self.table['job'][0].as_py()!r}: {many}, {moment(self.begin_ms)} to {moment(self.until_ms)}"
         )
+
+
+def job_at(log: EngineLog, at_ms: int | None = None) -> Job:
+    """The job of a log as it was at a moment, by default at the end; raises `EngineError` for one before the log."""
+    if at_ms is not None and (type(at_ms) is not int or at_ms < log.begin_ms):
+        raise EngineError(
+            f"at_ms is {shown(at_ms)}, and the log begins at {log.begin_ms}.",
+            remedy=f"give whole milliseconds since 1970 from {log.begin_ms} on.",
+        )
+    asked_ms = log.until_ms if at_ms is None else at_ms
+    return job_of(log.engine, log.table, asked_ms, waits=log.kept.waits if at_ms is None else None)
 
 
 def flink(url_or_file: str | Path, *, job: str | None = None, polls: int = 40, every_ms: int = 1_000) -> EngineLog:

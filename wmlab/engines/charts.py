@@ -11,7 +11,7 @@ from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.scene import Dots, Layer, Panel, Scene, Steps, Value, at_rim, lanes, merge_equal, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.words import is_instant, shown
-from wmlab.engines.answers import EngineLog, JobExplanation, explain
+from wmlab.engines.answers import EngineLog, JobExplanation, explain, job_at
 from wmlab.engines.moments import Instance, Job
 
 __all__ = ["watermarks"]
@@ -34,7 +34,7 @@ def watermarks(log: EngineLog, *, at_ms: int | None = None, title: str | None = 
     """
     if not isinstance(log, EngineLog):
         raise ChartError(f"{shown(log)} is no log of an engine.", remedy="Draw what wm.engine.read gives.")
-    job = log.at(at_ms)
+    job = job_at(log, at_ms)
     explanation = explain(job)
     curves = _curves(job, explanation)
     low, high = log.begin_ms, max(job.at_ms, log.begin_ms + 1_000)
