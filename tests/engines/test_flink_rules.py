@@ -85,6 +85,13 @@ def test_back_pressure_is_likely_if_a_busy_task_makes_the_watermark_fall_behind(
     assert answer(job) == (Cause.BACK_PRESSURE, "likely", "Join[3]")
 
 
+def test_a_source_is_not_blamed_for_a_watermark_that_does_not_arrive() -> None:
+    """All sources have sent more than the join has got, so none of them holds it, silent or not."""
+    job = job_of(source(0), source(0, task=OTHER, until=4), input_watermark_ms=1_600_000_000_000)
+    assert answer(job) == (Cause.BACK_PRESSURE, "candidates", "Join[3]")
+    assert not len(advise(job))
+
+
 def test_a_source_that_has_ended_is_not_waited_for() -> None:
     gone = source(0, task=OTHER, until=3)
     gone = Instance(OTHER, 0, tuple(replace(m, ended=n > 3) for n, m in enumerate(gone.moments)))

@@ -184,7 +184,7 @@ class EngineLog:
         """All that was reported, in the columns of `ENGINE_TABLE`."""
         try:
             made = table_of(self.engine, self.kept.lines)
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as wrong:
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as wrong:
             raise EngineError(
                 f"{self.source} has a line of another form than {self.engine} writes: {type(wrong).__name__} {wrong}.",
                 remedy="poll or keep the job again.",
@@ -263,8 +263,8 @@ def flink(url_or_file: str | Path, *, job: str | None = None, polls: int = 40, e
 def spark(progress: Any) -> EngineLog:
     """What a Spark query reports: a StreamingQuery, its `recentProgress`, a listener, or a file of JSON lines.
 
-    A listener is an object whose `progress` lists the StreamingQueryProgress that it got. The progress is that of Spark
-    4. Raises `EngineError` for anything else, no batch, or several queries.
+    A listener is `wm.engine.Listener`, or an object whose `progress` lists the StreamingQueryProgress that it got. The
+    progress is that of Spark 4. Raises `EngineError` for anything else, no batch, or several queries.
     """
     if isinstance(progress, str | Path):
         return _of_file(progress, "spark")

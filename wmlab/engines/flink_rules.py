@@ -23,7 +23,7 @@ from wmlab.engines.causes import (
     names_of,
     reported,
 )
-from wmlab.engines.moments import Instance, Job, Moment, smallest
+from wmlab.engines.moments import Instance, Job, Moment, smallest, title_of
 
 _PRESSED: Final = 0.5
 _BUSY: Final = 0.9
@@ -34,7 +34,9 @@ def silent_source(job: Job) -> Finding | None:
     """A source that reads nothing, while another one goes on, holds the watermark at the last one that it gave."""
     side = _holding_side(job)
     others = _others(job, side)
-    if not job.stands or not _is_whole(job, side) or not _are_silent(job, side) or not _reads_on(job, others):
+    if not _stands_at_source(job) or not _is_whole(job, side) or not _are_silent(job, side):
+        return None
+    if not _reads_on(job, others):
         return None
     name = side[0].source
     since_ms = max(each.silent_since_ms or 0 for each in side)
@@ -53,7 +55,7 @@ def silent_source(job: Job) -> Finding | None:
 def silent_subtask(job: Job) -> Finding | None:
     """One subtask of a source reads nothing, while others of the same source go on."""
     side = _holding_side(job)
-    if not job.stands or not side or _is_whole(job, side) or not _are_silent(job, side):
+    if not _stands_at_source(job) or not side or _is_whole(job, side) or not _are_silent(job, side):
         return None
     siblings = [each for each in job.tasks[side[0].task] if each not in side]
     if not _reads_on(job, siblings):
@@ -130,26 +132,34 @@ def source_behind(job: Job) -> Finding | None:
 
 
 def back_pressure(job: Job) -> Finding | None:
-    """Tasks wait for one that is too busy, so that rows, and watermarks with them, come late."""
+    """A task gets its watermark late, or sources read slowly, because a task is too busy."""
     every = [each for instances in job.tasks.values() for each in instances]
     pressed = [each for each in every if (each.last.back_pressured_share or 0.0) >= _PRESSED]
-    if not pressed:
-        return None
     busy = [each for each in every if (each.last.busy_share or 0.0) >= _BUSY]
+    late_task = _late_task(job)
+    if not pressed and late_task is None:
+        return None
     lags = [at_ms - value for at_ms, value in job.watermarks if value is not None]
-    falls_behind = len(lags) > 1 and lags[-1] - lags[0] >= BEHIND_MS
-    waits = f"{pressed[0].source} waits for the next task in {pressed[0].last.back_pressured_share:.0%} of its time"
-    works = f", and {busy[0].source} works in {busy[0].last.busy_share:.0%} of its own" if busy else ""
+    falls_behind = late_task is not None or (len(lags) > 1 and lags[-1] - lags[0] >= BEHIND_MS)
+    texts = []
+    if late_task is not None:
+        texts.append(f"{title_of(late_task)} has not got the watermark that its inputs have sent")
+    if pressed:
+        share = pressed[0].last.back_pressured_share
+        texts.append(f"{pressed[0].source} waits for the next task in {share:.0%} of its time")
+    if busy:
+        texts.append(f"{busy[0].source} works in {busy[0].last.busy_share:.0%} of its time")
+    holder = busy[0].source if busy else None if late_task is None else title_of(late_task)
+    shown = [*pressed[:1], *busy[:1], *(() if late_task is None else job.tasks[late_task][:1])]
+    names = ("back_pressured_share", "busy_share", "input_watermark_ms", "output_watermark_ms")
     return Finding(
         cause=Cause.BACK_PRESSURE,
-        certainty="likely" if busy and falls_behind else "candidates",
-        holder=busy[0].source if busy else None,
-        since_ms=pressed[0].moments[0].at_ms,
-        text=waits + works,
-        release=f"more parallelism or less work for {busy[0].source if busy else 'the task behind it'}",
-        evidence=last_reported(
-            [*pressed[:1], *busy[:1]], "back_pressured_share", "busy_share", "input_watermark_ms", "output_watermark_ms"
-        ),
+        certainty="likely" if busy and pressed and falls_behind else "candidates",
+        holder=holder,
+        since_ms=every[0].moments[0].at_ms,
+        text=listed(texts),
+        release=f"more parallelism or less work for {holder or 'the task behind it'}",
+        evidence=last_reported(shown, *names),
     )
 
 
@@ -187,7 +197,7 @@ def no_new_data(job: Job) -> Finding | None:
     """No source has read anything for a while."""
     live = [each for each in job.sources if not each.last.ended]
     pending = [each.last.pending_records for each in live]
-    if not live or not job.stands or not _are_silent(job, live) or any(pending):
+    if not live or not _stands_at_source(job) or not _are_silent(job, live) or any(pending):
         return None
     since_ms = max(each.silent_since_ms or 0 for each in live)
     return Finding(
@@ -260,6 +270,8 @@ def no_fault(job: Job) -> Finding | None:
     side = _holding_side(job)
     if job.watermark_ms is None or job.stands or not side or _jumped(job) or len(job.watermarks) < 3:
         return None
+    if _late_task(job) is not None:
+        return None
     if (_behind_ms(job, side, len(side[0].moments) - 1) or 0) >= BEHIND_MS:
         return None
     delay_ms, lag_ms = side[0].last.delay_ms, job.at_ms - job.watermark_ms
@@ -301,6 +313,22 @@ def _holding_side(job: Job) -> list[Instance]:
     known = [value for value in outputs if value is not None]
     together = len(known) == len(whole) and max(known) - min(known) < BEHIND_MS
     return whole if together or _are_silent(job, whole) else holders
+
+
+def _late_task(job: Job) -> str | None:
+    """A task that is far behind the watermarks that its inputs have sent, so that these do not hold it."""
+    for task, instances in job.tasks.items():
+        live = [each.last for each in instances if not each.last.ended]
+        sent = smallest(each.last.output_watermark_ms for each in job.live_inputs(task))
+        got = [each.input_watermark_ms for each in live if each.input_watermark_ms is not None]
+        if sent is not None and got and sent - min(got) >= BEHIND_MS:
+            return task
+    return None
+
+
+def _stands_at_source(job: Job) -> bool:
+    """Whether the watermark stands, and every task has got what its inputs have sent."""
+    return job.stands and _late_task(job) is None
 
 
 def _others(job: Job, side: Sequence[Instance]) -> list[Instance]:

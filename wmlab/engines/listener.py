@@ -1,4 +1,4 @@
-"""A listener of Spark that keeps what a query reports: all of it, where `recentProgress` has the last hundred batches."""
+"""A listener of Spark that keeps all that a query reports; `recentProgress` has only the last hundred batches."""
 
 from __future__ import annotations
 

@@ -229,6 +229,8 @@ def no_new_data(job: Job) -> Finding | None:
     batches = Batches.of(job)
     if job.watermark_ms is None or batches.newest_ms is None or batches.are_newer_than_watermark:
         return None
+    if any(each.last.pending_records for each in job.sources):
+        return None
     release = f"a row later than {moment(batches.newest_ms)} from each source"
     common: dict[str, Any] = {"cause": Cause.NO_NEW_DATA, "evidence": batches.evidence}
     if len(job.sources) == 1 and _none_newer(batches):

@@ -148,7 +148,7 @@ def _share(text: str | None) -> float | None:
 
 def _rows_of_spark(lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
     totals: Counter[str] = Counter()
-    for progress in lines:
+    for progress in sorted(lines, key=lambda line: str(line["timestamp"])):
         common = {
             "at_ms": instant_ms(progress["timestamp"]),
             "job": progress.get("name") or progress["id"],
