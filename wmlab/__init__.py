@@ -28,6 +28,7 @@ _HOMES: Final = {
     "chart": "wmlab.streams.charts",
     "compare": "wmlab.streams.compare:compare",
     "dataflow": "wmlab.dataflow",
+    "engine": "wmlab.engines",
     "progress": "wmlab.progress",
     "script": "wmlab.streams.scenario.script",
     "spark": "wmlab.spark",

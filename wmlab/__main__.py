@@ -81,6 +81,18 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--json", action="store_true", help="as JSON")
     command.set_defaults(run=_profile)
 
+    explains = "say why the watermark of a Flink job or a Spark query stands, and what would move it"
+    command = commands.add_parser("explain-job", help=explains)
+    command.add_argument(
+        "job", metavar="URL_OR_FILE", help="a Flink REST interface, or a log of either engine that was kept"
+    )
+    command.add_argument("--at-ms", metavar="MOMENT", type=int, help="the moment: ms since 1970 (default: the end)")
+    command.add_argument("--id", metavar="ID_OR_NAME", help="which job of the REST interface (default: the only one)")
+    command.add_argument("--polls", metavar="N", type=int, default=40, help="how often to ask it (default: 40)")
+    command.add_argument("--keep", metavar="FILE.jsonl", help="keep what was polled; the file must not exist")
+    command.add_argument("--json", action="store_true", help="as JSON")
+    command.set_defaults(run=_explain_job)
+
     advises = "say which watermark a log asks for; fail if the log does not support an answer"
     command = commands.add_parser(
         "advise", help=advises, epilog=_ADVISE_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -186,6 +198,25 @@ def _explain(options: argparse.Namespace) -> int:
     recording = wm.trace.read_recording(options.directory)
     answer = recording.explain(at_ms=options.at_ms, reader=options.reader, stream=options.stream)
     print(answer.to_json() if options.json else answer)
+    return 0
+
+
+def _explain_job(options: argparse.Namespace) -> int:
+    if options.job.startswith(("http://", "https://")):
+        with waiting_for("Flink is asked once a second"):
+            log = wm.engine.flink(options.job, job=options.id, polls=options.polls)
+    else:
+        log = wm.engine.read(options.job)
+    if options.keep:
+        log.save(options.keep)
+    explanation = log.explain(options.at_ms)
+    if options.json:
+        print(explanation.to_json(), end="")
+        return 0
+    print(log, explanation, sep="\n")
+    for evidence in explanation.evidence:
+        print(f"  {evidence}")
+    print(log.advise(options.at_ms))
     return 0
 
 

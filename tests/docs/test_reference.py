@@ -158,7 +158,10 @@ def test_no_docstring_of_a_public_name_sends_to_a_path_that_is_not_public(refere
 
 @pytest.mark.parametrize(
     "space",
-    [wmlab.script, wmlab.chart, wmlab.dataflow, wmlab.dataflow.chart, wmlab.progress, wmlab.progress.chart],
+    [
+        *(wmlab.script, wmlab.chart, wmlab.dataflow, wmlab.dataflow.chart),
+        *(wmlab.progress, wmlab.progress.chart, wmlab.engine.chart),
+    ],
     ids=lambda space: space.__name__,
 )
 def test_every_action_part_and_chart_is_shown_in_a_notebook(reference: ModuleType, space: ModuleType) -> None:

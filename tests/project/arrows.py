@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-MODELS: Final = ("streams", "dataflow", "progress", "strategies")
+MODELS: Final = ("streams", "dataflow", "progress", "strategies", "engines")
 TOP: Final = frozenset({"__init__", "__main__", "demo", "open", "spark"})
 """Files beside the folders, where everything comes together."""
 
@@ -22,9 +22,9 @@ LAYERS: Final = (
     ("model",),
     ("scenario",),
     ("tables", "sim"),
-    ("simulate",),
+    ("simulate", "reading", "moments"),
     ("bounds", "replay"),
-    ("checks", "clocks", "comparison", "lateness", "lost_rows"),
+    ("checks", "clocks", "comparison", "lateness", "lost_rows", "causes", "flink_rules", "spark_rules"),
     (
         "answers",
         "positions",
@@ -40,7 +40,7 @@ LAYERS: Final = (
     ("charts", "diagram"),
     ("scrubber",),
     ("recording", "log_profile"),
-    ("__init__", "api", "compare", "feed", "panel", "spark", "sweep"),
+    ("__init__", "api", "compare", "feed", "listener", "panel", "spark", "sweep"),
 )
 """The folders and files of a model from the bottom to the top; each imports its own layer and those below."""
 
@@ -62,6 +62,7 @@ PYSPARK_ONLY_IN: Final = (
     "/recording",
     "/spark",
     "/panel",
+    "engines/listener",
 )
 """Parts of paths of the files that may import PySpark at all."""
 

@@ -47,6 +47,10 @@ class SessionError(WmlabError):
     """Spark cannot be started or reached."""
 
 
+class EngineError(WmlabError):
+    """A job or a query that cannot be reached, or whose metrics cannot be read."""
+
+
 class ChartError(WmlabError):
     """A table that does not answer the question of a chart."""
 

@@ -1,0 +1,46 @@
+"""Small jobs for the rules of which no real run is kept: what each source says at each moment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from wmlab.engines.moments import Instance, Job, Moment
+
+BEGIN_MS = 1_700_000_000_000
+STEP_MS = 5_000
+POLLS = 12
+SOURCE, JOIN = "Source: in[1] -> WatermarkAssigner[2]", "Join[3] -> sink[4]"
+END_MS = BEGIN_MS + (POLLS - 1) * STEP_MS
+QUIET = Moment(
+    at_ms=0, ended=False, input_watermark_ms=None, output_watermark_ms=None, records=0, written=0, late_records=None,
+    state_rows=None, pending_records=None, idle_share=None, busy_share=None, back_pressured_share=None, delay_ms=None,
+    event_max_ms=None, event_min_ms=None,
+)  # fmt: skip
+"""A task that has reported that nothing has come."""
+
+
+def source(subtask: int = 0, *, task: str = SOURCE, until: int = POLLS, behind_ms: int = 2_000, **fields) -> Instance:
+    """A source that reads ten records a poll, and whose watermark follows the clock, up to a poll."""
+    moments = []
+    for poll in range(POLLS):
+        at_ms = BEGIN_MS + poll * STEP_MS
+        last = min(poll, until - 1)
+        known = {"records": 10 * (last + 1), "output_watermark_ms": BEGIN_MS + last * STEP_MS - behind_ms}
+        moments.append(replace(QUIET, at_ms=at_ms, **((known if until else {}) | fields)))
+    return Instance(task, subtask, tuple(moments))
+
+
+def job_of(*sources: Instance, waits: bool | None = None, **fields) -> Job:
+    """A job in which one task reads all sources, and has the smallest of their watermarks."""
+    moments = []
+    for poll in range(POLLS):
+        outputs = [each.moments[poll].output_watermark_ms for each in sources if not each.moments[poll].ended]
+        watermark = None if not outputs or None in outputs else min(outputs)
+        at = {"at_ms": BEGIN_MS + poll * STEP_MS, "input_watermark_ms": watermark, "records": 10}
+        moments.append(replace(QUIET, **(at | fields)))
+    tasks = {}
+    for each in sources:
+        tasks[each.task] = (*tasks.get(each.task, ()), each)
+    inputs = dict.fromkeys(tasks, ()) | {JOIN: tuple(tasks)}
+    tasks[JOIN] = (Instance(JOIN, 0, tuple(moments)),)
+    return Job("flink", "job", END_MS, tasks, inputs, JOIN, "Join[3]", waits)

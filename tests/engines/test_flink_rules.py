@@ -1,0 +1,133 @@
+"""The rules for Flink, one situation each, of which no real run is kept; none is sure where it may be wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.engines.jobs import END_MS, POLLS, SOURCE, STEP_MS, job_of, source
+from wmlab.engines.answers import advise, explain
+from wmlab.engines.causes import Cause
+from wmlab.engines.moments import Instance, Job
+
+OTHER = "Source: other[5] -> WatermarkAssigner[6]"
+
+
+def answer(job: Job) -> tuple[Cause, str, str | None]:
+    first = explain(job)
+    return first.cause, first.certainty, first.holder
+
+
+def test_sources_that_go_on_are_no_fault() -> None:
+    assert answer(job_of(source(0, delay_ms=2_000), source(1, delay_ms=2_000))) == (Cause.NO_FAULT, "sure", None)
+
+
+def test_a_watermark_that_moves_and_whose_delay_is_not_known_may_be_anything() -> None:
+    assert answer(job_of(source(0), source(1))) == (Cause.NO_FAULT, "candidates", None)
+
+
+def test_a_subtask_without_records_holds_the_others() -> None:
+    job = job_of(source(0), source(1, until=4))
+    assert answer(job) == (Cause.SILENT_SUBTASK, "sure", "subtask 1 of in[1]")
+    assert [each.name for each in advise(job)] == ["scan.watermark.idle-timeout", "table.exec.source.idle-timeout"]
+    never = job_of(source(0), source(1, until=0))
+    assert answer(never) == (Cause.SILENT_SUBTASK, "sure", "subtask 1 of in[1]")
+    assert "has never read a record" in explain(never).sentence
+
+
+def test_a_short_silence_is_none() -> None:
+    assert answer(job_of(source(0, delay_ms=2_000), source(1, until=POLLS - 2, delay_ms=2_000)))[1:] == (
+        "candidates",
+        None,
+    )
+
+
+def test_two_silent_subtasks_at_different_watermarks_are_one_silent_source() -> None:
+    job = job_of(source(0, until=3), source(1, until=4), source(0, task=OTHER))
+    assert answer(job) == (Cause.SILENT_SOURCE, "sure", "in[1]")
+
+
+def test_a_source_that_reads_while_its_watermark_stands_may_have_a_silent_partition() -> None:
+    stuck = source(0, output_watermark_ms=1_700_000_000_000)
+    assert answer(job_of(stuck, source(0, task=OTHER))) == (Cause.SILENT_SUBTASK, "candidates", "subtask 0 of in[1]")
+    assert not len(advise(job_of(stuck, source(0, task=OTHER))))
+
+
+def test_a_source_that_has_read_and_never_given_a_watermark() -> None:
+    job = job_of(source(0, output_watermark_ms=None), source(0, task=OTHER))
+    assert answer(job) == (Cause.NO_WATERMARK, "sure", "in[1]")
+    assert [each.name for each in advise(job)] == ["WATERMARK FOR"]
+
+
+def test_a_subtask_behind_and_a_source_that_catches_up() -> None:
+    assert answer(job_of(source(0), source(1, behind_ms=60_000)))[::2] == (Cause.SOURCE_BEHIND, "subtask 1 of in[1]")
+    slow = source(0)
+    moments = [
+        replace(m, output_watermark_ms=m.output_watermark_ms - 80_000 + 5_000 * n) for n, m in enumerate(slow.moments)
+    ]
+    explanation = explain(job_of(Instance(SOURCE, 0, tuple(moments)), source(0, task=OTHER)))
+    assert (explanation.cause, explanation.certainty) == (Cause.SOURCE_BEHIND, "sure")
+    assert explanation.findings[0].shift_ms == 25_000
+    assert "55.0 s less than when the log began" in explanation.sentence
+
+
+def test_nothing_to_read_is_sure_only_if_nothing_is_pending() -> None:
+    assert answer(job_of(source(0, until=3), source(1, until=3))) == (Cause.NO_NEW_DATA, "likely", None)
+    none = {"until": 3, "pending_records": 0}
+    assert answer(job_of(source(0, **none), source(1, **none))) == (Cause.NO_NEW_DATA, "sure", None)
+    assert answer(job_of(source(0, until=3, pending_records=5)))[:2] == (Cause.CANNOT_TELL, "candidates")
+
+
+def test_back_pressure_is_likely_if_a_busy_task_makes_the_watermark_fall_behind() -> None:
+    pressed = source(0, back_pressured_share=0.9)
+    assert (Cause.BACK_PRESSURE, "candidates") in [(f.cause, f.certainty) for f in explain(job_of(pressed)).findings]
+    slow = [replace(m, output_watermark_ms=m.output_watermark_ms - 2_000 * n) for n, m in enumerate(pressed.moments)]
+    job = job_of(Instance(SOURCE, 0, tuple(slow)), busy_share=1.0)
+    assert answer(job) == (Cause.BACK_PRESSURE, "likely", "Join[3]")
+
+
+def test_a_source_is_not_blamed_for_a_watermark_that_does_not_arrive() -> None:
+    """All sources have sent more than the join has got, so none of them holds it, silent or not."""
+    job = job_of(source(0), source(0, task=OTHER, until=4), input_watermark_ms=1_600_000_000_000)
+    assert answer(job) == (Cause.BACK_PRESSURE, "candidates", "Join[3]")
+    assert not len(advise(job))
+
+
+def test_a_source_that_has_ended_is_not_waited_for() -> None:
+    gone = source(0, task=OTHER, until=3)
+    gone = Instance(OTHER, 0, tuple(replace(m, ended=n > 3) for n, m in enumerate(gone.moments)))
+    assert answer(job_of(source(0), gone)) == (Cause.ENDED, "sure", "other[5]")
+
+
+def test_a_jump_is_one_only_ahead_of_the_clock() -> None:
+    normal = source(1, behind_ms=10_000)
+    ahead = [
+        replace(m, output_watermark_ms=m.output_watermark_ms + 3_600_000 * (n > 5))
+        for n, m in enumerate(normal.moments)
+    ]
+    job = job_of(Instance(SOURCE, 1, tuple(ahead)), source(0))
+    assert answer(job) == (Cause.JUMP, "sure", "subtask 1 of in[1]")
+    assert explain(job).findings[0].since_ms == END_MS - 5 * STEP_MS
+    caught_up = [
+        replace(m, output_watermark_ms=m.output_watermark_ms - 3_600_000 * (n < 6))
+        for n, m in enumerate(normal.moments)
+    ]
+    assert answer(job_of(Instance(SOURCE, 1, tuple(caught_up)), source(0)))[0] is not Cause.JUMP
+
+
+def test_a_long_delay_is_a_candidate_since_flink_does_not_report_lateness() -> None:
+    late = {"behind_ms": 300_000, "delay_ms": 300_000}
+    explanation = explain(job_of(source(0, **late), source(1, **late)))
+    assert (explanation.cause, explanation.certainty) == (Cause.DELAY_TOO_LARGE, "candidates")
+
+
+def test_rows_dropped_without_a_jump_are_likely_later_than_the_delay() -> None:
+    explanation = explain(job_of(source(0), source(1), late_records=7))
+    assert (explanation.cause, explanation.certainty) == (Cause.DELAY_TOO_SMALL, "likely")
+    assert "7 rows dropped as late" in explanation.sentence
+
+
+def test_a_job_of_one_poll_tells_nothing() -> None:
+    job = job_of(source(0, until=0), source(0, task=OTHER))
+    first = {task: tuple(Instance(i.task, i.subtask, i.moments[:1]) for i in made) for task, made in job.tasks.items()}
+    short = replace(job, tasks=first, at_ms=job.observed[0].moments[0].at_ms)
+    assert answer(short) == (Cause.CANNOT_TELL, "candidates", None)

@@ -1,0 +1,148 @@
+"""Every kept run of a real engine: the cause that its log shows, at first place or among those it cannot tell apart."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import wmlab as wm
+from wmlab.core.errors import ChartError
+from wmlab.engines.answers import job_at
+
+Cause = wm.engine.Cause
+LOGS = wm.engine.DIRECTORY
+RIGHT = {
+    "flink/healthy": (Cause.NO_FAULT, "sure", None),
+    "flink/hour_behind": (Cause.SOURCE_BEHIND, "sure", "other[5]"),
+    "flink/other_ends": (Cause.ENDED, "sure", "other[5]"),
+    "flink/other_silent": (Cause.SILENT_SOURCE, "sure", "other[5]"),
+    "flink/future_row": (Cause.JUMP, "sure", "subtask 0 of orders[1]"),
+    "spark/healthy": (Cause.NO_FAULT, "candidates", None),
+    "spark/future_row": (Cause.JUMP, "sure", None),
+    "spark/late_rows": (Cause.DELAY_TOO_SMALL, "sure", None),
+    "spark/no_more_data": (Cause.NO_NEW_DATA, "candidates", None),
+    "spark/one_source_silent": (Cause.SILENT_SOURCE, "likely", "FileStreamSource[file:/data/b]"),
+    "spark/source_without_records": (Cause.SILENT_SOURCE, "likely", "FileStreamSource[file:/data/b2]"),
+    "spark/one_source_behind": (Cause.SOURCE_BEHIND, "candidates", None),
+    "spark/delay_too_large": (Cause.DELAY_TOO_LARGE, "likely", "the delay"),
+    "spark/no_newer_rows": (Cause.NO_NEW_DATA, "sure", None),
+    "spark/no_watermark": (Cause.NO_WATERMARK, "sure", None),
+    "spark/chained_windows": (Cause.NO_FAULT, "candidates", None),
+    "spark/restart": (Cause.NO_FAULT, "candidates", None),
+}
+"""What is wrong in each run, how sure its log can be of that, and what holds the watermark."""
+
+
+def log_of(name: str) -> wm.engine.EngineLog:
+    return wm.engine.read(LOGS / f"{name}.jsonl")
+
+
+def moments_of(log: wm.engine.EngineLog) -> list[int]:
+    return sorted(set(log.table["at_ms"].to_pylist()))
+
+
+def test_every_kept_log_is_here() -> None:
+    assert {path.relative_to(LOGS).with_suffix("").as_posix() for path in LOGS.rglob("*.jsonl")} == RIGHT.keys()
+    assert all(path.stat().st_size < 40_000 for path in LOGS.rglob("*.jsonl"))
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_the_right_cause_is_first_or_one_of_the_candidates(name: str) -> None:
+    cause, certainty, holder = RIGHT[name]
+    explanation = log_of(name).explain()
+    assert explanation.certainty == certainty
+    assert explanation.holder == holder
+    if certainty == "candidates":
+        assert cause in [each.cause for each in explanation.findings]
+    else:
+        assert explanation.cause is cause
+    assert explanation.evidence
+    assert cause in explanation.sentence
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_at_no_moment_is_an_answer_sure_and_wrong(name: str) -> None:
+    cause, _, holder = RIGHT[name]
+    log = log_of(name)
+    for at_ms in moments_of(log):
+        explanation = log.explain(at_ms)
+        if explanation.certainty != "candidates":
+            assert explanation.cause in (cause, Cause.NO_FAULT)
+            assert explanation.holder in (holder, None)
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_is_cut_off_at_a_moment_changes_nothing_that_was_known_then(name: str) -> None:
+    log = log_of(name)
+    at_ms = moments_of(log)[-2]
+    early = log.table.filter([at <= at_ms for at in log.table["at_ms"].to_pylist()])
+    assert set(early["at_ms"].to_pylist()) == {at for at in moments_of(log) if at <= at_ms}
+    before, job = log.explain(at_ms), job_at(log, at_ms)
+    assert before.at_ms == at_ms
+    assert all(each.last.at_ms <= at_ms for instances in job.tasks.values() for each in instances)
+
+
+def test_that_nothing_has_come_since_is_known_when_somebody_has_waited() -> None:
+    log = log_of("spark/no_more_data")
+    later = log.explain(log.until_ms + 60_000)
+    assert (later.cause, later.certainty) == (Cause.NO_NEW_DATA, "likely")
+    assert later.stands
+    assert later.watermark_ms == log.explain().watermark_ms
+
+
+def test_what_waiting_costs_is_counted_since_the_watermark_stands() -> None:
+    explanation = log_of("spark/one_source_silent").explain()
+    assert (explanation.cost.state_rows, explanation.cost.state_rows_more) == (82, 50)
+    assert explanation.since_ms == 1_795_565_313_001
+    assert explanation.watermark_ms == 1_700_000_009_000
+    assert "82 rows of state, 50 more" in explanation.sentence
+
+
+def test_the_settings_are_in_the_words_of_the_engine_and_only_where_the_evidence_supports_them() -> None:
+    named = {name: [each.name for each in log_of(name).advise()] for name in RIGHT}
+    assert {name: settings for name, settings in named.items() if settings} == {
+        "flink/hour_behind": ["scan.watermark.alignment.group"],
+        "flink/other_silent": ["scan.watermark.idle-timeout", "table.exec.source.idle-timeout"],
+        "spark/late_rows": ["withWatermark"],
+        "spark/delay_too_large": ["withWatermark"],
+        "spark/no_watermark": ["withWatermark"],
+        "spark/one_source_silent": ["spark.sql.streaming.multipleWatermarkPolicy"],
+        "spark/source_without_records": ["spark.sql.streaming.multipleWatermarkPolicy"],
+    }
+    assert "39.0 s or more instead of 10.0 s" in log_of("spark/late_rows").advise().sentence
+    assert "no change" in log_of("flink/healthy").advise().sentence
+
+
+def test_an_answer_is_plain_data_and_html() -> None:
+    explanation = log_of("flink/other_silent").explain()
+    told = json.loads(explanation.to_json())
+    assert (told["cause"], told["certainty"], told["holder"]) == ("source without records", "sure", "other[5]")
+    assert "<table>" in explanation._repr_html_()
+    assert log_of("flink/other_silent").advise().to_pandas().shape == (2, 3)
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_the_chart_says_what_explain_says_and_marks_the_holder(name: str) -> None:
+    log = log_of(name)
+    chart = wm.engine.chart.watermarks(log)
+    assert chart.sentence == log.explain().sentence
+    holders = [layer.name for layer in chart.scene.layers if layer.role == "upper"] if chart.data["at_ms"] else []
+    if name in ("flink/hour_behind", "flink/future_row"):
+        assert holders
+        assert all("other[5]" in each or "orders[1], subtask 0" in each for each in holders)
+    assert "<svg" in chart.svg
+
+
+def test_the_chart_draws_the_watermarks_of_the_table() -> None:
+    log = log_of("flink/hour_behind")
+    chart = wm.engine.chart.watermarks(log)
+    rows = [row for row in log.table.to_pylist() if row["operator"] == "WatermarkAssigner[7]" and row["subtask"] == 1]
+    drawn = dict(zip(chart.data["of"], chart.data["watermark_ms"], strict=True))
+    assert drawn["other[5], subtask 1"] == rows[-1]["output_watermark_ms"]
+
+
+def test_a_chart_of_anything_else_is_refused() -> None:
+    with pytest.raises(ChartError, match="no log of an engine"):
+        wm.engine.chart.watermarks(Path("x"))

@@ -1,0 +1,169 @@
+"""Why a watermark stands or is behind: the causes, and what is found of each in what a job reported.
+
+The rules of each engine are in `flink_rules` and `spark_rules`, pure functions over a `Job`, which find their cause or
+nothing. A finding is `sure` where the job itself reported what proves it, `likely` where another explanation would need
+a coincidence, and one of the `candidates` where the report does not tell; then it says what to look at next. What holds
+the watermark stands before what only costs rows, and candidates come last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, Literal
+
+from wmlab.core.words import SECOND_MS, moment
+from wmlab.engines.moments import Instance, Job, Moment
+
+Certainty = Literal["sure", "likely", "candidates"]
+"""How sure a finding is; of candidates the evidence does not tell which one it is."""
+
+
+class Cause(StrEnum):
+    """Why a watermark stands, is behind, or drops rows; `cannot tell` where the job has not reported enough."""
+
+    SILENT_SOURCE = "source without records"
+    SILENT_SUBTASK = "subtask or partition without records"
+    NO_WATERMARK = "source without watermark"
+    SOURCE_BEHIND = "source behind"
+    BACK_PRESSURE = "back pressure"
+    JUMP = "jump into the future"
+    DELAY_TOO_LARGE = "delay larger than needed"
+    DELAY_TOO_SMALL = "delay smaller than the lateness"
+    ENDED = "ended"
+    NO_FAULT = "no fault"
+    NO_NEW_DATA = "no new data"
+    CANNOT_TELL = "cannot tell"
+
+
+_HOLDING: Final = frozenset(Cause) - {Cause.DELAY_TOO_SMALL, Cause.ENDED, Cause.NO_FAULT, Cause.CANNOT_TELL}
+"""The causes for which a window has to wait."""
+_FOLLOW: Final = {Cause.JUMP: frozenset({Cause.DELAY_TOO_SMALL, Cause.NO_NEW_DATA})}
+"""What only follows of another cause: behind a jump rows are late, and none is newer."""
+
+Reported = bool | int | float | str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Evidence:
+    """What a task or a source reported at one moment, of which a finding follows; each value with its name."""
+
+    at_ms: int
+    task: str
+    subtask: int | None
+    values: tuple[tuple[str, Reported], ...]
+
+    @property
+    def what(self) -> str:
+        """The task and its values in words."""
+        where = self.task if self.subtask is None else f"{self.task}, subtask {self.subtask}"
+        return f"{where}: {', '.join(f'{name} {_shown(name, value)}' for name, value in self.values)}"
+
+    def __repr__(self) -> str:
+        return f"{moment(self.at_ms)}, {self.what}"
+
+
+def _shown(name: str, value: Any) -> str:
+    if value is None:
+        return "unknown"
+    return moment(value) if name.endswith("_ms") else str(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One cause that was found; `str` of it is `text`.
+
+    `holder` is the source, subtask or operator that holds the watermark, where it is known; `text` says why, and
+    `release` what would move it, or what to look at next. `since_ms` is when it began, as far as the log goes back.
+    `shift_ms` is how far the source is behind or has jumped, or the delay that is set, and `needed_ms` the delay that
+    the rows would have needed.
+    """
+
+    cause: Cause
+    certainty: Certainty
+    text: str
+    release: str
+    holder: str | None = None
+    since_ms: int | None = None
+    shift_ms: int | None = None
+    needed_ms: int | None = None
+    evidence: tuple[Evidence, ...] = field(default=(), repr=False)
+
+    @property
+    def is_releasable(self) -> bool:
+        """Whether it holds a watermark that can go on: one that has jumped cannot go back."""
+        return self.cause in _HOLDING and self.cause is not Cause.JUMP
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Rule = Callable[[Job], Finding | None]
+"""Finds its cause, or nothing."""
+
+BEHIND_MS: Final = 10 * SECOND_MS
+"""By how much an input has to be behind another one to count as behind: a metric of Flink may be so old."""
+FUTURE_MS: Final = 60 * SECOND_MS
+"""How far beyond the clock, or beyond what is usual, a watermark has to rise to have jumped."""
+
+
+def findings(job: Job, rules: Iterable[Rule]) -> tuple[Finding, ...]:
+    """What the rules find, the first one first; `cannot tell` if that is nothing."""
+    found = [each for rule in rules if (each := rule(job)) is not None]
+    follow = {cause for each in found for cause in _FOLLOW.get(each.cause, ())}
+    if any(each.cause in _HOLDING and each.certainty != "candidates" for each in found):
+        follow.add(Cause.NO_FAULT)
+    ranks = {cause: rank for rank, cause in enumerate(Cause)}
+    kept = [each for each in found if each.cause not in follow]
+    kept.sort(key=lambda each: (_order(each), ranks[each.cause]))
+    if kept:
+        return tuple(kept)
+    more = "for a minute or longer" if job.engine == "flink" else "until some batches with rows have come"
+    why = "what was reported does not tell whether anything holds it"
+    return (Finding(cause=Cause.CANNOT_TELL, certainty="candidates", text=why, release=f"look {more}"),)
+
+
+def _order(found: Finding) -> int:
+    if found.certainty == "candidates":
+        return 2
+    return 0 if found.cause in _HOLDING else 1
+
+
+def reported(instance: Instance, at: Moment, *names: str) -> Evidence:
+    """What an instance reported at a moment, of the fields of `Moment` with these names."""
+    values = tuple((name, getattr(at, name)) for name in names)
+    return Evidence(at_ms=at.at_ms, task=instance.source, subtask=instance.subtask, values=values)
+
+
+def last_reported(instances: Iterable[Instance], *names: str) -> tuple[Evidence, ...]:
+    """What some instances reported last."""
+    return tuple(reported(each, each.last, *names) for each in instances)
+
+
+def late_since(job: Job, at_ms: int | None) -> int:
+    """How many rows all tasks have dropped as late since a moment; without one since the job or the log began."""
+    return sum(_late_of(instance, at_ms) for instances in job.tasks.values() for instance in instances)
+
+
+def _late_of(instance: Instance, at_ms: int | None) -> int:
+    known = [(each.at_ms, each.late_records) for each in instance.moments if each.late_records is not None]
+    before = [late for moment_ms, late in known if at_ms is not None and moment_ms <= at_ms]
+    return max(known[-1][1] - (before[-1] if before else 0), 0) if known else 0
+
+
+def first_late_ms(job: Job) -> int:
+    """When rows were first reported as dropped."""
+    moments = sorted(
+        each.at_ms
+        for instances in job.tasks.values()
+        for instance in instances
+        for each in instance.moments
+        if each.late_records
+    )
+    return moments[0]
+
+
+def names_of(instances: Sequence[Instance]) -> list[str]:
+    """The sources of some instances, each once."""
+    return list(dict.fromkeys(each.source for each in instances))

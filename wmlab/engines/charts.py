@@ -1,0 +1,162 @@
+"""The chart of a job that runs: its watermarks over time, how far they are behind, who holds them, what is dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from wmlab.core import namespace
+from wmlab.core.charts.axis import Axis, Numbers, OverTime, bulk_of_curves, duration_unit, time_axis
+from wmlab.core.charts.chart import Chart
+from wmlab.core.charts.scene import Dots, Layer, Panel, Scene, Steps, Value, at_rim, lanes, merge_equal, thinned
+from wmlab.core.errors import ChartError
+from wmlab.core.words import is_instant, shown
+from wmlab.engines.answers import EngineLog, JobExplanation, explain, job_at
+from wmlab.engines.moments import Instance, Job
+
+__all__ = ["watermarks"]
+__getattr__, __dir__ = namespace(__name__)
+
+_CAP: Final = 600
+"""Points drawn at most of each curve, about."""
+_HEIGHT: Final = 260.0
+_LOW: Final = 130.0
+_LONGEST: Final = 24
+
+
+def watermarks(log: EngineLog, *, at_ms: int | None = None, title: str | None = None) -> Chart:
+    """Draw the watermark of every operator and source over time, the lag, and the rows dropped as late.
+
+    The watermark that was asked for and what holds it have their own colours and dashes. The lag is that behind the
+    clock for Flink, and behind the newest event time for Spark, whose sources report no watermark: of them is drawn
+    which batches had rows. The sentence is that of `log.explain(at_ms)`. Raises `ChartError` for what is no log, and
+    `EngineError` as `explain`.
+    """
+    if not isinstance(log, EngineLog):
+        raise ChartError(f"{shown(log)} is no log of an engine.", remedy="Draw what wm.engine.read gives.")
+    job = job_at(log, at_ms)
+    explanation = explain(job)
+    curves = _curves(job, explanation)
+    low, high = log.begin_ms, max(job.at_ms, log.begin_ms + 1_000)
+    clock = [low, high]
+    across = Axis("clock", low, high, is_instant(clock), duration_unit(high - low))
+    known = {curve.name: OverTime.steps(curve.xs, curve.ys) for curve in curves}
+    panels, beyond = [], ""
+    if curves:
+        up = time_axis("event time", bulk_of_curves(known.values()), pad_percent=4, clock=clock)
+        beyond = f" {said}" if (said := up.said_beyond(known)) else ""
+        panels.append(Panel(up=up, layers=at_rim(up, merge_equal(curves)), height=_HEIGHT))
+    else:
+        panels.append(Panel(up=Numbers("event time", 0, 1), layers=[], height=_LOW, note="no watermark at all"))
+    panels += [panel for panel in (_lag(job), _rows(job, explanation), _late(job)) if panel is not None]
+    scene = Scene(
+        title=title or f"Where is the watermark of {job.operator}, and who holds it?",
+        subtitle=explanation.sentence + beyond,
+        across=across,
+        panels=panels,
+    )
+    return Chart(sentence=explanation.sentence, data=_data(curves), scene=scene)
+
+
+def _curves(job: Job, explanation: JobExplanation) -> list[Steps]:
+    """The watermark of each source, of the operators behind them, and of the one that was asked for, on top."""
+    curves = []
+    names: tuple[str, ...] = () if explanation.holder is None else (explanation.holder,)
+    for task, instances in job.tasks.items():
+        if job.engine == "flink" and task != job.observed_task:
+            for instance in instances:
+                name = instance.source if len(instances) == 1 else f"{instance.source}, subtask {instance.subtask}"
+                is_holder = instance.source in names or f"subtask {instance.subtask} of {instance.source}" in names
+                points = [(each.at_ms, each.output_watermark_ms) for each in instance.moments]
+                curves.append(_steps(name, "upper" if is_holder else "perfect", points, job.at_ms))
+    if job.engine == "spark":
+        newest: list[tuple[int, Value]] = []
+        for each in job.observed[0].moments:
+            before = newest[-1][1] if newest else None
+            newest.append((each.at_ms, max((v for v in (before, each.event_max_ms) if v is not None), default=None)))
+        curves.append(_steps("newest event time", "perfect", newest, job.at_ms))
+    curves.append(_steps(f"{job.operator}: watermark", "lower", job.watermarks, job.at_ms))
+    return [curve for curve in curves if any(y is not None for y in curve.ys)]
+
+
+def _steps(name: str, role: str, points: Sequence[tuple[int, Value]], until_ms: int) -> Steps:
+    """A curve through some points, which holds its last value until the end of the log."""
+    held = [*points, (until_ms, points[-1][1])] if points else []
+    xs, ys = thinned([x for x, _ in held], [y for _, y in held], _CAP) if held else ([], [])
+    return Steps(name=name, role=role, xs=xs, ys=ys)
+
+
+def _lag(job: Job) -> Panel | None:
+    """How far the watermark is behind the clock, or with Spark behind the newest event time."""
+    points: list[tuple[int, Value]] = [(at_ms, None if w is None else at_ms - w) for at_ms, w in job.watermarks]
+    name = "lag behind the clock"
+    if job.engine == "spark":
+        points, newest, name = [], None, "lag behind the newest event time"
+        for each in job.observed[0].moments:
+            newest = max((v for v in (newest, each.event_max_ms) if v is not None), default=None)
+            gap = None if newest is None or each.input_watermark_ms is None else newest - each.input_watermark_ms
+            points.append((each.at_ms, gap))
+    curve = _steps(name, "third", points, job.at_ms)
+    known = [y for y in curve.ys if y is not None]
+    if not known:
+        return None
+    low, high = min(*known, 0), max(*known, 1_000)
+    up = Axis("lag", low, high, False, duration_unit(high - low))
+    return Panel(up=up, layers=[curve], height=_LOW)
+
+
+def _rows(job: Job, explanation: JobExplanation) -> Panel | None:
+    """Which batches had rows, of each source of a Spark query; what holds the watermark is named in its lane."""
+    if job.engine != "spark":
+        return None
+    layers: list[Layer] = []
+    for number, source in enumerate(job.sources):
+        counts = _gains(source)
+        layers.append(
+            Dots(
+                name="a batch with rows",
+                role="perfect",
+                shape="circle",
+                xs=[at_ms for at_ms, gain in counts if gain],
+                ys=[number for _, gain in counts if gain],
+                hover=[f"{source.source}: {gain} rows" for _, gain in counts if gain],
+            )
+        )
+    names = [_short(each.source) for each in job.sources]
+    if explanation.holder is not None:
+        held = [each.source in explanation.holder for each in job.sources]
+        names = [f"holds: {name}" if holds else name for name, holds in zip(names, held, strict=True)]
+    return lanes(names, layers)
+
+
+def _short(name: str) -> str:
+    """The end of a long name, which tells sources of one kind apart."""
+    return name if len(name) <= _LONGEST else f"…{name[1 - _LONGEST :]}"
+
+
+def _gains(source: Instance) -> list[tuple[int, int]]:
+    counts = [(each.at_ms, each.records or 0) for each in source.moments]
+    return [(at_ms, count - before) for (at_ms, count), (_, before) in zip(counts, [(0, 0), *counts], strict=False)]
+
+
+def _late(job: Job) -> Panel | None:
+    """The rows dropped as late, all tasks together, if there are any."""
+    totals: dict[int, int] = {}
+    for instances in job.tasks.values():
+        for instance in instances:
+            for each in instance.moments:
+                totals[each.at_ms] = totals.get(each.at_ms, 0) + (each.late_records or 0)
+    if not any(totals.values()):
+        return None
+    curve = _steps("dropped as late", "alarm", sorted(totals.items()), job.at_ms)
+    return Panel(up=Numbers("rows", 0, max(totals.values()) + 1), layers=[curve], height=_LOW)
+
+
+def _data(curves: Sequence[Steps]) -> dict[str, list[Any]]:
+    """What is drawn, a row a point."""
+    points = [(x, curve.name, y) for curve in curves for x, y in zip(curve.xs, curve.ys, strict=True)]
+    return {
+        "at_ms": [x for x, _, _ in points],
+        "of": [name for _, name, _ in points],
+        "watermark_ms": [y for _, _, y in points],
+    }

@@ -1,0 +1,211 @@
+"""The one table of what a Flink job or a Spark query reported, and how the lines of each engine become its rows.
+
+A line is what the engine said at one moment: of Flink a poll of its REST interface, of Spark the progress of a batch.
+What an engine does not say is null: the table holds no guess. Flink writes an unknown watermark as −2^63 and an unknown
+share as NaN, Spark a watermark before the first one as 1970.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+
+from wmlab.core.schemas import FLAG, LONG, REAL, TEXT, column, table
+from wmlab.core.words import since_1970_ms
+
+Engine = Literal["flink", "spark"]
+Line = Mapping[str, Any]
+"""One line of a log: JSON as the engine said it."""
+
+ENGINE_TABLE: Final = table(
+    column("at_ms", LONG, "when the engine was asked (Flink), or the batch began (Spark)", unit="ms"),
+    column("job", TEXT, "the job's or the query's name, or its id without one"),
+    column("task", TEXT, "Flink: operators that are chained into one task; Spark: 'query', or a source"),
+    column("inputs", pa.list_(TEXT), "the tasks that it reads; none of a source"),
+    column("operator", TEXT, "the operator, as the engine calls it"),
+    column("chain", LONG, "its position in the chain of its task, from 0"),
+    column("subtask", LONG, "number of the parallel instance, from 0; Spark reports none", nullable=True),
+    column("ended", FLAG, "whether the task has finished, so that nobody waits for it"),
+    column("input_watermark_ms", LONG, "the watermark that it has got", unit="ms", nullable=True),
+    column("output_watermark_ms", LONG, "the watermark that it has sent", unit="ms", nullable=True),
+    column("delay_ms", LONG, "the delay of its watermark, where the plan states it", unit="ms", nullable=True),
+    column(
+        "records_in", LONG, "records received: Flink since the task began, Spark since the log began", nullable=True
+    ),
+    column("records_out", LONG, "records sent, counted likewise", nullable=True),
+    column("late_records", LONG, "rows or groups dropped as late, counted likewise", nullable=True),
+    column("state_rows", LONG, "rows in its state", nullable=True),
+    column("pending_records", LONG, "records that its source has and it has not read", nullable=True),
+    column("idle_share", REAL, "share of its time without anything to do", nullable=True),
+    column("busy_share", REAL, "share of its time at work", nullable=True),
+    column("back_pressured_share", REAL, "share of its time in which it waited for the next task", nullable=True),
+    column("event_max_ms", LONG, "latest event time in the batch; Spark only", unit="ms", nullable=True),
+    column("event_min_ms", LONG, "earliest event time in the batch; Spark only", unit="ms", nullable=True),
+    column("batch", LONG, "number of the batch; Spark only", nullable=True),
+)
+"""The columns; a row for each operator, subtask and poll of Flink, stateful operator, source and batch of Spark."""
+
+QUERY: Final = "query"
+"""The task of a Spark query's own watermark."""
+_UNKNOWN_WATERMARK: Final = -(2**63)
+_END_OF_TIME: Final = 2**63 - 1
+_SHARES: Final = {
+    "idle_share": "idleTimeMsPerSecond",
+    "busy_share": "busyTimeMsPerSecond",
+    "back_pressured_share": "backPressuredTimeMsPerSecond",
+}
+_COUNTS: Final = {
+    "records_in": "numRecordsIn",
+    "records_out": "numRecordsOut",
+    "late_records": "numLateRecordsDropped",
+    "pending_records": "pendingRecords",
+}
+FLINK_METRICS: Final = frozenset(
+    ["currentInputWatermark", "currentOutputWatermark", *_SHARES.values(), *_COUNTS.values()]
+)
+"""The metrics of Flink that the table has columns for, by the last part of their names."""
+_PLANNED_WATERMARK: Final = re.compile(r"\[(\d+)\]:WatermarkAssigner\(.*?watermark=\[\(?`?\w+`?(?: - (\d+):INTERVAL)?")
+_NUMBER: Final = re.compile(r"\[(\d+)\]")
+
+
+def table_of(engine: Engine, lines: Sequence[Line]) -> pa.Table:
+    """The table of all lines, in order; raises `KeyError`, `TypeError` or `ValueError` for one of another form."""
+    rows = _rows_of_flink(lines) if engine == "flink" else _rows_of_spark(lines)
+    empty = dict.fromkeys(ENGINE_TABLE.names)
+    return pa.Table.from_pylist([empty | row for row in rows], ENGINE_TABLE)
+
+
+def _rows_of_flink(lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
+    header, *polls = lines
+    names = {vertex["id"]: vertex["name"] for vertex in header["vertices"]}
+    nodes = header["plan"]["nodes"]
+    inputs = {node["id"]: [names[edge["id"]] for edge in node.get("inputs", ())] for node in nodes}
+    delays = _planned_delays(nodes)
+    for poll in polls:
+        for vertex, said in poll["vertices"].items():
+            for row in _rows_of_task(names[vertex], said, delays):
+                yield row | {"at_ms": poll["at_ms"], "job": header["job"]["name"], "inputs": inputs.get(vertex, [])}
+
+
+def _planned_delays(nodes: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """The delay of each watermark by the number of its operator, where Flink's plan states it: `ts - 2000:INTERVAL`."""
+    stated = (match for node in nodes for match in _PLANNED_WATERMARK.finditer(node.get("description", "")))
+    return {match[1]: int(match[2] or 0) for match in stated}
+
+
+def _rows_of_task(task: str, said: Mapping[str, Any], delays: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    """The rows of one task at one moment: of each subtask, each operator in the order of the chain."""
+    by_operator: dict[tuple[int, str], dict[str, str]] = {}
+    for key, value in {**said["watermarks"], **said["metrics"]}.items():
+        subtask, _, rest = key.partition(".")
+        operator, _, metric = rest.rpartition(".")
+        by_operator.setdefault((int(subtask), operator), {})[metric] = value
+    chained = task.replace(":", "_").replace(" ", "_")
+    operators = sorted({name for _, name in by_operator if name}, key=lambda name: (chained.find(name), name))
+    ended = said["status"] == "FINISHED"
+    for subtask in sorted({number for number, _ in by_operator}) or [0]:
+        of_task = by_operator.get((subtask, ""), {})
+        for position, operator in enumerate(operators or [task]):
+            metrics = by_operator.get((subtask, operator), {}) if operators else of_task
+            number = _NUMBER.search(operator)
+            output = _whole(metrics.get("currentOutputWatermark"))
+            yield {
+                "task": task,
+                "operator": operator,
+                "chain": position,
+                "subtask": subtask,
+                "ended": ended or output == _END_OF_TIME,
+                "input_watermark_ms": _known_watermark(_whole(metrics.get("currentInputWatermark"))),
+                "output_watermark_ms": _known_watermark(output),
+                "delay_ms": delays.get(number[1]) if number and operator.startswith("WatermarkAssigner") else None,
+                **{name: _whole(metrics.get(metric)) for name, metric in _COUNTS.items()},
+                **{name: _share(of_task.get(metric)) for name, metric in _SHARES.items()},
+            }
+
+
+def _known_watermark(watermark: int | None) -> int | None:
+    return None if watermark in (_UNKNOWN_WATERMARK, _END_OF_TIME) else watermark
+
+
+def _whole(text: str | None) -> int | None:
+    """A metric of Flink as a whole number; None for one that is missing, or NaN."""
+    if text is None or text == "NaN":
+        return None
+    return int(text) if "." not in text else int(float(text))
+
+
+def _share(text: str | None) -> float | None:
+    """Milliseconds a second as a share; None for one that is missing, or NaN."""
+    number = math.nan if text is None else float(text)
+    return None if math.isnan(number) else number / 1_000
+
+
+def _rows_of_spark(lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
+    totals: Counter[str] = Counter()
+    for progress in sorted(lines, key=lambda line: str(line["timestamp"])):
+        common = {
+            "at_ms": instant_ms(progress["timestamp"]),
+            "job": progress.get("name") or progress["id"],
+            "batch": progress["batchId"],
+            "chain": 0,
+            "ended": False,
+        }
+        sources = _titled([source["description"] for source in progress["sources"]])
+        yield from (common | row for row in _rows_of_query(progress, sources, totals))
+        for title, source in zip(sources, progress["sources"], strict=True):
+            totals[title] += source["numInputRows"]
+            pending = (source.get("metrics") or {}).get("maxOffsetsBehindLatest")
+            read = {"records_out": totals[title], "pending_records": None if pending is None else int(pending)}
+            yield common | {"task": title, "inputs": [], "operator": title} | read
+
+
+def _rows_of_query(progress: Line, sources: Sequence[str], totals: Counter[str]) -> Iterator[dict[str, Any]]:
+    """The rows of a query's operators with state in one batch, or of the query itself if it has none."""
+    event = progress.get("eventTime") or {}
+    operators = progress["stateOperators"] or [{"operatorName": QUERY}]
+    written = (progress.get("sink") or {}).get("numOutputRows", -1)
+    totals["read"] += progress["numInputRows"]
+    totals["written"] += max(written, 0)
+    for position, (title, state) in enumerate(
+        zip(_titled([each["operatorName"] for each in operators]), operators, strict=True)
+    ):
+        totals[f"late {title}"] += state.get("numRowsDroppedByWatermark", 0)
+        yield {
+            "task": QUERY,
+            "inputs": list(sources),
+            "operator": title,
+            "chain": position,
+            # Spark starts with 1970, which is no watermark of any row.
+            "input_watermark_ms": _spark_time(event.get("watermark")) or None,
+            "records_in": totals["read"],
+            "records_out": None if written < 0 else totals["written"],
+            "late_records": totals[f"late {title}"] if "numRowsDroppedByWatermark" in state else None,
+            "state_rows": state.get("numRowsTotal"),
+            "event_max_ms": _spark_time(event.get("max")),
+            "event_min_ms": _spark_time(event.get("min")),
+        }
+
+
+def _titled(names: Sequence[str]) -> list[str]:
+    """The names, of which equal ones get numbers, from 1."""
+    counts, numbers = Counter(names), Counter[str]()
+    titles = []
+    for name in names:
+        numbers[name] += 1
+        titles.append(f"{name} ({numbers[name]})" if counts[name] > 1 else name)
+    return titles
+
+
+def _spark_time(text: str | None) -> int | None:
+    return None if text is None else instant_ms(text)
+
+
+def instant_ms(text: str) -> int:
+    """A time as Spark writes it, "2023-11-14T22:13:29.000Z", in ms since 1970."""
+    return since_1970_ms(datetime.fromisoformat(text))
