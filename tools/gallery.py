@@ -159,6 +159,15 @@ wm.dataflow.chart.interleavings(wm.dataflow.permutations(inputs, rule="no flush"
         ),
     ),
     Section(
+        "A job that runs",
+        """
+import wmlab as wm
+
+job = wm.engine.read("data/engine_logs/flink/hour_behind.jsonl")
+""",
+        (Entry("wm.engine.chart.watermarks", "wm.engine.chart.watermarks(job)"),),
+    ),
+    Section(
         "Progress of query plans",
         """
 import wmlab as wm

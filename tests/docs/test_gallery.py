@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 SPACES = {
     "wm.chart": wm.chart,
     "wm.dataflow.chart": wm.dataflow.chart,
+    "wm.engine.chart": wm.engine.chart,
     "wm.progress.chart": wm.progress.chart,
     "wm.strategy.chart": wm.strategy.chart,
 }

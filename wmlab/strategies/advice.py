@@ -169,6 +169,7 @@ def advise(trace: Trace | Any, late_share: float = 0.001, *, window_ms: int | No
     suspicious = suspects(trace, late_share)
     candidates = Candidates(trace, late_share, guard=suspects_matter(suspicious))
     log, middle = candidates.log, candidates.middle
+    window_ms = None if window_ms is None else the_duration(window_ms, ModelError, name="window_ms")
     windows = None if window_ms is None else LogWindows.of(log.of_rows(slice(middle, None)), window_ms)
     judged = [judge(each, log, middle, late_share, windows) for each in candidates.of_one_watermark()]
     by_key = [judge(each, log, middle, late_share, windows) for each in candidates.of_keys()]

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wmlab.core.answers import COLUMNS_HINT, Cell, TableAnswer, text_table
+from wmlab.core.arguments import the_duration
 from wmlab.core.errors import ModelError
 from wmlab.core.times import Int64Array
 from wmlab.core.traces import TRACE_SCHEMA, Trace
@@ -243,6 +244,8 @@ def compare(
         raise ModelError(
             f"strategies is {shown(strategies)}.", remedy="Give some, for example [BoundedOutOfOrderness(60_000)]."
         )
+    window_ms = None if window_ms is None else the_duration(window_ms, ModelError, name="window_ms")
+    tick_ms = None if tick_ms is None else the_duration(tick_ms, ModelError, name="tick_ms")
     require_argument("tick_ms", tick_ms, NotNegative | None)
     trace = as_trace(trace)
     log = Log.of(trace)
