@@ -14,6 +14,8 @@ from html import escape
 from typing import Any, Final
 
 from wmlab.core.answers import Answer
+from wmlab.core.arguments import the_duration
+from wmlab.core.errors import ModelError
 from wmlab.core.traces import Trace
 from wmlab.core.words import grouped, rounded
 from wmlab.strategies.candidates import Candidates
