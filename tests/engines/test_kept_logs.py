@@ -143,6 +143,11 @@ def test_the_chart_draws_the_watermarks_of_the_table() -> None:
     assert drawn["other[5], subtask 1"] == rows[-1]["output_watermark_ms"]
 
 
+def test_a_holder_without_any_watermark_has_a_lane() -> None:
+    svg = wm.engine.chart.watermarks(log_of("flink/other_silent")).svg
+    assert all(f"holds: other[5], subtask {subtask}" in svg for subtask in (0, 1))
+
+
 def test_a_chart_of_anything_else_is_refused() -> None:
     with pytest.raises(ChartError, match="no log of an engine"):
         wm.engine.chart.watermarks(Path("x"))

@@ -8,7 +8,20 @@ from typing import Any, Final
 from wmlab.core import namespace
 from wmlab.core.charts.axis import Axis, Numbers, OverTime, bulk_of_curves, duration_unit, time_axis
 from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.scene import Dots, Layer, Panel, Scene, Steps, Value, at_rim, lanes, merge_equal, thinned
+from wmlab.core.charts.scene import (
+    Blocks,
+    Box,
+    Dots,
+    Layer,
+    Panel,
+    Scene,
+    Steps,
+    Value,
+    at_rim,
+    lanes,
+    merge_equal,
+    thinned,
+)
 from wmlab.core.errors import ChartError
 from wmlab.core.words import is_instant, shown
 from wmlab.engines.answers import EngineLog, JobExplanation, explain, job_at
@@ -48,7 +61,11 @@ def watermarks(log: EngineLog, *, at_ms: int | None = None, title: str | None = 
         panels.append(Panel(up=up, layers=at_rim(up, merge_equal(curves)), height=_HEIGHT))
     else:
         panels.append(Panel(up=Numbers("event time", 0, 1), layers=[], height=_LOW, note="no watermark at all"))
-    panels += [panel for panel in (_lag(job), _rows(job, explanation), _late(job)) if panel is not None]
+    panels += [
+        panel
+        for panel in (_without(job, explanation), _lag(job), _rows(job, explanation), _late(job))
+        if panel is not None
+    ]
     scene = Scene(
         title=title or f"Where is the watermark of {job.operator}, and who holds it?",
         subtitle=explanation.sentence + beyond,
@@ -84,6 +101,22 @@ def _steps(name: str, role: str, points: Sequence[tuple[int, Value]], until_ms: 
     held = [*points, (until_ms, points[-1][1])] if points else []
     xs, ys = thinned([x for x, _ in held], [y for _, y in held], _CAP) if held else ([], [])
     return Steps(name=name, role=role, xs=xs, ys=ys)
+
+
+def _without(job: Job, explanation: JobExplanation) -> Panel | None:
+    """The sources, and the operator that was asked for, that have had no watermark at all; what holds it says so."""
+    if job.engine == "spark":
+        return None
+    silent = [each for each in job.sources if all(at.output_watermark_ms is None for at in each.moments)]
+    names = [f"{each.source}, subtask {each.subtask}" for each in silent]
+    holds = [explanation.holder in (each.source, f"subtask {each.subtask} of {each.source}") for each in silent]
+    names = [f"holds: {name}" if marked else name for name, marked in zip(names, holds, strict=True)]
+    names += [job.operator] if all(value is None for _, value in job.watermarks) else []
+    if not names:
+        return None
+    begin_ms = min(each.moments[0].at_ms for each in job.sources)
+    boxes = [Box(begin_ms, job.at_ms, number - 0.3, number + 0.3) for number in range(len(names))]
+    return lanes(names, [Blocks(name="no watermark", role="unknown", boxes=boxes)])
 
 
 def _lag(job: Job) -> Panel | None:
