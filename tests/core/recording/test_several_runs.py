@@ -8,6 +8,7 @@ from tests.dataflow.flows import merged
 from tests.streams.sim.worlds import scenario
 from wmlab import trace
 from wmlab.core.errors import RecordingError
+from wmlab.streams.api import Scenario
 from wmlab.streams.scenario.parts import EventWriter, Stream
 
 
@@ -35,6 +36,7 @@ def test_what_is_no_mapping_of_recordings_of_one_stream_is_refused() -> None:
     with pytest.raises(RecordingError, match="is no recording"):
         trace.as_streams({"a": run, "b": None}, name="half")
     writers = [EventWriter("w", rate_per_s=5, stream="x"), EventWriter("v", rate_per_s=5, stream="y")]
-    several = scenario(streams=[Stream("x"), Stream("y")], writers=writers, readers=()).record()
+    streams = [Stream("x"), Stream("y")]
+    several = Scenario("two streams", streams=streams, writers=writers, duration_ms=5_000).record()
     with pytest.raises(RecordingError, match="has several streams: x, y"):
         trace.as_streams({"a": several}, name="two of them")
