@@ -51,7 +51,7 @@ class Delays(Answer):
     def sentence(self) -> str:
         """How late the bound was known, and the parts."""
         return (
-            f"The readers of {self.group} knew the time of {self.stream} {span(self.age_ms)} late on average: "
+            f"Group {self.group} knew the time of {self.stream} {span(self.age_ms)} late on average: "
             f"{span(self.watermark_ms)} until there was a watermark, {span(self.publish_ms)} until the group's "
             f"positions were beyond it, {span(self.poll_ms)} until a reader looked."
         )
