@@ -11,6 +11,7 @@ from typing import Any, Final
 from wmlab.core import namespace
 from wmlab.core.recording import Recording
 from wmlab.core.scenario_file import parse_scenario, read_scenario_text
+from wmlab.core.several_runs import as_streams
 from wmlab.core.traces import DIRECTORY, TRACE_SCHEMA, Trace, TraceEvent, load, names
 from wmlab.dataflow.recording import Dataflow
 from wmlab.progress.recording import PlanScenario
@@ -26,6 +27,7 @@ __all__ = [
     "Recording",
     "Trace",
     "TraceEvent",
+    "as_streams",
     "load",
     "names",
     "profile",

@@ -12,6 +12,7 @@ from wmlab.core.stragglers import stragglers_over
 from wmlab.streams.bounds.bounds import time_bounds
 from wmlab.streams.bounds.groups import group_time_bounds
 from wmlab.streams.bounds.live import FEED, feed, live
+from wmlab.streams.bounds.quality import quality_of_bounds
 from wmlab.streams.bounds.recorded import group_perfect_watermark, perfect_watermark, with_incidents, with_slack
 from wmlab.streams.bounds.replay import replay
 from wmlab.streams.feed import write_feed
@@ -29,6 +30,7 @@ __all__ = [
     "live",
     "log_path",
     "perfect_watermark",
+    "quality_of_bounds",
     "read_log",
     "replay",
     "spark_session",

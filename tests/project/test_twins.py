@@ -79,6 +79,7 @@ TWINS: Final = (
 FOR_SPARK_ALONE: Final = {
     "group_perfect_watermark",
     "perfect_watermark",
+    "quality_of_bounds",
     "stragglers",
     "stragglers_over",
     "with_incidents",

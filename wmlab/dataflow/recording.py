@@ -9,7 +9,8 @@ from wmlab.core.overlap import warn_of_times_apart
 from wmlab.core.recording import Recording, recorded
 from wmlab.core.values import value
 from wmlab.dataflow.answers import explain as answers
-from wmlab.dataflow.answers.permutations import results
+from wmlab.dataflow.answers.permutations import results as permutations
+from wmlab.dataflow.answers.results import results
 from wmlab.dataflow.answers.together import REMEDY_FOR_JOINS, joins_apart
 from wmlab.dataflow.model.permute import Choose
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
@@ -31,6 +32,7 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
 
     explain = answers.explain
     why_dropped = answers.why_dropped
+    results = results
 
     def check(self, spark: Any = None, *only: str) -> Any:
         """One verdict per invariant, K1 to K15, or of those named in `only`: check(None, "K1").
@@ -79,4 +81,4 @@ class Dataflow(DataflowScenario):
     """Vertices, the edges between them, and what goes wrong; the fields are those of `DataflowScenario`."""
 
     record = record
-    permutations = results
+    permutations = permutations

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.streams.answers.runs import crash, cycle, mark, owned, position, row, segment, watermark, written
+from wmlab.core.errors import RecordingError
 from wmlab.core.words import grouped
 from wmlab.streams.answers.timeline import Timeline, timeline
 from wmlab.streams.api import Scenario
@@ -69,6 +70,9 @@ def test_a_party_is_followed_through_all_tables(run: Timeline) -> None:
 def test_a_moment_that_lasts_is_found_anywhere_in_its_span(run: Timeline) -> None:
     assert [m.what for m in run.between(35_000, 36_000)] == ["waits for w2, 10 cycles"]
     assert run.between() == run
+    assert run.between("35 s", "36 s") == run.between(35_000, 36_000)
+    with pytest.raises(RecordingError, match="from_ms is 'soon'"):
+        run.between("soon")
 
 
 def test_refused_notes_are_one_row_per_reason() -> None:

@@ -16,6 +16,7 @@ from tests.streams.bounds.cases import Row, a_history, segment_rows
 from tests.streams.bounds.frames import CHANGES, EVENTS, POSITIONS, SEGMENTS, frame, placed, rows_of
 from wmlab.core.errors import ModelError
 from wmlab.streams.bounds import recorded
+from wmlab.streams.bounds.quality import quality_of_bounds
 from wmlab.streams.bounds.recorded import group_perfect_watermark, perfect_watermark, with_slack
 from wmlab.streams.model.history import StreamHistory
 
@@ -158,3 +159,19 @@ def test_a_column_that_would_be_overwritten_is_refused(spark: SparkSession) -> N
     positions = frame(spark, [], POSITIONS).withColumn("perfect_watermark", F.lit(1))
     with pytest.raises(ModelError, match="positions already has a column 'perfect_watermark'"):
         perfect_watermark(positions, *tables(spark, []))
+
+
+def test_the_quality_of_bounds_counts_and_averages_the_rows_of_each_group(spark: SparkSession) -> None:
+    rows = [
+        ("s", "g", 10, None, None, 3),
+        ("s", "g", 20, 5, 9, 8),
+        ("s", "g", 30, 12, None, 8),
+        ("s", "g", 40, 30, None, None),
+        ("s", "never", 10, None, None, 3),
+    ]
+    columns = "stream string, group string, at_ms long, lower long, upper long, perfect_watermark long"
+    answer = quality_of_bounds(spark.createDataFrame(rows, columns)).orderBy("group").collect()
+    assert [tuple(row) for row in answer] == [
+        ("s", "g", 3, 20, 1, 4, 14, -1),
+        ("s", "never", 0, None, 0, None, None, None),
+    ]

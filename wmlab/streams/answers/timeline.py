@@ -17,6 +17,7 @@ from typing import Final
 import pyarrow as pa
 
 from wmlab.core.answers import TableAnswer, text_table
+from wmlab.core.arguments import the_moment
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, is_short, listed, moment
@@ -231,10 +232,11 @@ def _emissions(run: Sequence[TableRow], watermarks: Sequence[TableRow]) -> Momen
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Timeline(TableAnswer[Moment]):
-    """The moments of one stream, ascending; narrow it with `between` and `about`."""
+    """The moments of one stream, ascending; narrow it with `between` and `about`. `start_ms` is when the run began."""
 
     stream: str
     moments: tuple[Moment, ...]
+    start_ms: int | None = 0
 
     entries = "moments"
     heads = ("at (ms)", "who", "what", "effect")
@@ -250,10 +252,15 @@ class Timeline(TableAnswer[Moment]):
         ]
     )
 
-    def between(self, from_ms: int | None = None, to_ms: int | None = None) -> Timeline:
-        """The moments that touch the span, both ends included (clock, ms; None: open)."""
-        since = [m for m in self.moments if from_ms is None or m.to_ms >= from_ms]
-        return replace(self, moments=tuple(m for m in since if to_ms is None or m.at_ms <= to_ms))
+    def between(self, from_ms: int | str | None = None, to_ms: int | str | None = None) -> Timeline:
+        """The moments that touch the span, both ends included (clock, ms, or a text as for `explain`; None: open).
+
+        Raises `RecordingError` for what is no moment.
+        """
+        begin_ms = None if from_ms is None else the_moment(from_ms, name="from_ms", start_ms=self.start_ms)
+        end_ms = None if to_ms is None else the_moment(to_ms, name="to_ms", start_ms=self.start_ms)
+        since = [m for m in self.moments if begin_ms is None or m.to_ms >= begin_ms]
+        return replace(self, moments=tuple(m for m in since if end_ms is None or m.at_ms <= end_ms))
 
     def about(self, *parties: str) -> Timeline:
         """The moments that concern any of these parties, groups, transactions ("t1-1") or segments ("0@0")."""
@@ -310,4 +317,5 @@ def timeline(recording: Recording, *, stream: str | None = None) -> Timeline:
         *_of_windows(rows("windows")),
     ]
     # A stable sort: what happens in one millisecond keeps the order of cause and effect above.
-    return Timeline(stream=name, moments=tuple(sorted(moments, key=lambda m: m.at_ms)))
+    in_order = tuple(sorted(moments, key=lambda m: m.at_ms))
+    return Timeline(stream=name, moments=in_order, start_ms=recording.start_ms)

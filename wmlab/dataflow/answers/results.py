@@ -1,0 +1,28 @@
+"""What came out of a dataflow, as rows with the columns that they had."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from wmlab.core.errors import RecordingError
+from wmlab.core.recording import Recording, the_only
+
+
+def results(recording: Recording, *, sink: str | None = None) -> Any:
+    """The rows of a sink as a pandas DataFrame, in the order in which they came out: their columns, then `at_ms`.
+
+    `at_ms` is when a row came out (clock, ms). Rows that a restart took back are among them; the table `sunk` says
+    which, by `committed`. `sink` is needed when rows came out of several. Raises `RecordingError` for a sink of which
+    none came out, and for rows with a column `at_ms` of their own.
+    """
+    import pandas as pd
+
+    sunk = recording.to_pandas("sunk")
+    if len(sunk) or sink is not None:
+        name = the_only(recording, sink, sorted(sunk.vertex.unique()), "sink", "sinks", option="sink")
+        sunk = sunk[sunk.vertex == name]
+    rows = pd.DataFrame(map(json.loads, sunk.row))
+    if "at_ms" in rows:
+        raise RecordingError("The rows have a column 'at_ms' of their own.", remedy="read the table sunk.")
+    return rows.assign(at_ms=sunk.at_ms.tolist())
