@@ -11,6 +11,7 @@ _NAMES: Final = {
     "doubts": "Doubt",
     "comparison": "Comparison Outcome compare",
     "lateness": "LatenessCurve lateness_curve",
+    "idle_timeouts": "Holds Idleness idleness",
     "replay": "aligned",
     "recipes": "settings",
     "clocks": "Suspect Suspects WriterClock WriterClocks suspects",

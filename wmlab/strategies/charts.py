@@ -41,6 +41,7 @@ from wmlab.core.errors import ChartError
 from wmlab.core.traces import Trace
 from wmlab.core.words import DAY_MS, SECOND_MS, counted, grouped, is_instant, listed, rounded, shown
 from wmlab.strategies.comparison import Comparison, Outcome, said_ahead, said_lag
+from wmlab.strategies.idle_timeouts_chart import idleness
 from wmlab.strategies.lateness import LatenessCurve
 from wmlab.strategies.lateness import lateness_curve as curve_of
 from wmlab.strategies.model.bounded import PerfectWatermark
@@ -48,7 +49,7 @@ from wmlab.strategies.model.pravega import PravegaWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, NotNegative, Record, require_argument, steps
 from wmlab.strategies.replay import Log, difference, inputs
 
-__all__ = ["lag", "lateness_curve", "uncertainty"]
+__all__ = ["idleness", "lag", "lateness_curve", "uncertainty"]
 __getattr__, __dir__ = namespace(__name__, former={"frontier": "lateness_curve"})
 
 _CAP: Final = 400
