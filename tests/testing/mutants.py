@@ -31,17 +31,6 @@ class KeepsItsState(OfStrategy):
         return super().step(item)
 
 
-class Inclusive(OfStrategy):
-    def step(self, item):
-        answer = super().step(item)
-        return None if answer is None else answer - 1
-
-
-class ZeroAtFirst(OfStrategy):
-    def step(self, item):
-        return super().step(item) or 0
-
-
 class DeafToTicks(OfStrategy):
     last = None
 
@@ -57,12 +46,6 @@ class Falls(OfStrategy):
         super().step(item)
         known = [] if item["op"] == "restart" else [self.state.values[writer] for writer in self.state._active]
         return min(known, default=None)
-
-
-class LargestOfWriters(OfStrategy):
-    def step(self, item):
-        super().step(item)
-        return max(self.state.values.values(), default=None) if item["op"] != "restart" else None
 
 
 class IdleForEver(OfStrategy):
@@ -114,21 +97,8 @@ class AlignedAtOnce(Valve):
 class Silent(Valve):
     """It does not say what it leaves out."""
 
-    said = "IDLE"
-
     def step(self, item):
-        return [of for of in super().step(item) if of != self.said]
-
-
-class SilentActive(Silent):
-    said = "ACTIVE"
-
-
-class LastOnly(Valve):
-    """Of several things to say, it says the last."""
-
-    def step(self, item):
-        return super().step(item)[-1:]
+        return [of for of in super().step(item) if of != "IDLE"]
 
 
 class KeepsItsChannels(Valve):
@@ -160,14 +130,6 @@ class OneKey(Coalescer):
         return super().step(item)
 
 
-class Backwards(Coalescer):
-    """Keys in descending order."""
-
-    def step(self, item):
-        emitted = super().step(item)
-        return [*reversed([of for of in emitted if of != ["idle"]]), *(of for of in emitted if of == ["idle"])]
-
-
 class Largest(Tracker):
     def step(self, item):
         super().step(item)
@@ -185,11 +147,6 @@ class NoGaps(Tracker):
         return super().step(item)
 
 
-class ZeroWhileUnknown(Tracker):
-    def step(self, item):
-        return super().step(item) or 0
-
-
 class Late(Batches):
     """Rows are dropped by the watermark that the batch leaves."""
 
@@ -201,16 +158,6 @@ class Late(Batches):
 class KeepsItsNodes(Batches):
     def step(self, item):
         return [self.state.watermark, self.state.late] if item["op"] == "restart" else super().step(item)
-
-
-class Forgets(Batches):
-    """A restart begins from nothing."""
-
-    def step(self, item):
-        if item["op"] == "restart":
-            self.state = spark.watermarks(dict(self.delays))
-            return [0, 0]
-        return super().step(item)
 
 
 class EmptyStreamsHold(Batches):
@@ -249,8 +196,8 @@ def bounded(kind: Any = OfStrategy, more: int = 0) -> Callable[..., Any]:
     return lambda bound: kind(BoundedOutOfOrderness(bound + more))
 
 
-def least(kind: Any = OfStrategy, more: int = 0, never: bool = False) -> Callable[..., Any]:
-    return lambda bound, idle_ms: kind(PerWriterMinimum(bound, None if never or idle_ms is None else idle_ms + more))
+def least(kind: Any = OfStrategy, more: int = 0) -> Callable[..., Any]:
+    return lambda bound, idle_ms: kind(PerWriterMinimum(bound, None if idle_ms is None else idle_ms + more))
 
 
 def of_flink(more: int = 0, kind: Any = OfStrategy, **fields: Any) -> Callable[..., Any]:
@@ -265,31 +212,23 @@ MUTANTS: Final[list[tuple[str, str, Callable[..., Any]]]] = [
     ("bounded", "one more", bounded(more=1)),
     ("bounded", "the last time", bounded(LastTime)),
     ("bounded", "keeps its state", bounded(KeepsItsState)),
-    ("bounded", "inclusive", bounded(Inclusive)),
-    ("bounded", "0 at first", bounded(ZeroAtFirst)),
     ("per-writer-minimum", "idle too late", least(more=1)),
-    ("per-writer-minimum", "never idle", least(never=True)),
     ("per-writer-minimum", "ticks are not seen", least(DeafToTicks)),
     ("per-writer-minimum", "falls", least(Falls)),
-    ("per-writer-minimum", "the largest", least(LargestOfWriters)),
     ("per-writer-minimum", "idle for ever", least(IdleForEver)),
     ("per-writer-minimum", "the clock of events", least(ClockOfEvents)),
     ("per-writer-minimum", "flushes", least(Flushes)),
     ("flink-bounded", "idle too late", of_flink(more=1)),
-    ("flink-bounded", "every ms", of_flink(interval_ms=1)),
     ("flink-bounded", "ticks are not seen", of_flink(kind=lambda of, native: DeafToTicks(of, native))),
     ("flink-valve", "as 2.3.0", lambda channels: Valve(channels, "flink_2_3_0")),
     ("flink-valve", "half mended", lambda channels: Valve(channels, "flush")),
     ("flink-valve", "any watermark", AnyWatermark),
     ("flink-valve", "aligned at once", AlignedAtOnce),
     ("flink-valve", "silent of idleness", Silent),
-    ("flink-valve", "silent of activity", SilentActive),
     ("flink-valve-2.3.0", "mended", Valve),
-    ("flink-valve", "the last only", LastOnly),
     ("jet-coalescer", "an end is idleness", DoneIsIdle),
     ("jet-coalescer", "events wake nobody", EventsWakeNobody),
     ("jet-coalescer", "one key", OneKey),
-    ("jet-coalescer", "backwards", Backwards),
     ("jet-coalescer", "held back", deviating("highest_held_back")),
     ("jet-coalescer", "wakes one key", deviating("watermark_wakes_one_key")),
     ("jet-coalescer", "an end counts as active", deviating("end_counts_as_active")),
@@ -297,10 +236,8 @@ MUTANTS: Final[list[tuple[str, str, Callable[..., Any]]]] = [
     ("nebula-tracker", "by the count", tracking(complete="count")),
     ("nebula-tracker", "the largest", Largest),
     ("nebula-tracker", "no gaps", NoGaps),
-    ("nebula-tracker", "0 while unknown", ZeroWhileUnknown),
     ("spark-batches", "late at once", Late),
     ("spark-batches", "keeps its nodes", KeepsItsNodes),
-    ("spark-batches", "forgets", Forgets),
     ("spark-batches", "empty streams hold", EmptyStreamsHold),
 ]
 """The rule that each claims to be, its mistake, and how it is made."""

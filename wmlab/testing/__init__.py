@@ -8,8 +8,8 @@ from wmlab.core import lazy
 
 _NAMES: Final = {
     "compare": "Disagreement DisagreementError compare_with_rule find_disagreement",
-    "conformance": "Conformance conformance",
-    "histories": "histories",
+    "conforming": "Conformance conformance",
+    "drawn": "histories",
     "program": "ProgramError",
     "rules": "History Machine RULES Rule",
 }

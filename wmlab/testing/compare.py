@@ -5,7 +5,7 @@ Histories are drawn by hypothesis, always the same ones, and shrunk by it to the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
@@ -116,7 +116,7 @@ def find_disagreement(
     try:
         from hypothesis import HealthCheck, Phase, errors, given, settings
 
-        from wmlab.testing.histories import histories
+        from wmlab.testing.drawn import histories
     except ImportError as missing:
         raise ModelError(
             "Histories are drawn by hypothesis, which is not installed.",
@@ -136,22 +136,24 @@ def find_disagreement(
     )
     @given(histories(rule))
     def judge(history: History) -> None:
+        differs = None
         # A program that has failed is not asked again while hypothesis tries to shrink.
-        if failed:
-            raise _DiffersError
-        try:
-            differs = disagreement_of(mine, of, history, called)
-        except ProgramError as failure:
-            failed.append(failure)
-            raise _DiffersError from None
-        if differs:
-            found.append(differs)
+        if not failed:
+            try:
+                differs = first_difference(mine, rule, history, _answers(of, history), called=called)
+                found.extend([differs] if differs else [])
+            except ProgramError as failure:
+                failed.append(failure)
+        # To hypothesis, errors that are raised in two places are two.
+        if failed or differs:
             raise _DiffersError
 
     try:
         with suppress(_DiffersError):
             judge()
     except errors.Flaky:
+        if failed:
+            raise failed[0] from None
         raise ModelError(
             f"{_name(mine)} answers one history in two ways.",
             remedy="Let each machine begin anew, and depend on nothing but its steps.",
@@ -168,13 +170,10 @@ def _require(mine: object, examples: object) -> None:
         raise ModelError(f"{shown(mine)} makes no machine.", remedy="Give a class, or a function of the parameters.")
 
 
-def disagreement_of(
-    mine: Callable[..., Machine], rule: Rule, history: History, called: str = ""
-) -> Disagreement | None:
-    """The first step of a history that a machine answers otherwise than a rule; None if there is none."""
-    expected = rule.start(**history.parameters)
-    answers = (expected.step(step) for step in history.steps)
-    return first_difference(mine, rule.name, history, answers, called=called)
+def _answers(rule: Rule, history: History) -> Iterator[Any]:
+    """What the rule answers, step by step."""
+    machine = rule.start(**history.parameters)
+    return (machine.step(step) for step in history.steps)
 
 
 def first_difference(

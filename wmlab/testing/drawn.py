@@ -106,7 +106,8 @@ def _of_buffers(draw: DrawFn, origins: SearchStrategy[int]) -> History:
     twice: list[int] = draw(st.lists(rows, max_size=2)) if buffers else []
     again = [{**buffers[row], "time": draw(st.integers(0, 12))} for row in twice]
     steps: list[Step] = draw(st.permutations([*buffers, *again]))
-    if steps and draw(st.integers(0, 1)):
+    left_out = draw(st.booleans())
+    if steps and left_out:
         del steps[draw(st.integers(0, len(steps) - 1))]
     if draw(st.integers(0, 5)) == 5:
         steps.insert(draw(st.integers(0, len(steps))), dict(_RESTART))
