@@ -9,7 +9,7 @@ from typing import Any, Final
 from wmlab.dataflow.model import processor
 from wmlab.dataflow.model.coalescer import KeyedCoalescer
 from wmlab.progress.model.tracker import ProgressRules, ProgressTracker
-from wmlab.strategies.model import flink, spark
+from wmlab.strategies.model import flink
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.writers import Minimum, PerWriterMinimum
 from wmlab.testing.rules import Batches, Coalescer, OfStrategy, Tracker, Valve

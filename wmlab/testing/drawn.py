@@ -59,8 +59,11 @@ def _of_records(draw: DrawFn, /, **parameters: SearchStrategy[Any]) -> History:
 def _of_channels(draw: DrawFn, channels: SearchStrategy[int]) -> History:
     """Watermarks, mostly rising, of channels that fall idle and resume."""
     count = draw(channels)
-    kinds = _kinds(watermark=6, idle=5, active=4, restart=1)
+    kinds = _kinds(watermark=4, idle=6, active=5, restart=1)
     steps: list[Step] = []
+    if draw(st.booleans()):
+        # Only once every channel has a watermark is there an output that idleness can move.
+        steps += [{"op": "watermark", "channel": of, "time": draw(st.integers(0, 9))} for of in range(count)]
     for kind, channel, time in _several(draw, st.tuples(kinds, st.integers(0, count - 1), st.integers(0, 9))):
         at = {"op": kind, "channel": channel}
         steps.append(dict(_RESTART) if kind == "restart" else at | {"time": time} if kind == "watermark" else at)
