@@ -34,6 +34,7 @@ _HOMES: Final = {
     "spark": "wmlab.spark",
     "spark_session": "wmlab.core.spark.session:spark_session",
     "strategy": "wmlab.strategies",
+    "testing": "wmlab.testing",
     "trace": "wmlab.open",
 }
 

@@ -111,6 +111,16 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--suspects", action="store_true", help="list the records and writers with wrong clocks, too")
     command.add_argument("--json", action="store_true", help="as JSON")
     command.set_defaults(run=_advise)
+
+    conforms = "judge a program in any language by a rule for watermarks; fail if it answers otherwise"
+    command = commands.add_parser("conformance", help=conforms)
+    command.add_argument("--rule", required=True, metavar="NAME", help=f"one of {', '.join(wm.testing.RULES)}")
+    command.add_argument("--examples", type=int, default=500, metavar="N", help="random histories (default: 500)")
+    command.add_argument(
+        "--timeout-s", type=float, default=5.0, metavar="S", help="how long an answer may take (default: 5)"
+    )
+    command.add_argument("program", nargs="+", metavar="PROGRAM", help="the program and its arguments, behind --")
+    command.set_defaults(run=_conformance)
     return top
 
 
@@ -252,6 +262,14 @@ def _advise(options: argparse.Namespace) -> int:
     if options.suspects:
         print(advice.suspects)
     return 0 if advice.supported else 1
+
+
+def _conformance(options: argparse.Namespace) -> int:
+    found = wm.testing.conformance(
+        options.program, options.rule, examples=options.examples, timeout_s=options.timeout_s
+    )
+    print(found)
+    return 0 if found.conforms else 1
 
 
 if __name__ == "__main__":

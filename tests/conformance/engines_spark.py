@@ -53,7 +53,7 @@ def run_query(case: Fields) -> None:
     for step in steps_of(case):
         used = query.marks.watermark
         if step.take("restart", False):
-            query.marks = spark_rules.restart(query.marks)
+            query.marks = spark.after_restart(query.marks)
         else:
             emitted = query.batch(step.take("batch"))
             if idle_batches:
@@ -122,7 +122,7 @@ def run_recovery(case: Fields) -> None:
     state = spark.watermarks(delays)
     for time in _flat(case.take("ts")):
         state = spark.after_batch(state, {"": time}, delays)
-    expect("wm_after", spark_rules.restart(state).watermark, case.take("wm_after"))
+    expect("wm_after", spark.after_restart(state).watermark, case.take("wm_after"))
 
 
 def _flat(times: Iterable[Any]) -> list[int]:

@@ -10,6 +10,7 @@ _NAMES: Final = {
     "advice": "Advice advise",
     "doubts": "Doubt",
     "comparison": "Comparison Outcome compare",
+    "idle_timeouts": "Holds Idleness idleness",
     "lateness": "Knee LatenessCurve lateness_curve",
     "replay": "aligned",
     "recipes": "Setting settings",

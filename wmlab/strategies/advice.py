@@ -21,6 +21,7 @@ from wmlab.core.words import grouped, rounded
 from wmlab.strategies.candidates import Candidates
 from wmlab.strategies.comparison import LogWindows, Outcome, named, outcome
 from wmlab.strategies.doubts import Case, Doubt, doubts_of, suspects_matter
+from wmlab.strategies.idle_timeouts import Idleness, idleness_of
 from wmlab.strategies.judging import JudgedCandidate, chosen, judge
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.guard import Guarded
@@ -50,7 +51,9 @@ class Advice(Answer):
 
     `doubts` says why the log does not support the advice, which is a guess then; it is empty if it does. `judged` has
     the outcomes of all candidates on the second half, the constant bound first; `by_key` that of a watermark for each
-    key, whose lag is that of the key that has just sent, so that it cannot be held against the others.
+    key, whose lag is that of the key that has just sent, so that it cannot be held against the others. `idleness` is
+    what every idle timeout costs on the whole log with the bound of the strategy, if that has a timeout; where all
+    writers are idle at once, the watermark goes to the largest time there, as in Flink.
     """
 
     name: str
@@ -72,6 +75,7 @@ class Advice(Answer):
     judged: tuple[Outcome, ...]
     by_key: Outcome | None
     trade_off: TradeOff | None
+    idleness: Idleness | None
 
     @property
     def supported(self) -> bool:
@@ -80,7 +84,7 @@ class Advice(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """The advice as dicts, lists and scalars."""
-        others = ("strategy", "judged", "by_key", "whole", "suspects", "doubts", "settings", "trade_off")
+        others = ("strategy", "judged", "by_key", "whole", "suspects", "doubts", "settings", "trade_off", "idleness")
         fields = {name: getattr(self, name) for name in self.__slots__ if name not in others}
         by_key = None if self.by_key is None else _numbers(self.by_key)
         return fields | {
@@ -92,6 +96,7 @@ class Advice(Answer):
             "suspects": self.suspects.to_dict(),
             "judged": [_numbers(outcome) for outcome in self.judged],
             "by_key": by_key,
+            "idleness": None if self.idleness is None else self.idleness.row(self._idle_ms),
         }
 
     @property
@@ -120,6 +125,8 @@ class Advice(Answer):
         parts = [self.reason, *([self.trade_off.sentence] if self.trade_off else [])]
         if self.suspects.suspects and not any(doubt.rows for doubt in self.doubts):
             parts.append(f"Beside that, {self.suspects.what}. {self.suspects.bounds}")
+        if self.idleness is not None:
+            parts.append(f"On the whole log its idle timeout {self.idleness.does(self._idle_ms)}.")
         by_key = self.by_key
         if by_key is not None and by_key.lag_p50_ms is not None and by_key.lag_p50_ms < _LESS * self.lag_ms:
             parts.append(
@@ -127,6 +134,11 @@ class Advice(Answer):
                 "that has just sent; a silent key holds its own time."
             )
         return " ".join(parts)
+
+    @property
+    def _idle_ms(self) -> int:
+        """The idle timeout of the strategy; 0 if it has none."""
+        return (self.strategy.idle_ms or 0) if isinstance(self.strategy, PerWriterMinimum) else 0
 
     def __repr__(self) -> str:
         lines = [f"  assumed: {text}" for text in self.assumed]
@@ -212,6 +224,7 @@ def advise(trace: Trace | Any, late_share: float = 0.001, *, window_ms: int | No
         judged=tuple(each.unseen for each in [*judged, *by_key]),
         by_key=by_key[0].unseen if by_key else None,
         trade_off=cheapest_trade_off((best, constant), trace),
+        idleness=idleness_of(best.strategy, trace),
     )
 
 

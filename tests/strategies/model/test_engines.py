@@ -108,7 +108,7 @@ def test_spark_drops_duplicates_at_the_watermark() -> None:
 
 def test_spark_restores_the_watermark_of_the_query_only() -> None:
     state = spark.after_batch(spark.watermarks({"a": 10, "b": 0}), {"a": 30, "b": 40}, {"a": 10, "b": 0})
-    assert spark_rules.restart(state) == spark.QueryWatermarks({"a": 0, "b": 0}, 20, 0)
+    assert spark.after_restart(state) == spark.QueryWatermarks({"a": 0, "b": 0}, 20, 0)
     assert spark_rules.join_output(3, 2, 5) == 2
     assert spark_rules.delay_ms(months=1, days=2, ms=3) == 33 * 86_400_000 + 3
 

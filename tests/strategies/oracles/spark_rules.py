@@ -1,4 +1,4 @@
-"""What Spark does with watermarks beside moving them from batch to batch: recovery, refusals and the length of a delay.
+"""What Spark does with watermarks beside moving them from batch to batch: refusals and the length of a delay.
 
 Source: `EventTimeWatermarkExec`, `WatermarkTracker` and `WatermarkPropagator` of Spark 4.
 """
@@ -8,12 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable
 
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model.spark import QueryWatermarks
-
-
-def restart(state: QueryWatermarks) -> QueryWatermarks:
-    """What a query that is started again finds in its checkpoint: the query's watermarks, not those of the nodes."""
-    return state._replace(nodes=dict.fromkeys(state.nodes, 0))
 
 
 def redefine(defined: Collection[Hashable], stream: Hashable) -> None:

@@ -20,9 +20,9 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
 from tests.conformance.engines_spark import Query
-from tests.strategies.oracles.spark_rules import restart
 from wmlab.strategies.model import spark as rule
 from wmlab.strategies.model.spark import SparkBatches
+from wmlab.strategies.model.spark import after_restart as restart
 from wmlab.strategies.model.strategy import Record, run
 
 HISTORIES: Final = range(200)

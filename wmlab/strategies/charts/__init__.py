@@ -9,7 +9,8 @@ counted in words on the chart.
 
 from wmlab.core import namespace
 from wmlab.strategies.charts.curves import lag, lateness_curve, uncertainty
+from wmlab.strategies.charts.idle_timeouts import idleness
 from wmlab.strategies.charts.writers import writers
 
-__all__ = ["lag", "lateness_curve", "uncertainty", "writers"]
+__all__ = ["idleness", "lag", "lateness_curve", "uncertainty", "writers"]
 __getattr__, __dir__ = namespace(__name__, former={"frontier": "lateness_curve"})

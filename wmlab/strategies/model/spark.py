@@ -83,6 +83,11 @@ def after_batch(
     return QueryWatermarks(nodes, max(state.watermark, of_all), state.watermark)
 
 
+def after_restart(state: QueryWatermarks) -> QueryWatermarks:
+    """What a query that is started again finds in its checkpoint: the query's watermarks, not those of the nodes."""
+    return state._replace(nodes=dict.fromkeys(state.nodes, 0))
+
+
 def first_on_time(watermark: int, operator: StatefulOperator) -> int:
     """The smallest time that an operator keeps at a watermark; of windows, those of one unit of time.
 

@@ -1,0 +1,216 @@
+"""The cost of every idle timeout at once: exact against a run of each."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.strategies.model.logs import logs, trace
+from wmlab.core.errors import ChartError, ModelError
+from wmlab.strategies import charts
+from wmlab.strategies.advice import advise
+from wmlab.strategies.idle_timeouts import idleness
+from wmlab.strategies.model.engines import RisingWave
+from wmlab.strategies.model.strategy import Record, run
+from wmlab.strategies.model.writers import PerWriterMinimum
+
+records_of = st.one_of(logs(times=40, gap_ms=6), logs(times=60, gap_ms=9, live=True, writers="abcdef")).filter(bool)
+timeouts = st.integers(1, 60)
+
+
+def late_rows(strategy, records):
+    return {
+        row
+        for row, (of, step) in enumerate(zip(records, run(strategy, records), strict=True))
+        if of.event_time < step.met
+    }
+
+
+@settings(max_examples=60)
+@given(records_of, st.sampled_from([0, 0, 3, 20]), st.sampled_from(["writer", "key"]), st.integers(0, 3))
+def test_the_late_records_of_every_timeout_are_those_of_its_run(records, bound, by, keys):
+    keyed = [record._replace(key=f"k{record.event_time % (keys + 1)}") for record in records]
+    found = idleness(trace(keyed), bound, by)
+    inputs = [record._replace(writer=getattr(record, by)) for record in keyed]
+    without = late_rows(PerWriterMinimum(bound), inputs)
+    assert found.late_anyway == len(without)
+    for timeout in (1, 3, 7, 20, 99):
+        because = late_rows(RisingWave(bound, timeout), inputs) - without
+        assert found.late(timeout) == len(because), timeout
+        for name, part in found.inputs.items():
+            assert part.late(timeout) == sum(inputs[row].writer == name for row in because)
+    assert sum(part.rows for part in found.inputs.values()) == len(records)
+
+
+@given(records_of, timeouts)
+def test_whoever_is_late_without_a_timeout_is_late_with_each(records, timeout):
+    assert late_rows(PerWriterMinimum(0), records) <= late_rows(RisingWave(0, timeout), records)
+
+
+@given(records_of, timeouts)
+def test_false_idles_are_silences_longer_than_the_timeout_that_end(records, timeout):
+    last, count = {}, 0
+    for record in records:
+        count += record.arrival_ms - last.get(record.writer, record.arrival_ms) > timeout
+        last[record.writer] = record.arrival_ms
+    found = idleness(trace(records))
+    assert found.false_idles(timeout) == count == sum(part.false_idles(timeout) for part in found.inputs.values())
+
+
+def holds(records, timeout):
+    """How long each silence holds the watermark: moment by moment, from the definition."""
+    lengths = []
+    for row, record in enumerate(records):
+        of = record.writer
+        largest = max(r.event_time for r in records[: row + 1] if r.writer == of)
+        later = (n for n in range(row + 1, len(records)) if records[n].writer == of)
+        end = next(later, len(records) - 1)
+        held = 0
+        for now in range(record.arrival_ms, records[end].arrival_ms):
+            so_far = [r.event_time for r in records[:end] if r.arrival_ms <= now]
+            held += max(so_far) > largest and now < record.arrival_ms + timeout
+        lengths.append(held)
+    return lengths
+
+
+@settings(max_examples=40)
+@given(logs(times=40, gap_ms=6, most=12).filter(bool), st.integers(1, 30))
+def test_a_silent_writer_holds_the_watermark_from_when_another_is_ahead_until_it_sends_or_is_idle(records, timeout):
+    found = idleness(trace(records))
+    lengths = holds(records, timeout)
+    assert found.longest_hold_ms(timeout) == max(lengths)
+    assert found.held_ms(timeout) == sum(lengths) == sum(part.held_ms(timeout) for part in found.inputs.values())
+
+
+@given(records_of, st.floats(0, 1))
+def test_the_timeout_of_a_share_is_the_least_that_keeps_it(records, share):
+    found = idleness(trace(records))
+    timeout = found.timeout_ms(share)
+    assert found.late_share(timeout) <= share
+    assert timeout == 0 or found.late_share(timeout - 1) > share
+
+
+@given(records_of)
+def test_the_table_has_every_timeout_at_which_something_changes(records):
+    found = idleness(trace(records))
+    table = found.to_pandas()
+    for timeout in range(70):
+        row = table[table["timeout_ms"] <= timeout].iloc[-1]
+        assert (row["false_idles"], row["late"]) == (found.false_idles(timeout), found.late(timeout))
+    assert np.array_equal(found.late(table["timeout_ms"].to_numpy()), table["late"])
+
+
+OUTAGE = [
+    *(
+        Record(time, time, writer)
+        for time in range(100)
+        for writer in ("a", "b")
+        if writer == "a" or not 20 < time < 70
+    ),
+    Record(60, 100, "b"),
+    Record(99, 101, "b"),
+]
+"""Two writers, of which one is silent for 50 ms and brings one record of that time at the end."""
+
+
+def test_one_outage_is_one_false_idle_and_its_record_is_late_below_the_length_of_the_outage():
+    found = idleness(trace(OUTAGE))
+    assert (found.false_idles(49), found.false_idles(50), found.false_idles("49 ms")) == (1, 0, 1)
+    assert found.late_anyway == 1, "b was at 99 when its record of 60 came"
+    kept = idleness(trace([record._replace(event_time=71) if record.event_time == 60 else record for record in OUTAGE]))
+    assert kept.late_anyway == 1
+    brought = [record for record in OUTAGE if record.writer == "a" or record.event_time <= 20]
+    found = idleness(trace([*brought, Record(60, 100, "b")]))
+    assert (found.late(79), found.late(80), found.late_anyway) == (1, 0, 0)
+    assert (found.longest_hold_ms(10), found.longest_hold_ms(1_000)) == (9, 79)
+    assert " ".join(repr(found).split()) == (
+        "Of 122 records of 'log' from 2 writers, an idle timeout of 80 ms makes none late (0 times a writer is "
+        "declared idle that comes back, and a silent one holds the watermark for up to 79 ms)."
+    )
+    assert json.loads(found.to_json())["inputs"]["b"]["late_below_ms"] == [80]
+
+
+def test_a_log_without_a_silence_says_so():
+    once = idleness(trace([Record(1, 1, "a"), Record(2, 2, "b")]))
+    assert "no writer has a second one" in repr(once)
+    assert once.to_pandas().to_dict("list")["late"] == [0]
+    assert "no idle timeout makes any late" in repr(idleness(trace([Record(1, 1, "a"), Record(2, 9, "a")])))
+
+
+@pytest.mark.parametrize(
+    ("ask", "problem"),
+    [
+        (lambda log: idleness(log, -1), "bound -1 is negative"),
+        (lambda log: idleness(log, "soon"), "bound is 'soon'"),
+        (lambda log: idleness(log, by="arrival_ms"), "no groups by 'arrival_ms'"),
+        (lambda log: idleness("flights"), "'flights' is no trace"),
+        (lambda log: idleness(log).late(-1), "timeout -1 is negative"),
+        (lambda log: idleness(log).held_ms(-1), "timeout -1 is negative"),
+        (lambda log: idleness(log).timeout_ms(1.5), "1.5 is no share"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(ask, problem):
+    with pytest.raises(ModelError, match=problem):
+        ask(trace(OUTAGE))
+
+
+def test_the_chart_has_the_table_and_draws_its_heights():
+    found = idleness(trace(OUTAGE))
+    chart = charts.idleness(found)
+    assert chart.data == found.to_pandas().to_dict("list")
+    assert chart.sentence == found.sentence
+    losses, waiting = chart.scene.panels
+    assert [layer.name for layer in (*losses.layers, *waiting.layers)] == [
+        "false idles",
+        "late because of it",
+        "held in all",
+        "longest hold",
+    ]
+    for layer, name in zip(losses.layers, ("false_idles", "late"), strict=True):
+        heights = [0 if count == 0 else np.log10(count) + 1 for count in chart.data[name]]
+        assert list(dict.fromkeys(layer.ys)) == list(dict.fromkeys(heights))
+
+
+def test_of_very_many_timeouts_some_are_drawn_each_at_its_height():
+    random = np.random.default_rng(2)
+    arrivals = np.cumsum(random.lognormal(5, 2, 1_500).astype(int) + 1).tolist()
+    log = trace([Record(now, now, f"w{n % 3}") for n, now in enumerate(arrivals)])
+    found = idleness(log)
+    chart = charts.idleness(found)
+    drawn = chart.scene.panels[1].layers[1]
+    assert len(drawn.xs) <= 402 < len(found.timeouts_ms)
+    for x, y in zip(drawn.xs, drawn.ys, strict=True):
+        assert y == pytest.approx(np.log10(max(1, found.longest_hold_ms(round(10**x)))))
+    assert f"Drawn are {len(drawn.xs)} of" in chart.scene.subtitle
+
+
+def test_a_chart_of_something_else_or_of_nothing_is_refused():
+    with pytest.raises(ChartError, match="no answer about idleness"):
+        charts.idleness(trace(OUTAGE))
+    with pytest.raises(ChartError, match="No writer of 'log' is ever silent"):
+        charts.idleness(idleness(trace([Record(1, 1, "a")])))
+
+
+def test_advice_with_an_idle_timeout_says_what_the_timeout_does():
+    random = np.random.default_rng(3)
+    records = []
+    for n, now in enumerate(np.cumsum(random.integers(1, 100, 24_000)).tolist()):
+        # Each writer is in order. The second is behind by 0 to 20 s in waves, the third silent but for its beginning.
+        if n < 1_000 and not n % 3:
+            records.append(Record(now, now, "c"))
+        elif not n % 2:
+            records.append(Record(now, now, "a"))
+        else:
+            records.append(Record(now - int(10_000 * (1 + np.sin(n / 300))), now, "b"))
+    log = trace(records)
+    advice = advise(log, 0.01)
+    assert isinstance(advice.strategy, PerWriterMinimum)
+    idle_ms = advice.strategy.idle_ms
+    assert idle_ms is not None
+    assert advice.idleness.to_dict() == idleness(log, advice.strategy.bound).to_dict()
+    assert f"its idle timeout {advice.idleness.does(idle_ms)}" in advice.sentence
+    assert advice.to_dict()["idleness"]["late"] == advice.idleness.late(idle_ms)

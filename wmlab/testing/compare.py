@@ -1,0 +1,221 @@
+"""A machine of one's own beside the rule that it claims to be: the smallest history in which they differ.
+
+Histories are drawn by hypothesis, always the same ones, and shrunk by it to the fewest steps and smallest numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Final
+
+from wmlab.core.answers import Answer
+from wmlab.core.errors import ModelError, WmlabError
+from wmlab.core.words import counted, shown
+from wmlab.testing.cases import ANYTHING
+from wmlab.testing.program import ProgramError
+from wmlab.testing.rules import History, Machine, Rule, Step, rule_of
+
+_EXAMPLES: Final = 500
+"""Histories that are drawn if nothing else is said."""
+_MOST_EXAMPLES: Final = 1_000_000
+
+
+class DisagreementError(WmlabError, AssertionError):
+    """A machine does not answer as the rule that it claims to be; the message has a test that shows it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Disagreement(Answer):
+    """A history in which a machine answers its last step otherwise than the rule, which answers `expected`.
+
+    `answer` is what the machine said; a text that begins with "raised" if it raised an error.
+    """
+
+    rule: str
+    machine: str
+    parameters: Mapping[str, Any]
+    steps: tuple[Step, ...]
+    answer: Any
+    expected: Any
+
+    @property
+    def sentence(self) -> str:
+        """What differs, in one sentence."""
+        return f"{self.clause[0].upper()}{self.clause[1:]}."
+
+    @property
+    def clause(self) -> str:
+        """The same as a part of a sentence."""
+        after = counted(len(self.steps), "step")
+        answer = self.answer if isinstance(self.answer, _Raised) else f"answers {self.answer!r}"
+        return f"after {after} {self.machine} {answer}, where the rule {self.rule!r} answers {self.expected!r}"
+
+    @property
+    def test(self) -> str:
+        """A test in Python that shows it, to be pasted where the machine can be imported."""
+        parameters = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
+        name = "".join(sign if sign.isalnum() else "_" for sign in self.rule)
+        lines = [
+            f"def test_{self.machine.lower()}_answers_as_{name}():",
+            f"    machine = {self.machine}({parameters})",
+            "    steps = [",
+            *(f"        {dict(step)!r}," for step in self.steps),
+            "    ]",
+            "    answers = [machine.step(step) for step in steps]",
+            f"    assert answers[-1] {'is' if self.expected is None else '=='} {self.expected!r}",
+        ]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"{self.sentence}\n\n{self.test}"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(self.sentence)}</p><pre>{escape(self.test)}</pre>"
+
+
+class _Raised(str):
+    """Of a machine that raised an error instead of answering: which one."""
+
+    __slots__ = ()
+
+
+class _DiffersError(Exception):
+    """What hypothesis is told of a history in which the two differ."""
+
+
+def compare_with_rule(mine: Callable[..., Machine], rule: str, *, examples: int = _EXAMPLES) -> None:
+    """Raise `DisagreementError` if a machine of one's own does not answer as a rule, with the smallest such history.
+
+    `mine` is called with the parameters of the rule by name, and gives an object whose `step` takes a dict and returns
+    the answer; `RULES` says what each rule takes and answers. So it stands in a test of one's own:
+
+        def test_my_valve():
+            wm.testing.compare_with_rule(MyValve, rule="flink-valve")
+
+    The same `examples` histories are drawn each time, by hypothesis. Raises `ModelError` for an unknown rule, if
+    hypothesis is not installed, and if the machine answers one history in two ways.
+    """
+    if found := find_disagreement(mine, rule, examples=examples):
+        remedy = "correct the machine, or compare it with another rule."
+        raise DisagreementError(f"{found.sentence} As a test:\n\n{found.test}\n", remedy=remedy)
+
+
+def find_disagreement(
+    mine: Callable[..., Machine], rule: str, *, examples: int = _EXAMPLES, shrink: bool = True, called: str = ""
+) -> Disagreement | None:
+    """The smallest history in which a machine does not answer as a rule; None if there is none among those drawn.
+
+    With `shrink=False` it is the first that is found; `called` is the name of the machine in words. Raises as
+    `compare_with_rule`, but for `DisagreementError`.
+    """
+    of = rule_of(rule)
+    _require(mine, examples)
+    try:
+        from hypothesis import HealthCheck, Phase, errors, given, settings
+
+        from wmlab.testing.drawn import histories
+    except ImportError as missing:
+        raise ModelError(
+            "Histories are drawn by hypothesis, which is not installed.",
+            remedy="install it: python -m pip install hypothesis.",
+        ) from missing
+    found: list[Disagreement] = []
+    failed: list[ProgramError] = []
+
+    @settings(
+        max_examples=examples,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+        phases=(Phase.generate, Phase.shrink) if shrink else (Phase.generate,),
+    )
+    @given(histories(rule))
+    def judge(history: History) -> None:
+        differs = None
+        # A program that has failed is not asked again while hypothesis tries to shrink.
+        if not failed:
+            try:
+                differs = first_difference(mine, rule, history, _answers(of, history), called=called)
+                found.extend([differs] if differs else [])
+            except ProgramError as failure:
+                failed.append(failure)
+        # To hypothesis, errors that are raised in two places are two.
+        if failed or differs:
+            raise _DiffersError
+
+    try:
+        with suppress(_DiffersError):
+            judge()
+    except errors.Flaky:
+        if failed:
+            raise failed[0] from None
+        raise ModelError(
+            f"{_name(mine)} answers one history in two ways.",
+            remedy="Let each machine begin anew, and depend on nothing but its steps.",
+        ) from None
+    if failed:
+        raise failed[0]
+    return found[-1] if found else None
+
+
+def _require(mine: object, examples: object) -> None:
+    if isinstance(examples, bool) or not isinstance(examples, int) or not 1 <= examples <= _MOST_EXAMPLES:
+        raise ModelError(f"examples is {shown(examples)}.", remedy=f"Give a number from 1 to {_MOST_EXAMPLES}.")
+    if not callable(mine):
+        raise ModelError(f"{shown(mine)} makes no machine.", remedy="Give a class, or a function of the parameters.")
+
+
+def _answers(rule: Rule, history: History) -> Iterator[Any]:
+    """What the rule answers, step by step."""
+    machine = rule.start(**history.parameters)
+    return (machine.step(step) for step in history.steps)
+
+
+def first_difference(
+    mine: Callable[..., Machine], rule: str, history: History, expected: Iterable[Any], *, called: str = ""
+) -> Disagreement | None:
+    """The first step that a machine answers otherwise than is expected of it; None if there is none."""
+    machine: Machine | None = None
+    for number, (step, wanted) in enumerate(zip(history.steps, expected, strict=True), 1):
+        try:
+            machine = machine or mine(**history.parameters)
+            answer = plain(machine.step(dict(step)))
+        except ProgramError:
+            raise
+        except Exception as error:
+            answer = _Raised(f"raised {type(error).__name__}: {error}")
+        if wanted is not ANYTHING and not _same(answer, wanted):
+            return Disagreement(
+                rule=rule,
+                machine=called or _name(mine),
+                parameters=history.parameters,
+                steps=history.steps[:number],
+                answer=answer,
+                expected=wanted,
+            )
+    return None
+
+
+def _same(answer: Any, wanted: Any) -> bool:
+    """Whether two answers are one; True is no number, although Python takes it for 1."""
+    if isinstance(answer, list) and isinstance(wanted, list):
+        return len(answer) == len(wanted) and all(map(_same, answer, wanted))
+    return bool(answer == wanted) and isinstance(answer, bool) == isinstance(wanted, bool)
+
+
+def plain(answer: Any) -> Any:
+    """An answer as JSON would have it: tuples as lists, numbers of numpy as those of Python."""
+    if isinstance(answer, list | tuple):
+        return [plain(part) for part in answer]
+    return answer.item() if hasattr(answer, "item") and getattr(answer, "shape", None) == () else answer
+
+
+def _name(mine: Any) -> str:
+    """How a test calls what makes the machine."""
+    name = getattr(mine, "__name__", None) or type(mine).__name__
+    return name if str(name).isidentifier() else "mine"

@@ -1,0 +1,88 @@
+"""A program in any language, judged by a rule: first the cases that stand in a table, then histories that are drawn."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from wmlab.core.answers import Answer
+from wmlab.core.words import counted, grouped
+from wmlab.testing.cases import cases_of
+from wmlab.testing.compare import Disagreement, find_disagreement, first_difference
+from wmlab.testing.program import Program
+from wmlab.testing.rules import rule_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Conformance(Answer):
+    """Whether a program answers as a rule; if it does not, the smallest history in which it does not.
+
+    `cases` counts the cases that it has passed, `examples` the histories that were drawn at most. `case` is the name of
+    the case in which it failed, if that is one of a table.
+    """
+
+    rule: str
+    command: tuple[str, ...]
+    cases: int
+    examples: int
+    case: str | None = None
+    disagreement: Disagreement | None = None
+
+    @property
+    def conforms(self) -> bool:
+        """Whether no disagreement was found."""
+        return self.disagreement is None
+
+    @property
+    def sentence(self) -> str:
+        """What was found, in one sentence."""
+        name = " ".join(self.command)
+        if self.disagreement is None:
+            passed = f" in {counted(self.cases, 'case')} and" if self.cases else " in"
+            return f"{name!r} answers as the rule {self.rule!r}{passed} {grouped(self.examples)} random histories."
+        where = f"In the case {self.case!r}" if self.case else "In a random history, the smallest that was found,"
+        return f"{name!r} is not the rule {self.rule!r}. {where} {self.disagreement.clause}."
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What the program has to be given to see the disagreement: the lines of its standard input."""
+        if self.disagreement is None:
+            return ()
+        start = {"start": self.rule, "parameters": dict(self.disagreement.parameters)}
+        return tuple(json.dumps(message) for message in (start, *map(dict, self.disagreement.steps)))
+
+    def __repr__(self) -> str:
+        if self.disagreement is None:
+            return self.sentence
+        return "\n".join([self.sentence, "", *self.lines, f"expected: {json.dumps(self.disagreement.expected)}"])
+
+    def _repr_html_(self) -> str:
+        lines = escape("\n".join(self.lines))
+        return f"<p>{escape(self.sentence)}</p>" + (f"<pre>{lines}</pre>" if lines else "")
+
+
+def conformance(command: Sequence[str], rule: str, *, examples: int = 500, timeout_s: float = 5.0) -> Conformance:
+    """Judge a program by a rule of `RULES`, over its standard input and output.
+
+    `command` is the program with its arguments. The protocol is one line of JSON for each line of JSON: the page
+    docs/how-to/conformance.md has it. Raises `ModelError` for an unknown rule, or if hypothesis is not installed, and
+    `ProgramError` for a program that cannot be started, dies, does not answer within `timeout_s`, or writes no JSON.
+    """
+    name = rule_of(rule).name
+    cases = cases_of(name)
+    with Program(command, name, timeout_s=timeout_s) as program:
+        for number, case in enumerate(cases):
+            differs = first_difference(program.machine, name, case.history, case.answers, called="the program")
+            if differs:
+                return Conformance(
+                    rule=name,
+                    command=program.command,
+                    cases=number,
+                    examples=0,
+                    case=case.name,
+                    disagreement=differs,
+                )
+        differs = find_disagreement(program.machine, name, examples=examples, called="the program")
+    return Conformance(rule=name, command=program.command, cases=len(cases), examples=examples, disagreement=differs)

@@ -1,0 +1,157 @@
+"""Histories of every rule, drawn by hypothesis: out of order, idle, restarts, ties, and times from the future.
+
+Draws are small and plain, so that hypothesis shrinks a history to its fewest steps and smallest numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from wmlab.testing.rules import History, Step, rule_of
+
+_LEAST: Final = (0, 8, 16)
+_MOST: Final = 24
+"""Steps that a history has at most."""
+Drawn = TypeVar("Drawn")
+_WRITERS: Final = ("a", "b", "c")
+_RESTART: Final = {"op": "restart"}
+
+
+def histories(rule: str) -> SearchStrategy[History]:
+    """A hypothesis strategy for the histories of a rule, with its parameters; raises `ModelError` for no rule."""
+    name = rule_of(rule).name
+    drawn: SearchStrategy[History] = _DRAWN[name](**_PARAMETERS[name])
+    return drawn
+
+
+def _kinds(**weights: int) -> SearchStrategy[str]:
+    """One of the operations, each as often as its weight; the first one is the simplest, to which a history shrinks."""
+    return st.sampled_from([kind for kind, weight in weights.items() for _ in range(weight)])
+
+
+def _several(draw: DrawFn, each: SearchStrategy[Drawn]) -> list[Drawn]:
+    """A list of such draws, often a long one, which shrinks to an empty one all the same."""
+    return draw(st.lists(each, min_size=draw(st.sampled_from(_LEAST)), max_size=_MOST))
+
+
+@st.composite
+def _of_records(draw: DrawFn, /, **parameters: SearchStrategy[Any]) -> History:
+    """Records at, behind and ahead of a clock that goes on, at times for long; some at one moment."""
+    drawn = {name: draw(of) for name, of in parameters.items()}
+    gaps = st.one_of(st.integers(0, 4), st.integers(0, 12), st.integers(0, 40))
+    kinds = _kinds(record=10, tick=5, restart=1)
+    offsets = st.one_of(st.integers(-4, 4), st.integers(-30, 0), st.integers(0, 30))
+    now, steps = 0, []
+    for kind, gap, offset, writer in _several(draw, st.tuples(kinds, gaps, offsets, st.sampled_from(_WRITERS))):
+        now += gap
+        if kind == "record":
+            steps.append({"op": kind, "time": now + offset, "now": now, "writer": writer})
+        else:
+            steps.append({"op": kind, "now": now} if kind == "tick" else dict(_RESTART))
+    return History(drawn, tuple(steps))
+
+
+@st.composite
+def _of_channels(draw: DrawFn, channels: SearchStrategy[int]) -> History:
+    """Watermarks, mostly rising, of channels that fall idle and resume."""
+    count = draw(channels)
+    kinds = _kinds(watermark=4, idle=6, active=5, restart=1)
+    steps: list[Step] = []
+    if draw(st.booleans()):
+        # Only once every channel has a watermark is there an output that idleness can move.
+        steps += [{"op": "watermark", "channel": of, "time": draw(st.integers(0, 9))} for of in range(count)]
+    for kind, channel, time in _several(draw, st.tuples(kinds, st.integers(0, count - 1), st.integers(0, 9))):
+        at = {"op": kind, "channel": channel}
+        steps.append(dict(_RESTART) if kind == "restart" else at | {"time": time} if kind == "watermark" else at)
+    return History({"channels": count}, tuple(steps))
+
+
+@st.composite
+def _of_inputs(draw: DrawFn, inputs: SearchStrategy[int]) -> History:
+    """Watermarks of two keys that rise on each input, events, idle messages and ends."""
+    count = draw(inputs)
+    kinds = _kinds(watermark=9, idle=5, event=2, done=1, restart=1)
+    # The rises are such that inputs overtake each other and meet at one time.
+    each = st.tuples(kinds, st.integers(0, count - 1), st.integers(0, 1), st.integers(1, 4))
+    at: dict[tuple[int, int], int] = {}
+    done: set[int] = set()
+    steps: list[Step] = []
+    for kind, index, key, rise in _several(draw, each):
+        if kind == "restart":
+            steps.append(dict(_RESTART))
+            at, done = {}, set()
+        elif index not in done:
+            step: dict[str, Any] = {"op": kind, "input": index}
+            if kind == "watermark":
+                at[index, key] = at.get((index, key), 0) + rise
+                step |= {"key": key, "time": at[index, key]}
+            elif kind == "done":
+                done.add(index)
+            steps.append(step)
+    return History({"inputs": count}, tuple(steps))
+
+
+@st.composite
+def _of_buffers(draw: DrawFn, origins: SearchStrategy[int]) -> History:
+    """The buffers of some sequences, each in one or more chunks, in any order; some come twice, some never."""
+    numbers = list(range(1, draw(origins) + 1))
+    buffers: list[Step] = []
+    for origin in numbers:
+        for sequence, chunks in enumerate(draw(st.lists(st.integers(1, 3), max_size=3)), 1):
+            for chunk in range(chunks):
+                of = {"op": "buffer", "origin": origin, "sequence": sequence, "chunk": chunk}
+                buffers.append(of | {"last": chunk == chunks - 1, "time": draw(st.integers(0, 9))})
+    rows = st.integers(0, max(0, len(buffers) - 1))
+    twice: list[int] = draw(st.lists(rows, max_size=2)) if buffers else []
+    again = [{**buffers[row], "time": draw(st.integers(0, 12))} for row in twice]
+    steps: list[Step] = draw(st.permutations([*buffers, *again]))
+    left_out = draw(st.booleans())
+    if steps and left_out:
+        del steps[draw(st.integers(0, len(steps) - 1))]
+    if draw(st.integers(0, 5)) == 5:
+        steps.insert(draw(st.integers(0, len(steps))), dict(_RESTART))
+    return History({"origins": numbers}, tuple(steps))
+
+
+@st.composite
+def _of_batches(draw: DrawFn, streams: SearchStrategy[Sequence[str]], delay: SearchStrategy[int]) -> History:
+    """Batches with the times of one to three streams, some without a record; queries are started again."""
+    delays = {stream: draw(delay) for stream in draw(streams)}
+    policy = draw(st.sampled_from(["min", "max"]))
+    times = st.lists(st.one_of(st.integers(0, 20), st.integers(-3, 60)), max_size=3)
+    batch = st.fixed_dictionaries(dict.fromkeys(delays, times))
+    steps = [
+        dict(_RESTART) if again == 5 else {"op": "batch", "times": of}
+        for again, of in _several(draw, st.tuples(st.integers(0, 5), batch))
+    ]
+    return History({"delays": delays, "policy": policy}, tuple(steps))
+
+
+_IDLE: Final = st.one_of(st.none(), st.integers(1, 10), st.integers(1, 20))
+_BOUND: Final = st.integers(0, 6)
+_INPUTS: Final = st.sampled_from([1, 2, 2, 3, 3, 3])
+_CHANNELS: Final = {"channels": _INPUTS}
+_PARAMETERS: Final[Mapping[str, Mapping[str, SearchStrategy[Any]]]] = {
+    "bounded": {"bound": _BOUND},
+    "per-writer-minimum": {"bound": _BOUND, "idle_ms": _IDLE},
+    "flink-bounded": {"bound": _BOUND, "idle_ms": _IDLE, "interval_ms": st.integers(1, 4)},
+    "flink-valve": _CHANNELS,
+    "flink-valve-2.3.0": _CHANNELS,
+    "jet-coalescer": {"inputs": _INPUTS},
+    "nebula-tracker": {"origins": st.integers(1, 3)},
+    "spark-batches": {
+        "streams": st.sampled_from([_WRITERS[:1], _WRITERS[:2], _WRITERS]),
+        "delay": st.integers(0, 10),
+    },
+}
+_DRAWN: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("bounded", "per-writer-minimum", "flink-bounded"), _of_records),
+    **dict.fromkeys(("flink-valve", "flink-valve-2.3.0"), _of_channels),
+    "jet-coalescer": _of_inputs,
+    "nebula-tracker": _of_buffers,
+    "spark-batches": _of_batches,
+}

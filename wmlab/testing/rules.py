@@ -1,0 +1,244 @@
+"""The rules that code can be compared with, as machines over plain values: dicts go in, answers of JSON come out.
+
+Every step is a dict with the operation under "op". `restart` begins anew, as after a failure: generators, valves,
+coalescers and trackers keep nothing, and a query of Spark its watermark. Unknown is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from wmlab.core.errors import ModelError
+from wmlab.core.words import shown
+from wmlab.dataflow.model.coalescer import KeyedCoalescer
+from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Event, Item, Watermark
+from wmlab.progress.model.numbers import TupleBuffer
+from wmlab.progress.model.tracker import ProgressTracker
+from wmlab.strategies.model import flink, spark
+from wmlab.strategies.model.bounded import BoundedOutOfOrderness
+from wmlab.strategies.model.strategy import UNKNOWN, Record, Strategy, Tick
+from wmlab.strategies.model.writers import PerWriterMinimum
+
+Step = Mapping[str, Any]
+"""One step: its operation under "op", and what that takes."""
+Answer = Any
+"""What a machine says after a step: null, numbers, texts, and lists of these."""
+
+
+class Machine(Protocol):
+    """What is compared: it takes the steps of one history, in their order, and answers each."""
+
+    def step(self, item: Step) -> Answer:
+        """The answer to one step."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The parameters of a rule, and the steps that a machine with these parameters is given."""
+
+    parameters: Mapping[str, Any]
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule by its name: what it answers, the parameters and steps that it takes, and a machine of it."""
+
+    name: str
+    answers: str
+    parameters: str
+    steps: str
+    start: Callable[..., Machine] = field(repr=False)
+
+
+@dataclass(slots=True)
+class OfStrategy:
+    """The watermark of a strategy after each record and tick."""
+
+    strategy: Strategy[Any]
+    native: bool = False
+    state: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.state = self.strategy.start()
+
+    def step(self, item: Step) -> Answer:
+        """X, or the native watermark; None before anything is known."""
+        if item["op"] == "restart":
+            self.state = self.strategy.start()
+            return None
+        of = Record(item["time"], item["now"], item["writer"]) if item["op"] == "record" else Tick(item["now"])
+        self.state, x, native = self.strategy.step(self.state, of)
+        watermark = native if self.native else x
+        return None if watermark == UNKNOWN else watermark
+
+
+@dataclass(slots=True)
+class Valve:
+    """The valve of a task of Flink over its channels."""
+
+    channels: int
+    rule: flink.ValveRule = "fixed"
+    state: flink.Combined = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.state = flink.initially_combined(range(self.channels))
+
+    def step(self, item: Step) -> Answer:
+        """What goes downstream."""
+        if item["op"] == "restart":
+            self.state = flink.initially_combined(range(self.channels))
+            return []
+        if item["op"] == "watermark":
+            self.state, emitted = flink.channel_watermark(self.state, item["channel"], item["time"])
+        else:
+            self.state, emitted = flink.channel_status(self.state, item["channel"], item["op"] == "idle", self.rule)
+        return list(emitted)
+
+
+@dataclass(slots=True)
+class Coalescer:
+    """Jet's coalescing of keyed watermarks over its inputs."""
+
+    inputs: int
+    state: KeyedCoalescer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.state = KeyedCoalescer(self.inputs)
+
+    def step(self, item: Step) -> Answer:
+        """What is emitted, watermarks as ["watermark", key, time] before ["idle"]."""
+        if item["op"] == "restart":
+            self.state = KeyedCoalescer(self.inputs)
+            return []
+        if item["op"] == "watermark":
+            emitted = self.state.step(item["input"], Watermark(item["key"], item["time"]))
+        else:
+            emitted = self.state.step(item["input"], _ITEMS[item["op"]])
+        return [["watermark", of.key, of.value] if isinstance(of, Watermark) else ["idle"] for of in emitted]
+
+
+_ITEMS: Final[Mapping[str, Item]] = {"event": Event(()), "idle": IDLE_MESSAGE, "done": DONE}
+
+
+@dataclass(slots=True)
+class Tracker:
+    """NebulaStream's progress over origins whose buffers come in any order."""
+
+    origins: list[int]
+    state: ProgressTracker = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.state = ProgressTracker(self.origins)
+
+    def step(self, item: Step) -> Answer:
+        """The global watermark."""
+        if item["op"] == "restart":
+            self.state = ProgressTracker(self.origins)
+        else:
+            names = ("origin", "sequence", "chunk", "last", "time")
+            self.state.step(TupleBuffer(*(item[name] for name in names)))
+        return self.state.watermark
+
+
+@dataclass(slots=True)
+class Batches:
+    """The watermark of a query of Spark between its batches."""
+
+    delays: Mapping[Hashable, int]
+    policy: spark.WatermarkPolicy
+    state: spark.QueryWatermarks = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.state = spark.watermarks(self.delays)
+
+    def step(self, item: Step) -> Answer:
+        """The watermark, which removes state, and the one by which the batch just ended dropped rows."""
+        if item["op"] == "restart":
+            self.state = spark.after_restart(self.state)
+        else:
+            largest: dict[Hashable, int] = {node: max(times) for node, times in item["times"].items() if times}
+            self.state = spark.after_batch(self.state, largest, self.delays, self.policy)
+        return [self.state.watermark, self.state.late]
+
+
+_RECORDS: Final = (
+    '{"op": "record", "time": event time, "now": arrival, "writer": name}, {"op": "tick", "now": time}, '
+    '{"op": "restart"}; "now" never goes back'
+)
+_CHANNELS: Final = (
+    '{"op": "watermark", "channel": from 0, "time": time}, {"op": "idle", "channel": from 0}, '
+    '{"op": "active", "channel": from 0}, {"op": "restart"}'
+)
+_EMITTED: Final = 'what goes downstream: a list of watermarks, "IDLE" and "ACTIVE"'
+_RULES: Final = (
+    Rule(
+        "bounded",
+        "X, the largest event time less the bound: no record before X is to come; null before the first record",
+        "bound",
+        _RECORDS,
+        lambda bound: OfStrategy(BoundedOutOfOrderness(bound)),
+    ),
+    Rule(
+        "per-writer-minimum",
+        "X, the least over the writers that are not idle of the largest event time less the bound, which never falls; "
+        "a writer is idle if its last record is more than idle_ms ago (null: never); X stays while all are idle",
+        "bound, idle_ms",
+        _RECORDS,
+        lambda bound, idle_ms: OfStrategy(PerWriterMinimum(bound, idle_ms)),
+    ),
+    Rule(
+        "flink-bounded",
+        "the inclusive watermark of a source of Flink whose splits are the writers, with forBoundedOutOfOrderness and "
+        "withIdleness (null: without), probed at every multiple of interval_ms that the clock has come to before the "
+        "step; null before the first",
+        "bound, idle_ms, interval_ms",
+        _RECORDS,
+        lambda bound, idle_ms, interval_ms: OfStrategy(flink.Flink(bound, idle_ms, interval_ms), native=True),
+    ),
+    Rule("flink-valve", f"{_EMITTED}; without FLINK-40475", "channels", _CHANNELS, Valve),
+    Rule(
+        "flink-valve-2.3.0",
+        f"{_EMITTED}; as Flink 2.3.0 does, with FLINK-40475",
+        "channels",
+        _CHANNELS,
+        lambda channels: Valve(channels, "flink_2_3_0"),
+    ),
+    Rule(
+        "jet-coalescer",
+        'what is emitted: a list of ["watermark", key, time], by ascending key, and ["idle"]',
+        "inputs",
+        '{"op": "watermark", "input": from 0, "key": number, "time": time}, {"op": "event", "input": from 0}, '
+        '{"op": "idle", "input": from 0}, {"op": "done", "input": from 0}, {"op": "restart"}; the watermarks of a key '
+        "rise on each input, and nothing comes after the end",
+        Coalescer,
+    ),
+    Rule(
+        "nebula-tracker",
+        "the global watermark, the least over the origins of the largest time of their consecutive sequences; null "
+        "while one has none; a buffer that repeats a chunk, or contradicts what came, changes nothing",
+        "origins",
+        '{"op": "buffer", "origin": id, "sequence": from 1, "chunk": from 0, "last": whether it is the last chunk of '
+        'its sequence, "time": watermark}, {"op": "restart"}',
+        Tracker,
+    ),
+    Rule(
+        "spark-batches",
+        "two numbers: the watermark after the batch, and the one by which that batch dropped rows; both begin at 0",
+        "delays (by stream), policy (min or max)",
+        '{"op": "batch", "times": the event times by stream}, {"op": "restart"}, after which a query has its '
+        "watermarks, and its streams begin at 0",
+        Batches,
+    ),
+)
+RULES: Final[Mapping[str, Rule]] = {rule.name: rule for rule in _RULES}
+"""Every rule by its name."""
+
+
+def rule_of(name: object) -> Rule:
+    """The rule of a name; raises `ModelError` for another one."""
+    if not isinstance(name, str) or name not in RULES:
+        raise ModelError(f"There is no rule {shown(name)}.", remedy=f"Give one of {', '.join(RULES)}.")
+    return RULES[name]
