@@ -32,7 +32,7 @@ from wmlab.core.words import counted, grouped, span
 from wmlab.strategies.model.percentiles import within
 from wmlab.strategies.model.strategy import END, Strategy
 from wmlab.strategies.model.writers import PerWriterMinimum
-from wmlab.strategies.replay import before, difference, group, require_trace
+from wmlab.strategies.replay import as_trace, before, difference, group
 
 InputsBy = Literal["writer", "key"]
 _FEW: Final = 0.001
@@ -178,8 +178,10 @@ class Idleness(Answer):
         return f"makes {grouped(late) if late else 'none'} late ({often}, and {held})"
 
 
-def idleness(trace: Trace, bound: int | str = 0, by: InputsBy = "writer") -> Idleness:
+def idleness(trace: Trace | Any, bound: int | str = 0, by: InputsBy = "writer") -> Idleness:
     """What every idle timeout costs on a log, exactly, for the least over the "writer"s or over the "key"s.
+
+    The log is a trace, or a data frame with the columns of one.
 
     The watermark is the least, over the inputs that are not idle, of their largest event time less `bound`; the largest
     of all when all are idle. It never falls, and an input counts from its first record on. An input is idle when the
@@ -194,7 +196,7 @@ def idleness(trace: Trace, bound: int | str = 0, by: InputsBy = "writer") -> Idl
     Raises `ModelError` for what is no log, another `by`, a negative bound, and times whose distance does not fit into
     64 bits.
     """
-    require_trace(trace)
+    trace = as_trace(trace)
     bound_ms = the_duration(bound, ModelError, name="bound")
     if bound_ms < 0:
         raise ModelError(f"The bound {bound_ms} is negative.", remedy="Give a bound of 0 or more.")
