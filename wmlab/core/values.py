@@ -15,7 +15,7 @@ import copy
 import dataclasses
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast, dataclass_transform, get_args
 
 import numpy as np
@@ -80,9 +80,11 @@ def _printable(text: str) -> str:
 
 def each_once(entries: AnyValue) -> AnyValue:
     """The entries, which may be None; raises `ValueError` if one is there twice."""
+    seen: set[object] = set()
     for entry in cast("Iterable[object]", entries or ()):
-        if cast("Sequence[object]", entries).count(entry) > 1:
+        if entry in seen:
             raise ValueError(f"name each once; {shown(entry)} is there twice")
+        seen.add(entry)
     return entries
 
 
