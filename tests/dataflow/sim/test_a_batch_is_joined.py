@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,8 +14,6 @@ from wmlab import dataflow as flow
 from wmlab.core.spark import verdict
 from wmlab.core.values import Problems
 from wmlab.dataflow.checks import INVARIANTS, LARGE_TABLES, SMALL_TABLES
-from wmlab.dataflow.model.items import Event, RowValues
-from wmlab.dataflow.model.join import LEFT, RIGHT, BatchJoin
 from wmlab.dataflow.sim.rules import rules_of
 
 Made = tuple[Any, ...]
@@ -165,30 +162,6 @@ def test_a_row_that_the_join_lost_is_found_by_the_batch_query(spark: SparkSessio
     (row,) = verdict.verdicts(spark, {"K11": INVARIANTS["K11"]}, inputs_from(spark, tables, rules_of(run.dataflow)))
     assert row["verdict"] == "violated"
     assert "where its on-time rows give 1" in row["what"]
-
-
-@pytest.mark.parametrize("outer", [None, LEFT])
-def test_a_row_is_compared_with_those_of_its_key_only_and_the_results_are_the_same(outer: int | None) -> None:
-    compared = Counter[bool]()
-
-    def joined(equal: tuple[tuple[int, int], ...]) -> list[Any]:
-        def condition(row: RowValues) -> bool:
-            compared[bool(equal)] += 1
-            return row[1] is not None and row[1] == row[2] and row[0] < row[3]  # type: ignore[operator]
-
-        join = BatchJoin(outer=outer, width=2, condition=condition, equal=equal)
-        state, out = join.start(), []
-        for row in [*((number % 50, 10 * number) for number in range(200)), (None, 5), (1.0, 7), (True, 900)]:
-            state = join.row(state, RIGHT, Event(row)).state
-        for number in range(100):
-            reply = join.row(state, LEFT, Event((7 * number, None if number == 9 else number % 60)))
-            state, out = reply.state, [*out, *reply.out]
-        assert join.size(state) == 203
-        return out
-
-    assert joined(()) == joined(((1, 0),)) != []
-    assert compared[False] == 100 * 203
-    assert compared[True] <= 100 * 6
 
 
 def test_the_key_is_taken_from_the_condition() -> None:
