@@ -31,6 +31,7 @@ from wmlab.spark import (
     group_time_bounds,
     live,
     perfect_watermark,
+    quality_of_bounds,
     read_log,
     spark_session,
     stragglers,
@@ -101,6 +102,7 @@ def _of_streams(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
     perfect = group_perfect_watermark(positions, events, segments)
     together = groups.join(perfect, ["stream", "group", "version", "at_ms"])
     yield "groups, with_slack, with_incidents", with_slack(with_incidents(together, incidents))
+    yield "quality_of_bounds", quality_of_bounds(together)
     yield "replay", run.replay(spark, {"1 s": {"timeout_ms": 1_000}, "60 s": {"timeout_ms": 60_000}})
     marks, shutdowns = run.spark(spark, "writer_marks"), run.spark(spark, "writer_shutdowns")
     with tempfile.TemporaryDirectory(dir=folder) as place:

@@ -128,7 +128,7 @@ def test_of_devices_that_are_cut_off_now_and_then_the_least_over_them_is_advised
     assert isinstance(constant.strategy, BoundedOutOfOrderness)
     assert constant.lag_p50_ms is not None
     assert 2 * advice.lag_ms < constant.lag_p50_ms
-    assert f"withIdleness(Duration.ofMillis({advice.strategy.idle_ms}L))" in advice.settings["Flink"]
+    assert f"withIdleness(Duration.ofMillis({advice.strategy.idle_ms}L))" in advice.settings["Flink"].code
     assert "the alternative is a constant bound" in advice.settings["Spark"]
 
 

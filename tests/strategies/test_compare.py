@@ -246,7 +246,7 @@ def test_every_column_of_the_table_is_explained_beside_it():
         {"strategies": "flink"},
         {"trace": "dengue"},
         {"window_ms": 0},
-        {"window_ms": "1 h"},
+        {"window_ms": "1 hour"},
         {"tick_ms": -1},
         {"tick_ms": 0.5},
     ],

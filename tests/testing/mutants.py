@@ -12,7 +12,7 @@ from wmlab.progress.model.tracker import ProgressRules, ProgressTracker
 from wmlab.strategies.model import flink
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.writers import Minimum, PerWriterMinimum
-from wmlab.testing.rules import Batches, Coalescer, OfStrategy, Tracker, Valve
+from wmlab.testing.known_rules import Batches, Coalescer, OfStrategy, Tracker, Valve
 
 
 class LastTime(OfStrategy):

@@ -12,7 +12,7 @@ import wmlab as wm
 from tests.testing.mutants import MUTANTS, Silent, bounded
 from wmlab.core.errors import ModelError, WmlabError
 from wmlab.testing.compare import DisagreementError, compare_with_rule, find_disagreement
-from wmlab.testing.rules import RULES, Valve
+from wmlab.testing.known_rules import RULES, Valve
 
 
 def test_nearly_all_mutants_are_found() -> None:

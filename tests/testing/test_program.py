@@ -15,8 +15,8 @@ from wmlab.core.errors import ModelError
 from wmlab.testing.cases import ANYTHING, cases_of
 from wmlab.testing.compare import first_difference
 from wmlab.testing.conforming import conformance
+from wmlab.testing.known_rules import RULES
 from wmlab.testing.program import ProgramError
-from wmlab.testing.rules import RULES
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 VALVE = [sys.executable, str(EXAMPLES / "my_valve.py")]

@@ -49,7 +49,7 @@ def stream_cut_at(
 
     Raises `RecordingError` when the recording has several streams and none is named, or not the named one.
     """
-    closest, time_ms = the_flag(closest, "closest"), the_moment(time, name="time")
+    closest, time_ms = the_flag(closest, "closest"), the_moment(time, name="time", start_ms=recording.start_ms)
     written, log, _ = _watermarks(recording, stream)
     return index.cut_at_time(written, log, time_ms, closest=closest)
 

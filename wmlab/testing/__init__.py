@@ -11,7 +11,7 @@ _NAMES: Final = {
     "conforming": "Conformance conformance",
     "drawn": "histories",
     "program": "ProgramError",
-    "rules": "History Machine RULES Rule",
+    "known_rules": "History Machine RULES Rule",
 }
 _HOMES: Final = {name: f"wmlab.testing.{module}:{name}" for module, names in _NAMES.items() for name in names.split()}
 

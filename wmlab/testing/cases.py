@@ -12,7 +12,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
-from wmlab.testing.rules import History
+from wmlab.testing.known_rules import History
 
 
 class _Anything:

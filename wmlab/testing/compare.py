@@ -12,11 +12,12 @@ from html import escape
 from typing import Any, Final
 
 from wmlab.core.answers import Answer
+from wmlab.core.arguments import the_flag
 from wmlab.core.errors import ModelError, WmlabError
 from wmlab.core.words import counted, shown
 from wmlab.testing.cases import ANYTHING
+from wmlab.testing.known_rules import History, Machine, Rule, Step, rule_of
 from wmlab.testing.program import ProgramError
-from wmlab.testing.rules import History, Machine, Rule, Step, rule_of
 
 _EXAMPLES: Final = 500
 """Histories that are drawn if nothing else is said."""
@@ -111,6 +112,7 @@ def find_disagreement(
     With `shrink=False` it is the first that is found; `called` is the name of the machine in words. Raises as
     `compare_with_rule`, but for `DisagreementError`.
     """
+    the_flag(shrink, "shrink", ModelError)
     of = rule_of(rule)
     _require(mine, examples)
     try:

@@ -11,8 +11,8 @@ from wmlab.core.answers import Answer
 from wmlab.core.words import counted, grouped
 from wmlab.testing.cases import cases_of
 from wmlab.testing.compare import Disagreement, find_disagreement, first_difference
+from wmlab.testing.known_rules import rule_of
 from wmlab.testing.program import Program
-from wmlab.testing.rules import rule_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

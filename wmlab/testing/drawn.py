@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from wmlab.testing.rules import History, Step, rule_of
+from wmlab.testing.known_rules import History, Step, rule_of
 
 _LEAST: Final = (0, 8, 16)
 _MOST: Final = 24

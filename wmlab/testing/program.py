@@ -19,7 +19,7 @@ from typing import IO, Any, Final
 
 from wmlab.core.errors import ModelError, WmlabError
 from wmlab.core.words import shown
-from wmlab.testing.rules import Step
+from wmlab.testing.known_rules import Step
 
 _READY: Final = "ready"
 _MOST_BYTES: Final = 1_000_000

@@ -137,8 +137,8 @@ def test_a_configuration_that_is_none_is_refused(spark: SparkSession, recording:
     marks, segments = (recording.spark(spark, name) for name in ("writer_marks", "segments"))
     with pytest.raises(ModelError, match="no configuration"):
         replay(marks, segments, {})
-    with pytest.raises(Problems, match=r"x.timeout_ms: .* \(got '10 s'\)"):
-        replay(marks, segments, {"x": {"timeout_ms": "10 s"}})
+    with pytest.raises(Problems, match=r"x.timeout_ms: .*'10 sec'"):
+        replay(marks, segments, {"x": {"timeout_ms": "10 sec"}})
     with pytest.raises(Problems, match=r"x.note_rule: .* \(got 'lax'\)"):
         replay(marks, segments, {"x": Configuration(note_rule="lax")})  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="period of 0 ms"):

@@ -186,7 +186,9 @@ def _milliseconds(owner: object, name: str, text: str) -> object:
     try:
         return duration_ms(text)
     except ValueError as wrong:
-        raise ModelError(f"{name} is {shown(text)} in {type(owner).__name__}.", remedy=f"{wrong}.") from None
+        raise ModelError(
+            f"{name} is {shown(text)} in {type(owner).__name__}.", remedy=f"{str(wrong)[:1].upper()}{str(wrong)[1:]}."
+        ) from None
 
 
 def require_argument(name: str, value: object, hint: Any) -> None:
