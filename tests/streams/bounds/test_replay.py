@@ -137,7 +137,7 @@ def test_a_configuration_that_is_none_is_refused(spark: SparkSession, recording:
     marks, segments = (recording.spark(spark, name) for name in ("writer_marks", "segments"))
     with pytest.raises(ModelError, match="no configuration"):
         replay(marks, segments, {})
-    with pytest.raises(Problems, match=r"x.timeout_ms: .*'10 sec'"):
+    with pytest.raises(Problems, match=r"x: timeout_ms is '10 sec'; give whole milliseconds"):
         replay(marks, segments, {"x": {"timeout_ms": "10 sec"}})
     with pytest.raises(Problems, match=r"x.note_rule: .* \(got 'lax'\)"):
         replay(marks, segments, {"x": Configuration(note_rule="lax")})  # type: ignore[arg-type]
