@@ -57,7 +57,8 @@ def test_what_was_counted_is_an_accepted_mark_that_the_cycle_can_have_read(strea
 def test_the_cycle_of_a_watermark_is_the_one_that_emitted_it(streams: Streams) -> None:
     """A cycle that its controller did not live to finish has no row.
 
-    A controller that has come back to its bucket may begin two cycles in one ms: each row is that of one watermark.
+    A controller that goes on after a pause may begin two cycles in one ms, if the stream left its bucket and came back
+    in between: each row is that of one watermark.
     """
     seen: Counter[str] = Counter()
     for rows in streams.values():
