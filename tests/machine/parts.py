@@ -111,7 +111,7 @@ def streams(*timeouts_ms: int) -> Makers[Stream]:
         forgets=["behind", "all"],
         cycles=["while_noted", "unconditional"],
         start_delay_ms=[None, 200],
-        expected_writers=[1, 3],
+        expected_writers=[1, 1, 1, 3],
         note_rule=["implementation", "design"],
         acks_carry_offset=[True, False],
         txn_marks=["per_batch", "per_transaction"],

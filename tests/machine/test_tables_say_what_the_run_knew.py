@@ -55,20 +55,29 @@ def test_what_was_counted_is_an_accepted_mark_that_the_cycle_can_have_read(strea
 
 
 def test_the_cycle_of_a_watermark_is_the_one_that_emitted_it(streams: Streams) -> None:
-    """A cycle that its controller did not live to finish has no row."""
+    """A cycle that its controller did not live to finish has no row.
+
+    A controller that goes on after a pause may begin two cycles in one ms, if the stream left its bucket and came back
+    in between: each row is that of one watermark.
+    """
     seen: Counter[str] = Counter()
     for rows in streams.values():
-        ran = {(row["controller"], row["at_ms"]): row for row in rows["cycles"]}
+        ran: dict[tuple[str, int], list[Row]] = defaultdict(list)
+        for row in rows["cycles"]:
+            ran[row["controller"], row["at_ms"]].append(row)
         log = sorted(rows["watermarks"], key=lambda row: int(row["seq"]))
         for before, entry in zip([None, *log], log, strict=False):
             assert entry["cycle_ms"] <= entry["emitted_ms"]
-            cycle = ran.get((entry["controller"], entry["cycle_ms"]))
-            seen["with a cycle" if cycle else "without"] += 1
-            if cycle is not None and entry["writers"]:
-                assert cycle["outcome"] == "emitted"
-                assert cycle["previous_lower"] == (before["lower"] if before and before["writers"] else None)
-        emitted = [key for key, row in ran.items() if row["outcome"] == "emitted"]
-        assert set(emitted) <= {(entry["controller"], entry["cycle_ms"]) for entry in log}
+            cycles = ran[entry["controller"], entry["cycle_ms"]]
+            seen["with a cycle" if cycles else "without"] += 1
+            if cycles and entry["writers"]:
+                previous_lower = before["lower"] if before and before["writers"] else None
+                emitting = [
+                    row for row in cycles if (row["outcome"], row["previous_lower"]) == ("emitted", previous_lower)
+                ]
+                assert emitting != []
+                cycles.remove(emitting[0])
+        assert [row for cycles in ran.values() for row in cycles if row["outcome"] == "emitted"] == []
     assert min(seen["with a cycle"], 100 * seen["without"]) > 100, seen
 
 
