@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.strategies.model.logs import logs, xs
@@ -43,6 +43,8 @@ def test_the_writer_that_saves_more_gets_the_budget() -> None:
     # Steps of one writer that save equally are one.
     assert budgets({"a": [4, 2, 0]}, {"a": 3}, 1) == {"a": 4}
     assert budgets({"a": [10, 4, 2, 0]}, {"a": 1}, 2) == {"a": 4}
+    # Of one more than may be late, the side ends before: the budget is spent.
+    assert budgets({"a": [4, 2]}, {"a": 3}, 1) == {"a": 2}
     # A steep step is taken without the flatter ones behind it.
     assert budgets({"a": [10, 7, 6, 5, 0]}, {"a": 1}, 1) == {"a": 7}
 
@@ -79,6 +81,7 @@ def test_a_share_of_one_in_49_spares_one_record() -> None:
 
 
 @given(logs(), st.integers(1, 15), st.integers(1, 15))
+@example([Record(time, 0, "a") for time in (0, 0, 0, 0, 2, 0, 1)], 7, 4)
 def test_it_is_the_least_over_writers_with_the_bounds_of_the_last_plan(
     records: list[Record], every: int, size: int
 ) -> None:
@@ -94,7 +97,8 @@ def test_it_is_the_least_over_writers_with_the_bounds_of_the_last_plan(
         if index % every == 0:
             last = {name: sorted(own[-size:], reverse=True) for name, own in late_by.items()}
             counts = {name: len(own) for name, own in last.items()}
-            bounds = budgets(last, counts, sum(counts.values()) * 3 // 10)
+            late = sum(counts.values()) * 3 // 10
+            bounds = budgets({name: own[: late + 1] for name, own in last.items()}, counts, late)
         mark = tops[writer] - bounds.get(writer, max(bounds.values())) if bounds else UNKNOWN
         marks[writer] = max(marks.get(writer, UNKNOWN), mark)
         x = max(x, min(marks.values()))

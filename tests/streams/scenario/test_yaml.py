@@ -61,7 +61,9 @@ scenarios = st.builds(
             every_ms=PERIODS,
         ),
     ),
-    readers=finished(parts.reader_groups(), name="readers", read_side=st.sampled_from([None, "document"])),
+    readers=finished(
+        st.one_of(parts.reader_groups(shares_times=False), parts.reader_groups(shares_times=True)), name="readers"
+    ),
     controllers=finished(parts.controllers(slow=True), period_ms=PERIODS),
     network=finished(parts.networks(slow=True)),
     script=st.lists(acts, min_size=3, max_size=9, unique_by=lambda act: "new" if act.kind in ONCE else act.kind),

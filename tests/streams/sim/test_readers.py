@@ -185,15 +185,19 @@ def test_r7_a_mixed_position_keeps_the_mark_in_flight_and_fetches_the_next():
 # R8
 
 
-def test_r8_the_keys_of_a_finished_predecessor_are_not_compared_until_the_successor_opens():
+def test_r8_a_finished_predecessor_counts_at_its_end_until_the_successor_opens():
     actions = [
         script.PauseReader(at_ms=5_900, reader="readers-1", for_ms=6_000),
         script.Scale(at_ms=6_000, seal=["0@0", "1@0"], into=1),
     ]
     world = run(readers=group(), script=actions)
     opened = world.column("positions", "at_ms", segment_id=parse_segment("2@1"))[0]
-    (finished,) = world.column("positions", "at_ms", segment_id=0, finished=True)
-    assert len({lower for at, lower in world.lowers() if finished <= at < opened}) == 1
+    (waits,) = world.rows("positions", segment_id=0, waits=True)
+    (gone,) = world.rows("positions", segment_id=0, finished=True)
+    assert waits["at_ms"] < gone["at_ms"] == opened
+    assert waits["offset"] == gone["offset"] == world.stream().store[0].length
+    assert (waits["reader"], gone["reader"]) == ("readers-0", None)
+    assert len({lower for at, lower in world.lowers() if waits["at_ms"] <= at < opened}) == 1
     assert world.late_first_reads() == 0
 
 

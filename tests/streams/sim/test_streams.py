@@ -71,8 +71,13 @@ def test_s10_of_a_sealed_stream_everything_is_read_and_the_last_watermark_passed
     assert set(world.column("segments", "sealed_ms")) == {9_055}
     last = world.bounds()[-1][0]
     assert {(row["lower"], row["upper"]) for row in world.rows("windows", 18_000)} == {(last, None)}
-    assert len(world.rows("positions", finished=True)) == 2
-    assert not world.group.state.streams["stream"].offsets
+    # Both are read to their ends, where they count for ever: no successor takes their place.
+    ended = {row["segment_id"]: row["offset"] for row in world.rows("positions", waits=True)}
+    assert ended == {segment: world.stream().store[segment].length for segment in (0, 1)}
+    assert not world.rows("positions", finished=True)
+    reading = world.group.state.streams["stream"]
+    assert not reading.offsets
+    assert reading.position.offsets == ended
 
 
 def test_s11_a_stream_that_is_created_again_begins_anew():

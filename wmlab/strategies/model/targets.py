@@ -104,7 +104,8 @@ def budgets(largest: Mapping[str, Sequence[int]], counts: Mapping[str, int], lat
 
     `largest` has the largest latenesses of each writer in descending order, late + 1 of them or all, `counts` how many
     it has. Of all bounds that leave out as many, none has a smaller sum of counts times bounds; up to `late` some may
-    be left over, since the steps of a writer that save equally are taken together (its lower convex hull).
+    be left over, since the steps of a writer that save equally are taken together (its lower convex hull). Of late + 1
+    latenesses no side goes beyond what may be spent, so fewer may be left over than of all.
     """
     taken = dict.fromkeys(largest, 0)
     for _, writer, last, records in merge(*(_sides(name, own, counts[name]) for name, own in largest.items())):
