@@ -28,10 +28,13 @@ HIDES_THE_STILL: Final = (
 )
 """The rule of a living view about the two outputs before it."""
 HIDES_THE_DEAD: Final = (
-    f"<style>{_OUTPUT}:has(.wmlab-note) + {_OUTPUT}:has(> .jp-OutputArea-output.lm-Panel):not(:has(.wmlab-live))"
+    f"<style>{_OUTPUT}:has(.wmlab-note, .wmlab-before) + {_OUTPUT}:has(> .jp-OutputArea-output.lm-Panel):not(:has(.wmlab-live))"
     "{display:none}</style>"
 )
-"""The rule of the note about the view after it; of all outputs only widgets are Panels of Lumino."""
+"""The rule of the note about the view after it; of all outputs only widgets are Panels of Lumino.
+
+A note of the class `wmlab-before` stands after a picture that stays while the widget lives.
+"""
 
 
 @cache

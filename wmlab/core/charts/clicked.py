@@ -42,7 +42,7 @@ class AnsweringChart(Chart):
         display(self._repr_mimebundle_(), raw=True)  # type: ignore[no-untyped-call]
         if is_interactive():
             # So that a notebook saved by hand shows no dead widget once its kernel is gone.
-            publish({"text/html": f"{HIDES_THE_DEAD}<span class='wmlab-note' hidden></span>"})
+            publish({"text/html": f"{HIDES_THE_DEAD}<span class='wmlab-before' hidden></span>"})
             display(ClickedMoment(self.answer, self.scene.across))  # type: ignore[no-untyped-call]
 
 
