@@ -24,7 +24,8 @@ TUTORIALS = sorted((ROOT / "notebooks" / "tutorials").glob("*.ipynb"))
 SANDBOX = ROOT / "notebooks" / "exploration" / "sandbox.ipynb"
 RUN = [*(TUTORIALS if os.environ.get("WMLAB_BROWSER") == "all" else TUTORIALS[:1]), SANDBOX]
 WIDTH = 1_280
-PICTURES = ".js-plotly-plot, .jp-RenderedSVG svg, .jp-RenderedMermaid svg, .jupyter-widgets svg"
+PICTURES = ".js-plotly-plot, .jp-RenderedSVG svg, .jp-RenderedMermaid svg, .wmlab-live svg"
+ANSWER = ".jp-OutputArea .wmlab-live > [role=status]"
 THEME = "theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme: `JupyterLab ${theme}`})"
 CONTENT = "window.jupyterapp.shell.currentWidget.content"
 LAST_OUTPUT = f"{CONTENT}.model.toJSON().cells[2].outputs[0]?.data?.['text/plain']"
@@ -94,7 +95,7 @@ def page(shoot: ModuleType, window: Any) -> Iterator[Any]:
     """The window for one notebook, whose kernel ends with the test; it complains of errors on the page and dialogs."""
     complaints: list[str] = []
     listeners = {
-        "pageerror": lambda error: complaints.append(str(error)),
+        "pageerror": lambda error: complaints.append(error.stack or str(error)),
         "dialog": lambda dialog: (complaints.append(dialog.message), dialog.dismiss()),
     }
     for event, listener in listeners.items():
@@ -230,23 +231,26 @@ def test_the_panel_is_used_by_keyboard_alone_and_its_words_can_be_read(
 def test_a_click_on_a_stall_shows_what_explain_says_and_a_comparison_follows_the_theme(
     shoot: ModuleType, page: Any, home: Path
 ) -> None:
-    """The theme is dark, and the desktop light."""
+    """The theme is dark, and the desktop light; the style sheet of a scrubber in the same window hides no chart."""
     drawn = (
         "import pandas as pd\nrows = pd.DataFrame({'stream': 'orders', 'at_ms': range(0, 30_000, 1_000)})\n"
         "rows['lower'] = (rows.at_ms - 2_000).clip(upper=10_000)\n"
         "wm.chart.time_bounds(rows.assign(upper=None), recording=recording)"
     )
     said = "print(recording.explain(at_ms=15_000))"
-    write_notebook(
-        home / "ask.ipynb", "import wmlab as wm" + scrubber.SCENARIO, drawn, said, "wm.compare(*[recording] * 2)"
-    )
+    sources = (drawn, said, "wm.compare(*[recording] * 2)", "recording.scrub()")
+    write_notebook(home / "ask.ipynb", "import wmlab as wm" + scrubber.SCENARIO, *sources)
     page.evaluate(THEME, "Dark")
     assert shoot.run_notebook(page, "ask.ipynb") == []
-    status = page.locator(".jp-OutputArea [role=status]")
+    page.locator(".wmlab-scrubber").wait_for(state="attached")
+    status = page.locator(ANSWER)
     assert status.inner_text().startswith("Click on the chart")
-    box = page.locator(".nsewdrag").first.bounding_box()
+    plot = page.locator(".nsewdrag").first
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    assert box is not None, "the chart is hidden"
     page.mouse.click(box["x"] + box["width"] * 15 / 29, box["y"] + box["height"] / 2)
-    page.locator(".jp-OutputArea [role=status]", has_text="held").wait_for()
+    page.locator(ANSWER, has_text="held").wait_for()
     words = page.evaluate(f"{CONTENT}.model.toJSON().cells[2].outputs[0].text").split()
     assert status.inner_text().split()[:8] == words[:8]
     paper = page.locator(".wmlab-comparison svg > rect").first.evaluate("e => getComputedStyle(e).fill")

@@ -133,7 +133,7 @@ def test_no_cell_contacts_anything_but_the_notebook_server(shoot: ModuleType, br
             scrubber.scroll_into_view_if_needed()
             for button in scrubber.locator("button").all():
                 button.hover()
-            page.locator(".jupyter-widgets svg").first.hover()
+            page.locator(".wmlab-picture svg").first.hover()
             page.wait_for_timeout(1_000)
             shoot.shut_down(page)
             assert asked == []

@@ -27,11 +27,17 @@ HIDES_THE_STILL: Final = (
     f"{_OUTPUT}:has(.wmlab-note):has(+ {_OUTPUT} .wmlab-live){{display:none}}\n"
 )
 """The rule of a living view about the two outputs before it."""
-HIDES_THE_DEAD: Final = (
-    f"<style>{_OUTPUT}:has(.wmlab-note) + {_OUTPUT}:has(> .jp-OutputArea-output.lm-Panel):not(:has(.wmlab-live))"
-    "{display:none}</style>"
-)
-"""The rule of the note about the view after it; of all outputs only widgets are Panels of Lumino."""
+
+
+def hides_the_dead(note: str) -> str:
+    """The rule of a note of this class about the view after it; of all outputs only widgets are Panels of Lumino.
+
+    A note after a picture that stays while the widget lives has another class than `wmlab-note`.
+    """
+    return (
+        f"<style>{_OUTPUT}:has(.{note}) + {_OUTPUT}:has(> .jp-OutputArea-output.lm-Panel):not(:has(.wmlab-live))"
+        "{display:none}</style>"
+    )
 
 
 @cache
@@ -73,7 +79,7 @@ class LiveView(anywidget.AnyWidget):
         picture, words = self.still()
         note = f"A still picture of the {self.noun}, which needs a running kernel: run this cell to bring it to life."
         publish({"image/svg+xml": picture, "text/plain": words})
-        publish({"text/html": f"{HIDES_THE_DEAD}<p class='wmlab-note'>{escape(note)}</p>"})
+        publish({"text/html": f"{hides_the_dead('wmlab-note')}<p class='wmlab-note'>{escape(note)}</p>"})
         live: Any = self._repr_mimebundle_()
         bundle = live[0] if isinstance(live, tuple) else live
         publish({_VIEW: bundle[_VIEW]})

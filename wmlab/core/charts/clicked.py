@@ -19,7 +19,7 @@ from IPython.display import display
 from wmlab.core.charts.axis import AnyAxis, Axis
 from wmlab.core.charts.chart import Chart
 from wmlab.core.errors import WmlabError
-from wmlab.core.live_view import HIDES_THE_DEAD, publish
+from wmlab.core.live_view import hides_the_dead, publish
 from wmlab.core.waiting import is_interactive
 
 _INVITATION: Final = "Click on the chart: what held the lower bound at that moment?"
@@ -42,7 +42,7 @@ class AnsweringChart(Chart):
         display(self._repr_mimebundle_(), raw=True)  # type: ignore[no-untyped-call]
         if is_interactive():
             # So that a notebook saved by hand shows no dead widget once its kernel is gone.
-            publish({"text/html": f"{HIDES_THE_DEAD}<span class='wmlab-note' hidden></span>"})
+            publish({"text/html": f"{hides_the_dead('wmlab-before')}<span class='wmlab-before' hidden></span>"})
             display(ClickedMoment(self.answer, self.scene.across))  # type: ignore[no-untyped-call]
 
 
