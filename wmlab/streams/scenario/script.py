@@ -281,8 +281,8 @@ class UpgradeWriter(Timed):
     The fields are those that the writer has from then on, by default of a client that notes its earliest open event
     every second; an old client's values take it back. `noting` is which time it notes then. With
     `automatically_note_time` it notes by itself, and not when the application asks. A transactional writer notes when
-    it commits, whatever `note_every_ms` says. Nobody is told that the old client leaves: if it had an id that the new one does not have, its
-    last mark is there until the timeout.
+    it commits, whatever `note_every_ms` says. Nobody is told that the old client leaves: if it had an id that the new
+    one does not have, its last mark is there until the timeout.
     """
 
     writer: str
