@@ -710,7 +710,8 @@ class _CountedRow(dict[str, Any]):
         return super().__getitem__(name)
 
 
-# The window of the row comes out in both runs: one that waits in the shorter run would be another answer, with fewer reads.
+# The window of the row comes out in both runs: one that waits in the shorter run would be another answer with fewer
+# reads.
 @pytest.mark.parametrize("question", [{}, {"at_ms": 4_000}, {"row": {"id": 290}}, {"window": 3_800}])
 def test_an_answer_about_a_run_of_twice_the_rows_reads_at_most_twice_as_many(
     question: dict[str, Any], monkeypatch: pytest.MonkeyPatch
