@@ -58,33 +58,33 @@ def waiting_for(what: str) -> Iterator[None]:
 
 
 _said: Final = threading.Lock()
-"""Held while a line is shown or due."""
+"""Held while a line is displayed or due."""
 
 
 def _line_of_notebook(what: str) -> tuple[Callable[[], Any], Callable[[], Any]]:
     handle: Any = DisplayHandle()  # type: ignore[no-untyped-call]
-    shown = []
+    displayed = []
 
     def show() -> None:
-        shown.append(True)
+        displayed.append(True)
         handle.display({"text/plain": f"{what} ..."}, raw=True)
 
     def remove() -> None:
-        if shown:
+        if displayed:
             handle.update({"text/html": "", "text/plain": ""}, raw=True)
 
     return show, remove
 
 
 def _line_of_terminal(what: str) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    shown = []
+    displayed = []
 
     def show() -> None:
-        shown.append(True)
+        displayed.append(True)
         print(f"{what} ...", end="", file=sys.stderr, flush=True)
 
     def remove() -> None:
-        if shown:
+        if displayed:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
     return show, remove
