@@ -16,6 +16,7 @@ from wmlab.streams.scenario.parts import SEGMENT_STORE, SERVICES, EventWriter, T
 
 MOST_WRITERS = 4
 MOST_GROUPS = 2
+TO_COMPLETE_MS = 900
 
 
 class Writers(Machine):
@@ -165,6 +166,15 @@ class Readers(Machine):
         members = [name for name in self.reader_names if name not in others]
         drawn = actions.on_readers(group.name, self.reader_names, members, self.name("new-"), segment, stream)
         self.script.append(data.draw(drawn)(at_ms=self.after(gap_ms)))
+
+    @precondition(lambda self: bool(self.groups))
+    @rule(gap_ms=GAPS_MS, data=st.data(), ranges=st.booleans())
+    def go_back(self, gap_ms: int, data: st.DataObject, ranges: bool) -> None:
+        """A checkpoint, and the reset to it after the readers had time to complete it."""
+        group, checkpoint = data.draw(st.sampled_from(self.groups)).name, self.name("checkpoint-")
+        self.script.append(script.Checkpoint(at_ms=self.after(gap_ms), name=checkpoint, group=group))
+        at_ms = self.after(TO_COMPLETE_MS)
+        self.script.append(script.ResetToCheckpoint(at_ms=at_ms, checkpoint=checkpoint, ranges=ranges, group=group))
 
 
 class Everything(Writers, Notes, Transactions, Scales, Endings, Troubles, Readers):

@@ -109,10 +109,13 @@ def branch(name: str) -> str:
 def _fields(steps: Location, offered: object, *, is_missing: bool) -> Location:
     """A pydantic location without the steps that name no field, but the branch of a union or a kind of key.
 
-    The last step of a value that is missing is a field that nobody has given.
+    The last step of a value that is missing is a field that nobody has given. A value of a class is looked at like
+    the mapping of its fields.
     """
     location: list[str | int] = []
     for number, step in enumerate(steps):
+        if dataclasses.is_dataclass(offered) and not isinstance(offered, type):
+            offered = {field.name: getattr(offered, field.name) for field in dataclasses.fields(offered)}
         is_field = isinstance(step, int) or (isinstance(offered, Mapping) and step in offered)
         if not is_field and not (is_missing and number == len(steps) - 1):
             continue

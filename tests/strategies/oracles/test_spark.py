@@ -25,7 +25,7 @@ from wmlab.strategies.model.spark import SparkBatches
 from wmlab.strategies.model.spark import after_restart as restart
 from wmlab.strategies.model.strategy import Record, run
 
-HISTORIES: Final = range(200)
+HISTORIES: Final = range(100)
 CONF: Final = "spark.sql.streaming."
 STATE: Final = "org.apache.spark.sql.execution.streaming"
 # For queries of a few rows RocksDB, checksums of files and a process for each file renamed cost more than the query.

@@ -139,7 +139,7 @@ def test_a_configuration_that_is_none_is_refused(spark: SparkSession, recording:
         replay(marks, segments, {})
     with pytest.raises(Problems, match=r"x: timeout_ms is '10 sec'; give whole milliseconds"):
         replay(marks, segments, {"x": {"timeout_ms": "10 sec"}})
-    with pytest.raises(Problems, match=r"x.note_rule: .* \(got 'lax'\)"):
+    with pytest.raises(Problems, match=r"x\.note_rule: .* \(got 'lax'\)"):
         replay(marks, segments, {"x": Configuration(note_rule="lax")})  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="period of 0 ms"):
         Configuration(period_ms=0)

@@ -184,6 +184,17 @@ class Controller:
         world, metadata, heard_ms = self.world, self.world.metadata, self.world.now_ms
         stream = world.streams[message.stream]
         leaves = isinstance(message, Leave)
+
+        def judged(outcome: str) -> str:
+            row = message._asdict() | {
+                "controller": self.name,
+                "received_ms": heard_ms if leaves else world.now_ms,
+                "outcome": outcome,
+            }
+            del row["stream"]
+            stream.journal.write("writer_shutdowns" if leaves else "writer_marks", **row)
+            return outcome
+
         try:
             if not leaves:
                 yield from self.ask(METADATA_STORE, stream, "join bucket", lambda: metadata.join(message.stream))
@@ -192,18 +203,15 @@ class Controller:
             )
             clock_ms = self.clock.read(world.now_ms)
 
-            def store() -> tuple[str, int]:
+            def store() -> str:
+                """The row is written where the mark is stored: this controller may not live to read the answer."""
                 if isinstance(message, Leave):
-                    return metadata.shut_down(message.stream, message.writer, read), heard_ms
-                return metadata.note(message, read, clock_ms), world.now_ms
+                    return judged(metadata.shut_down(message.stream, message.writer, read))
+                return judged(metadata.note(message, read, clock_ms))
 
-            outcome, judged_ms = yield from self.ask(METADATA_STORE, stream, "write mark", store)
+            return (yield from self.ask(METADATA_STORE, stream, "write mark", store))
         except UnavailableError:
-            outcome, judged_ms = UNAVAILABLE, heard_ms if leaves else world.now_ms
-        row = message._asdict() | {"controller": self.name, "received_ms": judged_ms, "outcome": outcome}
-        table = "writer_shutdowns" if leaves else "writer_marks"
-        world.streams[row.pop("stream")].journal.write(table, **row)
-        return outcome
+            return judged(UNAVAILABLE)
 
     def check_alive(self) -> Job[bool]:
         """Look something up: not while this controller is down, and later while it is paused."""
