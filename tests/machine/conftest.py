@@ -11,14 +11,14 @@ import pytest
 from tests.machine.__main__ import in_processes
 from tests.machine.campaign import Made, Shard, shards
 
-RUNS = 1_200
-OF_FAULTY_STREAMS = 200
+RUNS = 2_000
+OF_FAULTY_STREAMS = 250
 OF_HAZARDS = (Shard("pravega", 100, 4), Shard("bug_6510", 30, 1), Shard("stale", 100, 4), Shard("shared_times", 100, 4))
 
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> list[Made]:
-    """1,200 runs of whatever can happen, a sixth of them on faulty streams, and some for each known hazard.
+    """2,000 runs of whatever can happen, an eighth of them on faulty streams, and some for each known hazard.
 
     The first process of a parallel test run that needs them makes them; the others wait for its file.
     """
