@@ -28,7 +28,7 @@ from wmlab.streams.model.marks import (
     Versioned,
     WriterMark,
     acknowledge,
-    add_segment,
+    add_segments,
     refuse_explicit_note,
 )
 from wmlab.streams.model.position import Position
@@ -108,7 +108,7 @@ def run_position(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> N
     """The position that a writer sends with a time, and the automatic mode."""
     position = Position()
     for name, record in inputs.take("segments").items():
-        position = add_segment(position, parse_segment(name))
+        position = add_segments(position, [parse_segment(name)])
         with Fields(record, name) as fields:
             position = acknowledge(position, parse_segment(name), fields.take("last_acked_offset"))
     table, _ = MarkTable().note("w", inputs.take("note_time"), position)

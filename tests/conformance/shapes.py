@@ -18,7 +18,7 @@ from wmlab.streams.model.cut import CutAlgorithm
 from wmlab.streams.model.group import GroupState, StreamPosition
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import Watermark
-from wmlab.streams.model.marks import acknowledge, add_segment, remove_segment
+from wmlab.streams.model.marks import acknowledge, add_segments, remove_segment
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import KeyRange, key_of
 from wmlab.streams.model.window import TimeWindow, Tracker
@@ -100,7 +100,7 @@ class Run(Led):
         self.history = self.history.scale([sealed], ranges)
         for segment in set(self.history.active.ids) - set(before):
             self.events[segment] = []
-            self.positions = {writer: add_segment(position, segment) for writer, position in self.positions.items()}
+            self.positions = {writer: add_segments(position, [segment]) for writer, position in self.positions.items()}
         for segment in set(before) - set(self.history.active.ids):
             self.positions = {writer: remove_segment(position, segment) for writer, position in self.positions.items()}
 

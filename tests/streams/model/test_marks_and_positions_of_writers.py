@@ -14,7 +14,7 @@ from wmlab.streams.model.marks import (
     StoreOutcome,
     WriterMark,
     acknowledge,
-    add_segment,
+    add_segments,
     judge_note,
     refuse_explicit_note,
     remove_segment,
@@ -72,9 +72,9 @@ def test_the_design_cannot_be_judged_without_key_ranges() -> None:
 
 
 def test_a_segment_is_opened_acknowledged_and_dealt_with_when_it_is_sealed() -> None:
-    before = add_segment(Position({"0@0": 3, "0@1": 7}), 1)
+    before = add_segments(Position({"0@0": 3, "0@1": 7}), [1])
     assert before == Position({"0@0": 3, "1@0": None, "0@1": 7})
-    assert add_segment(before, 0) is before
+    assert add_segments(before, [0]) is before
     after = acknowledge(before, 1, 9)
     assert after == acknowledge(after, 1, 4) == Position({"0@0": 3, "1@0": 9, "0@1": 7})
     assert (list(after), hash(after)) == (list(before), hash(Position(dict(after))))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, pairwise
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from wmlab.core.errors import ModelError
@@ -246,10 +246,11 @@ class Lineage:
 
     def behind(self, position: Offsets, cut: Offsets) -> Behind | None:
         """Where `cut` lies behind `position`, at its latest segment, or None; both are compared at every key."""
-        if all(segment in cut and _reach(cut[segment]) >= (offset or 0) for segment, offset in position.items()):
+        ahead = {s: o for s, o in position.items() if s not in cut or _reach(cut[s]) < (o or 0)}
+        if not ahead:
             return None
         ends = Position({segment: _reach(offset) for segment, offset in cut.items()})
-        for segment, offset in sorted(position.items(), reverse=True):
+        for segment, offset in sorted(ahead.items(), reverse=True):
             alone = Position({segment: offset})
             if segment not in self.segments or not behind_at_a_key(alone, ends, self.segments):
                 continue
@@ -271,8 +272,9 @@ class Lineage:
         if strangers := [i for i in ids if i not in self.segments]:
             return CutFault(f"names {segment_name(strangers[0])}, which the stream never had", ())
         members = [self.segments[i] for i in ids]
-        for left, right in combinations(members, 2):
-            if left.keys.overlaps(right.keys):
+        for left in members:
+            if later := [i for i in self.history.over_keys_of(left.id).intersection(ids) if i > left.id]:
+                right = self.segments[min(later)]
                 return CutFault(f"covers keys twice, in {left.name} and {right.name}", (left.id, right.id))
         if missing := gaps([s.keys for s in members], within=self.history.space):
             return CutFault(f"does not cover the keys {missing[0].text}", ids)

@@ -184,8 +184,7 @@ def _insert(cut: _Offsets, segment: int, offset: int | None, history: StreamHist
     if segment in cut:
         cut[segment] = offset if is_less(cut[segment], offset) else cut[segment]
         return
-    keys = history.segments[segment].keys
-    rivals = [other for other in cut if history.segments[other].keys.overlaps(keys)]
+    rivals = history.over_keys_of(segment) & cut.keys()
     if any(other > segment for other in rivals):
         return
     for other in rivals:

@@ -12,7 +12,7 @@ Source: PDP-33, Watermark Computation; upstream classes `EpochRecord`, `RecordHe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import groupby
@@ -28,6 +28,7 @@ from wmlab.streams.model.segment import (
     even_ranges,
     gaps,
     joined_ranges,
+    overlapping,
     same_space,
     segment_name,
 )
@@ -47,6 +48,7 @@ class Epoch:
     kind: EpochKind
     segments: tuple[Segment, ...]
     reference: int | None = None
+    _by_key: tuple[Segment, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.segments:
@@ -58,6 +60,7 @@ class Epoch:
                     remedy="List only segments created in this epoch or before.",
                 )
         object.__setattr__(self, "segments", tuple(sorted(self.segments, key=lambda s: s.id)))
+        object.__setattr__(self, "_by_key", tuple(sorted(self.segments, key=lambda s: s.keys.low)))
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -66,7 +69,7 @@ class Epoch:
 
     def overlapping(self, keys: KeyRange) -> tuple[Segment, ...]:
         """Its segments that share a key with a range, ascending."""
-        return tuple(segment for segment in self.segments if segment.keys.overlaps(keys))
+        return tuple(sorted(overlapping(self._by_key, keys), key=lambda s: s.id))
 
     def __repr__(self) -> str:
         copied = "" if self.reference is None else f" of {self.reference}"
@@ -87,6 +90,7 @@ class StreamHistory:
     segments: Mapping[int, Segment] = field(init=False, repr=False, compare=False)
     space: KeyRange = field(init=False, repr=False, compare=False)
     _last_epoch: dict[int, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _over_keys: dict[int, frozenset[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _gaps: dict[frozenset[int], tuple[KeyRange, ...]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -150,7 +154,8 @@ class StreamHistory:
         for number, created in groupby(sorted(segments, key=lambda segment: segment.id), key=lambda s: s.epoch):
             new = tuple(created)
             before = epochs[-1].segments if epochs else ()
-            unchanged = tuple(old for old in before if not any(old.keys.overlaps(segment.keys) for segment in new))
+            replaced = {old.id for segment in new if epochs for old in epochs[-1].overlapping(segment.keys)}
+            unchanged = tuple(old for old in before if old.id not in replaced)
             epochs.append(Epoch(number, "scale" if epochs else "create", unchanged + new))
         return cls(tuple(epochs))
 
@@ -178,8 +183,8 @@ class StreamHistory:
         active, when the new ranges do not cover exactly the sealed keys, or when a count is given for segments that
         do not adjoin.
         """
-        wanted = sorted({as_segment_id(segment) for segment in seal})
-        if not wanted or not set(wanted) <= set(self.active.ids):
+        wanted = dict.fromkeys(sorted(as_segment_id(segment) for segment in seal))
+        if not wanted or not wanted.keys() <= set(self.active.ids):
             raise ModelError(
                 f"Cannot seal {', '.join(map(segment_name, wanted)) or 'nothing'}: "
                 f"not active in epoch {self.active.number}.",
@@ -194,7 +199,7 @@ class StreamHistory:
             )
         number = max(segment.number for segment in self.active.segments) + 1
         epoch = self.active.number + 1
-        unchanged = tuple(segment for segment in self.active.segments if segment not in sealed)
+        unchanged = tuple(segment for segment in self.active.segments if segment.id not in wanted)
         return self.append(Epoch(epoch, "scale", unchanged + _numbered(ranges, number, epoch)))
 
     def roll(self, txn_epoch: int) -> StreamHistory:
@@ -269,6 +274,22 @@ class StreamHistory:
                 ancestors[segment.id] = segment
                 waiting += self.predecessors(segment.id)
         return tuple(ancestors[ancestor] for ancestor in sorted(ancestors))
+
+    def over_keys_of(self, identifier: int) -> frozenset[int]:
+        """The ids of all segments of all epochs that share a key with a segment, its own included.
+
+        Raises `ModelError` if it never existed.
+        """
+        if (ids := self._over_keys.get(identifier)) is None:
+            ids = self._over_keys[identifier] = frozenset(self._ids_over(self.segment(identifier).keys))
+        return ids
+
+    def _ids_over(self, keys: KeyRange) -> Iterator[int]:
+        number = 0
+        while number < len(self.epochs):
+            ids = [segment.id for segment in self.epochs[number].overlapping(keys)]
+            yield from ids
+            number = 1 + min(map(self._last_epoch.__getitem__, ids))  # until then these keys have the same segments
 
     def gaps(self, cut: Iterable[int]) -> tuple[KeyRange, ...]:
         """The parts of the key space that no segment of a cut covers, ascending; all segments are known."""

@@ -17,7 +17,7 @@ compareWriterPositions, shutdownWriter, removeWriter), `WriterMark`, `WriterTime
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import EllipsisType
@@ -28,9 +28,10 @@ from wmlab.streams.model.position import Position, behind_at_a_key, is_less
 from wmlab.streams.model.segment import Segment
 
 
-def add_segment(position: Position, segment: int) -> Position:
-    """The position after the writer has opened a segment: nothing is acknowledged there yet."""
-    return position if segment in position else Position({**position, segment: None})
+def add_segments(position: Position, segments: Iterable[int]) -> Position:
+    """The position after the writer has opened segments: nothing is acknowledged there yet."""
+    opened = {segment: None for segment in segments if segment not in position}
+    return Position({**position, **opened}) if opened else position
 
 
 def acknowledge(position: Position, segment: int, length: int) -> Position:

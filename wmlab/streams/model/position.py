@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from dataclasses import dataclass
+from fractions import Fraction
+from heapq import heappop, heappush
 from typing import Any, TypeVar
 
 from wmlab.core.errors import ModelError
 from wmlab.core.words import shown
 from wmlab.streams.model.history import StreamHistory
-from wmlab.streams.model.segment import Segment, as_segment_id, same_space, segment_name
+from wmlab.streams.model.segment import Segment, as_segment_id, overlapping, same_space, segment_name
 
 PerSegment = TypeVar("PerSegment")
 
@@ -140,14 +142,27 @@ def behind_at_a_key(
     if any(segment not in segments for segment in second):
         return True
     known = [segment for segment in first if segment in segments]
-    for key in {segments[s].keys.low for s in (*known, *second)}:
-        before = max((s for s in known if segments[s].keys.contains(key)), default=None)
-        after = max((s for s in second if segments[s].keys.contains(key)), default=None)
+    keys = sorted({segments[s].keys.low for s in (*known, *second)})
+    for before, after in zip(_latest_at(keys, known, segments), _latest_at(keys, second, segments), strict=True):
         if before is None or after is None:
             continue
         if after < before or (after == before and is_less(second[after], first[before])):
             return True
     return False
+
+
+def _latest_at(
+    keys: Iterable[Fraction], members: Iterable[int], segments: Mapping[int, Segment]
+) -> Iterator[int | None]:
+    """The latest of some segments at each key, None where there is none; the keys are ascending."""
+    ahead = sorted(members, key=lambda s: segments[s].keys.low, reverse=True)
+    begun: list[int] = []  # a heap with the latest first; one that has ended leaves it when it comes to the top
+    for key in keys:
+        while ahead and segments[ahead[-1]].keys.low <= key:
+            heappush(begun, -ahead.pop())
+        while begun and segments[-begun[0]].keys.high <= key:
+            heappop(begun)
+        yield -begun[0] if begun else None
 
 
 def floored(offsets: Mapping[int, int | None]) -> Position:
@@ -183,14 +198,14 @@ def first_unpassed_ancestor(cut: Mapping[int, int | None], history: StreamHistor
 
     Raises `ModelError` for an unknown segment.
     """
-    members = [history.segment(segment) for segment in cut]
+    for segment in cut:
+        history.segment(segment)
     earliest, latest = min(cut, default=0), max(cut, default=0)
     ancestors: set[int] = set()
     # Predecessors have smaller ids: walking from the largest id down meets every ancestor, and below the earliest
     # segment of the cut there is nothing left that a segment of the cut could wait for.
     for identifier in reversed([known for known in history.segments if earliest <= known <= latest]):
-        keys = history.segments[identifier].keys
-        if identifier in ancestors and any(m.id <= identifier and m.keys.overlaps(keys) for m in members):
+        if identifier in ancestors and any(m <= identifier and m in cut for m in history.over_keys_of(identifier)):
             return history.segments[identifier]
         if identifier in ancestors or identifier in cut:
             ancestors.update(segment.id for segment in history.predecessors(identifier))
@@ -209,15 +224,15 @@ def segments_between(
     start, end = _covering(frm or history.epochs[0].ids, history), _covering(to or history.active.ids, history)
     if to and behind_at_a_key(floored(frm), floored(to), history.segments):
         raise ModelError(f"The second cut, {to}, lies before the first, {frm}.", remedy="Give the earlier cut first.")
-    bounds = [(left, right) for left in start for right in end if left.keys.overlaps(right.keys)]
-    return tuple(
+    end.sort(key=lambda segment: segment.keys)
+    between = {
         segment
-        for segment in history.segments.values()
-        if any(
-            left.id <= segment.id <= right.id and segment.keys.overlaps(left.keys) and segment.keys.overlaps(right.keys)
-            for left, right in bounds
-        )
-    )
+        for left in start
+        for right in overlapping(end, left.keys)
+        for segment in history.over_keys_of(left.id) & history.over_keys_of(right.id)
+        if left.id <= segment <= right.id
+    }
+    return tuple(history.segments[segment] for segment in sorted(between))
 
 
 def segment_bytes_between(

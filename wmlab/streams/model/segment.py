@@ -17,7 +17,8 @@ Source: PDP-33, Overview and Watermark Computation; upstream classes `NameUtils`
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import blake2b
@@ -221,6 +222,12 @@ class Segment:
 
     def __repr__(self) -> str:
         return f"Segment({self.name} {self.keys.text})"
+
+
+def overlapping(division: Sequence[Segment], keys: KeyRange) -> Sequence[Segment]:
+    """Of segments that do not overlap, ascending by key: those that share a key with a range."""
+    first = bisect_right(division, keys.low, key=lambda segment: segment.keys.high)
+    return division[first : bisect_left(division, keys.high, first, key=lambda segment: segment.keys.low)]
 
 
 def key_of(text: str) -> Fraction:

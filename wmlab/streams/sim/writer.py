@@ -18,7 +18,7 @@ import numpy as np
 import simpy
 
 from wmlab.core.errors import ModelError
-from wmlab.streams.model.marks import AutomaticNotes, acknowledge, add_segment, refuse_explicit_note, remove_segment
+from wmlab.streams.model.marks import AutomaticNotes, acknowledge, add_segments, refuse_explicit_note, remove_segment
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import Segment
 from wmlab.streams.model.wire import EVENT_HEADER_BYTES, AppendRequest, DataAppended, Lengths
@@ -176,8 +176,7 @@ class Writer(WriterProcess):
     def _work(self) -> None:
         """Learn the open segments, and note periodically."""
         active = self.stream.history.active.segments
-        for segment in active:
-            self.position = add_segment(self.position, segment.id)
+        self.position = add_segments(self.position, (segment.id for segment in active))
         self.routes = Routes.of(active)
         now_ms, every_ms = self.stream.now_ms, self.part.note_every_ms
         if self._automatic is not None:
@@ -294,9 +293,7 @@ class Writer(WriterProcess):
             successors = self._seals[known_id].successors
             if successors is not None:
                 self.routes = self.routes.replace(known_id, successors)
-        for successor in seal.successors:
-            if successor.id not in self._seals:
-                self.position = add_segment(self.position, successor.id)
+        self.position = add_segments(self.position, (s.id for s in seal.successors if s.id not in self._seals))
         self._send(np.concatenate(seal.waiting), sealed_id)
         opened = [successor.id for successor in seal.successors]
         for segment_id in [known for known in self.position if known not in self._seals]:
