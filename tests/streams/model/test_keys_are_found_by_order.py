@@ -57,9 +57,10 @@ def is_behind(first: Position, second: Position, segments: Mapping[int, Segment]
 
     for key in {segments[s].keys.low for s in (*first, *second)}:
         before, after = latest(first, key), latest(second, key)
-        if before is not None and after is not None:
-            if after < before or (after == before and is_less(second[after], first[before])):
-                return True
+        if before is None or after is None:
+            continue
+        if after < before or (after == before and is_less(second[after], first[before])):
+            return True
     return False
 
 
