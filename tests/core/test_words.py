@@ -92,3 +92,16 @@ def test_a_list_names_the_first_and_counts_the_rest() -> None:
     few = partial(listed, most=3, rest="others")
     assert [few(list(names)) for names in ("", "abc", "abcd")] == ["", "a, b and c", "a, b and 2 others"]
     assert [counted(1, "cycle"), counted(1_200, "cycle")] == ["1 cycle", "1 200 cycles"]
+
+
+def test_more_than_one_is_plural_for_any_column():
+    nouns = ["cycle", "city", "key", "box", "bus", "branch"]
+    assert [counted(2, noun) for noun in nouns] == [
+        "2 cycles",
+        "2 cities",
+        "2 keys",
+        "2 boxes",
+        "2 buses",
+        "2 branches",
+    ]
+    assert counted(1, "city") == "1 city"

@@ -171,7 +171,14 @@ def shown(offered: object) -> str:
 
 def counted(number: int, noun: str) -> str:
     """A number of things: "1 cycle", "12 cycles"."""
-    return f"{grouped(number)} {noun}{'' if number == 1 else 's'}"
+    return f"{grouped(number)} {noun if number == 1 else _plural(noun)}"
+
+
+def _plural(noun: str) -> str:
+    """More than one, for the name of a column as well: "cycles", "cities", "boxes"."""
+    if noun[-1:] == "y" and noun[-2:-1] not in tuple("aeiou"):
+        return f"{noun[:-1]}ies"
+    return f"{noun}{'es' if noun.endswith(('s', 'x', 'z', 'ch', 'sh')) else 's'}"
 
 
 def number_at_epoch(segment_id: int) -> str:
