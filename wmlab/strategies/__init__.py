@@ -21,7 +21,7 @@ _NAMES: Final = {
     "model.alignment": "Alignment",
     "model.adwin": "AdwinWatermark",
     "model.bounded": "BoundedOutOfOrderness PerfectWatermark StreamTime",
-    "model.engines": "Bytewax Feldera LimitedDelay Quix RisingWave",
+    "model.engines": "Bytewax Feldera LimitedDelay Quix RisingWave WallClock",
     "model.flink": "Flink",
     "model.guard": "Guarded",
     "model.kslack": "AQKSlack JoinSlack MPKSlack",
@@ -29,7 +29,7 @@ _NAMES: Final = {
     "model.pravega": "PravegaWatermark",
     "model.percentiles": "ConfluentWatermark DelayPercentile SampledPercentile SketchedPercentile WindowedPercentile",
     "model.spark": "SparkBatches",
-    "model.strategy": "END EndOfInput Record Status Strategy Tick UNKNOWN run",
+    "model.strategy": "END EndOfInput Record SourceEnd Status Strategy Tick UNKNOWN run",
     "model.targets": "BudgetedMinimum CompletenessWatermark ConformalWatermark",
     "model.writers": "PerWriterMinimum",
 }

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from tests.strategies.model.logs import logs
 from wmlab.strategies.model import alignment
 from wmlab.strategies.model.alignment import Alignment, AlignmentRule, Reads
-from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Input, Record
+from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Input, Record, SourceEnd, Tick
 
 BUFFERS = st.sampled_from([0, 1, 3])
 RULES: tuple[AlignmentRule, ...] = get_args(AlignmentRule)
 
 
-def reads(group: Alignment, inputs: list[Input]) -> Reads:
+def reads(group: Alignment, inputs: list[Any]) -> Reads:
     """Everything that is read over a log, with the X that it met."""
     state, found = group.start(), []
     for item in [*inputs, EndOfInput()]:
@@ -154,6 +154,56 @@ def test_without_a_limit_nothing_waits_and_announcements_that_change_nothing_can
         state, read = group.step(state, EndOfInput() if after is None else after)
         each += read
     assert each == reads(group, [*log])
+
+
+A_SECOND_EACH = [Record(1_000 * n, 1_000 * n, "a") for n in range(10)]
+TWO_SECONDS_EACH = [Record(2_000 * n, 1_000 * n, "b") for n in range(60)]
+
+
+def read_until(group: Alignment, inputs: list[Any], now: int) -> Reads:
+    """What is read before the input ends."""
+    state, found = group.start(), []
+    for item in sorted(inputs, key=lambda item: item.arrival_ms if isinstance(item, Record) else item.now_ms):
+        state, read = group.step(state, item)
+        found += read
+    state, read = group.step(state, Tick(now))
+    return found + read
+
+
+@pytest.mark.parametrize(("failed", "error"), [(False, "flink_35157"), (True, "flink_40505")])
+def test_a_source_that_has_ended_or_failed_holds_the_others_by_a_known_error_only(failed: bool, error: Any) -> None:
+    log = [*A_SECOND_EACH, *TWO_SECONDS_EACH, SourceEnd(9_500, "a", failed)]
+    fixed = read_until(Alignment(5_000), log, 70_000)
+    assert [record.event_time for record, _ in fixed if record.writer == "b"] == list(range(0, 120_000, 2_000))
+    stuck = read_until(Alignment(5_000, rule=error), log, 70_000)
+    # "a" has come to 9 s. "b" waits once its watermark is above 14 s, which the record of 16 s brings about.
+    assert max(record.event_time for record, _ in stuck if record.writer == "b") == 16_000
+    other = "flink_35157" if failed else "flink_40505"
+    assert len(read_until(Alignment(5_000, rule=other), log, 70_000)) == len(fixed)  # type: ignore[arg-type]
+
+
+def test_the_watermark_passes_a_source_that_has_ended_and_waits_for_one_that_has_failed() -> None:
+    log = [*A_SECOND_EACH, *TWO_SECONDS_EACH]
+    met = {
+        failed: max(met for _, met in read_until(Alignment(10**6), [*log, SourceEnd(9_500, "a", failed)], 70_000))
+        for failed in (False, True)
+    }
+    assert met == {False: 116_000, True: 9_000}
+
+
+def test_a_source_that_has_ended_is_done_once_it_has_read_what_waits_and_a_failed_one_loses_it() -> None:
+    # "b" is ahead of "a" and waits with its second record, and ends before it may read it.
+    log: list[Any] = [Record(0, 0, "a"), Record(100, 100, "b"), Record(200, 1_100, "b"), Record(190, 3_000, "a")]
+    for failed, read in ((False, [0, 100, 190, 200]), (True, [0, 100, 190])):
+        found = read_until(Alignment(20), [*log, SourceEnd(1_200, "b", failed)], 10_000)
+        assert [record.event_time for record, _ in found] == read
+
+
+def test_a_failed_source_that_sends_again_counts_again() -> None:
+    log = [*A_SECOND_EACH, *TWO_SECONDS_EACH, SourceEnd(9_500, "a", True), Record(10_000, 30_500, "a")]
+    found = read_until(Alignment(5_000), log, 59_500)
+    behind = [record.event_time for record, _ in found if record.writer == "b" and record.arrival_ms > 32_000]
+    assert behind == []
 
 
 class Counting(Alignment):

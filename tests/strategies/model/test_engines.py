@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Any, get_args
 
 import pytest
@@ -15,7 +15,7 @@ from tests.strategies.oracles.kafka_rules import PartitionGroup
 from wmlab.core.errors import ModelError
 from wmlab.strategies.comparison import compare
 from wmlab.strategies.model import spark
-from wmlab.strategies.model.engines import Bytewax, Feldera, LimitedDelay, Quix, RisingWave
+from wmlab.strategies.model.engines import Bytewax, Feldera, LimitedDelay, Quix, RisingWave, WallClock
 from wmlab.strategies.model.spark import SparkBatches
 from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Strategy, Tick, run
 
@@ -161,6 +161,18 @@ def test_beam_40176_a_partition_without_records_holds_the_watermark() -> None:
     log = [Record(1_000, 1_000, "a"), Tick(5_000), EndOfInput()]
     assert xs(LimitedDelay(100, ("a", "b")), log) == [900, 4_900, END]
     assert xs(LimitedDelay(100, ("a", "b"), "beam_40176"), log) == [UNKNOWN, UNKNOWN, END]
+
+
+@given(logs(times=3000), st.integers(0, 300))
+def test_the_wall_clock_loses_what_arrives_later_than_its_grace(log: list[Record], grace_ms: int) -> None:
+    steps = list(run(WallClock(grace_ms), log))
+    clocks = list(accumulate((record.arrival_ms for record in log), max))
+    assert [step.met for step in steps] == [clock - grace_ms for clock in clocks]
+    assert [step.x for step in steps] == [step.met for step in steps]
+
+
+def test_the_wall_clock_needs_no_record_and_does_not_go_back() -> None:
+    assert xs(WallClock(100), [Tick(1_000), Tick(900), Record(5, 1_200, "a"), EndOfInput()]) == [900, 900, 1_100, END]
 
 
 @given(logs(times=3000), st.integers(0, 300))

@@ -168,6 +168,30 @@ def test_in_2_3_0_a_channel_resumes_with_a_watermark_that_rises_only() -> None:
     assert xs(Flink(0, 300, 100, "channels", rule="flink_2_3_0"), log)[-1] == 90
 
 
+def test_flink_34252_a_writer_that_sends_all_the_time_falls_idle_after_each_timeout() -> None:
+    log: list[Any] = [Record(at - 5_000, at, "a") for at in range(100, 10_000, 100)]
+    log += [Record(at - 1, at, "b") for at in range(100, 10_000, 100)]
+    log.sort(key=lambda record: record.arrival_ms)
+
+    def late_by(**options: Any) -> int:
+        steps = run(Flink(0, inputs="channels", writers=("a", "b"), **options), log)
+        return sum(record.event_time < step.met for record, step in zip(log, steps, strict=True))
+
+    assert late_by(idle_ms=1_000) == late_by(idle_ms=None, rule="flink_34252") == 0
+    # While "a" is idle once, the task takes the time of "b", 5 s ahead; what "a" sends until it has caught up is late.
+    assert late_by(idle_ms=1_000, rule="flink_34252") > 50
+    # Rows closer together than two probes do not help, and a timeout above the length of the log does.
+    assert late_by(idle_ms=20_000, rule="flink_34252") == 0
+
+
+def test_flink_34252_in_a_source_that_pauses_the_timeout_counts_from_the_end_of_the_pause() -> None:
+    log: list[Any] = [Record(10, 0, "a"), Record(20, 5_000, "a"), Record(30, 5_500, "a"), Tick(5_900)]
+    log += [Record(99, at, "b") for at in range(100, 5_900, 100)]
+    log.sort(key=lambda item: item.arrival_ms if isinstance(item, Record) else item.now_ms)
+    both = [xs(Flink(0, 1_000, 100, "channels", rule=rule), log) for rule in ("fixed", "flink_34252")]  # type: ignore[arg-type]
+    assert both[0] == both[1]
+
+
 def test_an_immediate_watermark_combines_if_it_rises_or_the_source_is_idle() -> None:
     state, _ = flink.split_watermark(flink.initially_combined("ab"), "a", 10, immediate=True)
     state, _ = flink.split_watermark(state, "b", 3)

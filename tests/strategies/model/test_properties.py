@@ -13,7 +13,7 @@ from wmlab.core.errors import ModelError
 from wmlab.strategies.model.adwin import AdwinWatermark
 from wmlab.strategies.model.alignment import Alignment
 from wmlab.strategies.model.bounded import StreamTime
-from wmlab.strategies.model.engines import Bytewax, Feldera, LimitedDelay, Quix, RisingWave
+from wmlab.strategies.model.engines import Bytewax, Feldera, LimitedDelay, Quix, RisingWave, WallClock
 from wmlab.strategies.model.flink import Flink
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.kslack import AQKSlack, JoinSlack, MPKSlack
@@ -68,6 +68,7 @@ OTHERS: list[Any] = [
     SampledPercentile(0.9, 1, 1),
     SparkBatches(1, rows=1),
     StreamTime(1),
+    WallClock(1),
 ]
 SHARES: Final = {"accuracy", "confidence", "error", "late_share", "recall", "share", "target"}
 FROM_0: Final = {
@@ -77,6 +78,7 @@ FROM_0: Final = {
     "delay",
     "drift",
     "grace",
+    "grace_ms",
     "lag",
     "lateness",
     "least_ms",

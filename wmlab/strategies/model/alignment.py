@@ -19,22 +19,33 @@ from wmlab.strategies.model.strategy import (
     NotNegative,
     Positive,
     Record,
+    SourceEnd,
     Tick,
     earlier,
     require_parameters,
 )
 
 AlignmentRule = Literal[
-    "fixed", "flink_32414", "flink_32496", "flink_35886", "flink_36751", "flink_37670", "flink_40093"
+    "fixed",
+    "flink_32414",
+    "flink_32496",
+    "flink_35157",
+    "flink_35886",
+    "flink_36751",
+    "flink_37670",
+    "flink_40093",
+    "flink_40505",
 ]
 """Known errors. In all but two, sources wait for ever at a limit that is behind.
 
 - `flink_32414`: a source without splits reports that it knows no watermark.
 - `flink_32496`: an idle source still reports its last watermark.
+- `flink_35157`: a source that has read all of its input still counts with its last report.
 - `flink_35886`: the clock of idleness runs while a source waits. It falls idle, the watermark passes its records, and
   they are late. `flink_36751`: so it does for a source with a single split only.
 - `flink_37670`: a source hears of no limit after all its splits have been assigned.
 - `flink_40093`: a split that is found idle when it has to wait is not resumed.
+- `flink_40505`: a source that has failed still counts with its last report.
 """
 
 
@@ -53,6 +64,15 @@ def report(watermark: int, *, idle: bool = False, rule: AlignmentRule = "fixed")
 def limit(reports: Mapping[Hashable, int], drift: int) -> int:
     """How far the sources of a group may read: the least of their latest reports plus `drift`. It may fall."""
     return earlier(min(reports.values(), default=UNKNOWN), -drift)
+
+
+def counts_after_end(failed: bool, rule: AlignmentRule = "fixed") -> bool:
+    """Whether the last report of a source counts after its end, or after its failure.
+
+    >>> [counts_after_end(failed, "flink_40505") for failed in (False, True)]
+    [False, True]
+    """
+    return rule == ("flink_40505" if failed else "flink_35157")
 
 
 def known_limit(before: int, announced: int, *, assigned: bool = False, rule: AlignmentRule = "fixed") -> int:
@@ -81,7 +101,8 @@ class AlignedSource:
     """One split, or a source with one: what it has read, when it read last, and what is still to be read.
 
     `samples` are its watermarks at the last announcements, oldest first. `paused_since` is when the split was paused,
-    and `active_ms` is moved on by the time for which the clock of idleness stood still.
+    and `active_ms` is moved on by the time for which the clock of idleness stood still. `ended` is set once the source
+    sends nothing more; what waits is still read, unless it has `failed`.
     """
 
     samples: tuple[int, ...] = ()
@@ -90,12 +111,19 @@ class AlignedSource:
     idle: bool = False
     active_ms: int = 0
     paused_since: int | None = None
+    ended: bool = False
+    failed: bool = False
     queue: deque[Record] = field(default_factory=deque)
 
     @property
     def compared(self) -> int:
         """What is compared with the limit: the oldest sample, or the watermark where none are kept."""
         return self.samples[0] if self.samples else self.watermark
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it reads nothing more: it has failed, or has ended and read all that it had."""
+        return self.failed or (self.ended and not self.queue)
 
     @property
     def waits(self) -> bool:
@@ -152,8 +180,11 @@ class Alignment:
 
     Every `update_ms` of the wall clock the sources report and hear the limit: the least watermark, that of a source its
     largest time less `bound`, plus `drift`. A source that has read nothing for more than `idle_ms` is left out (None:
-    never). `writers` are there from the beginning, without splits until their first record. At the end of the input the
-    sources that have read all are done. `flink_37670` needs splits that are assigned later and has no effect here.
+    never). `writers` are there from the beginning, without splits until their first record. A source that has ended
+    (`SourceEnd`), and each at the end of the input, is done once it has read all: the group does not wait for it, and
+    the watermark passes it. Nor does the group wait for one that has failed, whose unread records are lost until it
+    sends again; the watermark does not pass it. `flink_37670` needs splits that are assigned later and has no effect
+    here.
 
     `buffer`: the watermark compared with the limit is that of so many announcements ago. 0 is the latest, as before
     Flink 2.3, whose `pipeline.watermark-alignment.buffer-size` is 3 by default (FLINK-37399). What has waited is read
@@ -175,17 +206,25 @@ class Alignment:
         """The state before the first input."""
         return AlignmentState({})
 
-    def step(self, state: AlignmentState, item: Input | EndOfInput) -> tuple[AlignmentState, Reads]:
+    def step(self, state: AlignmentState, item: Input | SourceEnd | EndOfInput) -> tuple[AlignmentState, Reads]:
         """The next state, and what was read up to and with an input; a state belongs to one run."""
         read: Reads = []
         if isinstance(item, Record):
             self._announce_until(state, item.arrival_ms, read)
             source = state.sources.setdefault(item.writer, AlignedSource((UNKNOWN,) * self.buffer))
             source.queue.append(item)
+            source.ended = source.failed = False
             self._read(state, source, item.arrival_ms, read)
             _advance(state)
         elif isinstance(item, Tick):
             self._announce_until(state, item.now_ms, read)
+        elif isinstance(item, SourceEnd):
+            self._announce_until(state, item.now_ms, read)
+            source = state.sources.setdefault(item.writer, AlignedSource((UNKNOWN,) * self.buffer))
+            source.ended, source.failed = True, item.failed
+            if item.failed:
+                source.queue.clear()
+            _advance(state)
         elif isinstance(item, EndOfInput):
             state.ended = True
             self._announce_until(state, END, read)
@@ -221,8 +260,9 @@ class Alignment:
         reports: dict[Hashable, int] = {name: report(UNKNOWN, rule=self.rule) for name in self.writers}
         for name, source in state.sources.items():
             sample_split(source)
-            done = state.ended and not source.queue
-            reports[name] = END if done else report(source.watermark, idle=source.idle, rule=self.rule)
+            all_read = state.ended and not source.queue
+            is_out = source.is_done and not counts_after_end(source.failed, self.rule)
+            reports[name] = END if all_read or is_out else report(source.watermark, idle=source.idle, rule=self.rule)
         state.limit = limit(reports, self.drift)
         for source in state.sources.values():
             source.limit = known_limit(source.limit, state.limit, rule=self.rule)
@@ -239,6 +279,7 @@ def _moving(state: AlignmentState) -> tuple[int, list[tuple[tuple[int, ...], boo
 
 
 def _advance(state: AlignmentState) -> None:
-    """X, which has the least watermark of the sources that are not idle."""
-    active = [source.watermark for source in state.sources.values() if not source.idle]
+    """X, which has the least watermark of the sources that are not idle and have not read all of their input."""
+    sources = state.sources.values()
+    active = [source.watermark for source in sources if not source.idle and (source.failed or not source.is_done)]
     state.x = max(state.x, earlier(min(active, default=UNKNOWN), -1))

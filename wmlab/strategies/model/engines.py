@@ -1,4 +1,4 @@
-"""Engines with short rules: bytewax, Feldera, RisingWave and Quix Streams, and KafkaIO of Beam.
+"""Engines with short rules: bytewax, Feldera, RisingWave and Quix Streams, KafkaIO of Beam, and the wall clock.
 
 Samza's is `writers.PerWriterMinimum` with an idle timeout, Kafka's stream time `bounded.StreamTime`. The watermarks of
 Beam are exclusive, as X is. What Beam drops is decided by windows alone, also in a stateful ParDo: all records of a
@@ -199,3 +199,25 @@ class LimitedDelay(Strategy[DelayState]):
             counted = [time for time in state.largest.values() if early <= time < now or (bug and time <= 0)]
             state.least = min(counted, default=None)
         state.x = max(state.x, earlier(now if state.least is None else state.least, self.delay))
+
+
+@dataclass(frozen=True, slots=True)
+class WallClock(Strategy[int]):
+    """X = now - `grace_ms`, whatever the event times are: windows that the wall clock closes.
+
+    It needs no record, so it never stands still, and it loses every record that arrives more than `grace_ms` after it
+    happened. Native is X. Only sensible where event times are milliseconds of the clock that gives the arrivals.
+    """
+
+    grace_ms: NotNegative
+
+    def start(self) -> int:
+        return UNKNOWN
+
+    def met(self, state: int, x: int, record: Record) -> int:
+        return max(state, record.arrival_ms - self.grace_ms)
+
+    def step(self, state: int, item: Input) -> tuple[int, int, int]:
+        now = item.arrival_ms if isinstance(item, Record) else item.now_ms
+        state = max(state, now - self.grace_ms)
+        return state, state, state

@@ -29,6 +29,10 @@ Downstream = list[int | str]
 MultiplexerRule = Literal["fixed", "flink_2_3_0", "flink_38454"]
 """`flink_2_3_0`: who resumes below the output stays idle downstream (FLINK-40504), and so does not one whose splits
 are all removed become idle (FLINK-39586). `flink_38454`: before 2.2 the largest watermark is not flushed, either."""
+FlinkRule = Literal["fixed", "flink_2_3_0", "flink_34252"]
+"""`flink_2_3_0` is that of the valve and of the multiplexer. `flink_34252`: of the watermark assigners of
+Flink SQL, which noted the time of a row only when it ended a silence. So a writer that sends all the time is idle after
+each `idle_ms`, until its next row."""
 ValveRule = Literal["fixed", "flush", "flink_2_3_0"]
 """`flink_2_3_0`: FLINK-40475, no minimum is taken when a channel resumes, and the flush is left out if the last channel
 to fall idle is not at the output. `flush` mends the second half only."""
@@ -173,7 +177,12 @@ class Flink(Strategy[FlinkState]):
     interval_ms: Positive = 200
     inputs: Literal["splits", "channels"] = "splits"
     writers: tuple[str, ...] = ()
-    rule: Literal["fixed", "flink_2_3_0"] = "fixed"
+    rule: FlinkRule = "fixed"
+
+    @property
+    def _task_rule(self) -> Literal["fixed", "flink_2_3_0"]:
+        """The rule of the multiplexer or the valve."""
+        return "flink_2_3_0" if self.rule == "flink_2_3_0" else "fixed"
 
     def start(self) -> FlinkState:
         return FlinkState(initially_combined(self.writers))
@@ -192,9 +201,11 @@ class Flink(Strategy[FlinkState]):
         elif isinstance(item, Status):
             self._join(state, item.writer)
             if self.inputs == "channels":
-                state.combined, _ = channel_status(state.combined, item.writer, item.idle, self.rule)
+                state.combined, _ = channel_status(state.combined, item.writer, item.idle, self._task_rule)
             else:
-                state.combined, _ = split_status(state.combined, item.writer, item.idle, self.rule, immediate=True)
+                state.combined, _ = split_status(
+                    state.combined, item.writer, item.idle, self._task_rule, immediate=True
+                )
         return state, earlier(state.combined.out, -1), state.combined.out
 
     def _join(self, state: FlinkState, writer: str) -> None:
@@ -221,26 +232,27 @@ class Flink(Strategy[FlinkState]):
             for writer, idle in sorted(due[number]):
                 self._emit(state, writer, idle)
             if self.inputs == "splits":
-                state.combined, _ = combine(state.combined, self.rule)
+                state.combined, _ = combine(state.combined, self._task_rule)
 
     def _idle_at(self, state: FlinkState, first: int, last: int) -> Iterable[tuple[str, int]]:
         """The writers that fall idle at a probe from `first` to `last`, and its number; notes quiet times."""
         every, timeout = self.interval_ms, self.idle_ms or 0
+        notes_resuming_only = self.rule == "flink_34252"
         for name, partial in state.combined.inputs.items():
             writer = str(name)
             fresh = writer in state.fresh
-            if fresh:
+            if fresh and (partial.idle or not notes_resuming_only):
                 state.since.pop(writer, None)
             since = state.since.setdefault(writer, (first + fresh) * every)
             number = (since + timeout) // every + 1
             if number <= last and (fresh or not partial.idle):
                 yield writer, max(number, first)
-            if since > last * every:
+            if since > last * every and not notes_resuming_only:
                 del state.since[writer]
 
     def _emit(self, state: FlinkState, writer: str, idle: bool) -> None:
         """What the generator of a writer says at a probe, and what its task makes of it."""
-        task, rule = state.combined, self.rule
+        task, rule = state.combined, self._task_rule
         watermark = earlier(state.maxima.get(writer, UNKNOWN), self.bound + 1)
         if self.inputs == "splits":
             change = split_status(task, writer, True) if idle else split_watermark(task, writer, watermark)

@@ -91,7 +91,7 @@ def after_restart(state: QueryWatermarks) -> QueryWatermarks:
 def first_on_time(watermark: int, operator: StatefulOperator) -> int:
     """The smallest time that an operator keeps at a watermark; of windows, those of one unit of time.
 
-    >>> first_kept(20, "window"), first_kept(20, "dropDuplicates")
+    >>> first_on_time(20, "window"), first_on_time(20, "dropDuplicates")
     (20, 21)
     """
     return watermark if operator == "window" else watermark + 1

@@ -68,6 +68,14 @@ class EndOfInput(NamedTuple):
     """No record follows."""
 
 
+class SourceEnd(NamedTuple):
+    """A source, which is a writer, sends nothing from now on: it has read all of its input, or it has `failed`."""
+
+    now_ms: int
+    writer: str
+    failed: bool = False
+
+
 Input = Record | Tick | Status
 """What a step is given."""
 
