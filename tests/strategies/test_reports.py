@@ -1,0 +1,99 @@
+"""Public reports of 2024 to 2026 with their own numbers: what was seen, and what is right.
+
+Those of Flink's alignment and of its idle timer stand with their rules, in `model/test_alignment.py` and
+`model/test_flink.py`; those of Spark's operators in `model/test_engines.py`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from wmlab import dataflow as flow
+from wmlab import strategy, trace
+from wmlab.strategies.model.strategy import UNKNOWN, Record, run
+
+MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
+
+
+def log_of(rows: list[tuple[int, int, str]]) -> trace.Trace:
+    """A log of (event_time, arrival_ms, writer), in order of arrival."""
+    event, arrival, writer = zip(*sorted(rows, key=lambda row: row[1]), strict=True)
+    return trace.Trace("report", pa.table([event, arrival, writer, writer], trace.TRACE_SCHEMA))
+
+
+def test_sqlflow_358_a_row_a_day_ahead_makes_ten_others_late_and_none_behind_a_guard() -> None:
+    start = 1_789_293_600_000
+    rows = [(start + n * MINUTE_MS, start + n * MINUTE_MS + 5_000, "dev1") for n in (0, *range(2, 13))]
+    log = log_of([*rows, (start + DAY_MS, start + 175_000, "fast")])
+    bounded = strategy.BoundedOutOfOrderness(MINUTE_MS)
+    guarded = strategy.Guarded(bounded, ahead_ms=5 * MINUTE_MS)
+    comparison = strategy.compare(log, [bounded, guarded], window_ms=MINUTE_MS)
+    assert [outcome.late for outcome in comparison] == [10, 0]
+    assert set(comparison.lost_rows().to_pandas()["writer"]) == {"dev1"}
+    (suspect,) = strategy.suspects(log, late_share=0.1)
+    assert (suspect.writer, suspect.made_late) == ("fast", 10)
+
+
+def test_lobu_3327_windows_by_the_wall_clock_lose_what_the_quantiles_of_the_delay_say() -> None:
+    shares = [0.0, 0.44, 0.50, 0.80, 0.90, 1.0]
+    delays = [0, HOUR_MS, 3 * HOUR_MS + 38 * MINUTE_MS, DAY_MS, 33 * HOUR_MS, 2 * DAY_MS]
+    events = MINUTE_MS * np.arange(3 * 24 * 60)
+    arrivals = events + np.interp(np.random.default_rng(1).random(len(events)), shares, delays).astype(int)
+    log = log_of([(int(event), int(arrival), "w") for event, arrival in zip(events, arrivals, strict=True)])
+    for window_ms, complete in ((HOUR_MS, 0.23), (DAY_MS, 0.61)):
+        (outcome,) = strategy.compare(log, [strategy.WallClock(0)], window_ms=window_ms)
+        expected = float((arrivals < events // window_ms * window_ms + window_ms).mean())
+        assert outcome.complete_mean == pytest.approx(expected, abs=0.02)
+        assert expected == pytest.approx(complete, abs=0.01)
+    (patient,) = strategy.compare(log, [strategy.WallClock(2 * DAY_MS)])
+    assert patient.late == 0
+
+
+def test_kafka_20099_stream_time_that_is_kept_over_a_restart_drops_the_late_row() -> None:
+    before, late = [Record(5, 0), Record(25, 1)], Record(7, 2)
+    assert [step.met for step in run(strategy.StreamTime(0), [*before, late])] == [UNKNOWN, 5, 25]
+    assert [step.met for step in run(strategy.StreamTime(0), [late])] == [UNKNOWN]
+
+
+def test_iceberg_15867_the_smallest_time_of_a_split_is_no_inclusive_watermark() -> None:
+    split = [10, 10, 12]
+    perfect = strategy.PerfectWatermark.of(split)
+    (*_,) = steps = list(run(perfect, [Record(time, at) for at, time in enumerate(split)]))
+    # X is exclusive, so the smallest time itself may be said; an inclusive watermark is one less.
+    assert steps[0].x == min(split)
+    assert all(time >= steps[0].x for time in split)
+    assert sum(time <= min(split) for time in split) == 2
+    assert sum(time <= min(split) - 1 for time in split) == 0
+
+
+def sessions(more: list[int], *, idle_ms: int, **times: object) -> flow.Recording:
+    """The orders of RisingWave 20834, and rows of B at more times."""
+    orders = [("ABCD", time) for time in (0, 2_000, 4_000)] + [("B", time) for time in range(5_000, 13_000, 1_000)]
+    rows = [(who, time, time + 100) for who, time in [*orders, *(("B", time) for time in more)]]
+    event_time = flow.EventTime("t", **times)  # type: ignore[arg-type]
+    source = flow.Source(
+        "orders",
+        columns=("who", "t", "arrival"),
+        rows=rows,
+        arrival="arrival",
+        times=event_time,
+        idle_timeout_ms=idle_ms,
+    )
+    window = flow.SessionWindow("sessions", 5_000, column="t", by="who", aggregates={"n": "count()"})
+    edges = ["orders -> sessions -> out"]
+    return flow.Dataflow(
+        "reported", vertices=[source, window, flow.Sink("out")], edges=edges, duration_ms=60_000
+    ).record()
+
+
+@pytest.mark.parametrize(("time", "count"), [(13_999, 0), (14_000, 0), (14_001, 1)])
+def test_risingwave_20834_a_session_waits_for_any_row_beyond_its_end_and_the_bound(time: int, count: int) -> None:
+    assert len(sessions([time], idle_ms=10_000, lag_ms=5_000).results()) == count
+
+
+@pytest.mark.parametrize(("idle_ms", "out"), [(0, ["ABCD", "B"]), (10_000, ["ABCD"])])
+def test_risingwave_20834_a_clock_lets_sessions_out_until_its_partition_is_idle(idle_ms: int, out: list[str]) -> None:
+    results = sessions([], idle_ms=idle_ms, policy="real_time", lag_ms=10_000).results()
+    assert list(results["who"]) == out
