@@ -8,6 +8,7 @@ handing over rows. One line asks the smaller question, the join alone with inter
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,10 +21,10 @@ import pyarrow.parquet as pq
 from benchmarks import bounds_peers
 from benchmarks.bounds_data import Data, Shape, write_data, write_intervals
 from benchmarks.bounds_peers import DAFT
-from benchmarks.measure import Answer, Contender, measured, table
+from benchmarks.measure import MEMORY_GB, Answer, Contender, measured, table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 ROWS: Final = 40_000_000
 THREADS: Final = bounds_peers.THREADS
@@ -113,11 +114,18 @@ def by_spark(data: Data) -> Answer:
     return bounds.agg(F.count("*").alias("rows"), *sums).collect()[0].asDict()
 
 
-def _bounds(data: Data) -> DataFrame:
+def _session() -> SparkSession:
+    """The session of this process, whose JVM may have about as much memory as a peer; wmlab gives it 4 GB by itself."""
     from wmlab.core.spark.session import spark_session
+
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--driver-memory {MEMORY_GB - 4}g pyspark-shell")
+    return spark_session(f"local[{THREADS}]")
+
+
+def _bounds(data: Data) -> DataFrame:
     from wmlab.streams.bounds.bounds import time_bounds
 
-    read = spark_session(f"local[{THREADS}]").read
+    read = _session().read
     return time_bounds(*(read.parquet(str(path)) for path in (data.positions, data.watermarks, data.segments)))
 
 
@@ -144,8 +152,6 @@ def read_only(data: Data) -> Answer:
     """The three columns of all positions, read by Spark: what no query of Spark can beat."""
     from pyspark.sql import functions as F
 
-    from wmlab.core.spark.session import spark_session
-
-    positions = spark_session(f"local[{THREADS}]").read.parquet(str(data.positions))
+    positions = _session().read.parquet(str(data.positions))
     columns = (F.max("stream"), F.sum("segment_id"), F.sum("offset"))
     return positions.agg(F.count("*").alias("rows"), *columns).collect()[0].asDict()
