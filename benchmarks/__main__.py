@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
+from multiprocessing import get_context
 
 CASES = {
     name: f"benchmarks.{name}"
-    for name in ("bounds", "coalesce", "cold", "log", "progress", "replay", "simulate", "stored", "strategies", "sweep")
+    for name in (
+        "bounds",
+        "coalesce",
+        "cold",
+        "log",
+        "memory",
+        "progress",
+        "replay",
+        "simulate",
+        "stored",
+        "strategies",
+        "sweep",
+    )
 }
 """Cases by name; a case is a module with `THREADS` and `run(rows, runs)`, which yields the lines of its report."""
+
+CORES = 2
+"""All contenders get as many, whatever the machine has."""
 
 Run = Callable[[int | None, int], Iterator[str]]
 
@@ -29,10 +46,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         case = import_module(CASES[name])
         # Polars reads it once, when it is imported.
         os.environ.setdefault("POLARS_MAX_THREADS", str(case.THREADS))
-        run: Run = case.run
-        print(f"\n{name}")
-        for line in run(chosen.rows, chosen.runs):
-            print(line, flush=True)
+        print(f"\n{name}", flush=True)
+        # A case that starts a JVM itself leaves none to the next: contenders are forked from a process without threads.
+        process = get_context("fork").Process(target=report, args=(case.run, chosen.rows, chosen.runs))
+        process.start()
+        process.join()
+        if process.exitcode:
+            sys.exit(f"{name} ended with code {process.exitcode}; what it printed says why")
+
+
+def report(run: Run, rows: int | None, runs: int) -> None:
+    """Print the lines of a case; whoever asks how many cores there are gets `CORES`."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
+    for line in run(rows, runs):
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -112,9 +112,8 @@ def _wmlab(buffers: Path, local: str = LOCALS[0]) -> Contender:
     from wmlab.core.spark.session import spark_session
     from wmlab.progress.checks.progress import progress
 
-    spark = spark_session(f"local[{THREADS}]")
-
     def run() -> Answer:
+        spark = spark_session(f"local[{THREADS}]")
         answered = progress(spark.read.parquet(str(buffers)), local=local)
         totals = [
             F.count("*").alias("rows"),
@@ -133,9 +132,8 @@ def _scan(buffers: Path) -> Contender:
     from wmlab.core.spark.session import spark_session
     from wmlab.progress.checks.progress import BUFFER_COLUMNS
 
-    spark = spark_session(f"local[{THREADS}]")
-
     def run() -> Answer:
+        spark = spark_session(f"local[{THREADS}]")
         read = spark.read.parquet(str(buffers))
         return read.agg(F.count("*").alias("rows"), *(F.max(name) for name in BUFFER_COLUMNS)).collect()[0].asDict()
 

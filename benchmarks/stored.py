@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks.measure import children, processor_s
+from benchmarks.measure import children, peak_of_mb, processor_s
 from wmlab.core.spark.session import spark_session
 from wmlab.streams import charts
 from wmlab.streams.api import Scenario
@@ -61,13 +61,8 @@ def _scenario(events: int) -> Scenario:
 def _spent(step: str) -> str:
     """What this process and its children have used so far."""
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1_024
-    jvm_mb = max((_peak_mb(pid) for pid in children(os.getpid())), default=0)
+    jvm_mb = max((peak_of_mb(pid) for pid in children(os.getpid())), default=0)
     return (
         f"{step}: until here {processor_s():.0f} s of processor time, at most {peak_mb:,} MB in Python "
         f"and {jvm_mb:,} MB in a child"
     )
-
-
-def _peak_mb(pid: int) -> int:
-    status = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next((int(line.split()[1]) // 1_024 for line in status if line.startswith("VmHWM")), 0)

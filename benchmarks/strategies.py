@@ -7,7 +7,6 @@ over a tenth of the records.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -50,9 +49,7 @@ def run(rows: int | None, runs: int) -> Iterator[str]:
     some = Trace("some", log.table.slice(0, max(1, log.rows // SOME)))
     chosen = every_strategy(some)
     yield f"{some.rows:,} records, {len(chosen)} strategies compared, with windows, in two processes"
-    before = processor_s()
-    (timing,) = measured([Contender("compare", lambda: _compared(some, chosen))], 1)
-    yield f"{timing.median:.1f} s, and {(processor_s() - before) / 2:.1f} s of processors"
+    yield table(measured([Contender("compare", lambda: _compared(some, chosen))], 1), "compare")
 
 
 def made(rows: int, seed: int) -> Trace:
@@ -94,11 +91,6 @@ def every_strategy(trace: Trace) -> list[Strategy[Any]]:
         strategy.JetWatermark(writers, minute_ms),
         strategy.NebulaWatermark(writers),
     ]
-
-
-def processor_s() -> float:
-    """Seconds of processors that this process and those that it started have used, the running ones excepted."""
-    return sum(os.times()[:4])
 
 
 def _compared(trace: Trace, strategies: list[Strategy[Any]]) -> Answer:

@@ -31,7 +31,7 @@ def run(rows: int | None, runs: int) -> Iterator[str]:
     """The lines of the report."""
     seeds = range(max(1, (ROWS if rows is None else rows) // len(TIMEOUTS_MS)))
     yield f"{len(seeds) * len(TIMEOUTS_MS):,} runs of {SCENARIO.duration_ms // 1_000} s, 200 events a second"
-    # Started anew, for Java has threads by then; both keep their processes from run to run.
+    # Both keep their processes from run to run.
     with ProcessPoolExecutor(THREADS, get_context("spawn")) as pool:
         both = Contender("two processes", lambda: sums(pool.map(figures, *cases(seeds))))
         yield table(measured([Contender("wmlab", lambda: by_spark(seeds)), both], runs), "wmlab")

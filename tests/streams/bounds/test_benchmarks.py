@@ -2,31 +2,66 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from benchmarks import log, replay, sweep
+from benchmarks import bounds_peers, log, replay, sweep
 from benchmarks.__main__ import CASES, main
-from benchmarks.bounds import PEERS, _scan, _wmlab
-from benchmarks.bounds_data import with_log, write_positions
-from benchmarks.measure import Answer, Contender, DifferentAnswersError, Timing, measured, table
+from benchmarks.bounds import by_spark, read_only
+from benchmarks.bounds_data import Shape, write_data, write_intervals
+from benchmarks.measure import Answer, Contender, ContenderError, DifferentAnswersError, Timing, measured, table
+from wmlab.streams.bounds.bounds import BOUND_COLUMNS
 
 
-def test_contenders_run_in_turns_and_the_first_run_is_not_counted() -> None:
-    order: list[str] = []
+def writing(path: Path, name: str) -> Contender:
+    """A contender that adds a line with its name to a file."""
 
-    def contender(name: str) -> Contender:
-        def run() -> Answer:
-            order.append(name)
-            return {"rows": 1}
+    def run() -> Answer:
+        with path.open("a") as file:
+            print(name, file=file)
+        return {"rows": 1}
 
-        return Contender(name, run)
+    return Contender(name, run)
 
-    found = measured([contender("a"), contender("b")], runs=2)
-    assert order == ["a", "b"] * 3
+
+def test_contenders_run_in_turns_and_the_first_run_is_not_counted(tmp_path: Path) -> None:
+    order = tmp_path / "order"
+    found = measured([writing(order, "a"), writing(order, "b")], runs=2)
+    assert order.read_text().split() == ["a", "b"] * 3
     assert [(timing.name, len(timing.seconds)) for timing in found] == [("a", 2), ("b", 2)]
+    assert all(timing.peak_mb > 0 and not timing.ended for timing in found)
+
+
+def test_without_a_warm_up_one_contender_is_done_before_the_next_begins(tmp_path: Path) -> None:
+    order = tmp_path / "order"
+    found = measured([writing(order, "a"), writing(order, "b")], runs=2, warm_up=False)
+    assert order.read_text().split() == ["a", "a", "b", "b"]
+    assert [len(timing.seconds) for timing in found] == [2, 2]
+
+
+def test_one_that_ends_for_want_of_memory_is_named_and_the_others_go_on() -> None:
+    def want() -> Answer:
+        return {"rows": len(bytearray(1 << 40))}
+
+    def die() -> Answer:
+        os._exit(3)
+
+    contenders = [Contender("modest", lambda: {"rows": 1}), Contender("greedy", want), Contender("dead", die)]
+    modest, greedy, dead = timings = measured(contenders, runs=2)
+    assert (len(modest.seconds), greedy.seconds, dead.seconds) == (2, (), ())
+    assert greedy.ended == "ended for want of memory; it may have 16 GiB"
+    assert dead.ended == "ended with code 3; it may have 16 GiB"
+    lines = table(timings, "modest").splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["modest", "greedy", "dead"]
+    assert "for want of memory" in lines[2]
+
+
+def test_an_error_of_a_contender_is_no_time() -> None:
+    with pytest.raises(ContenderError, match="ZeroDivisionError"):
+        measured([Contender("wrong", lambda: {"rows": 1 // 0})], runs=1)
 
 
 def test_different_answers_are_an_error_except_of_a_yardstick() -> None:
@@ -38,7 +73,7 @@ def test_different_answers_are_an_error_except_of_a_yardstick() -> None:
 
 def test_ratios_are_those_of_the_medians() -> None:
     lines = table([Timing("a", (1.0, 2.0, 9.0)), Timing("bb", (3.0, 4.0, 5.0))], "a").splitlines()
-    assert [line.split() for line in lines[1:]] == [
+    assert [line.split()[:5] for line in lines[1:]] == [
         ["a", "2.00", "1.00", "9.00", "1.00"],
         ["bb", "4.00", "3.00", "5.00", "2.00"],
     ]
@@ -50,15 +85,33 @@ def test_an_unknown_case_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert f"no case 'nothing'; there are {', '.join(CASES)}" in capsys.readouterr().err
 
 
-def test_wmlab_its_peers_and_the_yardstick_give_the_same_answers(spark: SparkSession, tmp_path: Path) -> None:
-    write_positions(tmp_path / "positions", rows=4_000, segments=4, seed=1)
-    data = with_log(tmp_path / "positions", tmp_path / "log", rows=4_000, segments=4, watermarks=50, seed=2)
-    found = _wmlab(data).run()
-    assert found["rows"] == _scan(data).run()["rows"] == 4_000
-    assert 3_000 < found["known_lower"] < 4_000
-    assert {peer: answer(data) for peer, answer in PEERS.items()} == dict.fromkeys(
-        ("duckdb", "polars", "pandas"), found
-    )
+@pytest.mark.parametrize(
+    "shape",
+    [
+        Shape(4_000, segments=4, watermarks=50),
+        Shape(4_000, streams=8, segments=2, watermarks=50),
+        Shape(2_000, streams=50, segments=4, watermarks=1_000, ordered=False),
+    ],
+    ids=["one stream", "eight streams", "several watermarks at an offset"],
+)
+def test_wmlab_its_peers_and_the_yardstick_give_the_same_answers(
+    spark: SparkSession, tmp_path: Path, shape: Shape
+) -> None:
+    data = write_data(tmp_path, shape, asked=BOUND_COLUMNS)
+    found = by_spark(data)
+    assert found["rows"] == read_only(data)["rows"] == shape.positions
+    assert 0 < found["known_lower"] <= shape.positions
+    assert 0 < found["known_upper"] < shape.positions
+    answers = {name: ask(data) for name, ask in bounds_peers.PEERS.items()}
+    assert answers == dict.fromkeys(bounds_peers.PEERS, found)
+
+
+def test_the_join_alone_has_the_same_answer_from_prepared_intervals(spark: SparkSession, tmp_path: Path) -> None:
+    data = write_data(tmp_path, Shape(4_000, segments=4, watermarks=50))
+    intervals = write_intervals(data, tmp_path / "intervals")
+    found = bounds_peers.polars(data)
+    assert bounds_peers.polars_prepared(data, intervals) == bounds_peers.duckdb_prepared(data, intervals) == found
+    assert bounds_peers.duckdb_copies(data, tmp_path / "copied.parquet") == 4_000
 
 
 def test_the_replay_of_spark_gives_the_answer_of_the_rule(
