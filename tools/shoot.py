@@ -41,8 +41,10 @@ _FLAGS = (
 )
 _PICTURES = (
     ".js-plotly-plot, .jp-RenderedSVG, .jp-RenderedMermaid, .jp-RenderedImage, .jp-RenderedHTMLCommon svg, "
-    ".jupyter-widgets, canvas"
+    ".wmlab-live, canvas"
 )
+_SETTLED_MS = 400
+"""How long a picture takes to draw itself anew after a change of the window, at most."""
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
@@ -139,23 +141,32 @@ def take_pictures(page: Page, out: Path) -> list[Path]:
 
     For an output that is higher than the window, the window is made higher: what is beyond it is not drawn.
     """
-    page.locator(".jp-Cell").first.scroll_into_view_if_needed()
+    _show_cell(page, 0)
     page.screenshot(path=out)
     written, window = [out], page.viewport_size
-    outputs = page.locator(".jp-OutputArea-child").filter(has=page.locator(_PICTURES))
-    for number in range(outputs.count()):
-        output = outputs.nth(number)
-        output.scroll_into_view_if_needed()
-        page.wait_for_timeout(400)
-        height = max(window["height"], round(output.bounding_box()["height"]) + _AROUND_PX)
-        page.set_viewport_size({"width": window["width"], "height": height})
-        output.scroll_into_view_if_needed()
-        page.wait_for_timeout(400)
-        target = out.with_name(f"{out.stem}-{number + 1}{out.suffix}")
-        output.screenshot(path=target)
-        written.append(target)
-    page.set_viewport_size(window)
+    for number in range(page.evaluate("window.jupyterapp.shell.currentWidget.content.widgets.length")):
+        _show_cell(page, number)
+        cell = page.locator(f".jp-Notebook-cell[data-windowed-list-index='{number}']")
+        outputs = cell.locator(".jp-OutputArea-child").filter(has=page.locator(_PICTURES))
+        for place in range(outputs.count()):
+            output = outputs.nth(place)
+            if (box := output.bounding_box()) is None:  # hidden, as the note of a chart that answers clicks
+                continue
+            height = max(window["height"], round(box["height"]) + _AROUND_PX)
+            page.set_viewport_size({"width": window["width"], "height": height})
+            output.scroll_into_view_if_needed()
+            page.wait_for_timeout(_SETTLED_MS)
+            target = out.with_name(f"{out.stem}-{len(written)}{out.suffix}")
+            output.screenshot(path=target)
+            written.append(target)
+            page.set_viewport_size(window)
     return written
+
+
+def _show_cell(page: Page, number: int) -> None:
+    """Scroll to a cell: JupyterLab draws only those in view."""
+    page.evaluate("number => window.jupyterapp.shell.currentWidget.content.scrollToItem(number, 'start')", number)
+    page.wait_for_timeout(_SETTLED_MS)
 
 
 def shoot(
