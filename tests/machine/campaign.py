@@ -21,13 +21,15 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.machine.base import Machine, Violated
 from tests.machine.batch import TABLES, Batch, given_of, of_run
 from tests.machine.hazards import EndsThatAreNone, Hazard, PravegaCuts, StaleMarks
-from tests.machine.judge import Findings, violated
+from tests.machine.judge import Findings, judge, violated
 from tests.machine.rules import Everything
+from wmlab.core import shrinking
 from wmlab.core.recording import Recording
 from wmlab.streams.api import Scenario
 
 RUNS_OF_A_SHARD: Final = 250
 STEPS: Final = 10
+MOST_RUNS_TO_SHRINK: Final = 1_000
 
 
 class SharedTimes(Hazard, Everything):
@@ -135,11 +137,21 @@ def smallest(shard: Shard, invariant: str | None = None, *, shrink: bool = True)
             raise Violated(broken, scenario)
 
     try:
-        machine = _doing(MACHINES[shard.machine], raise_if_broken)
-        _run(machine, shard, Phase.generate, *([Phase.shrink] if shrink else []))
+        _run(_doing(MACHINES[shard.machine], raise_if_broken), shard, Phase.generate)
     except Violated as found:
-        return found
+        return _shrunk(found, invariant) if shrink else found
     return None
+
+
+def _shrunk(found: Violated, invariant: str | None) -> Violated:
+    """The smallest scenario that breaks the same promise, or one of the same promises."""
+
+    def broken(scenario: Scenario) -> set[str]:
+        return violated(judge(given_of(scenario.record(progress=False))))
+
+    wanted = found.invariants if invariant is None else {invariant}
+    least = shrinking.smallest(found.scenario, lambda s: bool(broken(s) & wanted), most_runs=MOST_RUNS_TO_SHRINK)
+    return Violated(broken(least.scenario), least.scenario)
 
 
 def _doing(kind: type[Machine], done: Callable[[Scenario, Recording, Findings], None]) -> type[Machine]:
