@@ -10,10 +10,12 @@ from operator import itemgetter
 from typing import Final
 
 from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text, time_text
+from wmlab.streams.checks.readers import LOST
 from wmlab.streams.model.cycle import HeldBy
 
-_RIGHTLY: Final = frozenset({HeldBy.EMITTED.value, HeldBy.CONFLICT.value, None})
-"""Causes of a last cycle that hide no one: it emitted, another controller did, or the cause is not known."""
+_RIGHTLY: Final = frozenset({HeldBy.EMITTED.value, HeldBy.CONFLICT.value, HeldBy.EXPECTED.value, None, *LOST})
+"""Causes of a last cycle that hide nobody: it emitted, another controller did, writers that are expected did not come,
+the noted positions make no cut, or the cause is not known."""
 
 
 @invariant("at rest the lower bound is that of all writers, or a writer behind it is named", "no cycle ran")
