@@ -10,6 +10,8 @@ import pytest
 import wmlab as wm
 from tests import scenario_files
 from wmlab.core.errors import ModelError, ScenarioError
+from wmlab.dataflow.model.coalescer import Coalescer
+from wmlab.dataflow.model.items import MIN
 from wmlab.hunting import Hunt
 from wmlab.open import load_scenario
 
@@ -159,3 +161,40 @@ def test_shrinking_stops_at_its_limit(scenario: wm.Scenario) -> None:
     assert (len(least.scenario.writers), least.minimal) == (2, True)
     stopped = smallest(several, lambda one: len(one.writers) > 1, most_runs=2)
     assert (stopped.runs, stopped.minimal) == (2, False)
+
+
+def test_a_merging_that_skips_what_comes_after_a_small_step_back_is_found_to_stand_still(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in numaflow issue 3424: once the lowest input fell below what was published, nothing was published again."""
+    step = Coalescer.step
+    stalled: set[int] = set()
+
+    def skips(self: Coalescer, index: int, item: Any) -> int | None:
+        coalesced = step(self, index, item)
+        stalled.update([id(self)] if MIN < self.lowest < self.last else [])
+        return None if id(self) in stalled else coalesced
+
+    rows = {"a": [(0, 100), (1_500, 300), (3_000, 3_000)], "b": [(0, 600), (3_100, 3_100)]}
+    flow = wm.dataflow
+    sources = [
+        flow.Source(
+            name,
+            columns=["at", "t"],
+            rows=of_one,
+            arrival="at",
+            times=[flow.EventTime("t")],
+            idle_timeout_ms=200,
+        )
+        for name, of_one in rows.items()
+    ]
+    dataflow = flow.Dataflow(
+        "a small step back",
+        vertices=[*sources, flow.Merge("both"), flow.Sink("out")],
+        edges=["a -> both -> out", "b -> both"],
+        duration_ms=4_000,
+    )
+    assert wm.hunt(dataflow, invariants=["K16"], quiet_ms=1_000, seeds=range(3)).violations == ()
+    monkeypatch.setattr(Coalescer, "step", skips)
+    (found,) = wm.hunt(dataflow, invariants=["K16"], quiet_ms=1_000, seeds=range(3), shrink=False)
+    assert "stands at" in found.what

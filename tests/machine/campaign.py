@@ -91,6 +91,8 @@ class Made:
     tables: dict[str, pa.Table] = field(default_factory=dict)
     findings: Findings = field(default_factory=dict)
     broken: dict[str, frozenset[str]] = field(default_factory=dict)
+    exercised: dict[str, frozenset[str]] = field(default_factory=dict)
+    """By run, the kinds of its actions and the options in effect, as "option=value"."""
     kinds: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -117,6 +119,7 @@ def make(shard: Shard) -> Made:
         run = f"{shard.name}-{len(made.scenarios)}"
         made.scenarios[run] = scenario.to_yaml()
         made.findings |= of_run(run, found)
+        made.exercised[run] = exercised_by(scenario)
         made.kinds.update(action.kind for action in scenario.script)
         batch.add(run, given_of(recording))
         if broken := violated(found):
@@ -126,6 +129,12 @@ def make(shard: Shard) -> Made:
         _run(_doing(MACHINES[shard.machine], keep), shard, Phase.generate)
     made.tables = {name: batch.table(name) for name in TABLES}
     return made
+
+
+def exercised_by(scenario: Scenario) -> frozenset[str]:
+    """Which actions and which rules a scenario exercises."""
+    rules = (f"{path.rpartition('.')[2]}={value}" for path, value in scenario.options.items())
+    return frozenset({action.kind for action in scenario.script} | {*rules})
 
 
 def smallest(shard: Shard, invariant: str | None = None, *, shrink: bool = True) -> Violated | None:
