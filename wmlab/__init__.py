@@ -29,6 +29,7 @@ _HOMES: Final = {
     "compare": "wmlab.streams.compare:compare",
     "dataflow": "wmlab.dataflow",
     "engine": "wmlab.engines",
+    "hunt": "wmlab.hunting:hunt",
     "progress": "wmlab.progress",
     "script": "wmlab.streams.scenario.script",
     "spark": "wmlab.spark",

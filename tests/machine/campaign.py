@@ -21,13 +21,15 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.machine.base import Machine, Violated
 from tests.machine.batch import TABLES, Batch, given_of, of_run
 from tests.machine.hazards import EndsThatAreNone, Hazard, PravegaCuts, StaleMarks
-from tests.machine.judge import Findings, violated
+from tests.machine.judge import Findings, judge, violated
 from tests.machine.rules import Everything
+from wmlab.core import shrinking
 from wmlab.core.recording import Recording
 from wmlab.streams.api import Scenario
 
 RUNS_OF_A_SHARD: Final = 250
 STEPS: Final = 10
+MOST_RUNS_TO_SHRINK: Final = 1_000
 
 
 class SharedTimes(Hazard, Everything):
@@ -89,6 +91,8 @@ class Made:
     tables: dict[str, pa.Table] = field(default_factory=dict)
     findings: Findings = field(default_factory=dict)
     broken: dict[str, frozenset[str]] = field(default_factory=dict)
+    exercised: dict[str, frozenset[str]] = field(default_factory=dict)
+    """By run, the kinds of its actions and the options in effect, as "option=value"."""
     kinds: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -115,6 +119,7 @@ def make(shard: Shard) -> Made:
         run = f"{shard.name}-{len(made.scenarios)}"
         made.scenarios[run] = scenario.to_yaml()
         made.findings |= of_run(run, found)
+        made.exercised[run] = exercised_by(scenario)
         made.kinds.update(action.kind for action in scenario.script)
         batch.add(run, given_of(recording))
         if broken := violated(found):
@@ -126,6 +131,12 @@ def make(shard: Shard) -> Made:
     return made
 
 
+def exercised_by(scenario: Scenario) -> frozenset[str]:
+    """Which actions and which rules a scenario exercises."""
+    rules = (f"{path.rpartition('.')[2]}={value}" for path, value in scenario.options.items())
+    return frozenset({action.kind for action in scenario.script} | {*rules})
+
+
 def smallest(shard: Shard, invariant: str | None = None, *, shrink: bool = True) -> Violated | None:
     """The smallest scenario found that breaks a promise, or this one; the first one found without `shrink`."""
 
@@ -135,11 +146,21 @@ def smallest(shard: Shard, invariant: str | None = None, *, shrink: bool = True)
             raise Violated(broken, scenario)
 
     try:
-        machine = _doing(MACHINES[shard.machine], raise_if_broken)
-        _run(machine, shard, Phase.generate, *([Phase.shrink] if shrink else []))
+        _run(_doing(MACHINES[shard.machine], raise_if_broken), shard, Phase.generate)
     except Violated as found:
-        return found
+        return _shrunk(found, invariant) if shrink else found
     return None
+
+
+def _shrunk(found: Violated, invariant: str | None) -> Violated:
+    """The smallest scenario that breaks the same promise, or one of the same promises."""
+
+    def broken(scenario: Scenario) -> set[str]:
+        return violated(judge(given_of(scenario.record(progress=False))))
+
+    wanted = found.invariants if invariant is None else {invariant}
+    least = shrinking.smallest(found.scenario, lambda s: bool(broken(s) & wanted), most_runs=MOST_RUNS_TO_SHRINK)
+    return Violated(broken(least.scenario), least.scenario)
 
 
 def _doing(kind: type[Machine], done: Callable[[Scenario, Recording, Findings], None]) -> type[Machine]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import get_args
 
-from tests.machine.campaign import Made
+from tests.machine.campaign import Made, Shard, make
 from tests.machine.conftest import OF_FAULTY_STREAMS, RUNS
 from tests.machine.judge import RULES
 from wmlab.core.values import Timed
+from wmlab.streams.api import Scenario
+from wmlab.streams.checks import in_memory
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.script import Action
 
@@ -47,3 +49,35 @@ def test_everything_that_a_script_can_say_happened(made: list[Made]) -> None:
 def test_every_rule_had_much_to_judge(made: list[Made]) -> None:
     judged: Counter[str] = sum((one.judged for one in of(made, "sound")), Counter())
     assert {name for name in RULES if judged[name] < 2_000} == set()
+
+
+CHOICES = {
+    "cycles": ("while_noted", "unconditional"),
+    "note_rule": ("implementation", "design"),
+    "txn_marks": ("per_batch", "per_transaction"),
+    "committer": ("by_hash", "leader"),
+    "auto_note_survives_close": (False, True),
+    "probe_on_seal": (True, False),
+    "publish_timer": ("fixed", "pravega"),
+    "distribution": ("even", "contest"),
+}
+"""The rules that the machine of sound streams leaves to chance."""
+
+
+def test_every_rule_that_may_be_chosen_was_in_force_in_many_runs(made: list[Made]) -> None:
+    runs = [exercised for one in of(made, "sound") for exercised in one.exercised.values()]
+    assert len(runs) == sum(len(one.scenarios) for one in of(made, "sound"))
+    counts = Counter(name for exercised in runs for name in exercised)
+    wanted = {f"{option}={value}" for option, values in CHOICES.items() for value in values}
+    assert {name for name in wanted if counts[name] < 0.02 * len(runs)} == set()
+
+
+def test_sound_runs_come_to_rest() -> None:
+    """Once everybody is silent, the last cycle emits, or the recording says who prevents it."""
+    verdicts: Counter[str] = Counter()
+    for text in make(Shard("sound", 120, seed=900)).scenarios.values():
+        recording = Scenario.from_yaml(text).followed_by_quiet(2_500).record(progress=False)
+        (verdict,) = in_memory(recording, "I14")
+        assert verdict.verdict != "violated", f"{verdict}\n{text}"
+        verdicts[verdict.verdict] += 1
+    assert verdicts["ok"] > 90

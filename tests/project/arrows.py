@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 MODELS: Final = ("streams", "dataflow", "progress", "strategies", "engines")
-TOP: Final = frozenset({"__init__", "__main__", "demo", "open", "spark"})
+TOP: Final = frozenset({"__init__", "__main__", "demo", "hunting", "open", "spark"})
 """Files beside the folders, where everything comes together."""
 TESTING: Final = "testing"
 """The folder that compares foreign code with the pure rules of every model, and imports nothing else of them."""

@@ -18,7 +18,10 @@ from inspect import signature
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from wmlab.core.answers import Verdicts, unknown_invariant
+from wmlab.core.errors import ModelError
 from wmlab.core.words import TIME_MARK, grouped
 
 EVIDENCE: Final = pa.list_(pa.field("element", pa.struct({"table": pa.string(), "row": pa.string()})))
@@ -118,6 +121,45 @@ def totals_of(
         findings = entry.findings(**{parameter: inputs[parameter] for parameter in entry.inputs})
         rows.append({"invariant": name, "stream": stream} | _totals(findings, stream))
     return rows
+
+
+def of_one_stream(tables: Mapping[str, pa.Table], stream: str) -> dict[str, pa.Table]:
+    """The rows of one stream; a table without the column `stream` is about all of them."""
+    return {
+        name: table.filter(pc.equal(table["stream"], stream)) if "stream" in table.schema.names else table
+        for name, table in tables.items()
+    }
+
+
+def judged_in_memory(
+    recording: str,
+    invariants: Mapping[str, Any],
+    totals: Callable[[Mapping[str, Invariant]], Iterable[TableRow]],
+    only: Sequence[str],
+) -> Verdicts:
+    """The verdicts on a recording without Spark; `totals` makes the rows of `TOTALS` for the rules that are chosen.
+
+    `only` names those that are judged; without names, all that are rules over the rows of one stream are. Raises
+    `ModelError` for a name that is none, and for a query, which only Spark can answer.
+    """
+    rules = {name: entry for name, entry in invariants.items() if isinstance(entry, Invariant)}
+    for name in only:
+        if name not in invariants:
+            raise unknown_invariant(name, invariants)
+        if name not in rules:
+            raise ModelError(
+                f"{name} is a query over whole tables, which is not judged in memory.",
+                remedy=f"name rules ({', '.join(rules)}), or ask recording.check(spark, {name!r}).",
+            )
+    chosen = {name: entry for name, entry in rules.items() if name in only or not only}
+    rows = list(totals(chosen))
+    return Verdicts.of(
+        recording,
+        [
+            verdict_of(name, entry.statement, entry.no_data, [row for row in rows if row["invariant"] == name])
+            for name, entry in chosen.items()
+        ],
+    )
 
 
 def _totals(findings: Iterable[Finding], stream: str) -> dict[str, Any]:

@@ -269,6 +269,10 @@ class ScenarioFile:
         """The same scenario with some fields changed."""
         return dataclasses.replace(self, **fields)  # type: ignore[type-var]
 
+    def followed_by_quiet(self, quiet_ms: int) -> Self:
+        """The same scenario, which goes on for `quiet_ms` (ms) in which nothing new is sent."""
+        return self.replace(duration_ms=self.duration_ms + quiet_ms)  # type: ignore[attr-defined]
+
     @property
     def resolved(self) -> Self:
         """The same scenario with all that was left to its `rules` filled in: what is run."""

@@ -9,9 +9,9 @@ Source: "Keyed watermark support"; "Stream-to-stream join"; wmlab's own list of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,12 +20,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from wmlab.core.answers import Verdicts
 from wmlab.core.errors import RecordingError
-from wmlab.core.invariants import Derived, Invariant, TableRows
+from wmlab.core.invariants import Derived, Invariant, TableRows, judged_in_memory, of_one_stream, totals_of
 from wmlab.core.recording import Recording
 from wmlab.core.spark import verdict
 from wmlab.core.spark.grouped import Reduced
 from wmlab.core.spark.verdict import BatchInvariant, collected, frame_of
-from wmlab.dataflow.checks import calls, rows, watermarks
+from wmlab.dataflow.checks import calls, liveness, rows, watermarks
 from wmlab.dataflow.checks.batch import (
     joins_equal_batch,
     on_time_rows,
@@ -39,7 +39,9 @@ from wmlab.dataflow.checks.channels import (
     SPECIALS,
     Channels,
     SizesByLimit,
+    loads_in_memory,
     queue_loads,
+    reduced_specials,
     specials_of,
 )
 from wmlab.dataflow.checks.rows import TimedRows, timed_rows
@@ -65,6 +67,8 @@ INVARIANTS: Final[Mapping[str, Invariant | BatchInvariant]] = {
     "K15": watermarks.leaves_at_once,
 }
 """What a recording of a dataflow has to keep, by name."""
+LIVENESS: Final[Mapping[str, Invariant]] = {"K16": liveness.comes_to_rest}
+"""What it has to keep once everything has come to rest; judged when it is named, for most runs end before that."""
 UNKNOWN_DATAFLOW: Final = {
     name: replace(invariant, no_data="the recording does not tell its dataflow")
     if {"rules", "limits"} & {*invariant.inputs}
@@ -137,11 +141,55 @@ def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
     """
     small = {name: recording.table(name) for name in SMALL_TABLES}
     large = {name: recording.spark(spark, name) for name in LARGE_TABLES}
+    invariants = _to_judge(only)
+    reads = {"first_reads": lambda: _reads(recording.spark(spark, "source_rows"))}
     try:
         rules = rules_of(dataflow_of(recording, DataflowScenario, stand_ins=True))
     except RecordingError:
-        return verdict.check(spark, recording.name, UNKNOWN_DATAFLOW, inputs_of(small, large, None), only)
-    return verdict.check(spark, recording.name, INVARIANTS, inputs_of(small, large, rules), only)
+        return verdict.check(
+            spark, recording.name, {**invariants, **UNKNOWN_DATAFLOW}, inputs_of(small, large, None) | reads, only
+        )
+    return verdict.check(spark, recording.name, invariants, inputs_of(small, large, rules) | reads, only)
+
+
+def _reads(source_rows: DataFrame) -> Reduced:
+    return Reduced(source_rows.select(*liveness.FIRST_READS.names), liveness.first_reads, liveness.FIRST_READS)
+
+
+def _to_judge(only: Sequence[str]) -> Mapping[str, Invariant | BatchInvariant]:
+    """Those among which `only` chooses; without names, the ones that can be judged of every run."""
+    return {**INVARIANTS, **LIVENESS} if only else INVARIANTS
+
+
+def in_memory(recording: Recording, *only: str) -> Verdicts:
+    """The verdicts of `check` without Spark, for a recording that fits into memory; raises as `check` does.
+
+    Rows are compared by queries, which this leaves out: K7, K8, K10 and K11.
+    """
+    return judged_in_memory(recording.name, _to_judge(only), partial(_totals_in_memory, recording), only)
+
+
+def _totals_in_memory(recording: Recording, chosen: Mapping[str, Invariant]) -> Iterator[dict[str, Any]]:
+    rules = rules_of(dataflow_of(recording, DataflowScenario, stand_ins=True))
+    limits = _limits(rules)
+    tables = {name: recording.table(name) for name in (*SMALL_TABLES, *LARGE_TABLES, "source_rows")}
+    for stream in pc.unique(tables["vertices"]["stream"]).to_pylist():
+        own = of_one_stream(tables, stream)
+        specials = reduced_specials(own["items"].select(SPECIALS.names).combine_chunks().to_batches())
+        sizes = SizesByLimit(limits)(own["state"].to_batches())
+        own["specials"] = pa.Table.from_batches(specials, SPECIALS)
+        own["sizes"] = pa.Table.from_batches(sizes, SIZES)
+        reads = liveness.first_reads(own["source_rows"].combine_chunks().to_batches())
+        own["first_reads"] = pa.Table.from_batches(reads, liveness.FIRST_READS)
+        own["queue_loads"] = loads_in_memory(own["items"])
+        values = {
+            "channels": Channels.of(own["queues"].to_pylist(maps_as_pydicts="strict")),
+            "calls_of_instances": Derived(calls.calls_of_instances),
+            "due": Derived(_due),
+            "limits": limits,
+            "rules": rules,
+        }
+        yield from totals_of(chosen, own, values, stream)
 
 
 def _limits(rules: DataflowRules) -> dict[str, int]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Final
 
 import pyarrow as pa
@@ -44,10 +45,11 @@ def specials_of(items: DataFrame) -> Reduced:
     is known within a batch; the first row of a queue in a batch is kept, which changes nothing but the count.
     """
     schema = pa.schema([field for field in SPECIALS if field.name in items.columns])
-    return Reduced(items.select(*schema.names), _specials, schema)
+    return Reduced(items.select(*schema.names), reduced_specials, schema)
 
 
-def _specials(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def reduced_specials(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Of batches of items the rows that `specials_of` takes."""
     for batch in batches:
         table = pa.Table.from_batches([batch])
         kinds, numbers = table["kind"].to_pylist(), table["sequence"].to_pylist()
@@ -97,6 +99,21 @@ def queue_loads(items: DataFrame) -> DataFrame:
             F.max("_taken_ms").alias("taken_ms"),
         )
     )
+
+
+def loads_in_memory(items: pa.Table) -> pa.Table:
+    """What `queue_loads` says, of items in memory."""
+    loads = []
+    for (stream, execution, queue), index in rows_by(items, *QUEUE_LOADS[:3]):
+        rows = items.select(["put_ms", "taken_ms", "taken", "kind"]).take(index).to_pylist()
+        taken = [row["taken_ms"] for row in rows if row["taken_ms"] is not None]
+        moves = sorted([(row["put_ms"], -1) for row in rows] + [(at_ms, 1) for at_ms in taken])
+        most = max(accumulate(-move for _, move in moves))
+        events = sum(row["kind"] == "event" and row["taken"] is not None for row in rows)
+        loads.append((stream, execution, queue, most, events, max(taken, default=None)))
+    columns = zip(*loads, strict=True) if loads else [[] for _ in QUEUE_LOADS]
+    types = (pa.string(), *[pa.int64()] * (len(QUEUE_LOADS) - 1))
+    return pa.table([pa.array(column, kind) for column, kind in zip(columns, types, strict=True)], list(QUEUE_LOADS))
 
 
 def time_key(queue: TableRow) -> int | None:

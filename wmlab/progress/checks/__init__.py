@@ -9,14 +9,16 @@ Source: "Watermarking and Progress"; wmlab's own list of what it guarantees.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from wmlab.core.answers import Verdicts
-from wmlab.core.invariants import Derived, Invariant
+from wmlab.core.invariants import Derived, Invariant, judged_in_memory, of_one_stream, totals_of
 from wmlab.core.recording import Recording
 from wmlab.core.spark import verdict
 from wmlab.progress.checks import invariants
@@ -34,6 +36,8 @@ INVARIANTS: Final[Mapping[str, Invariant]] = {
     "N11": invariants.windows_are_their_slices,
 }
 """What progress in a recording has to keep, by name. Numbers that are left out follow from others, see `invariants`."""
+LIVENESS: Final[Mapping[str, Invariant]] = {"N12": invariants.comes_to_rest}
+"""What it has to keep once everything has come to rest; judged when it is named, for most runs end before that."""
 JUDGED_TABLES: Final = ("buffers", "windows_fired")
 """The tables of a recording that this takes."""
 
@@ -53,4 +57,22 @@ def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
     rules = tracker_rules_of(recording) or ProgressRules()
     tables = {name: recording.table(name) for name in JUDGED_TABLES}
     inputs = inputs_of(tables, local=rules.local, complete=rules.complete)
-    return verdict.check(spark, recording.name, INVARIANTS, inputs, only)
+    return verdict.check(spark, recording.name, _to_judge(only), inputs, only)
+
+
+def _to_judge(only: Sequence[str]) -> Mapping[str, Invariant]:
+    """Those among which `only` chooses; without names, the ones that can be judged of every run."""
+    return {**INVARIANTS, **LIVENESS} if only else INVARIANTS
+
+
+def in_memory(recording: Recording, *only: str) -> Verdicts:
+    """The verdicts of `check` without Spark, for a recording that fits into memory; raises as `check` does."""
+    return judged_in_memory(recording.name, _to_judge(only), partial(_totals_in_memory, recording), only)
+
+
+def _totals_in_memory(recording: Recording, chosen: Mapping[str, Invariant]) -> Iterator[dict[str, Any]]:
+    rules = tracker_rules_of(recording) or ProgressRules()
+    tables = {name: recording.table(name) for name in JUDGED_TABLES}
+    inputs = inputs_of({}, local=rules.local, complete=rules.complete)
+    for stream in pc.unique(tables["buffers"]["stream"]).to_pylist():
+        yield from totals_of(chosen, of_one_stream(tables, stream), inputs, stream)

@@ -218,3 +218,25 @@ def _of_window(window: TableRow, wrong: str | None, at_ms: int, *proof: Evidence
         return Finding(True)
     named = f"the window from {time_text(window['start'])} to {time_text(window['end'])} of "
     return Finding(False, at_ms, f"{named}{name_text(window['stream'])} {wrong}", proof)
+
+
+@invariant("at rest each origin has passed all sequences up to the first one that has not come whole", _NO_BUFFER)
+def comes_to_rest(buffers: TableRows) -> Iterator[Finding]:
+    """N12: after the last arrival of an origin, the sequence behind its prefix has not come, or not whole.
+
+    One finding per operator and origin. The chunks decide, whatever rule the operator went by.
+    """
+    for arrivals in _by_operator(buffers, "arrival"):
+        chunks: dict[tuple[int, int], dict[int, bool]] = {}
+        for row in arrivals:
+            chunks.setdefault((row["origin"], row["sequence"]), {})[row["chunk"]] = row["last"]
+        latest = {row["origin"]: row for row in arrivals}
+        for origin, row in sorted(latest.items()):
+            behind = chunks.get((origin, row["reached_prefix"] + 1), {})
+            lasts = [number for number, last in behind.items() if last]
+            if not lasts or len(behind) <= max(lasts) - row["chunk_base"]:
+                yield Finding(True)
+            else:
+                sequence = row["reached_prefix"] + 1
+                what = f"{name_text(row['emitter'])} stands still before sequence {sequence}, which has come whole"
+                yield _broken_at(row, what, "reached_prefix", "reached_local")

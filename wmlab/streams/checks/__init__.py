@@ -9,7 +9,7 @@ Source: PDP-33, Watermark Computation and Watermarking in the Reader; wmlab's ow
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,10 +17,10 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from wmlab.core.answers import Verdicts
-from wmlab.core.invariants import Derived, Invariant, totals_of
+from wmlab.core.invariants import Derived, Invariant, judged_in_memory, of_one_stream, totals_of
 from wmlab.core.spark import verdict
 from wmlab.core.spark.grouped import Reduced
-from wmlab.streams.checks import events, facts, log, readers, windows
+from wmlab.streams.checks import events, facts, liveness, log, readers, windows
 from wmlab.streams.checks.events import EVENT_FACTS, REDUCED_BY, EventReduction, event_facts_of
 
 if TYPE_CHECKING:  # An executor needs no recording, and would take a fifth of a second to import it.
@@ -42,6 +42,8 @@ INVARIANTS: Final[Mapping[str, Invariant]] = {
     "I13": windows.windows_are_bounds,
 }
 """What a recording has to keep, by name."""
+LIVENESS: Final[Mapping[str, Invariant]] = {"I14": liveness.comes_to_rest}
+"""What it has to keep once everything has come to rest; judged when it is named, for most runs end before that."""
 INPUT_TABLES: Final = (
     "cycles", "epochs", "events", "group_updates", "incidents", "ownership", "positions", "reads", "segments",
     "watermarks", "windows", "writer_marks",
@@ -81,7 +83,7 @@ def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
     inputs["event_facts"] = lambda: _reduced_by_spark(recording, spark)
     inputs["compared_groups"] = groups
     inputs["some_are_compared"] = lambda: _some_are_compared(groups())
-    return verdict.check(spark, recording.name, INVARIANTS, {**inputs, **DERIVED}, only)
+    return verdict.check(spark, recording.name, _to_judge(only), {**inputs, **DERIVED}, only)
 
 
 def _reduced_by_spark(recording: Recording, spark: SparkSession) -> Reduced:
@@ -101,6 +103,23 @@ def violations_in(tables: Mapping[str, pa.Table], stream: str) -> int:
     values = {**DERIVED, "some_are_compared": _some_are_compared(tables["compared_groups"])}
     totals = totals_of(INVARIANTS, with_reduced_events(tables), values, stream)
     return sum(row["violations"] for row in totals)
+
+
+def _to_judge(only: Sequence[str]) -> Mapping[str, Invariant]:
+    """Those among which `only` chooses; without names, the ones that can be judged of every run."""
+    return {**INVARIANTS, **LIVENESS} if only else INVARIANTS
+
+
+def in_memory(recording: Recording, *only: str) -> Verdicts:
+    """The verdicts of `check` without Spark, for a recording that fits into memory; raises as `check` does."""
+    return judged_in_memory(recording.name, _to_judge(only), partial(_totals_in_memory, recording), only)
+
+
+def _totals_in_memory(recording: Recording, chosen: Mapping[str, Invariant]) -> Iterator[dict[str, Any]]:
+    tables = inputs_of(recording)
+    values = {**DERIVED, "some_are_compared": _some_are_compared(tables["compared_groups"])}
+    for stream in recording.table("segments")["stream"].unique().to_pylist():
+        yield from totals_of(chosen, with_reduced_events(of_one_stream(tables, stream)), values, stream)
 
 
 def _some_are_compared(compared_groups: pa.Table) -> bool:

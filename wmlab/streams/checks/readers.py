@@ -127,7 +127,7 @@ def _window_order(window: TableRow) -> tuple[Any, ...]:
     return window["at_ms"], *bounds
 
 
-_LOST: Final = {cause.value for cause in (HeldBy.UNKNOWN_SEGMENT, HeldBy.NO_POSITIONS, HeldBy.NOT_ADVANCED)}
+LOST: Final = {cause.value for cause in (HeldBy.UNKNOWN_SEGMENT, HeldBy.NO_POSITIONS, HeldBy.NOT_ADVANCED)}
 """Why a cycle without lagging writers may emit nothing for longer than a timeout, through the writers' own doing."""
 _CYCLE: Final = ("stream", "controller", "at_ms", "previous_lower", "participating", "lagging", "outcome", "reason")
 
@@ -155,7 +155,7 @@ def lower_rises(cycles: TableRows, ownership: TableRows) -> Iterator[Finding]:
 
 def _overdue(first: TableRow, cycle: TableRow, gone: set[str]) -> Finding:
     """What was found about a cycle that emits nothing a timeout after its generation began."""
-    lost = cycle["cause"] in _LOST
+    lost = cycle["cause"] in LOST
     blamed = bool(set(first["lagging"]) & set(cycle["lagging"]) - gone) if cycle["lagging"] else not lost
     what = (
         f"the lower bound stands at {time_text(cycle['previous_lower'])} at {time_text(cycle['at_ms'])}, more than the "

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from html import escape
-from typing import Annotated, Final
+from typing import Annotated, Final, Self
 
 import numpy as np
 import pyarrow.compute as pc
@@ -28,10 +28,10 @@ from wmlab.core.values import (
     value,
 )
 from wmlab.core.words import counted, span
-from wmlab.streams.scenario.checks import problems_across
+from wmlab.streams.scenario.checks import problems_across, process_names
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter, WriterPart
-from wmlab.streams.scenario.script import Action
+from wmlab.streams.scenario.script import Action, SilenceWriter
 
 RULE_TABLE: Final[RuleTable] = {
     Stream: {
@@ -126,6 +126,13 @@ class StreamScenario(ScenarioFile, only_field="writers", users_call_it="wm.Scena
     def all_streams(self) -> tuple[Stream, ...]:
         """The streams, in whichever of the two ways they were given."""
         return self.streams or (self.stream,)
+
+    def followed_by_quiet(self, quiet_ms: int) -> Self:
+        """The same scenario, which goes on for `quiet_ms` (ms) in which all its writers are silent."""
+        processes = process_names(self.writers, self.script)
+        silent = [SilenceWriter(at_ms=self.duration_ms, writer=process) for process in processes]
+        script = (*self.script, *silent) if quiet_ms else self.script
+        return self.replace(duration_ms=self.duration_ms + quiet_ms, script=script)
 
     def stream_titled(self, title: str | None) -> Stream:
         """The stream that the tables call `title`, its name or `name#2` and so on; the first one if there is none."""

@@ -1,0 +1,200 @@
+"""A hunt is the same each time, what it finds is real and as small as can be, and all variations include drawn ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import wmlab as wm
+from tests import scenario_files
+from wmlab.core.errors import ModelError, ScenarioError
+from wmlab.dataflow.model.coalescer import Coalescer
+from wmlab.dataflow.model.items import MIN
+from wmlab.hunting import Hunt
+from wmlab.open import load_scenario
+
+FAULTS = [
+    wm.script.CrashWriter(at_ms=1_000, writer="a"),
+    wm.script.PauseController(at_ms=2_000, for_ms=900, point="after_marks"),
+    wm.script.Scale(at_ms=2_500, seal=["0@0"], into=2),
+]
+SHIPPED: dict[str, dict[str, Any]] = {"shipped": {"rules": "implementation"}}
+
+
+@pytest.fixture(scope="module")
+def scenario() -> wm.Scenario:
+    """Two writers, of which one says little."""
+    return wm.Scenario(
+        "two writers",
+        stream=wm.Stream(segments=3),
+        writers=[wm.EventWriter("a", rate_per_s=20), wm.EventWriter("b", rate_per_s=2)],
+        controllers=wm.Controllers(2, period_ms=500),
+        duration_ms=4_000,
+    )
+
+
+@pytest.fixture(scope="module")
+def found(scenario: wm.Scenario) -> Hunt:
+    """What all variations break."""
+    return wm.hunt(scenario, FAULTS, configurations=SHIPPED)
+
+
+def test_sound_rules_break_nothing_and_every_fault_is_exercised(scenario: wm.Scenario) -> None:
+    found = wm.hunt(scenario, FAULTS, quiet_ms=3_000)
+    assert found.violations == ()
+    assert found.exhaustive
+    assert found.exercised == {"as it is": 16, "crash_writer": 11, "pause_controller": 11, "scale": 11}
+    assert "never exercised" not in found.sentence
+
+
+def test_the_same_hunt_finds_the_same(scenario: wm.Scenario, found: Hunt) -> None:
+    assert wm.hunt(scenario, FAULTS, configurations=SHIPPED) == found
+    drawn = [wm.hunt(scenario, FAULTS, configurations=SHIPPED, runs=6, seed=seed, shrink=False) for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1]
+    assert drawn[0].runs != drawn[2].runs
+
+
+def test_all_variations_find_what_drawn_ones_find(scenario: wm.Scenario, found: Hunt) -> None:
+    drawn = wm.hunt(scenario, FAULTS, configurations=SHIPPED, runs=12, seed=3, shrink=False)
+    assert not drawn.exhaustive
+    assert drawn.violations
+    assert {one.invariant for one in drawn} <= {one.invariant for one in found}
+    assert {run.faults for run in drawn.runs} < {run.faults for run in found.runs}
+    assert len({*drawn.runs}) == 12
+
+
+def test_the_smallest_scenario_violates_and_none_of_its_faults_can_be_left_out(found: Hunt) -> None:
+    assert {"I3", "I11"} <= {one.invariant for one in found}
+    for one in found:
+        assert one.minimal
+        assert breaks(one.scenario, one.invariant)
+        for place in range(one.faults):
+            script = one.scenario.script
+            assert not breaks(one.scenario.replace(script=script[:place] + script[place + 1 :]), one.invariant)
+
+
+def test_the_smallest_scenario_is_the_same_as_yaml_and_as_a_test(found: Hunt) -> None:
+    for one in found:
+        assert wm.Scenario.from_yaml(one.to_yaml()) == one.scenario
+        space: dict[str, Any] = {}
+        exec(one.to_test(), space)
+        with pytest.raises(AssertionError, match=one.invariant):
+            space[f"test_{one.invariant.lower()}_holds"]()
+
+
+def breaks(scenario: Any, invariant: str) -> bool:
+    """Whether the scenario breaks the invariant as it is."""
+    return bool(wm.hunt(scenario, invariants=[invariant], shrink=False).violations)
+
+
+def test_faults_happen_in_every_order_at_the_moments_that_they_have() -> None:
+    plan = wm.progress.PlanScenario.load(scenario_files.FOLDER / "progress_diagram.yaml")
+    found = wm.hunt(plan, seeds=(1, 2), configurations={"text": {"rules": "design"}, "sound": {}}, quiet_ms=1_000)
+    assert {(run.configuration, run.seed) for run in found.runs} == {(c, s) for c in ("text", "sound") for s in (1, 2)}
+    assert {"N3", "N12"} <= {one.invariant for one in found if one.configuration == "text"}
+
+
+DEVIATIONS = [
+    ("hazelcast_20740", "rejected_rows_silent", "K16", 0),
+    ("hazelcast_26474", "idle_repeated", "K2", 0),
+    ("flink_7728", "highest_held_back", "K3", 1_000),
+    ("hazelcast_22440", "event_leaves_idle", "K4", 1_000),
+    ("hazelcast_22440_ended", "end_counts_as_active", "K4", 1_000),
+]
+
+
+@pytest.mark.parametrize(("name", "deviation", "invariant", "quiet_ms"), DEVIATIONS)
+def test_a_deviation_is_found_and_the_design_breaks_nothing(
+    name: str, deviation: str, invariant: str, quiet_ms: int
+) -> None:
+    dataflow = load_scenario(scenario_files.FOLDER / "flows" / f"{name}.yaml")
+    configurations = {"design": {"mode": "design"}, "deviation": {"deviations": [deviation]}}
+    found = wm.hunt(
+        dataflow,
+        invariants=[invariant],
+        configurations=configurations,
+        seeds=range(12),
+        quiet_ms=quiet_ms,
+    )
+    (violation,) = found
+    assert violation.configuration == "deviation"
+    assert violation.scenario.deviations == (deviation,)
+    assert violation.minimal
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"invariants": ["I99"]}, "I99"),
+        ({"runs": 0}, "runs is 0"),
+        ({"seeds": []}, "seeds is empty"),
+        ({"most_faults": True}, "most_faults is True"),
+        ({"configurations": {}}, "configurations is"),
+        ({"faults": ["crash"]}, "'crash' is no fault"),
+        ({"shrink": "no"}, "shrink"),
+    ],
+)
+def test_arguments_that_cannot_be_are_refused(scenario: wm.Scenario, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        wm.hunt(scenario, **arguments)
+
+
+def test_a_fault_that_never_fits_is_refused_and_one_that_fits_with_others_is_not(scenario: wm.Scenario) -> None:
+    with pytest.raises(ScenarioError, match="nobody"):
+        wm.hunt(scenario, [wm.script.CrashWriter(at_ms=1_000, writer="nobody")])
+    with pytest.raises(ModelError, match="no scenario"):
+        wm.hunt("first_bounds.yaml")
+
+
+def test_a_query_over_whole_tables_is_not_judged_in_memory() -> None:
+    with pytest.raises(ModelError, match="K10 is a query over whole tables"):
+        wm.hunt(load_scenario(scenario_files.FOLDER / "flows" / "flink_7728.yaml"), invariants=["K10"])
+
+
+def test_shrinking_stops_at_its_limit(scenario: wm.Scenario) -> None:
+    from wmlab.core.shrinking import smallest
+
+    several = scenario.replace(writers=[replace(scenario.writers[0], name=name) for name in "abcd"])
+    least = smallest(several, lambda one: len(one.writers) > 1, most_runs=1_000)
+    assert (len(least.scenario.writers), least.minimal) == (2, True)
+    stopped = smallest(several, lambda one: len(one.writers) > 1, most_runs=2)
+    assert (stopped.runs, stopped.minimal) == (2, False)
+
+
+def test_a_merging_that_skips_what_comes_after_a_small_step_back_is_found_to_stand_still(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in numaflow issue 3424: once the lowest input fell below what was published, nothing was published again."""
+    step = Coalescer.step
+    stalled: set[int] = set()
+
+    def skips(self: Coalescer, index: int, item: Any) -> int | None:
+        coalesced = step(self, index, item)
+        stalled.update([id(self)] if MIN < self.lowest < self.last else [])
+        return None if id(self) in stalled else coalesced
+
+    rows = {"a": [(0, 100), (1_500, 300), (3_000, 3_000)], "b": [(0, 600), (3_100, 3_100)]}
+    flow = wm.dataflow
+    sources = [
+        flow.Source(
+            name,
+            columns=["at", "t"],
+            rows=of_one,
+            arrival="at",
+            times=[flow.EventTime("t")],
+            idle_timeout_ms=200,
+        )
+        for name, of_one in rows.items()
+    ]
+    dataflow = flow.Dataflow(
+        "a small step back",
+        vertices=[*sources, flow.Merge("both"), flow.Sink("out")],
+        edges=["a -> both -> out", "b -> both"],
+        duration_ms=4_000,
+    )
+    assert wm.hunt(dataflow, invariants=["K16"], quiet_ms=1_000, seeds=range(3)).violations == ()
+    monkeypatch.setattr(Coalescer, "step", skips)
+    (found,) = wm.hunt(dataflow, invariants=["K16"], quiet_ms=1_000, seeds=range(3), shrink=False)
+    assert "stands at" in found.what

@@ -1,0 +1,108 @@
+"""K16, what a dataflow comes to: sources that have read say how far they are, and merging stands where its inputs do.
+
+Source: "Keyed watermark support", Description of current behavior; hazelcast issue 20740.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
+from typing import Any, Final
+
+import pyarrow as pa
+
+from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text, time_text
+from wmlab.dataflow.checks.channels import Channels
+
+_INSTANCE: Final = ("execution", "vertex", "instance")
+FIRST_READS: Final = pa.schema(
+    {"stream": pa.string(), "execution": pa.int64(), "vertex": pa.string(), "instance": pa.int64()}
+    | {"at_ms": pa.int64()}
+)
+"""When an instance of a source read its first row of a batch."""
+
+
+def first_reads(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Of batches of `source_rows`, `FIRST_READS`."""
+    for batch in batches:
+        table = pa.Table.from_batches([batch]).select(FIRST_READS.names)
+        first = table.group_by(["stream", *_INSTANCE]).aggregate([("at_ms", "min")])
+        yield from first.rename_columns(FIRST_READS.names).cast(FIRST_READS).to_batches()
+
+
+@invariant(
+    "at rest sources that have read rows have said how far, and merging stands where its inputs let it",
+    "no source read",
+)
+def comes_to_rest(
+    first_reads: TableRows,
+    specials: TableRows,
+    coalescing: TableRows,
+    vertices: TableRows,
+    executions: TableRows,
+    channels: Channels,
+) -> Iterator[Finding]:
+    """K16: a source that has read a row sends a watermark, says that it is idle, ends, or waits for a partition; and
+    what merges inputs has let the lowest watermark of the active ones through, or of idle ones the highest.
+
+    One finding per instance of a source whose rows have a time, and per merging and key for which no active input is
+    silent, in each execution that was not cut short.
+    """
+    lasting = {row["execution"] for row in executions if row["outcome"] in ("running", "completed")}
+    timed = {row["vertex"] for row in vertices if dict(row["keys"])}
+    said = {
+        (item["execution"], *channels.source[item["queue"]])
+        for item in specials
+        if item["kind"] in ("watermark", "idle", "done")
+    }
+    steps = sorted((row for row in coalescing if row["level"] == "partition"), key=itemgetter("step"))
+    active = {tuple(row[name] for name in _INSTANCE): row["active"] for row in steps}
+    reads: dict[tuple[int, str, int], int] = {}
+    for row in first_reads:
+        instance = row["execution"], row["vertex"], row["instance"]
+        reads[instance] = min(reads.get(instance, row["at_ms"]), row["at_ms"])
+    for instance, at_ms in sorted(reads.items()):
+        execution, vertex, number = instance
+        if execution not in lasting or vertex not in timed:
+            continue
+        if instance in said or active.get(instance):
+            yield Finding(True)
+            continue
+        what = (
+            f"source {name_text(vertex)}[{number}] has read rows since {time_text(at_ms)}, and has sent neither a "
+            "watermark nor an idle message; no partition of it is waited for"
+        )
+        proof = Evidence("source_rows", f'{{"execution":{execution},"instance":{number},"at_ms":{at_ms}}}')
+        yield Finding(False, at_ms, what, [proof])
+    yield from _merged(row for row in coalescing if row["execution"] in lasting)
+
+
+def _merged(coalescing: Iterable[TableRow]) -> Iterator[Finding]:
+    """What was found about the last step of each merging."""
+    steps: dict[tuple[Any, ...], list[TableRow]] = {}
+    for row in coalescing:
+        if row["level"] != "partition":
+            merging = (*(row[name] for name in (*_INSTANCE, "level")), row["edge"] or 0)
+            steps.setdefault(merging, []).append(row)
+    for _, rows in sorted(steps.items()):
+        rows.sort(key=itemgetter("step"))
+        last = rows[-1]
+        marks: dict[tuple[int, int], int] = {}
+        through: dict[int, int] = {}
+        for row in rows:
+            through |= dict(row["emitted"])
+            if row["stimulus"] == "watermark":
+                marks[row["key"], row["input"]] = row["value"]
+        for key in sorted({key for key, _ in marks}):
+            active = [marks[key, number] for number in last["active"] if (key, number) in marks]
+            if len(active) < len(last["active"]) or not (active or last["idle"]):
+                continue  # an input that has said nothing holds the key, or all inputs have ended
+            # When nobody is left to wait for, the highest watermark is let through.
+            due = min(active) if active else max(value for (of_key, _), value in marks.items() if of_key == key)
+            if through.get(key, due - 1) >= due:
+                yield Finding(True)
+                continue
+            where = f"{name_text(last['vertex'])}[{last['instance']}]"
+            what = f"{where} stands at {through.get(key)} of key {key}, though its inputs let it come to {due}"
+            columns = ("stream", *_INSTANCE, "step", "at_ms", "level", "edge", "active")
+            yield Finding(False, last["at_ms"], what, [Evidence.of("coalescing", last, *columns)])

@@ -1,0 +1,351 @@
+"""A hunt: variations of a scenario are run and judged, and what breaks an invariant is made as small as it can be.
+
+A variation is a configuration, a seed, and some of the faults that are offered, in some order. If there are few, all of
+them are run, the smallest first; else some are drawn. Each recording is judged in memory by the rules of the checks of
+its kind, so a hunt starts no Spark.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from inspect import signature
+from itertools import permutations
+from math import perm
+from random import Random
+from typing import Any, ClassVar, Final, TypeAlias
+
+import pyarrow as pa
+
+from wmlab.core.answers import TableAnswer, Verdict
+from wmlab.core.arguments import the_flag
+from wmlab.core.errors import ModelError, ScenarioError, WmlabError
+from wmlab.core.overlap import TimesApartWarning
+from wmlab.core.scenario_file import ScenarioFile
+from wmlab.core.shrinking import smallest
+from wmlab.core.words import counted, listed, shown
+
+__all__ = ["Hunt", "Variation", "Violation", "hunt"]
+
+Configurations: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""By label, the fields of the scenario that are replaced."""
+_AS_IT_IS: Final[Configurations] = {"as it is": {}}
+_MOST_RUNS: Final = 100_000
+_MOST_RUNS_TO_SHRINK: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Variation:
+    """One run of a hunt: what was varied, and the invariants that it broke.
+
+    `configuration` is a label, `faults` are the places of the faults among those offered, in the order in which they
+    happen. `refused` is why such a scenario cannot be: then nothing was run.
+    """
+
+    configuration: str
+    faults: tuple[int, ...]
+    seed: int
+    violated: tuple[str, ...] = ()
+    refused: str | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Violation:
+    """An invariant that a variation broke, and the smallest scenario that breaks it.
+
+    `first_run` is the number of the run that broke it, from 1, and `runs` how many more it took to make it small.
+    `minimal` says that no part of the scenario can be left out alone, and no field set back alone.
+    """
+
+    invariant: str
+    configuration: str
+    statement: str
+    what: str
+    scenario: Any
+    first_run: int
+    runs: int
+    minimal: bool
+
+    @property
+    def faults(self) -> int:
+        """How many faults the smallest scenario has."""
+        return len(getattr(self.scenario, _field_of_faults(self.scenario)))
+
+    @property
+    def lines(self) -> int:
+        """How many lines the smallest scenario has as YAML."""
+        return len(self.to_yaml().splitlines())
+
+    @property
+    def sentence(self) -> str:
+        """What was broken, and by what, in one sentence."""
+        by = counted(self.faults, "fault") if self.faults else "no fault"
+        return (
+            f"{self.invariant} ({self.statement}) is violated with {by}, in run {self.first_run} and "
+            f"configuration {self.configuration!r}: {self.what}."
+        )
+
+    def to_yaml(self) -> str:
+        """The smallest scenario as YAML text."""
+        return str(self.scenario.to_yaml())
+
+    def to_test(self) -> str:
+        """A test in Python that fails as long as the smallest scenario breaks the invariant."""
+        code = str(self.scenario.to_python()).removeprefix("import wmlab as wm\n\n")
+        body = "\n".join(f"    {line}" if line else "" for line in code.rstrip("\n").splitlines())
+        return (
+            "import wmlab as wm\n\n\n"
+            f"def test_{self.invariant.lower()}_holds() -> None:\n"
+            f"{body}\n"
+            f"    found = wm.hunt(scenario, invariants=[{self.invariant!r}])\n"
+            "    assert not found.violations, found\n"
+        )
+
+    def __repr__(self) -> str:
+        return f"{self.sentence}\n\n{self.to_yaml()}"
+
+
+@dataclass(frozen=True, repr=False)
+class Hunt(TableAnswer[Violation]):
+    """What a hunt found: a `Violation` for each invariant that a configuration broke, and every run.
+
+    `exhaustive` says that all variations were run, and not only some that were drawn. `offered` names the faults, as
+    the places in a `Variation` count them.
+    """
+
+    name: str
+    violations: tuple[Violation, ...]
+    runs: tuple[Variation, ...]
+    offered: tuple[str, ...]
+    exhaustive: bool
+
+    entries: ClassVar[str] = "violations"
+    heads: ClassVar[tuple[str, ...]] = ("", "configuration", "run", "faults", "lines", "what")
+    left: ClassVar[tuple[int, ...]] = (0, 1, 5)
+    left_heads: ClassVar[tuple[int, ...]] = (0, 1, 5)
+    columns: ClassVar[Mapping[str, str]] = {
+        "run": "the run that broke it first, from 1",
+        "faults": "how many faults the smallest scenario has",
+        "lines": "how many lines the smallest scenario has as YAML",
+    }
+    schema: ClassVar[pa.Schema] = pa.schema(
+        [(name, pa.string()) for name in ("invariant", "configuration", "statement", "what")]
+        + [pa.field(name, pa.int64(), nullable=False) for name in ("first_run", "faults", "lines", "runs")]
+    )
+
+    @cached_property
+    def exercised(self) -> Mapping[str, int]:
+        """In how many runs each fault and each configuration was exercised, by name; those of no run have 0."""
+        counts = Counter[str]()
+        labels = dict.fromkeys(run.configuration for run in self.runs)
+        for run in self.runs:
+            if run.refused is None:
+                counts.update([run.configuration, *(self.offered[place] for place in run.faults)])
+        return {name: counts[name] for name in (*labels, *self.offered)}
+
+    @property
+    def sentence(self) -> str:
+        """How many runs there were, and what they broke, in one sentence."""
+        ran = sum(run.refused is None for run in self.runs)
+        kind = "all variations" if self.exhaustive else "drawn at random"
+        broken = listed([f"{violation.invariant} ({violation.configuration})" for violation in self.violations])
+        never = [name for name, count in self.exercised.items() if not count]
+        without = f"; never exercised: {listed(never)}" if never else ""
+        return f"{counted(ran, 'run')} of {self.name!r}, {kind}, violated {broken or 'nothing'}{without}."
+
+    def __repr__(self) -> str:
+        return "\n\n".join([self.sentence, *map(repr, self.violations)])
+
+    def _rows(self) -> Iterable[tuple[Any, ...]]:
+        for one in self.violations:
+            yield one.invariant, one.configuration, one.first_run, one.faults, one.lines, one.what
+
+
+def hunt(
+    scenario: Any,
+    faults: Sequence[Any] = (),
+    invariants: Sequence[str] = (),
+    *,
+    configurations: Configurations = _AS_IT_IS,
+    seeds: Sequence[int] | None = None,
+    most_faults: int = 3,
+    quiet_ms: int = 0,
+    runs: int = 200,
+    seed: int = 0,
+    shrink: bool = True,
+) -> Hunt:
+    """Look for variations of a scenario that violate an invariant, and make each as small as it can be.
+
+    `scenario` is of any kind, and `faults` are what its `script`, or the `faults` of a dataflow, may have. A variation
+    adds up to `most_faults` of them, in any order: the faults that are chosen share the moments that they have.
+    `configurations` says by label which fields of the scenario are replaced, such as {"shipped": {"rules":
+    "implementation"}}, and `seeds` what its seed may be, by default its own. For `quiet_ms` (ms) nothing new is sent
+    at the end, so that everything can come to rest: then the invariants of liveness are judged, too. `invariants` are
+    names as `check` has them; without, all that are judged in memory.
+
+    If there are at most `runs` variations, all of them are run, those with the fewest faults first; else so many are
+    drawn, by `seed`. Of each invariant and configuration the first violation is kept, and with `shrink` reduced. Raises
+    `ModelError` for an unknown invariant and for arguments that cannot be, `ScenarioError` for a fault that the
+    scenario never admits, and what a replaced field raises.
+    """
+    _require(scenario, faults, configurations, most_faults=most_faults, quiet_ms=quiet_ms, runs=runs, seed=seed)
+    the_flag(shrink, "shrink", ModelError)
+    seeds = (scenario.seed,) if seeds is None else tuple(seeds)
+    if not seeds:
+        raise ModelError("seeds is empty.", remedy="give one seed or more, or leave it out.")
+    field = _field_of_faults(scenario)
+    made = {label: scenario.replace(**fields) for label, fields in configurations.items()}
+    offered = _names(faults)
+    space = _Space(tuple(made), seeds, len(faults), min(most_faults, len(faults)))
+
+    def varied(variation: Variation) -> Any:
+        base = made[variation.configuration]
+        added = _in_order([faults[place] for place in variation.faults])
+        entries = (*getattr(base, field), *added)
+        return base.replace(**{field: entries}, seed=variation.seed).followed_by_quiet(quiet_ms)
+
+    _refuse_faults_that_never_fit([varied(Variation(next(iter(made)), (), seeds[0]))], faults, field)
+    done: list[Variation] = []
+    first: dict[tuple[str, str], tuple[int, Any, Verdict]] = {}
+    exhaustive = space.size <= runs
+    for variation in space.all() if exhaustive else space.drawn(Random(seed), runs):
+        try:
+            whole = varied(variation)
+            verdicts = _judged(whole, invariants, quiet=quiet_ms > 0)
+        except ScenarioError as refusal:
+            done.append(dataclasses.replace(variation, refused=str(refusal)))
+            continue
+        broken = tuple(verdict for verdict in verdicts if verdict.verdict == "violated")
+        done.append(dataclasses.replace(variation, violated=tuple(verdict.invariant for verdict in broken)))
+        for verdict in broken:
+            first.setdefault((verdict.invariant, variation.configuration), (len(done), whole, verdict))
+    found = tuple(
+        _violation(configuration, number, whole, verdict, shrink=shrink)
+        for (_, configuration), (number, whole, verdict) in first.items()
+    )
+    return Hunt(scenario.name, found, tuple(done), offered, exhaustive)
+
+
+def _violation(configuration: str, number: int, whole: Any, verdict: Verdict, *, shrink: bool) -> Violation:
+    """The violation, with its scenario as small as it can be."""
+    name = verdict.invariant
+    runs, minimal = 0, False
+    if shrink:
+
+        def violates(scenario: Any) -> bool:
+            return _judged(scenario, (name,))[0].verdict == "violated"
+
+        least = smallest(whole, violates, most_runs=_MOST_RUNS_TO_SHRINK)
+        whole, runs, minimal = least.scenario, least.runs, least.minimal
+        (verdict,) = _judged(whole, (name,))
+    return Violation(name, configuration, verdict.statement, str(verdict.what), whole, number, runs, minimal)
+
+
+def _judged(scenario: Any, invariants: Sequence[str], *, quiet: bool = False) -> list[Verdict]:
+    """The verdicts on a run of the scenario."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TimesApartWarning)
+        bar = {"progress": False} if "progress" in signature(scenario.record).parameters else {}
+        recording = scenario.record(**bar)
+    checks = import_module(f"wmlab.{recording.kind}.checks")
+    names = tuple(invariants)
+    verdicts = [*checks.in_memory(recording, *names)]
+    if quiet and not names:
+        verdicts += checks.in_memory(recording, *checks.LIVENESS)
+    return verdicts
+
+
+@dataclass(frozen=True, slots=True)
+class _Space:
+    """All variations: each configuration with each seed and each ordered choice of some of the faults."""
+
+    labels: tuple[str, ...]
+    seeds: tuple[int, ...]
+    faults: int
+    most_faults: int
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        choices = sum(perm(self.faults, count) for count in range(self.most_faults + 1))
+        return len(self.labels) * len(self.seeds) * choices
+
+    def all(self) -> Iterator[Variation]:
+        """All of them, those with the fewest faults first."""
+        for count in range(self.most_faults + 1):
+            for chosen in permutations(range(self.faults), count):
+                for label in self.labels:
+                    for seed in self.seeds:
+                        yield Variation(label, chosen, seed)
+
+    def drawn(self, random: Random, runs: int) -> Iterator[Variation]:
+        """So many of them, each once: a configuration, a seed, how many faults, and which."""
+        seen: set[Variation] = set()
+        while len(seen) < runs:
+            count = random.randint(0, self.most_faults)
+            chosen = tuple(random.sample(range(self.faults), count))
+            variation = Variation(random.choice(self.labels), chosen, random.choice(self.seeds))
+            if variation not in seen:
+                seen.add(variation)
+                yield variation
+
+
+def _in_order(faults: Sequence[Any]) -> list[Any]:
+    """The faults one after the other, at the moments that they have together; one without a moment keeps its place."""
+    moments = iter(sorted(fault.at_ms for fault in faults if hasattr(fault, "at_ms")))
+    return [dataclasses.replace(f, at_ms=next(moments)) if hasattr(f, "at_ms") else f for f in faults]
+
+
+def _names(faults: Sequence[Any]) -> tuple[str, ...]:
+    """What each fault is called: its kind, numbered if there are several of it."""
+    kinds = [str(fault.kind) for fault in faults]
+    counts, names = Counter(kinds), []
+    for place, kind in enumerate(kinds):
+        names.append(kind if counts[kind] == 1 else f"{kind} {kinds[: place + 1].count(kind)}")
+    return tuple(names)
+
+
+def _field_of_faults(scenario: Any) -> str:
+    """The field of a scenario that has what goes wrong."""
+    return "faults" if hasattr(scenario, "faults") else "script"
+
+
+def _refuse_faults_that_never_fit(bases: Sequence[Any], faults: Sequence[Any], field: str) -> None:
+    """Raise what the scenario says of a fault that it admits neither alone nor beside all others."""
+    for fault in faults:
+        (base,) = bases
+        alone = (*getattr(base, field), fault)
+        try:
+            base.replace(**{field: alone})
+        except WmlabError as refusal:
+            _refuse_unless(lambda base=base: base.replace(**{field: (*getattr(base, field), *faults)}), refusal)  # type: ignore[misc]
+
+
+def _refuse_unless(fits: Callable[[], Any], refusal: WmlabError) -> None:
+    try:
+        fits()
+    except WmlabError:
+        raise refusal from None
+
+
+def _require(scenario: Any, faults: Any, configurations: Any, **numbers: Any) -> None:
+    """Raise `ModelError` for arguments that cannot be."""
+    if not isinstance(scenario, ScenarioFile) or not hasattr(scenario, "record"):
+        remedy = "give a wm.Scenario, a wm.dataflow.Dataflow or a wm.progress.PlanScenario."
+        raise ModelError(f"{shown(scenario)} is no scenario that can be run.", remedy=remedy)
+    wrong = [fault for fault in faults if not hasattr(fault, "kind")] if isinstance(faults, list | tuple) else [faults]
+    if wrong:
+        remedy = "give a list of actions of its script, or of faults of a dataflow."
+        raise ModelError(f"{shown(wrong[0])} is no fault of a scenario.", remedy=remedy)
+    if not isinstance(configurations, Mapping) or not configurations:
+        remedy = 'give fields to replace by label, such as {"shipped": {"rules": "implementation"}}.'
+        raise ModelError(f"configurations is {shown(configurations)}.", remedy=remedy)
+    for name, number in numbers.items():
+        least, most = (1, _MOST_RUNS) if name == "runs" else (0, 2**53)
+        if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+            raise ModelError(f"{name} is {shown(number)}.", remedy=f"give a whole number from {least} to {most}.")
