@@ -37,9 +37,9 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
     def check(self, spark: Any = None, *only: str) -> Any:
         """One verdict per invariant, K1 to K15, or of those named in `only`: check(None, "K1").
 
-        A verdict says whether the invariant holds, and has the rows that prove a violation. Without `spark` by the
-        Spark session of the process, which is started if there is none. Raises `SessionError` for what is no session,
-        `ModelError` for a name that is none.
+        K16, of what a run comes to at rest, is judged only when it is named. A verdict says whether the invariant holds,
+        and has the rows that prove a violation. Without `spark` by the Spark session of the process, which is started
+        if there is none. Raises `SessionError` for what is no session, `ModelError` for a name that is none.
         """
         from wmlab.core.spark.session import the_session
         from wmlab.dataflow.checks import check
