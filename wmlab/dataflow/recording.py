@@ -37,7 +37,7 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
     def check(self, spark: Any = None, *only: str) -> Any:
         """One verdict per invariant, K1 to K15, or of those named in `only`: check(None, "K1").
 
-        K16, of what a run comes to at rest, is judged only when it is named. A verdict says whether the invariant holds,
+        K16, on what a run comes to at rest, is judged if it is named. A verdict says whether the invariant holds,
         and has the rows that prove a violation. Without `spark` by the Spark session of the process, which is started
         if there is none. Raises `SessionError` for what is no session, `ModelError` for a name that is none.
         """

@@ -26,7 +26,7 @@ class ProgressRecording(Recording, kind="progress", schemas=PROGRESS_TABLES):
     def check(self, spark: Any = None, *only: str) -> Any:
         """One verdict per invariant (N1, N3, N6, N8 to N11), or of those named in `only`: check(None, "N1").
 
-        N12, of what a run comes to at rest, is judged only when it is named. A verdict says whether the invariant holds,
+        N12, on what a run comes to at rest, is judged if it is named. A verdict says whether the invariant holds,
         and has the rows that prove a violation. Without `spark` by the Spark session of the process, which is started
         if there is none. Raises `SessionError` for what is no session, `ModelError` for a name that is none.
         """

@@ -90,7 +90,7 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
     def check(self, spark: Any = None, *only: str) -> Any:
         """One verdict per invariant, I1 to I13, or of those named in `only`: check(None, "I1").
 
-        I14, of what a run comes to at rest, is judged only when it is named. A verdict says whether the invariant holds,
+        I14, on what a run comes to at rest, is judged if it is named. A verdict says whether the invariant holds,
         and has the rows that prove a violation. Without `spark` by the Spark session of the process, which is started
         if there is none. Raises `SessionError` for what is no session, `ModelError` for a name that is none.
         """
