@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.engines.jobs import END_MS, POLLS, SOURCE, STEP_MS, job_of, source
+import pytest
+
+from tests.engines.jobs import END_MS, JOIN, POLLS, SOURCE, STEP_MS, job_of, source
 from wmlab.engines.answers import advise, explain
-from wmlab.engines.causes import Cause
+from wmlab.engines.causes import Cause, grown
 from wmlab.engines.moments import Instance, Job
 
 OTHER = "Source: other[5] -> WatermarkAssigner[6]"
@@ -131,3 +133,26 @@ def test_a_job_of_one_poll_tells_nothing() -> None:
     first = {task: tuple(Instance(i.task, i.subtask, i.moments[:1]) for i in made) for task, made in job.tasks.items()}
     short = replace(job, tasks=first, at_ms=job.observed[0].moments[0].at_ms)
     assert answer(short) == (Cause.CANNOT_TELL, "candidates", None)
+
+
+def test_counters_that_fall_are_a_restart_and_no_sound_job() -> None:
+    begun = source(0, delay_ms=2_000)
+    again = [replace(each, records=number - 5) if number >= 6 else each for number, each in enumerate(begun.moments)]
+    job = job_of(Instance(SOURCE, 0, tuple(again)), source(1, delay_ms=2_000))
+    assert answer(job) == (Cause.RESTARTS, "sure", None)
+    (finding,) = explain(job).findings
+    assert "once" in finding.text
+    assert [each.values for each in finding.evidence] == [(("records", 60),), (("records", 1),)]
+
+
+def test_a_subtask_that_has_never_read_holds_a_job_without_a_watermark_also_when_the_others_have_stopped() -> None:
+    job = job_of(source(0, until=3), source(1, until=0))
+    assert answer(job) == (Cause.SILENT_SUBTASK, "sure", "subtask 1 of in[1]")
+    # Where the job has a watermark, the one that has never read is idle, and holds nothing.
+    idle = replace(job, tasks=job.tasks | {JOIN: job_of(source(0, until=3)).tasks[JOIN]})
+    assert answer(idle)[0] is Cause.NO_NEW_DATA
+
+
+@pytest.mark.parametrize(("counts", "growth"), [([0], 0), ([3, 5, 5], 2), ([3, 5, 1, 2], 4), ([7, 0, 0], 0)])
+def test_a_counter_that_begins_anew_has_grown_by_what_it_shows(counts: list[int], growth: int) -> None:
+    assert grown(counts) == growth

@@ -19,6 +19,14 @@ RIGHT = {
     "flink/other_ends": (Cause.ENDED, "sure", "other[5]"),
     "flink/other_silent": (Cause.SILENT_SOURCE, "sure", "other[5]"),
     "flink/future_row": (Cause.JUMP, "sure", "subtask 0 of orders[1]"),
+    "flink/late_rows": (Cause.DELAY_TOO_SMALL, "likely", None),
+    "flink/delay_too_large": (Cause.DELAY_TOO_LARGE, "candidates", "orders[1]"),
+    "flink/window_not_over": (Cause.NO_FAULT, "sure", None),
+    "flink/one_subtask_without_rows": (Cause.SILENT_SUBTASK, "sure", "subtask 1 of orders[1]"),
+    "flink/all_idle": (Cause.NO_NEW_DATA, "likely", None),
+    "flink/union_behind": (Cause.SOURCE_BEHIND, "sure", "other[4]"),
+    "flink/back_pressure": (Cause.BACK_PRESSURE, "likely", "Calc[4]"),
+    "flink/restarts": (Cause.RESTARTS, "sure", None),
     "spark/healthy": (Cause.NO_FAULT, "candidates", None),
     "spark/future_row": (Cause.JUMP, "sure", None),
     "spark/late_rows": (Cause.DELAY_TOO_SMALL, "sure", None),
@@ -100,11 +108,19 @@ def test_what_waiting_costs_is_counted_since_the_watermark_stands() -> None:
     assert "82 rows of state, 50 more" in explanation.sentence
 
 
+def test_what_came_out_is_counted_over_restarts() -> None:
+    explanation = log_of("flink/restarts").explain()
+    assert explanation.cost.rows_out == 3
+    assert "at least 2 times" in explanation.sentence
+
+
 def test_the_settings_are_in_the_words_of_the_engine_and_only_where_the_evidence_supports_them() -> None:
     named = {name: [each.name for each in log_of(name).advise()] for name in RIGHT}
     assert {name: settings for name, settings in named.items() if settings} == {
         "flink/hour_behind": ["scan.watermark.alignment.group"],
         "flink/other_silent": ["scan.watermark.idle-timeout", "table.exec.source.idle-timeout"],
+        "flink/one_subtask_without_rows": ["scan.watermark.idle-timeout", "table.exec.source.idle-timeout"],
+        "flink/union_behind": ["scan.watermark.alignment.group"],
         "spark/late_rows": ["withWatermark"],
         "spark/delay_too_large": ["withWatermark"],
         "spark/no_watermark": ["withWatermark"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from html import escape
@@ -17,8 +17,8 @@ from wmlab.core.errors import EngineError
 from wmlab.core.files import DATA, as_path
 from wmlab.core.words import counted, grouped, moment, rounded, shown
 from wmlab.engines import flink_rules, spark_rules
-from wmlab.engines.causes import Cause, Certainty, Evidence, Finding, findings
-from wmlab.engines.moments import Job, job_of
+from wmlab.engines.causes import Cause, Certainty, Evidence, Finding, findings, grown
+from wmlab.engines.moments import Instance, Job, Moment, job_of
 from wmlab.engines.reading import Lines, poll, progress_of, read_file
 from wmlab.engines.tables import Engine, table_of
 
@@ -313,20 +313,31 @@ def _findings(job: Job) -> tuple[Finding, ...]:
 
 def _cost(job: Job, since: int) -> Cost:
     last = [each.last for each in job.observed]
-    before = [next((m for m in reversed(each.moments) if m.at_ms <= since), each.moments[0]) for each in job.observed]
+    after = [_moments_from(each, since) for each in job.observed]
 
     def growth(name: str) -> int | None:
-        pairs = [(getattr(old, name) or 0, getattr(new, name)) for old, new in zip(before, last, strict=True)]
-        known = [max(new - old, 0) for old, new in pairs if new is not None]
-        return sum(known) if known else None
+        """Of a counter, all instances together."""
+        counts = [[getattr(moment, name) for moment in moments] for moments in after]
+        known = [each for each in counts if each[-1] is not None]
+        return (
+            sum(grown([first or 0, *(c for c in rest if c is not None)]) for first, *rest in known) if known else None
+        )
 
     states = [each.state_rows for each in last if each.state_rows is not None]
+    begun = sum(moments[0].state_rows or 0 for moments in after)
     return Cost(
         state_rows=sum(states) if states else None,
-        state_rows_more=growth("state_rows"),
+        state_rows_more=max(sum(states) - begun, 0) if states else None,
         rows_out=growth("written"),
         late_rows=growth("late_records"),
     )
+
+
+def _moments_from(instance: Instance, since: int) -> Sequence[Moment]:
+    """The last moment up to `since`, or the first of all, and those after it."""
+    moments = instance.moments
+    begin = max((index for index, moment in enumerate(moments) if moment.at_ms <= since), default=0)
+    return moments[begin:]
 
 
 _IDLE_TABLE: Final = "table.exec.source.idle-timeout"

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any, Final, Literal
 
 from wmlab.core.words import SECOND_MS, moment
@@ -27,6 +28,7 @@ class Cause(StrEnum):
     SILENT_SUBTASK = "subtask or partition without records"
     NO_WATERMARK = "source without watermark"
     SOURCE_BEHIND = "source behind"
+    RESTARTS = "restarts"
     BACK_PRESSURE = "back pressure"
     JUMP = "jump into the future"
     DELAY_TOO_LARGE = "delay larger than needed"
@@ -149,7 +151,16 @@ def late_since(job: Job, at_ms: int | None) -> int:
 def _late_of(instance: Instance, at_ms: int | None) -> int:
     known = [(each.at_ms, each.late_records) for each in instance.moments if each.late_records is not None]
     before = [late for moment_ms, late in known if at_ms is not None and moment_ms <= at_ms]
-    return max(known[-1][1] - (before[-1] if before else 0), 0) if known else 0
+    return grown([*(before[-1:] or [0]), *(late for moment_ms, late in known if at_ms is None or moment_ms > at_ms)])
+
+
+def grown(counts: Sequence[int]) -> int:
+    """By how much a counter has grown over its reports; one that falls has begun anew at 0.
+
+    >>> grown([3, 5, 1, 2])
+    4
+    """
+    return sum(after - before if after >= before else after for before, after in pairwise(counts))
 
 
 def first_late_ms(job: Job) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from wmlab.core.words import counted, listed, moment, rounded
+from wmlab.core.words import counted, grouped, listed, moment, rounded
 from wmlab.engines.causes import (
     BEHIND_MS,
     FUTURE_MS,
@@ -53,12 +53,13 @@ def silent_source(job: Job) -> Finding | None:
 
 
 def silent_subtask(job: Job) -> Finding | None:
-    """One subtask of a source reads nothing, while others of the same source go on."""
+    """One subtask of a source reads nothing, while others of the same source go on, or have at least a watermark."""
     side = _holding_side(job)
     if not _stands_at_source(job) or not side or _is_whole(job, side) or not _are_silent(job, side):
         return None
     siblings = [each for each in job.tasks[side[0].task] if each not in side]
-    if not _reads_on(job, siblings):
+    others_read = _reads_on(job, siblings)
+    if not others_read and not (job.watermark_ms is None and _has_watermark(siblings)):
         return None
     names, source = _subtasks(side), side[0].source
     since_ms = max(each.silent_since_ms or 0 for each in side)
@@ -67,7 +68,8 @@ def silent_subtask(job: Job) -> Finding | None:
         certainty="sure",
         holder=f"{names} of {source}",
         since_ms=since_ms,
-        text=f"{_silence(f'{names} of {source}', side, since_ms)}, and other subtasks of it do",
+        text=f"{_silence(f'{names} of {source}', side, since_ms)}, and other subtasks of it "
+        + ("do" if others_read else "have a watermark, which counts only with those of all subtasks"),
         release=f"a row for {names}, no more subtasks than partitions with data, or an idle timeout",
         evidence=last_reported([*side, *siblings[:1]], "records", "output_watermark_ms"),
     )
@@ -128,6 +130,31 @@ def source_behind(job: Job) -> Finding | None:
         text=f"{name} is {rounded(behind_ms)} behind the other inputs{_trend(job, side, behind_ms)}",
         release=f"newer rows of {name}, and nothing else; alignment would only keep the others from going ahead",
         evidence=last_reported([*side, *_others(job, side)[:1]], "records", "output_watermark_ms"),
+    )
+
+
+def restarts(job: Job) -> Finding | None:
+    """The job has begun anew while it was looked at: its counters are smaller than they were."""
+    falls = [
+        (instance, before, after)
+        for instances in job.tasks.values()
+        for instance in instances
+        for before, after in pairwise(each for each in instance.moments if each.records is not None)
+        if (after.records or 0) < (before.records or 0)
+    ]
+    if not falls:
+        return None
+    count = len({after.at_ms for _, _, after in falls})
+    instance, before, after = max(falls, key=lambda fall: fall[2].at_ms)
+    times = "once" if count == 1 else f"{count} times"
+    return Finding(
+        cause=Cause.RESTARTS,
+        certainty="sure",
+        since_ms=after.at_ms,
+        text=f"the job has begun anew at least {times} since the log began, last after {moment(before.at_ms)}: "
+        f"{instance.source} had read {counted(before.records or 0, 'record')}, and then {grouped(after.records or 0)}",
+        release="see the exceptions of the job; without a checkpoint the rows of windows that were open are lost",
+        evidence=(reported(instance, before, "records"), reported(instance, after, "records")),
     )
 
 
@@ -293,6 +320,7 @@ RULES: Final[tuple[Rule, ...]] = (
     silent_partition,
     no_watermark,
     source_behind,
+    restarts,
     back_pressure,
     jump,
     no_new_data,
@@ -304,7 +332,10 @@ RULES: Final[tuple[Rule, ...]] = (
 
 
 def _holding_side(job: Job) -> list[Instance]:
-    """The subtasks with the smallest watermark, or all of their source if all are silent, or none is behind."""
+    """The subtasks with the smallest watermark, or all of their source if none is behind, or all are silent.
+
+    While there is no watermark at all, those that have never had one are behind the others.
+    """
     holders = job.holders()
     if not holders:
         return []
@@ -312,7 +343,8 @@ def _holding_side(job: Job) -> list[Instance]:
     outputs = [each.last.output_watermark_ms for each in whole]
     known = [value for value in outputs if value is not None]
     together = len(known) == len(whole) and max(known) - min(known) < BEHIND_MS
-    return whole if together or _are_silent(job, whole) else holders
+    is_open = job.watermark_ms is None and 0 < len(known) < len(whole)
+    return whole if together or (_are_silent(job, whole) and not is_open) else holders
 
 
 def _late_task(job: Job) -> str | None:
@@ -345,6 +377,10 @@ def _are_silent(job: Job, instances: Sequence[Instance]) -> bool:
 
 def _reads_on(job: Job, instances: Sequence[Instance]) -> bool:
     return any(each.last.records and not each.is_silent(job.at_ms) for each in instances)
+
+
+def _has_watermark(instances: Sequence[Instance]) -> bool:
+    return any(each.last.output_watermark_ms is not None for each in instances)
 
 
 def _subtasks(side: Sequence[Instance]) -> str:
