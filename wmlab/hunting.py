@@ -193,8 +193,8 @@ def hunt(
     `ModelError` for an unknown invariant and for arguments that cannot be, `ScenarioError` for a fault that the
     scenario never admits, and what a replaced field raises.
     """
+    shrink = the_flag(shrink, "shrink", ModelError)
     _require(scenario, faults, configurations, most_faults=most_faults, quiet_ms=quiet_ms, runs=runs, seed=seed)
-    the_flag(shrink, "shrink", ModelError)
     seeds = (scenario.seed,) if seeds is None else tuple(seeds)
     if not seeds:
         raise ModelError("seeds is empty.", remedy="give one seed or more, or leave it out.")

@@ -24,8 +24,9 @@ from wmlab.streams.bounds.configurations import configurations
 NO_FLAGS: Final[tuple[Any, ...]] = ("no", "yes", "true", "", 0, 1, 1.0, [], [True], np.array([True]), np.int64(1))
 ANSWERS: Final = {"WriterClock"}
 """Public classes whose values a function gives, and nobody makes."""
-ROWS: Final = {"Status"}
-"""What a strategy is given for each record of a log: tuples that nothing checks, or a step would take twice as long."""
+ROWS: Final = {"SourceEnd", "Status"}
+"""What a strategy, or an alignment, is given for each record of a log: tuples that nothing checks, or a step would take
+twice as long."""
 reference: Final = module_of(Path(__file__).parents[2] / "tools" / "reference.py")
 
 

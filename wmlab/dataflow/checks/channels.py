@@ -103,9 +103,11 @@ def queue_loads(items: DataFrame) -> DataFrame:
 
 def loads_in_memory(items: pa.Table) -> pa.Table:
     """What `queue_loads` says, of items in memory."""
+    by_queue: dict[tuple[Any, ...], list[TableRow]] = {}
+    for row in items.select([*QUEUE_LOADS[:3], "put_ms", "taken_ms", "taken", "kind"]).to_pylist():
+        by_queue.setdefault(tuple(row[name] for name in QUEUE_LOADS[:3]), []).append(row)
     loads = []
-    for (stream, execution, queue), index in rows_by(items, *QUEUE_LOADS[:3]):
-        rows = items.select(["put_ms", "taken_ms", "taken", "kind"]).take(index).to_pylist()
+    for (stream, execution, queue), rows in by_queue.items():
         taken = [row["taken_ms"] for row in rows if row["taken_ms"] is not None]
         moves = sorted([(row["put_ms"], -1) for row in rows] + [(at_ms, 1) for at_ms in taken])
         most = max(accumulate(-move for _, move in moves))
