@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.streams.sim.worlds import run, scenario
+from wmlab.core.errors import ScenarioError
 from wmlab.core.simulation import Uniform
 from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.model.segment import parse_segment
@@ -165,3 +166,25 @@ def test_the_time_of_ingestion_does_not_pass_what_a_successor_holds_already():
     end_of_one = max(offset for segment, offset, _ in columns if segment == ONE)
     first_of_two = min(at for segment, _, at in columns if segment == TWO)
     assert ingested.window(ReaderPosition({ONE: end_of_one}), 12_000).lower == first_of_two < 7_005
+
+
+def test_a_scale_of_a_segment_that_a_deleted_stream_never_made_names_those_that_are_open() -> None:
+    given = {
+        "stream": Stream("s", segments=3),
+        "writers": [TransactionalWriter("w", rate_per_s=20)],
+        "readers": ReaderGroup("g"),
+        # The second scale waits for the first one, and with it for ever once its stream is deleted.
+        "script": [
+            script.Scale(at_ms=3, seal=["0@0"], into=3, seal_every_ms=200),
+            script.Scale(at_ms=3, seal=["2@0"]),
+            script.DeleteStream(at_ms=4, recreate_after_ms=300),
+            script.DeleteStream(at_ms=405),
+            script.CreateStream(at_ms=805, stream="s"),
+            script.Scale(at_ms=1_406, seal=["13@0"]),
+        ],
+        "duration_ms": 3_000,
+        "seed": 355,
+    }
+    with pytest.raises(ScenarioError, match="13@0 of s is to be sealed, and is not open then") as refused:
+        run(**given)
+    assert refused.value.remedy == "Seal segments that are open: 9@0, 10@0 and 11@0."

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import simpy
 
 from wmlab.core.errors import ScenarioError
-from wmlab.core.words import bare, counted, span
+from wmlab.core.words import bare, counted, listed, span
 from wmlab.streams.model.position import Position, is_lineage_valid, is_valid_cut
 from wmlab.streams.model.segment import parse_segment, segment_name, split_id
 from wmlab.streams.scenario import script
@@ -372,6 +372,12 @@ class Actions:
                 return
             active = stream.history.active.segments
             copies = {segment.number: segment.id for segment in active}
+            if gone := [name for name in action.seal if split_id(parse_segment(name))[0] not in copies]:
+                # What was to make it has not happened: a scale that waited, for one, when its stream was deleted.
+                raise ScenarioError(
+                    f"{listed(gone)} of {stream.name} is to be sealed, and is not open then.",
+                    remedy=f"Seal segments that are open: {listed([segment.name for segment in active])}.",
+                )
             sealed = [copies[split_id(parse_segment(name))[0]] for name in action.seal]
             stream.history = stream.history.scale(sealed, action.ranges)
             created = [segment for segment in stream.history.active.segments if segment not in active]
