@@ -24,6 +24,7 @@ _NAMES: Final = {
     "model.engines": "Bytewax Feldera LimitedDelay Quix RisingWave WallClock",
     "model.flink": "Flink",
     "model.guard": "Guarded",
+    "model.idle_increments": "IdleIncrements",
     "model.kslack": "AQKSlack JoinSlack MPKSlack",
     "model.models": "JetWatermark NebulaWatermark",
     "model.pravega": "PravegaWatermark",

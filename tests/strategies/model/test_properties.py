@@ -16,6 +16,7 @@ from wmlab.strategies.model.bounded import StreamTime
 from wmlab.strategies.model.engines import Bytewax, Feldera, LimitedDelay, Quix, RisingWave, WallClock
 from wmlab.strategies.model.flink import Flink
 from wmlab.strategies.model.guard import Guarded
+from wmlab.strategies.model.idle_increments import IdleIncrements
 from wmlab.strategies.model.kslack import AQKSlack, JoinSlack, MPKSlack
 from wmlab.strategies.model.models import JetWatermark, NebulaWatermark
 from wmlab.strategies.model.percentiles import (
@@ -59,6 +60,7 @@ DEFAULTS: dict[Strategy[Any], dict[str, Any]] = {
 OTHERS: list[Any] = [
     Alignment(1),
     Guarded(StreamTime(0), 1),
+    IdleIncrements(StreamTime(0), 1, 1, 1),
     JoinSlack(0.9, 1, 1, 1),
     LimitedDelay(1),
     MPKSlack(),
@@ -82,6 +84,7 @@ FROM_0: Final = {
     "lag",
     "lateness",
     "least_ms",
+    "max_delay_ms",
     "most_ms",
     "timeout_ms",
 }
