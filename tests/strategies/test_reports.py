@@ -12,6 +12,7 @@ import pytest
 
 from wmlab import dataflow as flow
 from wmlab import strategy, trace
+from wmlab.core.values import Problems
 from wmlab.strategies.model.strategy import UNKNOWN, Record, run
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
@@ -97,3 +98,18 @@ def test_risingwave_20834_a_session_waits_for_any_row_beyond_its_end_and_the_bou
 def test_risingwave_20834_a_clock_lets_sessions_out_until_its_partition_is_idle(idle_ms: int, out: list[str]) -> None:
     results = sessions([], idle_ms=idle_ms, policy="real_time", lag_ms=10_000).results()
     assert list(results["who"]) == out
+
+
+def test_bytewax_413_a_slide_that_does_not_divide_the_window_is_made_of_a_finer_one() -> None:
+    times = [0, 300, 650, 700, 1_399, 1_400, 1_599, 1_600, 2_100, 2_999, 5_000, 9_000]
+    rows = [(time,) for time in times]
+    source = flow.Source("rows", columns=("t",), rows=rows, times=flow.EventTime("t"), ends=True)
+    counted = {"column": "t", "aggregates": {"n": "count()"}}
+    with pytest.raises(Problems, match=r'slide by 100, .* "start % 700 == 0"'):
+        flow.Window("windows", 1_600, slide_ms=700, **counted)
+    window, every = flow.Window("windows", 1_600, slide_ms=100, **counted), flow.Filter("every", "start % 700 == 0")
+    vertices, edges = [source, window, every, flow.Sink("out")], ["rows -> windows -> every -> out"]
+    results = flow.Dataflow("report", vertices=vertices, edges=edges, duration_ms=20_000).record().results()
+    starts = range(-1_400, 9_000, 700)
+    counts = {start: sum(start <= time < start + 1_600 for time in times) for start in starts}
+    assert dict(zip(results["start"], results["n"], strict=True)) == {k: n for k, n in counts.items() if n}

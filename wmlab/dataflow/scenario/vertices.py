@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY
 from itertools import pairwise
+from math import gcd
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -395,8 +396,12 @@ class Window(ProcessingVertex):
 
     def _problems(self) -> Iterator[Problem]:
         if self.size_ms % self.step_ms:
-            message = f"must divide size_ms, {self.size_ms}, without a rest (got {self.slide_ms})"
-            yield Problem(("slide_ms",), message)
+            finer_ms = gcd(self.size_ms, self.step_ms)
+            yield Problem(
+                ("slide_ms",),
+                f"must divide size_ms, {self.size_ms}, without a rest (got {self.slide_ms}); slide by {finer_ms}, "
+                f'which divides both, and let a Filter behind it keep the windows with "start % {self.step_ms} == 0"',
+            )
         if self.columns and self.columns[0] != self.column:
             yield Problem(("columns",), f"must begin with column, {self.column!r} (got {self.columns[0]!r})")
         if self.grouped_times and self.stages == 2:
