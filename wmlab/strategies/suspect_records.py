@@ -169,7 +169,7 @@ class Suspects(TableAnswer[Suspect]):
             rows = self.writers[str(writer)].rows
             first = next(suspect for suspect in records if suspect.writer == writer)
             if count == rows:
-                parts.append(f"all {grouped(rows)} of {writer}")
+                parts.append(f"the only one of {writer}" if rows == 1 else f"all {grouped(rows)} of {writer}")
             elif count > 1:
                 parts.append(f"{grouped(count)} of {writer}, the worst is row {grouped(first.row)} by arrival")
             else:
