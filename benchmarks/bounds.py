@@ -39,11 +39,11 @@ FAST: Final = ("Polars, join_asof", "DuckDB, ASOF JOIN")
 def run(rows: int | None, runs: int) -> Iterator[str]:
     """The lines of the report."""
     eight = Shape(ROWS if rows is None else rows, streams=8, segments=4)
-    one = replace(eight, streams=1, segments=16)
+    single = replace(eight, streams=1, segments=16)
     for shape, peers in (
         (eight, (*FAST, DAFT)),
-        (one, FAST),
-        (replace(one, ordered=False), FAST),
+        (single, FAST),
+        (replace(single, ordered=False), FAST),
         (replace(eight, streams=1_000, watermarks=eight.watermarks // 50), FAST),
         (replace(eight, streams=1_000), FAST),
     ):
@@ -53,11 +53,11 @@ def run(rows: int | None, runs: int) -> Iterator[str]:
             if shape is eight:
                 yield f"{shape}, written to Parquet with their bounds"
                 yield table(measured([_wmlab_writes(data), _duckdb_copies(data)], runs), "wmlab")
-            if shape is one:
+            if shape is single:
                 intervals = write_intervals(data, data.positions.parent / "intervals")
                 yield f"{shape}, the join alone: peers get intervals that were prepared beforehand"
                 yield table(measured([wmlab(data), *_prepared(data, intervals)], runs), "wmlab")
-    yield from _growth(one, runs)
+    yield from _growth(single, runs)
     yield from _small(eight, runs)
 
 
@@ -66,11 +66,11 @@ def _growth(shape: Shape, runs: int) -> Iterator[str]:
     dense = replace(shape, watermarks=MORE * shape.watermarks)
     with made(shape) as data, made(dense) as more:
         yield f"{shape}, and {MORE} times the watermarks"
-        contenders = [wmlab(data), replace(wmlab(more), name=f"wmlab, {dense.watermarks:,}", answers=False)]
-        for name in FAST:
-            ask = bounds_peers.PEERS[name]
-            contenders += [Contender(f"{name}, {dense.watermarks:,}", partial(ask, more), answers=False)]
-        yield table(measured(contenders, runs), "wmlab")
+        with_more = [
+            replace(contender, name=f"{contender.name}, {dense.watermarks:,}", answers=False)
+            for contender in (wmlab(more), *peers_of(more, FAST))
+        ]
+        yield table(measured([wmlab(data), *with_more], runs), "wmlab")
 
 
 def _small(shape: Shape, runs: int) -> Iterator[str]:

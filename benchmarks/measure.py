@@ -105,9 +105,9 @@ def _in_turns(contenders: Sequence[Contender], runs: int, uncounted: int, judge:
             for contender, process, done in zip(contenders, processes, results, strict=True):
                 if process.ended:
                     continue
-                if found := process.run():
-                    judge.look_at(contender, found.answer)
-                    done.append(found)
+                if result := process.run():
+                    judge.look_at(contender, result.answer)
+                    done.append(result)
         return [
             _timing(contender.name, done[uncounted:], process.ended)
             for contender, process, done in zip(contenders, processes, results, strict=True)
@@ -144,17 +144,17 @@ class _Apart:
         """One run; None if the process has ended, or has run out of memory: `ended` says so."""
         try:
             self.connection.send(True)
-            found: Measured = self.connection.recv()
+            result: Measured = self.connection.recv()
         except (EOFError, OSError):
             self.process.join()
             self.ended = f"ended with code {self.process.exitcode}; it may have {MEMORY_GB} GiB"
             return None
-        if "Memory" in found.error or "memory" in found.error:
+        if "Memory" in result.error or "memory" in result.error:
             self.ended = f"ended for want of memory; it may have {MEMORY_GB} GiB"
             return None
-        if found.error:
-            raise ContenderError(found.error)
-        return found
+        if result.error:
+            raise ContenderError(result.error)
+        return result
 
 
 def _serve(function: Callable[[], Answer], connection: Connection) -> None:

@@ -148,8 +148,8 @@ def take_pictures(page: Page, out: Path) -> list[Path]:
         _show_cell(page, number)
         cell = page.locator(f".jp-Notebook-cell[data-windowed-list-index='{number}']")
         outputs = cell.locator(".jp-OutputArea-child").filter(has=page.locator(_PICTURES))
-        for place in range(outputs.count()):
-            output = outputs.nth(place)
+        for index in range(outputs.count()):
+            output = outputs.nth(index)
             if (box := output.bounding_box()) is None:  # hidden, as the note of a chart that answers clicks
                 continue
             height = max(window["height"], round(box["height"]) + _AROUND_PX)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -43,7 +43,7 @@ _MOST_RUNS_TO_SHRINK: Final = 1_000
 class Variation:
     """One run of a hunt: what was varied, and the invariants that it broke.
 
-    `configuration` is a label, `faults` are the places of the faults among those offered, in the order in which they
+    `configuration` is a label, `faults` are the indices of the faults among those offered, in the order in which they
     happen. `refused` is why such a scenario cannot be: then nothing was run.
     """
 
@@ -115,7 +115,7 @@ class Hunt(TableAnswer[Violation]):
     """What a hunt found: a `Violation` for each invariant that a configuration broke, and every run.
 
     `exhaustive` says that all variations were run, and not only some that were drawn. `offered` names the faults, as
-    the places in a `Variation` count them.
+    the indices in a `Variation` count them.
     """
 
     name: str
@@ -145,7 +145,7 @@ class Hunt(TableAnswer[Violation]):
         labels = dict.fromkeys(run.configuration for run in self.runs)
         for run in self.runs:
             if run.refused is None:
-                counts.update([run.configuration, *(self.offered[place] for place in run.faults)])
+                counts.update([run.configuration, *(self.offered[index] for index in run.faults)])
         return {name: counts[name] for name in (*labels, *self.offered)}
 
     @property
@@ -162,8 +162,8 @@ class Hunt(TableAnswer[Violation]):
         return "\n\n".join([self.sentence, *map(repr, self.violations)])
 
     def _rows(self) -> Iterable[tuple[Any, ...]]:
-        for one in self.violations:
-            yield one.invariant, one.configuration, one.first_run, one.faults, one.lines, one.what
+        for broken in self.violations:
+            yield broken.invariant, broken.configuration, broken.first_run, broken.faults, broken.lines, broken.what
 
 
 def hunt(
@@ -205,11 +205,11 @@ def hunt(
 
     def varied(variation: Variation) -> Any:
         base = made[variation.configuration]
-        added = _in_order([faults[place] for place in variation.faults])
+        added = _in_order([faults[index] for index in variation.faults])
         entries = (*getattr(base, field), *added)
         return base.replace(**{field: entries}, seed=variation.seed).followed_by_quiet(quiet_ms)
 
-    _refuse_faults_that_never_fit([varied(Variation(next(iter(made)), (), seeds[0]))], faults, field)
+    _refuse_faults_that_never_fit(varied(Variation(next(iter(made)), (), seeds[0])), faults, field)
     done: list[Variation] = []
     first: dict[tuple[str, str], tuple[int, Any, Verdict]] = {}
     exhaustive = space.size <= runs
@@ -224,11 +224,11 @@ def hunt(
         done.append(dataclasses.replace(variation, violated=tuple(verdict.invariant for verdict in broken)))
         for verdict in broken:
             first.setdefault((verdict.invariant, variation.configuration), (len(done), whole, verdict))
-    found = tuple(
+    violations = tuple(
         _violation(configuration, number, whole, verdict, shrink=shrink)
         for (_, configuration), (number, whole, verdict) in first.items()
     )
-    return Hunt(scenario.name, found, tuple(done), offered, exhaustive)
+    return Hunt(scenario.name, violations, tuple(done), offered, exhaustive)
 
 
 def _violation(configuration: str, number: int, whole: Any, verdict: Verdict, *, shrink: bool) -> Violation:
@@ -305,8 +305,8 @@ def _names(faults: Sequence[Any]) -> tuple[str, ...]:
     """What each fault is called: its kind, numbered if there are several of it."""
     kinds = [str(fault.kind) for fault in faults]
     counts, names = Counter(kinds), []
-    for place, kind in enumerate(kinds):
-        names.append(kind if counts[kind] == 1 else f"{kind} {kinds[: place + 1].count(kind)}")
+    for index, kind in enumerate(kinds):
+        names.append(kind if counts[kind] == 1 else f"{kind} {kinds[: index + 1].count(kind)}")
     return tuple(names)
 
 
@@ -315,22 +315,19 @@ def _field_of_faults(scenario: Any) -> str:
     return "faults" if hasattr(scenario, "faults") else "script"
 
 
-def _refuse_faults_that_never_fit(bases: Sequence[Any], faults: Sequence[Any], field: str) -> None:
+def _refuse_faults_that_never_fit(base: Any, faults: Sequence[Any], field: str) -> None:
     """Raise what the scenario says of a fault that it admits neither alone nor beside all others."""
-    for fault in faults:
-        (base,) = bases
-        alone = (*getattr(base, field), fault)
+
+    def refusal(*added: Any) -> WmlabError | None:
         try:
-            base.replace(**{field: alone})
-        except WmlabError as refusal:
-            _refuse_unless(lambda base=base: base.replace(**{field: (*getattr(base, field), *faults)}), refusal)  # type: ignore[misc]
+            base.replace(**{field: (*getattr(base, field), *added)})
+        except WmlabError as refused:
+            return refused
+        return None
 
-
-def _refuse_unless(fits: Callable[[], Any], refusal: WmlabError) -> None:
-    try:
-        fits()
-    except WmlabError:
-        raise refusal from None
+    for fault in faults:
+        if (alone := refusal(fault)) is not None and refusal(*faults) is not None:
+            raise alone
 
 
 def _require(scenario: Any, faults: Any, configurations: Any, **numbers: Any) -> None:

@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +24,8 @@ from wmlab.core.answers import Verdicts, unknown_invariant
 from wmlab.core.errors import ModelError
 from wmlab.core.words import TIME_MARK, grouped
 
+Entry = TypeVar("Entry")
+"""What is asked of a recording: a rule, or a query."""
 EVIDENCE: Final = pa.list_(pa.field("element", pa.struct({"table": pa.string(), "row": pa.string()})))
 _PROOF: Final = pa.struct({"at_ms": pa.int64(), "stream": pa.string(), "what": pa.string(), "evidence": EVIDENCE})
 TOTALS: Final = pa.schema(
@@ -143,23 +145,36 @@ def judged_in_memory(
     `ModelError` for a name that is none, and for a query, which only Spark can answer.
     """
     rules = {name: entry for name, entry in invariants.items() if isinstance(entry, Invariant)}
-    for name in only:
-        if name not in invariants:
-            raise unknown_invariant(name, invariants)
-        if name not in rules:
-            raise ModelError(
-                f"{name} is a query over whole tables, which is not judged in memory.",
-                remedy=f"name rules ({', '.join(rules)}), or ask recording.check(spark, {name!r}).",
-            )
-    chosen = {name: entry for name, entry in rules.items() if name in only or not only}
-    rows = list(totals(chosen))
-    return Verdicts.of(
-        recording,
-        [
-            verdict_of(name, entry.statement, entry.no_data, [row for row in rows if row["invariant"] == name])
-            for name, entry in chosen.items()
-        ],
-    )
+    chosen = chosen_of(invariants, only)
+    if queries := [name for name in only if name not in rules]:
+        raise ModelError(
+            f"{queries[0]} is a query over whole tables, which is not judged in memory.",
+            remedy=f"name rules ({', '.join(rules)}), or ask recording.check(spark, {queries[0]!r}).",
+        )
+    judged = {name: rules[name] for name in chosen if name in rules}
+    return Verdicts.of(recording, verdicts_of(judged, list(totals(judged))))
+
+
+def with_liveness(
+    invariants: Mapping[str, Entry], liveness: Mapping[str, Entry], only: Sequence[str]
+) -> Mapping[str, Entry]:
+    """Those among which `only` chooses; without names, the ones that can be judged of every run."""
+    return {**invariants, **liveness} if only else invariants
+
+
+def chosen_of(invariants: Mapping[str, Entry], only: Sequence[str]) -> dict[str, Entry]:
+    """Those that `only` names, in their order; without names, all. Raises `ModelError` for a name that is none."""
+    if unknown := [name for name in only if name not in invariants]:
+        raise unknown_invariant(unknown[0], invariants)
+    return {name: entry for name, entry in invariants.items() if name in only or not only}
+
+
+def verdicts_of(invariants: Mapping[str, Any], totals: TableRows) -> list[dict[str, Any]]:
+    """The verdict on each invariant, in their order, from rows of `TOTALS`."""
+    return [
+        verdict_of(name, entry.statement, entry.no_data, [row for row in totals if row["invariant"] == name])
+        for name, entry in invariants.items()
+    ]
 
 
 def _totals(findings: Iterable[Finding], stream: str) -> dict[str, Any]:

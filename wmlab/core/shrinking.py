@@ -16,7 +16,7 @@ from wmlab.core.errors import WmlabError
 S = TypeVar("S")
 
 Path = tuple[str | int, ...]
-"""Where a part stands: names of fields, and places in tuples."""
+"""Where a part stands: names of fields, and indices in tuples."""
 _KEPT: Final = frozenset({"name", "seed", "kind", "_"})
 """Fields that make a scenario no smaller."""
 _FIRST: Final = ("script", "faults")
@@ -102,16 +102,15 @@ def _shortened(scenario: S, still_shows: Callable[[Callable[[], S]], S | None]) 
 
 def _paths_of_tuples(part: Any, path: Path = ()) -> list[Path]:
     """Where entries stand that may be left out, those of faults first, the inner ones last."""
-    found = list(_tuples(part, path))
-    return sorted(found, key=lambda path: (path[0] not in _FIRST, len(path)))
+    return sorted(_tuples(part, path), key=lambda path: (path[0] not in _FIRST, len(path)))
 
 
 def _tuples(part: Any, path: Path) -> Iterator[Path]:
     for name, entry in _fields(part):
         if isinstance(entry, tuple) and entry:
             yield (*path, name)
-            for place, inner in enumerate(entry):
-                yield from _tuples(inner, (*path, name, place))
+            for index, inner in enumerate(entry):
+                yield from _tuples(inner, (*path, name, index))
         else:
             yield from _tuples(entry, (*path, name))
 
@@ -125,8 +124,8 @@ def _paths_of_fields(part: Any, path: Path = ()) -> Iterator[Path]:
         if defaults[name] is not dataclasses.MISSING and entry != defaults[name]:
             yield (*path, name)
         inner = enumerate(entry) if isinstance(entry, tuple) else ((None, entry),)
-        for place, one in inner:
-            yield from _paths_of_fields(one, (*path, name) if place is None else (*path, name, place))
+        for index, inner_part in inner:
+            yield from _paths_of_fields(inner_part, (*path, name) if index is None else (*path, name, index))
 
 
 def _fields(part: Any) -> Iterator[tuple[str, Any]]:

@@ -17,8 +17,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from wmlab.core.answers import Verdicts, unknown_invariant
-from wmlab.core.invariants import EVIDENCE, TOTALS, Derived, Inputs, Invariant, totals_of, verdict_of
+from wmlab.core.answers import Verdicts
+from wmlab.core.invariants import EVIDENCE, TOTALS, Derived, Inputs, Invariant, chosen_of, totals_of, verdicts_of
 from wmlab.core.spark.grouped import Reduced, TablesOfStream, by_stream
 from wmlab.core.spark.schemas import dataframe, spark_schema
 from wmlab.core.words import TIME_MARK, counted
@@ -74,9 +74,7 @@ def check(
     its input is first taken. `only` names the invariants that are judged; without names, all are. Raises `ModelError`
     for one that is none.
     """
-    if unknown := [name for name in only if name not in invariants]:
-        raise unknown_invariant(unknown[0], invariants)
-    chosen = {name: invariants[name] for name in invariants if name in only or not only}
+    chosen = chosen_of(invariants, only)
     from wmlab.core.waiting import waiting_for  # this module is loaded by Spark's workers, too, where nobody looks on
 
     with waiting_for(f"Spark judges {counted(len(chosen), 'invariant')}"):
@@ -102,10 +100,7 @@ def verdicts(
     # In one plan, whatever they share is made once, and their stages run side by side.
     totals = ([taken.totals(rules)] if rules else []) + ([_batch_totals(queries)] if queries else [])
     rows = [row.asDict(recursive=True) for row in reduce(DataFrame.unionByName, totals).collect()] if totals else []
-    return [
-        verdict_of(name, entry.statement, entry.no_data, [row for row in rows if row["invariant"] == name])
-        for name, entry in invariants.items()
-    ]
+    return verdicts_of(invariants, rows)
 
 
 def _batch_totals(queries: Mapping[str, DataFrame]) -> DataFrame:

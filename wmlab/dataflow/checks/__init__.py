@@ -9,7 +9,7 @@ Source: "Keyed watermark support"; "Stream-to-stream join"; wmlab's own list of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any, Final
@@ -20,7 +20,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from wmlab.core.answers import Verdicts
 from wmlab.core.errors import RecordingError
-from wmlab.core.invariants import Derived, Invariant, TableRows, judged_in_memory, of_one_stream, totals_of
+from wmlab.core.invariants import (
+    Derived,
+    Invariant,
+    TableRows,
+    judged_in_memory,
+    of_one_stream,
+    totals_of,
+    with_liveness,
+)
 from wmlab.core.recording import Recording
 from wmlab.core.spark import verdict
 from wmlab.core.spark.grouped import Reduced
@@ -141,7 +149,7 @@ def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
     """
     small = {name: recording.table(name) for name in SMALL_TABLES}
     large = {name: recording.spark(spark, name) for name in LARGE_TABLES}
-    invariants = _to_judge(only)
+    invariants = with_liveness(INVARIANTS, LIVENESS, only)
     reads = {"first_reads": lambda: _reads(recording.spark(spark, "source_rows"))}
     try:
         rules = rules_of(dataflow_of(recording, DataflowScenario, stand_ins=True))
@@ -156,17 +164,14 @@ def _reads(source_rows: DataFrame) -> Reduced:
     return Reduced(source_rows.select(*liveness.FIRST_READS.names), liveness.first_reads, liveness.FIRST_READS)
 
 
-def _to_judge(only: Sequence[str]) -> Mapping[str, Invariant | BatchInvariant]:
-    """Those among which `only` chooses; without names, the ones that can be judged of every run."""
-    return {**INVARIANTS, **LIVENESS} if only else INVARIANTS
-
-
 def in_memory(recording: Recording, *only: str) -> Verdicts:
     """The verdicts of `check` without Spark, for a recording that fits into memory; raises as `check` does.
 
     Rows are compared by queries, which this leaves out: K7, K8, K10 and K11.
     """
-    return judged_in_memory(recording.name, _to_judge(only), partial(_totals_in_memory, recording), only)
+    return judged_in_memory(
+        recording.name, with_liveness(INVARIANTS, LIVENESS, only), partial(_totals_in_memory, recording), only
+    )
 
 
 def _totals_in_memory(recording: Recording, chosen: Mapping[str, Invariant]) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY
 from itertools import pairwise
-from math import gcd
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -396,7 +395,7 @@ class Window(ProcessingVertex):
 
     def _problems(self) -> Iterator[Problem]:
         if self.size_ms % self.step_ms:
-            finer_ms = gcd(self.size_ms, self.step_ms)
+            finer_ms = math.gcd(self.size_ms, self.step_ms)
             yield Problem(
                 ("slide_ms",),
                 f"must divide size_ms, {self.size_ms}, without a rest (got {self.slide_ms}); slide by {finer_ms}, "

@@ -9,7 +9,7 @@ Source: "Watermarking and Progress"; wmlab's own list of what it guarantees.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from wmlab.core.answers import Verdicts
-from wmlab.core.invariants import Derived, Invariant, judged_in_memory, of_one_stream, totals_of
+from wmlab.core.invariants import Derived, Invariant, judged_in_memory, of_one_stream, totals_of, with_liveness
 from wmlab.core.recording import Recording
 from wmlab.core.spark import verdict
 from wmlab.progress.checks import invariants
@@ -57,17 +57,14 @@ def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
     rules = tracker_rules_of(recording) or ProgressRules()
     tables = {name: recording.table(name) for name in JUDGED_TABLES}
     inputs = inputs_of(tables, local=rules.local, complete=rules.complete)
-    return verdict.check(spark, recording.name, _to_judge(only), inputs, only)
-
-
-def _to_judge(only: Sequence[str]) -> Mapping[str, Invariant]:
-    """Those among which `only` chooses; without names, the ones that can be judged of every run."""
-    return {**INVARIANTS, **LIVENESS} if only else INVARIANTS
+    return verdict.check(spark, recording.name, with_liveness(INVARIANTS, LIVENESS, only), inputs, only)
 
 
 def in_memory(recording: Recording, *only: str) -> Verdicts:
     """The verdicts of `check` without Spark, for a recording that fits into memory; raises as `check` does."""
-    return judged_in_memory(recording.name, _to_judge(only), partial(_totals_in_memory, recording), only)
+    return judged_in_memory(
+        recording.name, with_liveness(INVARIANTS, LIVENESS, only), partial(_totals_in_memory, recording), only
+    )
 
 
 def _totals_in_memory(recording: Recording, chosen: Mapping[str, Invariant]) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,7 @@ Source: PDP-33, Watermark Computation and Watermarking in the Reader; wmlab's ow
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from wmlab.core.answers import Verdicts
-from wmlab.core.invariants import Derived, Invariant, judged_in_memory, of_one_stream, totals_of
+from wmlab.core.invariants import Derived, Invariant, judged_in_memory, of_one_stream, totals_of, with_liveness
 from wmlab.core.spark import verdict
 from wmlab.core.spark.grouped import Reduced
 from wmlab.streams.checks import events, facts, liveness, log, readers, windows
@@ -83,7 +83,7 @@ def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
     inputs["event_facts"] = lambda: _reduced_by_spark(recording, spark)
     inputs["compared_groups"] = groups
     inputs["some_are_compared"] = lambda: _some_are_compared(groups())
-    return verdict.check(spark, recording.name, _to_judge(only), {**inputs, **DERIVED}, only)
+    return verdict.check(spark, recording.name, with_liveness(INVARIANTS, LIVENESS, only), {**inputs, **DERIVED}, only)
 
 
 def _reduced_by_spark(recording: Recording, spark: SparkSession) -> Reduced:
@@ -105,14 +105,11 @@ def violations_in(tables: Mapping[str, pa.Table], stream: str) -> int:
     return sum(row["violations"] for row in totals)
 
 
-def _to_judge(only: Sequence[str]) -> Mapping[str, Invariant]:
-    """Those among which `only` chooses; without names, the ones that can be judged of every run."""
-    return {**INVARIANTS, **LIVENESS} if only else INVARIANTS
-
-
 def in_memory(recording: Recording, *only: str) -> Verdicts:
     """The verdicts of `check` without Spark, for a recording that fits into memory; raises as `check` does."""
-    return judged_in_memory(recording.name, _to_judge(only), partial(_totals_in_memory, recording), only)
+    return judged_in_memory(
+        recording.name, with_liveness(INVARIANTS, LIVENESS, only), partial(_totals_in_memory, recording), only
+    )
 
 
 def _totals_in_memory(recording: Recording, chosen: Mapping[str, Invariant]) -> Iterator[dict[str, Any]]:

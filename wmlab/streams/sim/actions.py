@@ -372,13 +372,14 @@ class Actions:
                 return
             active = stream.history.active.segments
             copies = {segment.number: segment.id for segment in active}
-            if gone := [name for name in action.seal if split_id(parse_segment(name))[0] not in copies]:
+            numbers = {name: split_id(parse_segment(name))[0] for name in action.seal}
+            if gone := [name for name, number in numbers.items() if number not in copies]:
                 # What was to make it has not happened: a scale that waited, for one, when its stream was deleted.
                 raise ScenarioError(
                     f"{listed(gone)} of {stream.name} is to be sealed, and is not open then.",
                     remedy=f"Seal segments that are open: {listed([segment.name for segment in active])}.",
                 )
-            sealed = [copies[split_id(parse_segment(name))[0]] for name in action.seal]
+            sealed = [copies[number] for number in numbers.values()]
             stream.history = stream.history.scale(sealed, action.ranges)
             created = [segment for segment in stream.history.active.segments if segment not in active]
             stream.open_epoch(created)
