@@ -96,7 +96,7 @@ svg {{ max-width: 100%; height: auto }}
 pre {{ overflow-x: auto; font-size: 13px; line-height: 1.4 }}
 </style></head><body>
 <h1>First time bounds: {html.escape(scenario.name)}</h1>
-{chart.svg}
+{chart.html}
 <h2>What the two bounds mean</h2><ul>{meaning}</ul>
 <h2>Why did the lower bound stand still?</h2>
 <pre>{html.escape(str(why))}</pre>

@@ -21,6 +21,8 @@ from wmlab.streams.scenario.script import SilenceWriter
 
 WRITER = {"name": "w1", "rate_per_s": 10}
 
+SVG = "{http://www.w3.org/2000/svg}svg"
+
 
 @pytest.fixture(scope="module")
 def runs() -> tuple[Recording, Recording]:
@@ -46,6 +48,7 @@ def test_what_was_changed_is_the_only_difference_and_its_effect_is_told(runs: tu
 def test_a_notebook_shows_picture_and_tables(runs: tuple[Recording, Recording]) -> None:
     found = compare(*runs, labels=["15 s", "4 s"])
     page = ET.fromstring(f"<div>{found._repr_html_()}</div>")
+    assert [picture.get("width") for picture in page.iter(SVG)] == ["900", "560"], "for wide and for narrow columns"
     assert len(page.findall("table")) == 2
     assert {"15 s", "4 s"} <= {node.text for node in page.iter("th")}
     assert repr(found).splitlines()[1].split() == ["15", "s", "4", "s"]

@@ -161,6 +161,12 @@ def test_the_time_bounds_of_a_reader_come_first_and_any_reader_can_be_chosen(sho
         shown.see("readers-2")
 
 
+def test_the_time_bounds_show_the_upper_bound_that_became_known_later(shown: ScenarioPanel) -> None:
+    picture = shown.widget.picture.replace("\u00a0", " ")
+    assert "upper bound, known later" in picture
+    assert "and in hindsight for" in picture
+
+
 def test_the_picture_is_drawn_for_the_width_it_has(shown: ScenarioPanel) -> None:
     from_browser(shown, "fit", 640.5)
     assert '<svg xmlns="http://www.w3.org/2000/svg" width="640"' in shown.widget.picture

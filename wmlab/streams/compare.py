@@ -82,7 +82,7 @@ class RunComparison(Answer):
     def _repr_html_(self) -> str:
         """The still picture and both tables."""
         page = (
-            f"<div class='wmlab-comparison'><style>{jupyter_style('.wmlab-comparison')}</style>{self.chart.svg}</div>"
+            f"<div class='wmlab-comparison'><style>{jupyter_style('.wmlab-comparison')}</style>{self.chart.html}</div>"
         )
         for part, rows in (("scenario", self.differs), ("result", self.results)):
             caption = f"differs in the {part}"

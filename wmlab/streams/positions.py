@@ -11,12 +11,13 @@ Source: PDP-33, Future Possibilities and Discarded Approaches; Pravega issue 409
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from wmlab.core.arguments import the_flag, the_moment
-from wmlab.core.errors import ModelError
+from wmlab.core.errors import ModelError, RecordingError
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
+from wmlab.core.words import shown
 from wmlab.streams.answers.history import (
     epochs_of,
     furthest,
@@ -29,7 +30,7 @@ from wmlab.streams.answers.history import (
 from wmlab.streams.model import index
 from wmlab.streams.model.cycle import CycleRules
 from wmlab.streams.model.index import IndexRecord, Known, MarksIndex, NotedTime, ReadSide
-from wmlab.streams.model.log import MarksLog, Watermark, known_from
+from wmlab.streams.model.log import ALWAYS, MarksLog, Watermark, known_from
 from wmlab.streams.model.position import Position, ReaderPosition, segment_bytes_between
 from wmlab.streams.model.segment import Segment, joined_ranges, same_space, segment_name
 from wmlab.streams.model.window import Followed, PositionChange, TimeWindow, follow_group, moves_of
@@ -93,22 +94,31 @@ def group_positions(recording: Recording, *, stream: str | None = None) -> dict[
     }
 
 
-def group_windows(recording: Recording, *, stream: str | None = None) -> dict[str, list[tuple[int, TimeWindow]]]:
+def group_windows(
+    recording: Recording, *, stream: str | None = None, visible: Literal["all", "then"] = "then"
+) -> dict[str, list[tuple[int, TimeWindow]]]:
     """Of each reader group the clock (ms) and its time window from then on; None: unknown.
 
     The window of a map of times (`read_side="document"`) is the one in the group's shared state, after every update.
     A group that shares offsets keeps none: there it is what a reader that always looks knows, after every update and
-    with every watermark that becomes visible and changes the window. Raises `RecordingError` as `stream_cut_at`.
+    with every watermark that becomes visible and changes the window.
+
+    `visible="all"` counts the complete log from the beginning, at the positions of every group: what became known later
+    of each position. Raises `RecordingError` as `stream_cut_at`, and for another `visible`.
     Source: PDP-33, Client Changes (getCurrentTimeWindow on the group's state).
     """
+    if visible not in ("all", "then"):
+        raise RecordingError(f"visible is {shown(visible)}.", remedy="Give 'then' or 'all'.")
     name, scenario = the_stream(recording, stream), recording.scenario_as(StreamScenario)
     groups = () if scenario is None else scenario.resolved.groups
-    with_map = {group.name for group in groups if group.read_side == "document"}
+    with_map = {group.name for group in groups if group.read_side == "document" and visible == "then"}
     windows: dict[str, list[tuple[int, TimeWindow]]] = {}
     for row in rows_of_stream(recording, "group_updates", name):
         if row["group"] in with_map:
             windows.setdefault(row["group"], []).append((row["at_ms"], TimeWindow(row["lower"], row["upper"])))
     known, segments = _known(recording, name), segments_of(recording, name)
+    if visible == "all":
+        known = [(ALWAYS, watermark) for _, watermark in known]
     positions = sorted(rows_of_stream(recording, "positions", name), key=lambda row: int(row["version"]))
     for group in {row["group"] for row in positions} - with_map:
         changes = (_change(row) for row in positions if row["group"] == group)

@@ -17,7 +17,7 @@ import resvg_py
 from wmlab.core.charts.axis import format_instant
 from wmlab.core.charts.scene import Rule, Scene, Shape
 from wmlab.core.charts.style import ROLES
-from wmlab.core.charts.svg import draw_svg
+from wmlab.core.charts.svg import draw_svg, svg_for_page
 from wmlab.core.charts.theme import PAGE_STYLE, themed
 from wmlab.core.errors import ChartError
 from wmlab.core.files import as_path
@@ -243,6 +243,11 @@ class Chart:
     def svg(self) -> str:
         """The still picture as SVG text, in light and dark colours."""
         return draw_svg(self.scene)
+
+    @property
+    def html(self) -> str:
+        """The still picture as HTML whose texts can be read in wide and in narrow columns."""
+        return svg_for_page(self.scene)
 
     def figure(self) -> go.Figure:
         """The interactive picture, a new `plotly.graph_objects.Figure` at each call.

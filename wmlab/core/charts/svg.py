@@ -34,6 +34,11 @@ from wmlab.core.charts.style import FONT, LABEL_PX, ROLES, TEXT_PX, TICK_PX, TIT
 
 _CLASS: Final = re.compile(r'class="wmlab-(fill|stroke)-(\w+)"')
 _WIDTH, _MARGIN = 900.0, 20.0
+_NARROW: Final = 560.0
+_BY_COLUMN: Final = (
+    "<div style='container-type:inline-size'><style>@container (max-width:820px){"
+    ".wmlab-wide{display:none}.wmlab-narrow{display:block!important}}</style>"
+)
 _LEVEL, _GAP, _AXIS, _LEGEND, _TITLE_LINE = 19.0, 18.0, 50.0, 22.0, 22.0
 _SWATCH: Final = 26.0
 
@@ -62,6 +67,17 @@ def draw_svg(scene: Scene, width: float = _WIDTH) -> str:
             middle = area.left + area.width / 2, area.top + area.height / 2
             parts.append(text(*middle, panel.note, "text", size=15, anchor="middle"))
     return document(width, areas[-1].bottom + _AXIS, title=scene.title, desc=scene.subtitle, parts=parts)
+
+
+def svg_for_page(scene: Scene) -> str:
+    """The scene as HTML: drawn in two widths, of which a page shows the one that its column has room for.
+
+    In a narrow column the texts of the wide one would be too small to read. Where styles are stripped, as on GitHub,
+    the wide one is shown.
+    """
+    wide, narrow = draw_svg(scene), draw_svg(scene, _NARROW)
+    both = f"<div class='wmlab-wide'>{wide}</div><div class='wmlab-narrow' style='display:none'>{narrow}</div>"
+    return f"{_BY_COLUMN}{both}</div>"
 
 
 def _panel_title(panel: Panel, area: PlotArea, width: float) -> list[str]:

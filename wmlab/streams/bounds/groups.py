@@ -32,7 +32,7 @@ from wmlab.streams.bounds.log_by_segment import (
     parts,
     segments_in,
 )
-from wmlab.streams.model.log import known_from
+from wmlab.streams.model.log import ALWAYS, known_from
 from wmlab.streams.model.window import Followed, OrderWithinMs, PositionChange, follow_group, moves_of
 
 GROUP_COLUMNS: Final = ("stream", "group", "version", "at_ms")
@@ -45,8 +45,6 @@ _ROWS: Final = (
     "stream string, group string, version long, at_ms long, change string, "
     "lower long, upper long, lower_seq long, upper_seq long"
 )
-_ALWAYS: Final = -(2**63)
-"""From when on a watermark is known if all of them are known from the beginning."""
 RunEnds = int | Mapping[str, int] | None
 """The end of the run (ms), or of each stream by its name; None: not known."""
 
@@ -128,7 +126,7 @@ def _followed(
     changes: pa.Table, watermarks: WatermarkColumns, ranges: Ranges, *, then: bool, order: OrderWithinMs = "together"
 ) -> pa.Table:
     """The rows of one group whose tracker follows it."""
-    known_ms = known_from(watermarks.emitted_ms.tolist()) if then else [_ALWAYS] * len(watermarks.seq)
+    known_ms = known_from(watermarks.emitted_ms.tolist()) if then else [ALWAYS] * len(watermarks.seq)
     log = list(zip(known_ms, watermarks.cuts, strict=True))
     moves = moves_of(_position_changes(changes))
     seen = [state for state in follow_group(moves, log, segments_in(ranges), order=order) if state.is_change]

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.position import Position
@@ -46,6 +46,10 @@ class Watermark:
                 f"A watermark cannot have lower {self.lower} above upper {self.upper}.",
                 remedy="Give the smaller time first.",
             )
+
+
+ALWAYS: Final = -(2**63)
+"""From when on (clock, ms) a watermark is known if all of them are known from the beginning."""
 
 
 def known_from(emitted_ms: Iterable[int]) -> list[int]:

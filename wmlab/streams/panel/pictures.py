@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Final
 
 import pandas as pd
@@ -11,6 +13,8 @@ from wmlab.core.charts.chart import Chart
 from wmlab.core.recording import Recording
 from wmlab.streams import charts
 from wmlab.streams.answers.history import rows_of_stream
+from wmlab.streams.model.window import TimeWindow
+from wmlab.streams.positions import group_windows
 
 _INCIDENT: Final = ("at_ms", "kind", "subject", "target", "outcome")
 
@@ -26,11 +30,12 @@ def readers_of(recording: Recording, stream: str) -> list[str]:
 def bounds_seen(recording: Recording, stream: str, reader: str | None) -> Chart:
     """The time bounds that a reader saw during the run, with what happened meanwhile.
 
-    They are rows of the table `windows`, so they need no Spark and no perfect watermark is known. `reader` is by
-    default the first of `readers_of`.
+    They are rows of the table `windows`, so they need no Spark and no perfect watermark is known. The upper bound that
+    became known later is that of the reader's group at the same time. `reader` is by default the first of `readers_of`.
     """
     seen = next(iter(readers_of(recording, stream)), None) if reader is None else reader
     rows = [row for row in rows_of_stream(recording, "windows", stream) if row["reader"] == seen]
+    in_hindsight = group_windows(recording, stream=stream, visible="all")
     happened = [
         {name: row[name] for name in _INCIDENT} | {"what": row["detail"]}
         for row in rows_of_stream(recording, "incidents", stream)
@@ -41,10 +46,19 @@ def bounds_seen(recording: Recording, stream: str, reader: str | None) -> Chart:
             "at_ms": [row["at_ms"] for row in rows],
             "lower": pd.array([row["lower"] for row in rows], dtype="Int64"),
             "upper": pd.array([row["upper"] for row in rows], dtype="Int64"),
+            "upper_later": pd.array(
+                [_upper_at(in_hindsight[row["group"]], row["at_ms"]) for row in rows], dtype="Int64"
+            ),
         }
     )
     table["incidents"] = pd.Series([happened, *([None] * (len(rows) - 1))][: len(rows)], dtype=object)
     return charts.time_bounds(table, title=f"How far is {seen} in event time, and how sure is that?")
+
+
+def _upper_at(windows: Sequence[tuple[int, TimeWindow]], at_ms: int) -> int | None:
+    """The upper bound at a time of windows that each hold until the next one."""
+    index = bisect_right(windows, at_ms, key=itemgetter(0)) - 1
+    return windows[index][1].upper if index >= 0 else None
 
 
 PICTURES: Final[dict[str, Callable[[Recording, str, str | None], Chart]]] = {
