@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pandas as pd
 import pytest
 
 from tests.streams.answers import runs
@@ -101,19 +100,7 @@ def test_a_group_with_a_map_of_times_keeps_one_window_that_its_readers_see_later
     assert {(row["lower"], row["upper"]) for row in updates if row["group"] == "offsets"} == {(None, None)}
 
 
-def test_the_windows_of_the_complete_log_are_those_that_spark_calls_later(spark):
-    """Also of a group that shares a map of times: they are of positions, not of what its readers were told."""
-    groups = [ReaderGroup("map", readers=2, read_side="document"), ReaderGroup("offsets", rate_per_s=30.0)]
-    run = recorded(readers=groups)
-    windows = run.group_windows(visible="all")
-    rows = run.time_bounds(spark).toPandas().sort_values(["version", "at_ms"])
-    for group in groups:
-        of_group = rows[(rows["group"] == group.name) & (rows.change == "position")]
-        later = [
-            (row.at_ms, None if pd.isna(row.upper_later) else int(row.upper_later)) for row in of_group.itertuples()
-        ]
-        assert [(at_ms, window.upper) for at_ms, window in windows[group.name]] == later
-        assert any(upper is not None for _, upper in later)
+def test_windows_are_of_what_was_visible_then_or_of_the_complete_log(run):
     with pytest.raises(RecordingError, match="visible is 'later'"):
         run.group_windows(visible="later")
 

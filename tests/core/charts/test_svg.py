@@ -185,9 +185,13 @@ def test_names_beside_the_ends_of_curves_are_in_the_order_of_the_curves() -> Non
     assert rising.ends == [(rising.layers[1], 50), (rising.layers[0], 50)], "a ended at 30, above b"
     same = Panel(up=axis, layers=[steps("a", "upper", [1, 7]), steps("b", "lower", [1, 7])])
     assert [curve.name for curve, _ in same.ends] == ["a", "b"]
-    upper, lower = draw_plotly(Scene(title="Q", subtitle="", across=axis, panels=[same])).layout.annotations
-    assert (upper.text, lower.text) == ("<b>a</b>", "<b>b</b>")
-    assert upper.y > lower.y
+    data = draw_plotly(Scene(title="Q", subtitle="", across=axis, panels=[same])).data
+    upper, lower = (trace for trace in data if trace.mode == "text")
+    assert (upper.text, lower.text) == ((" <b>a</b>",), (" <b>b</b>",))
+    assert upper.y[0] > lower.y[0]
+    curves = {trace.name: trace.legendgroup for trace in data if trace.mode == "lines"}
+    assert curves == {trace.name: trace.legendgroup for trace in (upper, lower)}, "a click on the legend hides both"
+    assert [upper.showlegend, lower.showlegend] == [False, False]
 
 
 def test_a_dashed_curve_is_drawn_over_a_solid_one_that_would_hide_it() -> None:
@@ -195,7 +199,7 @@ def test_a_dashed_curve_is_drawn_over_a_solid_one_that_would_hide_it() -> None:
     panel = Panel(up=axis, layers=[steps("dashed", "upper", [1, 7]), steps("solid", "lower", [1, 7])])
     assert [layer.name for layer in panel.drawn if not isinstance(layer, Between)] == ["solid", "dashed"]
     scene = Scene(title="Q", subtitle="", across=axis, panels=[panel])
-    assert [trace.name for trace in draw_plotly(scene).data] == ["solid", "dashed"]
+    assert [trace.name for trace in draw_plotly(scene).data if trace.mode == "lines"] == ["solid", "dashed"]
     picture = svg.draw_svg(scene)
     assert 0 < picture.index('fill="none" class="wmlab-stroke-lower"') < picture.index("wmlab-stroke-upper", 2_000)
 
@@ -205,7 +209,7 @@ def test_a_hover_box_writes_hours_and_minutes_in_words() -> None:
     curve = Steps(name="lag", role="lower", xs=[0, 32_160_000], ys=[None, 3_723_000])
     scene = Scene(title="Q", subtitle="", across=across, panels=[Panel(up=up, layers=[curve])], together=True)
     figure = draw_plotly(scene)
-    moment, lag = figure.data
+    moment, lag, _ = figure.data
     assert figure.layout.xaxis.unifiedhovertitle.text == "clock"
     assert (moment.customdata[1], lag.customdata[1]) == ("8 h 56 min", "1 h 2 min 3 s")
     assert (lag.hovertemplate, moment.showlegend) == ("%{customdata}", False)

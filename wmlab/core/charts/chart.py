@@ -112,7 +112,9 @@ def faults(recording: Recording, stream: str, *, without: Sequence[str] = ()) ->
     details: dict[tuple[int, str], list[str]] = {}
     for row in stream_rows(recording, "incidents", stream):
         if row["kind"] not in without:
-            details.setdefault((row["at_ms"], row["kind"]), []).append(row["detail"])
+            # Only of a scale the detail is no sentence of its own.
+            words = f"scale {row['detail']}" if row["kind"] == "scale" else row["detail"]
+            details.setdefault((row["at_ms"], row["kind"]), []).append(words)
     return [
         Rule(at_ms, ", ".join(dict.fromkeys(texts)), SHAPES.get(kind, "circle"))
         for (at_ms, kind), texts in sorted(details.items())

@@ -39,6 +39,7 @@ _BUTTONS_PX: Final = 40.0
 """What the text above a chart leaves free at its right: there plotly shows a column of buttons."""
 _LEVEL, _GAP, _EDGE, _BOTTOM, _LEGEND, _LEGEND_ROW, _LEFT = 20.0, 18.0, 12.0, 56, 24, 30, 74
 _TITLE_LINE: Final = 22
+_HEAD_LINE: Final = 17
 _PANEL_TITLE: Final = _READABLE_WIDTH - _LEFT - _EDGE
 _TICKS: Final = 5
 """Ticks at most, about; more would be turned to the side where there is little room."""
@@ -104,6 +105,7 @@ def draw_plotly(scene: Scene) -> go.Figure:
     for number, panel in enumerate(scene.panels, start=1):
         for layer in panel.drawn:
             traces += _trace(scene, panel, layer, f"y{number if number > 1 else ''}")
+        traces += _end_names(scene, panel, f"y{number if number > 1 else ''}")
     if scene.rules:
         traces.append(_rule_labels(scene, frame))
     return go.Figure(data=_in_legend(traces, scene), layout=_layout(scene, frame))
@@ -145,8 +147,9 @@ def _layout(scene: Scene, frame: _Frame) -> dict[str, Any]:
     # Room for the legend in a notebook of readable width; a wider one needs no more.
     entries = legend_rows(scene.switches, _READABLE_WIDTH - max(_LEFT, scene.left) - scene.right, beside=46)
     legend = _LEGEND + _LEGEND_ROW * (len(entries) - 1) if entries else 0
-    margin_top = 24 + _TITLE_LINE * len(frame.title) + 18 * len(frame.head) + legend
-    bottom = _BOTTOM + (20 if scene.across.instants else 0)
+    margin_top = 24 + _TITLE_LINE * len(frame.title) + _HEAD_LINE * len(frame.head)
+    axis = _BOTTOM + (20 if scene.across.instants else 0)
+    bottom = axis + legend
     height = round(frame.top + margin_top + bottom)
     layout: dict[str, Any] = {
         "template": TEMPLATE,
@@ -162,7 +165,9 @@ def _layout(scene: Scene, frame: _Frame) -> dict[str, Any]:
         "height": height,
         "margin": {"l": _LEFT, "r": round(scene.right), "t": margin_top, "b": bottom},
         "showlegend": bool(entries),
-        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "yref": "paper"},
+        # Below the plot: where there is room for all in one row, what is free is at the end.
+        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "yref": "container", "yanchor": "top"}
+        | {"y": round(legend / height, 6)},
         "barmode": "overlay",
         "uniformtext": {"mode": "hide", "minsize": LABEL_PX},  # a label without room in its bar would be made small
         "separators": ". ",  # numbers as wmlab.core.words writes them
@@ -389,24 +394,25 @@ def _rule_labels(scene: Scene, frame: _Frame) -> go.Scatter:
     )
 
 
+def _end_names(scene: Scene, panel: Panel, yaxis: str) -> list[go.Scatter]:
+    """The names beside the ends of curves, each of which goes with its curve: it is hidden and zoomed with it."""
+    scale = panel.height / (panel.up.high - panel.up.low)
+    wanted = [(panel.up.high - value) * scale for _, value in panel.ends]
+    depths = spread(wanted, gap=16, low=6, high=panel.height - 6)
+    names = []
+    for (layer, _), depth in zip(panel.ends, depths, strict=True):
+        at = {"x": scene.across.plotted([scene.across.high]), "y": panel.up.plotted([panel.up.high - depth / scale])}
+        look = {"textposition": "middle right", "textfont": {"size": LABEL_PX, "color": ROLES[layer.role].both}}
+        words = {"text": [f" <b>{escape(layer.name)}</b>"], "hoverinfo": "skip", "name": escape(layer.name)}
+        names.append(go.Scatter(**at, yaxis=yaxis, mode="text", cliponaxis=False, **look, **words))
+    return names
+
+
 def _texts(scene: Scene) -> list[dict[str, Any]]:
-    """The names beside the ends of curves, and what is written into panels that have nothing to show."""
-    names, notes = [], []
+    """What is written above panels, and into those that have nothing to show."""
+    notes = []
     for number, panel in enumerate(scene.panels, start=1):
         domain = {"showarrow": False, "xref": "paper", "yref": f"y{number if number > 1 else ''} domain"}
-        scale = panel.height / (panel.up.high - panel.up.low)
-        wanted = [(panel.up.high - value) * scale for _, value in panel.ends]
-        depths = spread(wanted, gap=16, low=6, high=panel.height - 6)
-        for (layer, _), depth in zip(panel.ends, depths, strict=True):
-            look = {"text": f"<b>{escape(layer.name)}</b>", "font": {"size": LABEL_PX, "color": ROLES[layer.role].both}}
-            beside = {
-                "x": 1,
-                "xanchor": "left",
-                "xshift": 6,
-                "y": round(1 - depth / panel.height, 6),
-                "yanchor": "middle",
-            }
-            names.append(domain | look | beside)
         if panel.title:
             above, left = {"x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom"}, {"align": "left"}
             first, *more = ("<br>".join(map(escape, lines)) for lines in panel.title_lines(width=_PANEL_TITLE))
@@ -415,4 +421,4 @@ def _texts(scene: Scene) -> list[dict[str, Any]]:
             )
         if panel.note:
             notes.append(domain | {"text": escape(panel.note), "x": 0.5, "y": 0.5, "font": {"size": 15}})
-    return [*names, *notes]
+    return notes
