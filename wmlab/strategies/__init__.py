@@ -25,6 +25,7 @@ _NAMES: Final = {
     "model.flink": "Flink",
     "model.guard": "Guarded",
     "model.idle_increments": "IdleIncrements",
+    "model.joins": "JoinRow JoinedRow spark_join stream_time_join",
     "model.kslack": "AQKSlack JoinSlack MPKSlack",
     "model.models": "JetWatermark NebulaWatermark",
     "model.pravega": "PravegaWatermark",
