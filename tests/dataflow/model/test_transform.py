@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from random import Random
 from typing import Any
 
 import pytest
@@ -60,6 +62,38 @@ def test_a_frozen_map_changes_by_making_another() -> None:
     assert two.without("a", "z") == {"b": 2}
     assert hash(FrozenMap([("b", 2), ("a", 1)])) == hash(two)
     assert repr(two) == "{'a': 1, 'b': 2}"
+
+
+@pytest.mark.parametrize("keys", [1, 4, 40, 400])
+def test_every_version_of_a_frozen_map_is_a_dict_of_its_own(keys: int) -> None:
+    random, entries, versions = Random(keys), dict[int, int](), []
+    changing: FrozenMap[int, int] = FrozenMap()
+    for value in range(600):
+        key = random.randrange(keys)
+        if random.random() < 0.1:
+            changing, entries = changing.without(key), {k: v for k, v in entries.items() if k != key}
+        else:
+            changing, entries = changing.put(key, value), {**entries, key: value}
+        versions.append((changing, entries))
+    for version, expected in versions:
+        assert list(version.items()) == list(expected.items()), "the order too"
+        assert len(version) == len(expected)
+        assert version == FrozenMap(reversed(expected.items()))
+        assert hash(version) == hash(FrozenMap(reversed(expected.items())))
+        assert [version.get(key) for key in range(keys)] == [expected.get(key) for key in range(keys)]
+        assert [key in version for key in range(keys)] == [key in expected for key in range(keys)]
+        assert repr(version) == repr(expected)
+
+
+def test_a_change_of_a_large_frozen_map_copies_few_of_its_entries() -> None:
+    large: FrozenMap[int, int] = FrozenMap((key, 0) for key in range(10_000))
+    tracemalloc.start()
+    for key in range(90):
+        large = large.put(key, 1)
+    largest = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert sum(large.values()) == 90
+    assert largest < 30_000, "a copy of all entries takes ten times as much"
 
 
 def counting(ttl: int | None = 5, **options: object) -> Driven:

@@ -162,29 +162,47 @@ class FrozenMap(Mapping[K, V]):
     """A map that never changes: every change gives a new one, so that a state which holds it is its own snapshot.
 
     Iterates in the order in which its keys first came; equal content is equal and hashes alike, whatever the order.
+    A map shares with the one that it was made from all entries but the last changes, at most the square root of all:
+    `put` costs as much as to copy these, and to iterate costs as much as to copy all.
     """
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_changes", "_length", "_shared")
 
     def __init__(self, entries: Mapping[K, V] | Iterable[tuple[K, V]] = ()) -> None:
-        self._entries: dict[K, V] = dict(entries)
+        self._shared: dict[K, V] = dict(entries)
+        self._changes: dict[K, V] = {}
+        self._length = len(self._shared)
 
     def put(self, key: K, value: V) -> FrozenMap[K, V]:
         """The map with `value` under `key`."""
-        return FrozenMap({**self._entries, key: value})
+        changes = {**self._changes, key: value}
+        if len(changes) ** 2 > self._length:
+            return FrozenMap({**self._shared, **changes})
+        after: FrozenMap[K, V] = FrozenMap.__new__(FrozenMap)
+        after._shared, after._changes = self._shared, changes
+        after._length = self._length + (key not in self)
+        return after
 
     def without(self, *keys: K) -> FrozenMap[K, V]:
         """The map without these keys, whether they were there or not."""
         return FrozenMap({key: value for key, value in self._entries.items() if key not in keys})
 
+    @property
+    def _entries(self) -> dict[K, V]:
+        """All entries, not to be changed."""
+        return {**self._shared, **self._changes} if self._changes else self._shared
+
     def __getitem__(self, key: K) -> V:
-        return self._entries[key]
+        return self._changes[key] if key in self._changes else self._shared[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._changes or key in self._shared
 
     def __iter__(self) -> Iterator[K]:
         return iter(self._entries)
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return self._length
 
     def __hash__(self) -> int:
         return hash(frozenset(self._entries.items()))
