@@ -199,7 +199,7 @@ def test_the_demo_needs_no_file(spark: SparkSession, tmp_path: Path, capsys: pyt
     assert len(lines) == 24
     assert any("#" in line and "unknown" not in line for line in lines), "both bounds are seen"
     text = page.read_text(encoding="utf-8")
-    assert text.count("<svg") == 1
+    assert text.count("<svg") == 2, "the picture for wide and for narrow windows"
     assert "by writer w2: crashed" in text
     assert "crash_writer" in text
     assert main(["demo", "--page", str(page)]) == 1
