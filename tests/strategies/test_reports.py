@@ -113,3 +113,39 @@ def test_bytewax_413_a_slide_that_does_not_divide_the_window_is_made_of_a_finer_
     starts = range(-1_400, 9_000, 700)
     counts = {start: sum(start <= time < start + 1_600 for time in times) for start in starts}
     assert dict(zip(results["start"], results["n"], strict=True)) == {k: n for k, n in counts.items() if n}
+
+
+@pytest.mark.parametrize(("judged_at_the_source", "in_the_window"), [(True, 4), (False, 5)])
+def test_numaflow_494_a_row_is_late_for_the_source_and_in_time_for_its_window(
+    judged_at_the_source: bool, in_the_window: int
+) -> None:
+    rows = [
+        (707_322, 0),
+        (707_400, 100),
+        (707_611, 310),
+        (707_598, 320),
+        (707_900, 600),
+        (708_200, 900),
+        (709_500, 2_200),
+    ]
+    source = flow.Source("requests", columns=["t", "arrival"], rows=rows, arrival="arrival", times="t")
+    judges = [flow.LateDrop("judged", "t")] if judged_at_the_source else []
+    window = flow.Window("second", 1_000, column="t", aggregates={"n": "count()"})
+    vertices = [source, *judges, window, flow.Sink("out")]
+    edge = " -> ".join(vertex.name for vertex in vertices)
+    recording = flow.Dataflow("report", vertices=vertices, edges=[edge], duration_ms=5_000).record()
+    results = recording.results()
+    assert list(zip(results["start"], results["n"], strict=True)) == [(707_000, in_the_window), (708_000, 1)]
+    assert [row.startswith("row (t 707598") for row in str(recording.why_dropped()).splitlines()][:1] == [
+        judged_at_the_source
+    ]
+
+
+def test_numaflow_3424_a_step_back_of_a_partition_that_was_idle_is_not_published_and_stops_nothing() -> None:
+    behind = {"c": 300, "b": 40, "a": 0}
+    rows = [(now, name) for now in range(0, 4_000, 100) for name in behind if name != "c" or not 1_000 < now < 1_500]
+    records = [Record(now - behind[name], now, name) for now, name in rows]
+    xs = [step.x for step in run(strategy.PerWriterMinimum(idle_ms=300), records)]
+    at = {record.arrival_ms: x for record, x in zip(records, xs, strict=True)}
+    assert xs == sorted(xs)
+    assert [at[now] for now in (1_000, 1_400, 1_600, 1_700, 1_800, 3_900)] == [700, 1_360, 1_360, 1_400, 1_500, 3_600]
