@@ -46,8 +46,8 @@ def check_both(chart: Any) -> None:
 
 
 def drawn(chart: Any) -> dict[str, Any]:
-    """The traces of the interactive picture by name."""
-    return {trace.name: trace for trace in chart.figure().data}
+    """The traces of the interactive picture by name, but for the names beside the ends of curves."""
+    return {trace.name: trace for trace in chart.figure().data if getattr(trace, "mode", "") != "text"}
 
 
 def rows_of(chart: Any) -> list[tuple[Any, ...]]:
