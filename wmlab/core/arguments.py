@@ -7,7 +7,7 @@ argument.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from datetime import UTC, datetime
 from typing import Final
 
@@ -79,3 +79,11 @@ def the_flag(offered: object, name: str, error: type[WmlabError] = RecordingErro
     if not isinstance(plain, bool):
         raise error(f"{name} is {shown(offered)}.", remedy="give True or False.")
     return plain
+
+
+def the_choice(
+    offered: object, name: str, choices: Container[object], error: type[WmlabError] = RecordingError
+) -> None:
+    """Raises `error` for what is none of the choices."""
+    if offered not in choices:
+        raise error(f"{name} is {shown(offered)}.", remedy=f"Give one of {choices}.")

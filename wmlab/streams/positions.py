@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
-from wmlab.core.arguments import the_flag, the_moment
-from wmlab.core.errors import ModelError, RecordingError
+from wmlab.core.arguments import the_choice, the_flag, the_moment
+from wmlab.core.errors import ModelError
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
-from wmlab.core.words import shown
 from wmlab.streams.answers.history import (
     epochs_of,
     furthest,
@@ -107,8 +106,7 @@ def group_windows(
     of each position. Raises `RecordingError` as `stream_cut_at`, and for another `visible`.
     Source: PDP-33, Client Changes (getCurrentTimeWindow on the group's state).
     """
-    if visible not in ("all", "then"):
-        raise RecordingError(f"visible is {shown(visible)}.", remedy="Give 'then' or 'all'.")
+    the_choice(visible, "visible", ("all", "then"))
     name, scenario = the_stream(recording, stream), recording.scenario_as(StreamScenario)
     groups = () if scenario is None else scenario.resolved.groups
     with_map = {group.name for group in groups if group.read_side == "document" and visible == "then"}

@@ -31,7 +31,7 @@ def test_windows_that_end_in_one_batch_found_each_other_only_if_the_state_kept_t
     assert spark_join(SPARK_45637, window=5) == [JoinedRow(2, JoinRow("k", 5, 2), JoinRow("k", 5, 1))]
 
 
-def test_without_a_batch_between_a_window_comes_out_a_batch_later() -> None:
+def test_a_window_comes_out_with_the_batch_whose_watermark_has_come_to_its_end() -> None:
     with_delay = spark_join([*SPARK_45637, ([("k", 30)], [("k", 30)]), ([], [])], window=5, delay=6)
     assert [(row.at, row.left.time) for row in with_delay if row.left] == [(2, 5), (5, 15)]
 
@@ -56,10 +56,10 @@ def test_without_a_partner_it_comes_alone_once_its_window_and_grace_are_over() -
 
 
 def test_a_store_gives_rows_up_by_the_time_of_its_own_side() -> None:
-    kept = [("left", "a", 0), ("right", "b", 10_000), ("right", "a", 0)]
-    assert keys(stream_time_join(kept, **WITHIN)) == [(2, "a", "a")], "no row is dropped for being late"
-    given_up = [("left", "a", 0), ("left", "b", 250), ("right", "a", 0)]
-    assert stream_time_join(given_up, **WITHIN) == []
+    other_side_is_ahead = [("left", "a", 0), ("right", "b", 10_000), ("right", "a", 0)]
+    assert keys(stream_time_join(other_side_is_ahead, **WITHIN)) == [(2, "a", "a")], "no row is dropped for being late"
+    own_side_is_ahead = [("left", "a", 0), ("left", "b", 250), ("right", "a", 0)]
+    assert stream_time_join(own_side_is_ahead, **WITHIN) == []
 
 
 HISTORIES = st.lists(

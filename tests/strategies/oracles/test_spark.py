@@ -314,7 +314,7 @@ def test_an_operator_drops_the_rows_that_the_strategy_says(
 
 
 class JoinHistory(NamedTuple):
-    """The arguments of the rule, and the rows of each batch; the last two batches have none."""
+    """The arguments of the rule, and the rows of each batch: the last but one moves time on, the last has none."""
 
     options: dict[str, Any]
     batches: list[tuple[list[tuple[str, int]], list[tuple[str, int]]]]
@@ -336,7 +336,7 @@ def join_history(number: int) -> JoinHistory:
     return JoinHistory(options, [*batches, (last, last), ([], [])])
 
 
-def joined_by_spark(spark: SparkSession, given: JoinHistory, checkpoint: Path) -> list[tuple[Any, ...]]:
+def joined_by_spark(spark: SparkSession, history: JoinHistory, checkpoint: Path) -> list[tuple[Any, ...]]:
     """The results batch by batch: the batch, key, time and count of the left row, and the count of the right one."""
     java: Any = spark._jvm
     source = java.org.apache.spark.sql.execution.streaming.runtime.MemoryStream(
@@ -348,25 +348,25 @@ def joined_by_spark(spark: SparkSession, given: JoinHistory, checkpoint: Path) -
     for number, name in enumerate(("left", "right")):
         of_side = values.where(f"value > 3 AND value div 2 % 2 = {number}")
         rows = of_side.selectExpr("value % 2 AS key", "timestamp_seconds(value div 4) AS time")
-        rows = rows.withWatermark("time", f"{given.options['delay']} seconds")
-        if given.options["window"]:
-            of_window = F.window("time", f"{given.options['window']} seconds").alias("time")
+        rows = rows.withWatermark("time", f"{history.options['delay']} seconds")
+        if history.options["window"]:
+            of_window = F.window("time", f"{history.options['window']} seconds").alias("time")
             rows = rows.groupBy("key", of_window).agg(F.count("*").alias(name))
         else:
             rows = rows.withColumn(name, F.lit(1))
         sides.append(rows)
-    how = "left_outer" if given.options["outer"] else "inner"
+    how = "left_outer" if history.options["outer"] else "inner"
     results: list[tuple[Any, ...]] = []
 
     def collect(rows: DataFrame, number: int) -> None:
-        time = "unix_seconds(time.end)" if given.options["window"] else "unix_seconds(time)"
-        found = rows.selectExpr("key", f"{time} AS time", "left", "right").collect()
-        results.extend((number, "ab"[row.key], row.time, row["left"], row["right"]) for row in found)
+        time = "unix_seconds(time.end)" if history.options["window"] else "unix_seconds(time)"
+        of_batch = rows.selectExpr("key", f"{time} AS time", "left", "right").collect()
+        results.extend((number, "ab"[row.key], row.time, row["left"], row["right"]) for row in of_batch)
 
     both = sides[0].join(sides[1], ["key", "time"], how)
     query = both.writeStream.foreachBatch(collect).option("checkpointLocation", str(checkpoint)).start()
     try:
-        for batch in given.batches:
+        for batch in history.batches:
             numbers = [4 * time + 2 * side + "ab".index(key) for side, rows in enumerate(batch) for key, time in rows]
             source.addData(java.PythonUtils.toSeq(numbers or [0]))  # a batch has to have something
             query.processAllAvailable()

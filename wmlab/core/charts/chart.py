@@ -107,14 +107,17 @@ def share_of(rows: Sequence[_Entry], most: int) -> list[_Entry]:
     return [rows[(n + 1) * len(rows) // most - 1] for n in range(most)]
 
 
+def incident_words(kind: str, detail: str) -> str:
+    """What a chart writes beside an incident: its detail, which only of a scale is no sentence of its own."""
+    return f"{kind} {detail}".strip() if kind == "scale" or not detail else detail
+
+
 def faults(recording: Recording, stream: str, *, without: Sequence[str] = ()) -> list[Rule]:
     """What happened to a stream, as rules across a chart, but for some kinds; one kind in one instant is one rule."""
     details: dict[tuple[int, str], list[str]] = {}
     for row in stream_rows(recording, "incidents", stream):
         if row["kind"] not in without:
-            # Only of a scale the detail is no sentence of its own.
-            words = f"scale {row['detail']}" if row["kind"] == "scale" else row["detail"]
-            details.setdefault((row["at_ms"], row["kind"]), []).append(words)
+            details.setdefault((row["at_ms"], row["kind"]), []).append(incident_words(row["kind"], row["detail"]))
     return [
         Rule(at_ms, ", ".join(dict.fromkeys(texts)), SHAPES.get(kind, "circle"))
         for (at_ms, kind), texts in sorted(details.items())

@@ -103,9 +103,10 @@ def draw_plotly(scene: Scene) -> go.Figure:
     frame = _arrange(scene)
     traces = _moments(scene)
     for number, panel in enumerate(scene.panels, start=1):
+        yaxis = f"y{number if number > 1 else ''}"
         for layer in panel.drawn:
-            traces += _trace(scene, panel, layer, f"y{number if number > 1 else ''}")
-        traces += _end_names(scene, panel, f"y{number if number > 1 else ''}")
+            traces += _trace(scene, panel, layer, yaxis)
+        traces += _end_names(scene, panel, yaxis)
     if scene.rules:
         traces.append(_rule_labels(scene, frame))
     return go.Figure(data=_in_legend(traces, scene), layout=_layout(scene, frame))
@@ -148,8 +149,7 @@ def _layout(scene: Scene, frame: _Frame) -> dict[str, Any]:
     entries = legend_rows(scene.switches, _READABLE_WIDTH - max(_LEFT, scene.left) - scene.right, beside=46)
     legend = _LEGEND + _LEGEND_ROW * (len(entries) - 1) if entries else 0
     margin_top = 24 + _TITLE_LINE * len(frame.title) + _HEAD_LINE * len(frame.head)
-    axis = _BOTTOM + (20 if scene.across.instants else 0)
-    bottom = axis + legend
+    bottom = _BOTTOM + (20 if scene.across.instants else 0) + legend
     height = round(frame.top + margin_top + bottom)
     layout: dict[str, Any] = {
         "template": TEMPLATE,

@@ -16,7 +16,6 @@ from pyspark.sql.types import IntegralType, LongType, StructType
 
 from wmlab.core.errors import ModelError
 from wmlab.core.spark.session import the_session
-from wmlab.core.words import shown
 
 
 def spark_schema(schema: Iterable[pa.Field]) -> StructType:
@@ -54,12 +53,6 @@ def require(frame: DataFrame, name: str, columns: Iterable[str]) -> None:
                 f"{name} has the column {column!r} {present.count(column.lower())} times.",
                 remedy="Rename or drop one of the two before asking.",
             )
-
-
-def choose(name: str, offered: object, choices: Container[object]) -> None:
-    """Refuse what is none of the choices; `name` is that of the argument. Raises `ModelError`."""
-    if offered not in choices:
-        raise ModelError(f"{name} is {shown(offered)}.", remedy=f"Give one of {choices}.")
 
 
 def typed(frame: DataFrame, name: str, columns: Iterable[str], schema: pa.Schema) -> DataFrame:

@@ -16,9 +16,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from wmlab.core.arguments import the_flag
+from wmlab.core.arguments import the_choice, the_flag
 from wmlab.core.errors import ModelError
-from wmlab.core.spark.schemas import choose, refuse, spark_schema, typed
+from wmlab.core.spark.schemas import refuse, spark_schema, typed
 from wmlab.progress.model.chunks import CompletenessRule
 from wmlab.progress.model.numbers import TupleBuffer
 from wmlab.progress.model.tracker import LocalRule, ProgressRules, Reached, follow_buffers, supposed_origins
@@ -53,8 +53,8 @@ def progress(buffers: DataFrame, *, local: LocalRule = "running_max", complete: 
     """
     buffers = typed(buffers, "buffers", BUFFER_COLUMNS, PROGRESS_TABLES["buffers"])
     refuse(buffers, "buffers", PROGRESS_COLUMNS)
-    choose("local", local, get_args(LocalRule))
-    choose("complete", complete, get_args(CompletenessRule))
+    the_choice(local, "local", get_args(LocalRule), ModelError)
+    the_choice(complete, "complete", get_args(CompletenessRule), ModelError)
 
     def followed(arrivals: pa.Table) -> pa.Table:
         return followed_arrivals(arrivals, local, complete)
@@ -124,7 +124,7 @@ def fired_windows(
     """
     flush, forget_fired = the_flag(flush, "flush", ModelError), the_flag(forget_fired, "forget_fired", ModelError)
     progressed = typed(progressed, "progressed", _NEEDED, _PROGRESSED)
-    choose("trigger", trigger, get_args(Trigger))
+    the_choice(trigger, "trigger", get_args(Trigger), ModelError)
     windows = SlidingWindows(size, size if slide is None else slide)
     rules = FiringRules(windows=windows, trigger=trigger, forget_fired=forget_fired)
 

@@ -66,19 +66,19 @@ def spark_join(
     delays: dict[Hashable, int] = dict.fromkeys(_SIDES, delay)
     marks = watermarks(delays)
     counts: dict[Side, Counter[tuple[Hashable, int]]] = {side: Counter() for side in _SIDES}
-    kept: dict[Side, list[_Kept]] = {side: [] for side in _SIDES}
+    state: dict[Side, list[_StateRow]] = {side: [] for side in _SIDES}
     results = []
     for number, batch in enumerate(batches):
         rows = {side: [JoinRow(*row) for row in of_side] for side, of_side in zip(_SIDES, batch, strict=True)}
         largest: dict[Hashable, int] = {side: max(row.time for row in rows[side]) for side in _SIDES if rows[side]}
         if window is not None:
             rows = {side: _closed(counts[side], rows[side], window, marks) for side in _SIDES}
-        results += [JoinedRow(number, *pair) for pair in _join(kept, rows, marks, outer, rule)]
+        results += [JoinedRow(number, *pair) for pair in _join(state, rows, marks, outer, rule)]
         marks = after_batch(marks, largest, delays)
     return results
 
 
-class _Kept(NamedTuple):
+class _StateRow(NamedTuple):
     """A row in the state of a join, and whether it has found a partner."""
 
     row: JoinRow
@@ -101,26 +101,26 @@ def _closed(
 
 
 def _join(
-    kept: dict[Side, list[_Kept]],
+    state: dict[Side, list[_StateRow]],
     rows: dict[Side, list[JoinRow]],
     marks: QueryWatermarks,
     outer: Outer | None,
     rule: str,
 ) -> list[_Pair]:
-    """The results of one batch; `kept` is what the join has in state, which is changed."""
+    """The results of one batch; `state` is what the join has of each side, which is changed."""
     pairs: list[_Pair] = []
     for side, other in (_SIDES, _SIDES[::-1]):  # first all rows of the left side, then those of the right
         for row in rows[side]:
             if row.time <= marks.late:
                 continue
-            partners = [partner.row for partner in kept[other] if partner.row[:2] == row[:2]]
-            kept[other] = [_Kept(entry.row, entry.matched or entry.row in partners) for entry in kept[other]]
+            partners = [partner.row for partner in state[other] if partner.row[:2] == row[:2]]
+            state[other] = [_StateRow(entry.row, entry.matched or entry.row in partners) for entry in state[other]]
             pairs += [_pair(side, row, partner) for partner in partners]
             if row.time > marks.watermark or rule == "current":
-                kept[side].append(_Kept(row, bool(partners)))
+                state[side].append(_StateRow(row, bool(partners)))
     for side in _SIDES:
-        over = [entry for entry in kept[side] if entry.row.time <= marks.watermark]
-        kept[side] = [entry for entry in kept[side] if entry.row.time > marks.watermark]
+        over = [entry for entry in state[side] if entry.row.time <= marks.watermark]
+        state[side] = [entry for entry in state[side] if entry.row.time > marks.watermark]
         if outer in (side, "both"):
             pairs += [_pair(side, entry.row, None) for entry in over if not entry.matched]
     return pairs

@@ -22,7 +22,9 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from wmlab.core.spark.schemas import choose, require
+from wmlab.core.arguments import the_choice
+from wmlab.core.errors import ModelError
+from wmlab.core.spark.schemas import require
 from wmlab.core.times import Int64Array
 from wmlab.streams.bounds.log_by_segment import (
     Ranges,
@@ -80,7 +82,7 @@ def group_time_bounds(
     is executed here. Raises `ModelError` for a missing column, or anything else as `visible`. Source: PDP-33, Client
     Changes; upstream class `WatermarkReaderImpl`.
     """
-    choose("visible", visible, ("all", "then"))
+    the_choice(visible, "visible", ("all", "then"), ModelError)
     require(positions, "positions", _CHANGES)
     then = visible == "then"
     anew = F.col(ANEW) if ANEW in positions.columns else F.lit(False)

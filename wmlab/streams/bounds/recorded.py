@@ -22,9 +22,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StructField, StructType
 
+from wmlab.core.arguments import the_choice
 from wmlab.core.errors import ModelError
 from wmlab.core.spark.grouped import Reduced, TablesOfStream, by_stream, rows_by
-from wmlab.core.spark.schemas import choose, refuse, require, spark_schema
+from wmlab.core.spark.schemas import refuse, require, spark_schema
 from wmlab.core.times import Int64Array
 from wmlab.streams.bounds.bounds import time_bounds
 from wmlab.streams.bounds.groups import GROUP_COLUMNS, RunEnds, bounds_of_group
@@ -236,8 +237,8 @@ def bounds_of_recording(
     `upper`). The positions of events have the complete log only, since no reader was there; raises `ModelError` for
     anything else.
     """
-    choose("of", of, ("readers", "events", None))
-    choose("visible", visible, ("all", "then", None))
+    the_choice(of, "of", ("readers", "events", None), ModelError)
+    the_choice(visible, "visible", ("all", "then", None), ModelError)
     events = recording.spark(spark, "events")
     if of == "events" or (of is None and not recording.counts["positions"]):
         if visible == "then":

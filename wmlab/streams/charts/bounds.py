@@ -17,7 +17,7 @@ from itertools import compress, pairwise
 from typing import Any, Final
 
 from wmlab.core.charts.axis import Axis, OverTime, bulk_of_first, duration_unit, time_axis, time_words
-from wmlab.core.charts.chart import SHAPES, Chart, one_value, plain_columns, the_recording, whole
+from wmlab.core.charts.chart import SHAPES, Chart, incident_words, one_value, plain_columns, the_recording, whole
 from wmlab.core.charts.scene import (
     Between,
     Blocks,
@@ -103,8 +103,7 @@ class Happening:
         """What a chart writes beside its line: "w2 crashes", "scale 0@0 → 2@1, 3@1", "payments aborts"."""
         if self.kind in _VERBS and self.what and not self.target:
             return f"{self.what} {_VERBS[self.kind]}"
-        # Only of a scale the phrase is no sentence of its own.
-        return f"{self.kind} {self.what}".strip() if self.kind == "scale" or not self.what else self.what
+        return incident_words(self.kind, self.what)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
