@@ -49,6 +49,30 @@ def test_check_and_explain(spark: SparkSession, tmp_path: Path, capsys: pytest.C
     assert "w2" in capsys.readouterr().out
 
 
+def test_what_to_do_is_said_in_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = str(tmp_path / "run")
+    wm.Scenario.load(ROOT / "data/scenarios/first_bounds.yaml").record(target)
+    for arguments, remedy in [
+        (["explain", target, "--stream", "parcels"], "name one of them with --stream ..."),
+        (["explain", target, "--reader", "r"], "give --at-ms ..., or leave the reader out"),
+        (["advise", "dengue", "--event-time", "when"], "--event-time 'event_time', --arrival 'arrival_ms'"),
+        (["explain", str(ROOT / "data/scenarios/first_bounds.yaml")], "is a file"),
+    ]:
+        assert main(arguments) == 1
+        assert remedy in capsys.readouterr().err
+
+
+def test_a_moment_of_a_job_counts_from_its_log(capsys: pytest.CaptureFixture[str]) -> None:
+    log = str(ROOT / "data/engine_logs/flink/hour_behind.jsonl")
+    begin_ms = wm.engine.read(log).begin_ms
+    assert main(["explain-job", log, "--at-ms", "20s"]) == 0
+    of_text = capsys.readouterr().out
+    assert main(["explain-job", log, "--at-ms", str(begin_ms + 20_000)]) == 0
+    assert capsys.readouterr().out == of_text
+    assert main(["explain-job", log, "--at-ms", "1"]) == 1
+    assert f"milliseconds since 1970 from {begin_ms} on" in capsys.readouterr().err
+
+
 def test_a_mistake_is_told_and_nothing_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "bad.yaml").write_text("wmlab: 1\nname: x\nduration_ms: 0\n")
     assert main(["record", str(tmp_path / "bad.yaml"), str(tmp_path / "run")]) == 1

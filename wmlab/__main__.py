@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 
@@ -14,7 +15,6 @@ from wmlab.core.words import counted
 
 _PROFILE_EPILOG = """\
 The options are the arguments of wm.trace.load.
-What a remedy calls event_time='ts' is written --event-time ts here.
 
 exit codes:
   0  nothing is dirty
@@ -22,8 +22,7 @@ exit codes:
   2  the command line was not understood
 """
 _ADVISE_EPILOG = """\
-The options are the arguments of wm.trace.load; --late and --window-ms are those of wm.strategy.advise.
-What a remedy calls event_time='ts' is written --event-time ts here.
+The options are the arguments of wm.trace.load; --late-share and --window-ms are those of wm.strategy.advise.
 
 exit codes:
   0  the log supports the advice
@@ -86,7 +85,12 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument(
         "job", metavar="URL_OR_FILE", help="a Flink REST interface, or a log of either engine that was kept"
     )
-    command.add_argument("--at-ms", metavar="MOMENT", type=int, help="the moment: ms since 1970 (default: the end)")
+    command.add_argument(
+        "--at-ms",
+        metavar="MOMENT",
+        type=_number_or_text,
+        help="the moment: ms since 1970, 20s from the log's begin, or a date (default: the end)",
+    )
     command.add_argument("--id", metavar="ID_OR_NAME", help="which job of the REST interface (default: the only one)")
     command.add_argument("--polls", metavar="N", type=int, default=40, help="how often to ask it (default: 40)")
     command.add_argument("--keep", metavar="FILE.jsonl", help="keep what was polled; the file must not exist")
@@ -100,6 +104,8 @@ def parser() -> argparse.ArgumentParser:
     _of_log(command, bad_rows="refuse")
     command.add_argument(
         "--late",
+        "--late-share",
+        dest="late_share",
         type=float,
         default=0.001,
         metavar="SHARE",
@@ -153,7 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code: int = options.run(options)
         sys.stdout.flush()
     except WmlabError as mistake:
-        print(mistake, file=sys.stderr)
+        print(_as_options(str(mistake), options), file=sys.stderr)
         return 1
     except BrokenPipeError:
         # Its reader has enough, as `head` has; what is left must not be written when Python ends.
@@ -163,6 +169,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{refused}.\nTo repair it: look at the path, its rights and the room on the disk.", file=sys.stderr)
         return 1
     return code
+
+
+def _as_options(message: str, options: argparse.Namespace) -> str:
+    """A message in which the arguments of Python that this command has stand as options: --stream NAME, not stream=."""
+    names = "|".join(sorted(vars(options)))
+    return re.sub(rf"\b({names})=(?=\S)", lambda match: f"--{match[1].replace('_', '-')} ", message)
 
 
 def _demo(options: argparse.Namespace) -> int:
@@ -252,7 +264,7 @@ def _advise(options: argparse.Namespace) -> int:
     if log.refused.num_rows:
         # Not on the standard output, which may be JSON.
         print(f"{counted(log.refused.num_rows, 'bad row')} left out of {log.name!r}.", file=sys.stderr)
-    advice = wm.strategy.advise(log, options.late, window_ms=options.window_ms)
+    advice = wm.strategy.advise(log, options.late_share, window_ms=options.window_ms)
     if options.json:
         print(advice.to_json(), end="")
         return 0 if advice.supported else 1

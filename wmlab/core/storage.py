@@ -269,9 +269,11 @@ def _manifest_text(directory: Path) -> str:
     try:
         return files.read_text(directory / MANIFEST_FILE, MOST_BYTES)
     except (FileNotFoundError, NotADirectoryError) as absent:
+        is_file = directory.is_file()
         raise RecordingError(
-            f"{directory} is not a recording: it has no {MANIFEST_FILE}.",
-            remedy="give the directory that Recording.save wrote, not one above or inside it.",
+            f"{directory} is not a recording: it {'is a file' if is_file else f'has no {MANIFEST_FILE}'}.",
+            remedy="give the directory that Recording.save wrote"
+            + ("; a scenario is recorded first." if is_file else ", not one above or inside it."),
         ) from absent
     except (OSError, UnicodeDecodeError) as failure:
         raise damaged(f"{directory / MANIFEST_FILE} cannot be read: {failure}.") from failure

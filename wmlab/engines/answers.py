@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wmlab.core.answers import Answer, Cell, TableAnswer, html_table
+from wmlab.core.arguments import the_moment
 from wmlab.core.errors import EngineError
 from wmlab.core.files import DATA, as_path
 from wmlab.core.words import counted, grouped, moment, rounded, shown
@@ -237,15 +238,21 @@ class EngineLog:
         )
 
 
-def job_at(log: EngineLog, at_ms: int | None = None) -> Job:
-    """The job of a log as it was at a moment, by default at the end; raises `EngineError` for one before the log."""
-    if at_ms is not None and (type(at_ms) is not int or at_ms < log.begin_ms):
+def job_at(log: EngineLog, at_ms: int | str | None = None) -> Job:
+    """The job of a log as it was at a moment, by default at the end; raises `EngineError` for one before the log.
+
+    A text such as "90s" is counted from the log's begin.
+    """
+    if at_ms is None:
+        return job_of(log.engine, log.table, log.until_ms, waits=log.kept.waits)
+    asked_ms = the_moment(at_ms, EngineError, start_ms=log.begin_ms)
+    if asked_ms < log.begin_ms:
         raise EngineError(
-            f"at_ms is {shown(at_ms)}, and the log begins at {log.begin_ms}.",
-            remedy=f"give whole milliseconds since 1970 from {log.begin_ms} on.",
+            f"at_ms is {shown(at_ms)}, and the log begins at {moment(log.begin_ms)}.",
+            remedy=f"give a moment of the log: milliseconds since 1970 from {log.begin_ms} on, or a text such as "
+            '"20s", which is counted from its begin.',
         )
-    asked_ms = log.until_ms if at_ms is None else at_ms
-    return job_of(log.engine, log.table, asked_ms, waits=log.kept.waits if at_ms is None else None)
+    return job_of(log.engine, log.table, asked_ms, waits=None)
 
 
 def flink(url_or_file: str | Path, *, job: str | None = None, polls: int = 40, every_ms: int = 1_000) -> EngineLog:

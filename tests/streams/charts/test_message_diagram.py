@@ -50,6 +50,25 @@ def test_messages_about_no_stream_are_shown_with_those_of_a_stream() -> None:
     assert "What was said around 30 000 ms?" in alone.svg
 
 
+def test_messages_of_one_kind_are_counted_and_drawn_by_sender() -> None:
+    appends = table(*((n, n + 5, "w1" if n % 3 else "w2", "store", "append") for n in range(60)))
+    chart = message_diagram(appends, around_ms=30, span_ms=200)
+    assert "60 messages of orders passed between 3 parties from" in chart.sentence
+    assert ": 40 append from w1, 20 append from w2. The slowest" in chart.sentence
+    drawn = {trace.name: trace for trace in chart.figure().data}
+    assert (len(drawn["append from w1"].x), len(drawn["append from w2"].x)) == (40 * 3 - 1, 20 * 3 - 1)
+
+
+def test_many_messages_are_thin_lines() -> None:
+    many = table(*((n, n + 5, "a", "b", "note") for n in range(60)))
+    few = many[:10]
+    widths = []
+    for messages in (many, few):
+        traces = message_diagram(messages, around_ms=30, span_ms=200).figure().data
+        widths.append(next(trace.line.width for trace in traces if trace.name == "note from a"))
+    assert widths[0] < widths[1]
+
+
 def test_a_lost_message_breaks_off_half_way() -> None:
     chart = message_diagram(TALK, around_ms=30_000, parties=["w2", "controller-0"])
     lost = next(trace for trace in chart.figure().data if trace.name == "did not arrive")

@@ -27,7 +27,7 @@ from wmlab.core.charts.scene import (
     legend_rows,
     stairs_until_unknown,
 )
-from wmlab.core.charts.style import FONT, GREY, LABEL_PX, ROLES, TEXT_PX, TICK_PX, TITLE_PX, Placed, spread
+from wmlab.core.charts.style import FONT, GREY, LABEL_PX, ROLES, TEXT_PX, THIN_PX, TICK_PX, TITLE_PX, Placed, spread
 from wmlab.core.words import MINUTE_MS, exactly
 
 _GRID: Final = "rgba(127,127,127,0.25)"
@@ -265,7 +265,7 @@ def _trace(scene: Scene, panel: Panel, layer: Layer, yaxis: str) -> list[go.Scat
         xs, ys = stairs_until_unknown(layer.xs, layer.ys)
         return [go.Scatter(**points(xs, ys), **_steps(scene, panel, layer, ys))]
     if isinstance(layer, Path):
-        look = {"mode": "lines", "line": _line(layer.role), "connectgaps": False, "hoverinfo": "skip"}
+        look = {"mode": "lines", "line": _line(layer.role, thin=layer.thin), "connectgaps": False, "hoverinfo": "skip"}
         return [go.Scatter(**points(layer.xs, layer.ys), **look, **_entry(layer))]
     if isinstance(layer, Dots):
         return (
@@ -286,8 +286,9 @@ def _entry(layer: Path | Dots | Blocks) -> dict[str, Any]:
     return {"name": escape(layer.name)}
 
 
-def _line(role: str) -> dict[str, Any]:
-    return {"color": _solid(role), "width": ROLES[role].width, "dash": ROLES[role].plotly_dash}
+def _line(role: str, *, thin: bool = False) -> dict[str, Any]:
+    width = THIN_PX if thin else ROLES[role].width
+    return {"color": _solid(role), "width": width, "dash": ROLES[role].plotly_dash}
 
 
 def _steps(scene: Scene, panel: Panel, layer: Steps, ys: Sequence[Value]) -> dict[str, Any]:

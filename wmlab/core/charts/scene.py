@@ -208,7 +208,10 @@ class Steps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Path:
-    """Straight lines through points; None breaks the line. Its name stands in the legend, or beside its end."""
+    """Straight lines through points; None breaks the line. Its name stands in the legend, or beside its end.
+
+    Thin ones are those of which many lie close together.
+    """
 
     name: str
     role: str
@@ -216,10 +219,12 @@ class Path:
     ys: Sequence[Coordinate | None]
     legend: bool = True
     labelled: bool = False
+    thin: bool = False
 
     def __post_init__(self) -> None:
         the_flag(self.legend, "legend", ChartError)
         the_flag(self.labelled, "labelled", ChartError)
+        the_flag(self.thin, "thin", ChartError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,8 @@ from typing import Final
 GREY: Final = "#797979"
 TITLE_PX, TEXT_PX, TICK_PX, LABEL_PX = 17.0, 13.0, 12.0, 12.0
 """Font sizes: the title, the answer and the titles of axes, ticks and legends, labels and the names of curves."""
+THIN_PX = 1.0
+"""The width of lines that lie close together, whatever their role."""
 BOLD: Final = 1.22
 """How much wider bold text is than plain text."""
 FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"

@@ -30,7 +30,18 @@ from wmlab.core.charts.scene import (
     legend_rows,
     staircases,
 )
-from wmlab.core.charts.style import FONT, LABEL_PX, ROLES, TEXT_PX, TICK_PX, TITLE_PX, Placed, spread, text_width
+from wmlab.core.charts.style import (
+    FONT,
+    LABEL_PX,
+    ROLES,
+    TEXT_PX,
+    THIN_PX,
+    TICK_PX,
+    TITLE_PX,
+    Placed,
+    spread,
+    text_width,
+)
 
 _CLASS: Final = re.compile(r'class="wmlab-(fill|stroke)-(\w+)"')
 _WIDTH, _MARGIN = 900.0, 20.0
@@ -154,7 +165,7 @@ def _layer(layer: Layer, area: PlotArea) -> list[str]:
     if isinstance(layer, Path):
         runs = groupby(zip(layer.xs, layer.ys, strict=True), key=lambda point: None not in point)
         lines = [[(area.x(x), area.y(y)) for x, y in run if x is not None and y is not None] for _, run in runs]
-        return [line(pixels, layer.role) for pixels in lines if len(pixels) > 1]
+        return [line(pixels, layer.role, thin=layer.thin) for pixels in lines if len(pixels) > 1]
     if isinstance(layer, Dots):
         middles = zip(layer.xs, layer.ys, strict=True)
         return [point(area.x(x), area.y(y), layer.shape, layer.role, size=layer.size) for x, y in middles]
@@ -247,12 +258,13 @@ def text(
     return f'<text x="{_px(x)}" y="{_px(y)}" font-size="{_px(size)}"{extra} {_fill(role)}>{escape(words)}</text>'
 
 
-def line(points: Sequence[tuple[float, float]], role: str) -> str:
-    """A polyline through pixel points, in the role's width and dash."""
+def line(points: Sequence[tuple[float, float]], role: str, *, thin: bool = False) -> str:
+    """A polyline through pixel points, in the role's width, or thin, and dash."""
     look = ROLES[role]
+    width = THIN_PX if thin else look.width
     dash = f' stroke-dasharray="{look.dash}"' if look.dash else ""
     return (
-        f'<path d="{_path(points)}" fill="none" {_stroke(role)} stroke-width="{_px(look.width)}"{dash}'
+        f'<path d="{_path(points)}" fill="none" {_stroke(role)} stroke-width="{_px(width)}"{dash}'
         ' stroke-linejoin="round"/>'
     )
 

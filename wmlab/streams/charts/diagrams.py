@@ -26,6 +26,8 @@ from wmlab.streams.model.segment import segment_name
 
 _MOST: Final = 240
 """Messages drawn at most: more lines cannot be distinguished."""
+_CLOSE: Final = 40
+"""Messages from which on the lines are thin."""
 _NAMED: Final = 4
 _LOOKS: Final = ("lower", "upper", "perfect")
 """The roles of the three most frequent kinds; all others share the next."""
@@ -149,30 +151,31 @@ def _course(message: Message, nodes: Sequence[str], span_ms: int) -> Course:
 
 
 def _layers(courses: Sequence[Course], clock: Axis) -> list[Layer]:
-    """The courses by kind, and where they end; the three most frequent kinds have roles of their own."""
-    counts = Counter(message.kind for message, *_ in courses)
-    kinds = sorted(counts, key=lambda kind: (-counts[kind], kind))
-    own, others = kinds[: len(_LOOKS)], kinds[len(_LOOKS) :]
-    layers: list[Layer] = [_lines(kind, role, courses, [kind], clock) for kind, role in zip(own, _LOOKS, strict=False)]
+    """The courses by kind, or sender, and where they end; the three most frequent have roles of their own."""
+    names = _names([message for message, *_ in courses])
+    groups = [name for name, _ in _by_frequency(names)]
+    own, others = groups[: len(_LOOKS)], groups[len(_LOOKS) :]
+    named = list(zip(names, courses, strict=True))
+    layers: list[Layer] = [_lines(group, role, named, [group], clock) for group, role in zip(own, _LOOKS, strict=False)]
     if others:
-        name = others[0] if len(others) == 1 else f"{len(others)} other kinds"
-        layers.append(_lines(name, _OTHER, courses, others, clock))
+        name = others[0] if len(others) == 1 else f"{len(others)} others"
+        layers.append(_lines(name, _OTHER, named, others, clock))
     arrived = [course for course in courses if course[0].received_ms is not None and course[3] <= clock.high]
     lost = [course for course in courses if course[0].received_ms is None]
     return [*layers, _ends("arrived", arrived), _ends("did not arrive", lost)]
 
 
-def _lines(name: str, role: str, courses: Sequence[Course], kinds: Sequence[str], clock: Axis) -> Path:
-    """The messages of some kinds, cut off where the shown clock begins and ends."""
+def _lines(name: str, role: str, named: Sequence[tuple[str, Course]], groups: Sequence[str], clock: Axis) -> Path:
+    """The messages of some groups, cut off where the shown clock begins and ends."""
     xs: list[Coordinate | None] = []
     ys: list[Coordinate | None] = []
-    for message, sent, begin, arrived, end in courses:
-        if message.kind in kinds:
+    for group, (_, sent, begin, arrived, end) in named:
+        if group in groups:
             slope = (end - begin) / (arrived - sent) if arrived > sent else 0
             first, last = max(sent, clock.low), min(arrived, clock.high)
             xs += [*([None] if xs else []), first, last]
             ys += [*([None] if ys else []), begin + slope * (first - sent), end - slope * (arrived - last)]
-    return Path(name=name, role=role, xs=xs, ys=ys)
+    return Path(name=name, role=role, xs=xs, ys=ys, thin=len(named) > _CLOSE)
 
 
 def _ends(name: str, courses: Sequence[Course]) -> Dots:
@@ -212,7 +215,7 @@ def _describe(messages: Sequence[Message], subject: str, clock: Axis) -> str:
     number = counted(len(messages), "message")
     begin, end = (_clock_words(at_ms, clock.high - clock.low) for at_ms in (clock.low, clock.high))
     where = f"passed between {len(nodes)} parties from {begin} to {end}"
-    sentences = [f"{number} of {subject} {where}: {_kinds(messages)}."]
+    sentences = [f"{number} of {subject} {where}: {_counts(messages)}."]
     if arrived := [message for message in messages if message.received_ms is not None]:
         slow = max(arrived, key=lambda message: message.end_ms - message.sent_ms)
         sentences.append(f"The slowest, {slow.phrase}, took {rounded(slow.end_ms - slow.sent_ms)}.")
@@ -222,13 +225,26 @@ def _describe(messages: Sequence[Message], subject: str, clock: Axis) -> str:
     return " ".join(sentences)
 
 
-def _kinds(messages: Sequence[Message]) -> str:
-    """How many messages of which kind, the most frequent first; the rare ones of many kinds are only counted."""
-    counts = sorted(Counter(m.kind for m in messages).items(), key=lambda item: (-item[1], item[0]))
+def _names(messages: Sequence[Message]) -> list[str]:
+    """What each message is counted and drawn as: its kind, or if all are of one kind, its kind and sender."""
+    if len({message.kind for message in messages}) > 1:
+        return [message.kind for message in messages]
+    return [f"{message.kind} from {message.sender}" for message in messages]
+
+
+def _by_frequency(names: Sequence[str]) -> list[tuple[str, int]]:
+    """How often each name occurs, the most frequent first."""
+    return sorted(Counter(names).items(), key=lambda item: (-item[1], item[0]))
+
+
+def _counts(messages: Sequence[Message]) -> str:
+    """How many messages of which kind, or sender, the most frequent first; the rare ones of many are only counted."""
+    counts = _by_frequency(_names(messages))
     named = counts if len(counts) <= _NAMED + 1 else counts[:_NAMED]
-    listed = ", ".join(f"{n} {kind}" for kind, n in named)
+    listed = ", ".join(f"{n} {name}" for name, n in named)
     rest = counts[len(named) :]
-    return f"{listed} and {sum(n for _, n in rest)} more of {len(rest)} other kinds" if rest else listed
+    noun = "kinds" if len({message.kind for message in messages}) > 1 else "senders"
+    return f"{listed} and {sum(n for _, n in rest)} more of {len(rest)} other {noun}" if rest else listed
 
 
 def lineage(recording: Recording, *, stream: str | None = None) -> Diagram:
