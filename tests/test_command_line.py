@@ -139,7 +139,7 @@ def test_profile_says_what_is_dirty_and_fails_if_anything_is(
     assert main(["profile", "dengue"]) == 0
     assert "Nothing in it is seen to be dirty" in " ".join(capsys.readouterr().out.split())
     assert main(["profile", export]) == 1
-    assert "event_time='taken_at', arrival='received_at', writer='device'" in capsys.readouterr().err
+    assert "--event-time 'taken_at', --arrival 'received_at', --writer 'device'" in capsys.readouterr().err
     assert main(["profile", export, *columns, "--bad-rows", "refuse"]) == 1
     assert "presses.csv has 3 bad rows" in capsys.readouterr().err
 

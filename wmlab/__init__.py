@@ -26,7 +26,7 @@ _HOMES: Final = {
     "Stream": "wmlab.streams.scenario.parts:Stream",
     "TransactionalWriter": "wmlab.streams.scenario.parts:TransactionalWriter",
     "chart": "wmlab.streams.charts",
-    "compare": "wmlab.streams.compare:compare",
+    "compare": "wmlab.core.run_comparison:compare",
     "dataflow": "wmlab.dataflow",
     "engine": "wmlab.engines",
     "hunt": "wmlab.hunting:hunt",

@@ -51,8 +51,8 @@ LAYERS: Final = (
     ),
     ("charts", "diagram"),
     ("scrubber",),
-    ("recording", "log_profile"),
-    ("__init__", "api", "compare", "feed", "listener", "panel", "spark", "sweep"),
+    ("recording", "run_measures", "log_profile"),
+    ("__init__", "api", "feed", "listener", "panel", "spark", "sweep"),
 )
 """The folders and files of a model from the bottom to the top; each imports its own layer and those below."""
 

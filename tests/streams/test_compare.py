@@ -13,9 +13,11 @@ from pydantic import TypeAdapter
 from tests.streams.charts.recordings import recording
 from wmlab.core.errors import ChartError, RecordingError, ScenarioError
 from wmlab.core.recording import Recording
+from wmlab.core.run_comparison import compare, differences, draw_comparison
+from wmlab.core.run_measures import BoundSteps, RunMeasures
 from wmlab.streams.answers.measures import slack_ms
 from wmlab.streams.api import Scenario
-from wmlab.streams.compare import compare, differences, draw_comparison, measured_run
+from wmlab.streams.run_measures import measured_run, measures
 from wmlab.streams.scenario.parts import Controllers, EventWriter, Stream
 from wmlab.streams.scenario.script import SilenceWriter
 
@@ -102,11 +104,21 @@ def test_what_cannot_be_compared_is_refused(runs: tuple[Recording, Recording]) -
         compare(runs[0], 5)  # type: ignore[arg-type]
     with pytest.raises((RecordingError, ScenarioError), match="sales"):
         compare(*runs, stream="sales")
-    silent = Recording.from_tables(dict(recording(watermarks=[]).tables), name="s", scenario={"seed": 1})
+    scenario = Scenario("s", writers=[EventWriter("w1", rate_per_s=1)], duration_ms=1_000).to_dict()
+    silent = Recording.from_tables(dict(recording(watermarks=[]).tables), name="s", scenario=scenario)
     with pytest.raises(ChartError, match="None of the runs has a watermark"):
         compare(silent, silent)
     with pytest.raises(RecordingError, match="came from a log"):
-        differences([of({"seed": 1}), of(None)])
+        differences_of(of({"seed": 1}), of(None))
+
+
+def differences_of(*recordings: Recording) -> object:
+    return differences(recordings, [run("", [], None)] * len(recordings))
+
+
+def run(name: str, steps: BoundSteps, lag_ms: float | None, **settings: object) -> RunMeasures:
+    of_run = {"name": name, "steps": steps, "lag_ms": lag_ms, "settings": settings}
+    return RunMeasures(bound="lower bound", measures={}, **of_run)  # type: ignore[arg-type]
 
 
 def of(scenario: dict[str, object] | None) -> Recording:
@@ -135,14 +147,29 @@ def test_the_measures_of_a_run_with_known_answers() -> None:
 def test_the_largest_lag_of_a_long_run_is_drawn() -> None:
     """One bound in 3 000 stood still for long."""
     times = [1_000 * n + (50_500 if n > 1_234 else 0) for n in range(3_000)]
-    rows = [(at_ms, at_ms - 5_000 - 100 * (n % 3), at_ms) for n, at_ms in enumerate(times)]
-    bounds = [*rows, (times[-1] + 1_000, *rows[-1][1:])]
-    chart = draw_comparison({"a": (bounds, {"lag_ms": 1.0}), "b": (bounds, {"lag_ms": 1.0})})
+    rows = [(at_ms, at_ms - 5_000 - 100 * (n % 3)) for n, at_ms in enumerate(times)]
+    bounds = [*rows, (times[-1] + 1_000, rows[-1][1])]
+    chart = draw_comparison({"a": run("a", bounds, 1.0), "b": run("b", bounds, 1.0)})
     (line,) = chart.scene.panels[1].layers
     assert max(y for y in line.ys if y is not None) == 50_500 + 1_000 + 5_000 + 100
-    lags = {at_ms: {at_ms - lower, at_ms - before} for (_, before, _), (at_ms, lower, _) in pairwise(bounds)}
+    lags = {at_ms: {at_ms - lower, at_ms - before} for (_, before), (at_ms, lower) in pairwise(bounds)}
     assert all(y in lags[x] for x, y in zip(line.xs[1:], line.ys[1:], strict=True))
     assert len(line.xs) < 1_000
+
+
+def test_what_a_scenario_leaves_out_is_as_its_settings_have_it() -> None:
+    one, other = of({"seed": 1}), of({"seed": 1, "period_ms": 500})
+    runs = [run("", [], None, seed=1, period_ms=10_000), run("", [], None, seed=1, period_ms=500)]
+    assert differences([one, other], runs) == (("period_ms", (10_000, 500)),)
+
+
+def test_the_measures_are_a_table(runs: tuple[Recording, Recording]) -> None:
+    patient = measures(runs[0])
+    assert patient.sentence == "The lower bound of a split and a dead writer lags 6 646 ms on average."
+    assert patient.measures["watermarks"] == 37
+    assert "worst lag of the lower bound (ms)" in repr(patient)
+    assert "<td style='text-align:left'>watermarks</td><td>37</td>" in patient._repr_html_()
+    assert dict(compare(*runs).results)["watermarks"] == (37, measures(runs[1]).measures["watermarks"])
 
 
 def test_a_run_without_watermarks_has_no_lag() -> None:
@@ -153,23 +180,21 @@ def test_a_run_without_watermarks_has_no_lag() -> None:
 def test_scenarios_differ_by_value_and_parts_are_found_by_name_if_it_is_their_own() -> None:
     one = of({"seed": 1, "writers": [WRITER, {"name": "w2", "rate_per_s": 5}], "segments": [1, 2]})
     other = of({"seed": 1, "writers": [{"name": "w2", "rate_per_s": 7}, WRITER, {"name": "w3"}], "segments": [1]})
-    assert differences([one, other]) == (
+    assert differences_of(one, other) == (
         ("segments", ([1, 2], [1])),
         ("writers[w2].rate_per_s", (5, 7)),
         ("writers[w3].name", (None, "w3")),
     )
-    assert differences([one, one]) == ()
+    assert differences_of(one, one) == ()
     one, other = (of({"script": [{"name": "c", "at_ms": at_ms}, {"name": "c", "at_ms": 9}]}) for at_ms in (1, 2))
-    assert differences([one, other]) == (("script[0].at_ms", (1, 2)),)
+    assert differences_of(one, other) == (("script[0].at_ms", (1, 2)),)
 
 
 def test_a_bound_of_another_time_stands_at_the_rim_of_the_comparison() -> None:
     begin = 1_704_067_200_000
-    rows: list[tuple[int, int | None, int | None]] = [
-        (begin + 1_000 * n, 5 if n in {40, 41, 42} else begin + 1_000 * n - 500, None) for n in range(100)
-    ]
-    usual: list[tuple[int, int | None, int | None]] = [(at, at - 700, None) for at, _, _ in rows]
-    chart = draw_comparison({"a": (rows, {"lag_ms": 1.0}), "b": (usual, {"lag_ms": 1.0})})
+    rows = [(begin + 1_000 * n, 5 if n in {40, 41, 42} else begin + 1_000 * n - 500) for n in range(100)]
+    usual = [(at_ms, at_ms - 700) for at_ms, _ in rows]
+    chart = draw_comparison({"a": run("a", rows, 1.0), "b": run("b", usual, 1.0)})
     lower, behind = (panel.up for panel in chart.scene.panels)
     assert lower.high - lower.low < 120_000
     assert behind.high < 5_000
@@ -177,4 +202,4 @@ def test_a_bound_of_another_time_stands_at_the_rim_of_the_comparison() -> None:
         " Beyond the axis: the lower bound of a for 3.0 s, down to Jan 1 1970. "
         "Beyond the axis: the lag of a for 3.0 s, up to 19 723 d."
     )
-    assert chart.data["lower"][40] == 5
+    assert chart.data["lower_bound"][40] == 5

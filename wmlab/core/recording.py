@@ -27,7 +27,7 @@ from wmlab.core.arguments import the_flag
 from wmlab.core.errors import MissingVerbError, RecordingError, WmlabError
 from wmlab.core.schemas import Manifest, Origin, damaged, installed_version, scenario_text
 from wmlab.core.values import problems_of
-from wmlab.core.words import grouped
+from wmlab.core.words import grouped, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -325,6 +325,22 @@ def _kind_of(tables: Iterable[str]) -> type[Recording]:
     if not _KINDS:
         raise RecordingError("no kind of recording is known.", remedy="import wmlab.trace, which knows them all.")
     return max(_KINDS.values(), key=lambda made: (sum(name in made.schemas for name in tables), made.kind))
+
+
+def of_one_kind(recordings: Iterable[object], *, remedy: str) -> type[Recording]:
+    """The class of these recordings; raises `RecordingError` for what is none, for different kinds, and for none."""
+    known = []
+    for offered in recordings:
+        if not isinstance(offered, Recording):
+            raise RecordingError(f"{shown(offered)} is no recording.", remedy="give what scenario.record() returns.")
+        known.append(offered)
+    kinds = sorted({recording.kind for recording in known})
+    if len(kinds) != 1:
+        raise RecordingError(
+            f"recordings of {' and '.join(kinds)} are not of one kind." if kinds else "there is no recording.",
+            remedy=remedy,
+        )
+    return type(known[0])
 
 
 def the_only(

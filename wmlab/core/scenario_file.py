@@ -295,6 +295,11 @@ class ScenarioFile:
         """The scenario as dicts, lists and scalars; defaults are left out, a Python function is its name."""
         return dict(without_functions(plain(self)))  # type: ignore[call-overload,no-any-return]
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """As `to_dict`, with every default, and every option as the scenario's rules set it."""
+        return dict(without_functions(plain(self.resolved, defaults=True)))  # type: ignore[call-overload,no-any-return]
+
     def to_yaml(self) -> str:
         """The scenario as YAML text that `from_yaml` reads back; raises `ScenarioError` if it has Python functions."""
         self._require_text()

@@ -8,8 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wmlab.core.errors import RecordingError
-from wmlab.core.recording import Recording
-from wmlab.core.words import shown
+from wmlab.core.recording import Recording, of_one_kind
 
 
 def as_streams(recordings: Mapping[str, Recording], *, name: str) -> Recording:
@@ -19,15 +18,8 @@ def as_streams(recordings: Mapping[str, Recording], *, name: str) -> Recording:
     scenario. Raises `RecordingError` for no recordings, for recordings of different kinds, and for one of several
     streams.
     """
-    if wrong := [offered for offered in recordings.values() if not isinstance(offered, Recording)]:
-        raise RecordingError(f"{shown(wrong[0])} is no recording.", remedy="give what scenario.record() returns.")
-    kinds = sorted({recording.kind for recording in recordings.values()})
-    if len(kinds) != 1:
-        raise RecordingError(
-            f"recordings of {' and '.join(kinds)} are not of one kind." if kinds else "there is no recording.",
-            remedy="give one or more recordings of streams, of dataflows or of query plans, by their names.",
-        )
-    made = type(next(iter(recordings.values())))
+    remedy = "give one or more recordings of streams, of dataflows or of query plans, by their names."
+    made = of_one_kind(recordings.values(), remedy=remedy)
     tables = {
         table: pa.concat_tables([_renamed(recording, table, stream) for stream, recording in recordings.items()])
         for table, schema in made.schemas.items()

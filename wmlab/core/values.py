@@ -202,16 +202,20 @@ def is_default(field: dataclasses.Field[Any], offered: object) -> bool:
     return False
 
 
-def plain(offered: object) -> object:
-    """A value as dicts, lists and scalars, defaults left out, `kind` kept where it tells kinds apart."""
+def plain(offered: object, *, defaults: bool = False) -> object:
+    """A value as dicts, lists and scalars, without what is a default unless `defaults` asks for it.
+
+    `kind` is kept where it tells kinds apart.
+    """
     if dataclasses.is_dataclass(offered) and not isinstance(offered, type):
         fields = dataclasses.fields(offered)
-        shown = [f for f in fields if f.name == "kind" or not is_default(f, getattr(offered, f.name))]
-        return {f.name: plain(getattr(offered, f.name)) for f in sorted(shown, key=lambda f: f.name != "kind")}
+        shown = [f for f in fields if defaults or f.name == "kind" or not is_default(f, getattr(offered, f.name))]
+        shown.sort(key=lambda f: f.name != "kind")
+        return {f.name: plain(getattr(offered, f.name), defaults=defaults) for f in shown}
     if isinstance(offered, list | tuple):
-        return [plain(item) for item in offered]
+        return [plain(item, defaults=defaults) for item in offered]
     if isinstance(offered, Mapping):
-        return {key: plain(item) for key, item in offered.items()}
+        return {key: plain(item, defaults=defaults) for key, item in offered.items()}
     return offered
 
 

@@ -13,6 +13,7 @@ from wmlab.dataflow.answers.permutations import results as permutations
 from wmlab.dataflow.answers.results import results
 from wmlab.dataflow.answers.together import REMEDY_FOR_JOINS, joins_apart
 from wmlab.dataflow.model.permute import Choose
+from wmlab.dataflow.run_measures import measures
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
 from wmlab.dataflow.scenario.vertices import Join
 from wmlab.dataflow.sim.rules import rules_of
@@ -33,6 +34,7 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
     explain = answers.explain
     why_dropped = answers.why_dropped
     results = results
+    measures = measures
 
     def check(self, spark: Any = None, *only: str) -> Any:
         """One verdict per invariant, K1 to K15, or of those named in `only`: check(None, "K1").

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, Final
 
 from wmlab.core.answers import Answer, Stragglers, Stretch, stragglers_from
@@ -127,6 +128,23 @@ def _stretches(rows: Sequence[Mapping[str, Any]], emitters: Mapping[int, str]) -
             yield Stretch((emitters[origin],), why, row["arrived_ms"], following["arrived_ms"], by_ms, len(blockers))
 
 
+def operator_of(recording: Recording, stream: str | None) -> tuple[str, str, list[dict[str, Any]]]:
+    """A query, the operator whose watermark decides, and the buffers that arrived there in their order.
+
+    That is the build of windows or, without windows, the sink. Raises `RecordingError` for a query that is not there,
+    and if there are several and none is named.
+    """
+    plans = _plans(recording)
+    buffers = recording.table("buffers").to_pylist()
+    query = the_only(recording, stream, sorted({*plans, *(row["stream"] for row in buffers)}), "query", "queries")
+    of_query = [row for row in buffers if row["stream"] == query]
+    planned = plans.get(query)
+    known = {row["operator"] for row in of_query} if planned is None else planned.inputs
+    operator = BUILD if BUILD in known else SINK
+    arrivals = sorted((row for row in of_query if row["operator"] == operator), key=itemgetter("arrival"))
+    return query, operator, arrivals
+
+
 def explain_plan(
     recording: Recording, at_ms: int | str | None = None, *, reader: str | None = None, stream: str | None = None
 ) -> ProgressExplanation | Stragglers:
@@ -140,21 +158,16 @@ def explain_plan(
     if reader is not None:
         raise RecordingError(f"Reader {reader!r} is named; query plans have none.", remedy="leave the reader out.")
     at_ms = None if at_ms is None else the_moment(at_ms, start_ms=recording.start_ms)
-    plans = _plans(recording)
-    names = sorted({*recording.table("buffers")["stream"].to_pylist(), *plans})
-    query = the_only(recording, stream, names, "query", "queries")
+    query, operator, arrivals = operator_of(recording, stream)
+    planned = _plans(recording).get(query)
     rows = [row for row in recording.table("buffers").to_pylist() if row["stream"] == query]
-    planned = plans.get(query)
-    operator = BUILD if BUILD in ({row["operator"] for row in rows} if planned is None else planned.inputs) else SINK
     emitters = {row["origin"]: row["emitter"] for row in rows} | ({} if planned is None else planned.emitters)
     if at_ms is not None:
         blocking = blocking_origins_at(recording, query=query, at_ms=at_ms, operator=operator)
         named = {cause.origin: emitters.get(cause.origin, "unheard of") for cause in blocking}
         return ProgressExplanation.of(blocking, at_ms=at_ms, stream=query, operator=operator, emitters=named)
-    arrivals = [row for row in rows if row["operator"] == operator]
     if not arrivals:
         raise RecordingError(f"no buffer of query {query!r} had come.", remedy="ask for a query that has some.")
-    arrivals.sort(key=lambda row: int(row["arrival"]))
     declared = {row["origin"] for row in arrivals} if planned is None else planned.inputs[operator]
     stretches = _stretches(arrivals, {origin: emitters[origin] for origin in declared})
     run_ms = arrivals[-1]["arrived_ms"] - arrivals[0]["arrived_ms"]

@@ -10,6 +10,7 @@ from wmlab.core.recording import Recording, recorded
 from wmlab.core.values import value
 from wmlab.progress.answers import REMEDY_FOR_SIDES, blocking_origins_at, explain_plan, joins_apart
 from wmlab.progress.diagram import plan_as_mermaid
+from wmlab.progress.run_measures import measures
 from wmlab.progress.scenario import ProgressScenario
 from wmlab.progress.sim.world import simulate
 from wmlab.progress.tables import PROGRESS_TABLES
@@ -22,6 +23,7 @@ class ProgressRecording(Recording, kind="progress", schemas=PROGRESS_TABLES):
 
     progress_at = blocking_origins_at
     explain = explain_plan
+    measures = measures
 
     def check(self, spark: Any = None, *only: str) -> Any:
         """One verdict per invariant (N1, N3, N6, N8 to N11), or of those named in `only`: check(None, "N1").

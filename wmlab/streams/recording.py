@@ -22,6 +22,7 @@ from wmlab.streams.answers.history import recorded_rules, scenario_span, the_str
 from wmlab.streams.answers.measures import ownership
 from wmlab.streams.answers.timeline import timeline
 from wmlab.streams.answers.together import REMEDY_FOR_GROUPS, streams_apart
+from wmlab.streams.run_measures import measures
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.tables import TABLES
 
@@ -41,6 +42,7 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
     delays = delays
     timeline = timeline
     ownership = ownership
+    measures = measures
 
     def time_bounds(
         self,

@@ -28,8 +28,8 @@ from wmlab.core.words import listed, shown
 from wmlab.streams.answers.history import of_stream, the_stream
 from wmlab.streams.answers.measures import slack_ms
 from wmlab.streams.answers.stragglers import stragglers_of
-from wmlab.streams.compare import measured_run
 from wmlab.streams.recording import as_progress, record
+from wmlab.streams.run_measures import measured_run
 from wmlab.streams.scenario.form import FormField, fields_of, with_changes
 from wmlab.streams.scenario.scenario import StreamScenario
 

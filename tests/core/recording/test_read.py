@@ -65,8 +65,8 @@ def test_rows_are_read_when_a_table_is_first_used(saved, monkeypatch):
 def test_a_path_that_is_missing_or_no_recording(tmp_path):
     (tmp_path / "file").write_text("x")
     assert "there is no recording at" in problem_of(tmp_path / "nothing")
-    for path in (tmp_path, tmp_path / "file"):
-        assert "is not a recording: it has no recording.json" in problem_of(path)
+    assert "is not a recording: it has no recording.json" in problem_of(tmp_path)
+    assert "is not a recording: it is a file" in problem_of(tmp_path / "file")
 
 
 def test_an_unfinished_recording_is_read_only_when_asked(tmp_path):

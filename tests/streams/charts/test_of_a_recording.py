@@ -27,12 +27,12 @@ from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.scene import Dots
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.core.recording import Recording
+from wmlab.core.run_comparison import compare
 from wmlab.streams import charts as view
 from wmlab.streams.answers.explain import explain
 from wmlab.streams.answers.stream_bound import BoundExplanation
 from wmlab.streams.api import Scenario
 from wmlab.streams.charts.diagrams import message_diagram
-from wmlab.streams.compare import compare
 from wmlab.streams.recording import StreamRecording
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import EventWriter, Stream

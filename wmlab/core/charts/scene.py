@@ -99,6 +99,17 @@ def constant_spans(at_ms: Sequence[int], values: Sequence[Value]) -> list[Consta
     ]
 
 
+def behind_clock(at_ms: Sequence[int], bounds: Sequence[Value]) -> tuple[list[int], list[Value]]:
+    """Clock minus bound as a line through points: it grows while the bound stands still, and jumps as it rises."""
+    xs: list[int] = []
+    ys: list[Value] = []
+    for span in constant_spans(at_ms, bounds):
+        for x in dict.fromkeys((span.from_ms, span.to_ms)):
+            xs.append(x)
+            ys.append(None if span.value is None else x - span.value)
+    return xs, ys
+
+
 def unknown_spans(xs: Sequence[int], ys: Sequence[Value]) -> list[tuple[int, int]]:
     """The stretches (from, to) in which the value is unknown; the last one ends at the last row."""
     spans = constant_spans(xs, [y is None for y in ys])

@@ -31,8 +31,6 @@ from wmlab.dataflow.answers.windows import OpenWindow
 from wmlab.dataflow.model.join import START
 from wmlab.dataflow.sim.layout import OWN_BY_INPUT
 
-_WAITING: Final = ("window", "session window", "join", "stateful map")
-"""The kinds of vertices that hold something until a watermark comes."""
 _MOMENTS: Final = 200
 """The most moments at which a run is looked at; between two of them what held at the first is taken to hold."""
 _FEWEST: Final = 2
@@ -80,8 +78,7 @@ def explain(
         return WindowAnswers(Search(run, until_ms), name).explanation(ends[0] if len(ends) == 2 else None, ends[-1])
     if row is not None:
         return explain_row(run, row, at_ms=until_ms, vertex=vertex)
-    last = [name for name, known in run.vertices.items() if known["kind"] in _WAITING]
-    name = vertex if vertex is not None else [*run.vertices, *last][-1]
+    name = vertex if vertex is not None else run.last_waiting
     run.vertex(name)
     if at_ms is None:
         stragglers, apart = stragglers_at(run, name, key, instance), joins_apart(recording, run.rules.joins)

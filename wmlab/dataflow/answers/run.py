@@ -29,6 +29,8 @@ RecordedRow = Mapping[str, Any]
 Made = TypeVar("Made")
 BEGINS: Final = {"items": "put_ms", "calls": "began_ms"}
 """The column with the clock of a row where it is not `at_ms`."""
+_WAITING: Final = ("window", "session window", "join", "stateful map")
+"""The kinds of vertices that hold something until a watermark comes."""
 _TIMED: Final = ("source_rows", "items", "coalescing", "state", "sunk", "incidents")
 
 
@@ -59,6 +61,12 @@ class DataflowRun:
             self._made[key] = make(self, *arguments)
         made: Made = self._made[key]
         return made
+
+    @property
+    def last_waiting(self) -> str:
+        """The last vertex that waits for watermarks, or else the last one, a sink."""
+        waiting = [name for name, known in self.vertices.items() if known["kind"] in _WAITING]
+        return [*self.vertices, *waiting][-1]
 
     @cached_property
     def rules(self) -> DataflowRules:

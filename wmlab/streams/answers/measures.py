@@ -17,6 +17,7 @@ from wmlab.core.answers import Answer
 from wmlab.core.errors import RecordingError
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
+from wmlab.core.run_measures import Lag
 from wmlab.core.words import counted, moment, span
 from wmlab.streams.model.coordination import fairness
 from wmlab.streams.scenario.checks import controllers_of
@@ -38,21 +39,15 @@ def lags(bounds: BoundSteps) -> Measures:
 
     They are about the time in which the bounds are known, and None if they never are.
     """
-    steps = [
-        (until_ms - at_ms, at_ms, until_ms, lower, upper)
+    lag = Lag.of([(at_ms, lower) for at_ms, lower, _ in bounds])
+    widths = [
+        (until_ms - at_ms, upper - lower)
         for (at_ms, lower, upper), (until_ms, _, _) in pairwise(bounds)
         if lower is not None and upper is not None
     ]
-    known_ms = sum(length for length, *_ in steps)
-    if not known_ms:
-        return {"lag_ms": None, "worst_lag_ms": None, "uncertainty_ms": None}
-    area = sum(length * ((at_ms + until_ms) / 2 - lower) for length, at_ms, until_ms, lower, _ in steps)
-    width = sum(length * (upper - lower) for length, _, _, lower, upper in steps)
-    return {
-        "lag_ms": round(area / known_ms, 1),
-        "worst_lag_ms": max(until_ms - lower for _, _, until_ms, lower, _ in steps),
-        "uncertainty_ms": round(width / known_ms, 1),
-    }
+    known_ms = sum(length for length, _ in widths)
+    uncertainty_ms = round(sum(length * width for length, width in widths) / known_ms, 1) if known_ms else None
+    return {"lag_ms": lag.mean_ms, "worst_lag_ms": lag.worst_ms, "uncertainty_ms": uncertainty_ms}
 
 
 def slack_ms(bounds: BoundSteps, events: pa.Table) -> float | None:

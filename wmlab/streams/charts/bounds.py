@@ -32,6 +32,7 @@ from wmlab.core.charts.scene import (
     Steps,
     Value,
     at_rim,
+    behind_clock,
     constant_spans,
     lanes,
     minus,
@@ -44,7 +45,7 @@ from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, listed, rounded
 from wmlab.streams.answers.explain import explain
 from wmlab.streams.answers.history import BEGUN_STATES, ENDED_KINDS, IN_CHARTS
-from wmlab.streams.charts.intervals import behind_clock, how_long, lengths_ms, mean_of, time_of
+from wmlab.streams.charts.intervals import how_long, lengths_ms, mean_of, time_of
 from wmlab.streams.tables import TOOK_PLACE
 
 CAP: Final = 800

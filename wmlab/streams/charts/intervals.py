@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wmlab.core.charts.axis import OverTime
-from wmlab.core.charts.scene import Value, constant_spans
+from wmlab.core.charts.scene import Value
 from wmlab.core.words import counted, rounded
 
 
@@ -46,17 +46,6 @@ def mean_of(values: Sequence[Value], lengths: Sequence[int]) -> int:
         known = [(value, 1) for value, _ in known]
     total, time_ms = sum(value * length for value, length in known), sum(length for _, length in known)
     return (2 * total + time_ms) // (2 * time_ms)
-
-
-def behind_clock(at_ms: Sequence[int], bounds: Sequence[Value]) -> tuple[list[int], list[Value]]:
-    """Clock minus bound as a line through points: it grows while the bound stands still, and jumps as it rises."""
-    xs: list[int] = []
-    ys: list[Value] = []
-    for span in constant_spans(at_ms, bounds):
-        for x in dict.fromkeys((span.from_ms, span.to_ms)):
-            xs.append(x)
-            ys.append(None if span.value is None else x - span.value)
-    return xs, ys
 
 
 @dataclass(frozen=True, slots=True, eq=False)

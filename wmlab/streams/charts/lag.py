@@ -22,6 +22,7 @@ from wmlab.core.charts.scene import (
     Steps,
     Value,
     at_rim,
+    behind_clock,
     merge_equal,
     minus,
     thinned,
@@ -32,7 +33,7 @@ from wmlab.core.words import grouped, rounded, span
 from wmlab.streams.answers.causes import causes, longest_stall
 from wmlab.streams.answers.history import events_of, late_events, of_stream, without_ends
 from wmlab.streams.answers.measures import bounds_of, lags
-from wmlab.streams.charts.intervals import Spread, behind_clock, lengths_ms
+from wmlab.streams.charts.intervals import Spread, lengths_ms
 from wmlab.streams.tables import end_ms
 
 _MOST: Final = 500

@@ -16,9 +16,9 @@ from wmlab.core.answers import Verdicts
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.svg import draw_svg
 from wmlab.core.errors import ScenarioError, WmlabError
+from wmlab.core.run_comparison import compare
 from wmlab.core.values import Problem, Problems
 from wmlab.core.words import counted, grouped
-from wmlab.streams.compare import compare
 from wmlab.streams.panel.pictures import PICTURES, readers_of
 from wmlab.streams.panel.view import PanelView
 from wmlab.streams.recording import StreamRecording, record

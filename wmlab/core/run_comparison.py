@@ -1,0 +1,205 @@
+"""Runs side by side: their bounds on one axis, what differs in their scenarios, and what in their results.
+
+Each model says by which bound its runs are judged and what it measures beside its lag: `measures` of its recordings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from wmlab.core.answers import Answer, html_table, text_table
+from wmlab.core.arguments import the_names
+from wmlab.core.charts.axis import OverTime, bulk_of_curves, time_axis
+from wmlab.core.charts.chart import SERIES, Chart, columns
+from wmlab.core.charts.scene import Panel, Path, Scene, Steps, at_rim, behind_clock, merge_equal, thinned
+from wmlab.core.charts.style import jupyter_style
+from wmlab.core.errors import ChartError, RecordingError
+from wmlab.core.recording import Recording, of_one_kind
+from wmlab.core.run_measures import RunMeasures, RunValues, measures_as_text
+from wmlab.core.words import span
+
+_MOST_ROWS: Final = 400
+_SHORT: Final = 16
+"""Characters of a label that fit beside the end of a curve; the legend has room for any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RunComparison(Answer):
+    """Two or more runs. `differs` has a row per value of the scenarios that is not the same, `results` one per measure.
+
+    Each row is a name and one value per run, in the order of `labels`; None is unknown or absent. `chart` shows the
+    bounds by which the runs are judged, and their lag behind the clock, on one axis.
+    """
+
+    labels: tuple[str, ...]
+    differs: tuple[RunValues, ...]
+    results: tuple[RunValues, ...]
+    chart: Chart
+
+    @property
+    def sentence(self) -> str:
+        """What the comparison says in one sentence."""
+        return self.chart.sentence
+
+    def to_dict(self) -> dict[str, Any]:
+        """The sentence and both tables as dicts, lists and scalars."""
+        tables = {"differs": dict(self.differs), "results": dict(self.results)}
+        return {"sentence": self.sentence, "labels": self.labels} | tables
+
+    def to_pandas(self) -> Any:
+        """Both tables as one pandas DataFrame: part (scenario or result), name, and a column per run, as text."""
+        parts = {"scenario": self.differs, "result": self.results}
+        rows = [(part, *row) for part, rows in parts.items() for row in measures_as_text(rows)]
+        return pa.table(columns(rows, "part", "name", *self.labels)).to_pandas()
+
+    def __repr__(self) -> str:
+        rows = measures_as_text([("", self.labels), *self.differs, *self.results])
+        return "\n".join([self.sentence, *text_table(rows)])
+
+    def _repr_html_(self) -> str:
+        """The still picture and both tables."""
+        page = (
+            f"<div class='wmlab-comparison'><style>{jupyter_style('.wmlab-comparison')}</style>{self.chart.html}</div>"
+        )
+        for part, rows in (("scenario", self.differs), ("result", self.results)):
+            caption = f"differs in the {part}"
+            table = html_table(caption, ("", *self.labels), measures_as_text(rows))
+            page += table if rows else f"<p>Nothing {caption}.</p>"
+        return page
+
+
+def compare(*recordings: Recording, labels: Sequence[str] | None = None, stream: str | None = None) -> RunComparison:
+    """Two or more runs on one axis: their bounds, what differs in their scenarios, and what in their results.
+
+    That is the lower bound of a stream, the global watermark of a query plan, the coalesced watermark of a dataflow;
+    `measures` of a recording says at which operator. `labels` names the runs, by default as their scenarios are named,
+    numbered where names repeat. `stream` chooses one of several streams or queries. Raises `RecordingError` for fewer
+    than two recordings, recordings of different kinds, labels that do not fit, a recording without scenario, or a
+    stream that one of them does not have.
+    """
+    if len(recordings) < 2:
+        raise RecordingError(
+            f"{len(recordings)} recordings cannot be compared.", remedy="give two or more, as in compare(one, other)."
+        )
+    of_one_kind(recordings, remedy="compare recordings of one kind with each other.")
+    names = _labels(recordings, labels)
+    offered: Any = recordings
+    runs: list[RunMeasures] = [recording.measures(stream) for recording in offered]
+    measures = dict.fromkeys(name for run in runs for name in run.measures)
+    results = [(name, tuple(run.measures.get(name) for run in runs)) for name in measures]
+    return RunComparison(
+        labels=names,
+        differs=tuple(row for row in differences(recordings, runs) if row[0] != "name"),
+        results=tuple(row for row in results if len(set(row[1])) > 1),
+        chart=draw_comparison(dict(zip(names, runs, strict=True))),
+    )
+
+
+def _labels(recordings: Sequence[Recording], labels: Sequence[str] | None) -> tuple[str, ...]:
+    if labels is None:
+        names = [recording.name for recording in recordings]
+        return tuple(f"{name} ({n})" if names.count(name) > 1 else name for n, name in enumerate(names, start=1))
+    labels = the_names(labels, "labels")
+    if len(labels) != len(recordings) or len(set(labels)) != len(labels):
+        raise RecordingError(
+            f"the labels {', '.join(map(repr, labels)) or 'given'} do not name {len(recordings)} recordings.",
+            remedy="give every recording a label of its own.",
+        )
+    return tuple(labels)
+
+
+def differences(recordings: Sequence[Recording], runs: Sequence[RunMeasures]) -> tuple[RunValues, ...]:
+    """Every value in which the scenarios differ: its dotted path and the value in each run, None where there is none.
+
+    What a scenario does not say is as the settings of its run have it. A part with a name of its own is found by it, so
+    order does not matter; any other by its index, from 0. Raises `RecordingError` for a recording without a scenario.
+    """
+    flat, settings = [], [dict(_leaves(run.settings or {}, "")) for run in runs]
+    for recording in recordings:
+        if recording.scenario is None:
+            raise RecordingError(
+                f"recording {recording.name!r} has no scenario: it came from a log.",
+                remedy="compare recordings of scenarios, or only their tables.",
+            )
+        flat.append(dict(_leaves(recording.scenario, "")))
+    paths = sorted({path for values in flat for path in values})
+    both = list(zip(flat, settings, strict=True))
+    rows = [(path, tuple(values.get(path, in_effect.get(path)) for values, in_effect in both)) for path in paths]
+    return tuple(row for row in rows if len(set(map(repr, row[1]))) > 1)
+
+
+def _leaves(value: Any, path: str) -> list[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        below = {f"{path}.{key}" if path else str(key): entry for key, entry in value.items()}
+    elif isinstance(value, list) and any(isinstance(entry, Mapping) for entry in value):
+        names = [entry.get("name") if isinstance(entry, Mapping) else None for entry in value]
+        titles = (n if name is None or names.count(name) > 1 else name for n, name in enumerate(names))
+        below = {f"{path}[{title}]": entry for title, entry in zip(titles, value, strict=True)}
+    else:
+        return [(path, value)]
+    return [leaf for key, entry in below.items() for leaf in _leaves(entry, key)]
+
+
+def draw_comparison(runs: Mapping[str, RunMeasures]) -> Chart:
+    """The bounds of several runs of one kind, and their lag behind the clock, over one clock.
+
+    `runs` are what they came to by label; more than there are colours are not drawn. Raises `ChartError` if no run has
+    a bound.
+    """
+    bound = next(iter(runs.values())).bound
+    known = [label for label, run in runs.items() if run.steps]
+    if not known:
+        raise ChartError("None of the runs has a watermark.", remedy="Ask explain() of each what held it back.")
+    shown = known[: len(SERIES)]
+    sentence = _sentence(bound, {label: run.lag_ms for label, run in runs.items()})
+    left_out = f" Of {len(known)} runs the first {len(shown)} are drawn." if len(shown) < len(known) else ""
+    short = all(len(label) <= _SHORT for label in shown)
+    curves: list[Steps] = []
+    behind: list[Path] = []
+    times, lags = dict[str, OverTime](), dict[str, OverTime]()
+    for label, role in zip(shown, SERIES, strict=False):
+        at_ms, bounds = [at for at, _ in runs[label].steps], [value for _, value in runs[label].steps]
+        times[f"the {bound} of {label}"] = OverTime.steps(at_ms, bounds)
+        xs, ys = thinned(at_ms, bounds, _MOST_ROWS)
+        curves.append(Steps(name=label, role=role, xs=xs, ys=ys, labelled=short))
+        xs, behind_ms = behind_clock(at_ms, bounds)
+        lags[f"the lag of {label}"] = OverTime.line(xs, behind_ms)
+        xs, behind_ms = thinned(xs, behind_ms, _MOST_ROWS)
+        behind.append(Path(name=label, role=role, xs=xs, ys=behind_ms))
+    clock = [at for label in shown for at, _ in runs[label].steps]
+    span_ms = max(clock) - min(clock)
+    time = time_axis(bound, bulk_of_curves(times.values(), least_ms=span_ms), pad_percent=4, clock=clock)
+    lag = time_axis("lag", [0, *bulk_of_curves(lags.values())], pad_percent=4)
+    beyond = "".join(f" {text}" for text in (time.said_beyond(times), lag.said_beyond(lags)) if text)
+    has_lag = any(runs[label].lag_ms is not None for label in shown)
+    panels = [
+        Panel(up=time, layers=at_rim(time, merge_equal(curves))),
+        Panel(up=lag, layers=at_rim(lag, merge_equal(behind)), height=130.0),
+    ]
+    scene = Scene(
+        title=f"How do the {bound}s of the runs differ?",
+        subtitle=sentence + left_out + beyond,
+        across=time_axis("clock", clock),
+        panels=panels if has_lag else panels[:1],
+    )
+    data = columns(
+        [(label, *row) for label, run in runs.items() for row in run.steps], "run", "at_ms", bound.replace(" ", "_")
+    )
+    return Chart(sentence=sentence, data=data, scene=scene)
+
+
+def _sentence(bound: str, lags_ms: Mapping[str, float | None]) -> str:
+    known = sorted((lag, label) for label, lag in lags_ms.items() if lag is not None)
+    if len(known) < 2:
+        return "Fewer than two of the runs have a lag to compare."
+    (least, first), (most, last) = known[0], known[-1]
+    if least == most:
+        return f"The {bound}s of all runs lag equally, {span(round(most))} on average."
+    return (
+        f"The {bound} of {last} lags most, {span(round(most))} on average, "
+        f"{span(round(most - least), beside_ms=round(most))} more than that of {first}."
+    )

@@ -1,0 +1,74 @@
+"""What a run of a dataflow came to: the coalesced watermark where results wait for it, and its measures."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import Final
+
+from wmlab.core.errors import RecordingError
+from wmlab.core.recording import Recording
+from wmlab.core.run_measures import BoundSteps, Lag, RunMeasures, with_lag
+from wmlab.dataflow.answers.run import DataflowRun
+from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
+
+BOUND: Final = "watermark"
+
+
+def measures(recording: Recording, stream: str | None = None) -> RunMeasures:
+    """What a dataflow came to in the run: the coalesced watermark over the clock, rows read, late, and put out.
+
+    The watermark is that of the lowest key, the least over the instances, at the last vertex that waits for watermarks,
+    or else at the sink; a restart begins with none. A result is on its way from its event time. Raises `RecordingError`
+    for a stream, which no dataflow has.
+    """
+    if stream is not None:
+        raise RecordingError("a stream is named; dataflows have none.", remedy="leave the stream out.")
+    run = DataflowRun(recording)
+    vertex = run.last_waiting
+    steps = coalesced_steps(run, vertex)
+    lag = Lag.of(steps)
+    sunk = run.rows("sunk")
+    scenario = None if recording.scenario is None else dataflow_of(recording, DataflowScenario, stand_ins=True)
+    return RunMeasures(
+        name=recording.name,
+        bound=BOUND,
+        steps=steps,
+        lag_ms=lag.mean_ms,
+        settings=None if scenario is None else scenario.settings,
+        measures={
+            "rows read": sum(row["passed"] for row in run.rows("source_rows")),
+            f"watermarks at {vertex}": len({value for _, value in steps if value is not None}),
+            **with_lag(BOUND, lag),
+            "rows left out as late": len(run.rows("drops")),
+            "results": sum(row["committed"] for row in sunk),
+            "results taken back by a restart": sum(not row["committed"] for row in sunk),
+            "most rows of state": max((row["size"] for row in run.rows("state")), default=0),
+        },
+    )
+
+
+def coalesced_steps(run: DataflowRun, vertex: str) -> BoundSteps:
+    """The watermark of the lowest key that a vertex has over the clock: the least over its instances."""
+    key = min(run.keys(vertex), default=0)
+    instances = range(run.vertex(vertex)["parallelism"])
+    levels = {
+        number: "global" if len({queue["edge"] for queue in run.into(vertex, number)}) > 1 else "edge"
+        for number in instances
+    }
+    rises = [
+        (row["at_ms"], row["execution"], row["instance"], dict(row["emitted"])[key])
+        for row in run.rows("coalescing")
+        if row["vertex"] == vertex and row["level"] == levels[row["instance"]] and key in dict(row["emitted"])
+    ]
+    begins = [(row["started_ms"], row["execution"], None, None) for row in run.executions]
+    reached: dict[int, int] = {}
+    steps: list[tuple[int, int | None]] = []
+    for at_ms, _, instance, value in sorted([*begins, *rises], key=itemgetter(1, 0)):
+        if instance is None:
+            reached = {}
+        else:
+            reached[instance] = value
+        steps.append((at_ms, min(reached.values()) if len(reached) == len(instances) else None))
+    if all(value is None for _, value in steps):
+        return ()
+    return (*steps, (max(run.end_ms, steps[-1][0]), steps[-1][1]))

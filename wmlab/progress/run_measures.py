@@ -1,0 +1,47 @@
+"""What a run of a query plan came to: the global watermark of a query, and its measures."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import Final
+
+from wmlab.core.recording import Recording
+from wmlab.core.run_measures import Lag, RunMeasures, with_lag
+from wmlab.progress.answers import operator_of
+from wmlab.progress.scenario import ProgressScenario
+
+BOUND: Final = "global watermark"
+
+
+def measures(recording: Recording, stream: str | None = None) -> RunMeasures:
+    """What a query came to in the run: its global watermark over the clock, buffers, windows and late records.
+
+    The watermark is that at the build of windows or, without windows, at the sink. A buffer is on its way from its
+    first record, or from the window that it comes of, to that operator. `stream` names the query and is needed when
+    there are several. Raises `RecordingError` for a query that is not there.
+    """
+    query, operator, arrivals = operator_of(recording, stream)
+    fired = [row for row in recording.table("windows_fired").to_pylist() if row["stream"] == query]
+    incidents = [row["kind"] for row in recording.table("incidents").to_pylist() if row["stream"] == query]
+    steps = [(row["arrived_ms"], row["reached"]) for row in arrivals]
+    lag = Lag.of(steps)
+    on_way_ms = [row["arrived_ms"] - row["created_ms"] for row in arrivals]
+    scenario = recording.scenario_as(ProgressScenario)
+    return RunMeasures(
+        name=recording.name,
+        bound=BOUND,
+        steps=tuple(steps),
+        lag_ms=lag.mean_ms,
+        settings=None if scenario is None else scenario.settings,
+        measures={
+            f"buffers at {operator}": len(arrivals),
+            "mean time of a buffer on its way (ms)": round(fmean(on_way_ms), 1) if on_way_ms else None,
+            "longest time of a buffer on its way (ms)": max(on_way_ms, default=None),
+            **with_lag(BOUND, lag),
+            "windows fired by the watermark": sum(row["cause"] == "watermark" for row in fired),
+            "windows fired by the end of the stream": sum(row["cause"] != "watermark" for row in fired),
+            "records counted in windows": sum(row["records"] for row in fired),
+            "buffers with late records": incidents.count("late"),
+            "buffers that came twice, or after their sequence was complete": incidents.count("breach"),
+        },
+    )
