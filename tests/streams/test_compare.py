@@ -190,6 +190,16 @@ def test_scenarios_differ_by_value_and_parts_are_found_by_name_if_it_is_their_ow
     assert differences_of(one, other) == (("script[0].at_ms", (1, 2)),)
 
 
+def test_a_run_without_a_lag_is_named() -> None:
+    steps = [(1_000, 500), (2_000, 500)]
+    runs = {"a": run("a", steps, 1_000.0), "b": run("b", steps, 1_000.0), "c": run("c", [], None)}
+    assert draw_comparison(runs).sentence == (
+        "The lower bounds of a and b lag equally, 1 000 ms on average. That of c has no lag."
+    )
+    runs["b"] = run("b", steps, 1_200.0)
+    assert draw_comparison(runs).sentence.endswith("200 ms more than that of a. That of c has no lag.")
+
+
 def test_a_bound_of_another_time_stands_at_the_rim_of_the_comparison() -> None:
     begin = 1_704_067_200_000
     rows = [(begin + 1_000 * n, 5 if n in {40, 41, 42} else begin + 1_000 * n - 500) for n in range(100)]

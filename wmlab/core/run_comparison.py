@@ -20,7 +20,7 @@ from wmlab.core.charts.style import jupyter_style
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.core.recording import Recording, of_one_kind
 from wmlab.core.run_measures import RunMeasures, RunValues, measures_as_text
-from wmlab.core.words import span
+from wmlab.core.words import listed, span
 
 _MOST_ROWS: Final = 400
 _SHORT: Final = 16
@@ -197,9 +197,12 @@ def _sentence(bound: str, lags_ms: Mapping[str, float | None]) -> str:
     if len(known) < 2:
         return "Fewer than two of the runs have a lag to compare."
     (least, first), (most, last) = known[0], known[-1]
+    unknown = [label for label, lag in lags_ms.items() if lag is None]
+    without = f" That of {listed(unknown)} has no lag." if unknown else ""
     if least == most:
-        return f"The {bound}s of all runs lag equally, {span(round(most))} on average."
+        equal = listed([label for label, lag in lags_ms.items() if lag is not None]) if unknown else "all runs"
+        return f"The {bound}s of {equal} lag equally, {span(round(most))} on average.{without}"
     return (
         f"The {bound} of {last} lags most, {span(round(most))} on average, "
-        f"{span(round(most - least), beside_ms=round(most))} more than that of {first}."
+        f"{span(round(most - least), beside_ms=round(most))} more than that of {first}.{without}"
     )
