@@ -172,6 +172,7 @@ install() {
         say "It goes on without the file that lets Spark start faster."
     { fingerprint; echo "python $python $python_is"; } >"$venv/stamp.new"
     mv "$venv/stamp.new" "$stamp"
+    say "Ready. make lab opens JupyterLab; make test runs all tests; make lists the rest."
 }
 
 python='' lacking=''
