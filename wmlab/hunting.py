@@ -127,7 +127,6 @@ class Hunt(TableAnswer[Violation]):
     entries: ClassVar[str] = "violations"
     heads: ClassVar[tuple[str, ...]] = ("", "configuration", "run", "faults", "lines", "what")
     left: ClassVar[tuple[int, ...]] = (0, 1, 5)
-    left_heads: ClassVar[tuple[int, ...]] = (0, 1, 5)
     columns: ClassVar[Mapping[str, str]] = {
         "run": "the run that broke it first, from 1",
         "faults": "how many faults the smallest scenario has",

@@ -65,10 +65,10 @@ COLUMNS_HINT: Final = "What each column says: .columns"
 class TableAnswer(Answer, Generic[AnswerEntry]):
     """Base of the answers with several entries, over which it iterates; `entries` names the field that has them.
 
-    A subclass gives the `heads` of its HTML table and the cells of each row (`_rows`); `left` are the columns whose
-    cells stand on the left, `left_heads` those whose heads do. `schema` has the columns of the pandas DataFrame, which
-    are attributes of the entries or of the answer. `columns` says what heads mean that do not say it themselves: as
-    HTML beneath the table and where the pointer is on the head.
+    A subclass gives the `heads` of its HTML table and the cells of each row (`_rows`); `left` are the columns that
+    stand on the left, with their heads. `schema` has the columns of the pandas DataFrame, which are attributes of the
+    entries or of the answer. `columns` says what heads mean that do not say it themselves: as HTML beneath the table
+    and where the pointer is on the head.
     """
 
     __slots__ = ()
@@ -76,7 +76,6 @@ class TableAnswer(Answer, Generic[AnswerEntry]):
     entries: ClassVar[str]
     heads: ClassVar[tuple[str, ...]]
     left: ClassVar[tuple[int, ...]] = (0,)
-    left_heads: ClassVar[tuple[int, ...]] = ()
     columns: ClassVar[Mapping[str, str]] = {}
     schema: ClassVar[pa.Schema]
 
@@ -108,7 +107,6 @@ class TableAnswer(Answer, Generic[AnswerEntry]):
             self._heads(),
             self._rows(),
             left=self.left,
-            left_heads=self.left_heads,
             columns=self.columns,
         )
         lines = "".join(f"<li><b>{escape(head)}</b>: {escape(text)}</li>" for head, text in self.columns.items())
@@ -121,13 +119,11 @@ def html_table(
     rows: Iterable[Sequence[Cell]],
     *,
     left: Sequence[int] = (0,),
-    left_heads: Sequence[int] = (),
     columns: Mapping[str, str] | None = None,
 ) -> str:
     """A table as HTML; the caption is HTML already. The other arguments are what `TableAnswer` has of these names."""
     head = [
-        _tag("th", escape(text), left=n in left_heads, title=(columns or {}).get(text, ""))
-        for n, text in enumerate(heads)
+        _tag("th", escape(text), left=n in left, title=(columns or {}).get(text, "")) for n, text in enumerate(heads)
     ]
     body = [[_tag("td", _html(cell), left=n in left) for n, cell in enumerate(row)] for row in rows]
     lines = "".join(f"<tr>{''.join(cells)}</tr>" for cells in [head, *body] if cells)
@@ -217,7 +213,7 @@ class Verdicts(TableAnswer[Verdict]):
 
     entries = "verdicts"
     heads = ("", "verdict", "judged", "what")
-    left = left_heads = (3,)
+    left = (0, 1, 3)
     schema = pa.schema(
         [(name, pa.string()) for name in ("invariant", "statement", "verdict")]
         + [pa.field(name, pa.int64(), nullable=False) for name in ("judged", "violations")]
@@ -345,7 +341,7 @@ class Stragglers(TableAnswer[Straggler]):
 
     entries = "stragglers"
     heads = ("holder", "cause", "stretches", "held", "at worst", "cost in mean lag", "measured against")
-    left = left_heads = (0, 1, 6)
+    left = (0, 1, 6)
     schema = pa.schema(
         [(name, pa.string()) for name in ("stream", "who", "why")]
         + [pa.field(name, pa.int64(), nullable=False) for name in ("stretches", "held_ms")]

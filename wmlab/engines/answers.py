@@ -151,7 +151,7 @@ class JobAdvice(TableAnswer[Setting]):
 
     entries = "settings"
     heads = ("setting", "value", "why")
-    left = left_heads = (0, 1, 2)
+    left = (0, 1, 2)
     schema = pa.schema([(name, pa.string()) for name in ("name", "value", "reason")])
 
     @property

@@ -101,6 +101,7 @@ class WriterClocks(TableAnswer[WriterClock]):
 
     entries = "writers"
     heads = ("writer", "records", "offset", "early", "suspects", "steps", "longest silence", "clock")
+    left = (0, 7)
     schema = pa.schema(
         [pa.field("writer", pa.string()), pa.field("rows", pa.int64(), nullable=False)]
         + [pa.field(name, pa.int64()) for name in ("first_event_time", "last_event_time")]

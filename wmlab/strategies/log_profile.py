@@ -54,7 +54,6 @@ class Profile(TableAnswer[WriterClock]):
     }
     heads = ("writer", *columns)
     left = (0, 2, 3, 10)
-    left_heads = (0, 2, 3, 10)
     schema = WriterClocks.schema
 
     @property

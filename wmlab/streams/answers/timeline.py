@@ -240,7 +240,7 @@ class Timeline(TableAnswer[Moment]):
 
     entries = "moments"
     heads = ("at (ms)", "who", "what", "effect")
-    left = left_heads = (1, 2, 3)
+    left = (1, 2, 3)
     schema = pa.schema(
         [
             ("stream", pa.string()),
