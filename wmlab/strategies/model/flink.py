@@ -151,14 +151,27 @@ def _rise(state: Combined, watermark: int) -> tuple[Combined, Downstream]:
 class FlinkState:
     """What a job has seen: the largest time of each writer, who sent since the last probe, when quiet times began.
 
-    It is written in place: `met` and `step` both run the probes that are due.
+    `quiet` has the begin of the quiet time of each writer, in that order, `expired` those that the timeout has reached;
+    `asked` are the writers that joined or of which a status came since the last probe. `holder` is the split that was
+    the least when all were last looked at. It is written in place: `met` and `step` both run the probes that are due.
     """
 
     combined: Combined
     maxima: dict[str, int] = field(default_factory=dict)
     fresh: set[str] = field(default_factory=set)
-    since: dict[str, int] = field(default_factory=dict)
+    quiet: dict[str, int] = field(default_factory=dict)
+    expired: dict[str, int] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
+    holder: Hashable = None
     probed: int | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the split that was the least still keeps the output where it is, so that no other can move it."""
+        holder = self.combined.inputs.get(self.holder)
+        return (
+            holder is not None and not holder.idle and holder.watermark <= self.combined.out and not self.combined.idle
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +198,7 @@ class Flink(Strategy[FlinkState]):
         return "flink_2_3_0" if self.rule == "flink_2_3_0" else "fixed"
 
     def start(self) -> FlinkState:
-        return FlinkState(initially_combined(self.writers))
+        return FlinkState(initially_combined(self.writers), asked=set(self.writers))
 
     def met(self, state: FlinkState, x: int, record: Record) -> int:
         self._probe_until(state, record.arrival_ms)
@@ -200,6 +213,7 @@ class Flink(Strategy[FlinkState]):
             self._join(state, writer)
         elif isinstance(item, Status):
             self._join(state, item.writer)
+            state.asked.add(item.writer)
             if self.inputs == "channels":
                 state.combined, _ = channel_status(state.combined, item.writer, item.idle, self._task_rule)
             else:
@@ -227,28 +241,36 @@ class Flink(Strategy[FlinkState]):
             for writer, number in self._idle_at(state, first, last):
                 due.setdefault(number, []).append((writer, True))
         state.fresh.clear()
+        state.asked.clear()
         state.probed = last
         for number in sorted(due):
             for writer, idle in sorted(due[number]):
                 self._emit(state, writer, idle)
-            if self.inputs == "splits":
+            if self.inputs == "splits" and not state.is_held:
                 state.combined, _ = combine(state.combined, self._task_rule)
+                active = ((split.watermark, name) for name, split in state.combined.inputs.items() if not split.idle)
+                state.holder = min(active, default=(UNKNOWN, None))[1]
 
     def _idle_at(self, state: FlinkState, first: int, last: int) -> Iterable[tuple[str, int]]:
         """The writers that fall idle at a probe from `first` to `last`, and its number; notes quiet times."""
         every, timeout = self.interval_ms, self.idle_ms or 0
-        notes_resuming_only = self.rule == "flink_34252"
-        for name, partial in state.combined.inputs.items():
-            writer = str(name)
-            fresh = writer in state.fresh
-            if fresh and (partial.idle or not notes_resuming_only):
-                state.since.pop(writer, None)
-            since = state.since.setdefault(writer, (first + fresh) * every)
-            number = (since + timeout) // every + 1
-            if number <= last and (fresh or not partial.idle):
-                yield writer, max(number, first)
-            if since > last * every and not notes_resuming_only:
-                del state.since[writer]
+        inputs, quiet, expired = state.combined.inputs, state.quiet, state.expired
+        for writer in state.asked - state.fresh - quiet.keys() - expired.keys():
+            quiet[writer] = first * every
+        for writer in state.fresh:
+            is_noted = writer in quiet or writer in expired
+            if not is_noted or inputs[writer].idle or self.rule != "flink_34252":
+                quiet.pop(writer, None)
+                expired.pop(writer, None)
+                quiet[writer] = (first + 1) * every
+        looked_at = {*state.fresh, *state.asked}
+        # Quiet times stand in the order in which they began: the first one is the first that the timeout reaches.
+        while quiet and (quiet[writer := next(iter(quiet))] + timeout) // every < last:
+            expired[writer] = quiet.pop(writer)
+            looked_at.add(writer)
+        for writer in looked_at:
+            if writer in expired and (writer in state.fresh or not inputs[writer].idle):
+                yield writer, max((expired[writer] + timeout) // every + 1, first)
 
     def _emit(self, state: FlinkState, writer: str, idle: bool) -> None:
         """What the generator of a writer says at a probe, and what its task makes of it."""
