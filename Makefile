@@ -64,7 +64,8 @@ notebooks: setup ## execute all notebooks again and store them; NOTEBOOKS="FILE 
 	$(PY) -m tools.notebooks $(NOTEBOOKS)
 
 oracles: setup ## compare the rules of strategies with Flink and Beam; FLINK=DIRECTORY BEAM=DIRECTORY, see tools/oracles.py
-	$(if $(FLINK)$(BEAM)$(FLINK_RUNS),,$(error give FLINK=DIRECTORY, BEAM=DIRECTORY or FLINK_RUNS=DIRECTORY, see tools/oracles.py))
+	$(if $(FLINK)$(BEAM)$(FLINK_RUNS)$(SPARK_RUNS),,$(error give FLINK=DIRECTORY, BEAM=DIRECTORY, FLINK_RUNS=DIRECTORY or SPARK_RUNS=all, see tools/oracles.py))
+	$(if $(SPARK_RUNS),PYTHONPATH="$(CURDIR)" $(PY) tools/spark_runs.py data/engine_logs/spark $(filter-out all,$(SPARK_RUNS)))
 	$(if $(FLINK_RUNS),PYTHONPATH="$(CURDIR)" $(PY) tools/flink_runs.py "$(FLINK_RUNS)" data/engine_logs/flink $(RUNS))
 	$(if $(FLINK),PYTHONPATH="$(CURDIR)" $(PY) tools/oracles.py flink "$(FLINK)" $(ORACLES_ARGS))
 	$(if $(BEAM),PYTHONPATH="$(CURDIR)" "$(BEAM)/bin/python" tools/oracles.py beam "$(BEAM)" $(ORACLES_ARGS))
