@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,8 +12,8 @@ from hypothesis import given, settings
 import wmlab as wm
 from tests.testing.mutants import MUTANTS, Silent, bounded
 from wmlab.core.errors import ModelError, WmlabError
-from wmlab.testing.compare import DisagreementError, compare_with_rule, find_disagreement
-from wmlab.testing.known_rules import RULES, Valve
+from wmlab.testing.compare import DisagreementError, compare_with_rule, find_disagreement, first_difference
+from wmlab.testing.known_rules import RULES, History, Valve
 
 
 def test_nearly_all_mutants_are_found() -> None:
@@ -24,6 +25,21 @@ def test_nearly_all_mutants_are_found() -> None:
     assert len(MUTANTS) == 30
     assert len(missed) <= 2, missed
     assert {rule for rule, _, _ in MUTANTS} == set(RULES)
+
+
+@pytest.mark.parametrize(("rule", "machine"), [(rule, machine) for rule, _, machine in MUTANTS])
+def test_every_step_of_the_smallest_history_is_needed(rule: str, machine: Any) -> None:
+    shrunk = find_disagreement(machine, rule, examples=100)
+    if shrunk is None:
+        return  # the test above says how many these may be
+    for left_out in range(len(shrunk.steps)):
+        shorter = History(shrunk.parameters, shrunk.steps[:left_out] + shrunk.steps[left_out + 1 :])
+        start = RULES[rule].start(**shrunk.parameters)
+        try:
+            expected = [start.step(step) for step in shorter.steps]
+        except WmlabError:
+            continue  # not a history of this rule, for example one whose watermarks fall
+        assert first_difference(machine, rule, shorter, expected) is None, (left_out, shrunk)
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -19,7 +19,7 @@ from wmlab.testing.cases import ANYTHING
 from wmlab.testing.known_rules import History, Machine, Rule, Step, rule_of
 from wmlab.testing.program import ProgramError
 
-_EXAMPLES: Final = 500
+EXAMPLES: Final = 500
 """Histories that are drawn if nothing else is said."""
 _MOST_EXAMPLES: Final = 1_000_000
 
@@ -87,7 +87,7 @@ class _DiffersError(Exception):
     """What hypothesis is told of a history in which the two differ."""
 
 
-def compare_with_rule(mine: Callable[..., Machine], rule: str, *, examples: int = _EXAMPLES) -> None:
+def compare_with_rule(mine: Callable[..., Machine], rule: str, *, examples: int = EXAMPLES) -> None:
     """Raise `DisagreementError` if a machine of one's own does not answer as a rule, with the smallest such history.
 
     `mine` is called with the parameters of the rule by name, and gives an object whose `step` takes a dict and returns
@@ -105,12 +105,12 @@ def compare_with_rule(mine: Callable[..., Machine], rule: str, *, examples: int 
 
 
 def find_disagreement(
-    mine: Callable[..., Machine], rule: str, *, examples: int = _EXAMPLES, shrink: bool = True, called: str = ""
+    mine: Callable[..., Machine], rule: str, *, examples: int = EXAMPLES, shrink: bool = True, called: str = ""
 ) -> Disagreement | None:
     """The smallest history in which a machine does not answer as a rule; None if there is none among those drawn.
 
-    With `shrink=False` it is the first that is found; `called` is the name of the machine in words. Raises as
-    `compare_with_rule`, but for `DisagreementError`.
+    Of the smallest no step can be left out. With `shrink=False` it is the first that is found; `called` is the name of
+    the machine in words. Raises as `compare_with_rule`, but for `DisagreementError`.
     """
     the_flag(shrink, "shrink", ModelError)
     of = rule_of(rule)
@@ -162,7 +162,30 @@ def find_disagreement(
         ) from None
     if failed:
         raise failed[0]
-    return found[-1] if found else None
+    if not found:
+        return None
+    return _without_needless_steps(found[-1], mine, of, called) if shrink else found[-1]
+
+
+def _without_needless_steps(
+    disagreement: Disagreement, mine: Callable[..., Machine], of: Rule, called: str
+) -> Disagreement:
+    """The disagreement without each step that can be left out, until every one is needed.
+
+    Hypothesis leaves out what it has drawn, as the time that passes before a step; here the times of the others stay.
+    """
+    number = 0
+    while number < len(disagreement.steps):
+        steps = disagreement.steps[:number] + disagreement.steps[number + 1 :]
+        shorter = History(disagreement.parameters, steps)
+        number += 1
+        try:
+            expected = list(_answers(of, shorter))
+        except ModelError:
+            continue  # it is no history of this rule, for example one whose watermarks fall
+        if differs := first_difference(mine, of.name, shorter, expected, called=called):
+            disagreement, number = differs, 0
+    return disagreement
 
 
 def _require(mine: object, examples: object) -> None:
