@@ -15,6 +15,7 @@ CASES = {
         "bounds",
         "coalesce",
         "cold",
+        "growth",
         "log",
         "memory",
         "progress",

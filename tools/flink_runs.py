@@ -226,7 +226,7 @@ def record(flink: Path, home: Path, name: str, target: Path) -> None:
             _ask(f"/jobs/{job['jid']}?mode=cancel", "PATCH")
     while any(job["state"] in ("RUNNING", "CANCELLING", "RESTARTING") for job in _ask("/jobs/overview")["jobs"]):
         time.sleep(0.5)
-    header, *polls = log.kept.text().replace(str(home), "/data").splitlines(keepends=True)
+    header, *polls = log.reports.text().replace(str(home), "/data").splitlines(keepends=True)
     count = RUNS[name].kept
     chosen = [polls[round(number * (len(polls) - 1) / (count - 1))] for number in range(count)]
     target.write_text("".join([header, *chosen]), encoding="utf-8")

@@ -8,7 +8,7 @@ import pytest
 import wmlab as wm
 from tests.scenario_files import FOLDER
 from wmlab.core.errors import ScenarioError
-from wmlab.core.estimate import MOST_STEPS, Cost, Estimate
+from wmlab.core.estimate import MOST_S, Cost, Estimate
 from wmlab.dataflow.recording import Dataflow
 from wmlab.open import load_scenario
 from wmlab.progress.recording import PlanScenario
@@ -53,8 +53,8 @@ def test_what_cannot_fit_is_refused_with_figure_and_field(scenario: Any, field: 
 
 
 def test_what_would_never_end_is_refused() -> None:
-    endless = Estimate("x", (Cost("cycles", "controllers.period_ms", MOST_STEPS + 1, 0),))
-    with pytest.raises(ScenarioError, match=r"of computing: controllers\.period_ms makes 10 000 000 000 cycles"):
+    endless = Estimate("x", (Cost("cycles", "controllers.period_ms", (MOST_S + 1) * 10_000, 0, 100),))
+    with pytest.raises(ScenarioError, match=r"of computing: controllers\.period_ms makes 6 000 000 000 cycles"):
         endless.require_room()
 
 

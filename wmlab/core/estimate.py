@@ -1,7 +1,8 @@
 """What a run will take, estimated from its scenario before it starts: events, steps, memory and time.
 
-A step is one turn of the simulator: a batch, a noted time, a cycle, a look of a reader. The estimates are upper ones
-for a run without faults, within a factor of a few; the speeds are those of one ordinary core.
+A step is one turn of the simulator: a batch, a noted time, a cycle, a look of a reader. The counts are upper ones for a
+run without faults, within a factor of a few. What a step takes was measured on one core of an ordinary machine, so that
+the time of a run of some seconds is right within a factor of two there; `python -m benchmarks growth` measures it anew.
 """
 
 from __future__ import annotations
@@ -15,10 +16,8 @@ from wmlab.core.answers import html_table
 from wmlab.core.errors import ScenarioError
 from wmlab.core.words import counted, grouped, span
 
-EVENTS_PER_S: Final = 1_000_000
-STEPS_PER_S: Final = 20_000
-MOST_STEPS: Final = 10**10
-"""A run of more steps would take a week; it is refused."""
+MOST_S: Final = 7 * 86_400
+"""A run that would take longer than a week is refused."""
 _EVENT_BYTES: Final = 150
 _LEFT_OUT: Final = "events outside the run"
 
@@ -27,28 +26,35 @@ _LEFT_OUT: Final = "events outside the run"
 class Cost:
     """How often something happens in a run, the field of the scenario that decides it, and what each leaves behind.
 
-    `events` are moved as whole arrays and cost far less than anything else, which is counted in steps.
+    `events` are moved as whole arrays and cost far less than anything else, which is counted in steps. `us_each` is how
+    many microseconds of one core each of them takes.
     """
 
     what: str
     field: str
     count: int
     bytes_each: int
+    us_each: float
 
     @staticmethod
-    def of_events(field: str, count: float) -> Cost:
+    def of_events(field: str, count: float, us_each: float) -> Cost:
         """The cost of events, or of the rows of a log."""
-        return Cost("events", field, int(count), _EVENT_BYTES)
+        return Cost("events", field, int(count), _EVENT_BYTES, us_each)
 
     @staticmethod
     def of_left_out(field: str, count: int) -> Cost:
         """The events of a trace that begin after the end of the run, or arrived before its writer starts."""
-        return Cost(_LEFT_OUT, field, count, 0)
+        return Cost(_LEFT_OUT, field, count, 0, 0)
 
     @property
     def memory_bytes(self) -> int:
         """What all of them together leave behind."""
         return self.count * self.bytes_each
+
+    @property
+    def us(self) -> int:
+        """How many microseconds all of them together take."""
+        return int(self.count * self.us_each)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -80,8 +86,8 @@ class Estimate:
 
     @property
     def seconds(self) -> int:
-        """How long the run will take on an ordinary machine."""
-        return self.events // EVENTS_PER_S + self.steps // STEPS_PER_S
+        """How long the run will take on an ordinary machine, in seconds; its start is not counted."""
+        return sum(cost.us for cost in self.costs) // 1_000_000
 
     def require_room(self) -> None:
         """Raise `ScenarioError` if the run cannot fit in the memory of this machine, or would never end."""
@@ -89,8 +95,8 @@ class Estimate:
         if self.memory_bytes > room_bytes:
             worst = max(self.costs, key=lambda cost: cost.memory_bytes)
             needs = f"{_bytes(self.memory_bytes)} of memory, of which there are {_bytes(room_bytes)}"
-        elif self.steps > MOST_STEPS:
-            worst = max((c for c in self.costs if c.what not in ("events", _LEFT_OUT)), key=lambda cost: cost.count)
+        elif self.seconds > MOST_S:
+            worst = max(self.costs, key=lambda cost: cost.us)
             needs = f"{span(self.seconds * 1_000)} of computing"
         else:
             return

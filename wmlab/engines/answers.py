@@ -128,7 +128,7 @@ class JobExplanation(Answer):
 
     def _repr_html_(self) -> str:
         rows: list[tuple[Cell, ...]] = [
-            (moment(each.at_ms), each.what) for found in self.findings for each in found.evidence
+            (moment(each.at_ms), each.what) for finding in self.findings for each in finding.evidence
         ]
         return f"<p>{escape(self.sentence)}</p>" + html_table("Evidence", ("at", "reported"), rows, left=(0, 1))
 
@@ -173,18 +173,18 @@ class EngineLog:
     """
 
     source: str
-    kept: Lines
+    reports: Lines
 
     @property
     def engine(self) -> Engine:
         """Whose job it is: "flink" or "spark"."""
-        return self.kept.engine
+        return self.reports.engine
 
     @cached_property
     def table(self) -> pa.Table:
         """All that was reported, in the columns of `ENGINE_TABLE`."""
         try:
-            made = table_of(self.engine, self.kept.lines)
+            made = table_of(self.engine, self.reports.lines)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as wrong:
             raise EngineError(
                 f"{self.source} has a line of another form than {self.engine} writes: {type(wrong).__name__} {wrong}.",
@@ -202,7 +202,7 @@ class EngineLog:
     @property
     def until_ms(self) -> int:
         """Until when the job was looked at: its last line, or when the query was asked."""
-        return max(int(pc.max(self.table["at_ms"]).as_py()), self.kept.until_ms or 0)
+        return max(int(pc.max(self.table["at_ms"]).as_py()), self.reports.until_ms or 0)
 
     def explain(self, at_ms: int | None = None) -> JobExplanation:
         """Why the watermark is where it is at a moment, by default at the end of the log, with the evidence.
@@ -221,7 +221,7 @@ class EngineLog:
         target = as_path(path, EngineError)
         try:
             with target.open("x", encoding="utf-8") as file:
-                file.write(self.kept.text())
+                file.write(self.reports.text())
         except OSError as wrong:
             raise EngineError(
                 f"{str(target)!r} cannot be written: {wrong.strerror}.", remedy="give a path that is free."
@@ -229,7 +229,7 @@ class EngineLog:
         return target
 
     def __repr__(self) -> str:
-        lines = len(self.kept.lines) - (self.engine == "flink")
+        lines = len(self.reports.lines) - (self.engine == "flink")
         what = "poll" if self.engine == "flink" else "batch"
         many = f"{grouped(lines)} {what if lines == 1 else {'poll': 'polls', 'batch': 'batches'}[what]}"
         return (
@@ -244,7 +244,7 @@ def job_at(log: EngineLog, at_ms: int | str | None = None) -> Job:
     A text such as "90s" is counted from the log's begin.
     """
     if at_ms is None:
-        return job_of(log.engine, log.table, log.until_ms, waits=log.kept.waits)
+        return job_of(log.engine, log.table, log.until_ms, waits=log.reports.waits)
     asked_ms = the_moment(at_ms, EngineError, start_ms=log.begin_ms)
     if asked_ms < log.begin_ms:
         raise EngineError(
@@ -294,8 +294,8 @@ def _of_file(path: str | Path, engine: Engine) -> EngineLog:
 
 def explain(job: Job) -> JobExplanation:
     """Why the watermark of a job is where it is; see `EngineLog.explain`."""
-    found = _findings(job)
-    stands = job.stands if job.engine == "flink" else found[0].cause not in _MOVES
+    ranked = _findings(job)
+    stands = job.stands if job.engine == "flink" else ranked[0].cause not in _MOVES
     since_ms = job.stands_since_ms
     return JobExplanation(
         engine=job.engine,
@@ -306,7 +306,7 @@ def explain(job: Job) -> JobExplanation:
         since_ms=since_ms,
         stands=stands,
         cost=_cost(job, since_ms if stands and since_ms is not None else 0),
-        findings=found,
+        findings=ranked,
     )
 
 
@@ -352,60 +352,60 @@ _IDLE_SCAN: Final = "scan.watermark.idle-timeout"
 
 
 def advise(job: Job) -> JobAdvice:
-    """The settings that would change what is found; see `EngineLog.advise`."""
+    """The settings that would change what is finding; see `EngineLog.advise`."""
     settings: list[Setting] = []
-    for found in _findings(job):
-        if found.certainty != "candidates":
-            settings += (_of_flink if job.engine == "flink" else _of_spark)(found)
+    for finding in _findings(job):
+        if finding.certainty != "candidates":
+            settings += (_of_flink if job.engine == "flink" else _of_spark)(finding)
     return JobAdvice(job=job.name, settings=tuple(settings))
 
 
-def _of_flink(found: Finding) -> list[Setting]:
-    if found.cause in (Cause.SILENT_SOURCE, Cause.SILENT_SUBTASK):
-        why = f"{found.holder} sends nothing, and a source that is marked idle is not waited for"
+def _of_flink(finding: Finding) -> list[Setting]:
+    if finding.cause in (Cause.SILENT_SOURCE, Cause.SILENT_SUBTASK):
+        why = f"{finding.holder} sends nothing, and a source that is marked idle is not waited for"
         return [
             Setting(name=_IDLE_SCAN, value="'30 s', for the table of that source", reason=why),
             Setting(name=_IDLE_TABLE, value="'30 s', for all sources of the job instead", reason=why),
         ]
-    if found.cause is Cause.NO_WATERMARK:
+    if finding.cause is Cause.NO_WATERMARK:
         return [
             Setting(
                 name="WATERMARK FOR",
                 value="ts AS ts - INTERVAL '5' SECOND, with the time column of the table",
-                reason=f"{found.holder} gives no watermark",
+                reason=f"{finding.holder} gives no watermark",
             )
         ]
-    if found.cause is Cause.SOURCE_BEHIND:
+    if finding.cause is Cause.SOURCE_BEHIND:
         return [
             Setting(
                 name="scan.watermark.alignment.group",
                 value="one name for both sources, with scan.watermark.alignment.max-drift",
-                reason=f"{found.holder} is {rounded(found.shift_ms or 0)} behind; this does not move the watermark, it "
-                "stops the other sources from filling the state meanwhile",
+                reason=f"{finding.holder} is {rounded(finding.shift_ms or 0)} behind; this moves no watermark, "
+                "it stops the other sources from filling the state meanwhile",
             )
         ]
     return []
 
 
-def _of_spark(found: Finding) -> list[Setting]:
-    if found.cause is Cause.NO_WATERMARK:
-        return [Setting(name="withWatermark", value="the time column, and how late its rows come", reason=str(found))]
-    if found.cause is Cause.SILENT_SOURCE:
+def _of_spark(finding: Finding) -> list[Setting]:
+    if finding.cause is Cause.NO_WATERMARK:
+        return [Setting(name="withWatermark", value="the time column, and how late its rows come", reason=str(finding))]
+    if finding.cause is Cause.SILENT_SOURCE:
         return [
             Setting(
                 name="spark.sql.streaming.multipleWatermarkPolicy",
                 value="max, if rows of the slower source may be dropped",
-                reason=f"with min, the default, {found.holder} holds the watermark of the whole query",
+                reason=f"with min, the default, {finding.holder} holds the watermark of the whole query",
             )
         ]
-    if found.cause in (Cause.DELAY_TOO_LARGE, Cause.DELAY_TOO_SMALL) and found.needed_ms is not None:
+    if finding.cause in (Cause.DELAY_TOO_LARGE, Cause.DELAY_TOO_SMALL) and finding.needed_ms is not None:
         return [
             Setting(
                 name="withWatermark",
-                value=f"a delay of {rounded(found.needed_ms)} or more instead of {rounded(found.shift_ms or 0)}",
-                reason=f"a row was {rounded(found.needed_ms)} behind the newest one at most"
-                if found.cause is Cause.DELAY_TOO_SMALL
-                else str(found),
+                value=f"a delay of {rounded(finding.needed_ms)} or more instead of {rounded(finding.shift_ms or 0)}",
+                reason=f"a row was {rounded(finding.needed_ms)} behind the newest one at most"
+                if finding.cause is Cause.DELAY_TOO_SMALL
+                else str(finding),
             )
         ]
     return []

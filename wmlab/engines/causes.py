@@ -112,24 +112,24 @@ FUTURE_MS: Final = 60 * SECOND_MS
 
 def findings(job: Job, rules: Iterable[Rule]) -> tuple[Finding, ...]:
     """What the rules find, the first one first; `cannot tell` if that is nothing."""
-    found = [each for rule in rules if (each := rule(job)) is not None]
-    follow = {cause for each in found for cause in _FOLLOW.get(each.cause, ())}
-    if any(each.cause in _HOLDING and each.certainty != "candidates" for each in found):
+    findings_of_rules = [each for rule in rules if (each := rule(job)) is not None]
+    follow = {cause for each in findings_of_rules for cause in _FOLLOW.get(each.cause, ())}
+    if any(each.cause in _HOLDING and each.certainty != "candidates" for each in findings_of_rules):
         follow.add(Cause.NO_FAULT)
     ranks = {cause: rank for rank, cause in enumerate(Cause)}
-    kept = [each for each in found if each.cause not in follow]
-    kept.sort(key=lambda each: (_order(each), ranks[each.cause]))
-    if kept:
-        return tuple(kept)
+    own = [each for each in findings_of_rules if each.cause not in follow]
+    own.sort(key=lambda each: (_order(each), ranks[each.cause]))
+    if own:
+        return tuple(own)
     more = "for a minute or longer" if job.engine == "flink" else "until some batches with rows have come"
     why = "what was reported does not tell whether anything holds it"
     return (Finding(cause=Cause.CANNOT_TELL, certainty="candidates", text=why, release=f"look {more}"),)
 
 
-def _order(found: Finding) -> int:
-    if found.certainty == "candidates":
+def _order(finding: Finding) -> int:
+    if finding.certainty == "candidates":
         return 2
-    return 0 if found.cause in _HOLDING else 1
+    return 0 if finding.cause in _HOLDING else 1
 
 
 def reported(instance: Instance, at: Moment, *names: str) -> Evidence:

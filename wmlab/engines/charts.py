@@ -98,8 +98,8 @@ def _curves(job: Job, explanation: JobExplanation) -> list[Steps]:
 
 def _steps(name: str, role: str, points: Sequence[tuple[int, Value]], until_ms: int) -> Steps:
     """A curve through some points, which holds its last value until the end of the log."""
-    held = [*points, (until_ms, points[-1][1])] if points else []
-    xs, ys = thinned([x for x, _ in held], [y for _, y in held], _CAP) if held else ([], [])
+    to_the_end = [*points, (until_ms, points[-1][1])] if points else []
+    xs, ys = thinned([x for x, _ in to_the_end], [y for _, y in to_the_end], _CAP) if to_the_end else ([], [])
     return Steps(name=name, role=role, xs=xs, ys=ys)
 
 
@@ -157,8 +157,8 @@ def _rows(job: Job, explanation: JobExplanation) -> Panel | None:
         )
     names = [_short(each.source) for each in job.sources]
     if explanation.holder is not None:
-        held = [each.source in explanation.holder for each in job.sources]
-        names = [f"holds: {name}" if holds else name for name, holds in zip(names, held, strict=True)]
+        holding = [each.source in explanation.holder for each in job.sources]
+        names = [f"holds: {name}" if holds else name for name, holds in zip(names, holding, strict=True)]
     return lanes(names, layers)
 
 

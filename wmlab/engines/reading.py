@@ -197,9 +197,9 @@ def _job(jobs: Sequence[Line], wanted: str | None) -> str:
     if wanted is None:
         fitting = [each for each in jobs if each["state"] == "RUNNING"]
     if len(fitting) != 1:
-        there = listed([f"{each['name']} ({each['jid']}, {each['state']})" for each in jobs], most=6) or "none"
+        offered = listed([f"{each['name']} ({each['jid']}, {each['state']})" for each in jobs], most=6) or "none"
         what = "jobs that run" if wanted is None else f"jobs {wanted!r}"
-        raise EngineError(f"there are {len(fitting)} {what}, of {there}.", remedy="name one with job=, by its id.")
+        raise EngineError(f"there are {len(fitting)} {what}, of {offered}.", remedy="name one with job=, by its id.")
     return str(fitting[0]["jid"])
 
 

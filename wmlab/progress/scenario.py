@@ -15,6 +15,7 @@ Source: "Watermarking and Progress", the diagram of pipelines, ChunkNumber and O
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -67,6 +68,12 @@ class Filter:
     """
 
     keep: Annotated[float, Field(ge=0, le=1, strict=True)]
+
+
+_RECORD_US: Final = 1.0
+_BUFFER_US: Final = 63
+_WINDOW_US: Final = 0.45
+"""Microseconds that a record, the arrival of a buffer, and a record of a window take, as `growth` measured them."""
 
 
 @tagged
@@ -576,15 +583,17 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
                     records = len(source.rows or source.times_ms or ())
                 else:
                     records, named = int(source.rate_per_s * self.duration_ms / 1_000), "rate_per_s"
-                yield Cost.of_events(f"{field}.{named}", records)
+                yield Cost.of_events(f"{field}.{named}", records, _RECORD_US)
                 flushes = 0 if source.flush_every_ms is None else self.duration_ms // source.flush_every_ms
                 buffers = min(records, records // source.buffer_records + flushes + 1)
-                passed = len(source.operators) + len(query.operators) + len(query.output) + 2
-                yield Cost("buffers", f"{field}.buffer_records", buffers * passed, 1_500)
+                # An operator of a pipeline costs next to nothing; one that waits, and what it makes larger, does.
+                chunks = math.prod(max(1, math.ceil(part.growth)) for part in source.operators if isinstance(part, Map))
+                arrivals = buffers * chunks * (1 + len(query.operators) + len(query.output))
+                yield Cost("buffers", f"{field}.buffer_records", arrivals, 3_000, _BUFFER_US)
                 total += records
             if query.window is not None:
                 shared = -(-query.window.size_ms // (query.window.slide_ms or query.window.size_ms))
-                yield Cost("windows", f"queries[{number}].window.slide_ms", total * shared, 100)
+                yield Cost("windows", f"queries[{number}].window.slide_ms", total * shared, 100, _WINDOW_US)
 
     def _repr_html_(self) -> str:
         rows = [(query.name, _summary(query)) for query in self.queries]

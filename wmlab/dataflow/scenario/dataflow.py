@@ -28,6 +28,9 @@ AnyVertex = Annotated[Source | AnyStep, Field(discriminator="kind")]
 OPTIONS: tuple[str, ...] = tuple(option.name for option in dataclasses.fields(model.Deviations))
 """The deviations of the implementation that can be switched on one by one."""
 _ROW_BYTES: Final = 500
+_STEP_US: Final = 75
+_WINDOW_US: Final = 1.5
+"""Microseconds that an item at a vertex or on a queue, and a row of a window take, as `growth` measured them."""
 _FUNCTIONS: Final = ("function", "complete", "complete_edge", "where", "policy")
 """The fields of vertices and their times that can hold Python functions."""
 
@@ -107,7 +110,7 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
         """Rows at all vertices, windows, polls, queues and snapshots; a join is taken to have one partner for a row."""
         copies = {vertex.name: vertex.parallelism for vertex in self.vertices}
         queues = sum(copies.get(edge.source, 1) * copies.get(edge.target, 1) for edge in self.edges)
-        yield Cost("queues", "parallelism", queues, _ROW_BYTES)
+        yield Cost("queues", "parallelism", queues, _ROW_BYTES, _STEP_US)
         total = 0
         sources = [(index, vertex) for index, vertex in enumerate(self.vertices) if isinstance(vertex, Source)]
         logs = traces.load_each(source.trace for _, source in sources)
@@ -115,23 +118,37 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
             field = f"vertices[{index}]"
             if source.stream is not None and not isinstance(source.stream, str):
                 rows, named = (read := source.stream.estimate()).events, "stream"
-                yield Cost("steps", f"{field}.stream", read.steps, _ROW_BYTES)
+                yield Cost("steps", f"{field}.stream", read.steps, _ROW_BYTES, _STEP_US)
             elif source.trace is not None:
                 rows, named = logs[source.trace].rows, "trace"
             else:
                 rows, named = len(source.rows or ()), "rows"
             total += rows
-            yield Cost("rows", f"{field}.{named}", rows * (len(self.vertices) + queues), _ROW_BYTES)
+            # A row passes each vertex behind its source, and its watermark each queue.
+            passed = len(behind := self._behind(source.name)) + sum(
+                copies[edge.source] * copies[edge.target] for edge in self.edges if edge.source in behind
+            )
+            yield Cost("rows", f"{field}.{named}", rows * passed, _ROW_BYTES, _STEP_US)
             if any(time.policy == "real_time" for time in source.times):
                 polls = self.duration_ms // source.poll_ms * source.parallelism
-                yield Cost("polls", f"{field}.poll_ms", polls * (1 + queues), _ROW_BYTES)
+                yield Cost("polls", f"{field}.poll_ms", polls * (1 + queues), _ROW_BYTES, _STEP_US)
         for index, window in enumerate(self.vertices):
             if isinstance(window, Window):
                 results = total * (window.size_ms // window.step_ms)
-                yield Cost("windows", f"vertices[{index}].slide_ms", results, _ROW_BYTES)
+                yield Cost("windows", f"vertices[{index}].slide_ms", results, _ROW_BYTES, _WINDOW_US)
         if self.snapshot_every_ms is not None:
             snapshots = self.duration_ms // self.snapshot_every_ms
-            yield Cost("snapshots", "snapshot_every_ms", snapshots * sum(copies.values()), _ROW_BYTES)
+            yield Cost("snapshots", "snapshot_every_ms", snapshots * sum(copies.values()), _ROW_BYTES, _STEP_US)
+
+    def _behind(self, source: str) -> set[str]:
+        """The vertex and all those that its rows can reach."""
+        reached, ahead = set[str](), [source]
+        while ahead:
+            name = ahead.pop()
+            if name not in reached:
+                reached.add(name)
+                ahead += [edge.target for edge in self.edges if edge.source == name]
+        return reached
 
     def mermaid(self) -> str:
         """The dataflow as the text of a Mermaid flowchart, with the watermark keys on its edges."""

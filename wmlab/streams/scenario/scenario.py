@@ -31,7 +31,7 @@ from wmlab.core.words import counted, span
 from wmlab.streams.scenario.checks import problems_across, process_names
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter, WriterPart
-from wmlab.streams.scenario.script import Action, SilenceWriter
+from wmlab.streams.scenario.script import Action, Scale, SilenceWriter
 
 RULE_TABLE: Final[RuleTable] = {
     Stream: {
@@ -174,7 +174,10 @@ _PER_SEGMENT = 120
 
 
 def costs(scenario: StreamScenario) -> Iterator[Cost]:
-    """Events, batches, notes, commits, cycles and reads; script and faults are left out."""
+    """Events, batches, notes, commits, cycles, scales and reads; faults are left out.
+
+    The last number of each is the microseconds that it takes, as the benchmark `growth` measured them.
+    """
     segments = {stream.name: stream.segments for stream in scenario.all_streams}
     logs = traces.load_each(part.trace for part in scenario.writers)
     drawn = sum(_by_rate(part, scenario) for part in scenario.writers if _is_drawn(part))
@@ -186,8 +189,10 @@ def costs(scenario: StreamScenario) -> Iterator[Cost]:
                 cost = replace(cost, bytes_each=bytes_each_in_memory)
             yield cost
     cycles = scenario.duration_ms // scenario.controllers.period_ms
-    yield Cost("cycles", "controllers.period_ms", cycles * len(segments), _ROW)
-    yield Cost("segments of cycles", "stream.segments", cycles * sum(segments.values()), _PER_SEGMENT)
+    yield Cost("cycles", "controllers.period_ms", cycles * len(segments), _ROW, 35)
+    yield Cost("segments of cycles", "stream.segments", cycles * sum(segments.values()), _PER_SEGMENT, 18)
+    scales = sum(isinstance(action, Scale) for action in scenario.script)
+    yield Cost("scales", "script", scales, 10 * _ROW, 4_000)
     for index, group in enumerate(scenario.groups):
         field = f"readers[{index}]" if isinstance(scenario.readers, tuple) else "readers"
         wide = sum(segments[name] for name in group.streams or (group.stream or scenario.all_streams[0].name,))
@@ -214,21 +219,21 @@ def _of_writer(
         events, others = _events_of(logs[writer.trace], writer, scenario)
         source = "trace"
         yield Cost.of_left_out(f"{field}.trace", others)
-    yield Cost.of_events(f"{field}.{source}", events)
+    yield Cost.of_events(f"{field}.{source}", events, 0.35)
     messages = 2 * 300 if scenario.network.keep_messages else 0
     processes = getattr(writer, "processes", 1)
     batches = min(events, span_ms // writer.batch_ms * processes)
     # A batch leaves memory with its events.
     bytes_each = messages if _is_drawn(writer) else 300 + messages
-    yield Cost("batches", f"{field}.batch_ms", min(events, batches * stream.segments), bytes_each)
+    yield Cost("batches", f"{field}.batch_ms", min(events, batches * stream.segments), bytes_each, 18)
     width = _ROW + _PER_SEGMENT * stream.segments + messages
     if isinstance(writer, TransactionalWriter):
-        yield Cost("transactions", f"{field}.every_ms", span_ms // writer.every_ms, 4 * width)
+        yield Cost("transactions", f"{field}.every_ms", span_ms // writer.every_ms, 4 * width, 130)
     elif writer.automatically_note_time or stream.automatically_note_time:
         notes = span_ms // writer.automatic_note_period_ms
-        yield Cost("noted times", f"{field}.automatic_note_period_ms", notes * processes, width)
+        yield Cost("noted times", f"{field}.automatic_note_period_ms", notes * processes, width, 40)
     elif writer.note_every_ms is not None:
-        yield Cost("noted times", f"{field}.note_every_ms", span_ms // writer.note_every_ms * processes, width)
+        yield Cost("noted times", f"{field}.note_every_ms", span_ms // writer.note_every_ms * processes, width, 40)
 
 
 def _events_of(log: traces.Trace, writer: WriterPart, scenario: StreamScenario) -> tuple[int, int]:
@@ -251,12 +256,14 @@ def _of_group(group: ReaderGroup, field: str, duration_ms: int, segments: int) -
     """What readers do in regular intervals, whether there is anything to read or not."""
     span_ms = max(0, duration_ms - group.starts_ms)
     published = span_ms // group.publish_every_ms * group.readers
-    yield Cost("positions", f"{field}.publish_every_ms", published, 2 * _ROW + _PER_SEGMENT * segments)
-    yield Cost("segments of positions", f"{field}.readers", published * -(-segments // group.readers), _PER_SEGMENT)
+    yield Cost("positions", f"{field}.publish_every_ms", published, 2 * _ROW + _PER_SEGMENT * segments, 35)
+    own = -(-segments // group.readers)
+    yield Cost("segments of positions", f"{field}.readers", published * own, _PER_SEGMENT, 20)
     if group.step_ms != group.publish_every_ms:
-        yield Cost("reads", f"{field}.read_every_ms", span_ms // group.read_every_ms * group.readers, _ROW)
+        yield Cost("reads", f"{field}.read_every_ms", span_ms // group.read_every_ms * group.readers, _ROW, 35)
     if group.publish_timer == "pravega":
-        yield Cost("refreshes", f"{field}.group_refresh_ms", span_ms // group.group_refresh_ms * group.readers, _ROW)
+        refreshes = span_ms // group.group_refresh_ms * group.readers
+        yield Cost("refreshes", f"{field}.group_refresh_ms", refreshes, _ROW, 35)
     if group.automatic_checkpoint_every_ms is not None:
         count = span_ms // group.automatic_checkpoint_every_ms
-        yield Cost("checkpoints", f"{field}.automatic_checkpoint_every_ms", count * group.readers, _ROW)
+        yield Cost("checkpoints", f"{field}.automatic_checkpoint_every_ms", count * group.readers, _ROW, 35)
