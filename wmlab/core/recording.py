@@ -25,6 +25,7 @@ from wmlab.core import storage
 from wmlab.core.answers import html_table, pandas_frame
 from wmlab.core.arguments import the_flag
 from wmlab.core.errors import MissingVerbError, RecordingError, WmlabError
+from wmlab.core.garbage import rare_collections
 from wmlab.core.schemas import Manifest, Origin, damaged, installed_version, scenario_text
 from wmlab.core.values import problems_of
 from wmlab.core.words import grouped, shown
@@ -372,6 +373,8 @@ def recorded(
     Raises `ScenarioError` for a run that cannot fit in memory, `RecordingError` for a path that is taken.
     """
     scenario.estimate().require_room()
-    tables = run(None if path is None else storage.require_free(path))
+    target = None if path is None else storage.require_free(path)
+    with rare_collections():
+        tables = run(target)
     made = kind.from_tables(tables, name=scenario.name, scenario=scenario.to_dict(), seed=scenario.seed)
     return made if path is None else made.save(path)

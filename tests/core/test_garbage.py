@@ -1,0 +1,53 @@
+"""While a run is made the collector looks rarely, and afterwards as before."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import pytest
+
+import wmlab as wm
+from wmlab.core.garbage import rare_collections
+
+
+def test_the_thresholds_are_those_from_before_after_the_last_of_several_blocks() -> None:
+    before = gc.get_threshold()
+    outer, inner = rare_collections(), rare_collections()
+    outer.__enter__()
+    inner.__enter__()
+    assert gc.get_threshold()[0] > before[0]
+    outer.__exit__(None, None, None)
+    assert gc.get_threshold()[0] > before[0], "the other block goes on"
+    inner.__exit__(None, None, None)
+    assert gc.get_threshold() == before
+
+
+def test_an_error_in_a_block_restores_them() -> None:
+    before = gc.get_threshold()
+    with pytest.raises(ValueError, match="stop"), rare_collections():
+        raise ValueError("stop")
+    assert gc.get_threshold() == before
+
+
+@pytest.mark.parametrize("chosen", [(0, 10, 10), (1_000_000, 10, 10)])
+def test_one_who_collects_more_rarely_or_never_is_left_alone(chosen: tuple[int, int, int]) -> None:
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(*chosen)
+        with rare_collections():
+            assert gc.get_threshold() == chosen
+        assert gc.get_threshold() == chosen
+    finally:
+        gc.set_threshold(*before)
+
+
+def test_runs_in_several_threads_leave_the_thresholds_as_they_were() -> None:
+    before = gc.get_threshold()
+    scenario = wm.Scenario("run", writers=[wm.EventWriter("w", rate_per_s=20)], duration_ms=5_000)
+    threads = [threading.Thread(target=scenario.record) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert gc.get_threshold() == before
