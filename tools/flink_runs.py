@@ -105,6 +105,18 @@ _NOW: Final = "LOCALTIMESTAMP"
 _AN_HOUR_AGO: Final = "TIMESTAMPADD(HOUR, -1, LOCALTIMESTAMP)"
 _ORDERS: Final = _generated("orders", _NOW)
 RUNS: Final = {
+    "healthy": Run((_ORDERS, _WINDOW.format(table="orders", size="'5' SECOND"))),
+    "hour_behind": Run((_ORDERS, _generated("other", _AN_HOUR_AGO, per_s=2), _JOIN)),
+    "other_ends": Run(
+        (_ORDERS, _generated("other", _NOW, options=", 'number-of-rows' = '24'", per_s=2), _JOIN),
+    ),
+    "other_silent": Run((_ORDERS, _of_files("other"), _JOIN)),
+    "future_row": Run(
+        (
+            _generated("orders", "TIMESTAMPADD(DAY, CASE WHEN dice = 0 THEN 1 ELSE 0 END, LOCALTIMESTAMP)"),
+            _WINDOW.format(table="orders", size="'5' SECOND"),
+        )
+    ),
     "late_rows": Run(
         (
             _generated("orders", "TIMESTAMPADD(SECOND, -CAST(dice / 10 AS INT), LOCALTIMESTAMP)"),
