@@ -15,6 +15,7 @@ CASES = {
         "bounds",
         "coalesce",
         "cold",
+        "curves",
         "growth",
         "log",
         "memory",
@@ -28,6 +29,9 @@ CASES = {
 }
 """Cases by name; a case is a module with `THREADS` and `run(rows, runs)`, which yields the lines of its report."""
 
+LARGE = ("memory", "stored")
+"""Cases that run only if they are named: each takes about as long as all others together."""
+
 CORES = 2
 """All contenders get as many, whatever the machine has."""
 
@@ -36,14 +40,16 @@ Run = Callable[[int | None, int], Iterator[str]]
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure wmlab and its peers in turns.")
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"any of {', '.join(CASES)}; default all")
+    parser.add_argument(
+        "cases", nargs="*", metavar="CASE", help=f"any of {', '.join(CASES)}; default all but {' and '.join(LARGE)}"
+    )
     parser.add_argument("--rows", type=int, help="rows of the largest table; default: what the case was made for")
-    parser.add_argument("--runs", type=int, default=5, help="counted runs of each contender (default 5)")
+    parser.add_argument("--runs", type=int, default=1, help="counted runs of each contender (default 1)")
     chosen = parser.parse_args(arguments)
     if strangers := sorted(set(chosen.cases) - CASES.keys()):
         parser.error(f"no case {strangers[0]!r}; there are {', '.join(CASES)}")
     print(f"{os.cpu_count()} cores")
-    for name in chosen.cases or CASES:
+    for name in chosen.cases or [name for name in CASES if name not in LARGE]:
         case = import_module(CASES[name])
         # Polars reads it once, when it is imported.
         os.environ.setdefault("POLARS_MAX_THREADS", str(case.THREADS))

@@ -277,11 +277,11 @@ def _advise(options: argparse.Namespace) -> int:
 
 
 def _conformance(options: argparse.Namespace) -> int:
-    found = wm.testing.conformance(
+    conformity = wm.testing.conformance(
         options.program, options.rule, examples=options.examples, timeout_s=options.timeout_s
     )
-    print(found)
-    return 0 if found.conforms else 1
+    print(conformity)
+    return 0 if conformity.conforms else 1
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from plotly.offline import get_plotlyjs
 
 from tests.core.charts.test_svg import contrast
 from wmlab.core.charts.chart import Chart
+from wmlab.core.charts.plotly import draw_heading
 from wmlab.core.charts.style import ROLES
 from wmlab.streams.charts.bounds import time_bounds
 
@@ -115,11 +116,14 @@ def test_texts_of_the_svg_neither_collide_nor_leave_the_picture(page: Any, chart
 
 
 @pytest.mark.parametrize("width", [520, 760, 1280])
-def test_texts_of_the_figure_neither_collide_nor_leave_the_picture(plotly_page: Any, chart: Chart, width: int) -> None:
+@pytest.mark.parametrize("figure", ["to continue with", "stored"])
+def test_texts_of_the_figure_neither_collide_nor_leave_the_picture(
+    plotly_page: Any, chart: Chart, width: int, figure: str
+) -> None:
     plotly_page.set_viewport_size({"width": width, "height": 900})
-    plotly_page.evaluate(DRAW, chart.figure().to_json())
+    plotly_page.evaluate(DRAW, stored_figure(chart) if figure == "stored" else chart.figure().to_json())
     boxes = plotly_page.evaluate(BOXES, PLOTLY_TEXTS)
-    assert len(boxes) >= 8
+    assert len(boxes) >= 6
     assert collisions(boxes) == []
     assert outside(boxes, width) == []
 
@@ -129,12 +133,38 @@ def test_every_text_of_a_stored_figure_is_readable_on_its_page(plotly_page: Any,
     """WCAG 2.2, 1.4.3, level AA, measured: 4.5 to 1. JupyterLab declares the background of the page by its theme."""
     paper = getattr(ROLES["paper"], theme)
     plotly_page.evaluate("paper => document.body.style.setProperty('--jp-layout-color0', paper)", paper)
-    plotly_page.evaluate(DRAW, json.dumps(chart._repr_mimebundle_()["application/vnd.plotly.v1+json"]))
+    plotly_page.evaluate(DRAW, stored_figure(chart))
     seen = plotly_page.evaluate(COLOURS, "svg.main-svg text")
     assert len(seen) >= 8
     for words, channels in seen:
         colour = "#" + "".join(f"{round(255 * channel):02x}" for channel in channels)
         assert contrast(colour, paper) >= 4.5, (words, colour)
+
+
+def stored_figure(chart: Chart) -> str:
+    """What a notebook keeps of a chart for plotly."""
+    return json.dumps(chart._repr_mimebundle_()["application/vnd.plotly.v1+json"])
+
+
+@pytest.mark.parametrize("width", [300, 667, 1280])
+def test_question_and_answer_of_a_notebook_wrap_in_any_width(page: Any, chart: Chart, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.set_content(f"<body style='margin:0'>{draw_heading(chart.scene)}</body>")
+    question, answer = boxes = page.evaluate(BOXES, "p")
+    assert question["words"] == chart.scene.title
+    assert answer["words"].replace("\u00a0", " ").startswith(chart.scene.subtitle)
+    assert outside(boxes, width) == collisions(boxes) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.set_viewport_size({"width": 900, "height": 900})
+
+
+def test_the_buttons_of_a_stored_figure_stand_above_all_of_its_texts(plotly_page: Any, chart: Chart) -> None:
+    plotly_page.set_viewport_size({"width": 520, "height": 900})
+    plotly_page.evaluate(DRAW, stored_figure(chart))
+    texts = plotly_page.evaluate(BOXES, PLOTLY_TEXTS)
+    buttons = plotly_page.evaluate("document.querySelector('.modebar').getBoundingClientRect().toJSON()")
+    assert len(texts) >= 6
+    assert 0 <= buttons["top"] < buttons["bottom"] <= min(text["top"] for text in texts)
 
 
 def test_the_buttons_cover_neither_title_nor_answer(plotly_page: Any, chart: Chart) -> None:

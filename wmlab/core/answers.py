@@ -130,6 +130,17 @@ def html_table(
     return f"<table><caption>{caption}</caption>{lines}</table>"
 
 
+def html_card(title: str, rows: Iterable[tuple[str, Cell]]) -> str:
+    """What there is to say of one thing, as an HTML table of names and texts."""
+    named = [(Markup(f"<b>{escape(name)}</b>"), cell) for name, cell in rows]
+    return html_table(escape(title), (), named, left=(0, 1))
+
+
+def as_lines(texts: Iterable[str]) -> Markup:
+    """The texts one below the other, as a cell of a table."""
+    return Markup("<br>".join(map(escape, texts)) or "nothing")
+
+
 def text_table(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> list[str]:
     """The rows as lines, in columns two spaces apart; `right` are the columns whose cells stand on the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

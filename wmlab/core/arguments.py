@@ -58,12 +58,12 @@ def _moment_of_text(text: str, error: type[WmlabError], name: str, start_ms: int
 def the_duration(offered: object, error: type[WmlabError], *, name: str) -> int:
     """A length in milliseconds, as a whole number or a text such as "90s"; raises `error` if it is none."""
     try:
-        given = duration_ms(offered)
+        length_ms = duration_ms(offered)
     except ValueError as wrong:
         raise error(f"{name} is {shown(offered)}.", remedy=f"{wrong}.") from None
-    if isinstance(given, bool) or not isinstance(given, numbers.Integral):
+    if isinstance(length_ms, bool) or not isinstance(length_ms, numbers.Integral):
         raise error(f"{name} is {shown(offered)}.", remedy=f"{FORM}.")
-    return int(given)
+    return int(length_ms)
 
 
 def the_names(offered: object, name: str, error: type[WmlabError] = RecordingError) -> tuple[str, ...]:

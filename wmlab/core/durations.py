@@ -7,7 +7,7 @@ from datetime import timedelta
 from fractions import Fraction
 from typing import Final
 
-from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, shown
+from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, shown, span
 
 UNITS: Final = {"ms": 1, "s": SECOND_MS, "min": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
 """What a unit is in milliseconds; "m" is none, since it is a month to some and a minute to others."""
@@ -38,6 +38,11 @@ class GivenDuration(int):
 
     def __str__(self) -> str:
         return int.__repr__(self)
+
+
+def duration_text(ms: int) -> str:
+    """A duration as it was given, if that was a text; else in words."""
+    return ms.given if isinstance(ms, GivenDuration) else span(ms)
 
 
 def ms_of_text(text: str) -> int | Fraction:

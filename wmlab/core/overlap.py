@@ -60,13 +60,13 @@ def without_common_times(ranges: Iterable[TimeRange]) -> Sequence[TimeRange]:
 
     One that begins to come when another has ended is later, not apart. Times that come after the run count for nothing.
     """
-    ordered = sorted(ranges, key=lambda one: (one.first, one.last, one.name))
+    ordered = sorted(ranges, key=lambda times: (times.first, times.last, times.name))
     apart = (low.last < high.first for low, high in combinations(ordered, 2) if _came_together(low, high))
     return ordered if any(apart) else []
 
 
-def _came_together(one: TimeRange, other: TimeRange) -> bool:
-    return max(one.from_ms, other.from_ms) < min(one.to_ms, other.to_ms)
+def _came_together(first: TimeRange, second: TimeRange) -> bool:
+    return max(first.from_ms, second.from_ms) < min(first.to_ms, second.to_ms)
 
 
 def apart_text(inputs: str, ranges: Sequence[TimeRange]) -> str:

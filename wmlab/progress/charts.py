@@ -220,9 +220,9 @@ def _only(cells: dict[str, list[Any]], column: str, chosen: str | None) -> dict[
         return cells
     rows = [row for row, value in enumerate(cells[column]) if value == chosen]
     if not rows and cells[column]:
-        there = sorted({str(value) for value in cells[column]})
+        known = sorted({str(value) for value in cells[column]})
         raise ChartError(
-            f"{column} is {shown(chosen)}, which has no rows.", remedy=f"Give one of {', '.join(map(repr, there))}."
+            f"{column} is {shown(chosen)}, which has no rows.", remedy=f"Give one of {', '.join(map(repr, known))}."
         )
     return {name: [values[row] for row in rows] for name, values in cells.items()}
 

@@ -70,7 +70,7 @@ def plan(recording: Recording) -> Diagram:
         )
     sources = len({source.name for query in scenario.queries for source in query.physical})
     origins = sum(len(origins_of(query).ids) for query in scenario.queries)
-    drawn = [found for (_, operator, _), found in _recorded(recording).items() if operator != PROBE]
+    drawn = [buffers for (_, operator, _), buffers in _recorded(recording).items() if operator != PROBE]
     buffers = sum(map(len, drawn))
     plans = f"{counted(len(scenario.queries), 'query plan')} with {counted(sources, 'source')}"
     return Diagram(
@@ -81,11 +81,11 @@ def plan(recording: Recording) -> Diagram:
 
 def _recorded(recording: Recording) -> _Recorded:
     table = the_recording(recording, "buffers").table("buffers")
-    found: defaultdict[tuple[str, str, str], list[_Buffer]] = defaultdict(list)
+    recorded: defaultdict[tuple[str, str, str], list[_Buffer]] = defaultdict(list)
     for row in table.select(["stream", "operator", "emitter", *_Buffer._fields]).to_pylist():
         buffer = _Buffer(*(row[name] for name in _Buffer._fields))
-        found[row["stream"], row["operator"], row["emitter"]].append(buffer)
-    return {key: sorted(buffers) for key, buffers in found.items()}
+        recorded[row["stream"], row["operator"], row["emitter"]].append(buffer)
+    return {key: sorted(buffers) for key, buffers in recorded.items()}
 
 
 def _drawn(scenario: ProgressScenario, recorded: _Recorded) -> Iterator[str]:

@@ -19,12 +19,13 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from html import escape
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import Discriminator, Field, Tag
 
 from wmlab.core import traces
+from wmlab.core.answers import Cell, as_lines, html_card
+from wmlab.core.durations import duration_text
 from wmlab.core.estimate import Cost
 from wmlab.core.recording import Recording
 from wmlab.core.scenario_file import ScenarioFile
@@ -46,7 +47,7 @@ from wmlab.core.values import (
     unknown,
     value,
 )
-from wmlab.core.words import counted, span
+from wmlab.core.words import counted
 from wmlab.progress.model.numbers import assign_origins
 from wmlab.progress.model.tracker import ProgressRules
 
@@ -293,13 +294,13 @@ class Query:
     @property
     def inputs_by_path(self) -> tuple[tuple[tuple[str | int, ...], Source | LogicalStream], ...]:
         """Its sources and logical streams in order, each by its path in the query; a stream before its sources."""
-        found: list[tuple[tuple[str | int, ...], Source | LogicalStream]] = []
+        inputs: list[tuple[tuple[str | int, ...], Source | LogicalStream]] = []
         for number, entry in enumerate(self.sources):
             path = ("sources", number)
-            found.append((path, entry))
+            inputs.append((path, entry))
             if isinstance(entry, LogicalStream):
-                found += (((*path, "sources", index), source) for index, source in enumerate(entry.sources))
-        return tuple(found)
+                inputs += (((*path, "sources", index), source) for index, source in enumerate(entry.sources))
+        return tuple(inputs)
 
     @property
     def sources_by_path(self) -> tuple[tuple[tuple[str | int, ...], Source], ...]:
@@ -361,7 +362,7 @@ def _shared_names(queries: Sequence[Query]) -> set[str]:
             entry, times[part.name] = query.sources[int(path[1])], times[part.name] + 1
             shared = isinstance(entry, LogicalStream)
             owners[part.name].add((entry, path[2:], times[part.name]) if shared else (number, path))
-    return {name for name, found in owners.items() if len(found) > 1}
+    return {name for name, of_name in owners.items() if len(of_name) > 1}
 
 
 def _join_problems(query: Query) -> Iterator[Problem]:
@@ -596,15 +597,14 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
                 yield Cost("windows", f"queries[{number}].window.slide_ms", total * shared, 100, _WINDOW_US)
 
     def _repr_html_(self) -> str:
-        rows = [(query.name, _summary(query)) for query in self.queries]
+        rows: list[tuple[str, Cell]] = [(query.name, _summary(query)) for query in self.queries]
         rows += [
             ("workers", f"{self.workers.count}, {self.workers.service_mean_ms:g} ms a buffer ({self.workers.service})"),
-            ("script", "; ".join(repr(action) for action in self.script) or "nothing"),
-            ("duration", f"{span(self.duration_ms)}, seed {self.seed}"),
+            ("script", as_lines(repr(action) for action in self.script)),
+            ("duration", f"{duration_text(self.duration_ms)}, seed {self.seed}"),
             *([("rules", self.rules)] if self.rules != "sound" else []),
         ]
-        cells = "".join(f"<tr><th style='text-align:left'>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in rows)
-        return f"<table><caption>Scenario “{escape(self.name)}”</caption>{cells}</table>"
+        return html_card(f"Scenario “{self.name}”", rows)
 
 
 ProgressScenario.rule_table = {

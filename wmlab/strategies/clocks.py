@@ -297,13 +297,13 @@ def _silences(log: Log) -> dict[int, list[Silence]]:
     arrivals = [np.unique(times) for times in np.split(log.arrival[order], cuts)]
     gaps = [np.diff(times) for times in arrivals]
     usual_ms = _usual_ms(np.concatenate(gaps))
-    found: dict[int, list[Silence]] = {}
+    silences: dict[int, list[Silence]] = {}
     for writer, (times, of_writer) in enumerate(zip(arrivals, gaps, strict=True)):
         limit_ms = max(_LONGER * (_usual_ms(of_writer) if len(of_writer) else usual_ms), (last - first) // _OF_LOG)
         spans = [(begin, end) for begin, end in pairwise([*times.tolist(), last]) if end - begin > limit_ms]
         if spans:
-            found[writer] = spans
-    return found
+            silences[writer] = spans
+    return silences
 
 
 def _usual_ms(gaps: Int64Array) -> int:

@@ -142,7 +142,8 @@ class Idleness(Answer):
         plain = {name: getattr(self, name) for name in ("name", "rows", "by", "bound_ms", "late_anyway")}
         arrays = {name: getattr(self, name).tolist() for name in ("silences_ms", "late_below_ms")}
         holds = {"begins_ms": self.holds.begins_ms.tolist(), "lengths_ms": self.holds.lengths_ms.tolist()}
-        return plain | arrays | {"holds": holds, "inputs": {name: one.to_dict() for name, one in self.inputs.items()}}
+        inputs = {name: of_input.to_dict() for name, of_input in self.inputs.items()}
+        return plain | arrays | {"holds": holds, "inputs": inputs}
 
     def to_pandas(self) -> Any:
         """One row for each timeout at which something changes."""
@@ -174,8 +175,8 @@ class Idleness(Answer):
         """What a timeout does on the log, as the predicate of a sentence: "makes 3 late (...)"."""
         late, idles = self.late(timeout_ms), self.false_idles(timeout_ms)
         often = f"{counted(idles, 'time')} a {self.by} is declared idle that comes back"
-        held = f"a silent one holds the watermark for up to {span(self.longest_hold_ms(timeout_ms))}"
-        return f"makes {grouped(late) if late else 'none'} late ({often}, and {held})"
+        hold = f"a silent one holds the watermark for up to {span(self.longest_hold_ms(timeout_ms))}"
+        return f"makes {grouped(late) if late else 'none'} late ({often}, and {hold})"
 
 
 def idleness(trace: Trace | Any, bound: int | str = 0, by: InputsBy = "writer") -> Idleness:
@@ -209,11 +210,11 @@ def idleness(trace: Trace | Any, bound: int | str = 0, by: InputsBy = "writer") 
     # Another input is ahead from the first row whose largest event time of all is above that of the silent one.
     ahead = np.maximum(np.searchsorted(np.maximum.accumulate(event), top, side="right"), np.arange(len(event)))
     begins_ms = arrival[np.minimum(ahead, len(event) - 1)] - arrival
-    held = (ahead < ends) & (begins_ms < lengths_ms)
+    holds = (ahead < ends) & (begins_ms < lengths_ms)
 
     def part(name: str, rows: Any) -> Idleness:
         late = below_ms[rows]
-        holding = held & rows
+        holding = holds & rows
         order = np.argsort(lengths_ms[holding], kind="stable")
         return Idleness(
             name=name,

@@ -115,19 +115,19 @@ class Profile(TableAnswer[WriterClock]):
     def __repr__(self) -> str:
         rows = [self.heads, *([str(cell) for cell in row] for row in self._rows())]
         table = text_table(rows, right=[n for n in range(len(self.heads)) if n not in self.left])
-        found = [wrapped(f"- {finding}") for finding in self.findings]
+        findings = [wrapped(f"- {finding}") for finding in self.findings]
         calls = (f"  {call}" for call in self.next_calls)
-        return "\n".join([wrapped(self.sentence), *table, COLUMNS_HINT, *found, "Next:", *calls])
+        return "\n".join([wrapped(self.sentence), *table, COLUMNS_HINT, *findings, "Next:", *calls])
 
     def _repr_html_(self) -> str:
-        found = "".join(
+        findings = "".join(
             f"<li>{escape(unbroken(finding.text))}. <i>{escape(unbroken(finding.remedy))}</i></li>"
             for finding in self.findings
         )
         calls = escape("\n".join(self.next_calls))
         # An answer of several entries writes the table; `super()` has no class to begin at in one with slots.
         table = TableAnswer._repr_html_(self)
-        return f"{table}<ul>{found}</ul><p>Next:</p><pre><code>{calls}</code></pre>"
+        return f"{table}<ul>{findings}</ul><p>Next:</p><pre><code>{calls}</code></pre>"
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
         end_ms = self.log.span_ms[1]

@@ -78,7 +78,7 @@ class LostRows(TableAnswer[Mapping[str, Any]]):
     @property
     def losses(self) -> tuple[Loss, ...]:
         """What each strategy lost of each writer; strategies in their order, of each the most lost first."""
-        order = {name: place for place, name in enumerate(pc.unique(self.table["strategy"]).to_pylist())}
+        order = {name: rank for rank, name in enumerate(pc.unique(self.table["strategy"]).to_pylist())}
         groups = self.table.group_by(["strategy", "writer"], use_threads=False).aggregate(
             [("row", "count"), ("arrival_ms", "min"), ("arrival_ms", "max"), ("late_by_ms", "max")]
         )

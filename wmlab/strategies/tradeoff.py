@@ -58,8 +58,8 @@ class TradeOff:
 
 def cheapest_trade_off(judged: Iterable[JudgedCandidate], trace: Trace) -> TradeOff | None:
     """Of those of some candidates the one whose smaller bound has the least lag; None if no curve has a knee."""
-    found = [traded for each in judged if (traded := trade_off(each, trace)) is not None]
-    return min(found, key=lambda traded: traded.smaller_lag_ms, default=None)
+    trade_offs = [traded for each in judged if (traded := trade_off(each, trace)) is not None]
+    return min(trade_offs, key=lambda traded: traded.smaller_lag_ms, default=None)
 
 
 def trade_off(judged: JudgedCandidate, trace: Trace) -> TradeOff | None:

@@ -99,9 +99,9 @@ def compare_with_rule(mine: Callable[..., Machine], rule: str, *, examples: int 
     The same `examples` histories are drawn each time, by hypothesis. Raises `ModelError` for an unknown rule, if
     hypothesis is not installed, and if the machine answers one history in two ways.
     """
-    if found := find_disagreement(mine, rule, examples=examples):
+    if disagreement := find_disagreement(mine, rule, examples=examples):
         remedy = "correct the machine, or compare it with another rule."
-        raise DisagreementError(f"{found.sentence} As a test:\n\n{found.test}\n", remedy=remedy)
+        raise DisagreementError(f"{disagreement.sentence} As a test:\n\n{disagreement.test}\n", remedy=remedy)
 
 
 def find_disagreement(
@@ -124,7 +124,7 @@ def find_disagreement(
             "Histories are drawn by hypothesis, which is not installed.",
             remedy="install it: python -m pip install hypothesis.",
         ) from missing
-    found: list[Disagreement] = []
+    disagreements: list[Disagreement] = []
     failed: list[ProgramError] = []
 
     @settings(
@@ -143,7 +143,7 @@ def find_disagreement(
         if not failed:
             try:
                 differs = first_difference(mine, rule, history, _answers(of, history), called=called)
-                found.extend([differs] if differs else [])
+                disagreements.extend([differs] if differs else [])
             except ProgramError as failure:
                 failed.append(failure)
         # To hypothesis, errors that are raised in two places are two.
@@ -162,9 +162,9 @@ def find_disagreement(
         ) from None
     if failed:
         raise failed[0]
-    if not found:
+    if not disagreements:
         return None
-    return _without_needless_steps(found[-1], mine, of, called) if shrink else found[-1]
+    return _without_needless_steps(disagreements[-1], mine, of, called) if shrink else disagreements[-1]
 
 
 def _without_needless_steps(

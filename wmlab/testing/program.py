@@ -88,7 +88,7 @@ class Program:
                 f"wrote {written!r}, which is no JSON", "Let it write answers only, each as JSON in one line."
             ) from None
 
-    def _line(self, given: bytes) -> bytes:
+    def _line(self, unsent: bytes) -> bytes:
         """Writes a line and reads one, in the time that there is for both."""
         until = time.monotonic() + self.timeout_s
         with selectors.DefaultSelector() as waiting:
@@ -102,17 +102,17 @@ class Program:
                     raise self._failed(f"did not answer within {self.timeout_s:g} s", remedy)
                 for key, _ in ready:
                     if key.fileobj is self._stdin:
-                        given = given[self._write(given) :]
-                        if not given:
+                        unsent = unsent[self._write(unsent) :]
+                        if not unsent:
                             waiting.unregister(self._stdin)
                     else:
                         self._read()
         line, _, self._unread = self._unread.partition(b"\n")
         return line
 
-    def _write(self, given: bytes) -> int:
+    def _write(self, line: bytes) -> int:
         try:
-            return os.write(self._stdin.fileno(), given)
+            return os.write(self._stdin.fileno(), line)
         except BrokenPipeError:
             raise self._ended() from None
 

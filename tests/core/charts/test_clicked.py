@@ -50,15 +50,22 @@ def test_a_click_on_the_bounds_gives_what_explain_says_or_its_refusal() -> None:
 def test_what_is_stored_is_the_picture_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who executes a notebook to store it does not look on."""
     shown: list[Any] = []
-    monkeypatch.setattr(module, "display", lambda value, **options: shown.append((value, options)))
-    plain, answering = (time_bounds(BOUNDS, recording=of) for of in (None, recording()))
+    monkeypatch.setattr("IPython.display.publish_display_data", shown.append)
+    monkeypatch.setattr(module, "publish", shown.append)
+    monkeypatch.setattr(module, "display", shown.append)
+    charts: list[Chart] = [time_bounds(BOUNDS, recording=of) for of in (None, recording())]
+    plain, answering = charts
     assert type(plain) is Chart
-    for looks_on in (False, True):
+    plain._ipython_display_()
+    stored = list(shown)
+    assert [list(output) for output in stored] == [["text/html", "text/plain"], list(plain._repr_mimebundle_())]
+    for looks_on, more in ((False, 0), (True, 2)):
+        shown.clear()
         monkeypatch.setattr(module, "is_interactive", lambda: looks_on)  # noqa: B023
-        answering._ipython_display_()  # type: ignore[attr-defined]
-    assert [options for _, options in shown] == [{"raw": True}, {"raw": True}, {}]
-    assert shown[0][0] == shown[1][0] == plain._repr_mimebundle_()
-    assert isinstance(shown[2][0], ClickedMoment)
+        answering._ipython_display_()
+        assert shown[:2] == stored
+        assert len(shown[2:]) == more
+    assert isinstance(shown[-1], ClickedMoment)
 
 
 def test_only_a_recording_answers() -> None:

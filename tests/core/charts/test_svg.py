@@ -181,8 +181,10 @@ def test_where_there_is_no_room_for_all_the_important_labels_stand() -> None:
 
 def test_names_beside_the_ends_of_curves_are_in_the_order_of_the_curves() -> None:
     axis = time_axis("event time", [0, 100])
-    rising = Panel(up=axis, layers=[steps("b", "lower", [1, 20, 50]), steps("a", "upper", [10, 30, None])])
-    assert rising.ends == [(rising.layers[1], 50), (rising.layers[0], 50)], "a ended at 30, above b"
+    rising = Panel(up=axis, layers=[steps("b", "lower", [1, 20, 45]), steps("a", "upper", [10, 30, None])])
+    assert rising.ends == [(rising.layers[1], 45), (rising.layers[0], 45)], "a ended at 30, above b"
+    far = Panel(up=axis, layers=[steps("b", "lower", [1, 20, 90]), steps("a", "upper", [10, 30, None])])
+    assert far.ends == [(far.layers[0], 90), (far.layers[1], 30)], "beside b would be far from where a ended"
     same = Panel(up=axis, layers=[steps("a", "upper", [1, 7]), steps("b", "lower", [1, 7])])
     assert [curve.name for curve, _ in same.ends] == ["a", "b"]
     data = draw_plotly(Scene(title="Q", subtitle="", across=axis, panels=[same])).data

@@ -50,8 +50,8 @@ def test_every_text_of_a_stored_figure_has_the_colour_of_its_role() -> None:
     stored = CHART._repr_mimebundle_()["application/vnd.plotly.v1+json"]
     colours = {words: colour for text in texts(stored) for colour, words in OF_A_ROLE.findall(text)}
     wanted = {
-        "title": ["<b>Who?</b>", "inside"],
-        "text": ["Nobody.", "clock (s)", "w1", "w1 crashes", "first", "second", "held"],
+        "title": ["inside"],
+        "text": ["clock (s)", "w1", "w1 crashes", "first", "second", "held"],
         "lower": ["<b>first</b>"],
         "upper": ["<b>second</b>"],
     }

@@ -133,7 +133,7 @@ words = [pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\\0") for pid i
 print(sum("wmlab.core.spark.daemon" in each for each in words), log_path().read_text().count("ERROR"))
 spark = spark_session("local[2]")
 spark.sparkContext.setJobGroup("mine", "counted")
-print(spark.range(3).count(), len(spark.sparkContext.statusTracker().getJobIdsForGroup("mine")))
+print(len(spark.range(3).collect()), len(spark.sparkContext.statusTracker().getJobIdsForGroup("mine")))
 spark.stop()
 spark = spark_session("local[1]")
 spark.range(1).mapInArrow(lambda batches: batches, "id long").collect()

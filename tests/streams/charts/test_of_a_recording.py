@@ -55,6 +55,11 @@ DRAWN: dict[str, Callable[..., Chart]] = {
 OF_A_STREAM = [chart for chart in CHARTS if chart is not view.bucket_ownership]
 
 
+def texts_in(svg: str) -> list[str]:
+    """What a picture has to read."""
+    return ["".join(node.itertext()) for node in ET.fromstring(svg).iter() if "text" in node.tag]
+
+
 def trace(chart: Chart, name: str) -> Any:
     """The first trace of that name."""
     return next(trace for trace in chart.figure().data if trace.name == name)
@@ -67,8 +72,9 @@ def test_a_chart_is_a_sentence_a_still_picture_and_plain_json(draw: Callable[...
     assert list(bundle) == ["application/vnd.plotly.v1+json", "image/svg+xml", "text/plain"]
     assert bundle["text/plain"] == chart.sentence == repr(chart)
     assert chart.sentence.endswith(".")
-    words = ["".join(node.itertext()) for node in ET.fromstring(bundle["image/svg+xml"]).iter() if "text" in node.tag]
-    assert any("?" in word for word in words), "a chart asks its question"
+    assert any("?" in words for words in texts_in(chart.svg)), "a chart asks its question"
+    above = [*chart.scene.title_lines(width=860), *chart.scene.subtitle_lines([], width=860)]
+    assert [*above, *texts_in(bundle["image/svg+xml"])] == texts_in(chart.svg), "a notebook has these as HTML"
     figure = json.dumps(bundle["application/vnd.plotly.v1+json"])
     assert not re.search(r"\b(bdata|uid)\b", figure), "arrays are stored readably, and nothing by chance"
     assert draw()._repr_mimebundle_() == bundle, "the same data give the same bytes"

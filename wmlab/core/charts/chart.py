@@ -270,12 +270,22 @@ class Chart:
         return self.sentence
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
-        """What a notebook stores: the same JSON, SVG and text for the same data, in every process."""
+        """The picture as a notebook stores it: the same JSON, SVG and text for the same data, in every process."""
         return {
-            "application/vnd.plotly.v1+json": themed(json.loads(self.figure().to_json())) | {"config": _CONFIG},
-            "image/svg+xml": self.svg,
+            "application/vnd.plotly.v1+json": _stored_figure(self.scene) | {"config": _CONFIG},
+            "image/svg+xml": draw_svg(self.scene, headed=False),
             "text/plain": self.sentence,
         }
+
+    def _ipython_display_(self) -> None:
+        """Question and answer as HTML, which wraps in wide and in narrow outputs, and the picture below them."""
+        import IPython.display  # needed where there is a notebook
+
+        from wmlab.core.charts.plotly import draw_heading  # plotly takes half a second to load
+
+        publish: Callable[[dict[str, Any]], None] = IPython.display.publish_display_data
+        publish({"text/html": draw_heading(self.scene), "text/plain": self.scene.title})
+        publish(self._repr_mimebundle_())
 
     def save(self, path: str | Path) -> Path:
         """Write the chart and return where to; the suffix decides what.
@@ -294,12 +304,25 @@ def template() -> go.layout.Template:
     return TEMPLATE
 
 
+def _stored_figure(scene: Scene) -> dict[str, Any]:
+    """The figure as JSON has it, in the colours of its page, whose texts have question and answer."""
+    from wmlab.core.charts.plotly import draw_plotly
+
+    return themed(json.loads(draw_plotly(scene, headed=False).to_json()))
+
+
 def _html(chart: Chart) -> bytes:
     from plotly.io import to_html  # type: ignore[import-untyped]
 
-    figure, config = themed(json.loads(chart.figure().to_json())), _CONFIG | {"responsive": True}
+    from wmlab.core.charts.plotly import draw_heading
+
+    figure, config = _stored_figure(chart.scene), _CONFIG | {"responsive": True}
     page: str = to_html(figure, include_plotlyjs=True, config=config, div_id="wmlab-chart", validate=False)
-    return page.replace("<head>", f"<head>{PAGE_STYLE}", 1).encode()
+    return (
+        page.replace("<head>", f"<head>{PAGE_STYLE}", 1)
+        .replace("<body>", f"<body>{draw_heading(chart.scene)}", 1)
+        .encode()
+    )
 
 
 def _png(chart: Chart) -> bytes:

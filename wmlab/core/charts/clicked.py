@@ -39,7 +39,7 @@ class AnsweringChart(Chart):
 
     def _ipython_display_(self) -> None:
         """The picture, and below it, if a person looks on, what a click asks."""
-        display(self._repr_mimebundle_(), raw=True)  # type: ignore[no-untyped-call]
+        Chart._ipython_display_(self)  # super() has no class to begin at in a dataclass with slots
         if is_interactive():
             # So that a notebook saved by hand shows no dead widget once its kernel is gone.
             publish({"text/html": f"{hides_the_dead('wmlab-before')}<span class='wmlab-before' hidden></span>"})

@@ -6,7 +6,7 @@ Only lists of Python numbers, strings and None go in: plotly would store NumPy a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, Final
 
@@ -27,7 +27,19 @@ from wmlab.core.charts.scene import (
     legend_rows,
     stairs_until_unknown,
 )
-from wmlab.core.charts.style import FONT, GREY, LABEL_PX, ROLES, TEXT_PX, THIN_PX, TICK_PX, TITLE_PX, Placed, spread
+from wmlab.core.charts.style import (
+    FONT,
+    GREY,
+    LABEL_PX,
+    ROLES,
+    TEXT_PX,
+    THIN_PX,
+    TICK_PX,
+    TITLE_PX,
+    Placed,
+    glued,
+    spread,
+)
 from wmlab.core.words import MINUTE_MS, exactly
 
 _GRID: Final = "rgba(127,127,127,0.25)"
@@ -35,6 +47,9 @@ _SHORT_MS: Final = 10 * MINUTE_MS
 """An axis so long or shorter has its instants in ms in a hover box."""
 _READABLE_WIDTH: Final = 520.0
 """Pixels that texts are arranged for: a notebook beside an open side bar has as many in a window of 960."""
+_HEADING_PX: Final = 900
+"""Pixels that a line of the answer above a figure has at most."""
+_BUTTON_ROW: Final = 30
 _BUTTONS_PX: Final = 40.0
 """What the text above a chart leaves free at its right: there plotly shows a column of buttons."""
 _LEVEL, _GAP, _EDGE, _BOTTOM, _LEGEND, _LEGEND_ROW, _LEFT = 20.0, 18.0, 12.0, 56, 24, 30, 74
@@ -93,14 +108,30 @@ class _Frame:
     title: list[str]
     head: list[str]
 
+    @property
+    def margin_top(self) -> int:
+        """The height above the plot: of title and answer, or of a row of buttons."""
+        if not self.title:
+            return _BUTTON_ROW
+        return 24 + _TITLE_LINE * len(self.title) + _HEAD_LINE * len(self.head)
+
     def share(self, height: float) -> float:
         """A height as plotly's share of the plot."""
         return round(height / self.top, 6)
 
 
-def draw_plotly(scene: Scene) -> go.Figure:
-    """The scene as a figure."""
+def draw_heading(scene: Scene) -> str:
+    """Question and answer as HTML, which wraps where it stands: above a figure without them."""
+    paragraph = f"<p style='font-family:{escape(FONT)};margin:0 0 4px;max-width:{_HEADING_PX}px;"
+    title = f"{paragraph}font-size:{TITLE_PX}px'><b>{escape(glued(scene.title))}</b></p>"
+    return f"{title}{paragraph}font-size:{TEXT_PX}px'>{escape(glued(scene.answer(_arrange(scene).labels)))}</p>"
+
+
+def draw_plotly(scene: Scene, *, headed: bool = True) -> go.Figure:
+    """The scene as a figure, without title and subtitle if it is not `headed`."""
     frame = _arrange(scene)
+    if not headed:
+        frame = replace(frame, title=[], head=[])
     traces = _moments(scene)
     for number, panel in enumerate(scene.panels, start=1):
         yaxis = f"y{number if number > 1 else ''}"
@@ -148,22 +179,13 @@ def _layout(scene: Scene, frame: _Frame) -> dict[str, Any]:
     # Room for the legend in a notebook of readable width; a wider one needs no more.
     entries = legend_rows(scene.switches, _READABLE_WIDTH - max(_LEFT, scene.left) - scene.right, beside=46)
     legend = _LEGEND + _LEGEND_ROW * (len(entries) - 1) if entries else 0
-    margin_top = 24 + _TITLE_LINE * len(frame.title) + _HEAD_LINE * len(frame.head)
     bottom = _BOTTOM + (20 if scene.across.instants else 0) + legend
-    height = round(frame.top + margin_top + bottom)
+    height = round(frame.top + frame.margin_top + bottom)
     layout: dict[str, Any] = {
         "template": TEMPLATE,
-        "title": {
-            "text": f"<b>{'<br>'.join(map(escape, frame.title))}</b>",
-            "subtitle": {"text": "<br>".join(map(escape, frame.head)), "font": {"size": TEXT_PX}},
-            "xref": "container",
-            "x": 0.012,
-            # plotly draws a title of several lines higher by half a line.
-            "y": round(1 - (10 + _TITLE_LINE / 2 * (len(frame.title) > 1)) / height, 6),
-            "yanchor": "top",
-        },
+        **_head(frame, height),
         "height": height,
-        "margin": {"l": _LEFT, "r": round(scene.right), "t": margin_top, "b": bottom},
+        "margin": {"l": _LEFT, "r": round(scene.right), "t": frame.margin_top, "b": bottom},
         "showlegend": bool(entries),
         # Below the plot: where there is room for all in one row, what is free is at the end.
         "legend": {"orientation": "h", "x": 0, "xanchor": "left", "yref": "container", "yanchor": "top"}
@@ -188,6 +210,22 @@ def _layout(scene: Scene, frame: _Frame) -> dict[str, Any]:
         lane = f"y{len(scene.panels) + 1}"
         layout["xaxis2"] = {"matches": "x", "anchor": lane, "visible": False, "type": layout["xaxis"]["type"]}
     return layout
+
+
+def _head(frame: _Frame, height: int) -> dict[str, Any]:
+    """Title and subtitle, or, where they stand above the figure, the buttons in a row above the plot."""
+    if not frame.title:
+        return {"modebar": {"orientation": "h"}}
+    title = {
+        "text": f"<b>{'<br>'.join(map(escape, frame.title))}</b>",
+        "subtitle": {"text": "<br>".join(map(escape, frame.head)), "font": {"size": TEXT_PX}},
+        "xref": "container",
+        "x": 0.012,
+        # plotly draws a title of several lines higher by half a line.
+        "y": round(1 - (10 + _TITLE_LINE / 2 * (len(frame.title) > 1)) / height, 6),
+        "yanchor": "top",
+    }
+    return {"title": title}
 
 
 def _axis(axis: AnyAxis) -> dict[str, Any]:

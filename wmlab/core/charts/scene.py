@@ -197,6 +197,8 @@ LANE_HEIGHT: Final = 34.0
 """Height of a named row in px."""
 TITLE: Final = 17.0
 """Room for a line of the title of a panel in px."""
+_NEAR_END: Final = 40.0
+"""Pixels above or below the end of a curve within which its name is looked for."""
 _MARGIN, _LABELLED, _BARE = 20.0, 132.0, 34.0
 """Pixels left of everything, and right of the plot at least, with and without the names of curves."""
 
@@ -414,7 +416,7 @@ class Panel:
         """The curves whose name stands beside their end, each with the value at which it stands, the highest first.
 
         That is its last known value. A curve that ends before the others is named above those that it was above, where
-        all were last known, and below the others.
+        all were last known, and below the others, unless its name would stand far from its end.
         """
         named = [layer for layer in self.layers if isinstance(layer, Steps | Path) and layer.labelled]
         known = [(layer, [y for y in layer.ys if y is not None]) for layer in named]
@@ -429,7 +431,9 @@ class Panel:
                 if layer.ys[-1] is None:
                     below = [of_other for other, of_other in lasting if heights[other] <= heights[name]]
                     above = [of_other for other, of_other in lasting if heights[other] > heights[name]]
-                    ends[name] = layer, min([max([value, *below]), *above])
+                    beside = min([max([value, *below]), *above])
+                    if abs(beside - value) * self.height <= _NEAR_END * abs(self.up.high - self.up.low):
+                        ends[name] = layer, beside
         upwards = 1 if self.up.low < self.up.high else -1
         return [
             ends[name] for name in sorted(ends, key=lambda name: (-upwards * ends[name][1], -upwards * heights[name]))
@@ -534,10 +538,14 @@ class Scene:
         """The title, which is bold, in lines."""
         return wrap(self.title, width=width / BOLD, size=TITLE_PX)
 
-    def subtitle_lines(self, labels: Sequence[Placed | None], *, width: float) -> list[str]:
-        """The subtitle in lines, which says how many rules have no room for their label."""
+    def answer(self, labels: Sequence[Placed | None]) -> str:
+        """The subtitle, and how many rules have no room for their label."""
         note = f" Without a label: {n} of {len(labels)} incidents." if (n := labels.count(None)) else ""
-        return wrap(self.subtitle + note, width=width, size=TEXT_PX)
+        return self.subtitle + note
+
+    def subtitle_lines(self, labels: Sequence[Placed | None], *, width: float) -> list[str]:
+        """The answer in lines."""
+        return wrap(self.answer(labels), width=width, size=TEXT_PX)
 
 
 def legend_rows(entries: Sequence[Named], width: float, *, beside: float) -> list[list[tuple[float, Named]]]:

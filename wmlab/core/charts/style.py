@@ -117,10 +117,14 @@ def text_width(text: str, size: float) -> float:
     return len(text) * _EM_PER_CHARACTER * size
 
 
+def glued(text: str) -> str:
+    """The text with each number held together, and with its unit, by spaces at which no line is broken."""
+    return _QUANTITY.sub("\u00a0", text)
+
+
 def wrap(text: str, *, width: float, size: float) -> list[str]:
     """The lines of `text` so that each fits into `width`; a number stays whole and with its unit."""
-    glued = _QUANTITY.sub("\u00a0", text)
-    return textwrap.wrap(glued, max(int(width / (_EM_PER_CHARACTER * size)), 10))
+    return textwrap.wrap(glued(text), max(int(width / (_EM_PER_CHARACTER * size)), 10))
 
 
 def spread(wanted: Sequence[float], *, gap: float, low: float, high: float) -> list[float]:

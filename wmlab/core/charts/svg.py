@@ -54,13 +54,16 @@ _LEVEL, _GAP, _AXIS, _LEGEND, _TITLE_LINE = 19.0, 18.0, 50.0, 22.0, 22.0
 _SWATCH: Final = 26.0
 
 
-def draw_svg(scene: Scene, width: float = _WIDTH) -> str:
-    """The scene as SVG text, `width` px wide: title and subtitle, the legend, the labels of the rules, the panels."""
+def draw_svg(scene: Scene, width: float = _WIDTH, *, headed: bool = True) -> str:
+    """The scene as SVG text, `width` px wide: title and subtitle, the legend, the labels of the rules, the panels.
+
+    Without the first two if it is not `headed`: where they stand above the picture.
+    """
     plot, text_px = width - scene.left - scene.right, width - 2 * _MARGIN
     levels, labels = scene.rule_labels(plot, gap=14, beside=(scene.left - _MARGIN, scene.right - _MARGIN))
-    head = scene.subtitle_lines(labels, width=text_px)
-    title = scene.title_lines(width=text_px)
-    head_top = 29.0 + _TITLE_LINE * len(title)
+    head = scene.subtitle_lines(labels, width=text_px) if headed else []
+    title = scene.title_lines(width=text_px) if headed else []
+    head_top = (29.0 if headed else 10.0) + _TITLE_LINE * len(title)
     legend = legend_rows(scene.legend, text_px, beside=_SWATCH + 22)
     legend_top = head_top - 5 + 19 * len(head)
     labels_bottom = legend_top + _LEGEND * len(legend) + (levels + (None in labels)) * _LEVEL

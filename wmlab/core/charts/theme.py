@@ -28,10 +28,11 @@ PAGE_STYLE: Final = (
 
 
 def themed(figure: Mapping[str, Any]) -> dict[str, Any]:
-    """The figure, as JSON has it, with its texts in the colours of the page; `figure` stays as it is."""
+    """The figure, as JSON has it, with its texts in the colours of the page; `figure` stays as it is.
+
+    It has no title: question and answer of a stored figure stand above it, as HTML.
+    """
     layout = dict(figure["layout"])
-    if "title" in layout:
-        layout["title"] = _titled(layout["title"], "title")
     for name, part in layout.items():
         if name.startswith(("xaxis", "yaxis")):
             layout[name] = _axis(part)
@@ -42,19 +43,12 @@ def themed(figure: Mapping[str, Any]) -> dict[str, Any]:
     return {**figure, "data": [_trace(trace) for trace in figure["data"]], "layout": layout}
 
 
-def _titled(title: Mapping[str, Any], role: str) -> dict[str, Any]:
-    parts: dict[str, Any] = {"text": _span(title.get("text", ""), role)}
-    if "subtitle" in title:
-        parts["subtitle"] = _titled(title["subtitle"], "text")
-    return {**title, **parts}
-
-
 def _axis(axis: Mapping[str, Any]) -> dict[str, Any]:
     if axis.get("visible") is False:
         return dict(axis)
     texts: dict[str, Any] = {"tickprefix": _begin("text"), "ticksuffix": _END}
     if "title" in axis:
-        texts["title"] = _titled(axis["title"], "text")
+        texts["title"] = {**axis["title"], "text": _span(axis["title"]["text"], "text")}
     if "ticktext" in axis:
         texts["ticktext"] = [_span(text, "text") for text in axis["ticktext"]]
     return {**axis, **texts}

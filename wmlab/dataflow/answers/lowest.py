@@ -65,9 +65,9 @@ class LowestFrames:
         shape = self._shape
         frames = range(end - shape.size + shape.slide, end + 1, shape.slide)
         known = (f for f in frames if f in state.frames) if len(frames) < len(state.frames) else state.frames
-        held = [f for f in known if f in frames and end in self._ends(state, f)]
-        if held:
-            yield (end - shape.size, end), sum(self._rows(state, frame) for frame in held)
+        filled = [f for f in known if f in frames and end in self._ends(state, f)]
+        if filled:
+            yield (end - shape.size, end), sum(self._rows(state, frame) for frame in filled)
 
     def _ends(self, state: FrameStore, frame: int) -> range:
         return range(max(frame, state.next), self._shape.last_end(frame) + 1, self._shape.slide)
@@ -81,7 +81,7 @@ class LowestFrames:
         for frame in state.frames:
             for end in self._ends(state, frame):
                 rows[end] += self._rows(state, frame)
-        return (((end - self._shape.size, end), held) for end, held in rows.items())
+        return (((end - self._shape.size, end), count) for end, count in rows.items())
 
 
 class LowestSessions:

@@ -150,9 +150,9 @@ def permutations(
     active, as in Flink before FLINK-7728. Up to `limit` states side by side all orders are counted, beyond that
     `samples` are drawn with `seed`. Returns `Permutations`; raises `ModelError` for any other item or name.
     """
-    for what, given, known in (("mode", mode, get_args(Mode)), ("rule", rule, get_args(MergeRule))):
-        if given not in known:
-            raise ModelError(f"{given!r} is no {what}.", remedy=f"name one of: {', '.join(known)}.")
+    for what, chosen, known in (("mode", mode, get_args(Mode)), ("rule", rule, get_args(MergeRule))):
+        if chosen not in known:
+            raise ModelError(f"{chosen!r} is no {what}.", remedy=f"name one of: {', '.join(known)}.")
     named = dict(inputs) if isinstance(inputs, Mapping) else {chr(97 + n): items for n, items in enumerate(inputs)}
     items = [[_item(offered) for offered in offers] for offers in named.values()]
     rules = _deviations(mode, deviations)

@@ -367,11 +367,12 @@ def _join_problems(condition: str, left: Output, right: Output, rule: JoinRule) 
         if output.time is None:
             yield f"the {side} side has no column with a watermark; give its source times="
             return
-    for here, there, this, other in (("left", "right", left, right), ("right", "left", right, left)):
+    for this_side, other_side, this, other in (("left", "right", left, right), ("right", "left", right, left)):
         theirs = dict(other.keys)
         if not any(bounded in theirs for key in dict(this.keys) for bounded in rule.bounds.get(key, {})):
-            wanted = f"{there}.{other.time} >= {here}.{this.time} - N"
+            wanted = f"{other_side}.{other.time} >= {this_side}.{this.time} - N"
             yield (
-                f"nothing bounds a time of the {there} side from below by one of the {here} side, so its rows would be "
-                f"kept for ever; add a part like `{wanted}` to the condition with `and` (got {condition!r})"
+                f"nothing bounds a time of the {other_side} side from below by one of the {this_side} side, so its "
+                f"rows would be kept for ever; add a part like `{wanted}` to the condition with `and` "
+                f"(got {condition!r})"
             )

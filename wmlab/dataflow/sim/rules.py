@@ -268,8 +268,8 @@ def _called(
     function: Callable[..., Any] = vertex.function  # type: ignore[assignment]
 
     def call(values: _Values) -> tuple[_Values, ...]:
-        given = dict(zip(incoming, values, strict=True))
-        result = asked(function, given, vertex=vertex.name, item=_row_in_words(given))
+        row = dict(zip(incoming, values, strict=True))
+        result = asked(function, row, vertex=vertex.name, item=_row_in_words(row))
         rows: Iterable[Any] = () if result is None else (result,) if isinstance(result, Mapping) else result
         return tuple(_row_of(row, function, outgoing) for row in rows)
 

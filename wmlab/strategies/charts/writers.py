@@ -114,11 +114,11 @@ def _marks(
 
 def _dirty_rows(flags: Sequence[Any]) -> dict[str, list[Any]]:
     """The rows that have a mark, by their numbers in order of arrival, and which one."""
-    found = [np.flatnonzero(bad) + 1 for bad in flags]
+    rows_of = [np.flatnonzero(bad) + 1 for bad in flags]
     nouns = [noun for noun, _, _ in _LOOKS]
     return {
-        "row": [row for rows in found for row in rows.tolist()],
-        "kind": [noun for noun, rows in zip(nouns, found, strict=True) for _ in rows],
+        "row": [row for rows in rows_of for row in rows.tolist()],
+        "kind": [noun for noun, rows in zip(nouns, rows_of, strict=True) for _ in rows],
     }
 
 

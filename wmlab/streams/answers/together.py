@@ -34,7 +34,7 @@ def streams_apart(recording: Recording) -> dict[str, tuple[tuple[str, ...], str]
     answers = {}
     for group, names in together.items():
         if apart := without_common_times(ranges[name] for name in names if name in ranges):
-            inputs = f"{listed([one.name for one in apart])}, which group {group} reads together,"
+            inputs = f"{listed([times.name for times in apart])}, which group {group} reads together,"
             answers[group] = (tuple(names), apart_text(inputs, apart))
     return answers
 

@@ -23,13 +23,13 @@ def _without_lax_fields(raw: object) -> object:
     """The fields of a configuration, durations as numbers; its annotations would let pydantic take "no" for a flag."""
     if not isinstance(raw, Mapping):
         return raw
-    given = dict(raw)
+    fields = dict(raw)
     for name, offered in raw.items():
         if _HINTS.get(name) is bool:
             the_flag(offered, name, ModelError)
         elif _HINTS.get(name) in (int, int | None) and offered is not None:
-            given[name] = the_duration(offered, ModelError, name=name)
-    return given
+            fields[name] = the_duration(offered, ModelError, name=name)
+    return fields
 
 
 _CONFIGURATIONS: Final = TypeAdapter(

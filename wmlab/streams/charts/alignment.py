@@ -82,20 +82,20 @@ def _smallest(curves: Sequence[_Curve]) -> _Curve:
     begins = [min(curve) for curve in curves]
     smallest: dict[int, Value] = {}
     for at, *row in zip(at_ms, *lowers, strict=True):
-        here = [lower for lower, begin in zip(row, begins, strict=True) if at >= begin]
-        known = [lower for lower in here if lower is not None]
-        smallest[at] = min(known) if len(known) == len(here) else None
+        begun = [lower for lower, begin in zip(row, begins, strict=True) if at >= begin]
+        known = [lower for lower in begun if lower is not None]
+        smallest[at] = min(known) if len(known) == len(begun) else None
     return smallest
 
 
 def _held(curve: _Curve, at_ms: Iterable[int]) -> list[Value]:
     """Its value at each of these times, which include its own."""
     lower: Value = None
-    held = []
+    values = []
     for at in at_ms:
         lower = curve.get(at, lower)
-        held.append(lower)
-    return held
+        values.append(lower)
+    return values
 
 
 def _scene(
@@ -108,11 +108,11 @@ def _scene(
     rules: Sequence[Rule],
 ) -> Scene:
     aligned, furthest, apart = together
-    kept = thin([*lowers.values(), aligned, apart], _MOST, xs=at_ms)
-    xs = [at_ms[row] for row in kept]
+    rows = thin([*lowers.values(), aligned, apart], _MOST, xs=at_ms)
+    xs = [at_ms[row] for row in rows]
 
     def drawn(ys: Sequence[Value]) -> list[Value]:
-        return [ys[row] for row in kept]
+        return [ys[row] for row in rows]
 
     curves = [
         Steps(name=name, role=role, xs=xs, ys=drawn(lower))
@@ -165,7 +165,7 @@ def _sentence(by: str, at_ms: Sequence[int], lowers: Mapping[str, list[Value]], 
         mean += width * length
         for name, lower in lowers.items():
             last[name] += length if width and lower[row] == min(other[row] or 0 for other in lowers.values()) else 0
-    name = max(last, key=lambda one: last[one])
+    name = max(last, key=lambda each: last[each])
     widest = max((row for row, _ in known), key=lambda row: apart[row] or 0)
     text = f"{counted(len(lowers), by)} had a lower bound for {rounded(total_ms)}"
     if not apart[widest]:

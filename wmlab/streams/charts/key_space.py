@@ -108,10 +108,10 @@ class _Lengths:
         for segment, offsets in self._wanted.items():
             rows = np.flatnonzero(ids == segment)
             last = ends[rows].searchsorted(offsets, side="right") - 1
-            there = np.flatnonzero(last >= 0)
-            mine = rows[last[there]]
-            further = ends[mine] > self._last_events[segment][0, there]
-            self._last_events[segment][:, there[further]] = ends[mine[further]], appended[mine[further]]
+            with_event = np.flatnonzero(last >= 0)
+            mine = rows[last[with_event]]
+            further = ends[mine] > self._last_events[segment][0, with_event]
+            self._last_events[segment][:, with_event[further]] = ends[mine[further]], appended[mine[further]]
 
     def front(self, at_ms: int, offsets: Mapping[int, int | None]) -> Front:
         """One of the positions as the times at which its segments were that long."""

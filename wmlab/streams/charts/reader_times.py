@@ -139,5 +139,5 @@ def _sentence(group: str, rows: Sequence[_Times]) -> str:
     text = f"Group {group} knew a time for {rounded(known_ms)}"
     if not last:
         return f"{text}; all its readers had the same one."
-    reader = max(last, key=lambda one: last[one])
+    reader = max(last, key=lambda name: last[name])
     return f"{text}; for {rounded(last[reader])} of that it was the time of {reader}, which was behind."

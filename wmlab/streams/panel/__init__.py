@@ -85,8 +85,8 @@ class ScenarioPanel:
         rows = 0 if self.recording is None else sum(self.recording.counts.values())
         state = f"{grouped(rows)} rows recorded" if rows else "not recorded yet"
         wrong = f", {counted(len(self.mistakes), 'mistake')} in the form" if self.mistakes else ""
-        kept = f", {counted(len(self.kept), 'run')} kept" if self.kept else ""
-        return f"Panel of scenario {self.scenario.name!r}: {len(self.draft.fields)} fields, {state}{wrong}{kept}"
+        runs = f", {counted(len(self.kept), 'run')} kept" if self.kept else ""
+        return f"Panel of scenario {self.scenario.name!r}: {len(self.draft.fields)} fields, {state}{wrong}{runs}"
 
     def _ipython_display_(self) -> None:
         self.wait()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from html import escape
 from typing import Annotated, Final, Self
 
 import numpy as np
@@ -14,6 +13,8 @@ from numpy.typing import NDArray
 from pydantic import Discriminator, Field, Tag
 
 from wmlab.core import traces
+from wmlab.core.answers import Cell, as_lines, html_card
+from wmlab.core.durations import duration_text
 from wmlab.core.estimate import Cost
 from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.schemas import ROW_GROUP
@@ -27,7 +28,7 @@ from wmlab.core.values import (
     branch,
     value,
 )
-from wmlab.core.words import counted, span
+from wmlab.core.words import counted
 from wmlab.streams.scenario.checks import problems_across, process_names
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter, WriterPart
@@ -154,19 +155,18 @@ class StreamScenario(ScenarioFile, only_field="writers", users_call_it="wm.Scena
         return costs(self.resolved)
 
     def _repr_html_(self) -> str:
-        rows = [
+        rows: list[tuple[str, Cell]] = [
             ("stream", "; ".join(f"{part.name}, {counted(part.segments, 'segment')}" for part in self.all_streams)),
             ("writers", ", ".join(writer.name for writer in self.writers)),
             ("readers", "; ".join(f"{group.readers} in group {group.name}" for group in self.groups) or "none"),
-            ("script", "; ".join(repr(action) for action in self.script) or "nothing"),
-            ("duration", f"{span(self.duration_ms)}, seed {self.seed}"),
+            ("script", as_lines(repr(action) for action in self.script)),
+            ("duration", f"{duration_text(self.duration_ms)}, seed {self.seed}"),
         ]
         if self.rules != "sound":
             sound = self.replace(rules="sound").options
             others = [f"{path}={option!r}" for path, option in self.options.items() if option != sound[path]]
             rows.append(("rules", f"{self.rules}: {', '.join(others)}"))
-        cells = "".join(f"<tr><th style='text-align:left'>{k}</th><td>{escape(v)}</td></tr>" for k, v in rows)
-        return f"<table><caption>Scenario “{escape(self.name)}”</caption>{cells}</table>"
+        return html_card(f"Scenario “{self.name}”", rows)
 
 
 _ROW = 1_000

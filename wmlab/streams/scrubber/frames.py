@@ -308,10 +308,10 @@ class ScrubberFrames:
 
     def step(self, at_ms: int, changes: int) -> int:
         """The moment so many changes later, or earlier if negative; the first or last change if there are not."""
-        here = bisect_right(self.changes, at_ms) - 1
-        if changes < 0 and self.changes[max(here, 0)] < at_ms:
-            here += 1
-        return self.changes[min(max(here + changes, 0), len(self.changes) - 1)]
+        index = bisect_right(self.changes, at_ms) - 1
+        if changes < 0 and self.changes[max(index, 0)] < at_ms:
+            index += 1
+        return self.changes[min(max(index + changes, 0), len(self.changes) - 1)]
 
     def next_incident(self, at_ms: int, kind: str | None = None, *, backwards: bool = False) -> Incident | None:
         """The nearest incident of the kind (None: of any) after the moment, or before it; None if there is none."""

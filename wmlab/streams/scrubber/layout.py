@@ -143,8 +143,8 @@ def _segments(layout: _Layout, moments: list[int]) -> FramePanel:
     labelled = (panel.low, panel.low // 2, 0, panel.high)
     ticks = [Tick(at, f"{'−' if at < 0 else '+'}{panels.size_words(abs(at))}" if at else "0") for at in labelled]
     note = f"; the first {panel.lanes} segments" if lanes > panels.MOST_SEGMENTS else ""
-    here = svg.line([(panel.x(0), panel.lanes_top), (panel.x(0), panel.bottom)], "mark")
-    return _with_axis(panel, ticks, f"bytes from the group's position{note}", here)
+    mark = svg.line([(panel.x(0), panel.lanes_top), (panel.x(0), panel.bottom)], "mark")
+    return _with_axis(panel, ticks, f"bytes from the group's position{note}", mark)
 
 
 def _times(layout: _Layout, known: tuple[FrameItem, ...], top: float) -> FramePanel:

@@ -282,11 +282,11 @@ def _bars(run: ScrubbedRun, builder: Builder, span: OwnershipSpan, moments: Sequ
     """What the group has read of the segment, what not yet, and how much that is."""
     inside = moments[bisect_left(moments, span.from_ms) : bisect_left(moments, span.to_ms)]
     for at_ms in sorted({*inside, *(at for at, _ in span.positions)}):
-        here = span.position(at_ms)
-        written = max(run.length(span.segment_id, at_ms), here)
-        builder.put((span, "unread"), at_ms, span.lane, "unread", here, written)
-        label = f"{size_words(written - here, digits=1)} unread"
-        builder.put((span, "read"), at_ms, span.lane, "read", 0, here, label)
+        read_to = span.position(at_ms)
+        written = max(run.length(span.segment_id, at_ms), read_to)
+        builder.put((span, "unread"), at_ms, span.lane, "unread", read_to, written)
+        label = f"{size_words(written - read_to, digits=1)} unread"
+        builder.put((span, "read"), at_ms, span.lane, "read", 0, read_to, label)
 
 
 def _windows(run: ScrubbedRun) -> list[tuple[int, dict[str, TableRow | None]]]:

@@ -267,9 +267,9 @@ class Backlog:
         if end < len(self._queue):
             end = int(np.searchsorted(self._queue_ticks, self._queue_ticks[end], side="right"))
         window = self._queue[self._sent : end]
-        here = self._window.arrives_ms[window - self._first] <= now_ms
-        batch = window[here]
-        self._queue[self._sent : end] = np.concatenate([batch, window[~here]])
+        arrived = self._window.arrives_ms[window - self._first] <= now_ms
+        batch = window[arrived]
+        self._queue[self._sent : end] = np.concatenate([batch, window[~arrived]])
         self._sent += len(batch)
         return self._sendable(batch)
 
