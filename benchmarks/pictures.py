@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from math import log10
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -18,6 +19,8 @@ ROOT: Final = Path(__file__).parents[1]
 README: Final = ROOT / "benchmarks" / "README.md"
 PICTURES: Final = ROOT / "docs" / "images"
 _ROW: Final = re.compile(r"^\| ([\d,]+) \| ([\d,]+) \| ([\w, ]+) \| ([\d.]+) \| ([\d.]+) \|$", re.MULTILINE)
+_SHORT: Final = 2.5
+"""Powers of ten."""
 _ROLES: Final = {"wmlab": "lower", "Spark, reading only": "perfect", "Polars": "upper", "DuckDB": "third"}
 
 
@@ -73,14 +76,14 @@ def _panel(title: str, across: str, rows: Sequence[Measurement], values: Sequenc
 
 
 def _by_tens(title: str, values: Iterable[float]) -> Numbers:
-    """An axis over the logarithms of values, with a tick at each power of ten."""
+    """An axis over the logarithms of values, with a tick at each power of ten; on a short one at 2 and 5 of each."""
     known = [log10(value) for value in values]
     low, high = min(known), max(known)
     ends = low - 0.05 * (high - low), high + 0.05 * (high - low)
-    powers = range(int(low) - 1, int(high) + 2)
-    named = ((power, grouped(10**power) if power >= 0 else f"{10.0**power:g}") for power in powers)
-    ticks = tuple(Tick(power, name) for power, name in named if ends[0] <= power <= ends[1])
-    return Numbers(title, *ends, ticks)
+    digits = (1, 2, 5) if high - low < _SHORT else (1,)
+    rounds = [digit * Decimal(10) ** power for power in range(int(low) - 1, int(high) + 2) for digit in digits]
+    ticks = (Tick(log10(number), grouped(int(number)) if number >= 1 else f"{number:f}") for number in rounds)
+    return Numbers(title, *ends, tuple(tick for tick in ticks if ends[0] <= tick.value <= ends[1]))
 
 
 DRAWN: Final = {

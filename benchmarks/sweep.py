@@ -15,7 +15,7 @@ from benchmarks.measure import Answer, Contender, measured, table
 from wmlab.core.spark.session import spark_session
 from wmlab.streams.sweep import figures_of
 
-ROWS = 96
+ROWS = 48
 THREADS = 2
 TIMEOUTS_MS = (2_000, 5_000, 10_000, 30_000)
 SCENARIO = wm.Scenario(

@@ -305,7 +305,7 @@ def template() -> go.layout.Template:
 
 
 def _stored_figure(scene: Scene) -> dict[str, Any]:
-    """The figure as JSON has it, in the colours of its page, whose texts have question and answer."""
+    """The figure as JSON has it, in the colours of its page, without the question and the answer above it."""
     from wmlab.core.charts.plotly import draw_plotly
 
     return themed(json.loads(draw_plotly(scene, headed=False).to_json()))
