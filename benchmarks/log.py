@@ -1,4 +1,4 @@
-"""Case `log`: a log of 100 million rows, from the file to the distribution of lags and to who held time back.
+"""Case `log`: a log of 30 million rows, from the file to the distribution of lags and to who held time back.
 
 The log is Parquet in ten files with one bad row in ten thousand. Only the answer passes through the driver.
 """
@@ -19,7 +19,7 @@ from benchmarks.measure import Answer, Contender, measured, table
 from wmlab.core.spark.log import read_log, stragglers
 from wmlab.core.spark.session import spark_session
 
-ROWS = 100_000_000
+ROWS = 30_000_000
 THREADS = 2
 FILES = 10
 WRITERS = 64
