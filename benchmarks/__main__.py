@@ -30,7 +30,7 @@ CASES = {
 """Cases by name; a case is a module with `THREADS` and `run(rows, runs)`, which yields the lines of its report."""
 
 LARGE = ("memory", "stored")
-"""Cases that run only if they are named: each takes about as long as all others together."""
+"""Cases that run only if they are named; without them all take half an hour."""
 
 CORES = 2
 """All contenders get as many, whatever the machine has."""

@@ -27,7 +27,10 @@ FEWER: Final = 4
 def run(rows: int | None, runs: int) -> Iterator[str]:
     """The lines of the report."""
     largest = Shape(ROWS if rows is None else rows, streams=8, segments=4)
-    yield f"against positions: {largest.streams} streams of {largest.segments} segments, 5,000 watermarks each"
+    yield (
+        f"against positions: {largest.streams} streams of {largest.segments} segments, "
+        f"{largest.watermarks:,} watermarks each"
+    )
     yield from _table([replace(largest, positions=largest.positions // part) for part in POSITIONS], runs)
     single = Shape(largest.positions // FEWER, streams=1, segments=16)
     yield f"against watermarks: {single.positions:,} positions, one stream of {single.segments} segments"

@@ -76,7 +76,7 @@ def test_a_random_history_is_shrunk_for_a_program_too(tmp_path: Path) -> None:
     [
         ("sys.exit(3)", "ended with exit code 3"),
         ("os.kill(os.getpid(), 9)", "was ended by signal 9"),
-        (LOOP.format("if 'op' in message: sys.exit(0)"), r'exit code 0. It was last given: \{"op": "'),
+        (LOOP.format("if 'op' in message: sys.exit(0)"), r'exit code 0. It was last given: \{"op": "record"'),
         ("print('hello', flush=True)\ntime.sleep(60)", "wrote 'hello', which is no JSON"),
         ("print(5, flush=True)\ntime.sleep(60)", "answered the start with 5"),
         ("print('x' * 2_000_000, end='', flush=True)\ntime.sleep(60)", "wrote more than 1000000 bytes"),

@@ -132,7 +132,7 @@ def html_table(
 
 def html_card(title: str, rows: Iterable[tuple[str, Cell]]) -> str:
     """What there is to say of one thing, as an HTML table of names and texts."""
-    named = [(Markup(f"<b>{escape(name)}</b>"), cell) for name, cell in rows]
+    named = [(Markup(f"<strong>{escape(name)}</strong>"), cell) for name, cell in rows]
     return html_table(escape(title), (), named, left=(0, 1))
 
 

@@ -65,8 +65,8 @@ def without_common_times(ranges: Iterable[TimeRange]) -> Sequence[TimeRange]:
     return ordered if any(apart) else []
 
 
-def _came_together(first: TimeRange, second: TimeRange) -> bool:
-    return max(first.from_ms, second.from_ms) < min(first.to_ms, second.to_ms)
+def _came_together(low: TimeRange, high: TimeRange) -> bool:
+    return max(low.from_ms, high.from_ms) < min(low.to_ms, high.to_ms)
 
 
 def apart_text(inputs: str, ranges: Sequence[TimeRange]) -> str:

@@ -362,7 +362,7 @@ def _shared_names(queries: Sequence[Query]) -> set[str]:
             entry, times[part.name] = query.sources[int(path[1])], times[part.name] + 1
             shared = isinstance(entry, LogicalStream)
             owners[part.name].add((entry, path[2:], times[part.name]) if shared else (number, path))
-    return {name for name, of_name in owners.items() if len(of_name) > 1}
+    return {name for name, uses in owners.items() if len(uses) > 1}
 
 
 def _join_problems(query: Query) -> Iterator[Problem]:

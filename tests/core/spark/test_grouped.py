@@ -8,6 +8,7 @@ from itertools import pairwise
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from tests.spark_jobs import jobs_so_far
 from wmlab.core.invariants import Derived, Evidence, Finding, invariant
 from wmlab.core.spark import grouped, verdict
 from wmlab.core.spark.schemas import dataframe
@@ -78,11 +79,10 @@ def largest(marks: list[dict[str, int]]) -> int:
 
 
 def test_invariants_are_judged_stream_by_stream_in_one_pass(spark: SparkSession) -> None:
-    scheduler = spark.sparkContext._jsc.sc().dagScheduler()  # type: ignore[union-attr]
-    before = scheduler.numTotalJobs()
+    before = jobs_so_far(spark)
     inputs = {"marks": lambda: MARKS, "limit": 4, "largest": Derived(largest)}
     (row,) = verdict.verdicts(spark, {"X1": times_rise}, inputs)
-    assert scheduler.numTotalJobs() - before <= 2
+    assert jobs_so_far(spark) - before <= 2
     assert (row["verdict"], row["judged"], row["violations"], row["what"]) == ("violated", 1, 1, "it falls")
     assert row["evidence"] == [{"table": "marks", "row": '{"time":1}'}]
     (row,) = verdict.verdicts(spark, {"X1": times_rise}, inputs | {"marks": MARKS.slice(1, 1)})

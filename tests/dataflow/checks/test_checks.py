@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from tests.dataflow.checks.dataflows import Tables, inputs_from, rows_of
 from tests.scenario_files import FOLDER
+from tests.spark_jobs import adaptive_planning, jobs_so_far
 from wmlab import dataflow as flow
 from wmlab.core.errors import ModelError
 from wmlab.core.recording import Recording
@@ -68,18 +69,14 @@ def test_all_is_well_in_a_sound_run(spark: SparkSession) -> None:
 
 @pytest.fixture(params=["false", "true"], ids=["plain", "adaptive"])
 def planned(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[SparkSession]:
-    """With adaptive planning, as users have it, each stage is a job; without it, each query and each broadcast."""
-    before = spark.conf.get("spark.sql.adaptive.enabled", "true")
-    spark.conf.set("spark.sql.adaptive.enabled", request.param)
-    yield spark
-    spark.conf.set("spark.sql.adaptive.enabled", str(before))
+    with adaptive_planning(spark, request.param):
+        yield spark
 
 
 def jobs_of(spark: SparkSession, recording: Recording, *only: str) -> int:
-    jobs = spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs  # type: ignore[union-attr]
-    before = jobs()
+    before = jobs_so_far(spark)
     recording.check(spark, *only)
-    return int(jobs() - before)
+    return jobs_so_far(spark) - before
 
 
 @pytest.mark.parametrize("dataflow", ["sound", "flows/jet_2103", "flows/join_over_join", "flows/merge_over_join"])

@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.progress.sim.plans import growing, query, scenario, source
+from tests.spark_jobs import adaptive_planning, jobs_so_far
 from wmlab.core.errors import ModelError
 from wmlab.core.recording import Recording
 from wmlab.core.spark import verdict
@@ -55,15 +56,11 @@ def test_all_is_well_in_a_sound_run(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize(("adaptive", "most"), [("false", 1), ("true", 2)], ids=["plain", "adaptive"])
 def test_a_check_is_one_query_of_spark(spark: SparkSession, adaptive: str, most: int) -> None:
-    """With adaptive planning, as users have it, a stage before a shuffle is a job of its own."""
     recording = recorded(queries=SOUND)
-    jobs = spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs
-    planned = spark.conf.get("spark.sql.adaptive.enabled")
-    spark.conf.set("spark.sql.adaptive.enabled", adaptive)
-    before = jobs()
-    recording.check(spark)
-    spark.conf.set("spark.sql.adaptive.enabled", planned)
-    assert 1 <= jobs() - before <= most
+    with adaptive_planning(spark, adaptive):
+        before = jobs_so_far(spark)
+        recording.check(spark)
+    assert 1 <= jobs_so_far(spark) - before <= most
 
 
 def plan(*sources: Source, **fields: Any) -> dict[str, Any]:

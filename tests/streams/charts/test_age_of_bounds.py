@@ -36,8 +36,8 @@ def test_the_sentence_says_what_makes_the_difference() -> None:
         "The time is known 1.4 s late with quick, and 6.1 s late with slow: "
         "4.0 s more pass until the group's positions are beyond it."
     )
-    assert repr(delays({"one": QUICK, "other": QUICK})) == (
-        "The time is known 1.4 s late with one, and so it is with the others."
+    assert repr(delays({"fixed": QUICK, "as quick": QUICK})) == (
+        "The time is known 1.4 s late with fixed, and so it is with the others."
     )
     assert repr(delays(QUICK)) == QUICK.sentence == repr(delays({"quick": QUICK}))
 

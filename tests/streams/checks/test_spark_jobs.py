@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.spark_jobs import adaptive_planning, jobs_so_far
 from wmlab.core.recording import Recording
 from wmlab.streams.api import Scenario
 from wmlab.streams.recording import StreamRecording
@@ -19,19 +20,13 @@ JOBS = 2
 
 @pytest.fixture
 def adaptive(spark: SparkSession) -> Iterator[SparkSession]:
-    before = spark.conf.get("spark.sql.adaptive.enabled", "true")
-    spark.conf.set("spark.sql.adaptive.enabled", "true")
-    yield spark
-    spark.conf.set("spark.sql.adaptive.enabled", str(before))
+    with adaptive_planning(spark):
+        yield spark
 
 
 @pytest.fixture(scope="module")
 def run() -> Recording:
     return Scenario.load(FIRST_BOUNDS).record(progress=False)
-
-
-def jobs_so_far(spark: SparkSession) -> int:
-    return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("only", [(), ("I6",), ("I13",)], ids=str)

@@ -219,7 +219,7 @@ def test_values_are_frozen_and_replaced() -> None:
 
 
 def test_the_html_escapes_names() -> None:
-    assert "<b>x" not in Scenario("<b>x", writers=[W], duration_ms=1)._repr_html_()
+    assert "<b>" not in Scenario("<b>x", writers=[W], duration_ms=1)._repr_html_()
 
 
 def test_numbers_may_be_those_of_numpy() -> None:

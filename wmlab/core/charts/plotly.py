@@ -6,7 +6,7 @@ Only lists of Python numbers, strings and None go in: plotly would store NumPy a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
@@ -124,14 +124,13 @@ def draw_heading(scene: Scene) -> str:
     """Question and answer as HTML, which wraps where it stands: above a figure without them."""
     paragraph = f"<p style='font-family:{escape(FONT)};margin:0 0 4px;max-width:{_HEADING_PX}px;"
     title = f"{paragraph}font-size:{TITLE_PX}px'><b>{escape(glued(scene.title))}</b></p>"
-    return f"{title}{paragraph}font-size:{TEXT_PX}px'>{escape(glued(scene.answer(_arrange(scene).labels)))}</p>"
+    answer = scene.answer(_arrange(scene, headed=False).labels)
+    return f"{title}{paragraph}font-size:{TEXT_PX}px'>{escape(glued(answer))}</p>"
 
 
 def draw_plotly(scene: Scene, *, headed: bool = True) -> go.Figure:
     """The scene as a figure, without title and subtitle if it is not `headed`."""
-    frame = _arrange(scene)
-    if not headed:
-        frame = replace(frame, title=[], head=[])
+    frame = _arrange(scene, headed=headed)
     traces = _moments(scene)
     for number, panel in enumerate(scene.panels, start=1):
         yaxis = f"y{number if number > 1 else ''}"
@@ -143,7 +142,7 @@ def draw_plotly(scene: Scene, *, headed: bool = True) -> go.Figure:
     return go.Figure(data=_in_legend(traces, scene), layout=_layout(scene, frame))
 
 
-def _arrange(scene: Scene) -> _Frame:
+def _arrange(scene: Scene, *, headed: bool) -> _Frame:
     """Heights of the panels and positions of the labels, for a plot as wide as a notebook."""
     left = max(_LEFT, scene.left)
     width = _READABLE_WIDTH - left - scene.right
@@ -160,8 +159,8 @@ def _arrange(scene: Scene) -> _Frame:
         top=labels_top + (levels + (None in labels)) * _LEVEL if labels else top,
         levels=levels,
         labels=labels,
-        title=scene.title_lines(width=_READABLE_WIDTH - _BUTTONS_PX),
-        head=scene.subtitle_lines(labels, width=_READABLE_WIDTH - _BUTTONS_PX),
+        title=scene.title_lines(width=_READABLE_WIDTH - _BUTTONS_PX) if headed else [],
+        head=scene.subtitle_lines(labels, width=_READABLE_WIDTH - _BUTTONS_PX) if headed else [],
     )
 
 

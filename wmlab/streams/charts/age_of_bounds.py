@@ -34,9 +34,9 @@ def delays(runs: Delays | Mapping[str, Delays], *, title: str | None = None) -> 
         )
     if not by_name:
         raise ChartError("There is no run to draw.", remedy="Pass at least one: recording.delays().")
-    names = [str(name) for name in by_name]
+    by_name = {str(name): run for name, run in by_name.items()}
     ages_ms = [run.age_ms for run in by_name.values()]
-    sentence = _sentence(dict(zip(names, by_name.values(), strict=True)))
+    sentence = _sentence(by_name)
     top_ms = max(1, *ages_ms)
     totals = [Box(age_ms, age_ms, row - 0.4, row + 0.4, rounded(age_ms)) for row, age_ms in enumerate(ages_ms)]
     beside = Blocks(name="in all", role="text", boxes=totals, legend=False, beside=True)
@@ -44,9 +44,9 @@ def delays(runs: Delays | Mapping[str, Delays], *, title: str | None = None) -> 
         title=title or "How late is the lower bound known, and why?",
         subtitle=sentence,
         across=Axis("late on average by", 0, top_ms, False, duration_unit(top_ms)),
-        panels=[lanes(names, [*_bars([*by_name.values()]), beside])],
+        panels=[lanes(by_name, [*_bars([*by_name.values()]), beside])],
     )
-    data: dict[str, list[Any]] = {"run": names}
+    data: dict[str, list[Any]] = {"run": [*by_name]}
     data |= {part: [getattr(run, part) for run in by_name.values()] for part in _PARTS}
     return Chart(sentence=sentence, data=data, scene=scene)
 
