@@ -8,30 +8,31 @@ ROOT_MAY := $(if $(filter 0,$(shell id -u)),--allow-root)
 FIRST := notebooks/tutorials/00_first_bounds.ipynb
 WORKERS ?= 2
 TARGET ?= local-cluster
-PYTEST = $(PY) -m pytest -n $(WORKERS) --dist loadfile
-NOTEBOOK_TESTS = $(wildcard notebooks/*/*.ipynb)
+PYTEST = $(PY) -m pytest -n $(WORKERS)
+UNIT_TESTS = $(PYTEST) --dist worksteal -p no:nbval
+NOTEBOOK_TESTS = $(PYTEST) --dist loadfile
 export PYTHON WMLAB_ENV
 
 # Java for short runs: the first compiler only, one collector thread and no verification of the classes of Spark's jars
 # take less than half of the processor time. With that compiler alone Java has room for 48 MB of code, which a long run
 # of tests fills; then it compiles again and again, and at last fails.
-check test cluster: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m \
+check test test-long cluster mutate: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m \
 	-XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote
 
 # On so few rows Spark spends more on generating and compiling code for a query, on planning it again after each of its
 # stages, and on every partition, than on running it.
-check test: export PYSPARK_SUBMIT_ARGS ?= --conf spark.sql.codegen.wholeStage=false \
+check test test-long mutate: export PYSPARK_SUBMIT_ARGS ?= --conf spark.sql.codegen.wholeStage=false \
 	--conf spark.sql.codegen.factoryMode=NO_CODEGEN --conf spark.sql.adaptive.enabled=false \
 	--conf spark.sql.shuffle.partitions=2 --driver-memory 1500m pyspark-shell
 
 # Where this is set, each of the kernels of the notebooks would compile wmlab again.
-check test: export PYTHONDONTWRITEBYTECODE :=
+check test test-long mutate: export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check lint test cluster bench notebooks oracles lock clean
+.PHONY: help setup lab check lint test test-long mutate cluster bench notebooks oracles lock clean
 
 help: ## say what there is
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 setup: ## set everything up, which all others do first
 	@sh tools/setup.sh
@@ -43,16 +44,23 @@ lab: setup ## open JupyterLab on the first tutorial; LAB_ARGS="--no-browser --po
 		--LabApp.workspaces_dir="$(CURDIR)/.wmlab/workspaces" --LabApp.default_url=/lab/tree/$(FIRST) $(LAB_ARGS)
 
 check: lint ## lint, types, the tests of the models and one of each other folder; without Spark, at most 90 s
-	$(PYTEST) -p no:nbval --check
+	$(UNIT_TESTS) --check
 
 lint: setup
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 
-test: lint ## run all tests, those of the notebooks included; TEST_ARGS="-k sound" picks unit tests; WORKERS=4
-	$(PYTEST) -p no:nbval --no-loadscope-reorder $(TEST_ARGS)
-	$(if $(NOTEBOOK_TESTS),$(PYTEST) notebooks)
+test: lint ## run the unit tests and the notebooks; TEST_ARGS="-k sound" picks unit tests; WORKERS=4
+	$(UNIT_TESTS) $(TEST_ARGS)
+	$(NOTEBOOK_TESTS) notebooks
+
+test-long: lint ## the same with every random case in full, further JVMs, and all tutorials in a browser
+	$(UNIT_TESTS) --long $(TEST_ARGS)
+	$(NOTEBOOK_TESTS) notebooks
+
+mutate: setup ## break lines of the rules and count how many of these mutants the tests notice; MUTATE_ARGS="--lines 100"
+	$(PY) -m tools.mutate $(MUTATE_ARGS)
 
 cluster: setup ## everything of Spark on a cluster of this machine; TARGET=local-cluster, standalone or connect
 	PYTHONPATH="$(CURDIR)" $(PY) -m tests.clusters $(TARGET)

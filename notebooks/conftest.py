@@ -2,8 +2,9 @@
 
 There outputs are compared only where a cell asks for it with NBVAL_CHECK_OUTPUT, as `--nbval-lax` does for all.
 
-The kernels of a test process share one JVM, whose start and first compilations cost more processor time than most
-notebooks do. Each kernel has a Spark context of its own in it, stopped before the next notebook.
+The kernels of a test process are forked from one in which wmlab is imported, and share one JVM: both imports and the
+start of a JVM cost more processor time than most notebooks do. Each kernel has a Spark context of its own in the JVM,
+stopped before the next notebook.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from jupyter_client.manager import KernelManager
 from pyspark import SparkConf
 from pyspark.java_gateway import launch_gateway
 
+from tools.forked_kernels import fork_kernels
 from tools.kernels import own_sockets
 from wmlab.core.spark.session import WITH_CLASSES
 
@@ -27,8 +29,9 @@ EXPLORATION = Path(__file__).parent / "exploration"
 
 
 def pytest_configure() -> None:
-    """Have nbval, which has no option for it, start each kernel at sockets of its own."""
+    """Have nbval, which has no option for it, fork each kernel, at sockets of its own."""
     nbval.kernel.KernelManager = kernel_manager
+    fork_kernels()
 
 
 def kernel_manager(**options: Any) -> KernelManager:

@@ -6,6 +6,7 @@ import gc
 import importlib.util
 import subprocess
 from collections.abc import Container, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
+
+from tests import repetitions
 
 TESTS = Path(__file__).parent
 VECTORS = TESTS / "conformance" / "vectors"
@@ -33,10 +36,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="directory whose *.json files tests/conformance runs, every case of them",
     )
     parser.addoption(
+        "--long",
+        action="store_true",
+        help="run every random case in full, and the tests that are marked as long",
+    )
+    parser.addoption(
         "--check",
         action="store_true",
         help="run the tests of the models and one of each other folder; Spark only where its code was changed",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long: runs only with --long")
+    repetitions.configure(config)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -52,12 +65,22 @@ def pytest_collection() -> Any:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    selected: Iterable[Any] = items
+    if not config.getoption("long"):
+        selected = [item for item in items if item.get_closest_marker("long") is None]
     if config.getoption("check"):
-        kept = list(selection(items, changed_spark_folders()))
-        left_out = set(items) - set(kept)
-        config.hook.pytest_deselected(items=list(left_out))
-        items[:] = kept
+        selected = selection(selected, changed_spark_folders())
+    kept = list(selected)
+    config.hook.pytest_deselected(items=list(set(items) - set(kept)))
+    items[:] = kept
     items[:] = slow_files_first(items)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    reports = [report for listed in terminalreporter.stats.values() for report in listed]
+    if lines := repetitions.summary(reports):
+        terminalreporter.section("counted")
+        terminalreporter.write("\n".join([*lines, ""]))
 
 
 def slow_files_first(items: Iterable[Any]) -> list[Any]:
@@ -103,6 +126,12 @@ def module_of(script: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def count(request: pytest.FixtureRequest) -> repetitions.Count:
+    """Say how much a test has counted; the end of the test run sums it up."""
+    return partial(repetitions.counted, request.node)
 
 
 @pytest.fixture(scope="session")

@@ -1,13 +1,13 @@
 """What a reader meets in JupyterLab: stored tutorials, notebooks that are run, charts, the panel and the scrubber.
 
-Opening a tutorial shows every stored picture. Running all of them takes as long as nbval does, which has checked
-already that each cell runs and says what is stored; so one tutorial and the sandbox are run here, and all with
-WMLAB_BROWSER=all. All tests share one JupyterLab and one window, in which each opens a notebook.
+Opening a tutorial shows every stored picture. nbval checks already that each cell runs and says what is stored; so few
+tutorials are opened here and one is run, and all of them with --long. All tests share one JupyterLab and one window, in
+which each opens a notebook.
 """
 
 from __future__ import annotations
 
-import os
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -17,12 +17,14 @@ import nbformat
 import pytest
 
 from tests.browser import test_browser_scrubber as scrubber
+from tests.repetitions import repetitions
 from wmlab.core.charts.style import ROLES
 
 ROOT = Path(__file__).parents[2]
 TUTORIALS = sorted((ROOT / "notebooks" / "tutorials").glob("*.ipynb"))
 SANDBOX = ROOT / "notebooks" / "exploration" / "sandbox.ipynb"
-RUN = [*(TUTORIALS if os.environ.get("WMLAB_BROWSER") == "all" else TUTORIALS[:1]), SANDBOX]
+OPENED = repetitions([TUTORIALS[2], TUTORIALS[6]], long=TUTORIALS)
+RUN = repetitions(TUTORIALS[:1], long=[*TUTORIALS, SANDBOX])
 WIDTH = 1_280
 PICTURES = ".js-plotly-plot, .jp-RenderedSVG svg, .jp-RenderedMermaid svg, .wmlab-live svg"
 ANSWER = ".jp-OutputArea .wmlab-live > [role=status]"
@@ -140,7 +142,17 @@ def look_at_all_pictures(page: Any) -> None:
         assert box["x"] + box["width"] <= WIDTH, f"picture {number + 1} is cut off"
 
 
-@pytest.mark.parametrize("notebook", TUTORIALS, ids=lambda path: path.stem)
+def stored_kinds(notebook: Path) -> set[str]:
+    """The media types of the outputs of a stored notebook."""
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    return {kind for cell in cells for output in cell.get("outputs", ()) for kind in output.get("data", ())}
+
+
+def test_every_kind_of_stored_picture_is_among_those_that_are_opened() -> None:
+    assert set().union(*map(stored_kinds, OPENED)) == set().union(*map(stored_kinds, TUTORIALS))
+
+
+@pytest.mark.parametrize("notebook", OPENED, ids=lambda path: path.stem)
 def test_a_stored_tutorial_shows_its_pictures(shoot: ModuleType, page: Any, notebook: Path) -> None:
     shoot.open_notebook(page, in_clone(notebook))
     page.locator(".js-plotly-plot").first.wait_for()

@@ -31,6 +31,7 @@ def server(spark: SparkSession) -> Iterator[str]:
     service.stop(jvm.scala.Option.empty(), jvm.scala.Option.empty())
 
 
+@pytest.mark.long
 def test_spark_connect_gives_the_answers_of_spark_embedded(spark: SparkSession, server: str, tmp_path: Path) -> None:
     surface.make(tmp_path)
     expected = surface.answers(spark, tmp_path, checks=False)

@@ -12,7 +12,7 @@ import pytest
 
 import wmlab as wm
 from tests.conftest import module_of
-from tests.core.test_messages import TYPES
+from tests.core.value_types import TYPES
 from wmlab.core.values import Timed
 
 reference: Final = module_of(Path(__file__).parents[2] / "tools" / "reference.py")

@@ -9,130 +9,68 @@ of each test, with what it uses of its own file, must have at least one of them.
 from __future__ import annotations
 
 import ast
-import dataclasses
 import functools
-import inspect
 import json
 import re
 from pathlib import Path
 
 import pytest
 
-import wmlab as wm
 from tests.conformance.test_vectors import runs_in
-from wmlab.dataflow.recording import DataflowRecording
-from wmlab.progress.recording import ProgressRecording
-from wmlab.streams.recording import StreamRecording
+from tests.docs.names import INVARIANT, ROOT, Row, exists, in_backticks, parsed, rows
 
-ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "seeds.md"
-ROW = re.compile(r"\| ([^|]+) \| ([^|]+) \| (?P<names>[^|]+) \| (?P<notebook>[^|]+) \| (?P<tests>`[^|]+`) \|")
-INVARIANT = re.compile(r"[IKN]\d+")
-CALL = re.compile(r"(?P<name>[\w.]+)(?:\((?P<options>.*)\))?", re.DOTALL)
-OPTION = re.compile(r"(\w+)=(\[?\"?[\w.]+\"?\]?)")
-PLACES: dict[str, tuple[type[wm.trace.Recording], list[object]]] = {
-    "Pravega": (StreamRecording, [wm, wm.script, wm.script.network, wm.script.noting]),
-    "Hazelcast Jet": (DataflowRecording, [wm.dataflow]),
-    "NebulaStream": (ProgressRecording, [wm.progress]),
-}
-"""For each document the recordings that it is about, and where the classes are that it names."""
-
-CHARTS: dict[str, object] = {
-    "Pravega": wm.chart,
-    "Hazelcast Jet": wm.dataflow.chart,
-    "NebulaStream": wm.progress.chart,
-}
+ROWS = rows((ROOT / "docs" / "seeds.md").read_text())
 
 
-def rows(text: str) -> list[tuple[str, str]]:
-    """Every row with the name of its document."""
-    found, document = [], ""
-    for line in text.splitlines():
-        if line.startswith("## "):
-            document = line[3:].partition(":")[0]
-        elif line.startswith("| ") and not line.startswith("| requirement |"):
-            found.append((document, line))
-    return found
+def document_of(row: Row) -> str:
+    return row.heading.partition(":")[0]
 
 
-def mistakes(document: str, line: str) -> list[str]:
+def mistakes(row: Row) -> list[str]:
     """What is wrong with a row."""
-    row = ROW.fullmatch(line)
-    if row is None:
+    if len(row.cells) != 5 or not all(row.cells) or not in_backticks(row.cells[4]):
         return ["a row has requirement, section, name in wmlab, notebook and test"]
-    quoted = re.findall(r"`([^`]+)`", row["names"])
-    notebook = code_of_notebooks(row["notebook"])
-    wrong = [f"there is no {name}" for name in quoted if not exists(document, name)]
+    _, _, names, notebooks, tests = row.cells
+    quoted = in_backticks(names)
+    wrong = [f"there is no {name}" for name in quoted if not exists(document_of(row), name)]
     if not quoted:
         wrong.append("it names nothing in wmlab")
-    if notebook is None:
-        wrong.append(f"there is no notebook {row['notebook']}")
-    else:
-        shown = [
-            name for name in quoted if "::" not in name and not (INVARIANT.fullmatch(name) and "check(" in notebook)
-        ]
-        wrong += [f"notebook {row['notebook']} has no {name}" for name in shown if not mentions(notebook, name)]
-    for named in re.findall(r"`([^`]+)`", row["tests"]):
-        test = source_of_test(named)
-        if test is None:
-            wrong.append(f"there is no test {named}")
-        elif not any(mentions(test, name) for name in quoted):
-            wrong.append(f"{named} has none of {', '.join(quoted)}")
+    return [*wrong, *not_shown(notebooks, quoted), *not_tested(in_backticks(tests), quoted)]
+
+
+def not_shown(notebooks: str, quoted: list[str]) -> list[str]:
+    code = code_of_notebooks(notebooks)
+    if code is None:
+        return [f"there is no notebook {notebooks}"]
+    shown = [name for name in quoted if "::" not in name and not (INVARIANT.fullmatch(name) and "check(" in code)]
+    return [f"notebook {notebooks} has no {name}" for name in shown if not mentions(code, name)]
+
+
+def not_tested(tests: list[str], quoted: list[str]) -> list[str]:
+    wrong = []
+    for test in tests:
+        source = source_of_test(test)
+        if source is None:
+            wrong.append(f"there is no test {test}")
+        elif not any(mentions(source, name) for name in quoted):
+            wrong.append(f"{test} has none of {', '.join(quoted)}")
     return wrong
-
-
-def exists(document: str, quoted: str) -> bool:
-    """Whether there is such a thing in the part of wmlab that is made after the document."""
-    recording, places = PLACES[document]
-    path, _, name = quoted.partition("::")
-    if "/" in path:
-        file = ROOT / path
-        return file.is_file() and (not name or bool(re.search(rf"^\s*((def|class) )?{name}\b", file.read_text(), re.M)))
-    if INVARIANT.fullmatch(quoted):
-        return quoted in invariants(recording)
-    call = CALL.fullmatch(quoted)
-    assert call is not None, f"{quoted} is no name"
-    options = {option for option, _ in OPTION.findall(call["options"] or "")}
-    first, _, second = call["name"].partition(".")
-    if first == "recording":
-        verb = getattr(recording, second, None)
-        return verb is not None and options <= {*inspect.signature(verb).parameters}
-    if first == "chart":
-        return hasattr(CHARTS[document], second)
-    if first == "script":
-        places, first, second = [wm.script], second, ""
-    if first in recording.schemas and (second or call["options"] is None):
-        return not second or second in recording.schemas[first].names
-    return any(options <= fields(getattr(place, first)) for place in places if not second and hasattr(place, first))
-
-
-def fields(made: object) -> set[str]:
-    return {field.name for field in dataclasses.fields(made)} if dataclasses.is_dataclass(made) else set()
-
-
-@functools.cache
-def invariants(recording: type[wm.trace.Recording]) -> set[str]:
-    """The names of the invariants that a kind of recording is checked for, from the docstrings of its checks."""
-    package = inspect.getmodule(recording).__package__.replace(".", "/")  # type: ignore[union-attr]
-    return set(re.findall(r"\b[IKN]\d+\b", "".join(file.read_text() for file in (ROOT / package).rglob("checks/*.py"))))
 
 
 def mentions(text: str, quoted: str) -> bool:
     """Whether a text has what is quoted: its name without options, or else the options, with the values they have."""
-    path, _, name = quoted.partition("::")
-    if "/" in path:
-        return bool(re.search(rf"\b{name or Path(path).stem}\b", text))
-    call = CALL.fullmatch(quoted)
-    assert call is not None
-    options = OPTION.findall(call["options"] or "")
-    words = [word for option, value in options for word in (option, *re.findall(r"\w+", value))]
-    if not options:
-        last = call["name"].rpartition(".")[2]
-        words = [last] if call["name"].split(".")[0] in ("recording", "script", "chart") else call["name"].split(".")
+    file, name, options = parsed(quoted)
+    if file:
+        return bool(re.search(rf"\b{name or Path(file).stem}\b", text))
+    words = [word for option, value in options.items() for word in (option, *re.findall(r"\w+", value))]
+    if not words:
+        steps = name.split(".")
+        words = steps[-1:] if steps[0] in ("recording", "script", "chart") else steps
     snake = [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", word).lower() for word in words]
     return all(re.search(rf"\b({word}|{kind})\b", text) for word, kind in zip(words, snake, strict=True))
 
 
+@functools.cache
 def code_of_notebooks(named: str) -> str | None:
     """The code of notebooks given by number, name or link, and the scenarios that it loads; None: one is missing."""
     texts = []
@@ -201,40 +139,31 @@ def named_in(content: object, name: str) -> list[object]:
     return [content] if name in (content.get("name"), content.get("id")) else named_in([*content.values()], name)
 
 
-@pytest.mark.parametrize(("document", "line"), rows(PAGE.read_text()), ids=lambda text: text[2:60])
-def test_what_a_row_names_exists_is_shown_and_is_tested(document: str, line: str) -> None:
-    assert mistakes(document, line) == []
+def test_what_a_row_names_exists_is_shown_and_is_tested() -> None:
+    assert {row.cells: wrong for row in ROWS if (wrong := mistakes(row))} == {}
 
 
 def test_all_five_documents_are_there() -> None:
-    text = PAGE.read_text()
-    assert len(rows(text)) > 120
-    assert {document for document, _ in rows(text)} == {"Pravega", "Hazelcast Jet", "NebulaStream"}
+    assert len(ROWS) > 120
+    assert {document_of(row) for row in ROWS} == {"Pravega", "Hazelcast Jet", "NebulaStream"}
 
 
 SIM, MODEL = "streams/sim/test_", "streams/model/test_"
 POSITION = SIM + "writers.py::test_a_position_covers_only_what_is_acknowledged"
 CUT = MODEL + "a_sound_cut_is_at_or_beyond_every_writer.py::test_"
-LOOP = SIM + "streams.py::test_an_unconditional_loop_runs_from_creation_to_deletion_whether_anybody_notes_or_not"
-GROUP = SIM + "checkpoints.py::test_a_group_that_starts_at_a_time_begins_at_its_cut_and_reads_no_older_mark"
 COMMIT = SIM + "transactions.py::test_the_mark_of_a_commit_names_its_transaction_and_covers_every_segment"
-PAUSE = SIM + "writer_failures.py::test_w2_a_pause_below_the_timeout_costs_a_wait_and_then_all_count"
 ITEMS = "dataflow/model/test_coalescer.py::test_the_five_items_of_the_document"
 NUMBERS = "progress/model/test_identifiers_are_numbered_as_documented.py::test_a_number_that_is_never_given_is_refused"
 PLAN = "progress/sim/test_operators_of_a_plan.py::test_"
 WRONG = [
     ("Pravega", "`notes`", "01", POSITION, "there is no notes"),
-    ("Pravega", "`commits`", "04", COMMIT, "there is no commits"),
     ("Pravega", "`reads.upper`", "05", POSITION, "there is no reads.upper"),
-    ("Pravega", "`writer_marks.result`", "01", POSITION, "there is no writer_marks.result"),
     ("Pravega", "`Stream(no_such_option=...)`", "01", POSITION, "there is no Stream"),
     ("Pravega", "`recording.no_such_verb`", "01", POSITION, "there is no recording.no_such_verb"),
     ("Pravega", "`chart.plan`", "08", POSITION, "there is no chart.plan"),
     ("NebulaStream", "`chart.plan`", "07", POSITION, "notebook 07 has no"),
     ("Pravega", "`wmlab/streams/model/cycle.py::no_such_rule`", "03", POSITION, "there is no wmlab"),
     ("Pravega", "table watermarks", "01", POSITION, "it names nothing"),
-    ("Pravega", "`TransactionalWriter(lease_ms=...)`", "04", COMMIT, "notebook 04 has no"),
-    ("Pravega", "`ReaderGroup(starting_time=...)`", "05", GROUP, "notebook 05 has no"),
     (
         "Pravega",
         "`Stream(visit_order=...)`",
@@ -249,9 +178,7 @@ WRONG = [
         CUT + "only_the_cut_of_the_document_forgets_the_previous_one",
         "none of",
     ),
-    ("Pravega", "`ownership.bucket`", "03", LOOP, "none of"),
     ("Pravega", "`TransactionalWriter(commit_latency_ms=...)`", "04", COMMIT, "none of"),
-    ("Pravega", "`windows.upper`", "05", PAUSE, "none of"),
     ("Hazelcast Jet", "`Watermark`", "07", "conformance/test_vectors.py", "there is no test"),
     ("Hazelcast Jet", "`Watermark`", "07", "conformance/test_vectors.py::no such case", "there is no test"),
     ("Hazelcast Jet", "`I6`", "07", ITEMS, "there is no I6"),
@@ -263,10 +190,18 @@ WRONG = [
 """Rows as the page once had them, or nearly, and what is wrong with each."""
 
 
-@pytest.mark.parametrize(("document", "names", "notebook", "test", "found"), WRONG)
-def test_a_row_that_does_not_hold_is_found(document: str, names: str, notebook: str, test: str, found: str) -> None:
-    wrong = mistakes(document, f"| it is required | Section | {names} | {notebook} | `{test}` |")
-    assert any(found in one for one in wrong), wrong
+@pytest.mark.parametrize(("document", "names", "notebook", "test", "expected"), WRONG)
+def test_a_row_that_does_not_hold_is_found(document: str, names: str, notebook: str, test: str, expected: str) -> None:
+    wrong = mistakes(Row(document, ("it is required", "Section", names, notebook, f"`{test}`")))
+    assert any(expected in mistake for mistake in wrong), wrong
+
+
+@pytest.mark.parametrize(
+    "cells", [("it is required", "Section", "`Stream`", "01"), ("it is required", "Section", "`Stream`", "01", "none")]
+)
+def test_a_row_without_a_test_is_found(cells: tuple[str, ...]) -> None:
+    (wrong,) = mistakes(Row("Pravega", cells))
+    assert wrong.startswith("a row has requirement")
 
 
 def test_a_case_of_the_vectors_is_a_test_by_its_name() -> None:

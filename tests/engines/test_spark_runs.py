@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import wmlab as wm
+from tests.repetitions import repetitions
 from tools import spark_runs
 
 KEPT = wm.engine.DIRECTORY / "spark"
@@ -47,7 +48,7 @@ def test_every_kept_run_has_a_maker() -> None:
     assert {path.stem for path in KEPT.iterdir()} == spark_runs.RUNS.keys()
 
 
-@pytest.mark.parametrize("name", ["no_more_data", "one_source_silent"])
+@pytest.mark.parametrize("name", repetitions(["one_source_silent"], long=["no_more_data", "one_source_silent"]))
 def test_a_run_made_anew_is_the_kept_one(streaming: SparkSession, name: str) -> None:
     made = spark_runs.record(streaming, name)
     kept = (KEPT / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from tests.fuzz.mutants import TEXTS, VALUES, Recorded, attempt, limited
+from tests.repetitions import Count, repetitions
 from wmlab.core.errors import ScenarioError
 from wmlab.streams.api import Scenario
 
-SHARDS, MUTANTS = 8, 250
+SHARDS, MUTANTS = repetitions((4, 100), long=(8, 250))
 WRITER = {"name": "w", "rate_per_s": 1}
 
 
@@ -20,11 +21,15 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
-def test_a_mutant_is_accepted_or_refused_in_two_seconds(recorded: Recorded, tmp_path: Path, shard: int) -> None:
+def test_a_mutant_is_accepted_or_refused_in_two_seconds(
+    recorded: Recorded, tmp_path: Path, shard: int, count: Count
+) -> None:
     outcomes = [attempt(0, number, tmp_path, recorded) for number in range(shard * MUTANTS, (shard + 1) * MUTANTS)]
     assert [outcome for outcome in outcomes if outcome.verdict == "broken"] == []
     verdicts = Counter((outcome.kind, outcome.verdict) for outcome in outcomes)
     assert min(verdicts["scenario", "accepted"], verdicts["scenario", "refused"], verdicts["recording", "refused"]) > 9
+    assert {kind for kind, _ in verdicts} == {"scenario", "recording", "command"}
+    count(len(outcomes), "damaged inputs that were accepted or refused")
 
 
 @pytest.mark.parametrize("number", range(len(TEXTS)))

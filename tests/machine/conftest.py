@@ -5,20 +5,30 @@ from __future__ import annotations
 import fcntl
 import os
 import pickle
+from dataclasses import replace
 
 import pytest
 
 from tests.machine.__main__ import in_processes
 from tests.machine.campaign import Made, Shard, shards
+from tests.repetitions import repetitions
 
-RUNS = 2_000
-OF_FAULTY_STREAMS = 250
-OF_HAZARDS = (Shard("pravega", 100, 4), Shard("bug_6510", 30, 1), Shard("stale", 100, 4), Shard("shared_times", 100, 4))
+OF_HAZARDS = (Shard("pravega", 40, 5), Shard("bug_6510", 20, 1), Shard("stale", 40, 4), Shard("shared_times", 40, 1))
+"""The runs of the known hazards in `make test`, from seeds with which each is met; `make test-long` has more."""
+OF_A_HAZARD_IN_FULL = 100
+
+
+def wanted() -> list[Shard]:
+    """The shards of all runs: 500 in `make test`, from seeds with which every action and every option occurs."""
+    sound = repetitions([Shard("sound", 100, seed) for seed in (21, 23, 25)], long=shards("sound", 1_750, seed=10))
+    faulty = shards("faulty", repetitions(60, long=250), seed=0)
+    hazards = [replace(shard, runs=repetitions(shard.runs, long=OF_A_HAZARD_IN_FULL)) for shard in OF_HAZARDS]
+    return [*sound, *faulty, *hazards]
 
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> list[Made]:
-    """2,000 runs of whatever can happen, an eighth of them on faulty streams, and some for each known hazard.
+    """The runs of whatever can happen, an eighth of them on faulty streams, and some for each known hazard.
 
     The first process of a parallel test run that needs them makes them; the others wait for its file.
     """
@@ -27,8 +37,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> list[Made]:
     with file.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not file.exists():
-            wanted = shards("sound", RUNS - OF_FAULTY_STREAMS, seed=10) + shards("faulty", OF_FAULTY_STREAMS, seed=0)
-            runs = list(in_processes([*wanted, *OF_HAZARDS], processes=2))
-            file.write_bytes(pickle.dumps(runs))
-    found: list[Made] = pickle.loads(file.read_bytes())
-    return found
+            file.write_bytes(pickle.dumps(list(in_processes(wanted(), processes=2))))
+    runs: list[Made] = pickle.loads(file.read_bytes())
+    return runs

@@ -12,6 +12,7 @@ from tests.machine import bounds
 from tests.machine.batch import TABLES, differences, given_of, judged_by_spark, of_run
 from tests.machine.campaign import Made
 from tests.machine.judge import Findings, judge, violated
+from tests.repetitions import Count
 from wmlab.core.spark.schemas import dataframe
 from wmlab.streams.api import Scenario
 from wmlab.streams.bounds.bounds import time_bounds
@@ -34,13 +35,14 @@ def frames(spark: SparkSession, tables: dict[str, pa.Table]) -> dict[str, DataFr
 
 
 def test_spark_and_the_second_judge_agree_on_every_run(
-    spark: SparkSession, made: list[Made], tables: dict[str, pa.Table]
+    spark: SparkSession, made: list[Made], tables: dict[str, pa.Table], count: Count
 ) -> None:
     told: Findings = {}
     for one in made:
         told |= one.findings
     assert list(differences(told, judged_by_spark(spark, tables))) == []
     assert violated(told) >= {"I3", "I4", "I5", "I6", "I7"}
+    count(sum(len(one.scenarios) for one in made), "random runs judged by two judges")
 
 
 @pytest.mark.parametrize("visible", ["all", "then"])

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import get_args
 
+import pytest
+
 from tests.machine.campaign import Made, Shard, make
-from tests.machine.conftest import OF_FAULTY_STREAMS, RUNS
+from tests.machine.conftest import wanted
 from tests.machine.judge import RULES
+from tests.repetitions import repetitions
 from wmlab.core.values import Timed
 from wmlab.streams.api import Scenario
 from wmlab.streams.checks import in_memory
@@ -28,11 +31,11 @@ def test_no_run_on_a_sound_stream_breaks_a_promise(made: list[Made]) -> None:
     assert broken == []
 
 
-def test_two_thousand_different_scenarios_were_run(made: list[Made]) -> None:
-    texts = [text for name in ("sound", "faulty") for one in of(made, name) for text in one.scenarios.values()]
-    assert len(texts) == RUNS
-    assert len(set(texts)) > 0.9 * RUNS
-    assert sum(len(one.scenarios) for one in of(made, "faulty")) == OF_FAULTY_STREAMS
+@pytest.mark.parametrize("machine", ["sound", "faulty"])
+def test_nearly_all_scenarios_differ(made: list[Made], machine: str) -> None:
+    texts = [text for one in of(made, machine) for text in one.scenarios.values()]
+    assert len(texts) == sum(shard.runs for shard in wanted() if shard.machine == machine)
+    assert len(set(texts)) > 0.9 * len(texts)
 
 
 def test_everything_that_a_script_can_say_happened(made: list[Made]) -> None:
@@ -43,12 +46,12 @@ def test_everything_that_a_script_can_say_happened(made: list[Made]) -> None:
         if isinstance(made, type) and issubclass(made, Timed) and made is not Timed
     }
     assert len(kinds) == len(get_args(get_args(Action)[0]))
-    assert {kind for kind in kinds.values() if happened[kind] < 5} == set()
+    assert {kind for kind in kinds.values() if happened[kind] < 3} == set()
 
 
 def test_every_rule_had_much_to_judge(made: list[Made]) -> None:
     judged: Counter[str] = sum((one.judged for one in of(made, "sound")), Counter())
-    assert {name for name in RULES if judged[name] < 2_000} == set()
+    assert {name for name in RULES if judged[name] < repetitions(400, long=2_000)} == set()
 
 
 CHOICES = {
@@ -75,9 +78,10 @@ def test_every_rule_that_may_be_chosen_was_in_force_in_many_runs(made: list[Made
 def test_sound_runs_come_to_rest() -> None:
     """Once everybody is silent, the last cycle emits, or the recording says who prevents it."""
     verdicts: Counter[str] = Counter()
-    for text in make(Shard("sound", 120, seed=900)).scenarios.values():
+    runs = repetitions(40, long=120)
+    for text in make(Shard("sound", runs, seed=900)).scenarios.values():
         recording = Scenario.from_yaml(text).followed_by_quiet(2_500).record(progress=False)
         (verdict,) = in_memory(recording, "I14")
         assert verdict.verdict != "violated", f"{verdict}\n{text}"
         verdicts[verdict.verdict] += 1
-    assert verdicts["ok"] > 90
+    assert verdicts["ok"] > 0.7 * runs

@@ -51,7 +51,7 @@ def test_what_was_counted_is_an_accepted_mark_that_the_cycle_can_have_read(strea
                 same = [row for row in marks[writer] if row["time"] == entry["writers"][writer]]
                 seen["times noted again"] += len(same) > 1
                 seen["read after the cycle began"] += received_ms > entry["cycle_ms"]
-    assert min(seen[name] for name in ("counted", "times noted again", "read after the cycle began")) > 20, seen
+    assert min(seen[name] for name in ("counted", "times noted again", "read after the cycle began")) > 5, seen
 
 
 def test_the_cycle_of_a_watermark_is_the_one_that_emitted_it(streams: Streams) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from tests.repetitions import repetitions
 from tools import notebooks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,9 +25,9 @@ def stored(room: str = ".") -> list[Path]:
 
 
 def test_a_stored_notebook_is_byte_for_byte_what_a_fresh_execution_gives(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One with Spark, as it is by default, and one without; `pytest notebooks/...` compares the outputs of all."""
+    """One without Spark, with --long also one with it, as it is by default; `pytest notebooks` compares all outputs."""
     monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
-    chosen = [stored("tutorials")[0], stored("scenarios")[0]]
+    chosen = [stored("scenarios")[0], *repetitions([], long=stored("tutorials")[:1])]
     assert [path.name for path in notebooks.stale(chosen)] == []
 
 

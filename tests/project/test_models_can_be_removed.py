@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import nbformat
+import pytest
 
 from tests.project import source
 
@@ -37,6 +38,7 @@ def remove_lines(file: Path) -> None:
     file.write_text("\n".join(kept) + "\n", encoding="utf-8")
 
 
+@pytest.mark.long
 def test_the_first_tutorial_runs_without_the_other_models(tmp_path: Path) -> None:
     package = tmp_path / "wmlab"
     shutil.copytree(source.PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wmlab as wm
+from tests.repetitions import repetitions
+from tests.strategies.logs import DAY_MS, START_MS, ahead, changed, exponential, kept, sent, shifted, stamped, times
 from tests.strategies.model.logs import lateness_before, logs, trace
 from wmlab.core.errors import ModelError, TraceError
 from wmlab.core.traces import Trace, load
@@ -22,23 +24,10 @@ from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.strategy import Record
 from wmlab.strategies.suspect_records import Suspects, suspects
 
-DAY_MS = 86_400_000
-START_MS = 1_700_000_000_000
 
-
-def steady(rows: int = 400, writers: int = 4, seed: int = 1) -> list[Record]:
+def steady(rows: int = 400, writers: int = 4, seed: int = 1) -> Trace:
     """A record a second, which takes 3 s in the mean."""
-    random = np.random.default_rng(seed)
-    delays = random.exponential(3_000, rows).astype(int).tolist()
-    records = [
-        Record(START_MS + 1_000 * n, START_MS + 1_000 * n + delay, f"w{n % writers}") for n, delay in enumerate(delays)
-    ]
-    return sorted(records, key=lambda record: record.arrival_ms)
-
-
-def ahead(records: list[Record], row: int, by_ms: int) -> list[Record]:
-    wrong = records[row]._replace(event_time=records[row].arrival_ms + by_ms)
-    return [*records[:row], wrong, *records[row + 1 :]]
+    return sent(rows, exponential(3_000), writers=writers, seed=seed)
 
 
 def late(records: list[Record], bound_ms: int) -> set[int]:
@@ -46,20 +35,21 @@ def late(records: list[Record], bound_ms: int) -> set[int]:
     return {n for n, by_ms in enumerate(lateness_before(records)) if by_ms > bound_ms}
 
 
+@settings(max_examples=repetitions(40, long=100))
 @given(st.lists(st.tuples(st.integers(0, 199), st.integers(20_000, 10**6)), max_size=5), st.integers(0, 10))
 def test_what_a_suspect_made_late_is_what_is_late_with_it_alone_and_not_without(
     wrong: list[tuple[int, int]], seed: int
 ) -> None:
-    records = steady(200, seed=seed)
+    log = steady(200, seed=seed)
     for row, by_ms in wrong:
-        records = ahead(records, row, by_ms)
-    found = suspects(trace(records), 0.05)
+        log = ahead(log, row, by_ms)
+    found, records = suspects(log, 0.05), [Record(*row) for row in log.events()]
     assert set(found.row_numbers) == {
         row for row, record in enumerate(records, start=1) if record.event_time > record.arrival_ms
     }
     clean = [record for row, record in enumerate(records, start=1) if row not in found.row_numbers]
     assert found.without_ms == lateness_curve(trace(clean)).bound_ms(0.05)
-    assert found.bound_ms == lateness_curve(trace(records)).bound_ms(0.05)
+    assert found.bound_ms == lateness_curve(log).bound_ms(0.05)
     for suspect in found:
         record = records[suspect.row - 1]
         assert (record.event_time, record.arrival_ms, record.writer) == (
@@ -80,6 +70,7 @@ def test_what_a_suspect_made_late_is_what_is_late_with_it_alone_and_not_without(
     )
 
 
+@settings(max_examples=repetitions(40, long=100))
 @given(logs(times=3_000, live=True).filter(bool))
 def test_the_clocks_of_writers_are_counted(records: list[Record]) -> None:
     found = suspects(trace(records))
@@ -96,7 +87,7 @@ def test_the_clocks_of_writers_are_counted(records: list[Record]) -> None:
 
 
 def test_a_log_in_order_and_the_logs_that_come_with_wmlab_have_none() -> None:
-    found = suspects(trace(steady()))
+    found = suspects(steady())
     assert (len(found), found.writers.wrong, found.bound_ms) == (0, (), found.without_ms)
     assert found.sentence.startswith("No record of 'log' is more than ")
     assert "No clock of 4 writers" in repr(found)
@@ -106,7 +97,8 @@ def test_a_log_in_order_and_the_logs_that_come_with_wmlab_have_none() -> None:
 
 
 def test_a_record_a_day_ahead_is_named_with_both_bounds_as_text_html_and_table() -> None:
-    found = suspects(trace(ahead(steady(), 100, DAY_MS)))
+    log = ahead(steady(), 100, DAY_MS)
+    found = suspects(log)
     (suspect,) = found
     assert (suspect.kind, suspect.row, suspect.ahead_ms) == ("ahead", 101, DAY_MS)
     assert f"1 record (row 101 by arrival, of {suspect.writer}, stamped 2023-11-15 22:" in found.sentence
@@ -118,15 +110,12 @@ def test_a_record_a_day_ahead_is_named_with_both_bounds_as_text_html_and_table()
     assert found.to_pandas()[["row", "ahead_ms"]].values.tolist() == [[101, DAY_MS]]
     assert found.writers.to_pandas().set_index("writer").loc[suspect.writer, "suspects"] == 1
     assert json.loads(found.to_json())["suspects"][0]["row"] == 101
-    assert found.without() == trace(ahead(steady(), 100, DAY_MS)).without(rows=[101])
+    assert found.without() == log.without(rows=[101])
     assert found.without().rows == 399
 
 
 def test_records_of_1970_are_of_no_log_and_no_others_are_late_because_of_them() -> None:
-    records = steady()
-    for row in (30, 40, 50):
-        records[row] = records[row]._replace(event_time=row)
-    found = suspects(trace(records))
+    found = suspects(stamped(steady(), {row: row for row in (30, 40, 50)}))
     assert found.row_numbers == (31, 41, 51)
     assert {suspect.kind for suspect in found} == {"older than the log"}
     assert {suspect.made_late for suspect in found} == {0}
@@ -143,26 +132,19 @@ def test_records_of_1970_are_of_no_log_and_no_others_are_late_because_of_them() 
     ],
 )
 def test_the_arrivals_say_whether_a_time_before_1973_is_a_date(early_ms: int, text: str) -> None:
-    records = steady()
-    records[30] = records[30]._replace(event_time=early_ms)
-    assert text in suspects(trace(records)).sentence
-    since_start = [
-        record._replace(event_time=record.event_time - START_MS, arrival_ms=record.arrival_ms - START_MS)
-        for record in ahead(records, 60, DAY_MS)
-    ]
-    assert "UTC" not in repr(suspects(trace(since_start)))
-    assert "row 61 by arrival, of w0, stamped 1 d 1 min" in suspects(trace(since_start)).sentence
+    log = stamped(steady(), {30: early_ms})
+    assert text in suspects(log).sentence
+    event, arrival = times(ahead(log, 60, DAY_MS))
+    since_start = suspects(changed(log, event_time=event - START_MS, arrival_ms=arrival - START_MS))
+    assert "UTC" not in repr(since_start)
+    assert "row 61 by arrival, of w0, stamped 1 d 1 min" in since_start.sentence
 
 
 @pytest.mark.parametrize(
     ("shift_ms", "clock"), [(3_600_000, "ahead"), (-200_000, "behind"), (9_000, "early"), (0, None)]
 )
 def test_the_clock_of_a_writer_is_ahead_or_early_or_behind(shift_ms: int, clock: str | None) -> None:
-    records = [
-        record._replace(event_time=record.event_time + shift_ms * (record.writer == "w2"))
-        for record in steady(500, writers=5)
-    ]
-    found = suspects(trace(records))
+    found = suspects(shifted(steady(500, writers=5), shift_ms, "w2"))
     assert {of.writer: of.clock for of in found.writers} == dict.fromkeys(("w0", "w1", "w3", "w4")) | {"w2": clock}
     of_w2 = found.writers["w2"]
     assert of_w2.offset_ms == pytest.approx(shift_ms, abs=3_000)
@@ -174,18 +156,19 @@ def test_the_clock_of_a_writer_is_ahead_or_early_or_behind(shift_ms: int, clock:
 
 
 def test_a_writer_that_stops_is_silent_until_the_end() -> None:
-    found = suspects(trace([record for n, record in enumerate(steady()) if record.writer != "w1" or n < 200]))
+    log = steady()
+    found = suspects(kept(log, (log.table["writer"].to_numpy() != "w1") | (np.arange(log.rows) < 200)))
     assert [clock.writer for clock in found.writers if clock.silent_at_end] == ["w1"]
     assert "until the end" in repr(found.writers)
 
 
 def test_what_many_suspects_made_late_is_counted_of_those_that_moved_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    records = steady()
+    log = steady()
     for n, row in enumerate(range(100, 130)):
-        records = ahead(records, row, DAY_MS + n * 10_000)
-    every = suspects(trace(records))
+        log = ahead(log, row, DAY_MS + n * 10_000)
+    every = suspects(log)
     monkeypatch.setattr(suspect_records, "_COUNTED", 10)
-    some = suspects(trace(records))
+    some = suspects(log)
     assert len(some) == len(every) == 30
     counted = {suspect.row: suspect.made_late for suspect in some if suspect.made_late is not None}
     assert len(counted) == 10
@@ -196,25 +179,25 @@ def test_what_many_suspects_made_late_is_counted_of_those_that_moved_most(monkey
 
 def test_the_limit_is_above_what_delays_explain() -> None:
     """Of exponential delays the limit is above 0, and a quarter of wrong records does not raise it beyond them."""
-    records = steady(4_000)
-    assert 5_000 < ahead_limit_ms(trace(records)) < 20_000
-    for row in range(0, 4_000, 5):
-        records = ahead(records, row, DAY_MS)
-    assert ahead_limit_ms(trace(records)) < DAY_MS
+    log = steady(4_000)
+    assert 5_000 < ahead_limit_ms(log) < 20_000
+    arrivals = times(log)[1].tolist()
+    assert ahead_limit_ms(stamped(log, {row: arrivals[row] + DAY_MS for row in range(0, 4_000, 5)})) < DAY_MS
 
 
 @pytest.mark.parametrize("wrong", [{"late_share": 0}, {"late_share": 2}, {"trace": 5}])
 def test_what_is_no_log_or_no_share_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ModelError):
-        suspects(**{"trace": trace(steady()), "late_share": 0.01} | wrong)
+        suspects(**{"trace": steady(), "late_share": 0.01} | wrong)
 
 
 def test_a_log_without_writers_and_rows() -> None:
-    log = trace(steady())
+    log = steady()
     rest = log.without("w1", "w3", rows=[1, 2, 6])
     assert rest.writer_names == ("w0", "w2")
-    kept = [r for n, r in enumerate(steady()) if r.writer in ("w0", "w2") and n not in (0, 1, 5)]
-    assert rest == trace(kept)
+    assert [*rest.events()] == [
+        r for n, r in enumerate(log.events()) if r.writer in ("w0", "w2") and n not in (0, 1, 5)
+    ]
     assert log.without() == log
     for arguments, reason in (
         (("w9",), "'w9'"),

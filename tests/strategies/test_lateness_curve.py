@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import wmlab as wm
+from tests.repetitions import repetitions
+from tests.strategies.logs import ordered
 from tests.strategies.model.logs import late, logs, trace
 from wmlab.core.errors import ModelError, TraceError
 from wmlab.core.spark.schemas import dataframe
@@ -60,19 +62,13 @@ def test_with_a_watermark_for_each_group_every_group_is_a_log_of_its_own(records
         assert found.late(bound) == sum(part.late(bound) for part in alone.values())
 
 
-@given(records_of, st.floats(0, 1))
-def test_the_bound_of_a_share_is_the_least_that_keeps_it(records, share):
+@given(records_of, st.floats(0, 1), st.integers(0, 45))
+def test_the_bound_of_a_share_is_the_least_that_keeps_it(records, share, bound):
     found = lateness_curve(trace(records))
-    bound = found.bound_ms(share)
-    assert found.late_share(bound) <= share
-    assert bound == 0 or found.late_share(bound - 1) > share
-
-
-@given(records_of, st.integers(0, 45))
-def test_the_bound_of_the_share_of_a_bound_is_not_above_it(records, bound):
-    found = lateness_curve(trace(records))
-    assert found.bound_ms(found.late_share(bound)) <= bound
-    assert found.late_share(found.bound_ms(found.late_share(bound))) == found.late_share(bound)
+    for wanted in (share, found.late_share(bound)):
+        least = found.bound_ms(wanted)
+        assert found.late_share(least) <= wanted
+        assert least == 0 or found.late_share(least - 1) > wanted
 
 
 def test_a_share_that_is_no_exact_double_is_kept_by_as_many_records_as_it_says():
@@ -116,58 +112,54 @@ def test_there_are_groups_by_writer_and_key_only():
         lateness_curve("dengue")
 
 
-SCHEMA = TRACE_SCHEMA.append(pa.field("row", pa.int64(), nullable=False))
-
-
-def a_log(seed: int, rows: int) -> tuple[Trace, pa.Table]:
-    """A log with ties, bursts and pauses, and the same with the number of each row."""
+def log_with_ties(seed: int, rows: int) -> Trace:
+    """A log with bursts, pauses and rows of one arrival."""
     random, now, records = Random(seed), 1_000, []
     for _ in range(rows):
         now += random.choice((0, 0, 1, 5, 400))
-        records.append(
-            (max(0, now - random.choice((0, 3, 50, 900))), now, random.choice("abc"), random.choice(("k", "")))
-        )
-    columns = [list(column) for column in zip(*records, strict=True)]
-    return Trace("log", pa.table(columns, TRACE_SCHEMA)), pa.table([*columns, range(rows)], SCHEMA)
+        delay_ms = random.choice((0, 3, 50, 900))
+        records.append((max(0, now - delay_ms), now, random.choice("abc"), random.choice(("k", ""))))
+    return ordered(*zip(*records, strict=True))
 
 
-@pytest.mark.parametrize(("by", "parts", "seed"), [(None, 7, 1), ("writer", 64, 2), ("key", 1, 3)])
+# The log with ties below is cut into 64 stretches by writer.
+@pytest.mark.parametrize(
+    ("by", "parts", "seed"), [(None, 7, 1), ("key", 1, 3), *repetitions([], long=[("writer", 64, 2)])]
+)
 def test_the_lateness_curve_of_spark_is_that_of_the_trace(
     spark: SparkSession, by: str | None, parts: int, seed: int
 ) -> None:
-    trace, rows = a_log(seed, 500)
-    log = dataframe(spark, rows).repartition(3, "event_time")
+    trace = log_with_ties(seed, 500)
+    log = dataframe(spark, trace.table.append_column("row", [range(500)])).repartition(3, "event_time")
     found = spark_lateness_curve(log, by, order=("arrival_ms", "row"), parts=parts)
     assert found.to_dict() == lateness_curve(trace, by).to_dict()
     assert type(found.base_lag_ms) is int
 
 
-@pytest.mark.parametrize("by", [None, "writer"])
+@pytest.mark.parametrize("by", repetitions(["writer"], long=[None, "writer"]))
 def test_the_lateness_curve_of_spark_does_not_depend_on_partitions_where_arrivals_tie(
     spark: SparkSession, by: str | None
 ) -> None:
-    random = Random(5)
-    days = [(86_400 * (n // 40) - random.randrange(9) * 7, 86_400 * (n // 40), "ab"[n % 2], "") for n in range(240)]
-    columns = [list(column) for column in zip(*days, strict=True)]
-    placed = TRACE_SCHEMA.append(pa.field("file", pa.string())).append(pa.field("row", pa.int64()))
-    rows = pa.table([*columns, ["f1", "f2"] * 120, [n // 2 + 1 for n in range(240)]], placed)
-    in_files = rows.sort_by([("arrival_ms", "ascending"), ("file", "ascending"), ("row", "ascending")])
-    by_time = rows.sort_by([("arrival_ms", "ascending"), ("event_time", "ascending")])
-    wanted = [
-        lateness_curve(Trace("log", table.select(TRACE_SCHEMA.names)), by).to_dict() for table in (in_files, by_time)
-    ]
-    assert wanted[0] != wanted[1]
-    for partitions in (1, 2, 4, 8):
+    """Six days, of each of which a first file has twenty rows and a second one twenty more."""
+    number = np.arange(240)
+    arrival = 86_400 * (number // 40)
+    event = arrival - 7 * np.random.default_rng(5).integers(0, 9, 240)
+    in_files = ordered(event, arrival, [f"w{n}" for n in number % 2])
+    by_time = Trace("log", in_files.table.sort_by([("arrival_ms", "ascending"), ("event_time", "ascending")]))
+    curve, curve_by_time = (lateness_curve(trace, by).to_dict() for trace in (in_files, by_time))
+    assert curve != curve_by_time
+    files = [f"f{n}" for n in number % 40 // 20]
+    rows = in_files.table.append_column("file", [files]).append_column("row", [number // 40 * 20 + number % 20 + 1])
+    for partitions in repetitions((4,), long=(1, 2, 4, 8)):
         log = dataframe(spark, rows.sort_by("event_time")).repartition(partitions, "event_time")
-        assert spark_lateness_curve(log, by).to_dict() == wanted[0]
-        assert spark_lateness_curve(log.drop("file", "row"), by).to_dict() == wanted[1]
-        assert spark_lateness_curve(log, by, order=["arrival_ms"]).to_dict() == wanted[1]
+        assert spark_lateness_curve(log, by).to_dict() == curve
+        assert spark_lateness_curve(log, by, order=["arrival_ms"]).to_dict() == curve_by_time
 
 
 def test_arrivals_in_one_instant_of_nanoseconds_are_one_stretch(spark: SparkSession) -> None:
     now = 1_700_000_000_000_000_000
     rows = pa.table([[now - 5, now - 9, now], [now] * 3, ["a"] * 3, [""] * 3], TRACE_SCHEMA)
-    found = spark_lateness_curve(dataframe(spark, rows), order=["arrival_ms"])
+    found = spark_lateness_curve(dataframe(spark, rows))
     assert (found.rows, found.late(0), found.base_lag_ms) == (3, 0, 5)
 
 
@@ -181,7 +173,7 @@ def test_times_too_far_apart_for_64_bits_are_refused_in_spark_as_in_memory(spark
 
 def test_a_log_without_rows_has_no_lateness_curve(spark: SparkSession) -> None:
     with pytest.raises(TraceError, match="no rows"):
-        spark_lateness_curve(dataframe(spark, SCHEMA.empty_table()))
+        spark_lateness_curve(dataframe(spark, TRACE_SCHEMA.empty_table()))
 
 
 def test_a_log_with_bad_rows_or_without_a_column_is_refused(spark: SparkSession) -> None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given
+from hypothesis import given, settings
 
+from tests.repetitions import repetitions
+from tests.strategies.logs import START_MS, sent, stamped
 from tests.strategies.model.logs import lateness_before, logs, trace
 from wmlab.strategies.comparison import compare
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.strategy import Record
 
-START_MS = 1_700_000_000_000
 
-
+@settings(max_examples=repetitions(40, long=100))
 @given(logs(times=3_000, live=True).filter(bool))
 def test_the_lost_rows_are_those_below_the_largest_time_before_less_the_bound(records: list[Record]) -> None:
     bounds = (0, 200)
@@ -55,12 +56,10 @@ def test_the_sentence_says_whose_and_when() -> None:
 
 
 def test_records_with_wrong_times_are_said_before_the_numbers_that_they_are_in() -> None:
-    records = [Record(START_MS + 1_000 * n, START_MS + 1_000 * n + 50, f"w{n % 2}") for n in range(200)]
-    clean = compare(trace(records), [BoundedOutOfOrderness(0)])
+    log = sent(200, lambda _, number: 50, writers=2)
+    clean = compare(log, [BoundedOutOfOrderness(0)])
     assert clean.sentence.startswith("Over 200 records")
-    for n in (20, 22, 24):
-        records[n] = records[n]._replace(event_time=n)
-    found = compare(trace(records), [BoundedOutOfOrderness(0)])
+    found = compare(stamped(log, {row: row for row in (20, 22, 24)}), [BoundedOutOfOrderness(0)])
     assert found.sentence.startswith(
         "3 records of w0 have wrong times and are in all numbers here: wm.strategy.suspects(log) lists them, and its "
         "without() is the log without them. Over 200 records"

@@ -11,36 +11,28 @@ import pytest
 
 import wmlab as wm
 from tests.conftest import module_of
-from tests.strategies.model.logs import trace
+from tests.strategies.logs import START_MS, Times, changed, kept, ordered, sent, shifted, times
 from wmlab.core.errors import ModelError, TraceError
-from wmlab.core.traces import TRACE_SCHEMA, Trace, load
+from wmlab.core.traces import Trace, load
 from wmlab.strategies.advice import advise
 from wmlab.strategies.charts import writers as chart_of_writers
 from wmlab.strategies.comparison import compare
 from wmlab.strategies.log_profile import Profile, profile
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
-from wmlab.strategies.model.strategy import Record
 from wmlab.strategies.suspect_records import suspects
 
 ROOT = Path(__file__).parents[2]
 EXPORT = ROOT / "data" / "exports" / "presses.csv"
 COLUMNS = {"event_time": "taken_at", "arrival": "received_at", "writer": "device"}
-START_MS = 1_700_000_000_000
 
 
-def steady(writers: int = 5, rounds: int = 400, every_ms: int = 1_000) -> list[Record]:
+def steady(writers: int = 5, rounds: int = 400) -> Trace:
     """Each writer sends a record a second, which takes from 100 to 500 ms."""
-    records = []
-    for n in range(rounds):
-        for w in range(writers):
-            event = START_MS + n * every_ms + 10 * w
-            records.append(Record(event, event + 100 + (37 * n + 61 * w) % 400, f"w{w}"))
-    return sorted(records, key=lambda record: record.arrival_ms)
 
+    def delay(_: Any, number: Times) -> Times:
+        return 100 + (37 * (number // writers) + 61 * (number % writers)) % 400
 
-def keyed(log: Trace) -> Trace:
-    """The log with its writers as keys; those of generated records are empty."""
-    return Trace(log.name, log.table.set_column(3, TRACE_SCHEMA[3], log.table["writer"]))
+    return sent(writers * rounds, delay, writers=writers, every_ms=1_000 // writers)
 
 
 def only(found: Profile, *kinds: str) -> None:
@@ -136,21 +128,18 @@ def test_every_source_of_a_log_gives_the_same_profile(presses: Profile) -> None:
 
 
 def test_nothing_is_said_of_a_clean_log_and_of_one_record() -> None:
-    clean = profile(trace(steady()))
+    clean = profile(steady())
     only(clean)
     assert "Nothing in it is seen to be dirty" in clean.sentence
     assert clean.next_calls[0] == "log = profile.log"
-    one = profile(trace([Record(START_MS, START_MS + 5, "w")]))
+    one = profile(ordered([START_MS], [START_MS + 5], ["w"]))
     only(one)
     assert one.chart().sentence.endswith("nothing is seen to be wrong.")
     only(profile("dengue"))
 
 
 def test_a_clock_that_is_a_little_ahead_is_found_by_its_early_records() -> None:
-    records = [
-        record._replace(event_time=record.event_time + 600) if record.writer == "w3" else record for record in steady()
-    ]
-    found = profile(trace(records))
+    found = profile(shifted(steady(), 600, "w3"))
     only(found, "early")
     (finding,) = found.findings
     assert (finding.writers, finding.whole_writers) == (("w3",), ("w3",))
@@ -159,46 +148,50 @@ def test_a_clock_that_is_a_little_ahead_is_found_by_its_early_records() -> None:
 
 
 def test_where_all_clocks_are_early_no_writer_is_left_out() -> None:
-    found = profile(trace([record._replace(event_time=record.event_time + 900) for record in steady()]))
+    log = steady()
+    found = profile(shifted(log, 900, *log.writer_names))
     only(found, "all early")
     assert found.whole_writers == ()
     assert "until the clock of arrivals is that of the writers" in found.findings[0].remedy
 
 
 def test_a_clock_that_is_behind_is_named_and_stays() -> None:
-    records = [
-        record._replace(event_time=record.event_time - 60_000) if record.writer == "w1" else record
-        for record in steady()
-    ]
-    found = profile(trace(records))
+    found = profile(shifted(steady(), -60_000, "w1"))
     only(found, "behind")
     assert "w1 (60.0 s in the median)" in found.findings[0].text
     assert found.without() == found.log
 
 
-@pytest.mark.parametrize(("silent_rounds", "is_silent"), [(19, False), (20, True)])
-def test_a_writer_is_silent_after_more_than_a_twentieth_of_the_log(silent_rounds: int, is_silent: bool) -> None:
+def silent(log: Trace, writer: str, from_ms: int, until_ms: int) -> Trace:
+    """The log without what a writer sends in a stretch of time since its beginning."""
+    since_start = times(log)[0] - START_MS
+    return kept(
+        log, ~((log.table["writer"].to_numpy() == writer) & (from_ms <= since_start) & (since_start < until_ms))
+    )
+
+
+@pytest.mark.parametrize(("silent_s", "is_silent"), [(19, False), (20, True)])
+def test_a_writer_is_silent_after_more_than_a_twentieth_of_the_log(silent_s: int, is_silent: bool) -> None:
     """Of 400 s; its usual gap is at most 1.4 s."""
-    quiet = range(100, 100 + silent_rounds)
-    records = [r for r in steady() if not (r.writer == "w2" and (r.event_time - START_MS) // 1_000 in quiet)]
-    found = profile(trace(records))
+    log = silent(steady(), "w2", 100_000, 100_000 + 1_000 * silent_s)
+    found = profile(log)
     only(found, *(["silent"] if is_silent else []))
     if is_silent:
         ((begin, end),) = found.writers["w2"].silences
-        mine = [r.arrival_ms for r in records if r.writer == "w2"]
+        mine = times(log.writers("w2"))[1].tolist()
         assert (mine.index(begin) + 1, end - begin) == (mine.index(end), found.writers["w2"].silent_ms)
 
 
 def test_ten_usual_gaps_are_needed_for_a_silence() -> None:
     """A writer of a record a minute in a log of 500 s is never silent, whatever share of the log a minute is."""
-    rare = [Record(START_MS + 60_000 * n, START_MS + 60_000 * n + 200, "rare") for n in range(7)]
-    records = sorted([*steady(), *rare], key=lambda record: record.arrival_ms)
-    only(profile(trace(records)))
+    rare = ((START_MS + 60_000 * n, START_MS + 60_000 * n + 200, "rare", "rare") for n in range(7))
+    only(profile(ordered(*zip(*steady().events(), *rare, strict=True))))
 
 
 def test_a_unit_that_makes_times_of_1970_is_doubted() -> None:
-    records = [Record(r.event_time // 1_000, r.arrival_ms // 1_000, r.writer) for r in steady()]
-    assert profile(trace(records)).findings[0].kind == "unit"
+    event, arrival = times(steady())
+    in_seconds = changed(steady(), event_time=event // 1_000, arrival_ms=arrival // 1_000)
+    assert profile(in_seconds).findings[0].kind == "unit"
 
 
 def test_the_chart_shows_each_writer_its_silences_and_its_marks(presses: Profile) -> None:
@@ -225,8 +218,7 @@ def test_the_chart_shows_each_writer_its_silences_and_its_marks(presses: Profile
 
 
 def test_of_many_writers_the_dirty_ones_are_drawn_and_listed_first() -> None:
-    records = [r for r in steady(writers=30) if not (r.writer == "w17" and r.event_time > START_MS + 200_000)]
-    found = profile(trace(records))
+    found = profile(silent(steady(writers=30), "w17", 200_000, 400_000))
     chart = chart_of_writers(found.log)
     assert chart.scene.panels[0].up.ticks(1)[0].label == "w17"
     assert "Drawn are 20 of 30 writers." in chart.scene.subtitle
@@ -242,7 +234,7 @@ def test_what_is_no_log_is_refused() -> None:
 
 
 def test_a_frame_with_the_columns_of_a_trace_is_taken_by_every_answer() -> None:
-    log = keyed(trace(steady()))
+    log = steady()
     frame = log.table.to_pandas()
     strategies = [BoundedOutOfOrderness(100)]
     assert compare(frame, strategies).outcomes == compare(log, strategies).outcomes
@@ -254,7 +246,7 @@ def test_a_frame_with_the_columns_of_a_trace_is_taken_by_every_answer() -> None:
 
 
 def test_a_saved_trace_is_the_log_of_a_scenario(tmp_path: Path) -> None:
-    log = keyed(trace(steady(writers=2, rounds=20)))
+    log = steady(writers=2, rounds=20)
     path = log.save(tmp_path / "log.parquet")
     assert load(path).table == log.table
     scenario = wm.Scenario(

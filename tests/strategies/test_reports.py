@@ -7,27 +7,21 @@ Those of Flink's alignment and of its idle timer stand with their rules, in `mod
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
+from tests.strategies.logs import DAY_MS, HOUR_MS, ordered
 from wmlab import dataflow as flow
-from wmlab import strategy, trace
+from wmlab import strategy
 from wmlab.core.values import Problems
 from wmlab.strategies.model.strategy import UNKNOWN, Record, run
 
-MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
-
-
-def log_of(rows: list[tuple[int, int, str]]) -> trace.Trace:
-    """A log of (event_time, arrival_ms, writer), in order of arrival."""
-    event, arrival, writer = zip(*sorted(rows, key=lambda row: row[1]), strict=True)
-    return trace.Trace("report", pa.table([event, arrival, writer, writer], trace.TRACE_SCHEMA))
+MINUTE_MS = 60_000
 
 
 def test_sqlflow_358_a_row_a_day_ahead_makes_ten_others_late_and_none_behind_a_guard() -> None:
     start = 1_789_293_600_000
     rows = [(start + n * MINUTE_MS, start + n * MINUTE_MS + 5_000, "dev1") for n in (0, *range(2, 13))]
-    log = log_of([*rows, (start + DAY_MS, start + 175_000, "fast")])
+    log = ordered(*zip(*rows, (start + DAY_MS, start + 175_000, "fast"), strict=True))
     bounded = strategy.BoundedOutOfOrderness(MINUTE_MS)
     guarded = strategy.Guarded(bounded, ahead_ms=5 * MINUTE_MS)
     comparison = strategy.compare(log, [bounded, guarded], window_ms=MINUTE_MS)
@@ -42,7 +36,7 @@ def test_lobu_3327_windows_by_the_wall_clock_lose_what_the_quantiles_of_the_dela
     delays = [0, HOUR_MS, 3 * HOUR_MS + 38 * MINUTE_MS, DAY_MS, 33 * HOUR_MS, 2 * DAY_MS]
     events = MINUTE_MS * np.arange(3 * 24 * 60)
     arrivals = events + np.interp(np.random.default_rng(1).random(len(events)), shares, delays).astype(int)
-    log = log_of([(int(event), int(arrival), "w") for event, arrival in zip(events, arrivals, strict=True)])
+    log = ordered(events, arrivals, ["w"] * len(events))
     for window_ms, complete in ((HOUR_MS, 0.23), (DAY_MS, 0.61)):
         (outcome,) = strategy.compare(log, [strategy.WallClock(0)], window_ms=window_ms)
         expected = float((arrivals < events // window_ms * window_ms + window_ms).mean())

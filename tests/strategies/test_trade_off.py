@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.strategies.test_advice import ROWS, made
+from tests.strategies.logs import exponential, sent
 from wmlab.strategies.advice import advise
 from wmlab.strategies.comparison import compare
 from wmlab.strategies.lateness import LatenessCurve, of_counts
@@ -65,14 +65,15 @@ def test_a_knee_is_between_the_share_and_four_times_it_and_below_the_line(
     assert 4 * lag[knee.bound_ms] <= lag[largest]
 
 
-def tail(random: Any, _: Any) -> Any:
+def tail(random: np.random.Generator, number: Any) -> Any:
     """Records take 0.7 s in the mean, and one of three writers' records in 20 takes up to a minute."""
-    slow = (np.arange(ROWS) % 3 == 1) & (random.random(ROWS) < 0.05)
-    return np.where(slow, random.uniform(20_000, 60_000, ROWS), random.exponential(700, ROWS))
+    rows = len(number)
+    slow = (number % 3 == 1) & (random.random(rows) < 0.05)
+    return np.where(slow, random.uniform(20_000, 60_000, rows), random.exponential(700, rows))
 
 
 def test_the_trade_off_is_what_compare_says_of_both_bounds_and_names_whose_the_tail_is() -> None:
-    trace = made(tail, writers=3)
+    trace = sent(24_000, tail, writers=3, every_ms=50, seed=3)
     advice = advise(trace, 0.01)
     trade = advice.trade_off
     assert trade is not None
@@ -87,6 +88,6 @@ def test_the_trade_off_is_what_compare_says_of_both_bounds_and_names_whose_the_t
 
 
 def test_without_a_knee_an_advice_has_no_trade_off() -> None:
-    advice = advise(made(lambda random, _: random.exponential(5_000, ROWS)), 0.01)
+    advice = advise(sent(24_000, exponential(5_000), every_ms=50), 0.01)
     assert advice.trade_off is None
     assert advice.to_dict()["trade_off"] is None

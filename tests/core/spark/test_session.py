@@ -2,6 +2,7 @@
 and nothing listens beyond this machine.
 
 A local cluster has servers of its own: master, worker, executor. After it, another session begins in the same process.
+Tests that start a JVM of their own are long ones.
 """
 
 from __future__ import annotations
@@ -52,6 +53,12 @@ def test_java_compiles_large_methods_and_takes_the_classes_that_are_kept(spark: 
     arguments = list(management.getRuntimeMXBean().getInputArguments())
     assert {session.HUGE_METHODS, *session.SECOND_COMPILER_LATER.split()} <= set(arguments)
     assert (f"-XX:SharedArchiveFile={session.CLASSES}" in arguments) is session.CLASSES.is_file()
+
+
+def test_the_driver_listens_on_loopback(spark: SparkSession) -> None:
+    """`make test-long` looks at the sockets of a whole local cluster."""
+    settings = spark.sparkContext.getConf()
+    assert {settings.get(f"spark.driver.{name}") for name in ("host", "bindAddress")} == {"127.0.0.1"}
 
 
 def test_a_recording_is_checked_by_the_session_that_is_there(spark: SparkSession) -> None:
@@ -147,6 +154,7 @@ print(sum(int(stats[pid][1]) not in python for pid in python))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the processes are those that Linux lists")
+@pytest.mark.long
 def test_a_session_that_is_stopped_at_once_leaves_no_process_and_no_error_and_another_one_starts(
     after_stopped_sessions: list[str],
 ) -> None:
@@ -154,6 +162,7 @@ def test_a_session_that_is_stopped_at_once_leaves_no_process_and_no_error_and_an
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the processes are those that Linux lists")
+@pytest.mark.long
 def test_the_workers_of_queries_come_from_the_process_that_was_started_with_the_session(
     after_stopped_sessions: list[str],
 ) -> None:
@@ -221,10 +230,12 @@ def told() -> list[str]:
     return run.stdout.splitlines()
 
 
+@pytest.mark.long
 def test_what_the_user_sets_stands_beside_the_settings_of_wmlab(told: list[str]) -> None:
     assert told[0] == "3 UTC"
 
 
+@pytest.mark.long
 def test_every_server_of_a_local_cluster_listens_on_loopback_only(told: list[str]) -> None:
     listening = [line.split(" ", 1) for line in told[1:-3]]
     assert any("Executor" in who for _, who in listening)
@@ -232,5 +243,6 @@ def test_every_server_of_a_local_cluster_listens_on_loopback_only(told: list[str
     assert [(address, who) for address, who in listening if address not in LOOPBACK] == []
 
 
+@pytest.mark.long
 def test_another_session_can_be_started_after_one_was_stopped_or_its_java_has_died(told: list[str]) -> None:
     assert [line.partition(" on ")[2] for line in told[-3:]] == ["local[1] 3 True"] * 3

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.dataflow.checks.dataflows import Tables, inputs_from, rows_of
+from tests.repetitions import repetitions
 from tests.scenario_files import FOLDER
 from tests.spark_jobs import adaptive_planning, jobs_so_far
 from wmlab import dataflow as flow
@@ -79,7 +80,9 @@ def jobs_of(spark: SparkSession, recording: Recording, *only: str) -> int:
     return jobs_so_far(spark) - before
 
 
-@pytest.mark.parametrize("dataflow", ["sound", "flows/jet_2103", "flows/join_over_join", "flows/merge_over_join"])
+@pytest.mark.parametrize(
+    "dataflow", ["sound", *repetitions([], long=["flows/jet_2103", "flows/join_over_join", "flows/merge_over_join"])]
+)
 def test_a_check_is_few_jobs_of_spark(planned: SparkSession, dataflow: str) -> None:
     """However many windows and joins a dataflow has: one query for what is on its queues, one for all invariants."""
     recording = SOUND() if dataflow == "sound" else flow.Dataflow.load(FOLDER / f"{dataflow}.yaml").record()

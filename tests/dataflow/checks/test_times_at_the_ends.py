@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.repetitions import repetitions
 from wmlab import dataflow as flow
 
 END = 2**63
@@ -20,7 +21,7 @@ def source(name: str, times: list[int], key: int = 0, **fields: Any) -> flow.Sou
     return flow.Source(name, columns=["t"], rows=[[t] for t in times], times=[time], **fields)
 
 
-@pytest.mark.parametrize("times", [LOWEST, HIGHEST, [*LOWEST, *HIGHEST]], ids=["lowest", "highest", "both"])
+@pytest.mark.parametrize("times", repetitions([[*LOWEST, *HIGHEST]], long=[LOWEST, HIGHEST, [*LOWEST, *HIGHEST]]))
 def test_windows_sessions_and_joins_at_the_ends_are_judged(spark: SparkSession, times: list[int]) -> None:
     steps = [
         flow.Window("tumbling", 1_000, **COUNTED),

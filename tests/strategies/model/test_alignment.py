@@ -15,13 +15,14 @@ from wmlab.strategies.model.alignment import Alignment, AlignmentRule, Reads
 from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Input, Record, SourceEnd, Tick
 
 BUFFERS = st.sampled_from([0, 1, 3])
+END_OF_INPUT = EndOfInput()
 RULES: tuple[AlignmentRule, ...] = get_args(AlignmentRule)
 
 
-def reads(group: Alignment, inputs: list[Any]) -> Reads:
-    """Everything that is read over a log, with the X that it met."""
+def reads(group: Alignment, inputs: list[Any], last: Input = END_OF_INPUT) -> Reads:
+    """Everything that is read over a log and with the last input, with the X that it met."""
     state, found = group.start(), []
-    for item in [*inputs, EndOfInput()]:
+    for item in [*inputs, last]:
         state, read = group.step(state, item)
         found += read
     return found
@@ -162,12 +163,8 @@ TWO_SECONDS_EACH = [Record(2_000 * n, 1_000 * n, "b") for n in range(60)]
 
 def read_until(group: Alignment, inputs: list[Any], now: int) -> Reads:
     """What is read before the input ends."""
-    state, found = group.start(), []
-    for item in sorted(inputs, key=lambda item: item.arrival_ms if isinstance(item, Record) else item.now_ms):
-        state, read = group.step(state, item)
-        found += read
-    state, read = group.step(state, Tick(now))
-    return found + read
+    in_time = sorted(inputs, key=lambda item: item.arrival_ms if isinstance(item, Record) else item.now_ms)
+    return reads(group, in_time, Tick(now))
 
 
 @pytest.mark.parametrize(("failed", "error"), [(False, "flink_35157"), (True, "flink_40505")])

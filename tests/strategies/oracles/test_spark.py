@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple, get_args
@@ -20,13 +21,14 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
 from tests.conformance.engines_spark import Query
+from tests.repetitions import Count, repetitions
 from wmlab.strategies.model import spark as rule
 from wmlab.strategies.model.joins import spark_join
 from wmlab.strategies.model.spark import SparkBatches
 from wmlab.strategies.model.spark import after_restart as restart
 from wmlab.strategies.model.strategy import Record, run
 
-HISTORIES: Final = range(100)
+HISTORIES: Final = range(repetitions(25, long=100))
 CONF: Final = "spark.sql.streaming."
 STATE: Final = "org.apache.spark.sql.execution.streaming"
 # For queries of a few rows RocksDB, checksums of files and a process for each file renamed cost more than the query.
@@ -150,8 +152,14 @@ def small(spark: SparkSession) -> Iterator[SparkSession]:
         spark.conf.unset(name) if old is None else spark.conf.set(name, old)
 
 
-def test_rows_are_dropped_in_the_histories() -> None:
-    assert sum(batch.dropped for number in HISTORIES for batch in expected(history(number))) >= 50
+def test_every_option_and_dropped_rows_are_among_the_histories(count: Count) -> None:
+    histories = [history(number) for number in HISTORIES]
+    assert {(given.policy, given.mode) for given in histories} == set(product(("min", "max"), ("append", "update")))
+    assert {(len(given.delays), given.idle_batches) for given in histories} == set(product((1, 2), (False, True)))
+    assert {given.window for given in histories} == {5, 10, 17}
+    assert {0 in given.delays.values() for given in histories} == {False, True}
+    assert sum(batch.dropped for given in histories for batch in expected(given)) >= len(histories) / 2
+    count(len(histories), "histories of windows in Spark and by the rule")
 
 
 @pytest.mark.parametrize("number", HISTORIES)
@@ -222,8 +230,13 @@ QUERIES: Final[Mapping[str, Callable[[DataFrame, str], DataFrame]]] = {
 }
 BY_END_OF_WINDOW: Final = ("window", "session_window", "join on windows")
 IN_PYTHON: Final = ("transformWithState", "applyInPandasWithState")
-NUMBERS: Final = {False: range(4), True: range(1)}
-"""How many histories: fewer of operators in Python, which start a process of their own."""
+OPERATORS: Final = [
+    (query, number)
+    for index, query in enumerate(QUERIES)
+    # Fewer of operators in Python, which start a process of their own.
+    for number in ([0] if query in IN_PYTHON else repetitions([index % 2], long=list(range(4))))
+]
+"""Each query with the numbers of its histories; those with odd numbers have batches without data."""
 
 
 class Dropping(NamedTuple):
@@ -283,20 +296,19 @@ def dropped_by_spark(spark: SparkSession, given: Dropping, checkpoint: Path) -> 
     return [report["stateOperators"][0]["numRowsDroppedByWatermark"] // len(sides) for report in reports]
 
 
-def test_every_operator_is_asked_and_loses_rows_at_the_watermark() -> None:
-    assert {operator_of(query) for query in QUERIES} == set(get_args(rule.StatefulOperator))
-    for query in QUERIES:
-        for number in NUMBERS[query in IN_PYTHON]:
-            given = dropping(query, number)
-            assert sum(dropped_by_rule(given)) > 0
-            if query not in BY_END_OF_WINDOW:
-                assert dropped_by_rule(given) != dropped_by_rule(given._replace(query="window"))
+def test_every_operator_is_asked_and_loses_rows_at_the_watermark(count: Count) -> None:
+    assert {operator_of(query) for query, _ in OPERATORS} == set(get_args(rule.StatefulOperator))
+    histories = [dropping(query, number) for query, number in OPERATORS]
+    for given in histories:
+        assert sum(dropped_by_rule(given)) > 0
+        if given.query not in BY_END_OF_WINDOW:
+            assert dropped_by_rule(given) != dropped_by_rule(given._replace(query="window"))
+    kinds = {(given.query in BY_END_OF_WINDOW, given.idle_batches) for given in histories}
+    assert kinds == set(product((False, True), (False, True)))
+    count(len(histories), "histories of dropped rows in Spark and by the rule")
 
 
-@pytest.mark.parametrize(
-    ("query", "number"),
-    [(query, number) for query in QUERIES for number in NUMBERS[query in IN_PYTHON]],
-)
+@pytest.mark.parametrize(("query", "number"), OPERATORS)
 def test_an_operator_drops_the_rows_that_the_strategy_says(
     small: SparkSession, tmp_path: Path, query: str, number: int
 ) -> None:
@@ -311,6 +323,9 @@ def test_an_operator_drops_the_rows_that_the_strategy_says(
 
 
 # A chain of operators: the rows of both sides are counted in windows, and the windows joined; or the rows are joined.
+
+
+JOINS: Final = repetitions([0, 1, 4, 5], long=list(range(10)))
 
 
 class JoinHistory(NamedTuple):
@@ -375,9 +390,10 @@ def joined_by_spark(spark: SparkSession, history: JoinHistory, checkpoint: Path)
     return sorted(results, key=str)
 
 
-@pytest.mark.parametrize("number", range(10))
+@pytest.mark.parametrize("number", JOINS)
 def test_spark_and_the_rule_of_a_join_agree_batch_by_batch(small: SparkSession, tmp_path: Path, number: int) -> None:
     given = join_history(number)
+    small.conf.set(POLICY, "min")
     small.conf.set(IDLE_BATCHES, False)
     by_rule = [
         (row.at, *row.left[:2], row.left.rows, row.right and row.right.rows)
@@ -387,12 +403,14 @@ def test_spark_and_the_rule_of_a_join_agree_batch_by_batch(small: SparkSession, 
     assert joined_by_spark(small, given, tmp_path) == sorted(by_rule, key=str)
 
 
-def test_windows_and_outer_results_are_among_the_histories_of_joins() -> None:
-    histories = [join_history(number) for number in range(10)]
+def test_every_option_and_outer_results_are_among_the_histories_of_joins(count: Count) -> None:
+    histories = [join_history(number) for number in JOINS]
+    for option in ("delay", "window", "outer"):
+        assert len({given.options[option] for given in histories}) == 2
     results = [spark_join(given.batches, **given.options) for given in histories]
-    assert (
-        sum(bool(given.options["window"]) and len(rows) > 2 for given, rows in zip(histories, results, strict=True)) > 2
-    )
+    windows = [rows for given, rows in zip(histories, results, strict=True) if given.options["window"]]
+    assert sum(len(rows) > 2 for rows in windows) > 2
     assert sum(row.right is None for rows in results for row in rows) > 3
     faulty = [spark_join(given.batches, **given.options, rule="spark_49829") for given in histories]
     assert sum(old != new for old, new in zip(faulty, results, strict=True)) > 2
+    count(len(histories), "histories of joins in Spark and by the rule")

@@ -28,7 +28,7 @@ def scale(at_ms: int, *seal: str, into: int = 1) -> do.Scale:
     return do.Scale(at_ms=at_ms, seal=seal, into=into)
 
 
-def refused(places: str | None, words: str, *acts: Any, **fields: Any) -> tuple[str | None, str, Any, dict[str, Any]]:
+def refused(places: str, words: str, *acts: Any, **fields: Any) -> tuple[str, str, Any, dict[str, Any]]:
     return places, words, acts, fields
 
 
@@ -40,19 +40,24 @@ def cut_off(a: str, b: str) -> do.Partition:
     return do.Partition(at_ms=5, a=a, b=b)
 
 
-SILENT = {
+REFUSED = {
     **{
         f"between {a} and {b}": refused(APART, f"nothing ever passes between {a!r} and {b!r}", cut_off(a, b))
         for a, b in (
-            ("w", "writers"), ("w", "readers-0"), ("readers", "controllers"), ("readers-0", "readers-1"),
-            ("w", "coordinator"), ("readers", "metadata-store"), ("coordinator", "segment-store"),
-            ("controller-0", "controllers"), ("metadata-store", "writers"),
+            ("w", "writers"),
+            ("w", "readers-0"),
+            ("readers", "controllers"),
+            ("readers-0", "readers-1"),
+            ("w", "coordinator"),
+            ("readers", "metadata-store"),
+            ("coordinator", "segment-store"),
+            ("controller-0", "controllers"),
+            ("metadata-store", "writers"),
         )
     },
     "a partition of no readers": refused(
         "script[0].a", "the scenario has no readers", cut_off("readers", "segment-store"), readers=None
     ),
-    "a clock that is not set": refused(None, "sets no clock", partial(do.StepClock, at_ms=5, party="w", by_ms=0)),
     **{
         f"{kind.__name__} of another name": refused(
             "script[0].transaction",
@@ -94,29 +99,12 @@ SILENT = {
         writers=[EventWriter("w", rate_per_s=1, stream="a")],
         readers=ReaderGroup(stream="a"),
     ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", SILENT)
-def test_an_action_that_would_do_nothing_is_refused(name: str) -> None:
-    places, words, acts, fields = SILENT[name]
-    with pytest.raises(Problems) as caught:
-        scenario(*(act() if isinstance(act, partial) else act for act in acts), **fields)
-    assert words in str(caught.value)
-    assert places is None or [problem.path for problem in caught.value.problems] == [places]
-
-
-REFUSED = {
     "mistakes across parts are gathered": refused(
         "writers[0].name writers[1].name script[0].at_ms script[0].writer script[2].seal",
         "another writer is called 'w' too",
         *(do.CrashWriter(at_ms=9_000, writer="nobody"), scale(1, "0@0"), scale(2, "0@0")),
         writers=[W, W],
     ),
-    **{
-        f"a time is not {it!r}": refused("duration_ms", "give (a )?whole", duration_ms=it)
-        for it in (True, 1.5, "5", None)
-    },
     "others than neighbours": refused(SEAL, "do not adjoin", scale(1, "0@0", "2@0"), stream=Stream(segments=3)),
     "a segment that is not there": refused(SEAL, "not active", scale(1, "9@0")),
     "a segment that is none": refused(SEAL, "zero", scale(1, "zero")),
@@ -149,10 +137,12 @@ REFUSED = {
     "a release of what is no segment": refused(
         "script[0].segment", "zero", do.ReleaseSegment(at_ms=5, reader="readers-0", segment="zero")
     ),
-    "a pause at the start": refused(AT, "before or at the start .* 0", do.PauseReader(at_ms=0, reader="readers-1")),
+    "a pause at the start": refused(
+        AT, "before or at the start of the readers, 0", do.PauseReader(at_ms=0, reader="readers-1")
+    ),
     "a group that has not started": refused(
         f"{AT} script[1].at_ms",
-        r"lies before or at the start of the readers, 5000 \(got 5\)",
+        "lies before or at the start of the readers, 5000 (got 5)",
         *(do.AddReader(at_ms=5, reader="r", group="late"), do.PauseReader(at_ms=5, reader="late-0")),
         readers=LATE,
     ),
@@ -161,28 +151,36 @@ REFUSED = {
 
 @pytest.mark.parametrize(("places", "words", "acts", "fields"), REFUSED.values(), ids=REFUSED)
 def test_all_mistakes_are_found_with_their_places(places: str, words: str, acts: Any, fields: Any) -> None:
-    with pytest.raises(Problems, match=words) as raised:
+    with pytest.raises(Problems) as raised:
         scenario(*acts, **fields)
+    assert words in str(raised.value)
     assert [problem.path for problem in raised.value.problems] == places.split()
 
 
 @pytest.mark.parametrize(
-    ("part", "fields", "places"),
+    ("part", "fields", "mistakes"),
     [
         (
             partial(EventWriter, "w"),
             {"rate_per_s": -1, "note_every_ms": 0, "colour": "red"},
-            "rate_per_s note_every_ms colour",
+            [
+                "rate_per_s: give a number of at least 0 (got -1)",
+                "note_every_ms: give a number above 0 (got 0)",
+                "colour: no such field",
+            ],
         ),
-        (partial(EventWriter, "w"), {}, "rate_per_s"),
-        (partial(EventWriter, "w"), {"rate_per_s": 1, "trace": "flights"}, "rate_per_s"),
-        (do.Scale, {"at_ms": 1, "seal": []}, "seal"),
+        (partial(EventWriter, "w"), {}, ["rate_per_s: "]),
+        (partial(EventWriter, "w"), {"rate_per_s": 1, "trace": "flights"}, ["rate_per_s: "]),
+        (do.Scale, {"at_ms": 1, "seal": []}, ["seal: "]),
+        (do.StepClock, {"at_ms": 5, "party": "w", "by_ms": 0}, ["by_ms: sets no clock; give ms forward"]),
+        (do.Partition, {"at_ms": 5, "a": "w", "b": "w"}, ["b: is the same side as a (got 'w')"]),
     ],
 )
-def test_a_part_finds_its_own_mistakes(part: Any, fields: dict[str, Any], places: str) -> None:
+def test_a_part_finds_its_own_mistakes(part: Any, fields: dict[str, Any], mistakes: list[str]) -> None:
     with pytest.raises(Problems) as raised:
         part(**fields)
-    assert [problem.path for problem in raised.value.problems] == places.split()
+    for problem, mistake in zip(raised.value.problems, mistakes, strict=True):
+        assert str(problem).startswith(mistake)
 
 
 ACCEPTED: dict[str, tuple[list[Any], dict[str, Any]]] = {

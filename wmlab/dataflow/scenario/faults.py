@@ -81,7 +81,7 @@ class SlowCalls(Lasting):
     vertex: str
     _: KW_ONLY
     by_ms: Period
-    first: Annotated[int, Field(ge=1, strict=True)] | None = None
+    first: Annotated[int, Field(ge=1, le=10**9, strict=True)] | None = None
 
 
 @tagged

@@ -174,7 +174,7 @@ class TruncateMarks(Timed):
     Nobody does that in the real system. With `keep` 0 the mark pointer lies before the start, and no cycle succeeds.
     """
 
-    keep: Ms = 1
+    keep: Annotated[int, Field(ge=0, le=10**9, strict=True)] = 1
     stream: str | None = None
 
 
