@@ -89,7 +89,7 @@ def test_the_time_after_an_end_of_known_time_has_no_lag() -> None:
 
 def test_many_runs_are_compared_and_four_are_drawn(runs: tuple[Recording, Recording]) -> None:
     found = compare(*runs, *runs, runs[0], labels=list("abcde"))
-    assert "Of 5 runs the first 4 are drawn." in found.chart.svg
+    assert "Of 5 runs the first 4 are drawn." in found.chart.scene.subtitle
     assert all(len(values) == 5 for _, values in found.results)
 
 

@@ -83,11 +83,16 @@ def answers(recording: StreamRecording) -> Iterator[Any]:
     yield [scrubber.frames.text(at_ms) for at_ms in range(500, 22_000, 700)]
 
 
+@pytest.fixture(scope="module")
+def plain_answers(plain: StreamRecording) -> list[Any]:
+    return list(answers(plain))
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name_changes_no_answer(plain: StreamRecording, name: str) -> None:
+def test_a_name_changes_no_answer(plain: StreamRecording, plain_answers: list[Any], name: str) -> None:
     other = with_name(plain, name)
     # Names beside lanes are cut where they have no room.
-    short = [renamed(answer, name) for answer in answers(plain)]
+    short = [renamed(answer, name) for answer in plain_answers]
     cut = name if len(name) <= 21 else f"{name[:20]}…"
     for mine, theirs in zip(short, answers(other), strict=True):
         assert str(renamed(theirs, name)).replace(cut, name) == str(mine).replace(cut, name)

@@ -23,6 +23,24 @@ TIMEOUT = ("stream", "timestamp_aggregation_timeout_ms")
 RATE = ("writers", 0, "rate_per_s")
 
 
+@pytest.fixture(autouse=True)
+def recorded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Panels record a scenario once for all tests; most of them begin with the same one."""
+    monkeypatch.setattr("wmlab.streams.panel.record", record_once)
+
+
+_recorded: list[tuple[Scenario, Recording]] = []
+
+
+def record_once(scenario: Scenario, *, progress: Callable[[int], None]) -> Recording:
+    """`record`, or the recording of an equal scenario."""
+    for before, recording in _recorded:
+        if before == scenario:
+            return recording
+    _recorded.append((scenario, record(scenario, progress=progress)))
+    return _recorded[-1][1]
+
+
 @pytest.fixture
 def shown() -> ScenarioPanel:
     return panel(Scenario.load("data/scenarios/first_bounds.yaml")).wait()

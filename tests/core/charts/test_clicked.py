@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.streams.charts.recordings import recording
-from tests.streams.charts.test_bounds import frame
+from tests.streams.charts.recordings import frame, recording
 from wmlab.core.charts import clicked as module
 from wmlab.core.charts.axis import time_axis
 from wmlab.core.charts.chart import Chart

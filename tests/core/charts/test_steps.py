@@ -3,12 +3,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from itertools import accumulate
+from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.repetitions import repetitions
 from wmlab.core.charts.scene import (
     bands,
     constant_spans,
@@ -52,38 +54,53 @@ def test_what_is_drawn_of_steps(rule: Callable[..., Any], columns: tuple[Any, ..
     assert rule(*columns) == found
 
 
-columns = st.integers(200, 600).flatmap(
-    lambda rows: st.lists(
-        st.lists(st.one_of(st.none(), st.integers(-50, 50)), min_size=rows, max_size=rows), min_size=1, max_size=3
-    )
-)
+CAP = 60
 
 
-@given(columns)
-def test_thinning_keeps_ends_extremes_and_gaps_under_the_cap(columns: list[list[int | None]]) -> None:
-    rows = thin(columns, 60)
-    assert rows == sorted(set(rows))
-    assert len(rows) <= 60
-    assert rows[0] == 0
-    assert rows[-1] == len(columns[0]) - 1
-    for column in columns:
-        known = [value for value in column if value is not None]
-        kept = [column[i] for i in rows]
-        assert not known or {min(known), max(known)} <= set(kept)
-        assert (None in kept) == (None in column)
+def column(random: Random, rows: int) -> list[int | None]:
+    """Values of one curve: they change at each row or seldom, and are always known, seldom unknown, or never known."""
+    changing, unknown = random.choice([1.0, 0.05]), random.choice([0.0, 0.1, 1.0])
+    values: list[int | None] = []
+    for row in range(rows):
+        if row == 0 or random.random() < changing:
+            values.append(None if random.random() < unknown else random.randint(-50, 50))
+        else:
+            values.append(values[-1])
+    return values
 
 
-@given(st.lists(st.tuples(st.integers(1, 3) | st.integers(1_000, 3_000), st.integers(0, 99)), min_size=61))
-def test_a_thinned_curve_is_off_by_a_few_pixels_at_most(rows: list[tuple[int, int]]) -> None:
+def test_thinning_keeps_ends_extremes_and_gaps_under_the_cap() -> None:
+    shapes: set[tuple[int, bool, bool]] = set()
+    for seed in range(repetitions(100, long=400)):
+        random = Random(seed)
+        rows = random.randint(200, 600)
+        columns = [column(random, rows) for _ in range(random.randint(1, 3))]
+        kept_rows = thin(columns, CAP)
+        assert kept_rows == sorted(set(kept_rows))
+        assert len(kept_rows) <= CAP
+        assert (kept_rows[0], kept_rows[-1]) == (0, rows - 1)
+        for values in columns:
+            known = [value for value in values if value is not None]
+            kept = [values[row] for row in kept_rows]
+            assert not known or {min(known), max(known)} <= set(kept)
+            assert (None in kept) == (None in values)
+            shapes.add((len(columns), bool(known), None in values))
+    assert shapes == {(of, *known) for of in (1, 2, 3) for known in ((True, False), (True, True), (False, True))}
+
+
+def test_a_thinned_curve_is_off_by_a_few_pixels_at_most() -> None:
     """At any time it shows a value that the curve has close by, also where rows are far apart."""
-    xs, ys = list(accumulate(gap for gap, _ in rows)), [y for _, y in rows]
-    kept_xs, kept_ys = thinned(xs, ys, 60)
-    assert len(kept_xs) <= 60
-    near = (xs[-1] - xs[0]) / (60 // 5)
-    for at in range(xs[0], xs[-1], max(1, (xs[-1] - xs[0]) // 200)):
-        first = max(bisect_right(xs, at - near) - 1, 0)
-        shown = kept_ys[bisect_right(kept_xs, at) - 1]
-        assert shown in ys[first : bisect_right(xs, at + near)]
+    for seed in range(repetitions(40, long=200)):
+        random = Random(seed)
+        gaps = [random.randint(*random.choice([(1, 3), (1_000, 3_000)])) for _ in range(random.randint(61, 200))]
+        xs, ys = list(accumulate(gaps)), [random.randint(0, 99) for _ in gaps]
+        kept_xs, kept_ys = thinned(xs, ys, CAP)
+        assert len(kept_xs) <= CAP
+        near = (xs[-1] - xs[0]) / (CAP // 5)
+        for at in range(xs[0], xs[-1], max(1, (xs[-1] - xs[0]) // 200)):
+            first = max(bisect_right(xs, at - near) - 1, 0)
+            shown = kept_ys[bisect_right(kept_xs, at) - 1]
+            assert shown in ys[first : bisect_right(xs, at + near)]
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 9)), min_size=1, max_size=30))

@@ -1,23 +1,17 @@
-"""From a scene to a still picture: what is drawn as one, where it is laid out, and the SVG."""
+"""The look of charts: colours that are seen, texts that do not collide, and the layers in the order of drawing."""
 
 from __future__ import annotations
 
 import itertools
 import re
-from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wmlab.core.charts import svg
 from wmlab.core.charts.axis import time_axis
-from wmlab.core.charts.plotly import draw_plotly
-from wmlab.core.charts.scene import TITLE, Between, Dots, Panel, Path, Rule, Scene, Steps, at_rim, merge_equal
-from wmlab.core.charts.style import BOLD, ROLES, Placed, page_colour, spread, stagger, text_width, wrap
-
-PANEL = svg.PlotArea(left=10, top=20, width=100, height=50, x_low=0, x_high=1_000, y_low=-10, y_high=10)
-TICKS = time_axis("clock", [0, 1_000]).ticks(6)
+from wmlab.core.charts.scene import Between, Dots, Panel, Path, Rule, Scene, Steps, at_rim, merge_equal
+from wmlab.core.charts.style import ROLES, Placed, page_colour, spread, stagger, text_width, wrap
 
 
 def luminance(colour: str) -> float:
@@ -31,69 +25,20 @@ def contrast(one: str, other: str) -> float:
     return (bright + 0.05) / (dim + 0.05)
 
 
-def test_a_panel_maps_data_to_pixels_with_y_upwards() -> None:
-    assert (PANEL.x(0), PANEL.x(500), PANEL.x(1_000)) == (10, 60, PANEL.right)
-    assert (PANEL.y(10), PANEL.y(0), PANEL.y(-10)) == (20, 45, PANEL.bottom)
-
-
-def test_steps_are_horizontal_and_vertical_moves_in_the_colour_and_dash_of_their_role() -> None:
-    assert svg.line([(0, 0), (5, 0), (5, 2.5), (5, 2.5), (6, 3)], "upper") == (
-        '<path d="M0 0H5V2.5L6 3" fill="none" class="wmlab-stroke-upper" stroke="#BF5400" stroke-width="2.2"'
-        ' stroke-dasharray="7 4" stroke-linejoin="round"/>'
-    )
-
-
-def test_words_are_escaped() -> None:
-    assert svg.text(1, 2, "<a & b>", "text") == (
-        '<text x="1" y="2" font-size="12" class="wmlab-fill-text" fill="#4a4a4a">&lt;a &amp; b&gt;</text>'
-    )
-
-
-def test_a_document_is_accessible_themed_and_self_contained() -> None:
-    axis = svg.x_axis(PANEL, TICKS, title="clock (ms)", below=70)
-    text = svg.document(200, 100, title="How far?", desc="This far & no farther.", parts=axis)
-    root = ElementTree.fromstring(text)
-    space = "{http://www.w3.org/2000/svg}"
-    assert root.get("role") == "img"
-    assert root.findtext(f"{space}title") == "How far?"
-    assert root.findtext(f"{space}desc") == "This far & no farther."
-    assert "prefers-color-scheme:dark" in (root.findtext(f"{space}style") or "")
-    assert not [element.tag for element in root.iter() if element.tag in (f"{space}script", f"{space}image")]
-    assert not [element for element in root.iter() if element.get("id") or element.get("href")]
-
-
-def test_an_axis_without_a_place_for_labels_has_grid_lines_only() -> None:
-    parts = svg.x_axis(PANEL, TICKS, title="clock (ms)", below=None)
-    assert [part.split()[0] for part in parts] == ["<path"] * len(TICKS)
-
-
-def test_every_shape_of_point_is_drawn() -> None:
-    drawn = {shape: svg.point(5, 5, shape, "text") for shape in ("circle", "diamond", "triangle", "cross")}
-    assert len(set(drawn.values())) == 4
-    assert all(ElementTree.fromstring(part).tag in ("circle", "path") for part in drawn.values())
-
-
 def blended(colour: str, opacity: float, paper: str) -> str:
     """What a colour is on a paper that shines through it."""
     pairs = ((int(colour[n : n + 2], 16), int(paper[n : n + 2], 16)) for n in (1, 3, 5))
     return "#" + "".join(f"{round(opacity * over + (1 - opacity) * under):02x}" for over, under in pairs)
 
 
-def test_every_role_but_the_grid_is_readable_as_text_in_both_themes() -> None:
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_texts_are_readable_on_paper_and_inside_boxes(theme: str) -> None:
     """WCAG 2.2, 1.4.3, level AA: 4.5 to 1 for text."""
-    for theme in ("light", "dark"):
-        paper = getattr(ROLES["paper"], theme)
-        for name, role in ROLES.items():
-            if name not in ("paper", "grid"):
-                assert contrast(getattr(role, theme), paper) >= 4.5, (name, theme)
-
-
-def test_a_label_inside_a_box_is_readable_in_both_themes() -> None:
-    for theme in ("light", "dark"):
-        paper, words = (getattr(ROLES[name], theme) for name in ("paper", "title"))
-        for name, role in ROLES.items():
-            if name not in ("paper", "title", "grid"):
-                assert contrast(words, blended(getattr(role, theme), 0.5, paper)) >= 4.5, (name, theme)
+    colours = {name: getattr(role, theme) for name, role in ROLES.items() if name != "grid"}
+    paper, words = colours.pop("paper"), colours["title"]
+    assert {name: contrast(colour, paper) for name, colour in colours.items() if contrast(colour, paper) < 4.5} == {}
+    boxes = {name: blended(colour, 0.5, paper) for name, colour in colours.items() if name != "title"}
+    assert {name: contrast(words, box) for name, box in boxes.items() if contrast(words, box) < 4.5} == {}
 
 
 def test_lines_of_a_figure_are_seen_on_white_and_on_near_black() -> None:
@@ -187,48 +132,12 @@ def test_names_beside_the_ends_of_curves_are_in_the_order_of_the_curves() -> Non
     assert far.ends == [(far.layers[0], 90), (far.layers[1], 30)], "beside b would be far from where a ended"
     same = Panel(up=axis, layers=[steps("a", "upper", [1, 7]), steps("b", "lower", [1, 7])])
     assert [curve.name for curve, _ in same.ends] == ["a", "b"]
-    data = draw_plotly(Scene(title="Q", subtitle="", across=axis, panels=[same])).data
-    upper, lower = (trace for trace in data if trace.mode == "text")
-    assert (upper.text, lower.text) == ((" <b>a</b>",), (" <b>b</b>",))
-    assert upper.y[0] > lower.y[0]
-    curves = {trace.name: trace.legendgroup for trace in data if trace.mode == "lines"}
-    assert curves == {trace.name: trace.legendgroup for trace in (upper, lower)}, "a click on the legend hides both"
-    assert [upper.showlegend, lower.showlegend] == [False, False]
 
 
 def test_a_dashed_curve_is_drawn_over_a_solid_one_that_would_hide_it() -> None:
     axis = time_axis("event time", [0, 100])
     panel = Panel(up=axis, layers=[steps("dashed", "upper", [1, 7]), steps("solid", "lower", [1, 7])])
     assert [layer.name for layer in panel.drawn if not isinstance(layer, Between)] == ["solid", "dashed"]
-    scene = Scene(title="Q", subtitle="", across=axis, panels=[panel])
-    assert [trace.name for trace in draw_plotly(scene).data if trace.mode == "lines"] == ["solid", "dashed"]
-    picture = svg.draw_svg(scene)
-    assert 0 < picture.index('fill="none" class="wmlab-stroke-lower"') < picture.index("wmlab-stroke-upper", 2_000)
-
-
-def test_a_hover_box_writes_hours_and_minutes_in_words() -> None:
-    across, up = time_axis("clock", [0, 86_400_000]), time_axis("lag", [0, 7_200_000])
-    curve = Steps(name="lag", role="lower", xs=[0, 32_160_000], ys=[None, 3_723_000])
-    scene = Scene(title="Q", subtitle="", across=across, panels=[Panel(up=up, layers=[curve])], together=True)
-    figure = draw_plotly(scene)
-    moment, lag, _ = figure.data
-    assert figure.layout.xaxis.unifiedhovertitle.text == "clock"
-    assert (moment.customdata[1], lag.customdata[1]) == ("8 h 56 min", "1 h 2 min 3 s")
-    assert (lag.hovertemplate, moment.showlegend) == ("%{customdata}", False)
-
-
-def test_a_long_title_has_lines_and_pushes_the_rest_down() -> None:
-    axis = time_axis("clock", [0, 1_000])
-    short, long = (
-        Scene(title=title, subtitle="Yes.", across=axis, panels=[Panel(up=axis, layers=[])])
-        for title in ("Short?", "long " * 40)
-    )
-    lines = [node.text for node in ElementTree.fromstring(svg.draw_svg(long)).iter() if node.get("font-weight")]
-    assert len(lines) > 1
-    assert " ".join(line or "" for line in lines) == long.title.strip()
-    assert all(text_width(line or "", 17 * BOLD) <= 860 for line in lines)
-    assert draw_plotly(long).layout.title.text.count("<br>") >= 4
-    assert draw_plotly(long).layout.height > draw_plotly(short).layout.height + 80
 
 
 def steps(name: str, role: str, ys: list[int | None], xs: list[int] | None = None) -> Steps:
@@ -246,20 +155,6 @@ def test_a_rule_beyond_the_ends_of_the_axis_is_left_out() -> None:
     rules = [Rule(at_ms, str(at_ms)) for at_ms in (5, 10, 20, 25)]
     scene = Scene(title="", subtitle="", across=axis, panels=[Panel(up=axis, layers=[], height=10)], rules=rules)
     assert [rule.label for rule in scene.rules] == ["10", "20"]
-
-
-def test_the_title_of_a_panel_stands_above_it_in_both_pictures() -> None:
-    axis = time_axis("clock", [0, 1_000])
-    plain = Scene(title="Q", subtitle="", across=axis, panels=[Panel(up=axis, layers=[])] * 2)
-    titled = Scene(title="Q", subtitle="", across=axis, panels=[Panel(up=axis, layers=[], title=["a <b>", "more"])] * 2)
-    tops = [[area.top for area in svg._areas(scene, 0, 500)] for scene in (plain, titled)]
-    assert [with_title - without for without, with_title in zip(*tops, strict=True)] == [2 * TITLE, 4 * TITLE]
-    words = [node.text for node in ElementTree.fromstring(svg.draw_svg(titled)).iter() if node.tag.endswith("}text")]
-    assert [words.count(line) for line in ("a <b>", "more")] == [2, 2]
-    notes = [note.text for note in draw_plotly(titled).layout.annotations]
-    assert notes == ["<b>a &lt;b&gt;</b><br>more"] * 2
-    heights = [draw_plotly(scene).layout.height for scene in (plain, titled)]
-    assert heights[1] - heights[0] == 4 * TITLE
 
 
 def test_values_beyond_an_axis_stand_at_its_rim_with_triangles() -> None:

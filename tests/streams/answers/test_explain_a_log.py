@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from wmlab.core.answers import Stragglers
 from wmlab.core.spark.log import read_log, stragglers
@@ -87,12 +87,27 @@ def three_writers() -> Log:
     return [(30_000, 50_000, "c") if row[1:] == (50_000, "c") else row for row in log]
 
 
-def test_both_questions_who_holds_time_back_are_asked_of_one_log(tmp_path: Path, spark: SparkSession) -> None:
-    """By its events "b" holds the least time, by its marks "c": explain says the one and names the other."""
-    run = replayed(three_writers(), tmp_path)
+@pytest.fixture(scope="module")
+def run_of_three(tmp_path_factory: pytest.TempPathFactory) -> tuple[StreamRecording, Path]:
+    """The run of three writers, and its log."""
+    folder = tmp_path_factory.mktemp("three")
+    return replayed(three_writers(), folder), folder / "log.parquet"
+
+
+@pytest.fixture(scope="module")
+def of_events(spark: SparkSession, run_of_three: tuple[StreamRecording, Path]) -> tuple[list[Row], Stragglers]:
+    """Who is furthest behind in the log, second by second, and over all."""
     columns = {"event_time": "event_time", "arrival": "arrival_ms", "writer": "writer", "key": "key"}
-    log = read_log(spark, str(tmp_path / "log.parquet"), **columns)
-    held = {row.at_ms - START_MS: row for row in stragglers(log, 1_000).collect()}
+    log = read_log(spark, str(run_of_three[1]), **columns)
+    return stragglers(log, 1_000).collect(), stragglers_over(log, 1_000)
+
+
+def test_both_questions_who_holds_time_back_are_asked_of_one_log(
+    run_of_three: tuple[StreamRecording, Path], of_events: tuple[list[Row], Stragglers]
+) -> None:
+    """By its events "b" holds the least time, by its marks "c": explain says the one and names the other."""
+    (run, _), (rows, over) = run_of_three, of_events
+    held = {row.at_ms - START_MS: row for row in rows}
     found = explained(run, 45_000)
     assert ([writer.writer for writer in found.writers], held[45_000].straggler) == (["c"], "b")
     assert found.silent is not None
@@ -104,18 +119,13 @@ def test_both_questions_who_holds_time_back_are_asked_of_one_log(tmp_path: Path,
     assert explained(run, 10_000).silent is None
     whole = run.explain()
     assert "By its events b was furthest behind for " in whole.sentence
-    over = stragglers_over(log, 1_000)
     assert over.stragglers[0].who == "b"
     assert "wm.spark.stragglers" in whole.sentence
 
 
-def test_the_stragglers_of_a_log_are_told_over_all(tmp_path: Path, spark: SparkSession) -> None:
-    replayed(three_writers(), tmp_path)
-    columns = {"event_time": "event_time", "arrival": "arrival_ms", "writer": "writer", "key": "key"}
-    log = read_log(spark, str(tmp_path / "log.parquet"), **columns)
-    rows = stragglers(log, 1_000).collect()
+def test_the_stragglers_of_a_log_are_told_over_all(of_events: tuple[list[Row], Stragglers]) -> None:
+    rows, over = of_events
     mine = [row for row in rows if row.straggler == "b"]
-    over = stragglers_over(log, 1_000)
     entry = next(entry for entry in over if entry.who == "b")
     assert (entry.held_ms, entry.worst_ms) == (1_000 * len(mine), max(row.ahead_ms for row in mine))
     assert entry.cost_ms == pytest.approx(sum(row.ahead_ms for row in mine) / len(rows), abs=0.1)

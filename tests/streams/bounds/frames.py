@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +31,21 @@ def placed(spark: SparkSession, *places: tuple[str, int, int]) -> DataFrame:
     return spark.createDataFrame([(*place, "") for place in places], POSITIONS)
 
 
+def cutting(
+    stream: str,
+    cuts: Sequence[Mapping[int, int] | None],
+    bounds: Sequence[Sequence[int | None]] = (),
+    *,
+    emitted_ms: Sequence[int] = (),
+) -> Iterator[Row]:
+    """The log of a stream by its cuts; without `bounds` they are the place in the log and five more."""
+    at_ms = emitted_ms or [0] * len(cuts)
+    for seq, cut in enumerate(cuts):
+        lower, upper = bounds[seq] if bounds else (seq, seq + 5)
+        row = {"stream": stream, "seq": seq, "lower": lower, "upper": upper, "emitted_ms": at_ms[seq], "cut": cut}
+        yield row | {"writers": {"w": 0}}
+
+
 @dataclass(frozen=True)
 class Logs:
     """Watermarks and segments of some streams."""
@@ -39,28 +54,14 @@ class Logs:
     segments: DataFrame
 
     @classmethod
-    def of(cls, spark: SparkSession, streams: Iterable[Stream]) -> Logs:
+    def of(cls, spark: SparkSession, streams: Iterable[Stream], cutting: Iterable[Row] = ()) -> Logs:
+        """The logs of these streams, and the rows of further ones whose segments nobody knows."""
         kept = list(streams)
-        marks = [row for stream in kept for row in stream.watermark_rows()]
+        marks = [*(row for stream in kept for row in stream.watermark_rows()), *cutting]
         # The order of rows is nothing to rely on.
         marks.reverse()
         segments = [row for stream in kept for row in segment_rows(stream.name, stream.segments.values())]
         return cls(frame(spark, marks, COUNTED), frame(spark, segments, SEGMENTS))
-
-    @classmethod
-    def cutting(
-        cls,
-        spark: SparkSession,
-        cuts: Sequence[Mapping[int, int] | None],
-        bounds: Sequence[Sequence[int | None]] = (),
-        *,
-        emitted_ms: Sequence[int] = (),
-    ) -> Logs:
-        """The log of one stream, s, by its cuts; without `bounds` they are the place in the log and five more."""
-        given = enumerate(zip(cuts, bounds or [(seq, seq + 5) for seq in range(len(cuts))], strict=True))
-        at_ms = emitted_ms or [0] * len(cuts)
-        rows = [("s", seq, *of, at_ms[seq], cut) for seq, (cut, of) in given]
-        return cls(spark.createDataFrame(rows, WATERMARKS), frame(spark, [], SEGMENTS))
 
     def bounds(self, positions: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
         return rows_of(time_bounds(positions, self.watermarks, self.segments), *columns)

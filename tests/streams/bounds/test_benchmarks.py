@@ -13,6 +13,7 @@ from benchmarks.__main__ import CASES, main
 from benchmarks.bounds import by_spark, read_only
 from benchmarks.bounds_data import Shape, write_data, write_intervals
 from benchmarks.measure import Answer, Contender, ContenderError, DifferentAnswersError, Timing, measured, table
+from tests.repetitions import repetitions
 from wmlab.streams.bounds.bounds import BOUND_COLUMNS
 
 
@@ -89,10 +90,10 @@ def test_an_unknown_case_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     "shape",
     [
         Shape(4_000, segments=4, watermarks=50),
-        Shape(4_000, streams=8, segments=2, watermarks=50),
-        Shape(2_000, streams=50, segments=4, watermarks=1_000, ordered=False),
+        Shape(600, streams=50, segments=4, watermarks=300, ordered=False),
+        *repetitions([], long=[Shape(4_000, streams=8, segments=2, watermarks=50)]),
     ],
-    ids=["one stream", "eight streams", "several watermarks at an offset"],
+    ids=["one stream", "several watermarks at an offset", *repetitions([], long=["eight streams"])],
 )
 def test_wmlab_its_peers_and_the_yardstick_give_the_same_answers(
     spark: SparkSession, tmp_path: Path, shape: Shape

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import itemgetter
 from random import Random
@@ -13,8 +13,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tests.repetitions import repetitions
 from tests.streams.bounds.cases import Row, Stream, streams
-from tests.streams.bounds.frames import CHANGES, Logs, frame
+from tests.streams.bounds.frames import CHANGES, Logs, cutting, frame
 from wmlab.core.errors import ModelError
 from wmlab.streams.bounds.groups import possible_time_bounds
 from wmlab.streams.bounds.log_by_segment import log_of, parts
@@ -56,8 +57,8 @@ def expected(stream: Stream, rows: list[Row], visible: str) -> Iterator[tuple[An
         if any(row["anew"] for row in update):
             tracker = Tracker()
         next_ms = versions[number + 1][0][1] if number + 1 < len(versions) else UNTIL_MS
-        between = range(at_ms + 1, next_ms) if visible == "then" else ()
-        for moment_ms in (at_ms, *between):
+        emissions = sorted(set(stream.emitted_ms)) if visible == "then" else []
+        for moment_ms in (at_ms, *(emitted for emitted in emissions if at_ms < emitted < next_ms)):
             known = len(log) if visible == "all" else sum(emitted <= moment_ms for emitted in stream.emitted_ms)
             before, tracker = tracker, tracker.advance(position, log[tracker.fetched : known], stream.segments)
             if moment_ms == at_ms:
@@ -69,7 +70,7 @@ def expected(stream: Stream, rows: list[Row], visible: str) -> Iterator[tuple[An
 
 @pytest.mark.parametrize("visible", ["all", "then"])
 def test_every_version_gets_what_a_tracker_that_follows_says(spark: SparkSession, visible: str) -> None:
-    made = streams(150, seed=4)
+    made = streams(repetitions(50, long=150), seed=4)
     told, rows = [], []
     for stream in made:
         for group in ("g", "h"):
@@ -82,69 +83,77 @@ def test_every_version_gets_what_a_tracker_that_follows_says(spark: SparkSession
     assert sorted(found, key=itemgetter(0, 1, 2, 3)) == sorted(told, key=itemgetter(0, 1, 2, 3))
     kinds = Counter((row[5] is None, row[6] is None) for row in found)
     assert min(kinds[kind] for kind in [(False, False), (False, True), (True, False), (True, True)]) > 100
+    assert sum(row["anew"] for row in rows) > 50
+    assert sum(not stream.log for stream in made) > 3
+    assert sum(len(set(stream.emitted_ms)) < len(stream.emitted_ms) for stream in made) > 3
+    assert sum(not stream.segments.keys() >= set(stream.ids[:-1]) for stream in made) > 20
 
 
-def changed(spark: SparkSession, *changes: tuple[int, int, bool]) -> DataFrame:
-    """Changes of segment 0 from version, offset and whether it is finished."""
-    return spark.createDataFrame([("s", "g", version, version * 10, 0, *rest) for version, *rest in changes], CHANGES)
+def changed(spark: SparkSession, positions: Mapping[str, Iterable[tuple[int, int, bool]]]) -> DataFrame:
+    """Changes of segment 0 by stream, each from version, offset and whether it is finished."""
+    rows = [(name, "g", version, version * 10, 0, *rest) for name, of in positions.items() for version, *rest in of]
+    return spark.createDataFrame(rows, CHANGES)
 
 
-def test_a_group_whose_segments_are_all_finished_has_passed_everything(spark: SparkSession) -> None:
-    logs = Logs.cutting(spark, [{0: 10}, {0: 20}, {0: 30}])
-    positions = changed(spark, (0, 0, False), (1, 15, False), (2, 15, True))
-    found = logs.group_bounds(positions, "version", "lower", "upper")
-    assert sorted(found) == [(0, None, 5), (1, 0, 6), (2, 2, None)]
+CUTS = [{0: 10}, {0: 15}, {0: 20}, {0: 30}]
+EMITTED_MS = [5, 12, 14, 16]
+READS = [(0, 0, False), (1, 15, False), (2, 20, False)]
+"""At 10 ms the group has read 15 bytes; the watermarks at 15, 20 and 30 bytes become visible after that."""
+SEEN = [
+    (0, "position", None, None),
+    (5, "watermark", None, 5),
+    (10, "position", 0, None),
+    (12, "watermark", 1, None),
+    (14, "watermark", 1, 7),
+    (20, "position", 2, 8),
+]
+"""What the group sees: at_ms, change, lower and upper."""
+OF_ENDS: dict[int | None, list[tuple[Any, ...]]] = {
+    40: [*SEEN, (40, "end", 2, 8)],
+    20: SEEN,
+    13: [*SEEN[:4], (13, "end", 1, None)],
+    12: SEEN[:4],
+    -1: [],
+    None: SEEN,
+}
+"""What the group of a stream sees that ends then (ms), or whose end is not known."""
 
 
-def test_a_group_of_a_stream_without_a_log_is_kept(spark: SparkSession) -> None:
-    positions = changed(spark, (0, 0, False), (3, 7, False))
-    found = Logs.of(spark, []).group_bounds(positions, *COLUMNS, visible="then")
-    assert sorted(found) == [
-        ("s", "g", version, version * 10, "position", None, None, None, None) for version in (0, 3)
+def test_a_group_that_stands_still_sees_each_watermark_that_becomes_visible_until_its_stream_ends(
+    spark: SparkSession,
+) -> None:
+    names = {f"ends at {end_ms}": end_ms for end_ms in OF_ENDS}
+    positions = changed(spark, dict.fromkeys(names, READS) | {"no log": [(0, 0, False), (3, 7, False)]})
+    logs = Logs.of(spark, [], [row for name in names for row in cutting(name, CUTS, emitted_ms=EMITTED_MS)])
+    until_ms = {name: end_ms for name, end_ms in names.items() if end_ms is not None}
+    columns = ("stream", "at_ms", "change", "lower", "upper")
+    found = sorted(logs.group_bounds(positions, *columns, visible="then", until_ms=until_ms), key=itemgetter(0, 1))
+    assert {name: [row[1:] for row in found if row[0] == name] for name in (*names, "no log")} == {
+        **{name: OF_ENDS[end_ms] for name, end_ms in names.items()},
+        "no log": [(0, "position", None, None), (30, "position", None, None)],
+    }
+
+
+def test_in_hindsight_only_positions_change_bounds_and_who_has_finished_all_segments_has_passed_all(
+    spark: SparkSession,
+) -> None:
+    positions = changed(spark, {"reads on": READS, "finishes": [(0, 0, False), (1, 15, False), (2, 15, True)]})
+    logs = Logs.of(spark, [], [row for name in ("reads on", "finishes") for row in cutting(name, CUTS)])
+    found = logs.group_bounds(positions, "stream", "at_ms", "change", "lower", "upper", until_ms={"reads on": 40})
+    assert sorted(found, key=itemgetter(0, 1)) == [
+        ("finishes", 0, "position", None, 5),
+        ("finishes", 10, "position", 1, 7),
+        ("finishes", 20, "position", 3, None),
+        ("reads on", 0, "position", None, 5),
+        ("reads on", 10, "position", 1, 7),
+        ("reads on", 20, "position", 2, 8),
+        ("reads on", 40, "end", 2, 8),
     ]
-
-
-def test_a_group_that_stands_still_sees_each_watermark_that_becomes_visible(spark: SparkSession) -> None:
-    """At 10 ms it has read 15 bytes; watermarks at 10, 20 and 30 bytes become visible at 5, 12 and 14 ms."""
-    logs = Logs.cutting(spark, [{0: 10}, {0: 15}, {0: 20}, {0: 30}], emitted_ms=[5, 12, 14, 16])
-    positions = changed(spark, (0, 0, False), (1, 15, False), (2, 20, False))
-    rows = logs.group_bounds(positions, "at_ms", "change", "lower", "upper", visible="then", until_ms=40)
-    assert sorted(rows) == [
-        (0, "position", None, None),
-        (5, "watermark", None, 5),
-        (10, "position", 0, None),
-        (12, "watermark", 1, None),
-        (14, "watermark", 1, 7),
-        (20, "position", 2, 8),
-        (40, "end", 2, 8),
-    ]
-    early = logs.group_bounds(positions, "at_ms", "change", visible="then", until_ms=20)
-    assert sorted(early)[-1] == (20, "position")
-    hindsight = logs.group_bounds(positions, "at_ms", "change", visible="all", until_ms=40)
-    assert sorted(hindsight) == [(0, "position"), (10, "position"), (20, "position"), (40, "end")]
-
-
-def test_no_row_is_later_than_the_end_of_its_stream(spark: SparkSession) -> None:
-    logs = Logs.cutting(spark, [{0: 10}, {0: 15}, {0: 20}, {0: 30}], emitted_ms=[5, 12, 14, 16])
-    positions = changed(spark, (0, 0, False), (1, 15, False), (2, 20, False))
-    columns = ("at_ms", "change", "lower", "upper")
-    rows = logs.group_bounds(positions, *columns, visible="then", until_ms={"s": 13, "other": 40})
-    assert sorted(rows) == [
-        (0, "position", None, None),
-        (5, "watermark", None, 5),
-        (10, "position", 0, None),
-        (12, "watermark", 1, None),
-        (13, "end", 1, None),
-    ]
-    assert sorted(logs.group_bounds(positions, *columns, visible="then", until_ms={"s": 12})) == sorted(rows)[:-1]
-    assert logs.group_bounds(positions, *columns, visible="then", until_ms={"s": -1}) == []
-    unknown = logs.group_bounds(positions, *columns, visible="then", until_ms={"other": 40})
-    assert max(unknown)[:2] == (20, "position")
 
 
 def test_what_happens_in_one_millisecond_may_come_in_either_order(spark: SparkSession) -> None:
-    logs = Logs.cutting(spark, [{0: 10}, {0: 20}], emitted_ms=[10, 30])
-    positions = changed(spark, (0, 0, False), (1, 15, False))
+    logs = Logs.of(spark, [], cutting("s", [{0: 10}, {0: 20}], emitted_ms=[10, 30]))
+    positions = changed(spark, {"s": [(0, 0, False), (1, 15, False)]})
     assert logs.group_bounds(positions, "at_ms", "lower", "upper", visible="then")[:2] == [
         (0, None, None),
         (10, 0, None),
@@ -162,7 +171,7 @@ def test_what_happens_in_one_millisecond_may_come_in_either_order(spark: SparkSe
 
 
 def test_a_missing_column_is_named(spark: SparkSession) -> None:
-    logs, positions = Logs.of(spark, []), changed(spark)
+    logs, positions = Logs.of(spark, []), changed(spark, {})
     with pytest.raises(ModelError, match="positions has no column 'finished'"):
         logs.group_bounds(positions.drop("finished"))
     with pytest.raises(ModelError, match="visible is 'now'"):

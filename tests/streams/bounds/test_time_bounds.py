@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
+from collections.abc import Iterable
+from itertools import product
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from tests.repetitions import repetitions
 from tests.streams.bounds.cases import Stream, streams
-from tests.streams.bounds.frames import CHANGES, POSITIONS, Logs, frame, placed, rows_of
+from tests.streams.bounds.frames import CHANGES, POSITIONS, Logs, cutting, frame, placed
 from wmlab.core.errors import ModelError
 from wmlab.streams.bounds.bounds import time_bounds
 from wmlab.streams.model.log import Watermark
@@ -21,59 +25,111 @@ BOUNDS = ("lower", "upper", "lower_seq", "upper_seq")
 NOTHING = (None, None, None, None)
 
 
-def expected(stream: Stream, segment: int, offset: int) -> tuple[Any, ...]:
-    log = list(enumerate(stream.log))
-    return stream.bounds(Tracker().advance(ReaderPosition({segment: offset}), log, stream.segments))
+Bounds = dict[tuple[int, int], tuple[int | None, ...]]
+"""lower, upper, lower_seq and upper_seq by segment and offset."""
 
 
-def test_every_position_gets_what_a_fresh_tracker_says(spark: SparkSession) -> None:
-    made = streams(150, seed=1)
-    asked = [(stream, segment, offset) for stream in made for segment in stream.ids for offset in (*range(31), 10**15)]
-    told = {(stream.name, segment, offset): expected(stream, segment, offset) for stream, segment, offset in asked}
-    found = Logs.of(spark, made).bounds(placed(spark, *told), "stream", "segment_id", "offset", *BOUNDS)
-    assert len(found) == len(told)
-    assert {row[:3]: row[3:] for row in found} == told
-    kinds = Counter((row[3] is None, row[4] is None) for row in found)
-    assert min(kinds[kind] for kind in [(False, False), (False, True), (True, False), (True, True)]) > 200
-
-
-@pytest.mark.parametrize(
-    "offsets",
-    [
-        # One cell of the grid has almost every cut, as does one of the grid inside; offsets are as large as can be.
-        [*range(100, 400), 10**6, 2**62, 2**63 - 2],
-        # Of the cells that hold many, some begin with a cut, and some hold one more than the search steps over.
-        sorted({*range(0, 10**9, 10**7), *range(5 * 10**8, 5 * 10**8 + 20_000, 70), *range(2**29, 2**29 + 6)}),
-    ],
-)
-def test_unevenly_spread_cuts(spark: SparkSession, offsets: list[int]) -> None:
-    asked = sorted({max(0, offset + step) for offset in offsets for step in (-1, 0, 1)} | {0})
-    logs = Logs.cutting(spark, [{0: offset} for offset in offsets])
-    assert dict(logs.bounds(placed(spark, *(("s", 0, offset) for offset in asked)), "offset", "lower_seq")) == {
-        offset: max((s for s, cut in enumerate(offsets) if cut <= offset), default=None) for offset in asked
+def of_fresh_trackers(stream: Stream, segments: Iterable[int], offsets: Iterable[int]) -> Bounds:
+    log, asked = list(enumerate(stream.log)), product(segments, offsets)
+    return {
+        (segment, offset): stream.bounds(Tracker().advance(ReaderPosition({segment: offset}), log, stream.segments))
+        for segment, offset in asked
     }
 
 
-def test_unknown_segments_lie_between_many_ids(spark: SparkSession) -> None:
-    ids = [*range(0, 40, 2), *range(50, 110, 3), 2**62 + 1, *range(2**62 + 7, 2**62 + 90, 2)]
-    cuts = [Position({segment: 10}) for segment in sorted(ids, key=hash)]
+UNEVEN: dict[str, list[int]] = {
+    # One cell of the grid has almost every cut, as does one of the grid inside; offsets are as large as can be.
+    "many in one cell": [*range(100, 400), 10**6, 2**62, 2**63 - 2],
+    # Of the cells that hold many, some begin with a cut, and some hold one more than the search steps over.
+    "many in some cells": sorted(
+        {*range(0, 10**9, 10**7), *range(5 * 10**8, 5 * 10**8 + 20_000, 70), *range(2**29, 2**29 + 6)}
+    ),
+}
+"""The offsets of the cuts of segment 0, unevenly spread."""
+MANY_IDS = [*range(0, 40, 2), *range(50, 110, 3), 2**62 + 1, *range(2**62 + 7, 2**62 + 90, 2)]
+SMALL: dict[str, tuple[list[Any], list[Any], Bounds]] = {
+    "one bound only": (
+        [{0: 0}, {0: 10}, {0: 20}],
+        [(-5, None), (None, 7), (9, None)],
+        {(0, 0): (-5, 7, 0, 1), (0, 10): (None, None, 1, 2), (0, 20): (9, None, 2, None)},
+    ),
+    # A watermark without a cut is left out, and a negative offset is the end of the segment.
+    "no cut and an end": ([{0: 10}, None, {0: -1}], [], {(0, 0): (None, 5, None, 0), (0, 10): (0, 7, 0, 2)}),
+}
+"""Cuts and bounds of small logs, and what they say of some positions."""
+
+
+def of_cuts(offsets: list[int]) -> Bounds:
+    """Next to each of these cuts of segment 0, which ascend."""
+    bounds: Bounds = {}
+    for asked in {max(0, offset + step) for offset in offsets for step in (-1, 0, 1)} | {0}:
+        ahead = bisect_right(offsets, asked)
+        lower = ahead - 1 if ahead > 0 else None
+        upper, upper_seq = (ahead + 5, ahead) if ahead < len(offsets) else (None, None)
+        bounds[0, asked] = lower, upper, lower, upper_seq
+    return bounds
+
+
+@pytest.fixture(scope="module")
+def generated() -> list[Stream]:
+    return streams(repetitions(50, long=150), seed=1)
+
+
+@pytest.fixture(scope="module")
+def many_ids() -> Stream:
+    """Each watermark cuts a segment that nobody knows."""
+    cuts = [Position({segment: 10}) for segment in sorted(MANY_IDS, key=hash)]
     log = tuple(Watermark(seq, seq + 1, cut, {"w": seq}) for seq, cut in enumerate(cuts))
-    asked = sorted({max(0, segment + step) for segment in ids for step in (-1, 0, 1)} | {2**63 - 2**31 - 1})
-    stream = Stream("s", {}, log, tuple(range(len(log))), (0,) * len(log), tuple(asked))
-    positions = placed(spark, *(("s", segment, 10) for segment in asked))
-    found = Logs.of(spark, [stream]).bounds(positions, "segment_id", *BOUNDS)
-    assert {row[0]: row[1:] for row in found} == {segment: expected(stream, segment, 10) for segment in asked}
-    assert len({row[1:] for row in found}) > 40
+    asked = sorted({max(0, segment + step) for segment in MANY_IDS for step in (-1, 0, 1)} | {2**63 - 2**31 - 1})
+    return Stream("many ids", {}, log, tuple(range(len(log))), (0,) * len(log), tuple(asked))
 
 
-def test_positions_in_ints_are_those_in_longs(spark: SparkSession) -> None:
-    made = streams(10, seed=3)
-    small = ((stream.name, segment) for stream in made for segment in stream.ids if segment < 2**31)
-    longs = placed(spark, *((*place, offset) for place in small for offset in (3, 17)))
-    ints = longs.withColumns({name: F.col(name).cast("int") for name in ("segment_id", "offset")})
-    logs, columns = Logs.of(spark, made), ("stream", "segment_id", "offset", *BOUNDS)
-    found = sorted(logs.bounds(longs, *columns), key=str)
-    assert found == sorted(logs.bounds(ints, *columns), key=str) != []
+@pytest.fixture(scope="module")
+def wanted(generated: list[Stream], many_ids: Stream) -> dict[str, Bounds]:
+    """The bounds that each stream should have."""
+    return {
+        **{stream.name: of_fresh_trackers(stream, stream.ids, (*range(31), 10**15)) for stream in generated},
+        many_ids.name: of_fresh_trackers(many_ids, many_ids.ids, [10]),
+        **{name: of_cuts(offsets) for name, offsets in UNEVEN.items()},
+        **{name: bounds for name, (_, _, bounds) in SMALL.items()},
+    }
+
+
+@pytest.fixture(scope="module")
+def found(
+    spark: SparkSession, generated: list[Stream], many_ids: Stream, wanted: dict[str, Bounds]
+) -> dict[str, Bounds]:
+    """The bounds that each stream has, by one query."""
+    rows = [row for name, offsets in UNEVEN.items() for row in cutting(name, [{0: offset} for offset in offsets])]
+    rows += [row for name, (cuts, bounds, _) in SMALL.items() for row in cutting(name, cuts, bounds)]
+    positions = placed(spark, *((name, *position) for name, bounds in wanted.items() for position in bounds))
+    logs = Logs.of(spark, [*generated, many_ids], rows)
+    bounds_of: dict[str, Bounds] = {name: {} for name in wanted}
+    for stream, segment, offset, *bounds in logs.bounds(positions, "stream", "segment_id", "offset", *BOUNDS):
+        assert (segment, offset) not in bounds_of[stream]
+        bounds_of[stream][segment, offset] = tuple(bounds)
+    return bounds_of
+
+
+def test_every_position_gets_what_a_fresh_tracker_says(
+    generated: list[Stream], wanted: dict[str, Bounds], found: dict[str, Bounds]
+) -> None:
+    names = [stream.name for stream in generated]
+    assert {name: found[name] for name in names} == {name: wanted[name] for name in names}
+    kinds = Counter((lower is None, upper is None) for name in names for lower, upper, *_ in found[name].values())
+    assert min(kinds[kind] for kind in [(False, False), (False, True), (True, False), (True, True)]) > 200
+
+
+@pytest.mark.parametrize("name", [*UNEVEN, *SMALL])
+def test_logs_of_a_certain_shape(name: str, wanted: dict[str, Bounds], found: dict[str, Bounds]) -> None:
+    assert found[name] == wanted[name]
+
+
+def test_unknown_segments_lie_between_many_ids(
+    many_ids: Stream, wanted: dict[str, Bounds], found: dict[str, Bounds]
+) -> None:
+    assert found[many_ids.name] == wanted[many_ids.name]
+    assert len(set(found[many_ids.name].values())) > 40
 
 
 def test_rows_and_columns_are_kept(spark: SparkSession) -> None:
@@ -93,37 +149,38 @@ def test_rows_and_columns_are_kept(spark: SparkSession) -> None:
     logs = Logs.of(spark, [stream])
     found = time_bounds(named, logs.watermarks, logs.segments)
     assert found.columns == [*named.columns, *BOUNDS]
-    told = Counter((tag, expected(stream, segment, 7)) for *_, tag in known)
-    told += Counter((tag, NOTHING) for *_, tag in nowhere)
-    assert Counter((row[0], row[1:]) for row in rows_of(found, "tag", *BOUNDS)) == told
-    assert {(row["a.b"], row["key"]) for row in found.collect()} == {(1, 2)}
+    (bounds,) = of_fresh_trackers(stream, [segment], [7]).values()
+    rows = found.collect()
+    assert Counter((row.tag, tuple(row[name] for name in BOUNDS)) for row in rows) == Counter(
+        [*((tag, bounds) for *_, tag in known), *((tag, NOTHING) for *_, tag in nowhere)]
+    )
+    assert {(row["a.b"], row["key"]) for row in rows} == {(1, 2)}
 
 
 def test_without_watermarks_nothing_is_known(spark: SparkSession) -> None:
     assert Logs.of(spark, []).bounds(placed(spark, ("s", 0, 7)), *BOUNDS) == [NOTHING]
 
 
-def test_a_watermark_may_have_one_bound_only(spark: SparkSession) -> None:
-    logs = Logs.cutting(spark, [{0: 0}, {0: 10}, {0: 20}], [(-5, None), (None, 7), (9, None)])
-    positions = placed(spark, *(("s", 0, offset) for offset in (0, 10, 20)))
-    assert sorted(logs.bounds(positions, "offset", *BOUNDS)) == [
-        (0, -5, 7, 0, 1),
-        (10, None, None, 1, 2),
-        (20, 9, None, 2, None),
-    ]
+def test_streams_may_have_numbers_for_names_and_positions_may_be_ints(spark: SparkSession) -> None:
+    made = streams(10, seed=3)
+    logs = Logs.of(spark, made)
+    number = F.substring("stream", 2, 9).cast("int").alias("stream")
+    numbered = Logs(*(table.select(number, *table.columns[1:]) for table in (logs.watermarks, logs.segments)))
+    wanted = {
+        (int(stream.name[1:]), *position, *bounds)
+        for stream in made
+        for position, bounds in of_fresh_trackers(stream, [s for s in stream.ids if s < 2**31], (3, 17)).items()
+    }
+    asked = [row[:3] for row in wanted] + [(99, 0, 3)]
+    positions = spark.createDataFrame(asked, "stream int, segment_id int, offset int")
+    rows = numbered.bounds(positions, "stream", "segment_id", "offset", *BOUNDS)
+    assert sorted(rows, key=str) == sorted([*wanted, (99, 0, 3, *NOTHING)], key=str)
+    assert len({row[3:] for row in rows}) > 10
 
 
-def test_a_watermark_without_a_cut_is_left_out_and_a_negative_offset_in_a_cut_is_the_end(spark: SparkSession) -> None:
-    logs = Logs.cutting(spark, [{0: 10}, None, {0: -1}])
-    found = logs.bounds(placed(spark, ("s", 0, 0), ("s", 0, 10)), "offset", *BOUNDS)
-    assert sorted(found) == [(0, None, 5, None, 0), (10, 0, 7, 0, 2)]
-
-
-def test_streams_may_have_numbers_for_names(spark: SparkSession) -> None:
-    logs = Logs.cutting(spark, [{0: 10}], [(3, 5)])
+def test_groups_of_streams_may_have_numbers_for_names(spark: SparkSession) -> None:
+    logs = Logs.of(spark, [], cutting("", [{0: 10}], [(3, 5)]))
     numbered = Logs(logs.watermarks.withColumn("stream", F.lit(7)), logs.segments.withColumn("stream", F.lit(7)))
-    positions = spark.createDataFrame([(7, 0, 10), (8, 0, 10)], "stream int, segment_id long, offset long")
-    assert sorted(numbered.bounds(positions, "stream", "lower")) == [(7, 3), (8, None)]
     changes = spark.createDataFrame([("", "g", 0, 0, 0, 10, False)], CHANGES).withColumn("stream", F.lit(7))
     assert numbered.group_bounds(changes, "stream", "lower") == [("7", 3)]
 

@@ -1,19 +1,70 @@
-"""A small recording with known answers: a stream that splits, two writers of whom one falls silent, one reader."""
+"""A small recording with known answers: a stream that splits, two writers of whom one falls silent, one reader.
+
+Next to it, small tables of bounds, and a stand-in for the tables of Spark.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
+
+from wmlab.core.charts.chart import Chart
+from wmlab.streams import charts as view
 from wmlab.streams.recording import StreamRecording
 
 BORN_1 = 2**32
 LEFT, RIGHT = BORN_1 + 1, BORN_1 + 2
 Rows = list[dict[str, Any]]
+CHARTS: list[Callable[..., Chart]] = [
+    view.bucket_ownership,
+    view.event_vs_arrival,
+    view.key_space,
+    view.lag,
+    view.lag_distribution,
+    view.watermark_cycles,
+    view.writer_marks,
+]
 
 
 def recording(**tables: Rows) -> StreamRecording:
     """The small recording; keyword arguments replace whole tables."""
     return StreamRecording.from_tables(_TABLES | tables, name="small")
+
+
+def frame(lower: list[int | None], perfect: list[int | None] | None = None) -> pd.DataFrame:
+    """The bounds of one reader, a row a second; the upper one is 9 s ahead of the clock."""
+    rows = pd.DataFrame({"stream": "s", "at_ms": range(0, 1_000 * len(lower), 1_000)})
+    rows["lower"] = pd.array(lower, dtype="Int64")
+    rows["upper"] = rows["at_ms"] + 9_000
+    return rows if perfect is None else rows.assign(perfect_watermark=pd.array(perfect, dtype="Int64"))
+
+
+def all_charts() -> list[Chart]:
+    """The chart of small bounds, and each chart of the small recording."""
+    return [view.time_bounds(frame([0, 1_000, None], [2_000, 2_000, 2_000])), *(draw(recording()) for draw in CHARTS)]
+
+
+class Remote:
+    """Stands in for a DataFrame of Spark Connect: it answers to any name, with a column that cannot be called."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self._rows = rows
+
+    @property
+    def columns(self) -> list[str]:
+        return self._rows.column_names
+
+    def __getitem__(self, names: list[str]) -> Remote:
+        return Remote(self._rows.select(names))
+
+    def __getattr__(self, name: str) -> object:
+        return f"Column<{name}>"
+
+    def toArrow(self) -> pa.Table:  # noqa: N802
+        return self._rows
 
 
 def _rows(columns: str, *values: tuple[Any, ...], **same: Any) -> Rows:

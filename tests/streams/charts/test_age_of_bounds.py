@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.core.charts.layers import layers_of, stretches, tick_labels
 from wmlab.core.errors import ChartError
 from wmlab.streams.answers.delays import Delays
 from wmlab.streams.charts import delays
@@ -23,12 +24,15 @@ def test_the_parts_of_a_bar_stand_one_after_the_other_up_to_the_whole() -> None:
         "publish_ms": [0, 4_000],
         "poll_ms": [100, 800],
     }
-    *parts, whole = chart.figure().data
-    ends = [[round(base + length, 6) for base, length in zip(bar.base, bar.x, strict=True)] for bar in parts]
-    assert ends == [[1.3, 1.3], [1.3, 5.3], [1.4, 6.1]]
-    assert [list(bar.base) for bar in parts] == [[0, 0], *ends[:-1]], "each begins where the one before ends"
-    assert (list(whole.base), list(whole.text)) == ([1.4, 6.1], [" 1.4 s", " 6.1 s"])
-    assert list(chart.figure().layout.yaxis.ticktext) == ["quick", "slow"]
+    *parts, whole = layers_of(chart).values()
+    assert [stretches(bars) for bars in parts] == [
+        [(0, 1_300), (0, 1_300)],
+        [(1_300, 1_300), (1_300, 5_300)],
+        [(1_300, 1_400), (5_300, 6_100)],
+    ], "each begins where the one before ends"
+    assert [(box.x_low, box.label) for box in whole.boxes] == [(1_400, "1.4 s"), (6_100, "6.1 s")]
+    assert whole.beside
+    assert tick_labels(chart.scene.panels[0].up) == ["quick", "slow"]
 
 
 def test_the_sentence_says_what_makes_the_difference() -> None:

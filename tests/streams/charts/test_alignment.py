@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 import wmlab as wm
+from tests.core.charts.layers import layers_of_kind
 from wmlab.core.charts.scene import Steps
 from wmlab.core.errors import ChartError
 from wmlab.core.overlap import TimesApartWarning
@@ -46,8 +47,7 @@ def test_the_readers_of_a_recording_are_drawn_with_what_happened() -> None:
         duration_ms=15_000,
     ).record()
     chart = wm.chart.alignment(run, by="reader")
-    lines = [layer.name for layer in chart.scene.layers if isinstance(layer, Steps)]
-    assert lines == ["readers-0", "readers-1", "distance"]
+    assert [layer.name for layer in layers_of_kind(chart, Steps)] == ["readers-0", "readers-1", "distance"]
     assert [rule.x for rule in chart.scene.rules] == [5_000, 9_000]
     windows = run.to_pandas("windows").dropna(subset="lower")
     for reader, rows in windows.groupby("reader"):

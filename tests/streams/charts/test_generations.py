@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 import wmlab as wm
+from tests.core.charts.layers import layers_of_kind
 from wmlab.core.charts.scene import Dots, Steps
 from wmlab.core.errors import ChartError
 from wmlab.streams.recording import StreamRecording
 
 
+@cache
 def tills(
     *script: wm.script.NoteTime | wm.script.CrashWriter | wm.script.ShutDownWriter, late: bool = False
 ) -> StreamRecording:
-    third = (
-        wm.EventWriter("c", rate_per_s=0, note_every_ms=None)
-        if late
-        else wm.EventWriter("c", rate_per_s=5, note_every_ms=1_000)
-    )
+    """Three writers, of whom the third notes no time by itself if it is `late`."""
+    third = wm.EventWriter("c", rate_per_s=0 if late else 5, note_every_ms=None if late else 1_000)
     return wm.Scenario(
         name="tills",
         stream=wm.Stream("sales", timestamp_aggregation_timeout_ms=8_000),
@@ -33,17 +34,18 @@ def places(chart: wm.chart.Chart, writer: str) -> list[str]:
     return [place.partition(":")[0] + place[-8:] * place.startswith("left") for name, place in rows if name == writer]
 
 
+CRASH = wm.script.CrashWriter(at_ms=10_000, writer="c")
+
+
 def test_case_a_is_a_writer_that_has_stopped() -> None:
-    run = tills(wm.script.CrashWriter(at_ms=10_000, writer="c"))
-    chart = wm.chart.generations(run)
+    chart = wm.chart.generations(tills(CRASH))
     assert set(places(chart, "a")) == {"in the generation"}
     assert places(chart, "c")[-5:] == ["left out(case a)"] * 4 + ["removed from the known set"]
     assert "c was left out of 4 generations from 13.0 s on, since it noted nothing, and was removed" in chart.sentence
 
 
 def test_a_writer_that_shut_down_is_removed_without_being_left_out() -> None:
-    run = tills(wm.script.ShutDownWriter(at_ms=10_000, writer="c"))
-    chart = wm.chart.generations(run)
+    chart = wm.chart.generations(tills(wm.script.ShutDownWriter(at_ms=10_000, writer="c")))
     assert set(places(chart, "c")) == {"in the generation", "removed from the known set"}
     assert chart.sentence.endswith("; c was removed at 13.0 s, without being left out before.")
 
@@ -60,14 +62,14 @@ def test_case_b_is_a_writer_that_notes_older_times() -> None:
 
 
 def test_a_dot_stands_for_every_row_of_the_cycles_and_lines_for_those_who_were_left_out() -> None:
-    run = tills(wm.script.CrashWriter(at_ms=10_000, writer="c"))
+    run = tills(CRASH)
     chart = wm.chart.generations(run)
-    dots = sum(len(layer.xs) for layer in chart.scene.layers if isinstance(layer, Dots))
+    dots = sum(len(layer.xs) for layer in layers_of_kind(chart, Dots))
     columns = run.to_pandas("cycles")[["participating", "lagging", "removed"]]
     assert dots == columns.map(len).to_numpy().sum() == len(chart.data["writer"])
-    lines = {layer.name: layer for layer in chart.scene.layers if isinstance(layer, Steps)}
-    assert [*lines] == ["barrier", "c"]
-    assert lines["c"].ys[-1] is None  # it is not known any more
+    barrier, left_out = layers_of_kind(chart, Steps)
+    assert (barrier.name, left_out.name) == ("barrier", "c")
+    assert left_out.ys[-1] is None, "it is not known any more"
 
 
 def test_without_anybody_left_out_it_says_so() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from tests.core.charts.layers import layers_of, points, tick_labels
 from wmlab.core.errors import ChartError
 from wmlab.streams.charts.diagrams import message_diagram
 
@@ -32,9 +33,8 @@ def test_the_sentence_counts_and_names_what_was_lost() -> None:
 
 def test_a_message_runs_from_its_sender_to_its_receiver() -> None:
     chart = message_diagram(TALK, around_ms=30_000, parties=["w1", "store"])
-    append = next(trace for trace in chart.figure().data if trace.name == "append")
-    assert (list(append.x), list(append.y)) == ([30_010, 30_015], [0, 1])
-    assert list(chart.figure().layout.yaxis.ticktext) == ["w1", "store"]
+    assert points(layers_of(chart)["append"]) == [(30_010, 0), (30_015, 1)]
+    assert tick_labels(chart.scene.panels[0].up) == ["w1", "store"]
     assert chart.data["kind"] == ["append", "ack"]
 
 
@@ -42,12 +42,12 @@ def test_messages_about_no_stream_are_shown_with_those_of_a_stream() -> None:
     plan = table((30_020, 30_030, "coordinator", "controller-0", "shares changed"), stream=None)
     chart = message_diagram(pd.concat([TALK, plan]), around_ms=30_000)
     assert chart.sentence.startswith("5 messages of orders passed between 5 parties")
-    assert "What was said in orders around 30 000 ms?" in chart.svg
+    assert chart.scene.title == "What was said in orders around 30 000 ms?"
     shown = dict(zip(chart.data["kind"], chart.data["stream"], strict=True))
     assert (shown["shares changed"], shown["append"]) == (None, "orders")
     alone = message_diagram(plan, around_ms=30_000)
     assert alone.sentence.startswith("1 message of no stream passed between 2 parties")
-    assert "What was said around 30 000 ms?" in alone.svg
+    assert alone.scene.title == "What was said around 30 000 ms?"
 
 
 def test_messages_of_one_kind_are_counted_and_drawn_by_sender() -> None:
@@ -55,25 +55,20 @@ def test_messages_of_one_kind_are_counted_and_drawn_by_sender() -> None:
     chart = message_diagram(appends, around_ms=30, span_ms=200)
     assert "60 messages of orders passed between 3 parties from" in chart.sentence
     assert ": 40 append from w1, 20 append from w2. The slowest" in chart.sentence
-    drawn = {trace.name: trace for trace in chart.figure().data}
-    assert (len(drawn["append from w1"].x), len(drawn["append from w2"].x)) == (40 * 3 - 1, 20 * 3 - 1)
+    drawn = layers_of(chart)
+    assert [len(drawn[f"append from {writer}"].xs) for writer in ("w1", "w2")] == [40 * 3 - 1, 20 * 3 - 1]
 
 
 def test_many_messages_are_thin_lines() -> None:
     many = table(*((n, n + 5, "a", "b", "note") for n in range(60)))
-    few = many[:10]
-    widths = []
-    for messages in (many, few):
-        traces = message_diagram(messages, around_ms=30, span_ms=200).figure().data
-        widths.append(next(trace.line.width for trace in traces if trace.name == "note from a"))
-    assert widths[0] < widths[1]
+    drawn = [message_diagram(messages, around_ms=30, span_ms=200) for messages in (many, many[:10])]
+    assert [layers_of(chart)["note from a"].thin for chart in drawn] == [True, False]
 
 
 def test_a_lost_message_breaks_off_half_way() -> None:
     chart = message_diagram(TALK, around_ms=30_000, parties=["w2", "controller-0"])
-    lost = next(trace for trace in chart.figure().data if trace.name == "did not arrive")
-    assert list(lost.y) == [0.5]
-    assert list(lost.customdata) == ["note: w2 → controller-0 x &lt; y"]
+    lost = layers_of(chart)["did not arrive"]
+    assert (lost.ys, lost.hover) == ([0.5], ["note: w2 → controller-0 x < y"])
     assert chart.data["received_ms"] == [None]
 
 
@@ -83,7 +78,7 @@ def test_a_message_on_its_way_at_the_edge_is_shown() -> None:
 
 
 def test_parties_that_talk_to_each_other_stand_side_by_side() -> None:
-    lanes = list(message_diagram(TALK, around_ms=30_000).figure().layout.yaxis.ticktext)
+    lanes = tick_labels(message_diagram(TALK, around_ms=30_000).scene.panels[0].up)
     assert abs(lanes.index("w1") - lanes.index("store")) == 1
 
 
@@ -91,9 +86,9 @@ def test_of_very_many_messages_the_nearest_are_drawn() -> None:
     many = table(*((n, n + 1, "a", "b", "note") for n in range(1_000)))
     chart = message_diagram(many, around_ms=500)
     assert len(chart.data["kind"]) == 1_000
-    (arrived,) = (trace for trace in chart.figure().data if trace.name == "arrived")
-    assert (len(arrived.x), min(arrived.x), max(arrived.x)) == (240, 381, 620)
-    assert "Drawn are the 240 nearest." in chart.svg
+    arrived = layers_of(chart)["arrived"].xs
+    assert (len(arrived), min(arrived), max(arrived)) == (240, 381, 620)
+    assert "Drawn are the 240 nearest." in chart.scene.subtitle
 
 
 def test_real_clocks_are_written_in_utc() -> None:

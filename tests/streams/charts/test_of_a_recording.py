@@ -5,10 +5,8 @@ Of more events than a chart keeps, what it says is exact, and what it draws is a
 
 from __future__ import annotations
 
-import json
 import re
 import sys
-import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -17,14 +15,14 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from tests.streams.charts.recordings import BORN_1, recording
-from tests.streams.charts.test_bounds import frame
+from tests.core.charts.layers import Points, check_chart, layers_of, points, stretches
+from tests.streams.charts.recordings import BORN_1, CHARTS, frame, recording
 from tests.streams.charts.test_holder_costs import RUN
 from tests.streams.charts.test_message_diagram import TALK
 from tests.streams.sim.worlds import scenario
 from wmlab.core import schemas
 from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.scene import Dots
+from wmlab.core.charts.scene import Blocks
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.core.recording import Recording
 from wmlab.core.run_comparison import compare
@@ -37,15 +35,6 @@ from wmlab.streams.recording import StreamRecording
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import EventWriter, Stream
 
-CHARTS: list[Callable[..., Chart]] = [
-    view.bucket_ownership,
-    view.event_vs_arrival,
-    view.key_space,
-    view.lag,
-    view.lag_distribution,
-    view.watermark_cycles,
-    view.writer_marks,
-]
 DRAWN: dict[str, Callable[..., Chart]] = {
     **{chart.__name__: partial(chart, recording()) for chart in CHARTS},
     "time_bounds": partial(view.time_bounds, frame([0, 1_000, None])),
@@ -55,29 +44,11 @@ DRAWN: dict[str, Callable[..., Chart]] = {
 OF_A_STREAM = [chart for chart in CHARTS if chart is not view.bucket_ownership]
 
 
-def texts_in(svg: str) -> list[str]:
-    """What a picture has to read."""
-    return ["".join(node.itertext()) for node in ET.fromstring(svg).iter() if "text" in node.tag]
-
-
-def trace(chart: Chart, name: str) -> Any:
-    """The first trace of that name."""
-    return next(trace for trace in chart.figure().data if trace.name == name)
-
-
 @pytest.mark.parametrize("draw", DRAWN.values(), ids=DRAWN)
 def test_a_chart_is_a_sentence_a_still_picture_and_plain_json(draw: Callable[..., Chart]) -> None:
     chart = draw()
-    bundle = chart._repr_mimebundle_()
-    assert list(bundle) == ["application/vnd.plotly.v1+json", "image/svg+xml", "text/plain"]
-    assert bundle["text/plain"] == chart.sentence == repr(chart)
-    assert chart.sentence.endswith(".")
-    assert any("?" in words for words in texts_in(chart.svg)), "a chart asks its question"
-    above = [*chart.scene.title_lines(width=860), *chart.scene.subtitle_lines([], width=860)]
-    assert [*above, *texts_in(bundle["image/svg+xml"])] == texts_in(chart.svg), "a notebook has these as HTML"
-    figure = json.dumps(bundle["application/vnd.plotly.v1+json"])
-    assert not re.search(r"\b(bdata|uid)\b", figure), "arrays are stored readably, and nothing by chance"
-    assert draw()._repr_mimebundle_() == bundle, "the same data give the same bytes"
+    check_chart(chart)
+    assert draw() == chart, "the same data give the same chart"
 
 
 @pytest.mark.parametrize("draw", OF_A_STREAM, ids=lambda draw: draw.__name__)
@@ -103,9 +74,7 @@ def test_of_a_stream_there_may_be_one_thing_only(draw: Callable[..., Chart]) -> 
 
 @pytest.mark.parametrize("draw", DRAWN.values(), ids=DRAWN)
 def test_a_title_replaces_the_question(draw: Callable[..., Chart]) -> None:
-    chart = draw(title="A <title>")
-    assert "A &lt;title&gt;" in chart.svg
-    assert chart.figure().layout.title.text == "<b>A &lt;title&gt;</b>"
+    assert draw(title="A <title>").scene.title == "A <title>"
 
 
 @pytest.mark.parametrize("draw", [view.time_bounds, view.holder_costs])
@@ -122,12 +91,16 @@ def test_a_recording_is_no_table(draw: Callable[..., Chart]) -> None:
             "Stream orders had 3 segments, 2 of them open at the end; 2 cuts were emitted, and the last one stood "
             "2.0 s of writing behind the end.",
             {
-                "segment": {"text": ["0@0", "1@1", "2@1"], "base": [0, 3.99, 3.99], "x": [4, 2.01, 2.01]},
-                "stream cut of a watermark": {
-                    "x": [1, 1, None, 3.99, 3.99, 3.99, 3.99, None],
-                    "y": [0, 1, None, 0, 0.5, 0.5, 1, None],
-                },
-                "position of the readers": {"x": [2, 2, None, 5, 5, 3.99, 3.99, None, 5, 5, 6, 6, None]},
+                "segment": [(0, 4_000), (3_990, 6_000), (3_990, 6_000)],
+                "stream cut of a watermark": [
+                    *((1_000, 0), (1_000, 1), (None, None)),
+                    *((3_990, 0), (3_990, 0.5), (3_990, 0.5), (3_990, 1), (None, None)),
+                ],
+                "position of the readers": [
+                    *((2_000, 0), (2_000, 1), (None, None)),
+                    *((5_000, 0), (5_000, 0.5), (3_990, 0.5), (3_990, 1), (None, None)),
+                    *((5_000, 0), (5_000, 0.5), (6_000, 0.5), (6_000, 1), (None, None)),
+                ],
             },
         ),
         (
@@ -135,45 +108,63 @@ def test_a_recording_is_no_table(draw: Callable[..., Chart]) -> None:
             "Half of the 5 events of orders arrived within 100 ms of their time, the slowest after 3.0 s; 1 arrived "
             "below the lower bound that a watermark had given before.",
             {
-                "event below the lower bound": {"x": [3.5], "y": [0.5]},
-                "lower bound": {"x": [2.5, 5, 6], "y": [0.8, 2.8, 2.8]},
+                "event below the lower bound": [(3_500, 500)],
+                "lower bound": [(2_500, 800), (5_000, 2_800), (6_000, 2_800)],
             },
         ),
         (
             view.writer_marks,
             "12 marks were noted in orders, 1 of them refused; w2 held the lower bound longest, for 5.5 s from 2.5 s.",
             {
-                "accepted": {"y": [0, 1, 0, 1, 0, 1, 0, 0, 0, 0, 0]},
-                "refused": {"x": [4], "y": [1]},
-                "no mark when one was due": {"base": [5.5], "x": [2.5], "y": [1]},
-                "held the lower bound": {"base": [2.5], "x": [5.5], "y": [1]},
+                "accepted": [
+                    *((at_ms, writer) for at_ms in (1_000, 2_000, 3_000) for writer in (0, 1)),
+                    *((at_ms, 0) for at_ms in range(4_000, 9_000, 1_000)),
+                ],
+                "refused": [(4_000, 1)],
+                "no mark when one was due": [(5_500, 8_000)],
+                "held the lower bound": [(2_500, 8_000)],
             },
         ),
         (
             view.watermark_cycles,
             "4 cycles ran for orders, 2 of them emitted a watermark; both others waited for w2.",
             {
-                "emitted": {"x": [2.5, 5]},
-                "held": {"customdata": ["7 000 ms, c0: waits for w2", "8 000 ms, c0: waits for w2"]},
-                "previous lower bound": {"y": [None, 0.8, 2.8, 2.8]},
+                "emitted": [(2_500, 0), (5_000, 0)],
+                "held": [(7_000, 0), (8_000, 0)],
+                "previous lower bound": [(2_500, None), (5_000, 800), (7_000, 2_800), (8_000, 2_800)],
             },
         ),
         (
             view.bucket_ownership,
             "2 buckets were owned by c0 21%, c1 79% (fairness 0.74); between owners there was 1 gap, the longest "
             "1 500 ms for bucket 0 from 3 000 ms.",
-            {"no owner": {"base": [3], "x": [1.5]}},
+            {"no owner": [(3_000, 4_500)]},
         ),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_a_chart_says_and_draws_what_the_tables_hold(
-    draw: Callable[..., Chart], sentence: str, drawn: dict[str, dict[str, list[Any]]]
+    draw: Callable[..., Chart], sentence: str, drawn: dict[str, Points]
 ) -> None:
     chart = draw(recording())
     assert chart.sentence == sentence
-    found = {name: {kind: list(getattr(trace(chart, name), kind)) for kind in kinds} for name, kinds in drawn.items()}
-    assert found == drawn
+    layers = {name: layers_of(chart)[name] for name in drawn}
+    assert {name: places_of(layer) for name, layer in layers.items()} == drawn
+
+
+def places_of(layer: Any) -> Points:
+    """The points of a curve or of markers, or where boxes begin and end."""
+    return stretches(layer) if isinstance(layer, Blocks) else points(layer)
+
+
+def test_boxes_and_markers_say_what_they_are() -> None:
+    segments = layers_of(view.key_space(recording()))["segment"]
+    assert [box.label for box in segments.boxes] == ["0@0", "1@1", "2@1"]
+    held = layers_of(view.watermark_cycles(recording()))["held"]
+    assert held.hover == ["7 000 ms, c0: waits for w2", "8 000 ms, c0: waits for w2"]
+    marks = layers_of(view.writer_marks(recording()))
+    boxes = [*marks["no mark when one was due"].boxes, *marks["held the lower bound"].boxes]
+    assert [(box.y_low + box.y_high) / 2 for box in boxes] == [1, 1], "both are of w2, which has the second row"
 
 
 def test_the_key_space_of_a_run_before_1970_is_that_of_the_run() -> None:
@@ -182,9 +173,7 @@ def test_the_key_space_of_a_run_before_1970_is_that_of_the_run() -> None:
         Scenario("run", writers=[writer], duration_ms=30_000, start_ms=start_ms).record(progress=False)
         for start_ms in (0, -(10**6))
     )
-    cuts = [
-        next(s for s in view.key_space(run).scene.layers if s.name.startswith("stream cut")) for run in (now, early)
-    ]
+    cuts = [layers_of(view.key_space(run))["stream cut of a watermark"] for run in (now, early)]
     assert view.key_space(early).sentence == view.key_space(now).sentence
     assert list(cuts[1].xs) == [None if x is None else x - 10**6 for x in cuts[0].xs]
 
@@ -192,8 +181,7 @@ def test_the_key_space_of_a_run_before_1970_is_that_of_the_run() -> None:
 def test_from_an_end_of_known_time_on_no_bound_is_drawn() -> None:
     first, *ends = recording().table("watermarks").to_pylist(maps_as_pydicts="strict")
     chart = view.event_vs_arrival(recording(watermarks=[first, *(row | {"writers": {}} for row in ends)]))
-    (lower,) = (layer for layer in chart.scene.layers if layer.name == "lower bound")
-    assert list(lower.ys) == [800, None, None]
+    assert list(layers_of(chart)["lower bound"].ys) == [800, None, None]
     ended = recording(watermarks=[row | {"writers": {}} for row in (first, *ends)])
     assert "none arrived below" in view.event_vs_arrival(ended).sentence
 
@@ -211,8 +199,7 @@ def test_events_of_another_time_stand_at_the_rim_and_are_counted() -> None:
     up = chart.scene.panels[0].up
     assert up.instants
     assert up.high - up.low < 70_000
-    rim = next(layer for layer in chart.scene.layers if layer.name == "event beyond the axis")
-    assert isinstance(rim, Dots)
+    rim = layers_of(chart)["event beyond the axis"]
     assert list(rim.xs) == [begin + 30_000, begin + 40_000]
     assert set(rim.hover) == {"event beyond the axis: Jan 1 1970"}
     assert all(up.low < y < begin for y in rim.ys)
@@ -226,8 +213,9 @@ def test_a_writer_that_is_counted_alone_holds_the_bound_as_explain_says() -> Non
     answer = explain(alone, at_ms=6_000)
     assert isinstance(answer, BoundExplanation)
     assert (answer.cause, [writer.writer for writer in answer.writers]) == ("slowest", ["w1"])
-    held = trace(view.writer_marks(alone), "held the lower bound")
-    assert (list(held.base), list(held.x), list(held.y)) == ([2.5], [5.5], [0])
+    held = layers_of(view.writer_marks(alone))["held the lower bound"]
+    assert stretches(held) == [(2_500, 8_000)]
+    assert held.boxes[0].y_low < 0 < held.boxes[0].y_high, "w1 is the first row"
 
 
 @pytest.mark.parametrize(
@@ -280,16 +268,21 @@ def test_lag_and_uncertainty_come_from_the_windows() -> None:
         "For half of the time the lower bound of orders stood at most 3.2 s behind the clock of its readers, and 4.7 s "
         "at worst; where both bounds were known they were at most 1.1 s apart for half of the time."
     )
-    drawn = trace(chart, "r0")
-    assert (list(drawn.x), list(drawn.y)) == ([2.6, 5.5, 5.5, 6.5], [1.8, 4.7, 2.7, 3.7])
+    assert points(layers_of(chart)["r0"]) == [(2_600, 1_800), (5_500, 4_700), (5_500, 2_700), (6_500, 3_700)]
     assert chart.data["lag_ms"] == [1_800, 2_700, 3_700]
     assert chart.data["uncertainty_ms"] == [None, 1_100, 1_100]
-    bars = trace(view.lag_distribution(recording()), "lag")
-    assert sum(bars.width) == pytest.approx(100)
+    distribution = layers_of(view.lag_distribution(recording()))
+    shares = shares_of(distribution["lag"])
+    assert sum(shares) == pytest.approx(100)
     # From 1.8 s to 2.7 s one window holds, then both do, and from 3.7 s to 4.7 s one: of 3.9 s in all.
-    assert max(bars.width) == pytest.approx(100 * 2 * bars.x[0] / 3.9)
-    apart = trace(view.lag_distribution(recording()), "uncertainty")
-    assert list(apart.width) == [100]
+    begin, end = stretches(distribution["lag"])[0]
+    assert max(shares) == pytest.approx(100 * 2 * (end - begin) / 3_900)
+    assert shares_of(distribution["uncertainty"]) == [100]
+
+
+def shares_of(bars: Any) -> list[float]:
+    """How high each bar of a distribution is, in percent."""
+    return [box.y_high - box.y_low for box in bars.boxes]
 
 
 def test_a_distribution_of_nothing_asks_for_the_reason() -> None:
@@ -336,18 +329,16 @@ def spilled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recording, Record
 def test_a_chart_of_row_groups_is_that_of_the_whole_table(chart, spilled) -> None:
     whole, stored = spilled
     assert whole.counts["events"] > 2_000
-    assert chart(stored).sentence == chart(whole).sentence
-    assert chart(stored).svg == chart(whole).svg
+    assert chart(stored) == chart(whole)
 
 
 def test_of_many_events_a_share_is_kept_and_all_are_counted(spilled, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, stored = spilled
     exact = view.event_vs_arrival(whole)
-    late = next(layer for layer in exact.scene.panels[0].layers if layer.name == "event below the lower bound")
-    assert len(late.xs) > 10
+    assert len(layers_of(exact)["event below the lower bound"].xs) > 10
     monkeypatch.setattr(sys.modules[view.event_vs_arrival.__module__], "_MOST_IN_DATA", 10)
     chart = view.event_vs_arrival(stored)
-    drawn = next(layer for layer in chart.scene.panels[0].layers if layer.name == "event")
+    drawn = layers_of(chart)["event"]
     events = whole.table("events").to_pylist()
     delays = [row["append_ms"] - row["event_time"] for row in events]
     shown = [x - y for x, y in zip(drawn.xs, drawn.ys, strict=True)]
@@ -357,8 +348,7 @@ def test_of_many_events_a_share_is_kept_and_all_are_counted(spilled, monkeypatch
     assert [len(rows) for rows in chart.data.values()] == [10, 10]
     assert chart.data["append_ms"][-1] == exact.data["append_ms"][-1]
     assert len(drawn.xs) in (10, 11, 12)
-    below = next(layer for layer in chart.scene.panels[0].layers if layer.name == "event below the lower bound")
-    assert len(below.xs) == 10
+    assert len(layers_of(chart)["event below the lower bound"].xs) == 10
 
 
 def test_a_comparison_reads_row_groups_and_keeps_none(spilled) -> None:
@@ -396,7 +386,7 @@ def test_a_chart_of_a_table_says_what_to_pass(draw: Callable[..., Any], given: o
 def test_a_chart_of_a_recorded_table_takes_the_recording_too() -> None:
     run = StreamRecording.from_tables({"messages": TALK.to_dict("records")}, name="talk")
     drawn = view.message_diagram(TALK, around_ms=30_000)
-    assert view.message_diagram(run, around_ms=30_000)._repr_mimebundle_() == drawn._repr_mimebundle_()
+    assert view.message_diagram(run, around_ms=30_000) == drawn
     for given in (run, TALK):
         with pytest.raises(ChartError, match=r"around a moment, and none is given\.(?s:.*)around_ms=\d+, when the"):
             view.message_diagram(given)
@@ -410,34 +400,6 @@ def test_what_else_a_chart_of_a_table_needs_is_said() -> None:
     marks = {"stream": ["s"], "config": ["c"], "seq": [0], "lower": [1], "upper": [2], "emitted_ms": [3]}
     with pytest.raises(ChartError, match="None is no recording"):
         view.replay(pd.DataFrame(marks))
-
-
-class OfConnect:
-    """Stands in for a DataFrame of Spark Connect: it answers to any name, with a column that cannot be called."""
-
-    def __init__(self, rows: pa.Table) -> None:
-        self._rows = rows
-
-    @property
-    def columns(self) -> list[str]:
-        return self._rows.column_names
-
-    def __getitem__(self, names: list[str]) -> OfConnect:
-        return OfConnect(self._rows.select(names))
-
-    def __getattr__(self, name: str) -> object:
-        return f"Column<{name}>"
-
-    def toArrow(self) -> pa.Table:  # noqa: N802
-        return self._rows
-
-
-def test_tables_of_every_kind_draw_the_same() -> None:
-    local = frame([0, 1_000, None])
-    rows = pa.Table.from_pandas(local, preserve_index=False)
-    drawn = view.time_bounds(local)._repr_mimebundle_()
-    for given in (rows, OfConnect(rows), pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches())):
-        assert view.time_bounds(given)._repr_mimebundle_() == drawn
 
 
 BEGIN = 1_704_067_200_000
@@ -468,10 +430,10 @@ def test_a_lag_of_decades_stands_at_the_rim_of_both_charts_of_lag() -> None:
         "the lag for 10.0 s, up to 19 723 d; the uncertainty for 10.0 s, up to 19 723 d."
     )
     assert 3_000 <= chart.scene.across.high < 5_000
-    assert trace(chart, "uncertainty beyond the axis").x[0] > 3.1
-    assert sum(trace(chart, "lag").width) == pytest.approx(95)
-    (share,) = trace(chart, "lag beyond the axis").y
-    assert share == pytest.approx(5)
+    drawn = layers_of(chart)
+    assert drawn["uncertainty beyond the axis"].xs[0] > 3_100
+    assert sum(shares_of(drawn["lag"])) == pytest.approx(95)
+    assert drawn["lag beyond the axis"].ys == [pytest.approx(5)]
 
 
 def test_a_run_of_another_time_stands_at_the_rim_of_a_sweep() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 import wmlab as wm
+from tests.core.charts.layers import layers_of_kind
 from wmlab.core.charts.scene import Blocks
 from wmlab.core.errors import ChartError
 from wmlab.streams.recording import StreamRecording
 
 
+@cache
 def two_readers(*script: wm.script.CrashReader | wm.script.ResetToCheckpoint, **group: str) -> StreamRecording:
     return wm.Scenario(
         name="two readers",
@@ -68,7 +72,7 @@ def test_the_time_of_a_dead_reader_is_that_of_the_group_until_its_segments_are_t
 
 def test_the_lanes_have_the_segments_of_each_reader() -> None:
     chart = wm.chart.reader_times(two_readers(DIES, read_side="document"))
-    (lanes,) = (layer for layer in chart.scene.layers if isinstance(layer, Blocks))
+    (lanes,) = layers_of_kind(chart, Blocks)
     labels = [box.label for box in lanes.boxes]
     assert labels == ["0@0 and 1@0", "0@0, 1@0, 2@0 and 3@0", "2@0 and 3@0"]
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 import wmlab as wm
+from tests.core.charts.layers import layers_of, stretches, tick_labels
 from tests.streams.charts.recordings import recording
 from wmlab.core.errors import ChartError
 from wmlab.streams.recording import StreamRecording
 
 
+@cache
 def example(algorithm: str = "document") -> StreamRecording:
     """The example of PDP-33: 0 [0-0.5] and 1 [0.5-1] become 2 [0-0.6] and 3 [0.6-1] under one slow writer."""
     return wm.Scenario(
@@ -40,9 +44,8 @@ def test_the_example_goes_over_the_upper_bound_that_misses_a_range() -> None:
         "stream cut": {"2@1": 108, "3@1": 0},
     }
     assert "upper bound (2@1/108); it misses the keys 3/5..1, which 3@1/0 fills" in drawn.sentence
-    assert drawn.figure().layout.xaxis.ticktext == ("0", "1/2", "3/5", "1")
-    missing = [layer for layer in drawn.scene.layers if layer.name == "missing range"]
-    assert [[(box.x_low, box.x_high) for box in layer.boxes] for layer in missing] == [[(600_000, 1_000_000)]]
+    assert tick_labels(drawn.scene.across) == ["0", "1/2", "3/5", "1"]
+    assert stretches(layers_of(drawn)["missing range"]) == [(600_000, 1_000_000)]
 
 
 def test_the_algorithms_that_look_at_the_cut_before_show_it() -> None:

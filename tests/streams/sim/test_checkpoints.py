@@ -1,9 +1,12 @@
 """Checkpoints of a reader group, and what a reset to one does to its readers and their windows."""
 
+from collections import Counter
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.repetitions import repetitions
 from tests.streams.sim.worlds import FOUR, drawn, group, run
 from wmlab.core.errors import ScenarioError
 from wmlab.streams.model.position import is_valid_cut
@@ -278,9 +281,27 @@ LIVES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60)
-@given(LIVES)
-def test_whatever_befalls_readers_nothing_is_skipped_and_no_bound_is_broken(life):
+def test_whatever_befalls_readers_nothing_is_skipped_and_no_bound_is_broken():
+    happened, groups = Counter(), Counter()
+
+    @settings(max_examples=repetitions(25, long=60))
+    @given(LIVES)
+    def holds(life):
+        happened.update(action.kind for action in life["script"])
+        group = life["readers"]
+        groups.update([group.read_side, group.publish_timer, group.rebalance, group.tracker_ms, group.rate_per_s])
+        assert_nothing_is_skipped(life)
+
+    holds()
+    assert happened.keys() == {
+        *("crash_reader", "pause_reader", "release_segment", "reset_to_checkpoint", "scale", "add_reader")
+    }
+    shapes = {"implementation", "document", "fixed", "pravega", "segments", "bytes", "time", 0, 400, None, 80.0}
+    assert groups.keys() == shapes
+    assert min(groups.values()) > 2
+
+
+def assert_nothing_is_skipped(life):
     world = run(duration_ms=14_000, **life)
     world.first_reads_are_complete()
     replayed: dict[int, int] = {}

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import wmlab as wm
+from tests.repetitions import repetitions
 from tests.streams.sim.worlds import drawn, run
 from wmlab.core import schemas
 from wmlab.core.errors import RecordingError
@@ -56,8 +57,19 @@ ACTIONS = st.lists(
 )
 
 
-@settings(max_examples=12, deadline=None)
+ONE_OF_EACH = [
+    script.CrashWriter(at_ms=2_000, writer="t", restart_after_ms=1_500, backlog="kept"),
+    script.CrashWriter(at_ms=3_000, writer="w2", restart_after_ms=900, backlog="lost"),
+    script.DuplicateWriter(at_ms=4_000, writer="w2"),
+    script.ShutDownWriter(at_ms=6_000, writer="w1", restart_after_ms=2_000, backlog="kept"),
+    script.DeleteStream(at_ms=8_000, stream="b"),
+]
+
+
+@settings(max_examples=repetitions(3, long=12), deadline=None)
 @given(ACTIONS, st.integers(1, 3), st.integers(0, 5), st.sampled_from([30, 700]))
+@example(actions=ONE_OF_EACH, processes=2, seed=1, rows=30)
+@example(actions=ONE_OF_EACH, processes=1, seed=1, rows=700)
 def test_a_recording_does_not_depend_on_when_its_events_leave_memory(actions, processes, seed, rows):
     writers = [WRITERS[0], EventWriter("w2", rate_per_s=100, processes=processes, stream="b"), WRITERS[2]]
     case = scenario(writers=writers, script=actions, seed=seed)
