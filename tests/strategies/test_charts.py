@@ -32,8 +32,8 @@ PERFECT = PerfectWatermark.of(record.event_time for record in RECORDS)
 
 
 def test_the_lateness_curve_has_every_bound_every_strategy_and_the_perfect_edge():
-    found = compare(LOG, [PERFECT, BoundedOutOfOrderness(0), BoundedOutOfOrderness(400)])
-    chart = charts.lateness_curve(found)
+    comparison = compare(LOG, [PERFECT, BoundedOutOfOrderness(0), BoundedOutOfOrderness(400)])
+    chart = charts.lateness_curve(comparison)
     assert chart.sentence == (
         "A constant bound has 99% of the records of log for a median lag of 1.2 s; the perfect watermark has all for "
         "1.0 s. No strategy loses less than the constant bound with the same lag."
@@ -81,16 +81,16 @@ A_PIXEL = 1 / 380
 def test_the_curve_is_drawn_as_the_late_share_is_at_every_bound(records, data):
     log = trace(records)
     bound = data.draw(st.integers(0, 70))
-    found = lateness_curve(log)
+    curve = lateness_curve(log)
     chart = charts.lateness_curve(compare(log, [BoundedOutOfOrderness(bound)]))
     up, corners = chart.scene.panels[0].up, corners_of(chart)
     assert all(a[0] == b[0] or a[1] == b[1] for a, b in pairwise(corners))
     for at in range(71):
-        if found.lag_ms(at) <= chart.scene.across.high:
-            assert held(corners, found.lag_ms(at)) == pytest.approx(of_height(len(records), found.late(at)))
-    # The point of a constant bound lies on its own curve.
+        if curve.lag_ms(at) <= chart.scene.across.high:
+            assert held(corners, curve.lag_ms(at)) == pytest.approx(of_height(len(records), curve.late(at)))
+    # The point of a constant bound lies on the curve.
     (point,) = layers_of_kind(chart, Dots)
-    if point.xs == [found.lag_ms(bound)]:
+    if point.xs == [curve.lag_ms(bound)]:
         assert held(corners, point.xs[0]) == pytest.approx(point.ys[0])
     assert up.low < corners[0][1] <= corners[-1][1] < up.high
 
@@ -101,19 +101,19 @@ def test_a_curve_of_very_many_steps_is_never_drawn_too_complete_and_by_no_pixel_
     for _ in range(4_000):
         now += random.choice((1, 5, 200))
         records.append(Record(now - round(random.expovariate(1 / 3_000)), now, "a"))
-    found = lateness_curve(trace(records))
+    curve = lateness_curve(trace(records))
     bounds = [random.randrange(30_000) for _ in range(50)]
     chart = charts.lateness_curve(compare(trace(records), [BoundedOutOfOrderness(bound) for bound in bounds[:3]]))
     up, corners, end = chart.scene.panels[0].up, corners_of(chart), chart.scene.across.high
     a_pixel = A_PIXEL * (up.high - up.low)
-    shown = [bound for bound in (*found.lateness.tolist(), *bounds) if found.lag_ms(bound) <= end]
+    shown = [bound for bound in (*curve.lateness.tolist(), *bounds) if curve.lag_ms(bound) <= end]
     for bound in shown:
-        lag, right = found.lag_ms(bound), of_height(4_000, found.late(bound))
+        lag, right = curve.lag_ms(bound), of_height(4_000, curve.late(bound))
         assert right - a_pixel <= held(corners, lag) <= right
     exact = [(at, y) for (at, y), (_, before) in zip(corners[1:-1], corners, strict=False) if y != before]
-    assert all(y == of_height(4_000, found.late(at - found.base_lag_ms)) for at, y in exact)
-    assert len(exact) + 1 < len(found.lateness)
-    steps = sum(found.lag_ms(bound) <= end for bound in (0, *found.lateness.tolist()))
+    assert all(y == of_height(4_000, curve.late(at - curve.base_lag_ms)) for at, y in exact)
+    assert len(exact) + 1 < len(curve.lateness)
+    steps = sum(curve.lag_ms(bound) <= end for bound in (0, *curve.lateness.tolist()))
     assert f"Drawn are {len(exact) + 1} of {grouped(steps)} steps of the curve" in chart.scene.subtitle
 
 
@@ -131,17 +131,17 @@ def dirty(count, time, *, every=7):
 @pytest.mark.parametrize("count", [1, 3, 20])
 def test_records_of_1970_do_not_stretch_the_axes_and_are_counted(count):
     log = dirty(count, 5)
-    found = compare(log, [BoundedOutOfOrderness(5_000), SparkBatches(1_000, rows=5)])
-    chart = charts.lateness_curve(found)
+    comparison = compare(log, [BoundedOutOfOrderness(5_000), SparkBatches(1_000, rows=5)])
+    chart = charts.lateness_curve(comparison)
     assert chart.scene.across.high - chart.scene.across.low < 30_000
     late = "1 record is" if count == 1 else f"{count} records are"
     assert f"{late} late for every bound on the axis, by up to 19 723 d" in chart.scene.subtitle
     assert max(chart.data["bound_ms"]) > 19_000 * 86_400_000
     edge, _ = layers_of_kind(chart, Path)
     assert ("beyond: 19 723 d" in edge.name) == (count == 20)
-    lags = charts.lag(found)
+    lags = charts.lag(comparison)
     times = log.table["event_time"].to_numpy()
-    for panel, (met, _) in zip(lags.scene.panels, found.steps, strict=True):
+    for panel, (met, _) in zip(lags.scene.panels, comparison.steps, strict=True):
         late = int(((times < met) & (times == 5)).sum())
         assert panel.up.high - panel.up.low < 40_000
         assert (f"Beyond the axis: {late} late record" in " ".join(panel.title)) == (late > 0)
@@ -156,8 +156,12 @@ def test_records_of_1970_do_not_stretch_the_axes_and_are_counted(count):
 
 def test_a_log_without_far_values_has_axes_over_all():
     log = dirty(0, 5)
-    found = compare(log, [BoundedOutOfOrderness(5_000)])
-    for chart in (charts.lateness_curve(found), charts.lag(found), charts.uncertainty(log, PravegaWatermark(5_000))):
+    comparison = compare(log, [BoundedOutOfOrderness(5_000)])
+    for chart in (
+        charts.lateness_curve(comparison),
+        charts.lag(comparison),
+        charts.uncertainty(log, PravegaWatermark(5_000)),
+    ):
         assert "eyond" not in repr(chart.scene)
 
 
@@ -188,10 +192,12 @@ def test_the_lag_of_spark_begins_with_its_first_watermark():
 
 def test_a_watermark_ahead_of_the_arrivals_is_no_good_one_in_any_chart():
     ahead = trace([Record(60_000 * n + 86_400_000 * (n == 3), 60_000 * n, "a") for n in range(13)])
-    found = compare(ahead, [BoundedOutOfOrderness(60_000)])
+    comparison = compare(ahead, [BoundedOutOfOrderness(60_000)])
     said = "is ahead of the arrivals by 23 h 53 min in the median, 69.231% late: not usable."
-    assert charts.lateness_curve(found).sentence.endswith(f"same lag; BoundedOutOfOrderness(bound=60 000 ms) {said}")
-    assert charts.lag(found).sentence.endswith("a median lag of −23 h 53 min, ahead of the arrivals.")
+    assert charts.lateness_curve(comparison).sentence.endswith(
+        f"same lag; BoundedOutOfOrderness(bound=60 000 ms) {said}"
+    )
+    assert charts.lag(comparison).sentence.endswith("a median lag of −23 h 53 min, ahead of the arrivals.")
 
 
 def test_the_same_strategy_twice_has_two_names_and_both_data():

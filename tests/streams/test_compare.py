@@ -36,34 +36,34 @@ def runs() -> tuple[Recording, Recording]:
 
 
 def test_what_was_changed_is_the_only_difference_and_its_effect_is_told(runs: tuple[Recording, Recording]) -> None:
-    found = compare(*runs)
-    assert found.labels == ("a split and a dead writer", "hasty")
-    assert found.differs == (("stream.timestamp_aggregation_timeout_ms", (15_000, 4_000)),)
-    results = dict(found.results)
+    comparison = compare(*runs)
+    assert comparison.labels == ("a split and a dead writer", "hasty")
+    assert comparison.differs == (("stream.timestamp_aggregation_timeout_ms", (15_000, 4_000)),)
+    results = dict(comparison.results)
     patient, hasty = results["worst lag of the lower bound (ms)"]
     assert 10_000 < patient - hasty <= 11_000, "the timeout decides how long a dead writer holds the bound"
     assert "events" not in results, "the writers wrote the same"
-    assert "a split and a dead writer lags most" in found.sentence
-    assert found.to_pandas()["hasty"].tolist()[0] == "4 000"
+    assert "a split and a dead writer lags most" in comparison.sentence
+    assert comparison.to_pandas()["hasty"].tolist()[0] == "4 000"
 
 
 def test_a_notebook_shows_picture_and_tables(runs: tuple[Recording, Recording]) -> None:
-    found = compare(*runs, labels=["15 s", "4 s"])
-    page = ET.fromstring(f"<div>{found._repr_html_()}</div>")
+    comparison = compare(*runs, labels=["15 s", "4 s"])
+    page = ET.fromstring(f"<div>{comparison._repr_html_()}</div>")
     assert [picture.get("width") for picture in page.iter(SVG)] == ["900", "560"], "for wide and for narrow columns"
     assert len(page.findall("table")) == 2
     assert {"15 s", "4 s"} <= {node.text for node in page.iter("th")}
-    assert repr(found).splitlines()[1].split() == ["15", "s", "4", "s"]
-    assert compare(*runs, labels=["15 s", "4 s"])._repr_html_() == found._repr_html_()
-    assert json.loads(found.to_json())["differs"] == {"stream.timestamp_aggregation_timeout_ms": [15_000, 4_000]}
+    assert repr(comparison).splitlines()[1].split() == ["15", "s", "4", "s"]
+    assert compare(*runs, labels=["15 s", "4 s"])._repr_html_() == comparison._repr_html_()
+    assert json.loads(comparison.to_json())["differs"] == {"stream.timestamp_aggregation_timeout_ms": [15_000, 4_000]}
 
 
 def test_equal_names_are_numbered_and_equal_runs_differ_in_nothing(runs: tuple[Recording, Recording]) -> None:
-    found = compare(runs[1], runs[1])
-    assert found.labels == ("hasty (1)", "hasty (2)")
-    assert (found.differs, found.results) == ((), ())
-    assert "Nothing differs in the scenario" in found._repr_html_()
-    assert "lag equally" in found.sentence
+    comparison = compare(runs[1], runs[1])
+    assert comparison.labels == ("hasty (1)", "hasty (2)")
+    assert (comparison.differs, comparison.results) == ((), ())
+    assert "Nothing differs in the scenario" in comparison._repr_html_()
+    assert "lag equally" in comparison.sentence
 
 
 def test_the_time_after_an_end_of_known_time_has_no_lag() -> None:
@@ -79,18 +79,18 @@ def test_the_time_after_an_end_of_known_time_has_no_lag() -> None:
     )
     other = scenario.replace(name="unknown", stream=dataclasses.replace(stream, null_without_writers=True))
     kept, unknown = scenario.record(), other.record()
-    found = compare(kept, unknown)
-    worst = dict(found.results)["worst lag of the lower bound (ms)"]
+    comparison = compare(kept, unknown)
+    worst = dict(comparison.results)["worst lag of the lower bound (ms)"]
     assert worst[0] > 10_000 > worst[1]
-    assert found.sentence.startswith("The lower bound of kept lags most")
+    assert comparison.sentence.startswith("The lower bound of kept lags most")
     slacks = [slack_ms(measured_run(run, None)[0], run.table("events")) for run in (kept, unknown)]
     assert slacks[0] > slacks[1] >= 0
 
 
 def test_many_runs_are_compared_and_four_are_drawn(runs: tuple[Recording, Recording]) -> None:
-    found = compare(*runs, *runs, runs[0], labels=list("abcde"))
-    assert "Of 5 runs the first 4 are drawn." in found.chart.scene.subtitle
-    assert all(len(values) == 5 for _, values in found.results)
+    comparison = compare(*runs, *runs, runs[0], labels=list("abcde"))
+    assert "Of 5 runs the first 4 are drawn." in comparison.chart.scene.subtitle
+    assert all(len(values) == 5 for _, values in comparison.results)
 
 
 def test_what_cannot_be_compared_is_refused(runs: tuple[Recording, Recording]) -> None:

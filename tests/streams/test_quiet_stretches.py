@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -93,6 +93,18 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recording]
     return {run.name: run for run in runs(tmp_path_factory.mktemp("logs"))}
 
 
+@pytest.fixture(scope="module")
+def bounds(spark: SparkSession, recordings: dict[str, Recording]) -> dict[str, pd.DataFrame]:
+    """The time bounds of each recording in the order of its versions, as Spark gives them."""
+    return {name: run.time_bounds(spark).orderBy("version", "at_ms").toPandas() for name, run in recordings.items()}
+
+
+@pytest.fixture(scope="module")
+def hindsight(spark: SparkSession, recordings: dict[str, Recording]) -> pd.DataFrame:
+    """The time bounds of the run whose readers share times, by its complete log."""
+    return recordings["times are shared"].time_bounds(spark, visible="all").toPandas()
+
+
 def streams_of(run: Recording) -> list[str]:
     return sorted(set(run.table("windows")["stream"].to_pylist()))
 
@@ -113,9 +125,11 @@ def longest_standstill_ms(seen: pd.DataFrame) -> int:
     return int((ends - begins).max())
 
 
-def test_while_nothing_is_read_the_bounds_of_a_group_move(spark: SparkSession, tmp_path: Path) -> None:
-    run = quiet(tmp_path).record(progress=False)
-    rows = run.time_bounds(spark).orderBy("version", "at_ms").collect()
+def test_while_nothing_is_read_the_bounds_of_a_group_move(
+    recordings: dict[str, Recording], bounds: dict[str, pd.DataFrame]
+) -> None:
+    run = recordings["a quiet stretch"]
+    rows = list(bounds[run.name].itertuples())
     quietly = [row for row in rows if START_MS + 12_000 < row.at_ms < START_MS + 110_000]
     assert {row.change for row in quietly} == {"watermark"}
     assert {row.version for row in quietly} == {10}
@@ -124,36 +138,34 @@ def test_while_nothing_is_read_the_bounds_of_a_group_move(spark: SparkSession, t
     assert (rows[-1].change, rows[-1].at_ms) == ("end", START_MS + 115_000)
     seen = windows_of(run, "stream")
     assert longest_standstill_ms(seen) == 2_000
-    chart = charts.time_bounds(run.time_bounds(spark))
-    assert "never stood still for more than 2.0 s" in chart.sentence
+    assert "never stood still for more than 2.0 s" in charts.time_bounds(bounds[run.name]).sentence
     worst_ms = int((seen["until_ms"] - seen["lower"]).max())
     assert worst_ms == 4_000
     assert "and 4.0 s at worst" in charts.lag(run).sentence
 
 
 def test_every_window_is_the_bounds_of_its_group_at_that_moment(
-    spark: SparkSession, recordings: dict[str, Recording]
+    recordings: dict[str, Recording], bounds: dict[str, pd.DataFrame]
 ) -> None:
     judged = 0
     for run in recordings.values():
-        bounds = run.time_bounds(spark).orderBy("version", "at_ms").toPandas()
         emitted = set(run.table("watermarks")["emitted_ms"].to_pylist())
         shared = run.to_pandas("group_updates").dropna(subset=["lower", "upper"], how="all")
         for (stream, group), seen in run.to_pandas("windows").groupby(["stream", "group"]):
-            states = bounds[(bounds["stream"] == stream) & (bounds["group"] == group)]
-            of_map = shared[(shared["stream"] == stream) & (shared["group"] == group)]
-            for window in seen.itertuples():
+            states, of_map = (
+                rows[(rows["stream"] == stream) & (rows["group"] == group)] for rows in (bounds[run.name], shared)
+            )
+            times, pairs = states["at_ms"].tolist(), _pairs(states)
+            # A map of times may change several times in a millisecond; a reader looks in between.
+            updates = list(zip(of_map["at_ms"].tolist(), _pairs(of_map), strict=True))
+            for at_ms, window in zip(seen["at_ms"].tolist(), _pairs(seen), strict=True):
                 # In the millisecond of a watermark no table says what came first; I13 judges these too.
-                if window.at_ms not in emitted:
-                    before, at_once = states[states["at_ms"] < window.at_ms], states[states["at_ms"] == window.at_ms]
-                    # A map of times may change several times in a millisecond; a reader looks in between.
-                    possible = [
-                        *_pairs(before.tail(1)),
-                        *_pairs(at_once),
-                        *_pairs(of_map[of_map["at_ms"] == window.at_ms]),
-                    ]
+                if at_ms not in emitted:
+                    before = bisect_left(times, at_ms)
+                    possible = pairs[max(0, before - 1) : bisect_right(times, at_ms)]
+                    possible += [pair for update_ms, pair in updates if update_ms == at_ms]
                     judged += 1
-                    assert _pairs(seen.loc[[window.Index]])[0] in possible, (run.name, window)
+                    assert window in possible, (run.name, stream, group, at_ms)
     assert judged > 300
 
 
@@ -163,13 +175,12 @@ def _pairs(rows: pd.DataFrame) -> list[tuple[int | None, int | None]]:
 
 
 def test_charts_say_how_long_the_bound_stood_still_for_readers(
-    spark: SparkSession, recordings: dict[str, Recording]
+    recordings: dict[str, Recording], bounds: dict[str, pd.DataFrame]
 ) -> None:
     """A reader learns of a change when it looks, so each end of a stretch is up to one such period later for it."""
     compared = 0
     for run in recordings.values():
-        bounds = run.time_bounds(spark).toPandas()
-        for (stream, group), frame in bounds.groupby(["stream", "group"]):
+        for (stream, group), frame in bounds[run.name].groupby(["stream", "group"]):
             table = read_bounds(frame)
             stretches = [s for s in constant_spans(table.at_ms, table.lower) if s.value is not None]
             longest = max(stretches, key=lambda stretch: stretch.length_ms).length_ms
@@ -200,23 +211,24 @@ def test_lag_and_comparison_say_the_worst_lag_that_readers_saw(recordings: dict[
     assert results["worst lag of the lower bound that readers saw (ms)"][0] == 4_000
 
 
-def test_a_group_that_is_taken_back_begins_anew(spark: SparkSession, recordings: dict[str, Recording]) -> None:
+def test_a_group_that_is_taken_back_begins_anew(
+    spark: SparkSession, recordings: dict[str, Recording], bounds: dict[str, pd.DataFrame]
+) -> None:
     run = recordings["taken back"]
-    rows = run.time_bounds(spark).orderBy("version", "at_ms").collect()
-    known = [(row.at_ms, row.lower) for row in rows if row.lower is not None]
-    (back,) = [at_ms for (_, before), (at_ms, lower) in pairwise(known) if lower < before]
+    rows = bounds[run.name]
+    known = rows.dropna(subset="lower")
+    (back,) = known[known["lower"].diff() < 0]["at_ms"]
     assert back == 15_000
-    assert all(row.lower <= row.perfect_watermark for row in rows if None not in (row.lower, row.perfect_watermark))
-    assert "it is safe" in charts.time_bounds(run.time_bounds(spark)).sentence
+    assert not (rows["lower"] > rows["perfect_watermark"]).any()
+    assert "it is safe" in charts.time_bounds(rows).sentence
     assert run.check(spark, "I13").violated == ()
 
 
 def test_readers_that_share_times_have_the_bounds_of_their_map(
-    spark: SparkSession, recordings: dict[str, Recording]
+    recordings: dict[str, Recording], bounds: dict[str, pd.DataFrame], hindsight: pd.DataFrame
 ) -> None:
     run = recordings["times are shared"]
-    bounds = run.time_bounds(spark).orderBy("version", "at_ms").toPandas()
-    rows = bounds.query("stream == 'orders' and group == 'map'")
+    rows = bounds[run.name].query("stream == 'orders' and group == 'map'")
     assert rows[["lower_seq", "upper_seq"]].isna().all(axis=None)
     assert rows["lower"].notna().sum() > 20
     updates = run.to_pandas("group_updates").query("stream == 'orders' and group == 'map' and outcome == 'applied'")
@@ -226,20 +238,20 @@ def test_readers_that_share_times_have_the_bounds_of_their_map(
         since = rows[rows["at_ms"] <= update.at_ms].tail(1)
         assert _pairs(since) == _pairs(in_force.loc[[update.Index]])
     assert not (rows["lower"] > rows["perfect_watermark"]).any()
-    hindsight = run.time_bounds(spark, visible="all").where("group = 'map' AND stream = 'orders'").toPandas()
-    assert set(hindsight["change"]) == {"position", "end"}
-    assert hindsight["upper_seq"].notna().any()
+    complete = hindsight.query("stream == 'orders' and group == 'map'")
+    assert set(complete["change"]) == {"position", "end"}
+    assert complete["upper_seq"].notna().any()
 
 
 def test_while_nothing_is_read_the_map_of_times_moves(spark: SparkSession, tmp_path: Path) -> None:
     run = quiet(tmp_path, read_side="document").record(progress=False)
-    rows = run.time_bounds(spark).orderBy("version", "at_ms").collect()
-    quietly = [row for row in rows if START_MS + 12_000 < row.at_ms < START_MS + 110_000]
+    rows = run.time_bounds(spark).orderBy("version", "at_ms").toPandas()
+    quietly = [row for row in rows.itertuples() if START_MS + 12_000 < row.at_ms < START_MS + 110_000]
     assert {row.change for row in quietly} == {"times"}
     assert {row.perfect_watermark for row in quietly} == {START_MS + 110_000}
     assert [row.lower - START_MS for row in quietly] == list(range(12_000, 108_000, 2_000))
-    assert (rows[-1].change, rows[-1].at_ms) == ("end", START_MS + 115_000)
-    assert "never stood still for more than 2.0 s" in charts.time_bounds(run.time_bounds(spark)).sentence
+    assert (rows["change"].iloc[-1], rows["at_ms"].iloc[-1]) == ("end", START_MS + 115_000)
+    assert "never stood still for more than 2.0 s" in charts.time_bounds(rows).sentence
     assert run.check(spark, "I13").violated == ()
 
 
@@ -249,7 +261,7 @@ def test_readers_that_look_at_no_marks_have_no_bounds(spark: SparkSession, tmp_p
     assert set(rows["change"]) == {"position", "end"}
     assert rows[["lower", "upper"]].isna().all(axis=None)
     assert rows["perfect_watermark"].notna().any()
-    sentence = charts.time_bounds(run.time_bounds(spark)).sentence
+    sentence = charts.time_bounds(rows).sentence
     assert sentence.startswith(
         "Both bounds are unknown all the time. An upper bound is known while a watermark is ahead"
     )
@@ -257,11 +269,11 @@ def test_readers_that_look_at_no_marks_have_no_bounds(spark: SparkSession, tmp_p
 
 @pytest.mark.parametrize("visible", ["then", "all"])
 def test_the_bounds_of_a_stream_end_when_it_is_deleted(
-    spark: SparkSession, recordings: dict[str, Recording], visible: Literal["then", "all"]
+    bounds: dict[str, pd.DataFrame], hindsight: pd.DataFrame, visible: Literal["then", "all"]
 ) -> None:
-    bounds = recordings["times are shared"].time_bounds(spark, visible=visible).toPandas()
-    last = bounds.groupby(["stream", "group"])["at_ms"].max().to_dict()
+    rows = bounds["times are shared"] if visible == "then" else hindsight
+    last = rows.groupby(["stream", "group"])["at_ms"].max().to_dict()
     groups = ("map", "offsets")
     ends = {"orders": 26_700, "orders#2": 40_000}
     assert last == {(stream, group): at_ms for stream, at_ms in ends.items() for group in groups}
-    assert bounds[bounds["change"] == "end"].groupby(["stream", "group"]).size().eq(1).all()
+    assert rows[rows["change"] == "end"].groupby(["stream", "group"]).size().eq(1).all()

@@ -14,7 +14,7 @@ Points = list[tuple[Any, Any]]
 
 
 def layers_of(chart: Chart, panel: int | None = None) -> dict[str, Any]:
-    """The layers by their name, of two with one name the first; those of one panel if its number is given."""
+    """The layers by their name, of two with one name the first; those of one panel if it is numbered."""
     chosen = chart.scene.panels if panel is None else [chart.scene.panels[panel]]
     named: dict[str, Any] = {}
     for layer in (layer for part in chosen for layer in part.layers if not isinstance(layer, Between)):

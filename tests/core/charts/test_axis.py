@@ -38,19 +38,19 @@ def test_a_duration_axis_chooses_its_unit(span_ms: int, symbol: str) -> None:
 
 def test_durations_have_ticks_at_tens_of_seconds_and_hours_of_a_clock() -> None:
     for high_ms, count, step_ms, step in ((60_000, 6, 10_000, 10), (DAY_MS, 8, DAY_MS // 8, 3)):
-        found = ticks.duration_ticks(0, high_ms, count=count, unit=ticks.duration_unit(high_ms))
-        assert found == [ticks.Tick(n * step_ms, str(n * step)) for n in range(high_ms // step_ms + 1)]
+        shown = ticks.duration_ticks(0, high_ms, count=count, unit=ticks.duration_unit(high_ms))
+        assert shown == [ticks.Tick(n * step_ms, str(n * step)) for n in range(high_ms // step_ms + 1)]
 
 
 def test_instants_name_the_day_once() -> None:
-    found = ticks.instant_ticks(JAN_3_2014 + 14 * ticks.HOUR_MS, JAN_3_2014 + 44 * ticks.HOUR_MS, count=6)
-    assert labels(found) == ["Jan 3, 18:00", "Jan 4, 00:00", "06:00", "12:00", "18:00"]
+    shown = ticks.instant_ticks(JAN_3_2014 + 14 * ticks.HOUR_MS, JAN_3_2014 + 44 * ticks.HOUR_MS, count=6)
+    assert labels(shown) == ["Jan 3, 18:00", "Jan 4, 00:00", "06:00", "12:00", "18:00"]
 
 
 def test_years_of_instants_have_ticks_at_months() -> None:
-    found = ticks.instant_ticks(JAN_3_2014, JAN_3_2014 + 700 * DAY_MS, count=4)
-    assert labels(found) == ["Jul 2014", "Jan 2015", "Jul 2015"]
-    assert found[1].value == 1_420_070_400_000
+    shown = ticks.instant_ticks(JAN_3_2014, JAN_3_2014 + 700 * DAY_MS, count=4)
+    assert labels(shown) == ["Jul 2014", "Jan 2015", "Jul 2015"]
+    assert shown[1].value == 1_420_070_400_000
 
 
 def test_numbers_are_short() -> None:
@@ -178,7 +178,7 @@ def test_a_line_that_grows_is_no_jump() -> None:
     assert stall.outside(0, 300_500)[0] == pytest.approx(5_000)
 
 
-def test_the_curves_beside_are_shown_where_they_leave_room() -> None:
+def test_the_other_curves_are_shown_where_they_leave_room() -> None:
     curve = OverTime.steps([0, 10_000, 20_000], [0, 10_000, 20_000])
     near, far = (
         OverTime.steps([0, 10_000], [1_000, 30_000]),

@@ -24,7 +24,7 @@ from wmlab.core.charts.scene import (
 
 
 @pytest.mark.parametrize(
-    ("rule", "columns", "found"),
+    ("rule", "columns", "expected"),
     [
         (staircases, ([0, 1, 2], [5, 7, 7]), [[(0, 5), (1, 5), (1, 7), (2, 7)]]),
         (staircases, ([0, 1, 2, 3], [5, None, None, 8]), [[(0, 5), (1, 5)], [(3, 8)]]),
@@ -50,8 +50,8 @@ from wmlab.core.charts.scene import (
         "rows that change nothing go first",
     ],
 )
-def test_what_is_drawn_of_steps(rule: Callable[..., Any], columns: tuple[Any, ...], found: Any) -> None:
-    assert rule(*columns) == found
+def test_what_is_drawn_of_steps(rule: Callable[..., Any], columns: tuple[Any, ...], expected: Any) -> None:
+    assert rule(*columns) == expected
 
 
 CAP = 60
@@ -112,10 +112,10 @@ def test_staircases_and_unknown_spans_cover_the_clock_once(ys: list[int | None])
 
 
 def test_a_standstill_lasts_until_the_row_that_changes_it_or_to_the_last_row() -> None:
-    found = constant_spans([0, 10, 20, 30, 50], [None, 5, 5, 7, 7])
-    assert [(s.value, s.from_ms, s.to_ms, s.length_ms) for s in found] == [
+    spans = constant_spans([0, 10, 20, 30, 50], [None, 5, 5, 7, 7])
+    assert [(s.value, s.from_ms, s.to_ms, s.length_ms) for s in spans] == [
         (None, 0, 10, 10),
         (5, 10, 30, 20),
         (7, 30, 50, 20),
     ]
-    assert [(list(s.rows), s.ended) for s in found] == [([0], True), ([1, 2], True), ([3, 4], False)]
+    assert [(list(s.rows), s.ended) for s in spans] == [([0], True), ([1, 2], True), ([3, 4], False)]

@@ -59,20 +59,20 @@ def test_the_colour_of_the_page_is_that_of_its_theme(theme: str, red: float) -> 
 
 
 def test_labels_that_touch_part_evenly_in_their_order_and_inside() -> None:
-    for wanted, places in (([10, 90, 50], [10, 90, 50]), ([52, 50, 51], [61, 41, 51]), ([0, 1], [0, 10])):
-        assert spread(wanted, gap=10, low=0, high=100) == places
+    for wanted, columns in (([10, 90, 50], [10, 90, 50]), ([52, 50, 51], [61, 41, 51]), ([0, 1], [0, 10])):
+        assert spread(wanted, gap=10, low=0, high=100) == columns
 
 
 @given(st.lists(st.integers(0, 300), max_size=8))
 def test_spread_labels_never_overlap(wanted: list[int]) -> None:
-    places = spread(wanted, gap=17, low=0, high=300)
-    for left, right in itertools.pairwise(sorted(places)):
+    columns = spread(wanted, gap=17, low=0, high=300)
+    for left, right in itertools.pairwise(sorted(columns)):
         assert right - left >= 17 - 1e-9
-    assert all(0 <= place <= 300 for place in places)
+    assert all(0 <= column <= 300 for column in columns)
 
 
 @pytest.mark.parametrize(
-    ("places", "widths", "placed"),
+    ("columns", "widths", "placed"),
     [
         ([0, 200], [50, 50], (1, [Placed(0, 0, 50, False), Placed(0, 200, 250, False)])),
         ([290], [50], (1, [Placed(0, 240, 290, True)])),
@@ -81,8 +81,8 @@ def test_spread_labels_never_overlap(wanted: list[int]) -> None:
     ],
     ids=["lone labels need one level", "before its line at the edge", "nothing", "left out without room"],
 )
-def test_labels_stand_beside_their_lines(places: list[float], widths: list[float], placed: object) -> None:
-    assert stagger(places, widths, room=(0, 300), ranks=[0] * len(places)) == placed
+def test_labels_stand_next_to_their_lines(columns: list[float], widths: list[float], placed: object) -> None:
+    assert stagger(columns, widths, room=(0, 300), ranks=[0] * len(columns)) == placed
 
 
 markers = st.lists(st.tuples(st.integers(0, 600), st.integers(20, 160)), max_size=14).map(sorted)
@@ -90,14 +90,14 @@ markers = st.lists(st.tuples(st.integers(0, 600), st.integers(20, 160)), max_siz
 
 @given(markers)
 def test_no_label_touches_a_label_or_a_line(markers: list[tuple[int, int]]) -> None:
-    places, widths = [place for place, _ in markers], [width for _, width in markers]
-    levels, placed = stagger(places, widths, room=(0, 700), ranks=[0] * len(places))
-    drawn = [(place, label) for place, label in zip(places, placed, strict=True) if label is not None]
+    columns, widths = [column for column, _ in markers], [width for _, width in markers]
+    levels, placed = stagger(columns, widths, room=(0, 700), ranks=[0] * len(columns))
+    drawn = [(column, label) for column, label in zip(columns, placed, strict=True) if label is not None]
     assert all(0 <= label.level < levels and label.start >= 0 and label.end <= 700 for _, label in drawn)
     for (_, one), (_, other) in itertools.combinations(drawn, 2):
         assert one.level != other.level or one.end < other.start or other.end < one.start
-    for (place, line), (_, text) in itertools.permutations(drawn, 2):
-        assert line.level <= text.level or not text.start < place < text.end
+    for (column, line), (_, text) in itertools.permutations(drawn, 2):
+        assert line.level <= text.level or not text.start < column < text.end
 
 
 def test_few_labels_in_a_narrow_plot_all_stand() -> None:
@@ -115,21 +115,21 @@ def test_wrapping_keeps_a_number_with_its_unit() -> None:
 
 
 def test_where_there_is_no_room_for_all_the_important_labels_stand() -> None:
-    places, widths = [100.0 + 2 * n for n in range(12)], [250.0] * 12
-    _, labels = stagger(places, widths, room=(0, 400), ranks=[0] * 12)
+    columns, widths = [100.0 + 2 * n for n in range(12)], [250.0] * 12
+    _, labels = stagger(columns, widths, room=(0, 400), ranks=[0] * 12)
     left_out = [i for i, label in enumerate(labels) if label is None]
     assert left_out
     for important in left_out:
         ranks = [int(i != important) for i in range(12)]
-        assert stagger(places, widths, room=(0, 400), ranks=ranks)[1][important] is not None
+        assert stagger(columns, widths, room=(0, 400), ranks=ranks)[1][important] is not None
 
 
-def test_names_beside_the_ends_of_curves_are_in_the_order_of_the_curves() -> None:
+def test_names_next_to_the_ends_of_curves_are_in_the_order_of_the_curves() -> None:
     axis = time_axis("event time", [0, 100])
     rising = Panel(up=axis, layers=[steps("b", "lower", [1, 20, 45]), steps("a", "upper", [10, 30, None])])
     assert rising.ends == [(rising.layers[1], 45), (rising.layers[0], 45)], "a ended at 30, above b"
     far = Panel(up=axis, layers=[steps("b", "lower", [1, 20, 90]), steps("a", "upper", [10, 30, None])])
-    assert far.ends == [(far.layers[0], 90), (far.layers[1], 30)], "beside b would be far from where a ended"
+    assert far.ends == [(far.layers[0], 90), (far.layers[1], 30)], "next to b it would be far from where a ended"
     same = Panel(up=axis, layers=[steps("a", "upper", [1, 7]), steps("b", "lower", [1, 7])])
     assert [curve.name for curve, _ in same.ends] == ["a", "b"]
 
@@ -146,8 +146,8 @@ def steps(name: str, role: str, ys: list[int | None], xs: list[int] | None = Non
 
 def test_equal_curves_are_one_with_all_names_whatever_rows_change_nothing() -> None:
     curves = [steps("a", "lower", [1, 1, 3]), steps("b", "upper", [1, 1, 4]), steps("c", "third", [1, 3], [0, 2])]
-    found = merge_equal(curves)
-    assert [(curve.name, curve.role) for curve in found] == [("a and c", "third"), ("b", "upper")]
+    merged = merge_equal(curves)
+    assert [(curve.name, curve.role) for curve in merged] == [("a and c", "third"), ("b", "upper")]
 
 
 def test_a_rule_beyond_the_ends_of_the_axis_is_left_out() -> None:
@@ -190,5 +190,5 @@ def test_values_beyond_an_axis_stand_at_its_rim_with_triangles() -> None:
     many = Steps(name="lag", role="lower", xs=range(500), ys=[10**9] * 500)
     assert [len(layer.xs) for layer in at_rim(axis, [many]) if isinstance(layer, Dots)] == [60]
     # A curve that is far for a short time, in many rows, has few.
-    short = Steps(name="lag", role="perfect", xs=[*range(500), 10_000], ys=[10**9] * 500 + [5])
-    assert [list(layer.xs) for layer in at_rim(axis, [short]) if isinstance(layer, Dots)] == [[0, 167, 334]]
+    short = Steps(name="lag", role="perfect", xs=[*range(5_000, 5_500), 15_000], ys=[10**9] * 500 + [5])
+    assert [list(layer.xs) for layer in at_rim(axis, [short]) if isinstance(layer, Dots)] == [[5_000, 5_167, 5_334]]

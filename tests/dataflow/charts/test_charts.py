@@ -122,9 +122,9 @@ def test_state_grows_to_its_limit_with_a_forecast() -> None:
 
 
 def test_interleavings_are_bars_by_their_ends() -> None:
-    found = wm.dataflow.permutations([[10, "idle"], [20, "idle"]], rule="no flush")
-    chart = charts.interleavings(found)
-    assert chart.sentence == found.sentence
+    answer = wm.dataflow.permutations([[10, "idle"], [20, "idle"]], rule="no flush")
+    chart = charts.interleavings(answer)
+    assert chart.sentence == answer.sentence
     assert chart.data["count"] == [3, 2, 1]
     assert layers_of(chart).keys() == {"ends with 10, idle", "ends with 20, idle"}
     many = wm.dataflow.permutations([[n * 3 + number for n in range(1, 5)] for number in range(3)])

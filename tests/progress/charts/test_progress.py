@@ -73,7 +73,7 @@ def test_a_watermark_that_goes_back_is_told() -> None:
     assert progress(frame).sentence.endswith(" It went back once.")
 
 
-def test_the_holder_has_a_colour_of_its_own() -> None:
+def test_each_curve_has_another_colour() -> None:
     assert len({ROLES[curve.role].both for curve in layers_of_kind(progress(table()), Steps)}) == 3
 
 
@@ -166,13 +166,13 @@ def test_what_a_recording_does_not_have_is_refused(plan: ProgressRecording, chos
         progress(plan, **chosen)
 
 
-def row(table: str, **given: Any) -> dict[str, Any]:
-    """A row of `table` with harmless values where none is given."""
+def row(table: str, **values: Any) -> dict[str, Any]:
+    """A row of `table` with harmless values where none is named."""
     blank = {"string": "x", "int64": 0, "bool": False, "list<item: int64>": []}
     return (
         {f.name: None if f.nullable else blank.get(str(f.type), []) for f in TABLES[table]}
         | {"stream": "q", "operator": "build"}
-        | given
+        | values
     )
 
 
@@ -213,12 +213,12 @@ def test_windows_that_fire_at_one_moment_have_no_time_without_one(windows: list[
 
 
 @pytest.mark.parametrize(
-    ("flushed", "told"), [(300, ""), (401, " Drawn are 400 of the 401 fired at the end of the stream.")]
+    ("flushed", "words"), [(300, ""), (401, " Drawn are 400 of the 401 fired at the end of the stream.")]
 )
-def test_windows_that_are_not_drawn_are_told(flushed: int, told: str) -> None:
+def test_windows_that_are_not_drawn_are_told(flushed: int, words: str) -> None:
     windows = [fired(n, 10 * n, n, "watermark" if n <= 200 else "end of stream") for n in range(1, 201 + flushed)]
     chart = windows_firing(recording(*windows))
-    assert chart.scene.subtitle == chart.sentence + told
+    assert chart.scene.subtitle == chart.sentence + words
 
 
 BEGIN = 1_704_067_200_000

@@ -29,7 +29,7 @@ def tills(
     ).record()
 
 
-def places(chart: wm.chart.Chart, writer: str) -> list[str]:
+def roles_of(chart: wm.chart.Chart, writer: str) -> list[str]:
     rows = zip(chart.data["writer"], chart.data["place"], strict=True)
     return [place.partition(":")[0] + place[-8:] * place.startswith("left") for name, place in rows if name == writer]
 
@@ -39,14 +39,14 @@ CRASH = wm.script.CrashWriter(at_ms=10_000, writer="c")
 
 def test_case_a_is_a_writer_that_has_stopped() -> None:
     chart = wm.chart.generations(tills(CRASH))
-    assert set(places(chart, "a")) == {"in the generation"}
-    assert places(chart, "c")[-5:] == ["left out(case a)"] * 4 + ["removed from the known set"]
+    assert set(roles_of(chart, "a")) == {"in the generation"}
+    assert roles_of(chart, "c")[-5:] == ["left out(case a)"] * 4 + ["removed from the known set"]
     assert "c was left out of 4 generations from 13.0 s on, since it noted nothing, and was removed" in chart.sentence
 
 
 def test_a_writer_that_shut_down_is_removed_without_being_left_out() -> None:
     chart = wm.chart.generations(tills(wm.script.ShutDownWriter(at_ms=10_000, writer="c")))
-    assert set(places(chart, "c")) == {"in the generation", "removed from the known set"}
+    assert set(roles_of(chart, "c")) == {"in the generation", "removed from the known set"}
     assert chart.sentence.endswith("; c was removed at 13.0 s, without being left out before.")
 
 
@@ -55,9 +55,9 @@ def test_case_b_is_a_writer_that_notes_older_times() -> None:
         wm.script.NoteTime(at_ms=at, writer="c", time=min(at, 5 * (at - 20_000))) for at in range(21_000, 40_000, 500)
     ]
     chart = wm.chart.generations(tills(*notes, late=True))
-    found = places(chart, "c")
-    assert set(found) == {"left out(case b)", "in the generation"}
-    assert found == sorted(found, reverse=True)  # first left out, then in
+    roles = roles_of(chart, "c")
+    assert set(roles) == {"left out(case b)", "in the generation"}
+    assert roles == sorted(roles, reverse=True)  # first left out, then in
     assert "since it noted older times, and came back" in chart.sentence
 
 

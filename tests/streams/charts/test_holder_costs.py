@@ -73,7 +73,7 @@ def test_costs_against_the_clock_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("offered", "message"),
     [
         (RUN.drop(columns="cost_ms"), "no column 'cost_ms'"),
         (pd.concat([RUN, table(("w", "slowest", 1, 1, 1.0), stream="b")]), "it has 2: b, orders"),
@@ -81,6 +81,6 @@ def test_costs_against_the_clock_are_told_apart() -> None:
         (7, "cannot be drawn from a int"),
     ],
 )
-def test_a_table_that_does_not_fit_is_refused(given: Any, message: str) -> None:
+def test_a_table_that_does_not_fit_is_refused(offered: Any, message: str) -> None:
     with pytest.raises(ChartError, match=message):
-        holder_costs(given)
+        holder_costs(offered)

@@ -14,13 +14,13 @@ CAP = 60
 
 def curve(random: Random, rows: int) -> tuple[list[int], list[Value]]:
     """Times that ascend, some of them equal, and a bound that rises, stands still, falls or is unknown."""
-    at_ms, bound, found, bounds = random.randint(0, 99), 0, list[int](), list[Value]()
+    at_ms, bound, times, bounds = random.randint(0, 99), 0, list[int](), list[Value]()
     for _ in range(rows):
         bound += random.choice([0, 0, 3, 40, -9])
-        found.append(at_ms)
+        times.append(at_ms)
         bounds.append(None if random.random() < 0.1 else bound)
         at_ms += random.choice([0, 1, 7, 90])
-    return found, bounds
+    return times, bounds
 
 
 @pytest.mark.parametrize("seed", range(20))

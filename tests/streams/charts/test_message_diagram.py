@@ -98,7 +98,7 @@ def test_real_clocks_are_written_in_utc() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "at", "message"),
+    ("offered", "at", "message"),
     [
         (TALK.drop(columns="sender"), {"around_ms": 30_000}, "no column 'sender'"),
         (TALK, {"around_ms": 50_000}, "No message was on its way within 500 ms of 50 000 ms"),
@@ -112,6 +112,6 @@ def test_real_clocks_are_written_in_utc() -> None:
         ),
     ],
 )
-def test_a_table_that_does_not_fit_is_refused(given: Any, at: dict[str, Any], message: str) -> None:
+def test_a_table_that_does_not_fit_is_refused(offered: Any, at: dict[str, Any], message: str) -> None:
     with pytest.raises(ChartError, match=message):
-        message_diagram(given, **at)
+        message_diagram(offered, **at)

@@ -219,7 +219,7 @@ def test_a_writer_that_is_counted_alone_holds_the_bound_as_explain_says() -> Non
 
 
 @pytest.mark.parametrize(
-    ("lagging", "told"),
+    ("lagging", "words"),
     [
         ([["w2"]], "the other one waited for w2"),
         ([["w2"], ["w2", "w3"], ["w2"]], "all 3 others waited for w2"),
@@ -227,11 +227,11 @@ def test_a_writer_that_is_counted_alone_holds_the_bound_as_explain_says() -> Non
         ([[], [], []], "all 3 others were held because: waits for w2"),
     ],
 )
-def test_the_others_are_all_or_some(lagging: list[list[str]], told: str) -> None:
+def test_the_others_are_all_or_some(lagging: list[list[str]], words: str) -> None:
     rows = recording().table("cycles").to_pylist()
     emitted, held = ([row for row in rows if (row["outcome"] == "emitted") is kind] for kind in (True, False))
     cycles = [*emitted, *(held[0] | {"at_ms": 9_000 + n, "lagging": names} for n, names in enumerate(lagging))]
-    assert view.watermark_cycles(recording(cycles=cycles)).sentence.endswith(f"emitted a watermark; {told}.")
+    assert view.watermark_cycles(recording(cycles=cycles)).sentence.endswith(f"emitted a watermark; {words}.")
 
 
 def test_a_run_of_one_controller_has_no_ownership() -> None:
@@ -353,9 +353,9 @@ def test_of_many_events_a_share_is_kept_and_all_are_counted(spilled, monkeypatch
 
 def test_a_comparison_reads_row_groups_and_keeps_none(spilled) -> None:
     whole, stored = spilled
-    found = compare(whole, stored, labels=["whole", "stored"])
-    assert found.results == ()
-    assert "lag equally" in found.sentence
+    comparison = compare(whole, stored, labels=["whole", "stored"])
+    assert comparison.results == ()
+    assert "lag equally" in comparison.sentence
 
 
 OF_A_RECORDING = [*CHARTS, view.lineage, view.topology]
@@ -370,26 +370,26 @@ NO_TABLES = [None, "orders", {"stream": ["s"]}, [1, 2], 7]
 
 
 @pytest.mark.parametrize("draw", OF_A_RECORDING, ids=lambda draw: draw.__name__)
-@pytest.mark.parametrize("given", [*NO_TABLES, TALK, pa.table(TALK)], ids=lambda given: type(given).__name__)
-def test_a_chart_of_a_recording_says_that_it_takes_one(draw: Callable[..., Any], given: object) -> None:
+@pytest.mark.parametrize("offered", [*NO_TABLES, TALK, pa.table(TALK)], ids=lambda offered: type(offered).__name__)
+def test_a_chart_of_a_recording_says_that_it_takes_one(draw: Callable[..., Any], offered: object) -> None:
     with pytest.raises(ChartError, match=r"is no recording\.(?s:.*)Draw what scenario\.record\(\) gives"):
-        draw(given)
+        draw(offered)
 
 
 @pytest.mark.parametrize("draw", OF_A_TABLE)
-@pytest.mark.parametrize("given", NO_TABLES, ids=lambda given: type(given).__name__)
-def test_a_chart_of_a_table_says_what_to_pass(draw: Callable[..., Any], given: object) -> None:
+@pytest.mark.parametrize("offered", NO_TABLES, ids=lambda offered: type(offered).__name__)
+def test_a_chart_of_a_table_says_what_to_pass(draw: Callable[..., Any], offered: object) -> None:
     with pytest.raises(ChartError, match=r"cannot be drawn from a \w+\.(?s:.*)Pass a table, for example \w+\."):
-        draw(given)
+        draw(offered)
 
 
 def test_a_chart_of_a_recorded_table_takes_the_recording_too() -> None:
     run = StreamRecording.from_tables({"messages": TALK.to_dict("records")}, name="talk")
     drawn = view.message_diagram(TALK, around_ms=30_000)
     assert view.message_diagram(run, around_ms=30_000) == drawn
-    for given in (run, TALK):
+    for offered in (run, TALK):
         with pytest.raises(ChartError, match=r"around a moment, and none is given\.(?s:.*)around_ms=\d+, when the"):
-            view.message_diagram(given)
+            view.message_diagram(offered)
     with pytest.raises(ChartError, match="and record a scenario that keeps its messages"):
         view.message_diagram(StreamRecording.from_tables({}, name="silent"))
 

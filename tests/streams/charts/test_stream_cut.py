@@ -29,10 +29,10 @@ def example(algorithm: str = "document") -> StreamRecording:
 
 def steps(chart: wm.chart.Chart) -> dict[str, dict[str, int]]:
     """The segments with their offsets at each step."""
-    found: dict[str, dict[str, int]] = {}
+    offsets: dict[str, dict[str, int]] = {}
     for step, segment, offset in zip(*(chart.data[name] for name in ("step", "segment", "offset")), strict=True):
-        found.setdefault(step, {})[segment] = offset
-    return found
+        offsets.setdefault(step, {})[segment] = offset
+    return offsets
 
 
 def test_the_example_goes_over_the_upper_bound_that_misses_a_range() -> None:

@@ -104,5 +104,5 @@ def test_a_replay_of_one_stream_before_1970() -> None:
 @pytest.mark.parametrize(("from_ms", "share"), [(3_500, "25%"), (500, "100%")])
 def test_a_replay_in_which_all_are_late_names_the_fewest(from_ms: int, share: str) -> None:
     table = pd.DataFrame(marks("a", (500, 5_000)) + marks("b", (from_ms, 4_500)))
-    told = f"Events would have been late with all; fewest, {share}, with "
-    assert wm.chart.replay(table, recording()).sentence.startswith(told)
+    words = f"Events would have been late with all; fewest, {share}, with "
+    assert wm.chart.replay(table, recording()).sentence.startswith(words)

@@ -281,7 +281,7 @@ def runs(draw):
             delay=Uniform(1, 40) if spread else None,
             loss=0.03 * spread,
         ),
-        script=draw(st.lists(disasters, max_size=6, unique_by=lambda action: action.kind)),
+        script=draw(st.lists(disasters, min_size=2, max_size=6, unique_by=lambda action: action.kind)),
         duration_ms=26_000,
         latency_ms=draw(st.sampled_from([0, 5, 60])),
         seed=draw(st.integers(0, 2**32)),
@@ -292,7 +292,7 @@ def test_whatever_happens_every_claim_holds_no_event_is_merged_twice_and_no_buck
     """`tests/machine` judges the invariants of the log in many more runs, whoever is lost."""
     happened, networks, all_noted = Counter(), Counter(), Counter()
 
-    @settings(max_examples=repetitions(35, long=120))
+    @settings(max_examples=repetitions(45, long=120))
     @given(runs())
     def holds(case):
         happened.update(action.kind for action in case.script)
@@ -306,11 +306,11 @@ def test_whatever_happens_every_claim_holds_no_event_is_merged_twice_and_no_buck
 
 
 def assert_claims_hold(case):
-    """Whether all writers had noted before the first watermark; a request that is tried again may come after it."""
+    """Whether no first watermark lacks a writer; a request that is tried again may come after it."""
     world = run_of(case)
     world.assert_sound()
     world.assert_merged_once()
-    all_noted = len(world.rows("watermarks")[0]["writers"]) == len(case.writers)
+    all_noted = all(len(row["writers"]) == len(case.writers) for row in world.rows("watermarks")[:1])
     assert not all_noted or world.late_events() == 0
     world.first_reads_are_complete()
     assert [row for row in world.txns(state="committed").values() if row["committed_ms"] > 20_000]
