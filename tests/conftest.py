@@ -19,7 +19,7 @@ from tests import repetitions
 
 TESTS = Path(__file__).parent
 VECTORS = TESTS / "conformance" / "vectors"
-SLOW_FIXTURES = {"spark", "made", "window"}
+SLOW_FIXTURES = {"spark", "made", "browser"}
 SPARK_FOLDERS = ("core/spark", "streams/bounds", "streams/checks", "dataflow/checks", "progress/checks")
 
 # No test depends on how long something takes: no deadline, no complaint about slow generation.

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
-from tests.conformance.fields import Fields, UnknownFormatError, expect
+from tests.conformance.fields import Fields, expect, interpreted, known
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.coordination import Coordination, Session, bucket_of, distribute
 from wmlab.streams.model.cut import CutAlgorithm
-
-ONCE = re.compile(r"every bucket 0\.\.(\d+) exactly once")
-LOAD = re.compile(r"max - min load <= (\d+)")
 
 
 def run_hash(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> None:
@@ -45,21 +41,25 @@ def run_controllers(inputs: Fields, expected: Fields) -> None:
         for text in properties:
             assert holds(text, controllers, count, buckets), f"{text}: {buckets} for {controllers}"
     if "last_step" in expected:
-        if expected.take("last_step") != "unchanged map (same controllers)":
-            raise UnknownFormatError("last_step")
+        known("last step", expected.take("last_step"), {"unchanged map (same controllers)"})
         expect("last step", buckets, before)
 
 
 def holds(text: str, controllers: list[str], count: int, buckets: Mapping[str, frozenset[int]]) -> bool:
     """Whether a property, written as text, holds."""
-    if text == "keys == the controllers":
-        return sorted(buckets) == sorted(controllers)
-    if match := ONCE.fullmatch(text):
-        return count == int(match[1]) + 1 and sorted(b for held in buckets.values() for b in held) == list(range(count))
-    if match := LOAD.fullmatch(text):
-        loads = [len(held) for held in buckets.values()]
-        return max(loads) - min(loads) <= int(match[1])
-    raise UnknownFormatError(f"property {text!r}")
+    loads = [len(held) for held in buckets.values()]
+    buckets_held = sorted(bucket for held in buckets.values() for bucket in held)
+    return interpreted(
+        "property",
+        text,
+        {
+            "keys == the controllers": lambda: sorted(buckets) == sorted(controllers),
+            r"every bucket 0\.\.(\d+) exactly once": lambda last: (
+                count == int(last) + 1 and buckets_held == list(range(count))
+            ),
+            r"max - min load <= (\d+)": lambda most: max(loads) - min(loads) <= int(most),
+        },
+    )
 
 
 def taken(buckets: list[int], count: int) -> list[bool | str]:

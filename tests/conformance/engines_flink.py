@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import pytest
@@ -15,6 +16,14 @@ from wmlab.strategies.model.strategy import END, UNKNOWN, Record, Tick
 
 VALVES: Final[dict[str, flink.ValveRule]] = {"classic": "flink_2_3_0", "flush": "flush", "newest": "fixed"}
 MULTIPLEXERS: Final[dict[str, flink.MultiplexerRule]] = {"classic": "flink_38454", "newest": "fixed"}
+
+
+def versions_of(case: Fields, rules: Mapping[str, Any]) -> list[str]:
+    """The versions that a case holds for, all unless it names some."""
+    versions = case.take("versions", list(rules))
+    if not versions or not rules.keys() >= set(versions):
+        raise UnknownFormatError(f"versions {versions!r}")
+    return versions
 
 
 def run_bounded(case: Fields) -> None:
@@ -49,10 +58,8 @@ def run_idleness(case: Fields) -> None:
 
 def run_valve(case: Fields) -> None:
     """Watermarks and statuses of channels and what each of them makes the valve emit, by each version it applies to."""
-    channels, steps, versions = case.take("channels"), case.take("steps"), case.take("versions", list(VALVES))
-    if not versions or not VALVES.keys() >= set(versions):
-        raise UnknownFormatError(f"versions {versions!r}")
-    for version in versions:
+    channels, steps = case.take("channels"), case.take("steps")
+    for version in versions_of(case, VALVES):
         state = flink.initially_combined(range(channels))
         for step in steps_of(Fields({"steps": steps}, version)):
             operation, channel = step.take("op"), step.take("ch")
@@ -65,23 +72,21 @@ def run_valve(case: Fields) -> None:
 
 def run_multiplexer(case: Fields) -> None:
     """Watermarks and statuses of outputs, and what downstream has been told, by each version."""
-    outputs, steps, versions = case.take("outputs"), case.take("steps"), case.take("versions", list(MULTIPLEXERS))
-    if not versions or not MULTIPLEXERS.keys() >= set(versions):
-        raise UnknownFormatError(f"versions {versions!r}")
+    outputs, steps = case.take("outputs"), case.take("steps")
     if unknown := set(outputs.values()) - {"imm", "def", "both"}:
         raise UnknownFormatError(f"outputs {unknown!r}")
-    for version in versions:
-        told: list[Any] = []
+    for version in versions_of(case, MULTIPLEXERS):
+        downstream: list[Any] = []
         state = flink.initially_combined(outputs)
         for step in steps:
             if isinstance(step, list):
                 state, emitted = multiplexed(state, step, outputs, MULTIPLEXERS[version])
-                told += emitted
+                downstream += emitted
                 continue
             with Fields(step, "step") as fields, Fields(fields.take("expect"), version) as wanted:
                 fields.take("note", None)
-                marks = [value for value in told if isinstance(value, int)]
-                expect_if(wanted, wm=marks[-1] if marks else None, idle=told[-1:] == [flink.STATUS_IDLE])
+                marks = [value for value in downstream if isinstance(value, int)]
+                expect_if(wanted, wm=marks[-1] if marks else None, idle=downstream[-1:] == [flink.STATUS_IDLE])
 
 
 def multiplexed(

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.conformance.fields import Fields, UnknownFormatError, expect, expect_if, known, steps_of
+from tests.conformance.fields import Fields, UnknownFormatError, expect, expect_if, lookup, steps_of
 from tests.strategies.oracles import beam_rules, kafka_rules
 from wmlab.core.errors import ModelError
 from wmlab.strategies.model.strategy import UNKNOWN
@@ -110,8 +110,8 @@ def run_transform(case: Fields) -> None:
 
 def run_estimator(case: Fields) -> None:
     """What a source tells its estimator, and the watermark after it."""
-    kind, watermark = known("kind", case.take("kind"), ESTIMATED), UNKNOWN
-    given = ESTIMATED[kind]
+    kind, watermark = case.take("kind"), UNKNOWN
+    given = lookup("kind", kind, ESTIMATED)
     estimate = beam_rules.manual if kind == "manual" else beam_rules.monotonic
     for step in steps_of(case):
         time = step.take(given)

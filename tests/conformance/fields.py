@@ -6,10 +6,12 @@ was not asked for, so a format that the adapter does not know can never pass by 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
+from wmlab.core.errors import ModelError
 from wmlab.streams.model.history import Epoch, StreamHistory
 from wmlab.streams.model.position import Position, ReaderPosition
 from wmlab.streams.model.segment import KeyRange, Segment, parse_segment, segment_name, split_id
@@ -56,24 +58,32 @@ class Fields:
         return left
 
 
+Operations: TypeAlias = Mapping[str, Callable[[Fields], Any]]
+"""What each operation does with the fields of a step, and answers."""
+
+
 def undescribed(case: Mapping[str, Any], what: str) -> Fields:
     """The fields of a case without those that only describe it, any of which may be missing."""
     return Fields({name: value for name, value in case.items() if name not in DESCRIBED}, what)
 
 
-def run_kind(kinds: Mapping[str, Any], case: Mapping[str, Any]) -> None:
-    """Run a case that stands as an entry under its kind."""
-    run = kinds[known("kind", case["kind"], kinds)]
-    with undescribed(case["entry"], case["name"]) as fields:
-        run(fields)
+def each(entries: Iterable[Any], what: str) -> Iterator[Fields]:
+    """The objects of a list one by one; all fields of each have to be taken before the next."""
+    for number, entry in enumerate(entries):
+        with Fields(entry, f"{what} {number}") as fields:
+            yield fields
 
 
 def steps_of(case: Fields) -> Iterator[Fields]:
-    """The steps of a case one by one; all fields of each but its note have to be taken before the next."""
-    for number, entry in enumerate(case.take("steps")):
-        with Fields(entry, f"{case.what} step {number}") as fields:
-            fields.take("note", None)
-            yield fields
+    """The steps of a case one by one, any of which may have a note."""
+    for fields in each(case.take("steps"), f"{case.what} step"):
+        fields.take("note", None)
+        yield fields
+
+
+def answer_to(step: Fields, operations: Operations) -> Any:
+    """What the operation of a step answers."""
+    return lookup(f"{step.what}: unknown operation", step.take("op"), operations)(step)
 
 
 def expect(what: str, found: object, expected: object) -> None:
@@ -95,6 +105,41 @@ def known(what: str, value: T, among: Container[T]) -> T:
     if value not in among:
         raise UnknownFormatError(f"{what} {value!r}")
     return value
+
+
+def lookup(what: str, name: Any, among: Mapping[Any, T]) -> T:
+    """What a name stands for, which has to be one that the adapter knows."""
+    return among[known(what, name, among)]
+
+
+def matched(what: str, text: str, form: str) -> re.Match[str]:
+    """The match of a text that has to have this form."""
+    match = re.fullmatch(form, text)
+    if match is None:
+        raise UnknownFormatError(f"{what} {text!r}")
+    return match
+
+
+def interpreted(what: str, text: str, forms: Mapping[str, Callable[..., T]], *arguments: Any) -> T:
+    """What a text says: the function of the first form that it has, called with arguments and the form's groups."""
+    for form, function in forms.items():
+        if match := re.fullmatch(form, text):
+            return function(*arguments, *match.groups())
+    raise UnknownFormatError(f"{what} {text!r}")
+
+
+def constant(text: str) -> str:
+    """An outcome in the words of the cases: "write conflict" is WRITE_CONFLICT."""
+    return text.upper().replace(" ", "_")
+
+
+def accepted(make: Callable[[], object]) -> bool:
+    """Whether the model does something without refusing it."""
+    try:
+        make()
+    except ModelError:
+        return False
+    return True
 
 
 def segment_of(record: Mapping[str, Any]) -> Segment:

@@ -1,104 +1,112 @@
-"""Adapters for processors without windows: asynchronous steps, late drop, stateful map, and pure functions."""
+"""Adapters for single processors: asynchronous calls, late drop, stateful map, windows, joins, and pure functions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
 
-from tests.conformance.fields import Fields, UnknownFormatError
-from tests.conformance.hazelcast_steps import all_written, check, number, operations, shown
+from tests.conformance.fields import Fields, Operations, UnknownFormatError, accepted, expect, lookup
+from tests.conformance.hazelcast_steps import (
+    Unordered,
+    all_written,
+    number,
+    run_steps,
+    shown,
+    watermark_in,
+    without_answer,
+    written,
+)
 from tests.dataflow.model.driving import Driven
 from wmlab.core.expression import join_time_bounds
+from wmlab.dataflow.model.aggregate import Aggregation
 from wmlab.dataflow.model.async_map import AsyncOrdered, AsyncUnordered
-from wmlab.dataflow.model.items import Event, Item, Watermark
-from wmlab.dataflow.model.join import minimum_spread
-from wmlab.dataflow.model.processor import Complete, Deviations, EdgeRow
+from wmlab.dataflow.model.items import Event, Watermark
+from wmlab.dataflow.model.join import LEFT, RIGHT, JoinState, StreamJoin, minimum_spread
+from wmlab.dataflow.model.processor import Complete, Deviations, EdgeRow, EdgeWatermark, Reply, Stimulus
 from wmlab.dataflow.model.source import sql_frame_ms
 from wmlab.dataflow.model.transform import LateDropProcessor, StatefulMapProcessor
-from wmlab.dataflow.model.window import WindowShape
+from wmlab.dataflow.model.window import SessionProcessor, WindowProcessor, WindowShape
 
-PLACES = {f"c{place}": place for place in range(4)}
-
-
-def check_state(step: Fields, driven: Driven[Any], op: str) -> None:
-    """The operations that look at any processor."""
-    match op:
-        case "dropped" | "late":
-            check(step, lambda: len(driven.drops))
-        case "state_size":
-            check(step, lambda: driven.size)
-        case _:
-            raise UnknownFormatError(f"unknown operation {op!r}")
+COLUMNS: Final = {f"c{column}": column for column in range(4)}
+OUTER_SIDES: Final = {"INNER": None, "LEFT": LEFT, "RIGHT": RIGHT}
 
 
-def run_async_ordered(case: Fields, deviations: Deviations) -> None:
-    """Rows, watermarks and answers, let out in order; a watermark waits for the flush."""
-    run_async(case, AsyncOrdered, deviations, lambda state: not state.queue)
+def ordered_calls(config: Fields, deviations: Deviations) -> Operations:
+    """Answers of calls are let out in order; a watermark waits for the flush."""
+    return calls(AsyncOrdered(config.take("max_ops"), deviations=deviations), lambda state: not state.queue)
 
 
-def run_async_unordered(case: Fields, deviations: Deviations) -> None:
-    """Rows, watermarks and answers, let out as they come."""
-    run_async(case, AsyncUnordered, deviations, lambda state: not state.in_flight)
+def unordered_calls(config: Fields, deviations: Deviations) -> Operations:
+    """Answers of calls are let out as they come."""
+    return calls(AsyncUnordered(config.take("max_ops"), deviations=deviations), lambda state: not state.in_flight)
 
 
-def run_async(case: Fields, kind: Any, deviations: Deviations, is_empty: Callable[[Any], bool]) -> None:
-    with Fields(case.take("config"), "config") as config:
-        calls = kind(config.take("max_ops"), deviations=deviations)
-    state = calls.start()
-    for op, step in operations(case):
-        match op:
-            case "item":
-                reply = calls.row(state, 0, Event((step.take("value"),)))
-                says = {"accepted": reply.accepted}
-            case "wm":
-                reply = calls.put(state, Watermark(step.take("key"), number(step.take("value"))))
-                says = {"accepted": reply.accepted}
-            case "complete_future":
-                results = tuple((result,) for result in step.take("results"))
-                state = calls.answered(state, step.take("future"), results)
-                continue
-            case "flush":
-                reply = calls.flush(state)
-                says = {"drained": is_empty(reply.state)}
-            case _:
-                raise UnknownFormatError(f"unknown operation {op!r}")
+def calls(processor: Any, is_empty: Callable[[Any], bool]) -> Operations:
+    """Rows, watermarks and the answers of asynchronous calls."""
+    state = processor.start()
+
+    def offered(reply: Reply[Any]) -> dict[str, Any]:
+        nonlocal state
         state = reply.state
-        check(step, lambda says=says, reply=reply: says | {"out": all_written(reply.out)})
+        return {"accepted": reply.accepted, "out": all_written(reply.out)}
+
+    def flush(step: Fields) -> dict[str, Any]:
+        out = offered(processor.flush(state))["out"]
+        return {"drained": is_empty(state), "out": out}
+
+    def complete_future(step: Fields) -> None:
+        nonlocal state
+        state = processor.answered(state, step.take("future"), tuple((result,) for result in step.take("results")))
+
+    return {
+        "item": lambda step: offered(processor.row(state, 0, Event((step.take("value"),)))),
+        "wm": lambda step: offered(processor.put(state, Watermark(step.take("key"), number(step.take("value"))))),
+        "flush": flush,
+        "complete_future": without_answer(complete_future),
+    }
 
 
-def run_late_drop(case: Fields, deviations: Deviations) -> None:
+def looks_at(driven: Driven[Any]) -> dict[str, Callable[[Fields], Any]]:
+    """The operations that look at any processor."""
+    return {
+        "dropped": lambda step: len(driven.drops),
+        "late": lambda step: len(driven.drops),
+        "state_size": lambda step: driven.size,
+    }
+
+
+def late_drop(config: Fields, deviations: Deviations) -> Operations:
     """Times of events and watermarks of several keys."""
-    with Fields(case.take("config"), "config") as config:
-        driven = Driven(LateDropProcessor(time=0, key=config.take("key")))
-    for op, step in operations(case):
-        match op:
-            case "event":
-                row = EdgeRow(0, Event((number(step.take("ts")),)))
-                check(step, lambda row=row: all_written(driven.offer(row)))
-            case "wm":
-                mark = Watermark(step.take("key", 0), number(step.take("value")))
-                check(step, lambda mark=mark: all_written(driven.offer(mark)))
-            case _:
-                check_state(step, driven, op)
+    driven = Driven(LateDropProcessor(time=0, key=config.take("key")))
+    return looks_at(driven) | {
+        "event": lambda step: all_written(driven.offer(EdgeRow(0, Event((number(step.take("ts")),))))),
+        "wm": lambda step: all_written(driven.offer(watermark_in(step))),
+    }
 
 
-def run_stateful_map(case: Fields, deviations: Deviations) -> None:
+def grouping(driven: Driven[Any], row: str, event: Callable[[Event], list[Any]]) -> dict[str, Callable[[Fields], Any]]:
+    """Rows (time, group, value) by an operation of this name, watermarks, and the end; how an event is written."""
+
+    def offered(stimulus: Stimulus) -> list[list[Any]]:
+        return [event(item) if isinstance(item, Event) else written(item) for item in driven.offer(stimulus)]
+
+    def values(step: Fields) -> Event:
+        return Event((number(step.take("ts")), step.take("key"), step.take("value")))
+
+    return looks_at(driven) | {
+        row: lambda step: offered(EdgeRow(0, values(step))),
+        "wm": lambda step: offered(watermark_in(step)),
+        "complete": lambda step: offered(Complete()),
+    }
+
+
+def stateful_map(config: Fields, deviations: Deviations) -> Operations:
     """A running sum per group; a group that is removed says so with a signal."""
-    with Fields(case.take("config"), "config") as config:
-        ttl, signal = config.take("ttl") or None, config.take("evict_signal", None)
+    ttl, signal = config.take("ttl") or None, config.take("evict_signal", None)
     driven = Driven(running_sum(ttl, signal, deviations))
-    for op, step in operations(case):
-        match op:
-            case "event":
-                row = EdgeRow(0, Event((number(step.take("ts")), step.take("key"), step.take("value"))))
-                check(step, lambda row=row: outs(driven.offer(row)))
-            case "wm":
-                mark = Watermark(step.take("key", 0), number(step.take("value")))
-                check(step, lambda mark=mark: outs(driven.offer(mark)))
-            case "complete":
-                check(step, lambda: outs(driven.offer(Complete())))
-            case _:
-                check_state(step, driven, op)
+    return grouping(driven, "event", lambda event: ["out", shown(event.values[0]), *event.values[1:]])
 
 
 def running_sum(ttl: int | None, signal: Any, deviations: Deviations) -> StatefulMapProcessor:
@@ -120,33 +128,127 @@ def running_sum(ttl: int | None, signal: Any, deviations: Deviations) -> Statefu
     )
 
 
-def outs(items: Iterable[Item]) -> list[list[Any]]:
-    return [
-        ["out", shown(item.values[0]), *item.values[1:]] if isinstance(item, Event) else all_written([item])[0]
-        for item in items
-    ]
+def windows(driven: Driven[Any]) -> dict[str, Callable[[Fields], Any]]:
+    """The operations on windows, whose steps may say that the order of the answer does not matter."""
+
+    def result(event: Event) -> list[Any]:
+        """["win", start, end, key, value], a set as a sorted list."""
+        *bounds, value = event.values
+        return ["win", *bounds, sorted(value) if isinstance(value, tuple) else value]
+
+    def answer(operation: Callable[[Fields], Any], step: Fields) -> Any:
+        unordered, answer = step.take("unordered", False), operation(step)
+        return Unordered(answer) if unordered and isinstance(answer, list) else answer
+
+    return {name: partial(answer, operation) for name, operation in grouping(driven, "add", result).items()}
 
 
-def run_pure(case: Fields, deviations: Deviations) -> None:
+def sliding_windows(config: Fields, deviations: Deviations) -> Operations:
+    """Sliding windows, which may start again with another shape."""
+    processor = WindowProcessor(
+        shape=WindowShape(config.take("window"), config.take("slide")),
+        time=0,
+        aggregates=(aggregation_of(config.take("agg")),),
+        group=(1,),
+        key=config.take("wm_key", 0),
+        limit=config.take("limit", None),
+        deviations=deviations,
+    )
+    driven = Driven(processor)
+
+    def restore_into(step: Fields) -> None:
+        shape = WindowShape(step.take("window"), step.take("slide"))
+        vars(driven).update(vars(driven.restarted(replace(processor, shape=shape))))
+
+    return windows(driven) | {"restore_into": without_answer(restore_into)}
+
+
+def sessions(config: Fields, deviations: Deviations) -> Operations:
+    """Session windows."""
+    aggregates, key, timeout = (aggregation_of(config.take("agg")),), config.take("wm_key", 0), config.take("timeout")
+    return windows(Driven(SessionProcessor(timeout=timeout, time=0, aggregates=aggregates, group=(1,), key=key)))
+
+
+def aggregation_of(name: str) -> Aggregation:
+    """The aggregation of the third column of (time, key, value)."""
+    if name == "set":
+        return Aggregation("list", 2, distinct=True)
+    return Aggregation("count") if name == "count" else Aggregation(name, 2)
+
+
+def join(driven: Driven[JoinState], *, unordered: bool) -> Operations:
+    """Rows and watermarks of each side of a join of two streams."""
+
+    def offered(stimulus: Stimulus) -> list[Any]:
+        items = driven.offer(stimulus)
+        out = [["row", list(item.values)] if isinstance(item, Event) else written(item) for item in items]
+        return Unordered(out) if unordered else out
+
+    def watermark(step: Fields) -> list[Any]:
+        mark = Watermark(step.take("key"), number(step.take("value")))
+        return offered(EdgeWatermark(step.take("side"), mark))
+
+    return looks_at(driven) | {
+        "row": lambda step: offered(EdgeRow(step.take("side"), Event(tuple(step.take("row"))))),
+        "wm": watermark,
+        "buffer": lambda step: [[list(row.values) for row in rows] for rows in driven.state.buffers],
+        "wm_state": lambda step: {str(key): shown(time) for key, time in driven.state.limits.items()},
+    }
+
+
+def run_join(config: Fields, case: Fields, deviations: Deviations) -> None:
+    """The steps of a join; or a configuration that has to be refused."""
+    options = join_options(config) | {
+        "keys": tuple({int(k): column for k, column in config.take(side).items()} for side in ("left", "right")),
+        "widths": (config.take("left_cols"), config.take("right_cols")),
+        "output": config.take("emit", "state"),
+        "limit": config.take("limit", None),
+        "deviations": deviations,
+    }
+    unordered = case.take("unordered", False)
+    if "expect_config_error" in case:
+        expect("steps", case.take("steps"), [])
+        expect("refused", not accepted(lambda: StreamJoin(**options)), case.take("expect_config_error"))
+    else:
+        run_steps(case, join(Driven(StreamJoin(**options)), unordered=unordered))
+
+
+def join_options(config: Fields) -> dict[str, Any]:
+    """The options of a join that every configuration of one has."""
+    return {
+        "outer": lookup("join", config.take("type"), OUTER_SIDES),
+        "bounds": bounds_of(config.take("postpone")),
+        "condition": condition_of(config.take("cond")),
+    }
+
+
+def condition_of(triples: Iterable[tuple[int, int, int]]) -> Callable[[tuple[Any, ...]], bool]:
+    """[a, b, c] says that column a of the joined row is at least column b minus c."""
+    listed = [tuple(triple) for triple in triples]
+    return lambda row: all(row[a] >= row[b] - c for a, b, c in listed)
+
+
+def pure_functions(config: Fields, deviations: Deviations) -> Operations:
     """Functions of their arguments alone."""
-    with Fields(case.take("config"), "config"):
-        pass
-    for op, step in operations(case):
-        match op:
-            case "extract_bounds":
-                check(step, lambda s=step: written_bounds(join_time_bounds(comparison(s), PLACES, {0}, {2})))
-            case "minimum_spread":
-                width = step.take("left_columns") if "left_columns" in step else step.take("left_cols")
-                bounds = bounds_of(step.take("postpone"))
-                check(step, lambda b=bounds, w=width: minimum_spread(b, range(w)))
-            case "throttle_frame":
-                frame = sql_frame_ms(step.take("slides"), step.take("spreads"))
-                check(step, lambda f=frame: f)
-            case "window_bounds":
-                shape, time = WindowShape(step.take("size"), step.take("slide")), number(step.take("ts"))
-                check(step, lambda s=shape, t=time: [list(window) for window in s.windows_of(t)])
-            case _:
-                raise UnknownFormatError(f"unknown operation {op!r}")
+
+    def extract_bounds(step: Fields) -> dict[str, dict[str, int]]:
+        bounds = join_time_bounds(comparison(step), COLUMNS, {0}, {2})
+        return {str(a): {str(b): amount for b, amount in bounded.items()} for a, bounded in bounds.items()}
+
+    def minimum(step: Fields) -> Any:
+        width = step.take("left_columns") if "left_columns" in step else step.take("left_cols")
+        return minimum_spread(bounds_of(step.take("postpone")), range(width))
+
+    def window_bounds(step: Fields) -> list[list[int]]:
+        shape = WindowShape(step.take("size"), step.take("slide"))
+        return [list(window) for window in shape.windows_of(number(step.take("ts")))]
+
+    return {
+        "extract_bounds": extract_bounds,
+        "minimum_spread": minimum,
+        "throttle_frame": lambda step: sql_frame_ms(step.take("slides"), step.take("spreads")),
+        "window_bounds": window_bounds,
+    }
 
 
 def comparison(step: Fields) -> str:
@@ -169,7 +271,3 @@ def term(kind: str, value: int) -> str:
 def bounds_of(written: Mapping[str, Mapping[str, int]]) -> dict[int, dict[int, int]]:
     """{"a": {"b": amount}}, as JSON can only name things by texts."""
     return {int(a): {int(b): amount for b, amount in bounded.items()} for a, bounded in written.items()}
-
-
-def written_bounds(bounds: Mapping[int, Mapping[int, int]]) -> dict[str, dict[str, int]]:
-    return {str(a): {str(b): amount for b, amount in bounded.items()} for a, bounded in bounds.items()}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-from tests.conformance.fields import Fields, UnknownFormatError, expect, position_of
+from tests.conformance.fields import Fields, UnknownFormatError, each, expect, matched, position_of
 from tests.streams.model.leaders import Led, emit
 from wmlab.streams.model import cycle
 from wmlab.streams.model.cut import CutAlgorithm
@@ -15,7 +14,7 @@ from wmlab.streams.model.marks import MarkTable, WriterMark
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import segment_name
 
-RECREATE = re.compile(
+RECREATE = (
     r"delete the stream and its mark stream, create both again \((?P<count>\d+) segments, numbering continues at "
     r"(?P<names>\d+@0(?:,\d+@0)*); mark stream segment number (?P<number>\d+)\)"
 )
@@ -25,8 +24,8 @@ def run_barrier(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> No
     """One leader over many iterations: what it reads, whom it counts, what it emits."""
     inputs.take("note", None)
     leader = Leader(StreamHistory.create(1), cycle.CycleRules())
-    for record in inputs.take("iterations"):
-        leader.iterate(record)
+    for fields in each(inputs.take("iterations"), "iteration"):
+        leader.iterate(fields)
 
 
 class Leader(Led):
@@ -34,23 +33,21 @@ class Leader(Led):
 
     state = cycle.CycleState()
 
-    def iterate(self, record: dict[str, Any]) -> None:
-        with Fields(record, "iteration") as fields:
-            what = f"iteration {fields.take('i')}"
-            self.log, view = open_view(self.log)
-            previous_lower = view.previous[1].lower if view.previous else None
-            with Fields(fields.take("expect"), what) as expected:
-                skipped = sum(revision <= view.pointer for revision, _ in self.log.entries)
-                expect(f"{what}: mark", skipped, expected.take("mark"))
-                expect(f"{what}: log length", len(self.log.entries), expected.take("log_length"))
-                expect(f"{what}: previous lower", previous_lower, expected.take("previous_lower"))
-            for query in fields.take("queries"):
-                with Fields(query, f"{what}: query") as asked:
-                    self.answer(asked, previous_lower)
-            bounds = fields.take("emit")
-            if bounds is not None:
-                self.log, revision = emit(self.log, view, Watermark(*bounds, Position()))
-                assert revision is not None, f"{what}: the append was refused"
+    def iterate(self, fields: Fields) -> None:
+        what = f"iteration {fields.take('i')}"
+        self.log, view = open_view(self.log)
+        previous_lower = view.previous[1].lower if view.previous else None
+        with Fields(fields.take("expect"), what) as expected:
+            skipped = sum(revision <= view.pointer for revision, _ in self.log.entries)
+            expect(f"{what}: mark", skipped, expected.take("mark"))
+            expect(f"{what}: log length", len(self.log.entries), expected.take("log_length"))
+            expect(f"{what}: previous lower", previous_lower, expected.take("previous_lower"))
+        for query in each(fields.take("queries"), f"{what}: query"):
+            self.answer(query, previous_lower)
+        bounds = fields.take("emit")
+        if bounds is not None:
+            self.log, revision = emit(self.log, view, Watermark(*bounds, Position()))
+            assert revision is not None, f"{what}: the append was refused"
 
     def answer(self, query: Fields, previous_lower: int | None) -> None:
         if "sleep_ms" in query:
@@ -94,9 +91,7 @@ class Recreated(Led):
         expect("note", outcome.value, "success")
 
     def recreate(self, text: str) -> None:
-        match = RECREATE.fullmatch(text)
-        if match is None:
-            raise UnknownFormatError(f"then: {text!r}")
+        match = matched("then", text, RECREATE)
         first = max(segment.number for segment in self.history.segments.values()) + 1
         self.history = StreamHistory.create(int(match["count"]), first_number=first)
         expect("new segments", [segment_name(i) for i in self.history.active.ids], match["names"].split(","))

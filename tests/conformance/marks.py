@@ -9,15 +9,16 @@ from uuid import UUID
 
 from tests.conformance.fields import (
     Fields,
-    UnknownFormatError,
+    accepted,
+    constant,
     expect,
     expect_if,
     history_of,
     known,
+    lookup,
     position_of,
     written,
 )
-from wmlab.core.errors import ModelError
 from wmlab.streams.model.cut import CutAlgorithm
 from wmlab.streams.model.log import Watermark
 from wmlab.streams.model.marks import (
@@ -35,7 +36,7 @@ from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import KeyRange, parse_segment, segment_name
 from wmlab.streams.model.txn import CommittedTxn, marks_of, txn_epoch
 
-NOTE = re.compile(r"note writer t=(-?\d+) \{(\d+):(\d+)\}")
+NOTE = r"note writer t=(-?\d+) \{(\d+):(\d+)\}"
 
 
 def run_cas(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> None:
@@ -64,14 +65,14 @@ class Store:
 
     def do(self, step: str) -> str:
         """The step's result in the words of the cases."""
-        if match := NOTE.fullmatch(step):
+        if match := re.fullmatch(NOTE, step):
             self.mark = WriterMark(int(match[1]), Position({int(match[2]): int(match[3])}))
             return self.note()
         before = len(self.table.records)
-        outcome = self.operations[known("step", step, self.operations)]()
+        outcome = lookup("step", step, self.operations)()
         if not isinstance(outcome, StoreOutcome):
             return outcome
-        text = "ok" if outcome is StoreOutcome.OK else outcome.value.upper().replace(" ", "_")
+        text = "ok" if outcome is StoreOutcome.OK else constant(outcome.value)
         after = len(self.table.records)
         return text if before == after else f"{text} ({after} records)"
 
@@ -101,7 +102,7 @@ class Store:
         self.put(self.table.create("w", self.mark))
         _, stored = self.table.create("w", self.mark)
         self.table, outcome = self.table.note("w", self.mark.time, self.mark.position, read=None)
-        return f"{outcome.value.upper().replace(' ', '_')} ({stored.value.upper().replace(' ', '_')} is translated)"
+        return f"{constant(outcome.value)} ({constant(stored.value)} is translated)"
 
 
 def run_position(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> None:
@@ -123,17 +124,12 @@ def automatic_mode() -> dict[str, Any]:
     automatic = AutomaticNotes()
     first, second = automatic.times_ms(0, automatic.first_after_ms + automatic.period_ms)
     in_one_period = automatic.times_ms(0, second - 1)
-    try:
-        refuse_explicit_note(automatic)
-    except ModelError:
-        refused = "IllegalStateException"
-    else:
-        refused = "accepted"
+    answer = "accepted" if accepted(lambda: refuse_explicit_note(automatic)) else "IllegalStateException"
     return {
         "scheduled_tasks": len(in_one_period),
         "period_s": (second - first) // 1_000,
         "initial_delay_s": first // 1_000,
-        "explicit_note_time": refused,
+        "explicit_note_time": answer,
     }
 
 
@@ -142,9 +138,9 @@ def run_txn(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> None:
     if "times_generated" in inputs:
         expect("time after each", times_of_repeats(inputs), expected.take("time_after_each"))
         return
-    known = history_of(inputs.take("epochs")).segments
+    segments = history_of(inputs.take("epochs")).segments
     committed = [committed_txn(record) for record in inputs.take("txns")]
-    assert all(segment in known for txn in committed for segment in txn.position), "a segment is unknown"
+    assert all(segment in segments for txn in committed for segment in txn.position), "a segment is unknown"
     table = note_batch(MarkTable(), committed)
     found = {w: {"time": m.time, "position": written(m.position)} for w, m in table.marks.items()}
     expect("mark", found, expected.take("mark"))
@@ -170,8 +166,7 @@ def times_of_repeats(inputs: Fields) -> list[int]:
     ((writer, record),) = inputs.take("mark").items()
     with Fields(record, "mark") as fields:
         committed = [CommittedTxn(writer, fields.take("time"), position_of(fields.take("position")))]
-    if inputs.take("third_after") != "the transaction record is gone":
-        raise UnknownFormatError("what happened before the third time")
+    known("third after", inputs.take("third_after"), {"the transaction record is gone"})
     table, times = MarkTable(), []
     for repeat in range(1, inputs.take("times_generated") + 1):
         table = note_batch(table, committed if repeat < 3 else [])
@@ -196,12 +191,3 @@ def run_validation(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) ->
     expect("segments with range", found, expected.take("segment_with_range_ok"))
     bounds = [accepted(lambda pair=pair: Watermark(*pair, Position())) for pair in inputs.take("watermark_bounds")]
     expect("watermarks", bounds, expected.take("watermark_ok"))
-
-
-def accepted(make: Callable[[], object]) -> bool:
-    """Whether a value can be made."""
-    try:
-        make()
-    except ModelError:
-        return False
-    return True

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 import random
-import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tests.conformance.fields import Fields, UnknownFormatError, expect, expect_if, known, steps_of
+from tests.conformance.fields import Fields, UnknownFormatError, expect, expect_if, known, lookup, matched, steps_of
 from wmlab.core.errors import ModelError
 from wmlab.progress.model.chunks import Chunks, Completed, CompletenessRule, ProtocolViolation, ViolationKind
 from wmlab.progress.model.numbers import INITIAL, TupleBuffer
@@ -21,7 +21,7 @@ RULES: dict[str, CompletenessRule] = {
     "g3_counter": "balance",
 }
 ERROR = "error"
-CHUNKS = re.compile(r"uniform 1\.\.(\d+) \(\+1\)")
+CHUNKS = r"uniform 1\.\.(\d+) \(\+1\)"
 ORACLE = "per sequence: count seen; complete when seen == last-base+1; value = max; local = prefix head"
 ROUNDS = "after each update global <= seq; after the last origin of a round global == seq; before that == seq-1"
 
@@ -66,7 +66,7 @@ def run_rules(case: Fields) -> None:
     """After which arrival each rule first takes a sequence for complete; -1: never."""
     base, arrivals = case.take("chunk_base"), case.take("arrivals")
     for name, wanted in case.take("complete_at").items():
-        rule, chunks, first = RULES[known("rule", name, RULES)], Chunks(base), -1
+        rule, chunks, first = lookup("rule", name, RULES), Chunks(base), -1
         for place, (chunk, last) in enumerate(arrivals):
             chunks.add(chunk, last, 0)
             if first < 0 and chunks.complete(rule):
@@ -115,41 +115,37 @@ def run_generated(case: Fields) -> None:
 def order_of(text: str, count: int, missing: int | None) -> list[int]:
     """The order of arrival that a text describes."""
     up = list(range(1, count + 1))
-    if text == "1..n" and missing is None:
-        return up
-    if text == "n..1" and missing is None:
-        return up[::-1]
-    if text == "1..n without the missing one, then the missing one" and missing is not None:
-        return [number for number in up if number != missing] + [missing]
-    raise UnknownFormatError(f"order {text!r}")
+    orders = {"1..n": up, "n..1": up[::-1]}
+    if missing is not None:
+        others = [number for number in up if number != missing]
+        orders = {"1..n without the missing one, then the missing one": [*others, missing]}
+    return lookup("order", text, orders)
 
 
 def run_random(case: Fields) -> None:
     """Random chunks in a random order, against the rule written out."""
-    match = CHUNKS.fullmatch(case.take("chunks_per_seq"))
-    if match is None:
-        raise UnknownFormatError("chunks_per_seq")
+    most_chunks = int(matched("chunks per sequence", case.take("chunks_per_seq"), CHUNKS)[1])
     expect("order", case.take("order"), "random over all chunks")
     expect("oracle", case.take("oracle"), ORACLE)
     count, draws = case.take("n"), random.Random(case.take("seed"))
     buffers = []
     for sequence in range(1, count + 1):
-        last = draws.randint(1, int(match[1])) + 1
+        last = draws.randint(1, most_chunks) + 1
         buffers += [
             TupleBuffer(1, sequence, chunk, chunk == last, draws.randrange(10**6)) for chunk in range(1, last + 1)
         ]
     draws.shuffle(buffers)
     origin = OriginProgress(ProgressRules(chunk_base=1, local="head"))
-    seen: dict[int, list[TupleBuffer]] = {}
+    seen: dict[int, list[TupleBuffer]] = defaultdict(list)
     done: dict[int, int] = {}
     prefix = 0
     for buffer in buffers:
         origin.step(buffer)
-        mine = seen.setdefault(buffer.sequence, [])
-        mine.append(buffer)
-        lasts = [b.chunk for b in mine if b.last]
-        if lasts and len(mine) == lasts[0] - 1 + 1:
-            done[buffer.sequence] = max(b.watermark for b in mine)
+        chunks = seen[buffer.sequence]
+        chunks.append(buffer)
+        lasts = [chunk.chunk for chunk in chunks if chunk.last]
+        if lasts and len(chunks) == lasts[0] - 1 + 1:
+            done[buffer.sequence] = max(chunk.watermark for chunk in chunks)
         while prefix + 1 in done:
             prefix += 1
         assert (origin.prefix, origin.local) == (prefix, done.get(prefix)), f"after {buffer}"

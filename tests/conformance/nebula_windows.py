@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
-import re
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
-from tests.conformance.fields import Fields, UnknownFormatError, expect, expect_if, known, steps_of
+from tests.conformance.fields import Fields, each, expect, expect_if, interpreted, known, matched, steps_of
 from wmlab.progress.model.numbers import TupleBuffer, by_event_time, by_ingestion_time
 from wmlab.progress.model.operators import Emission, Sequencer
 from wmlab.progress.model.windows import Fired, Firing, FiringRules, SlidingWindows, WindowedAggregation
 
 Output = tuple[int, int, bool]
 
-ALL_ORDERS = re.compile(r"all (\d+)")
-NUMBERED = re.compile(r"outputs numbered 1\.\.(\d+) in processing order; exactly the (\w+) carries last")
-DISTINCT = re.compile(
-    r"(\d+) outputs, no \(seq,chunk\) twice, exactly one last per seq and it has the largest chunk number of that seq"
-)
-SAME_SET = re.compile(r"same set of (\d+) windows for every lag")
+SAME_SET = r"same set of (\d+) windows for every lag"
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
 
@@ -30,12 +25,11 @@ def run_rechunking(case: Fields) -> None:
     if "expect_outputs" in case:
         expect("outputs", [list(output) for output in rechunked(inputs, each)], case.take("expect_outputs"))
         return
-    match = ALL_ORDERS.fullmatch(case.take("permutations"))
-    if match is None or int(match[1]) != math.factorial(len(inputs)):
-        raise UnknownFormatError("permutations")
+    permutations = matched("permutations", case.take("permutations"), r"all (\d+)")
+    expect("permutations", int(permutations[1]), math.factorial(len(inputs)))
     wanted = case.take("expect")
-    for outputs in in_all_orders(emission(each), inputs):
-        assert as_described(outputs, wanted), f"{wanted}: {outputs}"
+    for outputs in in_all_orders(inputs, each):
+        assert interpreted("outputs", wanted, DESCRIBED_OUTPUTS, outputs), f"{wanted}: {outputs}"
 
 
 def rechunked(inputs: Sequence[Sequence[Any]], each: int) -> list[Output]:
@@ -49,41 +43,59 @@ def emission(each: int) -> Emission[TupleBuffer]:
     return Emission(lambda buffer: [buffer] * each, chunk_base=1)
 
 
-def in_all_orders(
-    operator: Emission[TupleBuffer], left: Sequence[Sequence[Any]], before: Sequence[Output] = ()
-) -> Iterator[list[Output]]:
-    """The outputs of every order of what is left; orders that begin alike share the steps of their beginning."""
-    if not left:
-        yield list(before)
-    for index, buffer in enumerate(left):
-        after = copy.deepcopy(operator)
-        made = rechunk(after, buffer)
-        yield from in_all_orders(after, [*left[:index], *left[index + 1 :]], [*before, *made])
-
-
 def rechunk(operator: Emission[TupleBuffer], buffer: Sequence[Any]) -> list[Output]:
     """What one input (sequence, chunk, last) becomes."""
     sequence, chunk, last = buffer
-    made = operator.take(TupleBuffer(1, sequence, chunk, last, 0))
-    assert made
-    return [(output.sequence, output.chunk, output.last) for output in made]
+    outputs = operator.take(TupleBuffer(1, sequence, chunk, last, 0))
+    assert outputs
+    return [(output.sequence, output.chunk, output.last) for output in outputs]
 
 
-def as_described(outputs: Sequence[Output], text: str) -> bool:
-    """Whether outputs are as a text says."""
-    if match := NUMBERED.fullmatch(text):
-        count, place = int(match[1]), ORDINALS.index(match[2])
-        return list(outputs) == [(1, number, number == place + 1) for number in range(1, count + 1)]
-    if match := DISTINCT.fullmatch(text):
-        places = [(sequence, chunk) for sequence, chunk, _ in outputs]
-        highest = {sequence: max(c for s, c in places if s == sequence) for sequence, _ in places}
-        lasts = [(sequence, chunk) for sequence, chunk, last in outputs if last]
-        return (
-            len(outputs) == int(match[1])
-            and len(set(places)) == len(places)
-            and sorted(lasts) == sorted(highest.items())
-        )
-    raise UnknownFormatError(f"outputs {text!r}")
+def in_all_orders(inputs: Sequence[Sequence[Any]], each: int) -> Iterator[list[Output]]:
+    """The outputs of every order of the inputs. Orders that lead to equal states share the steps from there on."""
+    start = emission(each)
+    emissions = {state_of(start): start}
+
+    @functools.cache
+    def step(state: str, index: int) -> tuple[list[Output], str]:
+        operator = copy.deepcopy(emissions[state])
+        outputs = rechunk(operator, inputs[index])
+        after = state_of(operator)
+        emissions.setdefault(after, operator)
+        return outputs, after
+
+    def continued(state: str, left: Sequence[int], before: list[Output]) -> Iterator[list[Output]]:
+        if not left:
+            yield before
+        for index in left:
+            outputs, after = step(state, index)
+            yield from continued(after, [other for other in left if other != index], before + outputs)
+
+    return continued(state_of(start), range(len(inputs)), [])
+
+
+def state_of(operator: Emission[TupleBuffer]) -> str:
+    """All that an emission goes by, so that two with the same text behave alike."""
+    return repr(vars(operator))
+
+
+def one_numbered_sequence(outputs: Sequence[Output], count: str, ordinal: str) -> bool:
+    last = ORDINALS.index(ordinal) + 1
+    return list(outputs) == [(1, number, number == last) for number in range(1, int(count) + 1)]
+
+
+def distinct_and_closed(outputs: Sequence[Output], count: str) -> bool:
+    chunks = [(sequence, chunk) for sequence, chunk, _ in outputs]
+    highest = {sequence: max(c for s, c in chunks if s == sequence) for sequence, _ in chunks}
+    lasts = [(sequence, chunk) for sequence, chunk, last in outputs if last]
+    return len(outputs) == int(count) and len(set(chunks)) == len(chunks) and sorted(lasts) == sorted(highest.items())
+
+
+DESCRIBED_OUTPUTS: Final[Mapping[str, Callable[..., bool]]] = {
+    r"outputs numbered 1\.\.(\d+) in processing order; exactly the (\w+) carries last": one_numbered_sequence,
+    r"(\d+) outputs, no \(seq,chunk\) twice, "
+    r"exactly one last per seq and it has the largest chunk number of that seq": distinct_and_closed,
+}
 
 
 def windows_of(case: Fields) -> SlidingWindows:
@@ -94,13 +106,12 @@ def windows_of(case: Fields) -> SlidingWindows:
 def run_slices(case: Fields) -> None:
     """The slice of each time and the windows that hold it."""
     windows = windows_of(case)
-    for entry in case.take("cases"):
-        with Fields(entry, "case") as fields:
-            wanted_slice, wanted_windows = fields.take("slice"), fields.take("windows")
-            for time in fields.take("ts"):
-                expect(f"slice of {time}", list(windows.slice_of(time)), wanted_slice)
-                found = [list(windows.span(number)) for number in windows.windows_of(time)]
-                expect(f"windows of {time}", found, wanted_windows)
+    for fields in each(case.take("cases"), "case"):
+        wanted_slice, wanted_windows = fields.take("slice"), fields.take("windows")
+        for time in fields.take("ts"):
+            expect(f"slice of {time}", list(windows.slice_of(time)), wanted_slice)
+            found = [list(windows.span(number)) for number in windows.windows_of(time)]
+            expect(f"windows of {time}", found, wanted_windows)
 
 
 def run_store(case: Fields) -> None:
@@ -151,9 +162,7 @@ def run_lags(case: Fields, windows: SlidingWindows, times: Sequence[int]) -> Non
     """The same records under several emit lags, flushed at the end."""
     watermarks = case.take("wms")
     expect("then", case.take("then"), "terminate")
-    match = SAME_SET.fullmatch(case.take("expect"))
-    if match is None:
-        raise UnknownFormatError("expect")
+    count = int(matched("expect", case.take("expect"), SAME_SET)[1])
     for lag in case.take("emit_lags"):
         state = Firing(FiringRules(windows=windows, trigger="strict", emit_lag=lag))
         state.fill(times)
@@ -161,7 +170,7 @@ def run_lags(case: Fields, windows: SlidingWindows, times: Sequence[int]) -> Non
         ends += [window.end for window in state.end()]
         held = {windows.span(number)[1] for time in times for number in windows.windows_of(time)}
         expect(f"windows at lag {lag}", ends, sorted(held))
-        expect(f"count at lag {lag}", len(ends), int(match[1]))
+        expect(f"count at lag {lag}", len(ends), count)
 
 
 def run_sequencer(case: Fields) -> None:

@@ -7,16 +7,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tests.conformance.fields import Fields, UnknownFormatError, expect, known
+from tests.conformance.fields import Fields, UnknownFormatError, expect, interpreted, known, matched
 from wmlab.streams.model.cut import CutAlgorithm
 from wmlab.streams.model.group import GroupState, StreamPosition, StreamSegment
 from wmlab.streams.model.segment import KeyRange, parse_segment, segment_id, segment_name
 from wmlab.streams.model.window import LatestItem
 
-ADD = re.compile(r"add reader (\w+)")
-REMOVE = re.compile(r"remove reader (\w+)|(\w+) crashes")
-VERB = re.compile(r"(\w+) (acquires|publishes|releases|completes) (.+)")
-SUCCESSORS = re.compile(r"([\w/@]+), successors? ((?:\d+@\d+(?:, )?)+) with predecessors \[([\d, ]*)\]")
+SUCCESSORS = r"([\w/@]+), successors? ((?:\d+@\d+(?:, )?)+) with predecessors \[([\d, ]*)\]"
 AFTER = re.compile(r"(\w+)_after_(\w+)")
 PLAIN_VERBS = {"acquires": "acquire", "publishes": "publish", "releases": "release", "completes": "complete"}
 ONE = "stream"
@@ -65,16 +62,26 @@ class Streams:
 
     def do(self, text: str) -> str:
         """Run one operation; answers "publish S1" or the like."""
-        if match := ADD.fullmatch(text):
-            self.state.add_reader(match[1])
-            return "add"
-        if match := REMOVE.fullmatch(text):
-            self.state.remove_reader(match[1] or match[2])
-            return "remove"
-        match = VERB.fullmatch(text)
-        if match is None:
-            raise UnknownFormatError(f"operation {text!r}")
-        reader, verb, rest = match.groups()
+        return interpreted(
+            "operation",
+            text,
+            {
+                r"add reader (\w+)": self.add,
+                r"remove reader (\w+)": self.remove,
+                r"(\w+) crashes": self.remove,
+                r"(\w+) (acquires|publishes|releases|completes) (.+)": self.act,
+            },
+        )
+
+    def add(self, reader: str) -> str:
+        self.state.add_reader(reader)
+        return "add"
+
+    def remove(self, reader: str) -> str:
+        self.state.remove_reader(reader)
+        return "remove"
+
+    def act(self, reader: str, verb: str, rest: str) -> str:
         if reader not in self.state.readers:
             self.state.add_reader(reader)
         parts = list(self.state.streams) if rest == "both" else [rest] if verb == "completes" else rest.split(" and ")
@@ -99,9 +106,7 @@ class Streams:
         return segment[0]
 
     def completes(self, reader: str, part: str) -> str:
-        match = SUCCESSORS.fullmatch(part)
-        if match is None:
-            raise UnknownFormatError(f"completion {part!r}")
+        match = matched("completion", part, SUCCESSORS)
         segment = self.locate(match[1])
         predecessors = frozenset(segment_id(int(number), 0) for number in match[3].split(","))
         successors = {parse_segment(name): predecessors for name in match[2].split(", ")}

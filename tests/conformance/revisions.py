@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
-from tests.conformance.fields import Fields, UnknownFormatError, expect, known
+from tests.conformance.fields import Fields, expect, interpreted, lookup, matched
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.cut import CutAlgorithm
 from wmlab.streams.model.log import MarksLog, TruncatedError
 
 NULL = "null"
 CAS = r"(?:cas|cas_mark|mark_cas|compare_and_set|compare_and_set_mark|set_mark_if|move_mark)"
-CAS_FIELD = re.compile(rf"{CAS}(?:_sequence|_ops|_pairs|_steps|s)?")
-MARK_FIELD = re.compile(r"marks?(?:_after)?(?:_each)?")
-READ = re.compile(r"read_from\((\w+)\)(_first)?")
-RANGE = re.compile(r"range\((\w+),\s*(\w+)\)")
-ITERATOR = re.compile(r"(first|second|third)_iterator")
 ORDINALS = {"first": 0, "second": 1, "third": 2}
 
 
@@ -52,65 +46,59 @@ class Log:
         self.marks: list[int | None] = []
         self.oldest: list[int] = []
         self.before_truncation: MarksLog[str] | None = None
-        self.operations: list[tuple[re.Pattern[str], Callable[..., None]]] = [
-            (re.compile(r"(\w+) = latest"), self.name_latest),
-            (re.compile(r"append (\w+(?:,\s*\w+)*)"), self.append_all),
-            (re.compile(r"(\w+) = read_from\((\w+)\)"), self.open_iterator),
-            (re.compile(r"next -> (\w+)(?: \(its revision = (\w+)\))?"), self.next),
-            (re.compile(r"(\w+) exhausted(?: although (\w+) exists)?"), self.exhausted),
-            (re.compile(r"read_from\((\w+)\) -> (\w+(?:,\s*\w+)*)"), self.read),
-            (re.compile(r"append_if\((\w+),\s*(\w+)\)(?: -> (\w+))?"), self.append_if),
-            (re.compile(rf"{CAS}\((\w+),\s*(\w+)\)(?: -> (\w+))?"), self.move_mark),
-            (re.compile(r"(?:mark|get_mark)(?:\(\))? (?:->|=|is) (\w+)"), self.mark_is),
-            (re.compile(r"truncate(?:\(| to | )(\w+)\)?"), self.truncate),
-        ]
+        self.operations: dict[str, Callable[..., None]] = {
+            r"(\w+) = latest": self.name_latest,
+            r"append (\w+(?:,\s*\w+)*)": self.append_all,
+            r"(\w+) = read_from\((\w+)\)": self.open_iterator,
+            r"next -> (\w+)(?: \(its revision = (\w+)\))?": self.next,
+            r"(\w+) exhausted(?: although (\w+) exists)?": self.exhausted,
+            r"read_from\((\w+)\) -> (\w+(?:,\s*\w+)*)": self.read,
+            r"append_if\((\w+),\s*(\w+)\)(?: -> (\w+))?": self.append_if,
+            rf"{CAS}\((\w+),\s*(\w+)\)(?: -> (\w+))?": self.move_mark,
+            r"(?:mark|get_mark)(?:\(\))? (?:->|=|is) (\w+)": self.mark_is,
+            r"truncate(?:\(| to | )(\w+)\)?": self.truncate,
+        }
 
     def do(self, operation: str) -> None:
         """Run one operation written as text."""
-        for pattern, action in self.operations:
-            if match := pattern.fullmatch(operation):
-                action(*match.groups())
-                return
-        raise UnknownFormatError(f"operation {operation!r}")
+        interpreted("operation", operation, self.operations)
 
     def do_listed(self, name: str, values: list[Any]) -> None:
         """Run one kind of operation for each of a list of arguments."""
         if name == "truncate_sequence":
             for revision in values:
                 self.truncate(revision)
-        elif CAS_FIELD.fullmatch(name):
+        else:
+            matched("input", name, rf"{CAS}(?:_sequence|_ops|_pairs|_steps|s)?")
             for expected, new in values:
                 self.move_mark(expected, new, None)
-        else:
-            raise UnknownFormatError(f"input {name!r}")
 
     def answer(self, name: str, value: Any) -> Any:
         """What the log says under a name of the expectations."""
-        lists: dict[str, Callable[[], Any]] = {
+        forms: dict[str, Callable[..., Any]] = {
             "append_if_results": lambda: self.appended_if,
-            "results": lambda: self.moved,
-            "cas_results": lambda: self.moved,
+            "(?:cas_)?results": lambda: self.moved,
             "initial_mark": lambda: self.name_of(MarksLog[str]().pointer, value),
             "latest": lambda: self.name_of(self.log.end, value),
-            "oldest_after": lambda: [self.name_of(r, v) for r, v in zip(self.oldest, value, strict=True)],
+            "oldest_after": lambda: self.names_of(self.oldest, value),
             "iterator_behind_truncation_next": self.next_behind_truncation,
+            "(first|second|third)_iterator": lambda ordinal: self.taken[ORDINALS[ordinal]],
+            r"read_from\((\w+)\)(_first)?": self.entries_after,
+            r"range\((\w+),\s*(\w+)\)": self.entries_between,
+            "marks?(?:_after)?(?:_each)?": lambda: (
+                self.names_of(self.marks, value) if isinstance(value, list) else self.name_of(self.log.pointer, value)
+            ),
         }
-        if name in lists:
-            return lists[name]()
-        if match := ITERATOR.fullmatch(name):
-            return self.taken[ORDINALS[match[1]]]
-        if match := READ.fullmatch(name):
-            found = attempt(lambda: [entry for _, entry in self.log.read_after(self.revision(match[1]))])
-            return found[0] if match[2] and isinstance(found, list) else found
-        if match := RANGE.fullmatch(name):
-            start, stop = self.revision(match[1]), self.revision(match[2])
-            # The range of a truncated log is asked of the log as it was before.
-            return attempt(lambda: [entry for _, entry in self.untruncated.read_range(start, stop)])
-        if MARK_FIELD.fullmatch(name):
-            if isinstance(value, list):
-                return [self.name_of(mark, v) for mark, v in zip(self.marks, value, strict=True)]
-            return self.name_of(self.log.pointer, value)
-        raise UnknownFormatError(f"expected {name!r}")
+        return interpreted("expected", name, forms)
+
+    def entries_after(self, revision: str, first: str | None) -> Any:
+        entries = attempt(lambda: [entry for _, entry in self.log.read_after(self.revision(revision))])
+        return entries[0] if first and isinstance(entries, list) else entries
+
+    def entries_between(self, start: str, stop: str) -> Any:
+        """The entries of a range; that of a truncated log is asked of the log as it was before."""
+        bounds = self.revision(start), self.revision(stop)
+        return attempt(lambda: [entry for _, entry in self.untruncated.read_range(*bounds)])
 
     @property
     def untruncated(self) -> MarksLog[str]:
@@ -189,7 +177,10 @@ class Log:
     def maybe(self, name: str | None) -> int | None:
         if name is None:
             return None
-        return self.names[known("revision", name, self.names)]
+        return lookup("revision", name, self.names)
+
+    def names_of(self, revisions: list[Any], wanted: list[Any]) -> list[Any]:
+        return [self.name_of(revision, name) for revision, name in zip(revisions, wanted, strict=True)]
 
     def name_of(self, revision: int | None, wanted: Any) -> Any:
         """The wanted name if it names the revision, else some name of it."""

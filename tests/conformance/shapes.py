@@ -5,13 +5,12 @@ Events carry the value of a counter that all writers share; an append is acknowl
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from random import Random
-from typing import Any
+from typing import Any, Final
 
-from tests.conformance.fields import Fields, UnknownFormatError
+from tests.conformance.fields import Fields, interpreted, known
 from tests.streams.model.leaders import Led
 from wmlab.streams.model import cycle
 from wmlab.streams.model.cut import CutAlgorithm
@@ -24,30 +23,21 @@ from wmlab.streams.model.segment import KeyRange, key_of
 from wmlab.streams.model.window import TimeWindow, Tracker
 
 TICKS, CYCLE_EVERY, SCALE_EVERY, EVENT_BYTES = 150, 25, 11, 108
-MORE = re.compile(r"at least (\d+) more watermarks appear after one of two controllers is killed")
-LOWERS = re.compile(r"(\d+) strictly increasing lower bounds")
-BETWEEN = re.compile(r"every event read between cut (\d+) and cut (\d+) has time >= the lower bound seen at the start")
-BOUNDED = re.compile(
-    r"a reader group bounded by the cuts of watermark (\d+) and (\d+) reads only events with lower <= time, "
-    r"and time <= upper of its current window when that is not null"
-)
 
 
 def run(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> None:
     """Make the run that the case describes and check every property that it lists."""
-    if inputs.take("event_value", None) not in (None, "a shared counter, one per second and writer"):
-        raise UnknownFormatError("event_value")
+    known("event value", inputs.take("event_value", None), {None, "a shared counter, one per second and writer"})
     made = Run(
         segments=inputs.take("initial_segments"),
         writers=inputs.take("writers", 2),
         note_every=inputs.take("note_every"),
         rules=cycle.CycleRules(algorithm=algorithm),
     )
-    if inputs.take("controllers", 2) != 2:
-        raise UnknownFormatError("number of controllers")
+    known("number of controllers", inputs.take("controllers", 2), {2})
     made.go(list(inputs.take("scales", [])), inputs.take("kill_after_watermarks", None))
     for text in expected.take("properties"):
-        assert holds(text, made), f"{text}: {made.watermarks}"
+        assert interpreted("property", text, PROPERTIES, made), f"{text}: {made.watermarks}"
 
 
 class Run(Led):
@@ -133,30 +123,21 @@ class Run(Led):
         return {s.id: frozenset(p.id for p in self.history.predecessors(s.id)) for s in followers}
 
 
-def holds(text: str, made: Run) -> bool:
-    """Whether a property, written as text, holds of the run."""
+def lowers_rise(made: Run, count: str = "2") -> bool:
+    """Whether there are so many watermarks and the lower bound of each is above that of the one before."""
     lowers = [watermark.lower for watermark in made.watermarks]
-    rising = all(a < b for a, b in pairwise(lowers))
-    if text in PLAIN:
-        return PLAIN[text](made)
-    if text == "consecutive watermarks have strictly increasing lower":
-        return rising and len(lowers) > 1
-    if match := LOWERS.fullmatch(text):
-        return rising and len(lowers) >= int(match[1])
-    if match := MORE.fullmatch(text):
-        return len(lowers) - (made.killed_after or 0) >= int(match[1])
-    if match := BOUNDED.fullmatch(text):
-        return within_bounds(made, int(match[1]), int(match[2]))
-    if match := BETWEEN.fullmatch(text):
-        first, last = int(match[1]), int(match[2])
-        values = [value for value, _ in made.bounded_read(first, last)][:-1]
-        return bool(values) and min(values) >= lowers[first]
-    raise UnknownFormatError(f"property {text!r}")
+    return len(lowers) >= int(count) and all(a < b for a, b in pairwise(lowers))
 
 
-def within_bounds(made: Run, first: int, last: int) -> bool:
+def not_below_lower(made: Run, first: str, last: str) -> bool:
+    """Whether no event of a bounded read lies below the lower bound of the watermark where it starts."""
+    *read, _ = made.bounded_read(int(first), int(last))
+    return bool(read) and min(value for value, _ in read) >= made.watermarks[int(first)].lower
+
+
+def within_bounds(made: Run, first: str, last: str) -> bool:
     """Whether every event of a bounded read lies in the window that the reader had before it."""
-    *read, _ = made.bounded_read(first, last)
+    *read, _ = made.bounded_read(int(first), int(last))
     return bool(read) and all(
         (window.lower is None or window.lower <= value) and (window.upper is None or value <= window.upper)
         for value, window in read
@@ -177,8 +158,17 @@ def lower_known_at_end(made: Run) -> bool:
     return window.lower is not None
 
 
-PLAIN: dict[str, Callable[[Run], bool]] = {
+PROPERTIES: Final[Mapping[str, Callable[..., bool]]] = {
     "each watermark has lower <= upper": lambda made: all(w.lower <= w.upper for w in made.watermarks),
     "both bounds of successive windows never decrease": windows_rise,
     "at the end of the bounded read the lower bound is not null": lower_known_at_end,
+    "consecutive watermarks have strictly increasing lower": lowers_rise,
+    r"(\d+) strictly increasing lower bounds": lowers_rise,
+    r"at least (\d+) more watermarks appear after one of two controllers is killed": lambda made, count: (
+        len(made.watermarks) - (made.killed_after or 0) >= int(count)
+    ),
+    r"every event read between cut (\d+) and cut (\d+) has time >= the lower bound seen at the start": not_below_lower,
+    r"a reader group bounded by the cuts of watermark (\d+) and (\d+) reads only events with lower <= time, "
+    r"and time <= upper of its current window when that is not null": within_bounds,
 }
+"""What may have to hold of a run, by its text."""

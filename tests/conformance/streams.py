@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from tests.conformance.fields import Fields, UnknownFormatError, expect, history_of, position_of
+from tests.conformance.fields import Fields, each, expect, history_of, interpreted, matched, position_of
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.cut import CutAlgorithm
 from wmlab.streams.model.history import StreamHistory
@@ -27,16 +26,15 @@ ORDERS = {
     (True, True): "Overlaps",
 }
 """How a first cut lies to a second: by being behind it at some key, and ahead of it."""
-RULE = re.compile(r"epoch k has segments k\*(\d+)\+i for i in 0\.\.(\d+), every scale replaces all of them one to one")
-MIXED = re.compile(r"for each i any one epoch e in 0\.\.(\d+): segment \(e\*(\d+)\+i\)@e at (\d+)")
-SPAN, CUT = re.compile(r"span(\w+)"), re.compile(r"cut(\w+)")
+RULE = r"epoch k has segments k\*(\d+)\+i for i in 0\.\.(\d+), every scale replaces all of them one to one"
+MIXED = r"for each i any one epoch e in 0\.\.(\d+): segment \(e\*(\d+)\+i\)@e at (\d+)"
 
 
 def run_compare(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> None:
     """How each of the first cuts lies to the second."""
-    known, second = history_of(inputs.take("epochs")).segments, position_of(inputs.take("second"))
+    segments, second = history_of(inputs.take("epochs")).segments, position_of(inputs.take("second"))
     found = [
-        ORDERS[behind_at_a_key(second, first, known), behind_at_a_key(first, second, known)]
+        ORDERS[behind_at_a_key(second, first, segments), behind_at_a_key(first, second, segments)]
         for first in map(position_of, inputs.take("first"))
     ]
     expect("results", found, expected.take("results"))
@@ -45,9 +43,8 @@ def run_compare(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> No
 def run_valid(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> None:
     """Cuts of mixed epochs in a stream that replaces all its segments again and again."""
     count, epochs = inputs.take("segments_per_epoch"), inputs.take("epochs")
-    match = RULE.fullmatch(inputs.take("rule"))
-    if match is None or (int(match[1]), int(match[2])) != (count, count - 1):
-        raise UnknownFormatError("rule")
+    rule = matched("rule", inputs.take("rule"), RULE)
+    expect("segments of the rule", (int(rule[1]), int(rule[2])), (count, count - 1))
     history = StreamHistory.create(count)
     for _ in range(epochs - 1):
         history = history.scale(history.active.ids, [segment.keys for segment in history.active.segments])
@@ -59,10 +56,7 @@ def run_valid(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> None
 
 def cuts_of(text: str, history: StreamHistory) -> list[Position]:
     """Cuts by the rule: every one of a single epoch, and some with an epoch drawn for each segment."""
-    match = MIXED.fullmatch(text)
-    if match is None:
-        raise UnknownFormatError(f"valid {text!r}")
-    last, count, offset = (int(group) for group in match.groups())
+    last, count, offset = (int(group) for group in matched("valid", text, MIXED).groups())
     random = Random(1)
     choices = [[epoch] * count for epoch in range(last + 1)]
     choices += [[random.randint(0, last) for _ in range(count)] for _ in range(5)]
@@ -74,10 +68,7 @@ def cuts_of(text: str, history: StreamHistory) -> list[Position]:
 def run_between(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> None:
     """The segments between pairs of cuts."""
     history = history_of(inputs.take("epochs"))
-    found = []
-    for pair in inputs.take("pairs"):
-        with Fields(pair, "pair") as ends:
-            found.append(between(ends.take("from"), ends.take("to"), history))
+    found = [between(pair.take("from"), pair.take("to"), history) for pair in each(inputs.take("pairs"), "pair")]
     listed = [sorted(result) if isinstance(result, list) else result for result in expected.take("results")]
     expect("results", found, listed)
 
@@ -103,22 +94,23 @@ def run_rolling(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> No
     history = history_of(inputs.take("epochs"))
     check_rolling(history)
     length = inputs.take("sealed_size_each", None)
-    cuts = {}
-    for name, offsets in inputs.rest().items():
-        if not CUT.fullmatch(name):
-            raise UnknownFormatError(f"input {name!r}")
-        cuts[name] = position_of(offsets)
+    cuts = {matched("input", n, r"cut\w+")[0]: position_of(offsets) for n, offsets in inputs.rest().items()}
+
+    def spans(suffix: str) -> dict[str, int]:
+        return {segment_name(s): epoch for s, epoch in history.spans(cuts[f"cut{suffix}"]).items()}
+
+    def bytes_between() -> int:
+        lengths = dict.fromkeys(history.segments, length)
+        return sum(segment_bytes_between(cuts["cut1"], cuts["cut2"], history, lengths).values())
+
+    forms: Mapping[str, Callable[..., Any]] = {
+        r"span(\w+)": spans,
+        "segments_between": lambda: between(cuts["cut1"], cuts["cut2"], history),
+        "bytes_between": bytes_between,
+    }
     for name, value in expected.rest().items():
-        if match := SPAN.fullmatch(name):
-            spans = {segment_name(s): epoch for s, epoch in history.spans(cuts[f"cut{match[1]}"]).items()}
-            expect(name, spans, value)
-        elif name == "segments_between":
-            expect(name, between(cuts["cut1"], cuts["cut2"], history), sorted(value))
-        elif name == "bytes_between":
-            lengths = dict.fromkeys(history.segments, length)
-            expect(name, sum(segment_bytes_between(cuts["cut1"], cuts["cut2"], history, lengths).values()), value)
-        else:
-            raise UnknownFormatError(f"expected {name!r}")
+        answer = interpreted("expected", name, forms)
+        expect(name, answer, sorted(value) if name == "segments_between" else value)
 
 
 def check_rolling(history: StreamHistory) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.conformance.fields import (
     Fields,
+    Operations,
     UnknownFormatError,
+    answer_to,
+    constant,
+    each,
     epoch_of,
     expect,
-    known,
+    lookup,
     position_of,
     reader_position_of,
     written,
@@ -23,30 +27,19 @@ from wmlab.streams.model.log import Watermark
 from wmlab.streams.model.marks import StoreOutcome, positions_ordered
 from wmlab.streams.model.segment import Segment
 
-NOTE_ANSWERS = {
-    "success": "SUCCESS",
-    "invalid time": "INVALID_TIME",
-    "invalid position": "INVALID_POSITION",
-    "write conflict": "WRITE_CONFLICT",
-    "data not found": "DATA_NOT_FOUND",
-    "ok": "SUCCESS",
-    "unknown writer": "UNKNOWN_WRITER",
-}
-ERRORS = {"did not terminate": "DID_NOT_TERMINATE"}
 VISIT_ORDERS: dict[str, VisitOrder] = {"order": "as_noted"}
 
 
 def run(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> None:
     """Run every step of the case and compare what it lists."""
-    model = known("model", inputs.take("model", "order"), VISIT_ORDERS)
     steps = inputs.take("steps")
     rules = cycle.CycleRules(
         timeout_ms=inputs.take("timeout_ms"),
         algorithm=algorithm,
-        visit_order=VISIT_ORDERS[model],
+        visit_order=lookup("model", inputs.take("model", "order"), VISIT_ORDERS),
         bug_6510=notes_unacknowledged(steps) and (algorithm == "pravega" or not recommends(steps)),
     )
-    World([epoch_of(record) for record in inputs.take("epochs")], rules).do(steps)
+    World([epoch_of(record) for record in inputs.take("epochs")], rules).run(steps)
 
 
 def notes_unacknowledged(steps: Sequence[Mapping[str, Any]]) -> bool:
@@ -71,7 +64,7 @@ class World(Led):
         self.epochs = epochs
         self.leaders: dict[str, cycle.CycleState] = {}
         self.readers: dict[str, window.Tracker] = {}
-        self.operations: dict[str, Callable[[Fields], dict[str, Any]]] = {
+        self.operations: Operations = {
             "note": self.note,
             "shutdown": self.shutdown,
             "epoch": self.epoch,
@@ -89,19 +82,14 @@ class World(Led):
     def segments(self) -> dict[int, Segment]:
         return {segment.id: segment for epoch in self.epochs for segment in epoch.segments}
 
-    def do(self, steps: Sequence[Mapping[str, Any]]) -> None:
+    def run(self, steps: Sequence[Mapping[str, Any]]) -> None:
         """Run the steps in turn; of the two expectations the one for this algorithm counts."""
-        for index, step in enumerate(steps):
-            what = f"step {index} {step.get('op')}"
-            with Fields(step, what) as fields:
-                operation = fields.take("op")
-                if operation not in self.operations:
-                    raise UnknownFormatError(f"{what}: unknown operation")
-                recommended = fields.take("expect", {})
-                real = fields.take("expect_real", recommended)
-                found = self.operations[operation](fields)
-            with Fields(real if self.rules.algorithm == "pravega" else recommended, what) as expected:
-                self.check(what, found, expected)
+        for step in each(steps, "step"):
+            answer = answer_to(step, self.operations)
+            recommended = step.take("expect", {})
+            real = step.take("expect_real", recommended)
+            with Fields(real if self.rules.algorithm == "pravega" else recommended, step.what) as expected:
+                self.check(step.what, answer, expected)
 
     def check(self, what: str, found: Mapping[str, Any], expected: Fields) -> None:
         for name, value in found.items():
@@ -122,11 +110,11 @@ class World(Led):
     def note(self, step: Fields) -> dict[str, Any]:
         writer, time, position = step.take("writer"), step.take("time"), position_of(step.take("position"))
         self.marks, outcome = self.marks.note(writer, time, position)
-        return {"result": NOTE_ANSWERS[outcome.value]}
+        return {"result": constant(outcome.value)}
 
     def shutdown(self, step: Fields) -> dict[str, Any]:
         self.marks, outcome = self.marks.shutdown(step.take("writer"))
-        return {"result": NOTE_ANSWERS[outcome.value]}
+        return {"result": "SUCCESS" if outcome is StoreOutcome.OK else constant(outcome.value)}
 
     def epoch(self, step: Fields) -> dict[str, Any]:
         self.epochs.append(epoch_of(step.take("record")))
@@ -143,14 +131,14 @@ class World(Led):
         removed = [e.writer for e in effects if isinstance(e, cycle.RemoveWriter) and self.remove(leader, e)]
         if before_write is not None:
             assert any(isinstance(e, cycle.Append) for e in effects), "the cycle did not come to its append"
-            self.do(before_write)
+            self.run(before_write)
         emitted = [as_fields(watermark) for watermark in self.emit(view, effects)]
         (decision,) = (effect for effect in effects if isinstance(effect, cycle.Decision))
         return {
             "emitted": emitted,
             "removed_writers": sorted(removed),
             "stream_removed_from_bucket": cycle.LeaveBucket() in effects,
-            "error": ERRORS.get(decision.reason.removeprefix("cut failed: ")),
+            "error": "DID_NOT_TERMINATE" if decision.reason == "cut failed: did not terminate" else None,
         }
 
     def remove(self, leader: str, effect: cycle.RemoveWriter) -> bool:

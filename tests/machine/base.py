@@ -10,7 +10,7 @@ writer that has noted a time meanwhile, which is a hazard of the design and not 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, ClassVar
 
 from hypothesis import strategies as st
@@ -35,10 +35,13 @@ GAPS_MS = st.sampled_from([100, 0, 1, 250, 600])
 class Violated(AssertionError):
     """A run broke a promise; the message is the scenario as YAML."""
 
-    def __init__(self, invariants: set[str], scenario: Scenario) -> None:
+    def __init__(self, invariants: Set[str], scenario: Scenario) -> None:
         self.invariants = frozenset(invariants)
         self.scenario = scenario
         super().__init__(f"{', '.join(sorted(invariants))} violated by this scenario:\n{scenario.to_yaml()}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Violated, (self.invariants, self.scenario)
 
 
 class Machine(RuleBasedStateMachine):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any
 
@@ -12,9 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from wmlab import dataflow as flow
 from wmlab.core.recording import Recording
 from wmlab.core.spark.schemas import dataframe
-from wmlab.dataflow.checks import LARGE_TABLES, SMALL_TABLES, inputs_of
-from wmlab.dataflow.sim.rules import DataflowRules
-from wmlab.dataflow.tables import DATAFLOW_TABLES
+from wmlab.dataflow.checks import LARGE_TABLES, SMALL_TABLES
+
+TABLES = (*SMALL_TABLES, *LARGE_TABLES)
+"""The tables of a recording that a check takes."""
 
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]
@@ -72,13 +73,12 @@ def frames(spark: SparkSession, recordings: Iterable[Recording], names: Sequence
     return [dataframe(spark, pa.concat_tables([one.table(name) for one in kept]).combine_chunks()) for name in names]
 
 
-def rows_of(recording: Recording, names: Iterable[str]) -> Tables:
+def rows_of(recording: Recording, names: Iterable[str] = TABLES) -> Tables:
     """The tables of a recording as rows, to be changed."""
     return {name: recording.table(name).to_pylist(maps_as_pydicts="strict") for name in names}
 
 
-def inputs_from(spark: SparkSession, tables: Mapping[str, list[Row]], rules: DataflowRules | None) -> dict[str, Any]:
-    """What the invariants take, from rows of the tables of one recording."""
-    arrow = {name: pa.Table.from_pylist(tables[name], schema=DATAFLOW_TABLES[name]) for name in tables}
-    small = {name: arrow[name] for name in SMALL_TABLES}
-    return inputs_of(small, {name: dataframe(spark, arrow[name]) for name in LARGE_TABLES}, rules)
+def altered(recording: Recording, tables: Tables) -> Recording:
+    """The recording with these rows instead of its own."""
+    own = {name: recording.table(name) for name in recording.schemas}
+    return type(recording).from_tables(own | tables, name=recording.name, scenario=recording.scenario)

@@ -128,7 +128,10 @@ def test_the_replay_of_spark_gives_the_answer_of_the_rule(
     assert found["watermarks"] > 8 * 2 * 5
 
 
-def test_a_log_has_the_same_lags_and_stragglers_for_both(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_log_has_the_same_lags_and_stragglers_for_both(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "FILES", 2)
     assert log.write_log(tmp_path / "log", 40_000, seed=1) == 40_000
     found = log.by_spark(tmp_path / "log")
     assert found == log.by_duckdb(tmp_path / "log")

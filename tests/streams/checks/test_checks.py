@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.streams.checks.runs import recorded
 from wmlab.core.recording import Recording
 from wmlab.core.spark.verdict import verdicts
 from wmlab.core.words import with_moments
-from wmlab.streams.api import Scenario
 from wmlab.streams.bounds.recorded import bounds_of_recording
 from wmlab.streams.checks import DERIVED, INVARIANTS, inputs_of, with_reduced_events
 from wmlab.streams.checks.events import EventReduction
@@ -34,16 +34,8 @@ Cuts = list[dict[int, int]]
 
 
 def record(**fields: Any) -> Recording:
-    given: dict[str, Any] = {
-        "stream": Stream("orders", segments=2, timestamp_aggregation_timeout_ms=2_000),
-        "writers": [EventWriter("w1", rate_per_s=40, delay_mean_ms=200), EventWriter("w2", rate_per_s=40)],
-        "readers": ReaderGroup(readers=2, publish_every_ms=500),
-        "controllers": Controllers(period_ms=1_000),
-        "script": [script.Scale(at_ms=3_000, seal=["0@0"])],
-        "duration_ms": 10_000,
-        "seed": 5,
-    }
-    return Scenario("judged", **(given | fields)).record(progress=False)
+    split = [script.Scale(at_ms=3_000, seal=["0@0"])]
+    return recorded("judged", **({"script": split, "duration_ms": 10_000} | fields))
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from tests.machine.batch import given_of
 from tests.machine.judge import Found, judge
+from tests.streams.checks.runs import recorded
 from wmlab.core.invariants import totals_of
 from wmlab.core.recording import Recording
 from wmlab.core.simulation import Fixed
@@ -25,15 +26,7 @@ from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, 
 
 
 def record(*groups: ReaderGroup, **fields: Any) -> Recording:
-    given: dict[str, Any] = {
-        "stream": Stream("orders", segments=2, timestamp_aggregation_timeout_ms=2_000),
-        "writers": [EventWriter("w1", rate_per_s=40, delay_mean_ms=200), EventWriter("w2", rate_per_s=40)],
-        "readers": groups or ReaderGroup(readers=2, publish_every_ms=500),
-        "controllers": Controllers(period_ms=1_000),
-        "duration_ms": 8_000,
-        "seed": 5,
-    }
-    return Scenario("looked at", **(given | fields)).record(progress=False)
+    return recorded("looked at", **({"readers": groups} if groups else {}), **fields)
 
 
 def altered(run: Recording, *, of: str | None = None, **columns: Any) -> Recording:
