@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -223,16 +223,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for process in range(options.processes):
             clones.put(copy_of_the_clone(Path(folder, str(process)), options.tests))
 
-        def run(numbered: tuple[int, Mutant]) -> tuple[int, Mutant, str | None]:
+        def run(mutant: Mutant) -> str | None:
             clone = clones.get()
             try:
-                return *numbered, notice(numbered[1], clone)
+                return notice(mutant, clone)
             finally:
                 clones.put(clone)
 
-        for number, mutant, test in pool.map(run, chosen.items()):
+        runs = {pool.submit(run, mutant): number for number, mutant in chosen.items()}
+        for done in as_completed(runs):
+            test = done.result()
             noticed += test is not None
-            print(f"{number}: {mutant}\n    {test or 'NOT NOTICED'}", flush=True)
+            print(f"{runs[done]}: {chosen[runs[done]]}\n    {test or 'NOT NOTICED'}", flush=True)
     print(f"{noticed} of {len(chosen)} mutants noticed")
     return 0
 

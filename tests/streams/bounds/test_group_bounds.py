@@ -127,8 +127,8 @@ def test_a_group_that_stands_still_sees_each_watermark_that_becomes_visible_unti
     logs = Logs.of(spark, [], [row for name in names for row in cutting(name, CUTS, emitted_ms=EMITTED_MS)])
     until_ms = {name: end_ms for name, end_ms in names.items() if end_ms is not None}
     columns = ("stream", "at_ms", "change", "lower", "upper")
-    found = sorted(logs.group_bounds(positions, *columns, visible="then", until_ms=until_ms), key=itemgetter(0, 1))
-    assert {name: [row[1:] for row in found if row[0] == name] for name in (*names, "no log")} == {
+    rows = sorted(logs.group_bounds(positions, *columns, visible="then", until_ms=until_ms), key=itemgetter(0, 1))
+    assert {name: [row[1:] for row in rows if row[0] == name] for name in (*names, "no log")} == {
         **{name: OF_ENDS[end_ms] for name, end_ms in names.items()},
         "no log": [(0, "position", None, None), (30, "position", None, None)],
     }
@@ -139,8 +139,8 @@ def test_in_hindsight_only_positions_change_bounds_and_who_has_finished_all_segm
 ) -> None:
     positions = changed(spark, {"reads on": READS, "finishes": [(0, 0, False), (1, 15, False), (2, 15, True)]})
     logs = Logs.of(spark, [], [row for name in ("reads on", "finishes") for row in cutting(name, CUTS)])
-    found = logs.group_bounds(positions, "stream", "at_ms", "change", "lower", "upper", until_ms={"reads on": 40})
-    assert sorted(found, key=itemgetter(0, 1)) == [
+    rows = logs.group_bounds(positions, "stream", "at_ms", "change", "lower", "upper", until_ms={"reads on": 40})
+    assert sorted(rows, key=itemgetter(0, 1)) == [
         ("finishes", 0, "position", None, 5),
         ("finishes", 10, "position", 1, 7),
         ("finishes", 20, "position", 3, None),

@@ -85,7 +85,7 @@ def many_ids() -> Stream:
 
 
 @pytest.fixture(scope="module")
-def wanted(generated: list[Stream], many_ids: Stream) -> dict[str, Bounds]:
+def expected(generated: list[Stream], many_ids: Stream) -> dict[str, Bounds]:
     """The bounds that each stream should have."""
     return {
         **{stream.name: of_fresh_trackers(stream, stream.ids, (*range(31), 10**15)) for stream in generated},
@@ -96,15 +96,15 @@ def wanted(generated: list[Stream], many_ids: Stream) -> dict[str, Bounds]:
 
 
 @pytest.fixture(scope="module")
-def found(
-    spark: SparkSession, generated: list[Stream], many_ids: Stream, wanted: dict[str, Bounds]
+def answers(
+    spark: SparkSession, generated: list[Stream], many_ids: Stream, expected: dict[str, Bounds]
 ) -> dict[str, Bounds]:
     """The bounds that each stream has, by one query."""
     rows = [row for name, offsets in UNEVEN.items() for row in cutting(name, [{0: offset} for offset in offsets])]
     rows += [row for name, (cuts, bounds, _) in SMALL.items() for row in cutting(name, cuts, bounds)]
-    positions = placed(spark, *((name, *position) for name, bounds in wanted.items() for position in bounds))
+    positions = placed(spark, *((name, *position) for name, bounds in expected.items() for position in bounds))
     logs = Logs.of(spark, [*generated, many_ids], rows)
-    bounds_of: dict[str, Bounds] = {name: {} for name in wanted}
+    bounds_of: dict[str, Bounds] = {name: {} for name in expected}
     for stream, segment, offset, *bounds in logs.bounds(positions, "stream", "segment_id", "offset", *BOUNDS):
         assert (segment, offset) not in bounds_of[stream]
         bounds_of[stream][segment, offset] = tuple(bounds)
@@ -112,24 +112,24 @@ def found(
 
 
 def test_every_position_gets_what_a_fresh_tracker_says(
-    generated: list[Stream], wanted: dict[str, Bounds], found: dict[str, Bounds]
+    generated: list[Stream], expected: dict[str, Bounds], answers: dict[str, Bounds]
 ) -> None:
     names = [stream.name for stream in generated]
-    assert {name: found[name] for name in names} == {name: wanted[name] for name in names}
-    kinds = Counter((lower is None, upper is None) for name in names for lower, upper, *_ in found[name].values())
+    assert {name: answers[name] for name in names} == {name: expected[name] for name in names}
+    kinds = Counter((lower is None, upper is None) for name in names for lower, upper, *_ in answers[name].values())
     assert min(kinds[kind] for kind in [(False, False), (False, True), (True, False), (True, True)]) > 200
 
 
 @pytest.mark.parametrize("name", [*UNEVEN, *SMALL])
-def test_logs_of_a_certain_shape(name: str, wanted: dict[str, Bounds], found: dict[str, Bounds]) -> None:
-    assert found[name] == wanted[name]
+def test_logs_of_a_certain_shape(name: str, expected: dict[str, Bounds], answers: dict[str, Bounds]) -> None:
+    assert answers[name] == expected[name]
 
 
 def test_unknown_segments_lie_between_many_ids(
-    many_ids: Stream, wanted: dict[str, Bounds], found: dict[str, Bounds]
+    many_ids: Stream, expected: dict[str, Bounds], answers: dict[str, Bounds]
 ) -> None:
-    assert found[many_ids.name] == wanted[many_ids.name]
-    assert len(set(found[many_ids.name].values())) > 40
+    assert answers[many_ids.name] == expected[many_ids.name]
+    assert len(set(answers[many_ids.name].values())) > 40
 
 
 def test_rows_and_columns_are_kept(spark: SparkSession) -> None:
@@ -166,15 +166,15 @@ def test_streams_may_have_numbers_for_names_and_positions_may_be_ints(spark: Spa
     logs = Logs.of(spark, made)
     number = F.substring("stream", 2, 9).cast("int").alias("stream")
     numbered = Logs(*(table.select(number, *table.columns[1:]) for table in (logs.watermarks, logs.segments)))
-    wanted = {
+    expected = {
         (int(stream.name[1:]), *position, *bounds)
         for stream in made
         for position, bounds in of_fresh_trackers(stream, [s for s in stream.ids if s < 2**31], (3, 17)).items()
     }
-    asked = [row[:3] for row in wanted] + [(99, 0, 3)]
+    asked = [row[:3] for row in expected] + [(99, 0, 3)]
     positions = spark.createDataFrame(asked, "stream int, segment_id int, offset int")
     rows = numbered.bounds(positions, "stream", "segment_id", "offset", *BOUNDS)
-    assert sorted(rows, key=str) == sorted([*wanted, (99, 0, 3, *NOTHING)], key=str)
+    assert sorted(rows, key=str) == sorted([*expected, (99, 0, 3, *NOTHING)], key=str)
     assert len({row[3:] for row in rows}) > 10
 
 

@@ -32,7 +32,9 @@ def test_the_sentence_names_the_most_expensive_holder() -> None:
 
 def test_bars_stand_in_order_of_cost_with_the_unknown_last() -> None:
     chart = holder_costs(RUN)
-    boxes = [box for bars in layers_of_kind(chart, Blocks) for box in bars.boxes]
+    bars_by_reason = layers_of_kind(chart, Blocks)
+    assert {bars.beside for bars in bars_by_reason} == {True}
+    boxes = [box for bars in bars_by_reason for box in bars.boxes]
     assert [(box.x_high, box.label) for box in boxes] == [
         (900, "900 ms, held 10.0 s"),
         (300, "300 ms, held 45.9 s"),
