@@ -82,6 +82,12 @@ def test_times_become_whole_milliseconds_never_later_and_may_be_before_1970(tmp_
     assert traces.load(file, unit=unit).table["event_time"].to_pylist() == expected_ms
 
 
+def test_iso_times_in_a_csv_are_utc_unless_they_name_a_zone(tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_text(CSV + "2013-01-01 00:00:00,2013-01-01T05:00:00.250+02:00,w,k\n")
+    assert list(traces.load(file).events()) == [(NEW_YEAR_MS, 1_357_009_200_250, "w", "k")]
+
+
 @pytest.mark.parametrize("name", ["log.jsonl", "log.csv", "log.parquet"])
 def test_iso_texts_of_every_form_are_times(tmp_path, name):
     texts = ["2024-01-01T00:00:00.1234Z", "2024-01-01 02:00:00.5+02:00", "2024-01-01T00:00:01", "2024-01-02"]
@@ -184,8 +190,12 @@ def test_files_that_cannot_be_read_are_trace_errors(tmp_path):
     broken = parquet(tmp_path / "log.parquet", [1])
     broken.write_bytes(broken.read_bytes()[:-9])
     assert "cannot be read" in problem_of(broken)
-    (tmp_path / "log.csv").write_text("")
-    assert "is empty" in problem_of(tmp_path / "log.csv")
+    ragged = tmp_path / "log.csv"
+    ragged.write_text(CSV + "1,2,w\n")
+    said = "log.csv has 1 bad row of 1: 1 line, first in row 1, does not have one value for each column: '1,2,w'."
+    assert said in problem_of(ragged)
+    ragged.write_text("")
+    assert "is empty" in problem_of(ragged)
     assert "there is no file" in problem_of(tmp_path / "none.csv")
     (tmp_path / "log.json").write_text("{}")
     assert "log.json has no column 'event_time'; it has none." in problem_of(tmp_path / "log.json")

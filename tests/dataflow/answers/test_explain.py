@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.dataflow.flows import ROWS, WINDOW, joined, line, merged, source
-from tests.repetitions import repetitions
 from wmlab import dataflow as flow
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
@@ -315,13 +314,12 @@ def test_a_window_waits_where_its_rows_are() -> None:
 
 
 @pytest.mark.parametrize("stages", [1, 2])
-@pytest.mark.parametrize("seed", range(repetitions(1, long=3)))
+@pytest.mark.parametrize("seed", range(3))
 def test_no_instance_that_has_let_a_window_out_is_said_to_wait_for_it(seed: int, stages: int) -> None:
     run = parallel(stages, seed=seed)
     queues = {queue["queue"]: queue for queue in run.table("queues").to_pylist()}
     items = [item for item in run.table("items").to_pylist() if item["kind"] == "event"]
     came = [(item, queues[item["queue"]]) for item in items]
-    states: set[tuple[bool, bool]] = set()
     for at_ms in range(120, 700, 90):
         for end in range(100, 400, 50):
             parts = {
@@ -333,7 +331,6 @@ def test_no_instance_that_has_let_a_window_out_is_said_to_wait_for_it(seed: int,
                 for item, queue in came
                 if queue["source"] == "w" and item["put_ms"] <= at_ms and json.loads(item["row"])["end"] == end
             }
-            states.add((bool(parts), bool(left)))
             assert left.isdisjoint(number for number, _ in parts)
             read_in = [
                 (item, queue)
@@ -346,7 +343,6 @@ def test_no_instance_that_has_let_a_window_out_is_said_to_wait_for_it(seed: int,
                 assert parts == {(n, count) for n, count in counts.items() if n not in left}
             elif not left:
                 assert sum(rows for _, rows in parts) == len(mine)
-    assert states == {(False, False), (True, False), (True, True), (False, True)}
 
 
 def test_a_window_is_not_empty_while_its_result_cannot_leave_or_its_rows_are_on_a_queue() -> None:
@@ -714,18 +710,6 @@ class _CountedRow(dict[str, Any]):
         return super().__getitem__(name)
 
 
-@cache
-def long_run(rows: int) -> Recording:
-    """A run with this many rows and two restarts."""
-    window = flow.Window("w", 200, **COUNTED, by="k", parallelism=2, stages=2)
-    first = flow.Source("s", columns=["id", "t", "k"], rows=[[n, 10 * n, n % 3] for n in range(rows)],
-                        arrival="t", times="t", partitions=2)  # fmt: skip
-    faults = (flow.Restart(5 * rows), flow.Restart(8 * rows))
-    saved = {**SAVED, "duration_ms": 10 * rows + 100, "faults": faults}
-    vertices = [first, window, flow.Sink("out")]
-    return flow.Dataflow("long", vertices=vertices, edges=["s -> w", "w -> out"], **saved).record()
-
-
 # The window of the row comes out in both runs: one that waits in the shorter run would be another answer with fewer
 # reads.
 @pytest.mark.parametrize("question", [{}, {"at_ms": 4_000}, {"row": {"id": 290}}, {"window": 3_800}])
@@ -733,7 +717,13 @@ def test_an_answer_about_a_run_of_twice_the_rows_reads_at_most_twice_as_many(
     question: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def reads(rows: int) -> int:
-        recording = long_run(rows)
+        window = flow.Window("w", 200, **COUNTED, by="k", parallelism=2, stages=2)
+        first = flow.Source("s", columns=["id", "t", "k"], rows=[[n, 10 * n, n % 3] for n in range(rows)],
+                            arrival="t", times="t", partitions=2)  # fmt: skip
+        faults = (flow.Restart(5 * rows), flow.Restart(8 * rows))
+        saved = {**SAVED, "duration_ms": 10 * rows + 100, "faults": faults}
+        recording = flow.Dataflow("long", vertices=[first, window, flow.Sink("out")],
+                                  edges=["s -> w", "w -> out"], **saved).record()  # fmt: skip
         _CountedRow.reads = 0
         recording.explain(**question)
         return _CountedRow.reads

@@ -9,7 +9,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.dataflow.checks.dataflows import Row, frames, generated
-from tests.repetitions import repetitions
 from wmlab import dataflow as flow
 from wmlab.core.errors import ModelError, RecordingError
 from wmlab.core.recording import Recording
@@ -20,7 +19,7 @@ from wmlab.dataflow.recording import DataflowRecording
 from wmlab.streams.recording import StreamRecording
 
 TABLES = ("items", "queues", "coalescing")
-FLOWS = range(repetitions(8, long=20))
+FLOWS = range(20)
 KEYED = Deviations(keyed_idle=True)
 PARTLY = Deviations(watermark_wakes_one_key=True, done_hides_idle=True)
 BEFORE_22440 = Deviations(event_leaves_idle=True, end_counts_as_active=True)
@@ -55,10 +54,8 @@ def told_by(recording: Recording) -> list[Row]:
 def test_every_step_is_that_of_the_recording(rules: Deviations) -> None:
     """The coalescers of the run were fed by its queues, those here by the items of the tables."""
     count = 0
-    has_effect = rules == DESIGN
     for recording in recorded(rules):
         steps = steps_of(recording, rules)
-        has_effect = has_effect or steps != steps_of(recording, DESIGN)
         found = {known_by(row, row["place"] if row["level"] == "global" else row["taken"]): row for row in steps}
         told = told_by(recording)
         count += len(told)
@@ -67,8 +64,7 @@ def test_every_step_is_that_of_the_recording(rules: Deviations) -> None:
             step = found[known_by(row, row["step"] if row["level"] == "global" else row["taken"])]
             both = row.keys() & step.keys()
             assert {name: step[name] for name in both} == {name: row[name] for name in both}
-    assert has_effect
-    assert count > 50 * len(FLOWS)
+    assert count > 1_000
 
 
 def test_spark_follows_many_dataflows_as_the_model_does_each(spark: SparkSession) -> None:

@@ -52,14 +52,15 @@ def test_windows_over_a_merge(
 
 @pytest.mark.filterwarnings("ignore::wmlab.core.overlap.TimesApartWarning")
 @pytest.mark.parametrize("outer", [None, "left", "right"])
+@pytest.mark.parametrize("copies", [1, 2])
 @RUNS
-@given(on_time(), on_time(), st.integers(0, 99), st.sampled_from([1, 2]), st.integers(0, 60), st.integers(-20, 60))
+@given(on_time(), on_time(), st.integers(0, 99), st.integers(0, 60), st.integers(-20, 60))
 def test_edge_case_46_joins(
     outer: str | None,
+    copies: int,
     left: list[tuple[int, int]],
     right: list[tuple[int, int]],
     seed: int,
-    copies: int,
     before: int,
     after: int,
 ) -> None:

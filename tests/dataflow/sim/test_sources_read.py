@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import wmlab as wm
 from tests.dataflow.sim.flows import count, kinds, line, marks, outcome, results, rows, source, times
-from tests.repetitions import repetitions
 from wmlab import dataflow as flow
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
@@ -223,7 +222,7 @@ def promised(stream: Any) -> flow.Source:
     return flow.Source("stream", stream=stream, times=[flow.EventTime("event_time", policy="lower_bound")])
 
 
-@pytest.mark.parametrize("name", ["first_bounds", *repetitions([], long=["days/split_under_load"])])
+@pytest.mark.parametrize("name", ["first_bounds", "days/split_under_load"])
 def test_the_lower_bound_of_a_stream_is_the_watermark_of_a_source_and_no_row_is_late(name: str) -> None:
     scenario = wm.Scenario.load(f"data/scenarios/{name}.yaml")
     counted = count(size_ms=1_000, column="event_time")

@@ -10,15 +10,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.progress.sim.plans import growing, query, scenario, source
 from tests.spark_jobs import adaptive_planning, jobs_so_far
 from wmlab.core.errors import ModelError
-from wmlab.core.invariants import of_one_stream, totals_of, verdicts_of
 from wmlab.core.recording import Recording
+from wmlab.core.spark import verdict
 from wmlab.progress import Aggregate, DuplicateBuffer, Join, LoseBuffer, PlanScenario, Source
 from wmlab.progress.checks import INVARIANTS, JUDGED_TABLES, inputs_of
 from wmlab.progress.tables import PROGRESS_TABLES
@@ -37,16 +36,9 @@ def tables_of(recording: Recording) -> Tables:
     return {name: recording.table(name).to_pylist() for name in JUDGED_TABLES}
 
 
-def judged(name: str, tables: Tables, **options: Any) -> Any:
-    """The verdict in memory, which is that of Spark (tests/core/spark/test_judged_in_memory.py)."""
-    arrow = {table: pa.Table.from_pylist(rows, schema=PROGRESS_TABLES[table]) for table, rows in tables.items()}
-    invariants, values = {name: INVARIANTS[name]}, inputs_of({}, **options)
-    totals = [
-        row
-        for stream in pc.unique(arrow["buffers"]["stream"]).to_pylist()
-        for row in totals_of(invariants, of_one_stream(arrow, stream), values, stream)
-    ]
-    (row,) = verdicts_of(invariants, totals)
+def judged(spark: SparkSession, name: str, tables: Tables, **options: Any) -> Any:
+    frames = {table: pa.Table.from_pylist(rows, schema=PROGRESS_TABLES[table]) for table, rows in tables.items()}
+    (row,) = verdict.verdicts(spark, {name: INVARIANTS[name]}, inputs_of(frames, **options))
     return SimpleNamespace(**row)
 
 
@@ -97,10 +89,10 @@ HEAD = plan(source("a", disorder_ms=900), source("b")) | {"local": "head"}
     ],
     ids=["literal sentence", "largest", "repeated", "literal rule", "head", "head as maximum", "forgets"],
 )
-def test_an_option_of_the_text_or_an_engine_is_found_out(fields, local, told) -> None:
+def test_an_option_of_the_text_or_an_engine_is_found_out(spark: SparkSession, fields, local, told) -> None:
     tables = tables_of(recorded(**fields))
     for name, words in told.items():
-        row = judged(name, tables, local=local)
+        row = judged(spark, name, tables, local=local)
         assert re.search(words, row.what or row.verdict)
 
 
@@ -142,11 +134,11 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_promise_is_proved(name: str) -> None:
+def test_a_broken_promise_is_proved(spark: SparkSession, name: str) -> None:
     tables = copy.deepcopy(tables_of(recorded(queries=SOUND)))
     change, words = BROKEN[name]
     change(tables)
-    row = judged(name, tables)
+    row = judged(spark, name, tables)
     assert (row.invariant, row.verdict) == (name, "violated")
     assert words in row.what
     assert 1 <= row.violations < row.judged
@@ -162,14 +154,14 @@ def test_a_broken_promise_is_proved(name: str) -> None:
     ],
     ids=["N2", "N5", "N7"],
 )
-def test_what_follows_from_the_prefix_is_proved_by_it(change) -> None:
+def test_what_follows_from_the_prefix_is_proved_by_it(spark: SparkSession, change) -> None:
     """A prefix that grew over a gap, and a local watermark that is none of the values that it may be."""
     tables = copy.deepcopy(tables_of(recorded(queries=SOUND)))
     change(tables)
-    row = judged("N1", tables)
+    row = judged(spark, "N1", tables)
     assert (row.verdict, row.violations) == ("violated", 1)
 
 
-def test_without_buffers_nothing_can_be_judged() -> None:
-    row = judged("N1", {"buffers": [], "windows_fired": []})
+def test_without_buffers_nothing_can_be_judged(spark: SparkSession) -> None:
+    row = judged(spark, "N1", {"buffers": [], "windows_fired": []})
     assert (row.verdict, row.what) == ("unknown", "no buffer came to an operator")

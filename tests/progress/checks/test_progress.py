@@ -1,13 +1,11 @@
-"""Progress and fired windows, in memory and on Spark, are those that the operators of recorded plans wrote down."""
+"""Progress and fired windows on Spark are those that the operators of recorded plans wrote down."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import cache, reduce
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -15,14 +13,7 @@ from pyspark.sql import functions as F
 from tests.progress.sim.plans import growing, query, rows, run, source
 from wmlab.core.errors import ModelError
 from wmlab.core.spark.schemas import dataframe
-from wmlab.progress.checks.progress import (
-    PROGRESS_COLUMNS,
-    fired_windows,
-    followed_arrivals,
-    progress,
-    windows_of_arrivals,
-)
-from wmlab.progress.model.windows import FiringRules, SlidingWindows
+from wmlab.progress.checks.progress import PROGRESS_COLUMNS, fired_windows, progress
 from wmlab.progress.scenario import (
     Aggregate,
     DelayBuffer,
@@ -70,59 +61,28 @@ def world_of(name: str) -> PlanWorld:
     return run(**RUNS[name])
 
 
-def arrivals_of(name: str, **where: object) -> pa.Table:
-    """The arrivals of a run, the last one first, as a stream with the name of the run."""
-    recorded = rows(world_of(name), "buffers", **where)
-    return pa.Table.from_pylist([row | {"stream": name} for row in recorded[::-1]], PROGRESS_TABLES["buffers"])
-
-
 def buffers_of(spark, name: str, **where: object) -> DataFrame:
-    return dataframe(spark, arrivals_of(name, **where))
+    """The arrivals of a run, the last one first."""
+    recorded = rows(world_of(name), "buffers", **where)
+    return dataframe(spark, pa.Table.from_pylist([dict(row) for row in recorded[::-1]], PROGRESS_TABLES["buffers"]))
 
 
-def followed(name: str, operator: str) -> pa.Table:
-    """What is said after each arrival at an operator of a run, by the rules of the run."""
+def reached(spark, name: str, **where: object) -> dict[tuple[str, int], tuple[Any, ...]]:
+    """What Spark says after each arrival of a run, by the rules of the run."""
     scenario = world_of(name).scenario
-    return followed_arrivals(arrivals_of(name, operator=operator), scenario.local, scenario.complete)
-
-
-def noted(name: str) -> dict[tuple[str, str, int], tuple[Any, ...]]:
-    """What the operators of a run wrote down after each arrival."""
-    columns = ("completed", "reached_prefix", "reached_local", "reached")
+    answer = progress(buffers_of(spark, name, **where), local=scenario.local, complete=scenario.complete)
     return {
-        (name, row["operator"], row["arrival"]): tuple(row[column] for column in columns)
-        for row in rows(world_of(name), "buffers")
-    }
-
-
-def by_arrival(reached: Iterable[Any]) -> dict[tuple[str, str, int], tuple[Any, ...]]:
-    """The answers of `progress`, given as rows."""
-    return {
-        (row["stream"], row["operator"], row["arrival"]): tuple(row[name] for name in PROGRESS_COLUMNS)
-        for row in reached
+        (row["operator"], row["arrival"]): tuple(row[name] for name in PROGRESS_COLUMNS) for row in answer.collect()
     }
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_every_arrival_brings_what_the_operator_wrote_down(name) -> None:
-    operators = pc.unique(arrivals_of(name)["operator"]).to_pylist()
-    reached = [row for operator in operators for row in followed(name, operator).to_pylist()]
-    assert by_arrival(reached) == noted(name)
-
-
-def test_spark_follows_every_operator_of_every_run(spark) -> None:
-    """All runs of the same rules by one question."""
-    by_rules: dict[tuple[Any, Any], list[str]] = {}
-    for name in RUNS:
-        scenario = world_of(name).scenario
-        by_rules.setdefault((scenario.local, scenario.complete), []).append(name)
-    assert len(by_rules) == 4
-    answers = [
-        progress(dataframe(spark, pa.concat_tables(map(arrivals_of, names))), local=local, complete=complete)
-        for (local, complete), names in by_rules.items()
-    ]
-    expected = {key: values for name in RUNS for key, values in noted(name).items()}
-    assert by_arrival(reduce(DataFrame.unionByName, answers).collect()) == expected
+def test_every_arrival_brings_what_the_operator_wrote_down(spark, name) -> None:
+    noted = ("completed", "reached_prefix", "reached_local", "reached")
+    assert reached(spark, name) == {
+        (row["operator"], row["arrival"]): tuple(row[column] for column in noted)
+        for row in rows(world_of(name), "buffers")
+    }
 
 
 def test_the_runs_have_what_they_are_to_test() -> None:
@@ -149,8 +109,8 @@ def test_arrivals_may_begin_anywhere_and_numbers_be_short(spark) -> None:
     other = given.withColumn("arrival", given.arrival + began)
     other = other.withColumns({name: other[name].cast(kind) for name, kind in short.items()})
     answer = progress(other).collect()
-    found = by_arrival(row.asDict() | {"arrival": row["arrival"] - began} for row in answer)
-    assert found == {key: values for key, values in noted("lost").items() if key[1] == "build"}
+    found = {("build", row["arrival"] - began): tuple(row[name] for name in PROGRESS_COLUMNS) for row in answer}
+    assert found == reached(spark, "lost", operator="build")
 
 
 @pytest.mark.parametrize(
@@ -171,40 +131,27 @@ def test_chunks_that_do_not_fit_their_base_are_refused_when_the_answer_is_asked_
         progress(arrivals.withColumns(columns)).collect()
 
 
-FIRED_COLUMNS = ("stream", "operator", "sequence", "start", "end", "records", "arrival", "reached", "again")
-
-
-def windows_of(name: str) -> list[tuple[Any, ...]]:
-    """The windows that fired in a run; at the end of the stream there is no arrival, and no watermark is said."""
-    fired = (row | {"stream": name} for row in rows(world_of(name), "windows_fired"))
-    told = [row | ({"reached": None} if row["arrival"] is None else {}) for row in fired]
-    return sorted(tuple(row[column] for column in FIRED_COLUMNS) for row in told)
-
-
 @pytest.mark.parametrize("name", RUNS)
-def test_the_fired_windows_are_those_of_the_run(name) -> None:
-    window = world_of(name).scenario.queries[0].window
-    sliding = SlidingWindows(window.size_ms, window.slide_ms or window.size_ms)
-    rules = FiringRules(windows=sliding, trigger=window.trigger, forget_fired=window.forget_fired)
-    found = windows_of_arrivals(followed(name, "build"), rules, flush=name != "silent")
-    wanted = windows_of(name)
-    assert sorted(tuple(row.values()) for row in found.to_pylist()) == wanted
+def test_the_fired_windows_are_those_of_the_run(spark, name) -> None:
+    scenario = world_of(name).scenario
+    window = scenario.queries[0].window
+    arrivals = buffers_of(spark, name, operator="build")
+    found = fired_windows(
+        progress(arrivals, local=scenario.local, complete=scenario.complete),
+        size=window.size_ms,
+        slide=window.slide_ms,
+        trigger=window.trigger,
+        flush=name != "silent",
+        forget_fired=window.forget_fired,
+    )
+    columns = ("stream", "operator", "sequence", "start", "end", "records", "arrival", "reached", "again")
+    fired = rows(world_of(name), "windows_fired")
+    # At the end of the stream there is no arrival, and Spark says nothing of the watermark.
+    wanted = [tuple((row | ({"reached": None} if row["arrival"] is None else {}))[c] for c in columns) for row in fired]
+    assert found.columns == [*columns]
+    assert sorted(map(tuple, found.collect())) == sorted(wanted)
     assert wanted
-    assert any(row[-1] for row in wanted) == name.startswith("forgets")
-
-
-def test_spark_fires_the_windows_of_the_runs(spark) -> None:
-    """One run without any option, one without the end of the stream, and one for each other option."""
-    names = ["plain", "silent", "strict", "forgets sliding ones"]
-    answers = []
-    for name in names:
-        window = world_of(name).scenario.queries[0].window
-        options = {"trigger": window.trigger, "flush": name != "silent", "forget_fired": window.forget_fired}
-        arrivals = progress(buffers_of(spark, name, operator="build"))
-        answers.append(fired_windows(arrivals, size=window.size_ms, slide=window.slide_ms, **options))
-    assert all(answer.columns == [*FIRED_COLUMNS] for answer in answers)
-    found = reduce(DataFrame.unionByName, answers).collect()
-    assert sorted(map(tuple, found)) == sorted(row for name in names for row in windows_of(name))
+    assert any(row["again"] for row in fired) == name.startswith("forgets")
 
 
 def test_windows_of_another_size_than_the_recorded_slices(spark) -> None:
