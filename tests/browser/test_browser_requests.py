@@ -105,6 +105,7 @@ def test_a_saved_chart_asks_nothing_of_the_network(browser: Any, tmp_path: Path)
         assert asked == []
 
 
+@pytest.mark.long
 def test_a_saved_page_of_plotly_without_the_settings_offers_to_share(browser: Any, tmp_path: Path) -> None:
     """Otherwise the tests of this file could not fail."""
     figure = time_bounds(frame()).figure().update_layout(template="plotly")
@@ -119,6 +120,7 @@ def test_a_saved_page_of_plotly_without_the_settings_offers_to_share(browser: An
         assert any(urlsplit(url).hostname == "cloud.plotly.com" for url in asked)
 
 
+@pytest.mark.long
 def test_no_cell_contacts_anything_but_the_notebook_server(shoot: ModuleType, browser: Any, tmp_path: Path) -> None:
     write_notebook(tmp_path / "charts.ipynb", *CHARTS, *FIGURES, PANEL)
     with shoot.jupyter_lab(tmp_path, dark=False) as (address, token):

@@ -3,9 +3,12 @@ from __future__ import annotations
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 from tests.browser.test_browser_lab import CHART, write_notebook
 
 
+@pytest.mark.long
 def test_a_chart_and_the_error_of_a_cell_are_pictured(shoot: ModuleType, tmp_path: Path) -> None:
     notebook = tmp_path / "look here.ipynb"
     before = write_notebook(notebook, CHART, "1 / 0")

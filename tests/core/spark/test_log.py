@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from tests.repetitions import repetitions
 from wmlab.core.errors import ModelError, TraceError
 from wmlab.core.spark.log import read_log, stragglers
 from wmlab.core.traces import TRACE_SCHEMA, load
@@ -62,8 +64,15 @@ def same(spark: SparkSession, path: Path, **mapping: Any) -> bool:
     )
 
 
-@pytest.mark.parametrize("unit", TIMES)
-@pytest.mark.parametrize("name", ["log.csv", "log.tsv", "log.jsonl", "log.parquet"])
+FORMS = ("log.csv", "log.tsv", "log.jsonl", "log.parquet")
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    repetitions(
+        [(FORMS[number % len(FORMS)], unit) for number, unit in enumerate(TIMES)], long=list(product(FORMS, TIMES))
+    ),
+)
 def test_every_form_and_unit_is_read_as_load_reads_it(
     spark: SparkSession, tmp_path: Path, name: str, unit: str
 ) -> None:
@@ -294,7 +303,7 @@ def test_bytes_of_another_encoding_merge_no_writers(spark: SparkSession, tmp_pat
     ]
 
 
-@pytest.mark.parametrize("name", ["log.csv", "log.jsonl", "log.parquet"])
+@pytest.mark.parametrize("name", repetitions(["log.csv"], long=["log.csv", "log.jsonl", "log.parquet"]))
 def test_file_and_row_give_the_order_of_the_files_however_they_are_cut(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
