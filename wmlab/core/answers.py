@@ -310,8 +310,8 @@ def _shown(name: str, value: Any) -> str:
     return str(value)
 
 
-Against = Literal["the others", "the clock", "no bound", "unknown"]
-"""What a cost is measured against: what the others had noted by then; the clock, where nobody else was there; or it is
+Against = Literal["the others", "noted times", "the clock", "no bound", "unknown"]
+"""What a cost is measured against: what the others, or all writers, had noted by then; the clock, where nobody else was there; or it is
 not measured, as there was no bound to compare, or for an unknown reason."""
 
 
@@ -338,9 +338,8 @@ class Straggler:
 class Stragglers(TableAnswer[Straggler]):
     """The stragglers of a stream's lower bound over a run, the most expensive first; `run_ms` is the run's length.
 
-    Costs against the clock come after those against the others, since they are more than that. `bound` says what they
-    blocked: the lower bound, or the global watermark of a query. `meanings` has the causes with what each means,
-    `notes` are further sentences.
+    `bound` says what they blocked: the lower bound, or the global watermark of a query. `meanings` has the causes with
+    what each means; `stall` is the sentence about the longest time in which it stopped, `notes` are further ones.
     """
 
     stream: str
@@ -348,6 +347,7 @@ class Stragglers(TableAnswer[Straggler]):
     stragglers: tuple[Straggler, ...]
     bound: str = "lower bound"
     meanings: tuple[tuple[str, str], ...] = ()
+    stall: str = ""
     notes: tuple[str, ...] = ()
 
     entries = "stragglers"
@@ -362,12 +362,12 @@ class Stragglers(TableAnswer[Straggler]):
     @property
     def sentence(self) -> str:
         """Who cost most, in one sentence, and what else is to be said."""
-        return " ".join([self._costliest(), *self.notes])
+        return " ".join(filter(None, [self.stall, self._costliest(), *self.notes]))
 
     def _costliest(self) -> str:
         over = f"Over {span(self.run_ms)}"
-        priced = [entry for entry in self.stragglers if entry.cost_ms and entry.against == "the others"]
-        if not priced:
+        priced = [entry for entry in self.stragglers if entry.cost_ms]
+        if not any(entry.against != "the clock" for entry in priced):
             return f"{over} {self._alone()}"
         first, *rest = priced
         others = f"; next {listed([f'{h.who} ({h.why}, {self._ms(h.cost_ms)})' for h in rest[:2]])}" if rest else ""
@@ -472,6 +472,7 @@ def stragglers_from(
     run_ms: int,
     bound: str = "lower bound",
     meanings: Mapping[str, str] | None = None,
+    stall: str = "",
     notes: Sequence[str] = (),
     kind: type[Stragglers] = Stragglers,
 ) -> Stragglers:
@@ -495,12 +496,13 @@ def stragglers_from(
         )
         stragglers.append(straggler)
     order = get_args(Against).index
-    stragglers.sort(key=lambda h: (order(h.against), -(h.cost_ms or 0), -h.held_ms, h.who, h.why))
+    stragglers.sort(key=lambda h: (-(h.cost_ms or 0), order(h.against), -h.held_ms, h.who, h.why))
     return kind(
         stream=stream,
         run_ms=run_ms,
         stragglers=tuple(stragglers),
         bound=bound,
         meanings=tuple((meanings or {}).items()),
+        stall=stall,
         notes=tuple(notes),
     )

@@ -71,6 +71,18 @@ def moment(time_ms: int | None, *, beside_ms: int = 0, clock_ms: int | None = No
     return f"{instant.year:04}-{instant:%m-%d %H:%M:%S}{fraction} UTC"
 
 
+def clock_words(time_ms: int | None, *, clock_ms: int | None = None) -> str:
+    """A time in a sentence, to a tenth of a second: "25.2 s", "12 min 5 s", "2013-01-05 17:32:00 UTC"; None: "unknown".
+
+    `clock_ms` is a time of the clock of the same run, as for `moment`.
+    """
+    if time_ms is None:
+        return "unknown"
+    if is_instant([time_ms], clock=[clock_ms]):
+        return moment(time_ms - time_ms % SECOND_MS, clock_ms=clock_ms)
+    return rounded(time_ms) if is_short(time_ms) else _in_units(time_ms, cut_to_ms=SECOND_MS)
+
+
 def bare(time_ms: int, *, clock_ms: int | None = None) -> str:
     """A time where its unit need not be said: "29 400", or as `moment` writes it from ten minutes on."""
     return moment(time_ms, clock_ms=clock_ms).removesuffix(" ms")

@@ -21,7 +21,7 @@ from wmlab.streams.answers.history import (
     epochs_of,
     furthest,
     group_states,
-    recorded_rules,
+    recorded_configuration,
     rows_of_stream,
     segments_of,
     the_stream,
@@ -145,7 +145,7 @@ def read_sides(recording: Recording, *, stream: str | None = None) -> tuple[Read
     A recording without scenario has the default timeout. Raises `RecordingError` as `stream_cut_at`.
     """
     name = the_stream(recording, stream)
-    rows, rules = rows_of_stream(recording, "segments", name), recorded_rules(recording, name)
+    rows, rules = rows_of_stream(recording, "segments", name), recorded_configuration(recording, name)
     known, segments = _known(recording, name), segments_of(recording, name)
     notes = [
         NotedTime(row["received_ms"], row["writer"], row["time"], Position(row["position"]), row["txn"] is not None)
@@ -155,7 +155,7 @@ def read_sides(recording: Recording, *, stream: str | None = None) -> tuple[Read
     return (
         index.marks_segment(known, notes, segments),
         index.extended_attributes(known, notes, segments),
-        index.segment_index(notes, segments, (rules.cycles or CycleRules()).timeout_ms),
+        index.segment_index(notes, segments, (rules or CycleRules()).timeout_ms),
         index.ingestion_time(
             _appends(recording, name), {row["segment_id"]: row["sealed_ms"] for row in rows}, segments
         ),

@@ -18,7 +18,7 @@ from wmlab.core.waiting import PROGRESS_AFTER_S, is_interactive
 from wmlab.streams import positions, simulate
 from wmlab.streams.answers.delays import delays
 from wmlab.streams.answers.explain import explain
-from wmlab.streams.answers.history import recorded_rules, scenario_span, the_stream
+from wmlab.streams.answers.history import recorded_configuration, scenario_span, the_stream
 from wmlab.streams.answers.measures import ownership
 from wmlab.streams.answers.timeline import timeline
 from wmlab.streams.answers.together import REMEDY_FOR_GROUPS, streams_apart
@@ -81,7 +81,7 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         from wmlab.streams.bounds.replay import replay
 
         name, spark = the_stream(self, stream), the_session(spark)
-        span_ms, cycles = scenario_span(self), recorded_rules(self, name).cycles
+        span_ms, cycles = scenario_span(self), recorded_configuration(self, name)
         recorded_options = {} if cycles is None else asdict(cycles)
         whole = {label: recorded_options | dict(changes) for label, changes in (configs or {"as recorded": {}}).items()}
         tables = (self.spark(spark, title) for title in ("writer_marks", "segments", "writer_shutdowns"))

@@ -39,6 +39,8 @@ Subject = Literal[
 IncidentOutcome = Literal["done", "nobody there", "no effect", "never came"]
 """What came of what a script asked for: done; the party was not running; it was there, but nothing could be done; or it
 waited until the end of the run for a moment that never came."""
+Sides = tuple[tuple[str, ...], tuple[str, ...]]
+"""The nodes on either side of a partition of the network."""
 TOOK_PLACE: Final[IncidentOutcome] = "done"
 NOBODY_THERE: Final[IncidentOutcome] = "nobody there"
 NO_EFFECT: Final[IncidentOutcome] = "no effect"
@@ -140,6 +142,14 @@ TABLES: Final[dict[str, pa.Schema]] = {
             "cause", TEXT, "the reason as a code, without names and numbers; null: emitted, or not known", nullable=True
         ),
         column("timeout_ms", LONG, "how long it waits for a writer behind; null: not known", unit="ms", nullable=True),
+        column(
+            "behind_since_ms",
+            pa.map_(TEXT, LONG),
+            "for each lagging writer, from when its timeout counts; null: not known",
+            unit="ms",
+            nullable=True,
+        ),
+        column("due_ms", LONG, "when its controller runs the next one; null: none planned", unit="ms", nullable=True),
     ),
     "watermarks": table(
         _STREAM,
@@ -249,6 +259,8 @@ TABLES: Final[dict[str, pa.Schema]] = {
         *INCIDENTS,
         column("subject", TEXT, "what the target is: writer, reader, controller and so on"),
         column("outcome", TEXT, "done; nobody there, no effect, or never came: nothing was changed"),
+        column("until_ms", LONG, "when the script ends it; null: never, or at once", unit="ms", nullable=True),
+        column("sides", pa.list_(pa.list_(TEXT)), "the nodes on either side of a partition; null: none", nullable=True),
     ),
     "ownership": table(
         column("bucket", LONG, "the bucket"),

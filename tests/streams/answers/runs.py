@@ -7,14 +7,11 @@ from typing import Any
 import pyarrow as pa
 
 from wmlab.core.recording import Recording
-from wmlab.streams.answers.history import CLOCKS, PredictionRules
+from wmlab.streams.answers.history import CLOCKS
 from wmlab.streams.api import Scenario
-from wmlab.streams.model.replay import Configuration
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
 from wmlab.streams.tables import TABLES
-
-RULES = PredictionRules(cycles=Configuration(period_ms=1_000, timeout_ms=10_000), look_every_ms=1_000)
 
 
 def crash(**fields: Any) -> Recording:
@@ -61,7 +58,9 @@ def mark(writer: str, time: int, at_ms: int, outcome: str = "success") -> dict[s
 
 
 def cycle(at_ms: int, previous_lower: int | None, *, controller: str = "c1", **columns: Any) -> dict[str, Any]:
-    given = {"outcome": "held"} | columns
+    since_ms = dict.fromkeys(columns.get("lagging", ()), at_ms)
+    plan = {"timeout_ms": 10_000, "due_ms": at_ms + 1_000, "behind_since_ms": since_ms}
+    given = {"outcome": "held"} | plan | columns
     return row("cycles", at_ms=at_ms, previous_lower=previous_lower, controller=controller, **given)
 
 

@@ -1,119 +1,123 @@
 """Who held a stream's lower bound over a whole run, for how long, and what that cost.
 
-Source: PDP-33, Periodic Watermark Workflow; the causes are those of `wmlab.streams.answers.causes`.
+Source: PDP-33, Periodic Watermark Workflow; the causes are those of `wmlab.streams.answers.cause`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
-from itertools import groupby
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import pyarrow.compute as pc
 
 from wmlab.core.answers import Against, Stragglers, Stretch, stragglers_from
 from wmlab.core.recording import Recording
-from wmlab.core.words import is_instant, listed, moment, span
+from wmlab.core.words import clock_words, is_instant, rounded
 from wmlab.streams.answers import history as recorded
-from wmlab.streams.answers.causes import CauseKind, CauseOfBound, CauseSpan, causes, failure_words
-from wmlab.streams.answers.history import PredictionRules, RunHistory, scenario_span
-from wmlab.streams.answers.stream_bound import BoundCase, blocking_words, writer_words
-from wmlab.streams.answers.written import Written
+from wmlab.streams.answers.cause import OF_WRITERS, Cause, CauseKind, CauseSpan, longest_cause
+from wmlab.streams.answers.curves import LOG, Curves, longest_stall
+from wmlab.streams.answers.history import scenario_span
+from wmlab.streams.answers.sentences import because
 
 MEANINGS: Final = {
     CauseKind.NO_MARK: "no writer had noted a time that was accepted",
     CauseKind.FIRST_CYCLE: "a time was noted, and the first cycle had not run yet",
     CauseKind.LAGGING: "cycles emitted nothing and waited for this writer, which had noted nothing above the bound",
     CauseKind.EXPECTED: "fewer writers than expected had noted a time, and the first watermark waited for the others",
-    CauseKind.SLOWEST: "cycles emitted, and the time of this writer was the smallest of all, so the bound is that",
-    CauseKind.FAILED: "the cycles ended without a watermark",
-    CauseKind.NOBODY_LEFT: "no active writer was on record",
-    CauseKind.NO_CYCLE: "a cycle was due and did not run",
+    CauseKind.SLOWEST: "the last cycle emitted, and this writer had noted nothing above the bound since",
+    CauseKind.PERIOD: "every writer had noted a time above the bound, and the next cycle was not due yet",
+    CauseKind.CONTROLLER: "a cycle was due and did not run",
+    CauseKind.STORE: "the cycles could not reach a store, or the marks segment was missing",
+    CauseKind.NO_POSITION: "the counted writers had no position",
+    CauseKind.CUT_FAILED: "the cycles could not compute the cut",
+    CauseKind.CYCLE_FAILED: "the cycles ended without a watermark",
+    CauseKind.NO_WRITER_LEFT: "no active writer was on record",
 }
 """What each cause means."""
-_BLOCKED_BY: Final = {
-    CauseKind.NO_MARK: "nobody had noted a time",
-    CauseKind.FIRST_CYCLE: "the first cycle had not run",
-    CauseKind.EXPECTED: "expected writers had not come",
-    CauseKind.NOBODY_LEFT: "no active writer was left",
-    CauseKind.NO_CYCLE: "nobody owned the bucket",
+_WITHOUT_PARTY: Final = {
+    CauseKind.NO_MARK: "no noted time",
+    CauseKind.FIRST_CYCLE: "no cycle yet",
+    CauseKind.EXPECTED: "expected writers",
+    CauseKind.PERIOD: "period of the cycles",
+    CauseKind.CONTROLLER: "controllers",
+    CauseKind.STORE: "stores",
+    CauseKind.NO_WRITER_LEFT: "no active writer",
 }
 _TIMED: Final = ("segments", "writer_marks", "cycles", "events", "positions", "windows")
 
 
-def stragglers_of(recording: Recording, stream: str, rules: PredictionRules | None = None) -> Stragglers:
-    """The stragglers of the stream's lower bound from the stream's creation to the end of the run, or its deletion.
+def stragglers_of(recording: Recording, stream: str, *, notes: Iterable[str] = ()) -> Stragglers:
+    """Who held the stream's lower bound from its creation to the end of the run, or its deletion.
 
-    At every moment one cause holds the bound; what the bound would have been without its writers is taken from the
-    times the others had noted by the last cycle. A run ends when its scenario does; one of the outside world, or one
-    that was stopped, with the last thing recorded.
+    At every moment one cause holds the bound; what the bound would have been without it is taken from the times that
+    were noted by then. A run ends when its scenario does; one of the outside world, or one that was stopped, with the
+    last thing recorded.
     """
-    start_ms, end_ms = _run(recording, stream)
-    spans = list(causes(recording, stream, start_ms=start_ms, end_ms=end_ms, rules=rules))
-    stalls = [_stall(*cause_span) for cause_span in spans]
-    has_no_price = all(cause.by_ms is None for *_, cause in spans)
-    notes = [_longest_constant_bound(recording, stream, spans)] if has_no_price else []
-    silent = _longest_silent(Written(recording, stream), spans)
+    start_ms, end_ms = run_of(recording, stream)
+    curves = Curves(recording, stream)
+    spans = list(curves.spans(LOG, start_ms=start_ms, end_ms=end_ms))
+    silent = _longest_silent(curves, spans)
     return stragglers_from(
-        stalls,
+        [_stretch(span) for span in spans],
         stream=stream,
         run_ms=end_ms - start_ms,
         meanings={kind.value: meaning for kind, meaning in MEANINGS.items()},
-        notes=[note for note in (*notes, silent) if note],
+        stall=stall_sentence(spans),
+        notes=[note for note in (silent, *notes) if note],
     )
 
 
-def _stall(from_ms: int, to_ms: int, history: RunHistory, cause: CauseOfBound) -> Stretch:
-    """A stretch with its price: against what the others had noted, or against the clock where nobody else was there."""
-    blocking = cause.writers or (cause.leader or _BLOCKED_BY.get(cause.kind) or failure_words(history),)
-    lower, by_ms = history.lower, cause.by_ms
-    against: Against = "the others"
-    if lower is None:
+def stall_sentence(spans: Sequence[CauseSpan]) -> str:
+    """When the watermark stopped for longest, and why; empty if it never was known."""
+    stall = longest_stall(spans)
+    longest = longest_cause(stall)
+    if longest is None:
+        return ""
+    from_ms, to_ms = stall[0].from_ms, stall[-1].to_ms
+    cause = because(longest.cause)
+    return (
+        f"The watermark stopped for longest at {clock_words(stall[0].cause.bound, clock_ms=from_ms)}, for "
+        f"{rounded(to_ms - from_ms)} from {clock_words(from_ms)} to {clock_words(to_ms)}{f': {cause}' if cause else ''}."
+    )
+
+
+def holders(cause: Cause) -> tuple[str, ...]:
+    """How a table names who held the bound: the parties, or what stood in their place."""
+    parties = cause.names if cause.kind in (*OF_WRITERS, CauseKind.CONTROLLER, CauseKind.STORE) else ()
+    return parties or (_WITHOUT_PARTY.get(cause.kind) or cause.reason,)
+
+
+def _stretch(span: CauseSpan) -> Stretch:
+    """A stretch with its price: against what was noted, or against the clock where nobody else was there."""
+    cause, by_ms = span.cause, span.cause.by_ms
+    against: Against = "the others" if cause.kind in OF_WRITERS else "noted times"
+    if cause.bound is None:
         against = "no bound"
-    elif by_ms is None and is_instant([lower], clock=[from_ms]) == is_instant([from_ms]):
-        by_ms, against = from_ms - lower, "the clock"
-    return Stretch(blocking, cause.kind.value, from_ms, to_ms, by_ms, len(blocking), against)
+    elif by_ms is None and is_instant([cause.bound], clock=[span.from_ms]) == is_instant([span.from_ms]):
+        by_ms, against = span.from_ms - cause.bound, "the clock"
+    who = holders(cause)
+    return Stretch(who, cause.kind.value, span.from_ms, span.to_ms, by_ms, len(who), against)
 
 
-def _longest_silent(written: Written, spans: Sequence[CauseSpan]) -> str:
+def _longest_silent(curves: Curves, spans: Sequence[CauseSpan]) -> str:
     """The imported writer that was furthest behind by its events for longest and held nothing; empty if none was."""
     behind: Counter[str] = Counter()
-    for from_ms, to_ms, history, cause in spans:
-        silent = written.silent_at(replace(history, at_ms=to_ms))
-        if silent is not None and silent.writer not in cause.writers:
-            behind[silent.writer] += to_ms - from_ms
+    for span in spans:
+        silent = curves.written.silent_at(curves.state_at(span.to_ms))
+        if silent is not None and silent.writer not in span.cause.names:
+            behind[silent.writer] += span.length_ms
     if not behind:
         return ""
     writer, length_ms = max(behind.items(), key=lambda entry: (entry[1], entry[0]))
     return (
-        f"By its events {writer} was furthest behind for {span(length_ms, beside_ms=spans[-1][1] - spans[0][0])}, and "
-        "held nothing then, for an imported writer goes on noting times while it sends nothing; that is what "
-        "wm.spark.stragglers tells of the log."
+        f"{writer} sent nothing for {rounded(length_ms)}. That did not hold the watermark, because a replayed writer "
+        "keeps noting times; wm.spark.stragglers has the gaps in the log."
     )
 
 
-def _longest_constant_bound(recording: Recording, stream: str, spans: Sequence[CauseSpan]) -> str:
-    """Where the bound stood longest, and what kept it there; empty if it never stood, or was never known."""
-    known = [cause_span for cause_span in spans if cause_span[2].lower is not None]
-    constant = [list(run) for _, run in groupby(known, key=lambda cause_span: cause_span[2].lower)]
-    if not constant:
-        return ""
-    longest = max(constant, key=lambda run: run[-1][1] - run[0][0])
-    from_ms, to_ms = longest[0][0], longest[-1][1]
-    _, _, history, _ = max(longest, key=lambda cause_span: cause_span[1] - cause_span[0])
-    case = BoundCase(Written(recording, stream), history, PredictionRules())
-    blocking = [f"{writer.writer}, {writer_words(case, writer)}" for writer in case.writers]
-    by = f" by {listed(blocking)}" if blocking else f", since {blocking_words(case)}"
-    return (
-        f"It stood longest at {case.time(history.lower)}, for {span(to_ms - from_ms, beside_ms=from_ms)} from "
-        f"{moment(from_ms)} to {moment(to_ms)}: held{by}."
-    )
-
-
-def _run(recording: Recording, stream: str) -> tuple[int, int]:
-    """From the creation of the stream to its deletion, the end of its finished scenario, or the last row."""
+def run_of(recording: Recording, stream: str) -> tuple[int, int]:
+    """From the creation of the stream to its deletion, the end of its finished scenario, or the last row (clock)."""
     times: list[int] = []
     for name in _TIMED:
         when = recorded.CLOCKS[name]

@@ -21,12 +21,18 @@ from wmlab.core.arguments import the_moment
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, is_short, listed, moment
-from wmlab.streams.answers.history import end_of, owners_of, replaced, rows_of_stream, the_stream
+from wmlab.streams.answers.history import owners_of, replaced, rows_of_stream, the_stream
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.tables import TOOK_PLACE, marks_read_ms
 
 _NAMED: Final = 4
 """Of the segments in which a group goes on, so many are named."""
+
+
+def _end_of(cycle: TableRow) -> tuple[object, ...]:
+    """How a cycle ended: its outcome, whom it waits for, and the reason if it is another."""
+    reason = "" if cycle["lagging"] else cycle["reason"]
+    return cycle["outcome"], tuple(sorted(cycle["lagging"])), reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +129,7 @@ def _of_cycles(rows: Sequence[TableRow], watermarks: Sequence[TableRow]) -> Iter
         for name in row["removed"]:
             effect = f"{name} is no longer waited for or counted"
             yield _moment(row["at_ms"], row["controller"], f"drops {name}", effect, name)
-    for _, of in groupby(ordered, key=lambda row: (row["controller"], *end_of(row))):
+    for _, of in groupby(ordered, key=lambda row: (row["controller"], *_end_of(row))):
         run = list(of)
         yield _emissions(run, watermarks) if run[0]["outcome"] == "emitted" else _without_watermark(run, watermarks)
 

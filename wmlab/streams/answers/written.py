@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from wmlab.core.recording import Recording
 from wmlab.streams.answers import history as recorded
-from wmlab.streams.answers.history import RunHistory
+from wmlab.streams.answers.run_state import RunState
 from wmlab.streams.scenario.checks import clients_of
 from wmlab.streams.scenario.noting import EarliestOpen
 from wmlab.streams.scenario.parts import WriterPart
@@ -74,19 +74,19 @@ class Written:
         later = (at_ms for at_ms in self._open_events.get((writer_id, time), ()) if at_ms >= noted_ms)
         return min(later, default=None)
 
-    def silent_at(self, history: RunHistory) -> SilentWriter | None:
+    def silent_at(self, state: RunState) -> SilentWriter | None:
         """The imported writer with the least newest event time of all, if it is silent and the bound is beyond that.
 
         Silent is who has sent nothing for longer than ever before, and has noted times beyond its newest event.
         """
-        index = bisect_right(self._furthest_behind, history.at_ms, key=lambda entry: entry.at_ms) - 1
-        if index < 0 or history.lower is None:
+        index = bisect_right(self._furthest_behind, state.at_ms, key=lambda entry: entry.at_ms) - 1
+        if index < 0 or state.lower is None:
             return None
         _, newest, writer_id, sent_ms, longest_pause_ms = self._furthest_behind[index]
-        noted = history.on_record.get(writer_id)
-        if newest >= history.lower or noted is None or noted.time <= newest:
+        noted = state.on_record.get(writer_id)
+        if newest >= state.lower or noted is None or noted.time <= newest:
             return None
-        is_silent = history.at_ms - sent_ms > longest_pause_ms
+        is_silent = state.at_ms - sent_ms > longest_pause_ms
         return SilentWriter(writer=writer_id, newest=newest, sent_ms=sent_ms) if is_silent else None
 
     @cached_property

@@ -11,7 +11,7 @@ noted ahead of the reader; it is a hint and says nothing certain about events (p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress, pairwise
 from typing import Any, Final
@@ -22,7 +22,6 @@ from wmlab.core.charts.scene import (
     Between,
     Blocks,
     Box,
-    ConstantSpan,
     Dots,
     Layer,
     Panel,
@@ -42,9 +41,11 @@ from wmlab.core.charts.scene import (
 )
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import counted, grouped, listed, rounded
-from wmlab.streams.answers.explain import explain
-from wmlab.streams.answers.history import BEGUN_STATES, ENDED_KINDS, IN_CHARTS
+from wmlab.core.words import counted, grouped, rounded
+from wmlab.streams.answers.cause import longest_cause
+from wmlab.streams.answers.curves import LOG, Curve, Curves
+from wmlab.streams.answers.explain import explain_curve
+from wmlab.streams.answers.sentences import because
 from wmlab.streams.charts.intervals import how_long, lengths_ms, mean_of, time_of
 from wmlab.streams.tables import TOOK_PLACE
 
@@ -151,10 +152,10 @@ def time_bounds(
     and, if there, by `version`. Times from 1973 on, in ms since 1970, are written as dates in UTC, and with such a
     clock all event times; smaller ones as durations.
 
-    With the `recording` of the bounds a click on the chart, while a kernel runs, shows what `explain` says of that
-    moment. `group` chooses one of several groups. The panel below shows each bound minus the perfect watermark, or
-    minus the clock if that is not known. `title` replaces the question above the chart; the sentence under it is the
-    answer, computed from all rows and the time for which each holds. The axes of times and distances cover the bulk of
+    With the `recording` of the bounds the sentence names what held the curve while it stopped for longest, and a click
+    on the chart, while a kernel runs, shows what `explain` says of that curve at that moment. `group` chooses one of
+    several groups. The panel below shows each bound minus the perfect watermark, or minus the clock if that is not
+    known. `title` replaces the question above the chart; the sentence under it is the answer, computed from all rows and the time for which each holds. The axes of times and distances cover the bulk of
     those of the lower bound, by the time for which it has them, and what is near of the others; the rest stands at the
     rim.
 
@@ -162,7 +163,21 @@ def time_bounds(
     or segments.
     """
     table = read_bounds(bounds, group=group)
-    sentence = bounds_in_words(table)
+    curves, curve = None, LOG
+    if recording is not None:
+        recording = the_recording(recording, "watermarks", "cycles")
+        curves = Curves(recording, table.stream)
+        # Bounds at the positions of events, and those in hindsight, are no curve of a group.
+        is_of_group = table.group is not None and not table.complete_log and table.group in curves.groups
+        curve = Curve(group=table.group) if is_of_group else LOG
+
+    def cause_words(from_ms: int, to_ms: int) -> str:
+        if curves is None or table.complete_log:
+            return ""
+        longest = longest_cause(list(curves.spans(curve, start_ms=from_ms, end_ms=to_ms)))
+        return "" if longest is None else because(longest.cause)
+
+    sentence = bounds_in_words(table, cause_words)
     data: dict[str, list[Any]] = {"at_ms": table.at_ms, "lower": table.lower, "upper": table.upper}
     if table.perfect_watermark is not None:
         data["perfect_watermark"] = table.perfect_watermark
@@ -170,12 +185,11 @@ def time_bounds(
         data["upper_later"] = table.upper_later
     data["incidents"] = [{"at_ms": h.at_ms, "kind": h.kind, "what": h.what} for h in table.incidents]
     drawn: dict[str, Any] = {"sentence": sentence, "data": data, "scene": _compose(table, sentence, title)}
-    if recording is None:
+    if curves is None:
         return Chart(**drawn)
     from wmlab.core.charts.clicked import AnsweringChart  # widgets take half a second to load
 
-    recording = the_recording(recording, "watermarks", "cycles")
-    return AnsweringChart(**drawn, answer=lambda at_ms: str(explain(recording, at_ms=at_ms, stream=table.stream)))
+    return AnsweringChart(**drawn, answer=lambda at_ms: str(explain_curve(curves, curve, table.stream, at_ms)))
 
 
 def read_bounds(frame: Any, *, group: str | None = None) -> BoundsTable:
@@ -228,24 +242,29 @@ def _happening(entry: Any) -> Happening:
     return Happening(whole("at_ms", fields["at_ms"]) or 0, kind, what, subject, target, took_place)
 
 
-def bounds_in_words(table: BoundsTable) -> str:
-    """The answer in one to three sentences, computed in integers from all rows and the time for which each holds."""
+def bounds_in_words(table: BoundsTable, cause_words: Callable[[int, int], str] = lambda *_: "") -> str:
+    """The answer in a few sentences, computed in integers from all rows and the time for which each holds.
+
+    `cause_words` says what held the curve from one moment to another (clock, ms), as a clause; "" if it is not known.
+    """
     known = [value for value in table.lower if value is not None]
     back = sum(later < earlier for earlier, later in pairwise(known))
     widths = minus(table.upper, table.perfect)
     below = how_long(lengths_ms(table.at_ms), [width is not None and width < 0 for width in widths])
     sentences = (
         "In hindsight: marks count before they were emitted" if table.complete_log else "",
-        "; ".join(filter(None, [_movement(table, known, "moved" if back else "rose"), _safety(table)])),
+        _movement(table, known, "moved" if back else "rose", cause_words),
+        _safety(table),
         f"The lower bound went back {'once' if back == 1 else f'{grouped(back)} times'}" if back else "",
         _unknown_times(table),
-        _of_the_upper(table),
         f"The upper bound, which is a hint, is below the perfect watermark {below}" if below else "",
     )
     return " ".join(f"{sentence}." for sentence in sentences if sentence)
 
 
-def _movement(table: BoundsTable, known: Sequence[int], verb: str) -> str:
+def _movement(
+    table: BoundsTable, known: Sequence[int], verb: str, cause_words: Callable[[int, int], str] = lambda *_: ""
+) -> str:
     if not known:
         bounds = "The lower bound is" if any(value is not None for value in table.upper) else "Both bounds are"
         return f"{bounds} unknown all the time"
@@ -253,40 +272,16 @@ def _movement(table: BoundsTable, known: Sequence[int], verb: str) -> str:
     event = time_words([*table.lower, *table.upper, *table.perfect], clock=table.at_ms)
     spans = [interval for interval in constant_spans(table.at_ms, table.lower) if interval.value is not None]
     longest = max(spans, key=lambda interval: interval.length_ms)
-    lasted = rounded(longest.length_ms)
     if longest.length_ms == 0:
         return f"The lower bound is {event(known[-1])} at {clock(table.at_ms[-1])}"
-    lengths = sorted(interval.length_ms for interval in spans if interval.length_ms)
-    if len(spans) > 1 and longest.length_ms < _NOTABLE * lengths[(len(lengths) - 1) // 2]:
-        moved = f"{verb} from {event(known[0])} to {event(known[-1])}"
-        return f"The lower bound {moved} and never stood still for more than {lasted}"
     until = "" if longest.ended else "the end at "
-    interval = f"from {clock(longest.from_ms)} to {until}{clock(longest.to_ms)}"
-    return (
-        f"The lower bound stood still at {event(longest.value or 0)} for {lasted} ({interval})"
-        f"{_meanwhile(table, longest)}"
-    )
-
-
-def _meanwhile(table: BoundsTable, stall: ConstantSpan) -> str:
-    """Who was down, silent or the like for at least half of a stall; what nothing ends lasts to the end."""
-    states: dict[str, dict[str, None]] = {}
-    for number, begin in enumerate(table.incidents):
-        (_, who), state = begin.subject_and_target, BEGUN_STATES.get(begin.kind, "")
-        if state and who and begin.took_place:
-            following = (
-                h
-                for h in table.incidents[number + 1 :]
-                if h.subject_and_target == begin.subject_and_target and h.took_place
-            )
-            end_ms = next((h.at_ms for h in following if begin.kind in ENDED_KINDS.get(h.kind, ())), table.at_ms[-1])
-            if 2 * (min(end_ms, stall.to_ms) - max(begin.at_ms, stall.from_ms)) >= stall.length_ms:
-                states.setdefault(IN_CHARTS.get(state, state), {})[who] = None
-    texts = [
-        f"{listed(list(names), most=3, rest='others')} {'was' if len(names) == 1 else 'were'} {state}"
-        for state, names in states.items()
-    ]
-    return f" while {' and '.join(texts)}" if texts else ""
+    cause = cause_words(longest.from_ms, longest.to_ms)
+    stretch = f"from {clock(longest.from_ms)} to {until}{clock(longest.to_ms)}{f': {cause}' if cause else ''}"
+    lasted = rounded(longest.length_ms)
+    if len(spans) == 1:
+        return f"The lower bound stopped at {event(longest.value or 0)} for {lasted} ({stretch})"
+    moved = f"{verb} from {event(known[0])} to {event(known[-1])}"
+    return f"The lower bound {moved} and stopped for {lasted} at most ({stretch})"
 
 
 def _safety(table: BoundsTable) -> str:
@@ -302,17 +297,17 @@ def _safety(table: BoundsTable) -> str:
         share = f"for {rounded(unsafe_ms)} of the {rounded(checked_ms)} that can be checked, {of_rows}"
         first_ms, most = table.at_ms[unsafe.index(True)], -min(slack for slack in behind if slack is not None)
         return (
-            f"it is not safe: above the perfect watermark {share if unsafe_ms else of_rows}, "
+            f"It is not safe: it is above the perfect watermark {share if unsafe_ms else of_rows}, "
             f"first at {time_words(table.at_ms)(first_ms)}, by up to {rounded(most)}"
         )
     mean_ms = mean_of(behind, lengths)
     distance = f"{rounded(mean_ms)} behind the perfect watermark" if mean_ms else "at the perfect watermark"
     if sum(checked) == 1 and not checked_ms:
-        return f"it is safe in the only row that can be checked, {distance}"
+        return f"It is safe in the only row that can be checked, {distance}"
     where = f"throughout the {rounded(checked_ms)} that can be checked" if checked_ms else f"in all {rows}"
     if all(checked) and checked_ms:
         where = "all the time"
-    return f"it is safe {where} and on average {distance}"
+    return f"It is safe {where} and on average {distance}"
 
 
 def _unknown_times(table: BoundsTable) -> str:
@@ -321,27 +316,16 @@ def _unknown_times(table: BoundsTable) -> str:
     missing = {"lower": [value is None for value in table.lower], "upper": [value is None for value in table.upper]}
     if all(missing["lower"]):
         missing = {} if all(missing["upper"]) else {"upper": missing["upper"]}
-    said = {
+    times = {
         bound: "all the time" if all(rows) else how_long(lengths, rows) for bound, rows in missing.items() if any(rows)
     }
-    if len(said) == 2:
-        return f"The lower bound is unknown {said['lower']}, the upper bound {said['upper']}"
-    return "".join(f"The {bound} bound is unknown {time}" for bound, time in said.items())
-
-
-def _of_the_upper(table: BoundsTable) -> str:
-    """When an upper bound is known, and for what one may use it; for a table that says what became known later."""
-    if table.upper_later is None:
+    if not times:
         return ""
-    lengths = lengths_ms(table.at_ms)
-    then = [value is not None for value in table.upper]
-    later = [known or value is not None for known, value in zip(then, table.later, strict=True)]
-    times = [how_long(lengths, rows) if any(rows) else "never" for rows in (then, later)]
-    known = f"{times[0]} of the run" if table.complete_log else f"here {times[0]} and in hindsight {times[1]}"
-    return (
-        f"An upper bound is known while a watermark is ahead of the reader, {known}: until the reader has passed that "
-        "watermark, no window of event time that ends later can close"
-    )
+    clauses = " and ".join(f"no {bound} bound {time}" for bound, time in times.items())
+    only = ""
+    if "upper" in times and not table.complete_log and not all(missing["upper"]):
+        only = " (an upper bound is known only while a watermark is ahead of the reader)"
+    return f"There was {clauses}{only}"
 
 
 def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:

@@ -27,9 +27,10 @@ from wmlab.core.errors import ChartError
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import bare, counted, grouped, moment, rounded
-from wmlab.streams.answers.causes import CauseKind, CauseSpan, causes, longest_stall
-from wmlab.streams.answers.history import is_of
+from wmlab.streams.answers.cause import OF_WRITERS, CauseKind, CauseSpan
+from wmlab.streams.answers.curves import LOG, Curves
 from wmlab.streams.answers.measures import last_ms, owner_rows, ownership
+from wmlab.streams.answers.stragglers import stall_sentence
 
 LabelledSpan = tuple[str, int, int, str]
 """A writer, from when to when, and the words for the hover box."""
@@ -58,11 +59,11 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
     writers = sorted({row["writer"] for row in marks})
     end_ms = max([marks[-1]["received_ms"], *cycles_ms])
     silent = _silences(marks, writers, end_ms)
-    held_by = list(causes(recording, name, start_ms=marks[0]["received_ms"], end_ms=end_ms))
+    held_by = list(Curves(recording, name).spans(LOG, start_ms=marks[0]["received_ms"], end_ms=end_ms))
     blocking = _blocking_spans(held_by)
     accepted = [row for row in marks if row["outcome"] == "success"]
     refused = [row for row in marks if row["outcome"] != "success"]
-    sentence = f"{_marks_sentence(name, marks, refused, blocking)}{longest_stall(held_by)}."
+    sentence = f"{_marks_sentence(name, marks, refused, blocking)}. {stall_sentence(held_by)}".rstrip()
     part = "".join(
         f" Drawn are {_MOST_MARKS} of {grouped(len(rows))} {outcome} marks."
         for outcome, rows in (("accepted", accepted), ("refused", refused))
@@ -111,15 +112,15 @@ def _blocking_spans(cause_spans: Sequence[CauseSpan]) -> list[LabelledSpan]:
     """Spans in which a writer blocked the bound, neighbours joined."""
     spans: list[LabelledSpan] = []
     newest: dict[str, int] = {}
-    for from_ms, to_ms, _, cause in cause_spans:
-        why = "waited for" if cause.kind is CauseKind.LAGGING else "the slowest"
-        for writer in cause.writers:
+    for span in cause_spans:
+        why = "waited for" if span.cause.kind is CauseKind.LAGGING else "the slowest"
+        for writer in span.cause.names if span.cause.kind in OF_WRITERS else ():
             index = newest.get(writer)
-            if index is not None and spans[index][2] == from_ms:
-                spans[index] = (writer, spans[index][1], to_ms, spans[index][3])
+            if index is not None and spans[index][2] == span.from_ms:
+                spans[index] = (writer, spans[index][1], span.to_ms, spans[index][3])
             else:
                 newest[writer] = len(spans)
-                spans.append((writer, from_ms, to_ms, f"{writer} held the lower bound: {why}"))
+                spans.append((writer, span.from_ms, span.to_ms, f"{writer} held the lower bound: {why}"))
     return spans
 
 
@@ -257,8 +258,8 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
     cycles = stream_rows(recording, "cycles", name, by="at_ms")
     controllers = sorted({row["controller"] for row in cycles})
     shown = share_of(cycles, _MOST_CYCLES)
-    reasons_over_time = causes(recording, name, start_ms=cycles[0]["at_ms"], end_ms=cycles[-1]["at_ms"])
-    sentence = f"{_describe_cycles(name, cycles)}{longest_stall(reasons_over_time)}."
+    held_by = list(Curves(recording, name).spans(LOG, start_ms=cycles[0]["at_ms"], end_ms=cycles[-1]["at_ms"]))
+    sentence = f"{_describe_cycles(name, cycles)}. {stall_sentence(held_by)}".rstrip()
     fewer = f" Drawn are {grouped(len(shown))} of {grouped(len(cycles))} cycles." if len(shown) < len(cycles) else ""
     times = OverTime.steps([row["at_ms"] for row in cycles], [row["previous_lower"] for row in cycles])
     last = OverTime.steps([0], [mark["lower"] for mark in stream_rows(recording, "watermarks", name)][-1:])
@@ -378,7 +379,7 @@ def _nobody(orphaned: Sequence[tuple[int, int, int]], buckets: Sequence[int]) ->
 
 
 def _crashes(recording: Recording, controllers: Sequence[str]) -> list[Rule]:
-    recorded = (row for row in recording.table("incidents").to_pylist() if is_of(row, "controller"))
+    recorded = (row for row in recording.table("incidents").to_pylist() if row["subject"] == "controller")
     incidents = [row for row in recorded if row["target"] in controllers]
     shapes = {(row["at_ms"], row["detail"]): SHAPES.get(row["kind"], "circle") for row in incidents}
     return [Rule(at_ms, detail, shape) for (at_ms, detail), shape in sorted(shapes.items())]

@@ -21,7 +21,7 @@ from wmlab.core.errors import ChartError
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import bare, counted, listed, moment
-from wmlab.streams.answers.history import epochs_of, recorded_rules
+from wmlab.streams.answers.history import epochs_of, recorded_configuration
 from wmlab.streams.model.cut import CutError, CutStep
 from wmlab.streams.model.cycle import CycleRules, cut_steps_by
 from wmlab.streams.model.history import StreamHistory
@@ -66,7 +66,7 @@ def stream_cut(
     )
     positions = _positions(recording, name, mark)
     history = epochs_of(recording, name)
-    rules = recorded_rules(recording, name).cycles or CycleRules()
+    rules = recorded_configuration(recording, name) or CycleRules()
     steps = _steps([*positions.values()], previous, history, rules)
     if not steps or dict(steps[-1].offsets) != dict(mark["cut"]):
         raise ChartError(

@@ -95,7 +95,7 @@ class Actions:
         end: tuple[str, str],
     ) -> None:
         """Write down that something begins, and after `for_ms`, if ever, that it ends: each a kind and a predicate."""
-        scope.happened(begin[0], subject, target, f"{target} {begin[1]}")
+        scope.happened(begin[0], subject, target, f"{target} {begin[1]}", for_ms=for_ms)
         if for_ms is not None:
             self.world.after(for_ms, scope.happened, end[0], subject, target, f"{target} {end[1]}")
 
@@ -133,7 +133,8 @@ class Actions:
 
         def crash(controller: Controller, at: str) -> None:
             controller.stop(crashed=True)
-            world.happened("crash", "controller", controller.name, f"{controller.name} crashes{at}")
+            detail = f"{controller.name} crashes{at}"
+            world.happened("crash", "controller", controller.name, detail, for_ms=action.restart_after_ms)
             if action.restart_after_ms is not None:
                 world.after(action.restart_after_ms, restart, controller)
 
@@ -158,7 +159,8 @@ class Actions:
         """End a controller's session behind its back."""
         controller = self._controller("expire", action.controller, action.stream)
         if controller.session is not None:
-            self.world.happened("expire", "controller", controller.name, f"session of {controller.name} expires")
+            detail = f"session of {controller.name} expires"
+            self.world.happened("expire", "controller", controller.name, detail, for_ms=action.notice_after_ms)
             self.world.coordinator.close(controller.session)
             self.world.after(action.notice_after_ms, controller.notice_expiry, controller.incarnation)
 
@@ -167,7 +169,7 @@ class Actions:
         stream = self.world.stream(action.stream)
         bucket = self.world.metadata.bucket(stream.name)
         title = f"bucket {bucket}"
-        stream.happened("unowned", "bucket", title, f"nobody owns {title}")
+        stream.happened("unowned", "bucket", title, f"nobody owns {title}", for_ms=action.for_ms)
         self.world.coordinator.hold_back(bucket, action.for_ms)
         self.world.after(action.for_ms, stream.happened, "ownable", "bucket", title, f"{title} can be owned")
 
@@ -192,7 +194,8 @@ class Actions:
         def set_missing(missing: bool) -> None:
             stream.log_missing = missing
             kind, words = ("lose", "missing") if missing else ("find", "back")
-            stream.happened(kind, "marks segment", "marks segment", f"the marks segment is {words}")
+            for_ms = action.for_ms if missing else None
+            stream.happened(kind, "marks segment", "marks segment", f"the marks segment is {words}", for_ms=for_ms)
 
         set_missing(True)
         self.world.after(action.for_ms, set_missing, False)
@@ -211,10 +214,11 @@ class Actions:
     def partition(self, action: script.Partition) -> None:
         """Separate two sides for a while; a controller without its coordinator loses its session after the timeout."""
         world, sides = self.world, f"{action.a} and {action.b}"
-        partition = world.network.separate(
-            world.nodes(action.a), world.nodes(action.b), holds_calls=action.calls == "held"
-        )
-        world.happened("partition", "network", sides, f"{sides} are separated")
+        nodes = world.nodes(action.a), world.nodes(action.b)
+        partition = world.network.separate(*nodes, holds_calls=action.calls == "held")
+        separated = tuple(sorted(nodes[0])), tuple(sorted(nodes[1]))
+        detail = f"{sides} are separated"
+        world.happened("partition", "network", sides, detail, for_ms=action.for_ms, sides=separated)
         alone = [member for member in world.fleet.members if partition.separates(member.name, COORDINATOR)]
 
         def expire_if_alone(controller: Controller, incarnation: int) -> None:
@@ -294,7 +298,8 @@ class Actions:
         reader = self._reader("crash", action.reader)
         group = reader.group
         reader.stop()
-        group.happened("crash", "reader", reader.name, f"{reader.name} crashes")
+        detail = f"{reader.name} crashes"
+        group.happened("crash", "reader", reader.name, detail, for_ms=action.restart_after_ms)
 
         def offline() -> Generator[simpy.Event]:
             if not group.readers[action.reader].alive:
@@ -491,7 +496,8 @@ class Actions:
         """Crash a writer, and start it again if the script says so."""
         writer = self.world.writers[action.writer]
         writer.crash()
-        writer.stream.happened("crash", "writer", action.writer, f"{action.writer} crashes")
+        detail = f"{action.writer} crashes"
+        writer.stream.happened("crash", "writer", action.writer, detail, for_ms=action.restart_after_ms)
         self._restart_later(action)
 
     def silence_writer(self, action: script.SilenceWriter) -> None:
@@ -519,7 +525,8 @@ class Actions:
     def shut_down_writer(self, action: script.ShutDownWriter) -> None:
         """Close a writer in order, and start it again if the script says so."""
         writer = self._running("shut_down", action.writer, WriterProcess)
-        writer.stream.happened("shut_down", "writer", action.writer, f"{action.writer} shuts down")
+        detail = f"{action.writer} shuts down"
+        writer.stream.happened("shut_down", "writer", action.writer, detail, for_ms=action.restart_after_ms)
 
         def leave() -> None:
             if action.backlog == "lost":

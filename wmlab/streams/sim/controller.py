@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import simpy
 
-from wmlab.core.simulation import Timer, generator
+from wmlab.core.simulation import JournalRow, Timer, generator
 from wmlab.streams.model import cycle
 from wmlab.streams.model.coordination import Session
 from wmlab.streams.model.cycle import CycleState
@@ -281,20 +281,22 @@ class Controller:
         """A stream has left: no further cycle."""
         self._work.pop(stream, None)
 
-    def _enqueue(self, stream: str, entry: int, delay_ms: int) -> None:
+    def _enqueue(self, stream: str, entry: int, delay_ms: int) -> int:
+        """Plan the next cycle; when it is due (clock, ms)."""
         if self._part.period_jitter_ms:
             delay_ms += int(self._jitter.integers(self._part.period_jitter_ms + 1))
         self.world.after(delay_ms, self._run, stream, entry, self.incarnation)
+        return self.world.now_ms + delay_ms
 
     def _run(self, stream: str, entry: int, incarnation: int) -> None:
         if incarnation == self.incarnation and self._is_current(stream, entry):
             self.drive(self._work_once(stream, entry))
 
     def _work_once(self, stream: str, entry: int) -> Job[None]:
-        yield from watermark_cycle(self, self.world.streams[stream])
+        row = yield from watermark_cycle(self, self.world.streams[stream])
         # With the fault, the entry goes back into the queue before the news that the stream has left arrives.
         if self._is_current(stream, entry) or self._part.double_work_entry:
-            self._enqueue(stream, entry, self._part.period_ms)
+            row["due_ms"] = self._enqueue(stream, entry, self._part.period_ms)
 
     def _is_current(self, stream: str, entry: int) -> bool:
         return stream in self._work if self._part.double_work_entry else self._work.get(stream) == entry
@@ -350,12 +352,11 @@ class Controller:
         job.close()
 
 
-def watermark_cycle(controller: Controller, stream: StreamWorld) -> Job[None]:
-    """Run one cycle; whatever goes wrong is written down and swallowed, the next period tries again."""
+def watermark_cycle(controller: Controller, stream: StreamWorld) -> Job[JournalRow]:
+    """Run one cycle and give its row; what goes wrong is written down and swallowed, the next period tries again."""
     run = _Cycle(controller, stream)
     try:
-        yield from run.steps()
-        return
+        return (yield from run.steps())
     except UnavailableError as error:
         reason = error.reason
     except TruncatedError:
@@ -365,7 +366,7 @@ def watermark_cycle(controller: Controller, stream: StreamWorld) -> Job[None]:
         controller.memory.pop(stream.name, None)
         reason = "no such marks segment"
     failed = cycle.HeldBy.FAILED
-    run.write(cycle.Decision(previous_lower=None, outcome="held", cause=failed, reason=f"{failed}: {reason}"))
+    return run.write(cycle.Decision(previous_lower=None, outcome="held", cause=failed, reason=f"{failed}: {reason}"))
 
 
 class _Cycle:
@@ -383,7 +384,7 @@ class _Cycle:
     def _failpoint(self, point: str) -> Job[None]:
         return self.controller.failpoint(point, self.stream.name)
 
-    def steps(self) -> Job[None]:
+    def steps(self) -> Job[JournalRow]:
         """Read the marks, then the log, decide, and carry the decision out."""
         stream = self.stream
         self.marks = yield from self._ask(METADATA_STORE, "read marks", self._read_marks)
@@ -399,19 +400,17 @@ class _Cycle:
             noted_ms=self.marks.noted_ms,
         )
         self.memory.state, effects = cycle.step(self.memory.state, observation, stream.part.rules)
-        decision: cycle.Decision | None = None
+        decision = next(effect for effect in effects if isinstance(effect, cycle.Decision))
         for effect in effects:
             match effect:
                 case cycle.RemoveWriter():
                     yield from self._failpoint("before_removal")
                     yield from self._remove(effect)
-                case cycle.Decision():
-                    decision = effect
                 case cycle.Append(watermark=watermark):
                     if not watermark.known:
                         watermark = cycle.ending_at(watermark, (yield from self._lengths(history)))
                     appended = yield from self._append(view, watermark)
-                    if decision is not None and not appended:
+                    if not appended:
                         lost = "conflict: another leader appended first"
                         conflict = cycle.HeldBy.CONFLICT
                         decision = replace(decision, outcome="held", cause=conflict, reason=lost)
@@ -420,8 +419,7 @@ class _Cycle:
                     yield from self._ask(
                         METADATA_STORE, "leave bucket", lambda: stream.world.metadata.leave(stream.name)
                     )
-        if decision is not None:
-            self.write(decision)
+        return self.write(decision)
 
     def _open_log(self) -> LeaderView[Watermark]:
         """What a cycle reads of the marks segment; what the index lacks is written in passing."""
@@ -477,9 +475,22 @@ class _Cycle:
         yield from self._ask(SEGMENT_STORE, "move pointer", lambda: stream.settle(view))
         return True
 
-    def write(self, decision: cycle.Decision) -> None:
+    def _behind_since_ms(self, writers: Iterable[str]) -> dict[str, int]:
+        """From when the timeout of each of these writers counts; the memory has it on the controller's own clock."""
+        now_ms, rules = self.stream.now_ms, self.stream.part.rules
+        ahead_ms = self.controller.clock.read(now_ms) - now_ms
+        since_ms = partial(
+            cycle.inactive_since,
+            self.memory.state,
+            now_ms=now_ms + ahead_ms,
+            timeout_from=rules.timeout_from,
+            noted_ms=self.marks.noted_ms,
+        )
+        return {writer: since_ms(writer) - ahead_ms for writer in writers}
+
+    def write(self, decision: cycle.Decision) -> JournalRow:
         """Write the outcome of the cycle down."""
-        self.stream.journal.write(
+        return self.stream.journal.write(
             "cycles",
             controller=self.controller.name,
             at_ms=self.began_ms,
@@ -487,6 +498,7 @@ class _Cycle:
             participating=list(decision.participating),
             lagging=list(decision.lagging),
             timeout_ms=self.stream.part.rules.timeout_ms,
+            behind_since_ms=self._behind_since_ms(decision.lagging),
             **{name: getattr(decision, name) for name in ("previous_lower", "outcome", "cause", "reason")},
         )
 

@@ -188,11 +188,18 @@ class RunningGroup:
         self.streams[stream].journal.write(table, group=self.part.name, at_ms=self.world.now_ms, **row)
 
     def happened(
-        self, kind: str, subject: Subject, target: str, detail: str, *, outcome: IncidentOutcome = TOOK_PLACE
+        self,
+        kind: str,
+        subject: Subject,
+        target: str,
+        detail: str,
+        *,
+        outcome: IncidentOutcome = TOOK_PLACE,
+        for_ms: int | None = None,
     ) -> None:
         """Write down something that was made to happen to the group: a row for each of its streams."""
         for stream_world in self.streams.values():
-            stream_world.happened(kind, subject, target, detail, outcome=outcome)
+            stream_world.happened(kind, subject, target, detail, outcome=outcome, for_ms=for_ms)
 
     def add(self, name: str, *, join: bool = False) -> None:
         """Start a reader; with `join` it still has to become a member."""

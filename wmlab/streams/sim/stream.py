@@ -18,7 +18,7 @@ from wmlab.streams.model.segment import Segment
 from wmlab.streams.scenario.parts import Stream, created_history
 from wmlab.streams.sim.store import StoredSegment, UnavailableError
 from wmlab.streams.sim.transactions import Transactions
-from wmlab.streams.tables import TOOK_PLACE, IncidentOutcome, Subject
+from wmlab.streams.tables import TOOK_PLACE, IncidentOutcome, Sides, Subject
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.world import World
@@ -176,11 +176,23 @@ class StreamWorld:
         self.journal.write("errors", at_ms=self.now_ms, process=process, call=call, problem=problem)
 
     def happened(
-        self, kind: str, subject: Subject, target: str, detail: str, *, outcome: IncidentOutcome = TOOK_PLACE
+        self,
+        kind: str,
+        subject: Subject,
+        target: str,
+        detail: str,
+        *,
+        outcome: IncidentOutcome = TOOK_PLACE,
+        for_ms: int | None = None,
+        sides: Sides | None = None,
     ) -> None:
-        """Write down what happened to whom, in one short phrase; `subject` is what the target is."""
+        """Write down what happened to whom, in one short phrase; `subject` is what the target is.
+
+        `for_ms` is how long it lasts by the script; `sides` are the nodes on either side of a partition.
+        """
         row = {"kind": kind, "subject": subject, "target": target, "detail": detail, "outcome": outcome}
-        self.journal.write("incidents", at_ms=self.now_ms, **row)
+        until_ms = None if for_ms is None else self.now_ms + for_ms
+        self.journal.write("incidents", at_ms=self.now_ms, until_ms=until_ms, sides=sides, **row)
 
     def write_segments(self) -> None:
         """Write down all segments, at the end of the run."""

@@ -22,7 +22,7 @@ from wmlab.streams.sim.store import Coordinator, MetadataStore
 from wmlab.streams.sim.stream import StreamWorld
 from wmlab.streams.sim.txn_writer import TxnWriter
 from wmlab.streams.sim.writer import Writer, WriterProcess
-from wmlab.streams.tables import TOOK_PLACE, IncidentOutcome, Subject
+from wmlab.streams.tables import TOOK_PLACE, IncidentOutcome, Sides, Subject
 
 _STEPS = 100
 
@@ -68,11 +68,19 @@ class World(Simulation):
         return {**{stream.title: stream.journal for stream in self.all_streams()}, None: self.shared}
 
     def happened(
-        self, kind: str, subject: Subject, target: str, detail: str, *, outcome: IncidentOutcome = TOOK_PLACE
+        self,
+        kind: str,
+        subject: Subject,
+        target: str,
+        detail: str,
+        *,
+        outcome: IncidentOutcome = TOOK_PLACE,
+        for_ms: int | None = None,
+        sides: Sides | None = None,
     ) -> None:
         """Write down something that was made to happen to all streams: a row for each."""
         for stream in self.streams.values():
-            stream.happened(kind, subject, target, detail, outcome=outcome)
+            stream.happened(kind, subject, target, detail, outcome=outcome, for_ms=for_ms, sides=sides)
 
     def _processes(
         self, part: EventWriter | TransactionalWriter, index: int, traces: Mapping[str, Load]

@@ -1,0 +1,137 @@
+"""One cause: chart, click and `explain` name the same, and a run without the cause has a higher bound at that moment."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pandas as pd
+import pytest
+
+from tests.repetitions import Count, repetitions
+from tests.streams.answers.fault_runs import CURVES, GROUP, Reruns, moments_of
+from wmlab.streams.answers.cause import Cause, CauseKind, longest_cause
+from wmlab.streams.answers.curves import LOG, Curves, longest_stall
+from wmlab.streams.answers.explain import explain_curve
+from wmlab.streams.answers.sentences import because
+from wmlab.streams.bounds.groups import bounds_of_group
+from wmlab.streams.bounds.log_by_segment import ranges_of, watermark_columns
+from wmlab.streams.charts.bounds import time_bounds
+from wmlab.streams.recording import StreamRecording
+
+SHARDS = 4
+RUNS = repetitions(25, long=500)
+"""Runs of a shard."""
+EVERY = repetitions(3, long=1)
+"""Of the moments of a run, every so many are tried without the cause."""
+LEAST_CONFIRMED = 0.95
+
+
+def bounds_of(recording: StreamRecording) -> pd.DataFrame:
+    """The rows of `time_bounds` of the only group, in memory."""
+    watermarks, ranges = watermark_columns(recording.table("watermarks")), ranges_of(recording.table("segments"))
+    return bounds_of_group(recording.table("positions"), watermarks, ranges, then=True, until_ms=None).to_pandas(
+        integer_object_nulls=True
+    )
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_a_cause_is_one_everywhere_and_without_it_the_bound_is_higher(shard: int, count: Count) -> None:
+    confirmed, kinds = Counter[bool](), Counter[CauseKind]()
+    unconfirmed: list[str] = []
+    for seed in range(shard * RUNS, (shard + 1) * RUNS):
+        runs = Reruns.of(seed)
+        recording = runs.recording()
+        curves = Curves(recording, "orders")
+        rows = bounds_of(recording)
+        chart = time_bounds(rows, recording=recording)
+        stall = longest_stall(
+            list(curves.spans(GROUP, start_ms=int(rows["at_ms"].iloc[0]), end_ms=int(rows["at_ms"].iloc[-1])))
+        )
+        longest = longest_cause(stall)
+        if longest is not None and stall[-1].to_ms - stall[0].from_ms > 1:
+            assert because(longest.cause) in chart.sentence, f"seed {seed}"
+        for number, at_ms in enumerate(moments_of(seed)):
+            drawn = rows[rows["at_ms"] <= at_ms].tail(1)
+            lower = None if drawn.empty or drawn["lower"].iloc[0] is None else int(drawn["lower"].iloc[0])
+            for curve in CURVES:
+                cause = curves.cause(curve, at_ms)
+                kinds[cause.kind] += 1
+                explained = recording.explain(at_ms, group=curve.group)
+                assert explained.cause == cause
+                if curve == GROUP:
+                    assert cause.bound == lower, f"seed {seed} at {at_ms}: the chart draws another value"
+                    assert chart.answer(at_ms) == str(explained)
+                held = runs.is_confirmed(cause, curve) if number % EVERY == 0 else None
+                if held is not None:
+                    confirmed[held] += 1
+                    unconfirmed += [] if held else [f"seed {seed} at {at_ms} ms: {explained.sentence}"]
+    share = confirmed[True] / confirmed.total()
+    assert share >= LEAST_CONFIRMED, "\n".join(unconfirmed)
+    assert kinds.keys() >= {
+        CauseKind.LAGGING,
+        CauseKind.SLOWEST,
+        CauseKind.PERIOD,
+        CauseKind.CONTROLLER,
+        CauseKind.STORE,
+        CauseKind.READER,
+        CauseKind.UNREAD,
+        CauseKind.NEWEST,
+    }
+    count(RUNS, "runs with faults, explained at 20 moments")
+    count(confirmed.total(), "causes removed from a run")
+    count(confirmed[False], "causes without which the bound was no higher")
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_nothing_that_is_said_of_the_future_is_falsified_by_the_run(shard: int, count: Count) -> None:
+    forecasts = Counter[str]()
+    for seed in range(shard * RUNS, (shard + 1) * RUNS):
+        recording = Reruns.of(seed).recording()
+        curves = Curves(recording, "orders")
+        for at_ms in moments_of(seed):
+            for curve in CURVES:
+                cause = curves.cause(curve, at_ms)
+                forecasts += _forecasts(
+                    recording, curves, cause.log if cause.kind is CauseKind.NEWEST and cause.log else cause
+                )
+    assert set(forecasts) == {"given up", "end of a fault", "at least"}
+    for what, number in forecasts.items():
+        count(number, f"forecasts ({what})")
+
+
+def _forecasts(recording: StreamRecording, curves: Curves, cause: Cause) -> Counter[str]:
+    """The forecasts of a cause, each checked against the rest of the run."""
+    made, at_ms = Counter[str](), cause.at_ms
+    cycles = [row for row in recording.table("cycles").to_pylist() if row["at_ms"] > at_ms]
+    incidents = recording.table("incidents").to_pylist()
+    if cause.kind is CauseKind.LAGGING and cause.earliest_ms is not None:
+        made["given up"] += 1
+        early = [row for row in cycles if row["at_ms"] < cause.earliest_ms]
+        assert not any(len(set(cause.names) & set(row["removed"])) == len(cause.names) for row in early)
+    for party in cause.parties:
+        if party.fault is not None and party.fault.until_ms is not None:
+            made["end of a fault"] += 1
+            ends = {"restart", "speak", "resume", "heal", "available", "find", "active"}
+            between = [row for row in incidents if at_ms < row["at_ms"] < party.fault.until_ms and row["kind"] in ends]
+            assert not any(row["target"] == party.name for row in between)
+    if cause.at_least is not None and cause.next_cycle_ms is not None and cycles:
+        due = cycles[0]
+        on_record = set(curves.state_at(at_ms).on_record)
+        marks = recording.table("writer_marks").to_pylist()
+        joined = [row for row in marks if at_ms < row["received_ms"] <= due["at_ms"] and row["writer"] not in on_record]
+        assert due["at_ms"] >= cause.next_cycle_ms or due["controller"] != "controller-0"
+        if due["outcome"] == "emitted" and not joined:
+            made["at least"] += 1
+            emitted = next(
+                row for row in recording.table("watermarks").to_pylist() if row["emitted_ms"] >= due["at_ms"]
+            )
+            assert emitted["lower"] >= cause.at_least
+    return made
+
+
+def test_a_walk_back_gives_the_same_causes() -> None:
+    recording = Reruns.of(3).recording()
+    curves = Curves(recording, "orders")
+    moments = moments_of(3)
+    there = [explain_curve(curves, LOG, "orders", at_ms) for at_ms in moments]
+    assert there == [explain_curve(curves, LOG, "orders", at_ms) for at_ms in reversed(moments)][::-1]

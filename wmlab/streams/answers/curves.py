@@ -1,0 +1,354 @@
+"""The curves of one stream in a recording, and what holds each of them at a moment, or over a stretch of time.
+
+Three curves have a lower bound: that of the log, that of a reader group, and that of a reader. A group knows what one
+tracker sees that follows its positions; a reader what it saw when it last looked.
+
+Source: PDP-33, Periodic Watermark Workflow and Watermarking in the Reader.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate, groupby
+from typing import Any
+
+from wmlab.core.errors import RecordingError
+from wmlab.core.invariants import TableRow
+from wmlab.core.recording import Recording
+from wmlab.streams.answers.cause import (
+    OF_WRITERS,
+    Cause,
+    CauseKind,
+    CauseSpan,
+    GroupState,
+    Party,
+    cause_of_group,
+    cause_of_log,
+    cause_of_reader,
+)
+from wmlab.streams.answers.history import group_states, rows_of_stream, segments_of
+from wmlab.streams.answers.run_state import RunState, RunWalk
+from wmlab.streams.answers.written import Written
+from wmlab.streams.model.log import Watermark, known_from
+from wmlab.streams.model.position import Position, ReaderPosition
+from wmlab.streams.model.segment import segment_name
+from wmlab.streams.model.window import Followed, PositionChange, compare_with_cut, follow_group, moves_of
+from wmlab.streams.scenario.scenario import StreamScenario
+from wmlab.streams.scenario.script import StepClock
+
+_MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """Which lower bound is meant: that of a `reader`, or of a reader `group`; neither: that of the log."""
+
+    group: str | None = None
+    reader: str | None = None
+
+
+LOG = Curve()
+"""The lower bound of the log of watermarks."""
+
+
+class Curves:
+    """The curves of one stream of a recording; tables are read when they are needed, and once."""
+
+    def __init__(self, recording: Recording, stream: str) -> None:
+        self._recording = recording
+        self._stream = stream
+        self._groups: dict[str, _Group] = {}
+        self.written = Written(recording, stream)
+
+    @cached_property
+    def _walk(self) -> RunWalk:
+        return RunWalk(self._recording, self._stream)
+
+    @cached_property
+    def _windows(self) -> Mapping[str, list[TableRow]]:
+        """What each reader saw, by time."""
+        rows = sorted(self._rows("windows"), key=lambda row: (row["reader"], row["at_ms"]))
+        return {reader: list(of_reader) for reader, of_reader in groupby(rows, key=lambda row: str(row["reader"]))}
+
+    def _rows(self, table: str) -> list[dict[str, Any]]:
+        return rows_of_stream(self._recording, table, self._stream)
+
+    def state_at(self, at_ms: int) -> RunState:
+        """The machine of the log in its state at `at_ms`."""
+        return self._walk.at(at_ms)
+
+    @property
+    def groups(self) -> list[str]:
+        """The reader groups of the stream."""
+        return sorted({str(row["group"]) for table in ("positions", "windows") for row in self._rows(table)})
+
+    def group_of(self, reader: str) -> str:
+        """The group of a reader; raises `RecordingError` for one that never looked at a window of the stream."""
+        looks = self._windows.get(reader)
+        if looks is None:
+            known = ", ".join(sorted(self._windows)) or "none"
+            raise RecordingError(
+                f"The recording {self._recording.name!r} has no reader {reader!r} of {self._stream}; "
+                f"its readers: {known}.",
+                remedy="name one of them, or leave the reader out to explain the stream's own bound.",
+            )
+        return str(looks[0]["group"])
+
+    def cause(self, curve: Curve, at_ms: int) -> Cause:
+        """What holds the curve at `at_ms` (clock, ms)."""
+        state = self._walk.at(at_ms)
+        if curve == LOG:
+            return self._complete(cause_of_log(state), state)
+        group = self._group(curve.group if curve.reader is None else self.group_of(curve.reader))
+        known = group.at(at_ms, state.lower)
+        if curve.reader is None:
+            cause = cause_of_group(state, known)
+        else:
+            looks = self._windows[curve.reader]
+            index = bisect_right(looks, at_ms, key=lambda row: int(row["at_ms"])) - 1
+            seen = looks[index] if index >= 0 else None
+            lower = None if seen is None else seen["lower"]
+            while index > 0 and looks[index - 1]["lower"] == lower:
+                index -= 1
+            since_ms = looks[index]["at_ms"] if seen is not None and lower is not None else None
+            looked_ms = None if seen is None else int(seen["at_ms"])
+            cause = cause_of_reader(state, known, curve.reader, lower=lower, since_ms=since_ms, looked_ms=looked_ms)
+        return cause if cause.log is None else replace(cause, log=self._complete(cause.log, state))
+
+    def upper(self, curve: Curve, at_ms: int) -> tuple[int | None, tuple[str, ...]]:
+        """The upper bound of a curve, and the writers that had noted that time; None: unknown."""
+        state = self._walk.at(at_ms)
+        row = state.bound
+        if curve.reader is not None:
+            looks = [look for look in self._windows[curve.reader] if look["at_ms"] <= at_ms]
+            upper = looks[-1]["upper"] if looks else None
+            return upper, ()
+        if curve.group is not None:
+            row = self._group(curve.group).ahead(at_ms)
+        if row is None or not row["writers"]:
+            return None, ()
+        return int(row["upper"]), tuple(name for name, time in sorted(row["writers"].items()) if time == row["upper"])
+
+    def spans(self, curve: Curve, *, start_ms: int, end_ms: int) -> Iterator[CauseSpan]:
+        """What held the curve from `start_ms` to `end_ms` (clock), cause by cause."""
+        times = set(self._walk.times) | set(self._due_times())
+        if curve.group is not None or curve.reader is not None:
+            times |= set(self._group(curve.group or self.group_of(str(curve.reader))).times)
+            times |= {row["at_ms"] for row in self._windows.get(curve.reader or "", ())}
+        before: CauseSpan | None = None
+        moments = [start_ms, *sorted(time for time in times if start_ms < time < end_ms), end_ms]
+        for from_ms, to_ms in zip(moments, moments[1:], strict=False):
+            cause = self.cause(curve, from_ms)
+            if before is not None and _same(before.cause, cause):
+                before = replace(before, to_ms=to_ms)
+                continue
+            if before is not None:
+                yield before
+            before = CauseSpan(from_ms, to_ms, cause)
+        if before is not None and before.from_ms < before.to_ms:
+            yield before
+
+    def _due_times(self) -> Iterator[int]:
+        """From when on each planned cycle is overdue, if it does not run."""
+        return (row["due_ms"] + 1 for row in self._rows("cycles") if row.get("due_ms") is not None)
+
+    def _group(self, name: str | None) -> _Group:
+        names = self.groups
+        if name is None or name not in names:
+            raise RecordingError(
+                f"The recording {self._recording.name!r} has no reader group {name!r} of {self._stream}; its groups: "
+                f"{', '.join(names) or 'none'}.",
+                remedy="name one of them, or leave the group out to explain the stream's own bound.",
+            )
+        if name not in self._groups:
+            self._groups[name] = _Group(self._recording, self._stream, name)
+        return self._groups[name]
+
+    def _complete(self, cause: Cause, state: RunState) -> Cause:
+        """With what the events, the transactions and the scenario say of the writers."""
+        if cause.kind is CauseKind.NO_MARK:
+            wrote = {name for name, at_ms in self.written.firsts.items() if at_ms <= state.at_ms}
+            names = sorted(wrote | state.refused.keys())
+            parties = tuple(Party(name=name, subject="writer", refused=state.refused.get(name)) for name in names)
+            return replace(cause, parties=parties)
+        if cause.kind not in OF_WRITERS:
+            return cause
+        return replace(cause, parties=tuple(self._writer(party, state.at_ms) for party in cause.parties))
+
+    def _writer(self, party: Party, at_ms: int) -> Party:
+        if party.time is None or party.noted_ms is None:
+            return party
+        open_until_ms = self.written.open_until_ms(party.name, party.time, party.noted_ms)
+        is_open = open_until_ms is not None and open_until_ms > at_ms
+        return replace(
+            party, open_until_ms=open_until_ms if is_open else None, clock_ms=self._clock_ms(party.name, at_ms)
+        )
+
+    def _clock_ms(self, writer: str, at_ms: int) -> int:
+        """By how much the clock of a writer is ahead (negative: behind), as its scenario has it."""
+        scenario = self._recording.scenario_as(StreamScenario)
+        part = next((part for part in scenario.writers if writer in (part.name, part.id)), None) if scenario else None
+        if scenario is None or part is None:
+            return 0
+        since_ms = at_ms - scenario.start_ms
+        steps = (
+            action.by_ms
+            for action in scenario.script
+            if isinstance(action, StepClock) and action.party == part.name and action.at_ms <= since_ms
+        )
+        return part.clock.skew_ms + since_ms * part.clock.drift_ppm // _MILLION + sum(steps)
+
+
+def _same(before: Cause, cause: Cause) -> bool:
+    """Whether two causes of a curve are one, with the same value and the same price."""
+
+    def key(cause: Cause) -> tuple[object, ...]:
+        log = cause.log
+        inner = () if log is None else (log.kind, log.names)
+        return cause.kind, cause.names, cause.bound, cause.since_ms, cause.by_ms, *inner
+
+    return key(before) == key(cause)
+
+
+class _Group:
+    """What one reader group knew over time, from its positions and the watermarks, or from its map of times."""
+
+    def __init__(self, recording: Recording, stream: str, name: str) -> None:
+        def rows_of(table: str) -> list[dict[str, Any]]:
+            return [row for row in rows_of_stream(recording, table, stream) if row["group"] == name]
+
+        self._watermarks = rows_of_stream(recording, "watermarks", stream)
+        self._segments = segments_of(recording, stream)
+        positions = sorted(rows_of("positions"), key=lambda row: int(row["version"]))
+        changes = (
+            PositionChange(
+                row["version"],
+                row["at_ms"],
+                row["segment_id"],
+                None if row["finished"] else row["offset"] or 0,
+                row.get("anew"),
+            )
+            for row in positions
+        )
+        log = list(
+            zip(
+                known_from(row["emitted_ms"] for row in self._watermarks),
+                map(_watermark, self._watermarks),
+                strict=True,
+            )
+        )
+        self._followed: list[Followed] = list(follow_group(moves_of(changes), log, self._segments))
+        self._since_ms = list(
+            accumulate(
+                self._followed[1:],
+                lambda since, known: (
+                    since if known.tracker.lower_seq == since[1] else (known.at_ms, known.tracker.lower_seq)
+                ),
+                initial=(self._followed[0].at_ms, self._followed[0].tracker.lower_seq) if self._followed else None,
+            )
+        )
+        self._owners = list(group_states(positions))
+        updates = [row for row in rows_of("group_updates") if row["outcome"] == "applied" and row["lowers"] is not None]
+        self._map = sorted(updates, key=lambda row: (row["at_ms"], row["revision"]))
+        self._read: dict[int, tuple[list[int], list[int]]] = {}
+        for row in sorted(rows_of("reads"), key=lambda row: int(row["at_ms"])):
+            times, ends = self._read.setdefault(row["segment_id"], ([], []))
+            times.append(row["at_ms"])
+            ends.append(max(row["to_offset"], ends[-1] if ends else 0))
+
+    @property
+    def times(self) -> Iterator[int]:
+        """When what the group knew, or how far it had read, changed."""
+        yield from (known.at_ms for known in self._followed)
+        yield from (row["at_ms"] for row in self._map)
+        for times, _ in self._read.values():
+            yield from times
+
+    def at(self, at_ms: int, newest: int | None) -> GroupState:
+        """The group at `at_ms`; `newest` is the lower bound of the log then."""
+        index = bisect_right(self._followed, at_ms, key=lambda known: known.at_ms) - 1
+        if index < 0:
+            return GroupState(lower=None, since_ms=None, newest=newest)
+        known = self._followed[index]
+        following = known.tracker.pending[0][1] if known.tracker.pending else None
+        behind = () if following is None else self._behind(known, following, at_ms)
+        since = self._since_ms[index]
+        state = GroupState(
+            lower=known.tracker.passed,
+            since_ms=since[0] if since is not None and known.tracker.passed is not None else None,
+            newest=newest,
+            behind=behind,
+            has_next=following is not None,
+            next_emitted_ms=(
+                self._watermarks[known.tracker.pending[0][0]]["emitted_ms"] if following is not None else None
+            ),
+            read_up_to={segment_name(segment): self._read_at(segment, at_ms) for segment in self._read},
+        )
+        return self._by_map(state, at_ms) if self._map else state
+
+    def ahead(self, at_ms: int) -> TableRow | None:
+        """The watermark that gives the group its upper bound; None: none is ahead of it."""
+        index = bisect_right(self._followed, at_ms, key=lambda known: known.at_ms) - 1
+        seq = self._followed[index].tracker.upper_seq if index >= 0 else None
+        return None if seq is None else self._watermarks[seq]
+
+    def _read_at(self, segment: int, at_ms: int) -> int:
+        times, ends = self._read[segment]
+        index = bisect_right(times, at_ms) - 1
+        return ends[index] if index >= 0 else 0
+
+    def _behind(self, known: Followed, following: Watermark, at_ms: int) -> tuple[Party, ...]:
+        """The segments of the group's position before a cut, ascending."""
+        index = bisect_right(self._owners, at_ms, key=lambda entry: entry[0]) - 1
+        rows = self._owners[index][1] if index >= 0 else {}
+        offsets = known.move.position.offsets
+        return tuple(
+            Party(
+                name=segment_name(segment),
+                subject="segments",
+                offset=offset,
+                needed=following.cut.offsets.get(segment),
+                reader=rows[segment]["reader"] if segment in rows else None,
+            )
+            for segment, offset in sorted(offsets.items())
+            if compare_with_cut(ReaderPosition({segment: offset}), following.cut, self._segments) < 1
+        )
+
+    def _by_map(self, state: GroupState, at_ms: int) -> GroupState:
+        """The group that shares a map of times: its bound is the least of the map, of readers that have entered it."""
+        index = bisect_right(self._map, at_ms, key=lambda row: int(row["at_ms"])) - 1
+        if index < 0:
+            return replace(state, lower=None, since_ms=None)
+        row = self._map[index]
+        lower = row["lower"]
+        while index > 0 and self._map[index - 1]["lower"] == lower:
+            index -= 1
+        holding = [reader for reader, time in row["lowers"].items() if time is None or time == lower]
+        behind = tuple(
+            Party(name=reader, subject="reader", reader=reader, offset=0, needed=0) for reader in sorted(holding)
+        )
+        has_next = state.newest is not None and (lower is None or state.newest > lower)
+        since_ms = None if lower is None else int(self._map[index]["at_ms"])
+        return replace(state, lower=lower, since_ms=since_ms, behind=behind, has_next=has_next)
+
+
+def _watermark(row: TableRow) -> Watermark:
+    """The watermark of a row of the table."""
+    known = bool(row["writers"])
+    return Watermark(row["lower"], row["upper"], Position(row["cut"]), dict(row["writers"]), known)
+
+
+def longest_stall(spans: Sequence[CauseSpan]) -> list[CauseSpan]:
+    """The spans of the longest time in which the curve kept one known value; empty if it never was known."""
+    runs: list[list[CauseSpan]] = []
+    for span in spans:
+        if span.cause.bound is None:
+            continue
+        if runs and runs[-1][-1].to_ms == span.from_ms and runs[-1][-1].cause.bound == span.cause.bound:
+            runs[-1].append(span)
+        else:
+            runs.append([span])
+    return max(runs, key=lambda run: run[-1].to_ms - run[0].from_ms, default=[])

@@ -1,0 +1,352 @@
+"""A cause in words: what `explain`, charts, clicks and the controls of a moment say about it.
+
+The first sentence has the value of the curve, the next ones the cause, the last one what can end it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from wmlab.core.words import clock_words, grouped, listed, rounded
+from wmlab.streams.answers.cause import OF_WRITERS, Cause, CauseKind, Party
+from wmlab.streams.answers.faults import Fault, FaultKind
+
+_NAMED: Final = 3
+_STATES: Final = {
+    FaultKind.CRASHED: "down since {since}",
+    FaultKind.SHUT_DOWN: "shut down at {since}",
+    FaultKind.LEFT: "gone since {since}",
+    FaultKind.PAUSED: "paused since {since}",
+    FaultKind.UNAVAILABLE: "unavailable since {since}",
+    FaultKind.MISSING: "missing since {since}",
+    FaultKind.UNOWNED: "without an owner since {since}",
+    FaultKind.SESSION_LOST: "without its session since {since}",
+    FaultKind.IDLE: "idle since {since}",
+    FaultKind.SILENT: "silent since {since}",
+    FaultKind.CUT_OFF: "cut off from {others} since {since}",
+    FaultKind.TRANSACTION_OPEN: "in a transaction that is open since {since}",
+    FaultKind.ABORTED: "without a commit since it aborted at {since}",
+    FaultKind.CLOCK_SET: "with its clock changed at {since}",
+}
+"""What a party is, after "is" or in an apposition."""
+_PAST: Final = {
+    FaultKind.CRASHED: "was down",
+    FaultKind.SHUT_DOWN: "had shut down",
+    FaultKind.LEFT: "had left",
+    FaultKind.PAUSED: "was paused",
+    FaultKind.UNAVAILABLE: "was unavailable",
+    FaultKind.MISSING: "was missing",
+    FaultKind.UNOWNED: "had no owner",
+    FaultKind.SESSION_LOST: "had lost its session",
+    FaultKind.IDLE: "was idle",
+    FaultKind.SILENT: "was silent",
+    FaultKind.CUT_OFF: "was cut off from {others}",
+    FaultKind.TRANSACTION_OPEN: "held a transaction open",
+    FaultKind.ABORTED: "had aborted its transaction",
+    FaultKind.CLOCK_SET: "had its clock changed",
+}
+"""What a party was during a stretch of time that is over."""
+
+
+def state_words(fault: Fault) -> str:
+    """What a party is since when: "paused since 20.0 s"."""
+    return _STATES[fault.kind].format(since=clock_words(fault.since_ms), others=_others(fault))
+
+
+def past_words(fault: Fault) -> str:
+    """What a party was: "was paused"."""
+    return _PAST[fault.kind].format(others=_others(fault))
+
+
+def _others(fault: Fault) -> str:
+    return listed(fault.apart_from, most=_NAMED, rest="others")
+
+
+def log_sentences(cause: Cause) -> str:
+    """The sentences about the lower bound of the log."""
+    return " ".join(filter(None, [_value(cause), *_reason(cause)]))
+
+
+def reader_sentences(cause: Cause, who: str) -> str:
+    """The sentences about the lower bound that `who` knows: a reader, or "The readers" of a group."""
+    several = who == GROUP
+    see, know, have = ("see", "know", "have") if several else ("sees", "knows", "has")
+    if cause.kind is CauseKind.NEWEST and cause.log is not None:
+        newest = f"{who} {know} the newest watermark." if cause.bound is not None else f"{who} {have} no watermark yet."
+        return f"{newest} {log_sentences(cause.log)}"
+    value = f"{who} {know} no watermark yet: "
+    if cause.bound is not None:
+        value = f"{who} still {see} the watermark {_time(cause, cause.bound)} since {clock_words(cause.since_ms)}: "
+    newest = "" if cause.newest is None else f" The newest watermark is {_time(cause, cause.newest)}."
+    held = _held_log(cause.log)
+    return f"{value}{_reader_reason(cause)}.{newest}{held}"
+
+
+GROUP: Final = "The readers"
+"""How sentences call the readers of a group."""
+
+
+def upper_sentences(cause: Cause, upper: int | None, writers: Sequence[str], who: str | None) -> str:
+    """The sentences about an upper bound: of the log, or with `who` of what a reader or group knows."""
+    if upper is None and who is not None and cause.newest is not None:
+        know = "know" if who == GROUP else "knows"
+        return (
+            f"{who} {know} no upper bound: no watermark is ahead of what is read. {log_sentences(cause.log or cause)}"
+        )
+    if upper is None:
+        return f"There is no upper bound. {log_sentences(cause.log or cause)}"
+    noted = f" It is the latest time that {listed(writers, most=_NAMED)} had noted." if writers else ""
+    log = cause.log or cause
+    return f"The upper bound of the watermark is {_time(cause, upper)}.{noted} {' '.join(_reason(log))}".rstrip()
+
+
+def because(cause: Cause) -> str:
+    """The cause of a stretch that is over, as a clause: "readers-0 was paused"; empty if nothing is known."""
+    cause = cause.log if cause.kind is CauseKind.NEWEST and cause.log is not None else cause
+    names = [party.name for party in cause.parties]
+    faults = [party for party in cause.parties if party.is_held_by_fault]
+    if cause.kind in (CauseKind.CONTROLLER, CauseKind.STORE):
+        names = [party.name for party in cause.parties if party.subject != "writer"]
+    if faults and len(faults) == len(names) and len({_past(party) for party in faults}) == 1:
+        past = _past(faults[0])
+        return (
+            f"{listed(names, most=_NAMED, rest='others')} {past if len(names) == 1 else past.replace('was ', 'were ')}"
+        )
+    who = listed(names, most=_NAMED, rest="others")
+    were = "was" if len(names) == 1 else "were"
+    match cause.kind:
+        case CauseKind.LAGGING | CauseKind.SLOWEST:
+            return f"{who} noted no later time"
+        case CauseKind.PERIOD:
+            return "the next cycle was awaited"
+        case CauseKind.CONTROLLER:
+            return "no cycle ran"
+        case CauseKind.READER:
+            return f"{who} {were} stopped"
+        case CauseKind.UNREAD | CauseKind.PUBLICATION | CauseKind.ASSIGNMENT:
+            state = {CauseKind.UNREAD: "unread", CauseKind.PUBLICATION: "unpublished"}.get(
+                cause.kind, "without a reader"
+            )
+            return f"segment{'s' if len(names) > 1 else ''} {who} {were} {state}"
+        case CauseKind.EXPECTED:
+            return "expected writers were missing"
+        case CauseKind.NEXT_LOOK | CauseKind.SHARED_STATE:
+            return f"{who} had not looked"
+        case CauseKind.NO_WRITER_LEFT:
+            return "no active writer was left"
+        case CauseKind.NO_MARK:
+            return "no writer had noted a time"
+    return cause.reason
+
+
+def _past(party: Party) -> str:
+    return "" if party.fault is None else past_words(party.fault)
+
+
+def _time(cause: Cause, time_ms: int | None) -> str:
+    return clock_words(time_ms, clock_ms=cause.at_ms)
+
+
+def _value(cause: Cause) -> str:
+    if cause.bound is None:
+        since = "" if cause.since_ms is None else f"since {clock_words(cause.since_ms)}"
+        return f"There has been no watermark {since}." if since else "There is no watermark yet."
+    value, since = _time(cause, cause.bound), clock_words(cause.since_ms)
+    is_stopped = cause.waits or cause.kind is CauseKind.CONTROLLER
+    return (
+        f"The watermark has stopped at {value} since {since}."
+        if is_stopped
+        else f"The watermark is {value}, made at {since}."
+    )
+
+
+def _reason(cause: Cause) -> list[str]:
+    if cause.kind in OF_WRITERS:
+        return _writers(cause)
+    match cause.kind:
+        case CauseKind.NO_MARK:
+            return [_without_mark(cause)]
+        case CauseKind.NO_WRITER_LEFT:
+            return ["No active writer is left: the watermark waits for a noted time."]
+        case CauseKind.FIRST_CYCLE:
+            return ["A time is noted, and no cycle has run yet.", _next_cycle(cause)]
+        case CauseKind.PERIOD:
+            return ["Every writer has noted a later time.", _next_cycle(cause)]
+        case CauseKind.CONTROLLER:
+            return [_overdue(cause), _also_behind(cause)]
+        case CauseKind.STORE:
+            return [_store(cause), _also_behind(cause), _next_cycle(cause)]
+        case CauseKind.EXPECTED:
+            without = f"From {clock_words(cause.earliest_ms)} on, a cycle can make it without them."
+            return [f"The first watermark {cause.reason}.", "" if cause.earliest_ms is None else without]
+    return [f"The last cycle made no watermark: {cause.reason}.", _next_cycle(cause)]
+
+
+def _without_mark(cause: Cause) -> str:
+    refused = [f"{party.name} ({party.refused})" for party in cause.parties if party.refused]
+    if refused:
+        return f"No noted time was accepted: those of {listed(refused, most=_NAMED)} were refused."
+    if cause.parties:
+        wrote = listed([party.name for party in cause.parties], most=_NAMED, rest="others")
+        return f"No writer has noted a time, though {wrote} {'has' if len(cause.parties) == 1 else 'have'} written."
+    return "No writer has noted a time or written an event."
+
+
+def _writers(cause: Cause) -> list[str]:
+    parties = cause.parties
+    ahead = "" if cause.by_ms is None else f"; the others are {rounded(cause.by_ms)} ahead"
+    if len(parties) > 1:
+        verb = "It waits for" if cause.kind is CauseKind.LAGGING else "No later time is noted by"
+        texts = [f"{verb} {listed(cause.names, most=_NAMED, rest='others')}{ahead}."]
+        texts += [f"{party.name} is {state_words(party.fault)}." for party in parties[:_NAMED] if party.fault]
+        return [*texts, _release(cause)]
+    (party,) = parties
+    state = _apposition(party)
+    time = f"{_time(cause, party.time)}, noted at {clock_words(party.noted_ms)}"
+    if cause.kind is CauseKind.LAGGING:
+        texts = [f"It waits for {party.name}{state}.", f"Its last noted time is {time}{ahead}."]
+    else:
+        texts = [f"{party.name}{_clock(party)} set it, and has noted no later time{ahead}."]
+        texts += [f"It is {state_words(party.fault)}."] if party.fault is not None else []
+    if party.open_until_ms is not None:
+        texts.append(f"Its event of that time arrives at {clock_words(party.open_until_ms)}.")
+    if party.refused:
+        texts.append(f"A later note was refused ({party.refused}).")
+    return [*texts, _release(cause)]
+
+
+def _apposition(party: Party) -> str:
+    if party.fault is not None and party.was_behind:
+        return f", which was behind before; it is {state_words(party.fault)}"
+    if party.fault is not None:
+        return f", {state_words(party.fault)}"
+    return _clock(party)
+
+
+def _clock(party: Party) -> str:
+    return f", whose clock is {rounded(-party.clock_ms)} behind," if party.clock_ms < 0 else ""
+
+
+def _release(cause: Cause) -> str:
+    """When the writers can stop holding the bound, as far as it is planned."""
+    if cause.blocked_by is not None:
+        return _next_cycle(cause)
+    ends = [party.fault.until_ms for party in cause.parties if party.fault is not None]
+    known = [end for end in ends if end is not None]
+    back_ms = max(known) if known and len(known) == len(cause.parties) else None
+    given_up_ms = cause.earliest_ms if cause.kind is CauseKind.LAGGING else None
+    it = "It" if len(cause.parties) == 1 else "The last of them"
+    if back_ms is not None and (given_up_ms is None or back_ms <= given_up_ms):
+        return f"{it} goes on at {clock_words(back_ms)} at the earliest."
+    if given_up_ms is None:
+        return ""
+    return f"If nothing newer comes, {it[0].lower()}{it[1:]} is given up at {clock_words(given_up_ms)} at the earliest."
+
+
+def _next_cycle(cause: Cause) -> str:
+    """When the next cycle can run, and what keeps it from running."""
+    blocking = cause.blocked_by
+    if blocking is not None and blocking.subject == "bucket":
+        return "Nobody owns the bucket of the stream, so no cycle runs."
+    if blocking is not None and blocking.fault is not None:
+        until_ms = blocking.fault.until_ms
+        until = "" if until_ms is None else f", until {clock_words(until_ms)} at the earliest"
+        return f"{blocking.name}, which runs the cycles, is {state_words(blocking.fault)}{until}."
+    if cause.next_cycle_ms is None:
+        return ""
+    due = clock_words(cause.next_cycle_ms)
+    if cause.at_least is not None:
+        return f"The cycle due at {due} can raise the watermark to at least {_time(cause, cause.at_least)}."
+    return f"The next cycle is due at {due}."
+
+
+def _overdue(cause: Cause) -> str:
+    blocking = cause.blocked_by
+    due = f"The cycle due at {clock_words(cause.next_cycle_ms)} has not run"
+    if blocking is None or (blocking.fault is None and blocking.subject != "bucket"):
+        if blocking is None:
+            return f"{due}."
+        back = "" if blocking.back_ms is None else f" has been back since {clock_words(blocking.back_ms)} and"
+        return f"{due}: {blocking.name}{back} has not run it yet."
+    if blocking.subject == "bucket":
+        return f"{due}: nobody owns the bucket of the stream."
+    fault = blocking.fault
+    until = (
+        ""
+        if fault is None or fault.until_ms is None
+        else f" and goes on at {clock_words(fault.until_ms)} at the earliest"
+    )
+    state = "" if fault is None else state_words(fault)
+    return f"{due}: {blocking.name} is {state}{until}."
+
+
+def _also_behind(cause: Cause) -> str:
+    """The writers that would hold the bound if a cycle ran."""
+    writers = [party.name for party in cause.parties if party.subject == "writer"]
+    if not writers:
+        return ""
+    have = "has" if len(writers) == 1 else "have"
+    return f"{listed(writers, most=_NAMED, rest='others')} {have} noted no later time either."
+
+
+def _store(cause: Cause) -> str:
+    party = next((party for party in cause.parties if party.subject == "store"), None)
+    if party is None or party.fault is None:
+        return f"The last cycle made no watermark: {cause.reason}."
+    fault = party.fault
+    if party.back_ms is not None:
+        return f"The last cycle made no watermark: {_the(party)} is back only since {clock_words(party.back_ms)}."
+    until = "" if fault.until_ms is None else f", until {clock_words(fault.until_ms)} at the earliest"
+    return f"The last cycle made no watermark: {_the(party)} is {state_words(fault)}{until}."
+
+
+def _the(party: Party) -> str:
+    has_name = party.fault is not None and party.fault.kind is FaultKind.CUT_OFF
+    return party.name if has_name else f"the {party.name}" if party.name in _SEGMENTS else f"the store of {party.name}"
+
+
+_SEGMENTS: Final = ("marks segment",)
+
+
+def _reader_reason(cause: Cause) -> str:
+    parties = cause.parties
+    names = listed(cause.names, most=_NAMED, rest="others")
+    match cause.kind:
+        case CauseKind.READER:
+            texts = [f"{party.name} is {state_words(party.fault)}" for party in parties[:_NAMED] if party.fault]
+            again = (
+                "" if cause.earliest_ms is None else f" and goes on at {clock_words(cause.earliest_ms)} at the earliest"
+            )
+            return f"{listed(texts)}{again}"
+        case CauseKind.ASSIGNMENT:
+            are = "has" if len(parties) == 1 else "have"
+            return f"{_segments(parties)} {are} no reader"
+        case CauseKind.UNREAD:
+            return f"{listed([_unread(party) for party in parties[:_NAMED]])} to be read before the next watermark"
+        case CauseKind.PUBLICATION:
+            readers = sorted({party.reader for party in parties if party.reader is not None})
+            has = "has" if len(readers) == 1 else "have"
+            return f"{listed(readers, most=_NAMED, rest='others')} {has} read further, and not published that yet"
+        case CauseKind.NEXT_LOOK:
+            return f"{names} has not looked since then; its group has passed a newer watermark"
+        case CauseKind.SHARED_STATE:
+            return f"{names or 'the group'} has an older copy of the state of the group"
+    return "the cause is not known"
+
+
+def _segments(parties: Sequence[Party]) -> str:
+    return f"segment{'s' if len(parties) > 1 else ''} {listed([party.name for party in parties], most=_NAMED)}"
+
+
+def _unread(party: Party) -> str:
+    if party.needed is None:
+        return f"the rest of segment {party.name} ({party.reader})"
+    return f"{grouped(party.needed - (party.offset or 0))} bytes of segment {party.name} ({party.reader})"
+
+
+def _held_log(log: Cause | None) -> str:
+    """Whom the log's own bound waits for, where it has stopped."""
+    if log is None or not log.waits or log.kind is not CauseKind.LAGGING:
+        return ""
+    return f" It waits for {listed(log.names, most=_NAMED, rest='others')}."
