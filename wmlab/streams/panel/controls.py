@@ -43,8 +43,11 @@ class Control:
             )
             self._slider.observe(lambda change: self._offer(change["new"]), "value")
             widgets.append(self._slider)
-        self._help = ui.HTML(layout=ui.Layout(display=None if field.path[-1] == "kind" else "none"))
+        self._help = ui.HTML(layout=ui.Layout(display=None if field.help_below else "none"))
         self._mistake = ui.HTML(layout=ui.Layout(display="none"))
+        for below in (self._help, self._mistake):
+            below.add_class("wmlab-below")
+        self._help.add_class("wmlab-help")
         self.box = ui.VBox([ui.HBox(widgets), self._help, self._mistake])
         self.show(field)
         self.entry.observe(lambda change: self._offer(change["new"]), "value")

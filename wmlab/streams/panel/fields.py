@@ -64,7 +64,8 @@ NOTINGS: Final[Mapping[str, type]] = _kinds_in(Noting)
 class Field:
     """A field of the form: where its value is in the scenario, what it is called, and what may stand in it.
 
-    The path of the kind of a fault, a writer or a noting policy ends with "kind"; its help is about that kind.
+    The path of the kind of a fault, a writer or a noting policy ends with "kind". `help_below`: the help changes with
+    the value, so it stands below it.
     `choices` are the values that it may have, each with its words, where there are no others; `stops` those of its
     slider, ascending. An `optional` field may be empty, which is None and means `empty`.
     """
@@ -78,6 +79,7 @@ class Field:
     empty: str = ""
     choices: tuple[tuple[str, Any], ...] = ()
     stops: tuple[Any, ...] = ()
+    help_below: bool = False
 
     @property
     def text(self) -> str:
@@ -134,6 +136,7 @@ def fields_of(scenario: StreamScenario, part: Part) -> tuple[Field, ...]:
             kind="choice",
             value=part.value.kind,
             choices=tuple((field_in_words(kind).capitalize(), kind) for kind in FAULTS),
+            help_below=True,
         )
         names = [field.name for field in dataclasses.fields(made) if field.name != "kind"]
         sliders = {name: (100, scenario.duration_ms) for name in names if name.endswith("_ms")} | _SLIDERS
@@ -184,7 +187,11 @@ def names_of(scenario: StreamScenario) -> Mapping[str, tuple[str, ...]]:
 
 
 def _first_paragraph(made: type) -> str:
-    return " ".join((getdoc(made) or "").partition("\n\n")[0].replace("`", "").split())
+    """The first paragraph of the docstring of a class, in which its fields are called as the form calls them."""
+    text = " ".join((getdoc(made) or "").partition("\n\n")[0].split())
+    for field in dataclasses.fields(made):
+        text = text.replace(f"`{field.name}`", f"“{field_in_words(field.name).capitalize()}”")
+    return text.replace("`", "")
 
 
 def _fields(scenario: StreamScenario, part: Part, option: Option) -> Iterator[Field]:
@@ -198,7 +205,12 @@ def _fields(scenario: StreamScenario, part: Part, option: Option) -> Iterator[Fi
     common: dict[str, Any] = {"path": (*path, name), "label": option.label, "help": option.help, "value": value}
     if annotated.kind == "tagged":
         kinds = tuple((spaced(kind), kind) for kind in NOTINGS)
-        first = {"path": (*path, name, "kind"), "value": value.kind, "help": _first_paragraph(type(value))}
+        first = {
+            "path": (*path, name, "kind"),
+            "value": value.kind,
+            "help": _first_paragraph(type(value)),
+            "help_below": True,
+        }
         yield Field(**common | first, kind="choice", choices=kinds)
         tagged = Part((*path, name), value, "")
         for field in dataclasses.fields(value):

@@ -16,7 +16,10 @@ _STYLE: Final = f"""<style>
 .wmlab-panel .widget-label {{width:150px}}
 .wmlab-panel .wmlab-looking .widget-label {{width:auto}}
 .wmlab-panel .widget-toggle-buttons .widget-toggle-button {{width:auto;padding:0 8px}}
-.wmlab-panel .jupyter-widgets.widget-hslider {{align-self:center}}
+.wmlab-panel .widget-hslider.widget-slider {{align-self:center;margin:0 10px}}
+.wmlab-panel .wmlab-fields > * {{flex:none}}
+.wmlab-panel .wmlab-below {{padding-left:158px}}
+.wmlab-panel .wmlab-help {{color:var(--jp-ui-font-color2)}}
 .wmlab-panel {{container-type:inline-size}}
 @container (max-width:860px) {{.wmlab-panel .wmlab-fields {{max-height:236px;overflow-y:auto}}}}
 .wmlab-panel textarea {{font-family:var(--jp-code-font-family)}}
