@@ -353,7 +353,7 @@ def test_writers_and_faults_come_and_go(shown: ScenarioPanel) -> None:
     assert shown.remove().scenario == FIRST_BOUNDS
     shown.section("Readers").remove()
     assert shown.scenario.readers is None
-    assert shown.fields == {}
+    assert shown._controls == {}
     with pytest.raises(ScenarioError, match="nothing to remove"):
         shown.remove()
     assert shown.add().scenario.readers is not None

@@ -99,11 +99,6 @@ class ScenarioPanel:
         """The picture as SVG."""
         return _NOTHING if self._chart is None else draw_svg(self._chart.scene)
 
-    @property
-    def fields(self) -> dict[Location, Field]:
-        """The fields that are shown, by their path."""
-        return {control.field.path: control.field for control in self._controls.values()}
-
     def change(self, path: Location, offered: Any) -> ScenarioPanel:
         """Put a text as it is typed, or a value, into a field that is shown; with a mistake nothing else changes.
 
