@@ -198,60 +198,80 @@ def test_names_with_markup_are_text(shoot: ModuleType, page: Any, home: Path) ->
     assert MARKUP in page.locator(".js-plotly-plot").inner_text()
 
 
-def test_a_changed_number_in_the_panel_moves_the_picture(shoot: ModuleType, page: Any, home: Path) -> None:
-    write_notebook(home / "panel.ipynb", PANEL)
-    assert shoot.run_notebook(page, "panel.ipynb") == []
-    picture = page.locator(".wmlab-picture svg")
-    picture.wait_for()
-    before = picture.inner_html()
-    sentence = page.locator(".wmlab-sentence")
-    assert "w2 (lagging)" in sentence.inner_text()
-    timeout = page.get_by_label("timestamp aggregation timeout (ms)", exact=True).first
-    timeout.fill("4000")
-    timeout.press("Tab")
-    page.locator(".wmlab-sentence", has_text="w2 (slowest)").wait_for()
-    assert picture.inner_html() != before
-    timeout.fill("-5")
-    timeout.press("Tab")
-    page.locator(".wmlab-mistakes", has_text="timestamp_aggregation_timeout_ms").wait_for()
-    assert timeout.input_value() == "-5", "a number outside the bounds of its field is a mistake, not another one"
-    assert timeout.get_attribute("aria-invalid") == "true"
-    assert "at least 0" in page.locator(".wmlab-is-wrong .wmlab-wrong").first.inner_text()
-    page.keyboard.press("Control+z")
-    page.locator(".wmlab-mistakes p").wait_for(state="detached")
-    assert timeout.input_value() == "4000"
-    page.keyboard.press("Control+z")
-    page.locator(".wmlab-sentence", has_text="w2 (lagging)").wait_for()
+CURVES = "[...document.querySelectorAll('.wmlab-panel .js-line')].map(line => line.getAttribute('d')).join()"
+"""The curves of the panel's picture."""
 
 
-def test_the_panel_is_used_by_keyboard_alone_and_its_words_can_be_read(
-    shoot: ModuleType, page: Any, home: Path
-) -> None:
-    """An act is added, its part is open with the focus in it, and what is folded opens."""
+def test_a_value_that_is_committed_in_the_panel_moves_the_picture(shoot: ModuleType, page: Any, home: Path) -> None:
+    """By Enter, by the arrow keys of a slider, and back by the button; a mistake is said at its field."""
     write_notebook(home / "panel.ipynb", PANEL)
     assert shoot.run_notebook(page, "panel.ipynb") == []
-    page.locator(".wmlab-picture svg").wait_for()
-    page.wait_for_timeout(1_000)
-    sizes = page.eval_on_selector_all(".wmlab-picture svg text", scrubber.SIZES)
-    assert min(sizes) >= 11
-    page.get_by_label("rate (per s), slider").first.focus()
+    panel = page.locator(".wmlab-panel")
+    panel.locator(".js-line").first.wait_for()
+    before = page.evaluate(CURVES)
+    panel.get_by_role("button", name="Stream", exact=True).click()
+    timeout = panel.get_by_label("Timeout", exact=True)
+    timeout.fill("4 s")
+    timeout.press("Enter")
+    panel.get_by_text("was held back most by w2 (slowest)").wait_for()
+    page.wait_for_function(f"before => {CURVES} !== before", arg=before)
+    timeout.fill("-5 s")
+    timeout.press("Enter")
+    panel.get_by_role("alert").filter(has_text="at least 0").wait_for()
+    assert timeout.input_value() == "-5 s", "a number outside the bounds of its field is a mistake, not another one"
+    panel.get_by_role("button", name="Undo").click()
+    panel.get_by_role("alert").wait_for(state="detached")
+    assert timeout.input_value() == "4 s"
+    panel.get_by_role("button", name="Undo").click()
+    panel.get_by_text("was held back most by w2 (lagging)").wait_for()
+    assert timeout.input_value() == "15 s"
+
+
+def test_the_panel_is_used_by_keyboard_alone_and_keeps_its_keys(shoot: ModuleType, page: Any, home: Path) -> None:
+    write_notebook(home / "panel.ipynb", PANEL)
+    assert shoot.run_notebook(page, "panel.ipynb") == []
+    panel = page.locator(".wmlab-panel")
+    panel.locator(".js-line").first.wait_for()
+    panel.get_by_role("slider").first.focus()
     page.keyboard.press("ArrowRight")
-    page.keyboard.press("ArrowRight")
-    page.wait_for_function("document.activeElement.nextElementSibling.value === '220'")
-    page.get_by_label("Something that happens").focus()
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowUp")
-    page.keyboard.press("Tab")
-    page.keyboard.press("Enter")
-    page.wait_for_function('document.activeElement.dataset.key === \'["script",2,"at_ms"]\'')
-    assert page.locator("details[open] [data-part]").inner_text() == "crash writer w1 at 30 000 ms"
-    page.locator(".wmlab-expert > summary").focus()
-    page.keyboard.press("Enter")
-    page.keyboard.press("Tab")
-    page.keyboard.press("Enter")
-    assert page.get_by_label("duration (ms)").is_visible()
+    rate = panel.get_by_label("Events per second", exact=True)
+    page.wait_for_function("input => input.value === '300'", arg=rate.element_handle())
+    for name in ("Faults", "Add a fault"):
+        panel.get_by_role("button", name=name).focus()
+        page.keyboard.press("Enter")
+        page.wait_for_timeout(500)
+    assert panel.locator("select[size] option").last.inner_text().split() == [
+        "silence",
+        "writer",
+        "w1",
+        "at",
+        "30",
+        "s",
+    ]
+    source = f"{CONTENT}.model.toJSON().cells[0].source.length"
+    before = page.evaluate(source)
     page.keyboard.press("x")
-    assert page.evaluate(f"{CONTENT}.model.toJSON().cells.length") == 1
+    page.wait_for_timeout(500)
+    assert page.evaluate(source) == before, "x cuts the cell where the panel does not keep its keys"
+
+
+@pytest.mark.parametrize(("width", "columns"), [(WIDTH, 2), (620, 1)])
+def test_the_panel_fits_narrow_and_wide_windows(
+    shoot: ModuleType, page: Any, home: Path, width: int, columns: int
+) -> None:
+    write_notebook(home / "panel.ipynb", PANEL)
+    page.set_viewport_size({"width": width, "height": 900})
+    assert shoot.run_notebook(page, "panel.ipynb") == []
+    panel = page.locator(".wmlab-panel")
+    panel.locator(".js-line").first.wait_for()
+    page.wait_for_timeout(500)
+    form, plot = (panel.locator(part).first.bounding_box() for part in (".wmlab-fields", ".js-plotly-plot"))
+    page.set_viewport_size({"width": WIDTH, "height": 900})
+    assert form is not None
+    assert plot is not None
+    assert plot["x"] + plot["width"] <= width
+    assert (plot["x"] >= form["x"] + form["width"]) is (columns == 2)
+    assert plot["width"] > 0.8 * (width - form["x"] - (form["width"] if columns == 2 else 0) - 100)
 
 
 def test_a_click_on_a_stall_shows_what_explain_says_and_a_comparison_follows_the_theme(

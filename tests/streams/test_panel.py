@@ -1,271 +1,432 @@
-"""The panel: what a user changes becomes a scenario, a run, a picture; what is wrong is said and changes nothing."""
+"""The panel: what a user commits becomes a scenario, a run and a picture; what is wrong is said and changes nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from time import sleep
 from typing import Any
 
 import pytest
 
+from wmlab.core import live_view
 from wmlab.core.errors import ScenarioError
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped
 from wmlab.streams.api import Scenario
-from wmlab.streams.panel import ScenarioPanel, panel
+from wmlab.streams.panel import YAML, ScenarioPanel, examples, panel
+from wmlab.streams.panel.edits import changed, with_part, without_part
+from wmlab.streams.panel.fields import FAULTS, Field, fields_of, parts_of
+from wmlab.streams.panel.kept import differences, names_of_runs
+from wmlab.streams.panel.options import OPTIONS, SECTIONS
 from wmlab.streams.panel.pictures import PICTURES
+from wmlab.streams.panel.words import duration_in_words, fault_in_words
 from wmlab.streams.recording import StreamRecording, record
-from wmlab.streams.scenario.form import Draft, fields_of, with_changes
-from wmlab.streams.scenario.parts import EventWriter
+from wmlab.streams.scenario import script
+from wmlab.streams.scenario.parts import Clock, EventWriter, Stream
 
 TIMEOUT = ("stream", "timestamp_aggregation_timeout_ms")
 RATE = ("writers", 0, "rate_per_s")
-
-
-@pytest.fixture(autouse=True)
-def recorded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Panels record a scenario once for all tests; most of them begin with the same one."""
-    monkeypatch.setattr("wmlab.streams.panel.record", record_once)
-
-
-_recorded: list[tuple[Scenario, Recording]] = []
-
-
-def record_once(scenario: Scenario, *, progress: Callable[[int], None]) -> Recording:
-    """`record`, or the recording of an equal scenario."""
-    for before, recording in _recorded:
-        if before == scenario:
-            return recording
-    _recorded.append((scenario, record(scenario, progress=progress)))
-    return _recorded[-1][1]
+FIRST_BOUNDS = Scenario.load("data/scenarios/first_bounds.yaml")
 
 
 @pytest.fixture
 def shown() -> ScenarioPanel:
-    return panel(Scenario.load("data/scenarios/first_bounds.yaml")).wait()
+    return panel(FIRST_BOUNDS)
 
 
-def turn(shown: ScenarioPanel, path: tuple[Any, ...], value: object) -> ScenarioPanel:
-    return shown.change(path, value).wait()
+def stream(shown: ScenarioPanel) -> ScenarioPanel:
+    return shown.section("Stream")
 
 
-def part(shown: ScenarioPanel, *path: str | int) -> dict[str, Any]:
-    return next(part for part in shown.widget.form["parts"] if part["path"] == list(path))
+def all_fields(scenario: Scenario) -> list[Field]:
+    parts = [part for section in SECTIONS for part in parts_of(scenario, section)]
+    return [field for part in parts for field in fields_of(scenario, part)]
 
 
-def text_in(shown: ScenarioPanel, path: tuple[Any, ...]) -> str:
-    """What stands in a field."""
-    return next(field["text"] for field in part(shown, *path[:-1])["fields"] if field["path"] == list(path))
+def field_at(scenario: Scenario, *path: str | int) -> Field:
+    return next(field for field in all_fields(scenario) if field.path == path)
 
 
-def mistakes(shown: ScenarioPanel) -> dict[Any, str]:
-    """What is said at which field."""
-    return {entry["path"]: entry["text"] for entry in shown.widget.form["mistakes"]}
+def edit(scenario: Scenario, path: tuple[str | int, ...], offered: object) -> Scenario:
+    return changed(scenario, field_at(scenario, *path), offered)
 
 
-def from_browser(shown: ScenarioPanel, name: str, *given: object) -> ScenarioPanel:
-    """What the program in the browser sends."""
-    shown.widget._handle_custom_msg({"do": name, "with": list(given)}, [])
-    return shown.wait()
+def control(shown: ScenarioPanel, path: tuple[str | int, ...]) -> Any:
+    return next(control for control in shown._controls.values() if control.field.path == path)
+
+
+def mistake_at(shown: ScenarioPanel, path: tuple[str | int, ...]) -> str:
+    return str(control(shown, path)._mistake.value)
+
+
+def picture(shown: ScenarioPanel) -> list[dict[str, Any]]:
+    """What stands where the picture is, as outputs of a cell have it."""
+    return [output["data"] for output in shown._view.drawn.outputs]
+
+
+# The form, without widgets.
+
+
+def test_a_field_is_made_of_the_annotation_of_its_class() -> None:
+    kinds = {field.path[-1]: field.kind for field in all_fields(FIRST_BOUNDS) if field.path[0] != "script"}
+    assert kinds["rate_per_s"] == "real"
+    assert kinds["timestamp_aggregation_timeout_ms"] == kinds["skew_ms"] == "duration"
+    assert kinds["segments"] == "whole"
+    assert kinds["flush_before_note"] == "flag"
+    assert kinds["cut_algorithm"] == kinds["rules"] == "choice"
+    note_every = field_at(FIRST_BOUNDS, "writers", 0, "note_every_ms")
+    assert (note_every.optional, note_every.empty, note_every.text) == (True, "never", "1 s")
+    assert not field_at(FIRST_BOUNDS, "stream", "segments").optional
+
+
+def test_twenty_to_forty_options_are_offered_and_each_says_what_it_does() -> None:
+    offered = {(option.field, option.label) for options in OPTIONS.values() for option in options}
+    assert 20 <= len(offered) <= 40
+    assert [option for options in OPTIONS.values() for option in options if not option.help.endswith(".")] == []
+
+
+@pytest.mark.parametrize("name", examples())
+def test_what_the_form_shows_put_in_again_is_the_same_scenario(name: str) -> None:
+    scenario = Scenario.load(examples()[name])
+    fields = all_fields(scenario)
+    assert len({field.path for field in fields}) == len(fields)
+    for field in fields:
+        assert changed(scenario, field, field.value if field.kind in ("flag", "choice") else field.text) == scenario
+        if field.stops:
+            assert field.value in field.stops
+        if field.kind == "choice":
+            assert field.value in dict(field.choices).values()
+
+
+@pytest.mark.parametrize(
+    ("path", "typed", "value"),
+    [
+        (TIMEOUT, "4 s", 4_000),
+        (TIMEOUT, "1 min 30 s", 90_000),
+        (TIMEOUT, "0", 0),
+        (RATE, "20", 20),
+        (RATE, "1 000", 1_000),
+        (RATE, "1e3", 1_000),
+        (("writers", 0, "delay_mean_ms"), "2.5 ms", 2.5),
+        (("writers", 0, "clock", "skew_ms"), "\N{MINUS SIGN}5 s", -5_000),
+        (("writers", 0, "note_every_ms"), "", None),
+        (("writers", 0, "flush_before_note"), True, True),
+        (("stream", "cut_algorithm"), "pravega", "pravega"),
+        (("network", "loss"), "0.1", 0.1),
+        (("script", 0, "seal"), '["1@0"]', ("1@0",)),
+        (("script", 0, "into"), "3", 3),
+        (("script", 1, "restart_after_ms"), "5 s", 5_000),
+    ],
+)
+def test_a_field_takes_what_is_typed(path: tuple[str | int, ...], typed: object, value: object) -> None:
+    scenario = edit(FIRST_BOUNDS, path, typed)
+    assert field_at(scenario, *path).value == value
+    assert Scenario.from_yaml(scenario.to_yaml()) == scenario
+
+
+@pytest.mark.parametrize(
+    ("path", "typed", "said"),
+    [
+        (TIMEOUT, "20", "'20' has no unit; write 20 ms or 20 s"),
+        (TIMEOUT, "-5 s", "at least 0"),
+        (TIMEOUT, "abc", "got 'abc'"),
+        (TIMEOUT, "1.5 ms", "whole number"),
+        (RATE, "-5", "at least 0"),
+        (RATE, "fast", "got 'fast'"),
+        (RATE, "", "give either rate_per_s or trace"),
+        (("stream", "segments"), "", "whole number"),
+        (("stream", "segments"), "99999999999999999999", "at most 10000"),
+        (("script", 0, "seal"), "[", "is not YAML"),
+        (("script", 0, "seal"), "[7@0]", "7@0"),
+    ],
+)
+def test_a_mistake_is_said_and_is_not_another_number(path: tuple[str | int, ...], typed: str, said: str) -> None:
+    with pytest.raises(ScenarioError, match=said.replace("[", r"\[")):
+        edit(FIRST_BOUNDS, path, typed)
+
+
+def test_an_option_of_the_rules_shows_what_is_in_effect() -> None:
+    by_design = FIRST_BOUNDS.replace(rules="design")
+    field = field_at(by_design, "readers", "read_side")
+    assert (field.value, field.choices[0]) == (None, ("document, by the rules", None))
+    assert field_at(by_design, "stream", "forgets").empty == "all, by the rules"
+    set_by_hand = edit(by_design, ("readers", "read_side"), "implementation")
+    assert set_by_hand.options["readers.read_side"] == "implementation"
+    assert edit(set_by_hand, ("readers", "read_side"), None) == by_design
+
+
+def test_a_slider_goes_in_steps_that_read_well_and_has_the_value() -> None:
+    stops = field_at(edit(FIRST_BOUNDS, TIMEOUT, "5.6 s"), *TIMEOUT).stops
+    assert set(stops) >= {0, 1_000, 5_000, 5_600, 10_000, 100_000}
+    assert list(stops) == sorted(stops)
+    assert field_at(FIRST_BOUNDS, "stream", "segments").stops == tuple(range(1, 17))
+    assert field_at(FIRST_BOUNDS, "writers", 0, "note_every_ms").stops[-1] is None
+    assert field_at(FIRST_BOUNDS, "script", 1, "at_ms").stops[:3] == (0, 1_000, 2_000)
+    assert min(field_at(FIRST_BOUNDS, "writers", 0, "clock", "skew_ms").stops) == -10_000
+
+
+def test_a_noting_policy_is_a_choice_with_fields_of_its_own() -> None:
+    kind = ("writers", 1, "noting", "kind")
+    slack = edit(FIRST_BOUNDS, kind, "max_minus_slack")
+    assert field_at(slack, "writers", 1, "noting", "slack_ms").text == "1 s"
+    assert repr(edit(slack, ("writers", 1, "noting", "slack_ms"), "3 s").writers[1].noting) == (
+        "MaxMinusSlack(slack_ms='3 s')"
+    )
+    assert repr(edit(slack, kind, "compute").writers[1].noting) == "Compute(time='clock')"
+    assert edit(slack, kind, "earliest_open") == FIRST_BOUNDS
+
+
+def test_a_writer_of_events_becomes_one_of_transactions_and_keeps_what_both_have() -> None:
+    scenario = edit(FIRST_BOUNDS, ("writers", 1, "kind"), "transactional")
+    writer = scenario.writers[1]
+    assert (type(writer).__name__, writer.name, writer.rate_per_s) == ("TransactionalWriter", "w2", 50)
+    assert edit(scenario, ("writers", 1, "kind"), "event") == FIRST_BOUNDS
+
+
+NEED_MORE = {"create_stream": "is not there then"}
+"""Faults that no default makes possible in a scenario whose script uses the stream before."""
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_every_fault_can_be_added_as_it_is_offered(kind: str) -> None:
+    scenario = edit(with_part(FIRST_BOUNDS, "Writers"), ("writers", 2, "kind"), "transactional")
+    scenario = with_part(scenario, "Faults")
+    if kind in NEED_MORE:
+        with pytest.raises(ScenarioError, match=NEED_MORE[kind]):
+            edit(scenario, ("script", 2, "kind"), kind)
+        return
+    added = edit(scenario, ("script", 2, "kind"), kind)
+    assert added.script[2].kind == kind
+    assert added.script[2].at_ms == 30_000
+    assert len(without_part(added, ("script", 2)).script) == 2
+    assert [f.label for f in all_fields(added) if f.path[:2] == ("script", 2)][:2] == ["What happens", "At"]
+
+
+def test_the_names_that_may_be_meant_are_the_choices() -> None:
+    cut_off = edit(with_part(FIRST_BOUNDS, "Faults"), ("script", 2, "kind"), "partition")
+    assert {"w1", "readers-1", "controller-0", "metadata-store", "writers"} <= {
+        name for name, _ in field_at(cut_off, "script", 2, "a").choices
+    }
+    assert field_at(FIRST_BOUNDS, "script", 1, "writer").choices == (("w1", "w1"), ("w2", "w2"))
+    assert field_at(FIRST_BOUNDS, "script", 0, "stream").choices[0] == ("the first one", None)
+
+
+def test_a_part_that_others_name_stays_until_they_are_gone() -> None:
+    with pytest.raises(ScenarioError, match="no writer is called 'w2'"):
+        without_part(FIRST_BOUNDS, ("writers", 1))
+    without_crash = without_part(FIRST_BOUNDS, ("script", 1))
+    assert [writer.name for writer in without_part(without_crash, ("writers", 1)).writers] == ["w1"]
+    assert without_part(FIRST_BOUNDS, ("readers",)).readers is None
+    with pytest.raises(ScenarioError, match="no other part"):
+        with_part(FIRST_BOUNDS, "Controllers")
+
+
+def test_several_streams_are_parts_of_their_own() -> None:
+    several = Scenario.load(examples()["days/many_streams"])
+    assert len(parts_of(several, "Stream")) == 8
+    assert parts_of(several, "Stream")[1].path == ("streams", 1)
+
+
+@pytest.mark.parametrize(
+    ("ms", "words"),
+    [
+        (0, "0 s"),
+        (400, "400 ms"),
+        (1_500, "1.5 s"),
+        (-90_000, "-90 s"),
+        (29_400, "29.4 s"),
+        (2_700_000, "45 min"),
+        (2.5, "2.5 ms"),
+    ],
+)
+def test_a_duration_is_written_as_one_reads_and_types_it(ms: float, words: str) -> None:
+    assert duration_in_words(ms) == words
+
+
+# Kept runs.
+
+
+def test_a_fault_is_a_sentence() -> None:
+    assert fault_in_words(FIRST_BOUNDS.script[1]) == "crash writer w2 at 30 s"
+    cut_off = script.Partition(at_ms=20_000, a="w2", b="controllers", for_ms=9_000)
+    assert fault_in_words(cut_off) == "partition w2 and controllers at 20 s, for 9 s"
+
+
+def test_runs_are_called_by_what_differs() -> None:
+    hasty = edit(FIRST_BOUNDS, TIMEOUT, "5.6 s")
+    assert names_of_runs([FIRST_BOUNDS]) == ("a split and a dead writer",)
+    assert names_of_runs([FIRST_BOUNDS, hasty]) == ("timeout 15 s", "timeout 5.6 s")
+    assert differences([FIRST_BOUNDS, hasty]) == (("Timeout", ("15 s", "5.6 s")),)
+    alive = FIRST_BOUNDS.replace(script=FIRST_BOUNDS.script[:1])
+    assert names_of_runs([FIRST_BOUNDS, alive]) == ("crash writer w2 at 30 s", "without crash writer w2 at 30 s")
+    both = names_of_runs([FIRST_BOUNDS, hasty, alive])
+    assert both[1] == "timeout 5.6 s, crash writer w2 at 30 s"
+    skewed = edit(FIRST_BOUNDS, ("writers", 1, "clock", "skew_ms"), "2 s")
+    assert names_of_runs([FIRST_BOUNDS, skewed]) == ("w2: Clock ahead by 0 s", "w2: Clock ahead by 2 s")
+
+
+def test_runs_of_other_scenarios_begin_with_their_names_and_no_name_is_there_twice() -> None:
+    other = Scenario.load(examples()["days/clock_skew"])
+    hasty = edit(FIRST_BOUNDS, TIMEOUT, "4 s")
+    names = names_of_runs([FIRST_BOUNDS, other, hasty])
+    assert names == (f"{FIRST_BOUNDS.name}: timeout 15 s", other.name, f"{FIRST_BOUNDS.name}: timeout 4 s")
+    many = edit(
+        edit(edit(edit(hasty, RATE, "7"), ("controllers", "count"), "3"), ("latency_ms",), "9 ms"), ("seed",), "1"
+    )
+    assert names_of_runs([FIRST_BOUNDS, many])[1].endswith("2 other differences")
+    assert names_of_runs([FIRST_BOUNDS, FIRST_BOUNDS]) == (FIRST_BOUNDS.name, f"{FIRST_BOUNDS.name} (2)")
+
+
+# The panel.
 
 
 def test_a_panel_records_at_once_and_says_what_held_the_bound(shown: ScenarioPanel) -> None:
     assert shown.recording is not None
     rows = sum(shown.recording.counts.values())
-    fields = len(fields_of(shown.scenario))
-    assert (
-        repr(shown) == f"Panel of scenario 'a split and a dead writer': {fields} fields, {grouped(rows)} rows recorded"
-    )
-    assert shown.recording.tables == shown.scenario.record().tables
-    assert "held back most by w2 (lagging)" in shown.widget.sentence
-    assert "<svg" in shown.widget.picture
+    assert repr(shown) == f"Panel of scenario 'a split and a dead writer': {grouped(rows)} rows recorded"
+    assert shown.recording.tables == FIRST_BOUNDS.record().tables
+    assert shown._view.sentence.value == shown.recording.explain().sentence
+    heading, drawn, _ = picture(shown)
+    assert "How far is readers-0 in event time" in heading["text/html"].replace("\u00a0", " ")
+    assert {"application/vnd.plotly.v1+json", "image/svg+xml"} <= set(drawn)
 
 
-def test_a_changed_field_changes_scenario_run_and_picture(shown: ScenarioPanel) -> None:
-    before = shown.widget.picture
-    turn(shown, TIMEOUT, "4000")
+def test_a_committed_value_changes_scenario_run_and_picture(shown: ScenarioPanel) -> None:
+    before = picture(shown)
+    stream(shown).change(TIMEOUT, "4 s")
     assert shown.scenario.stream.timestamp_aggregation_timeout_ms == 4_000
-    assert "w2 (slowest)" in shown.widget.sentence
-    assert shown.widget.picture != before
+    assert shown.recording.scenario == shown.scenario.to_dict()
+    assert picture(shown) != before
+    with pytest.raises(ScenarioError, match="shows no field"):
+        shown.change(RATE, "5")
 
 
-def test_every_kind_of_field_can_be_changed(shown: ScenarioPanel) -> None:
-    turn(shown, RATE, "20")
-    turn(shown, ("writers", 0, "note_every_ms"), "")
-    turn(shown, ("writers", 1, "noting"), "{kind: wall_clock}")
-    turn(shown, ("stream", "cut_algorithm"), "pravega")
-    turn(shown, ("stream", "bug_6510"), "true")
-    turn(shown, ("writers", 1, "delay_mean_ms"), "2.5")
-    scenario = shown.scenario
-    assert (scenario.writers[0].rate_per_s, scenario.writers[0].note_every_ms) == (20, None)
-    assert type(scenario.writers[1].noting).__name__ == "WallClock"
-    assert (scenario.stream.cut_algorithm, scenario.stream.bug_6510) == ("pravega", True)
-    assert scenario.writers[1].delay_mean_ms == 2.5
-    assert Scenario.from_yaml(shown.widget.yaml) == scenario
-    made: dict[str, Any] = {}
-    exec(shown.widget.python, made)
-    assert made["scenario"] == scenario
+def test_text_slider_choice_and_check_box_commit_and_stay_the_same_widgets(shown: ScenarioPanel) -> None:
+    rate = control(shown, RATE)
+    rate.entry.value = "20"
+    assert (shown.scenario.writers[0].rate_per_s, rate._slider.value) == (20, "20")
+    rate._slider.value = "50"
+    assert (shown.scenario.writers[0].rate_per_s, rate.entry.value) == (50, "50")
+    control(shown, ("writers", 0, "flush_before_note")).entry.value = True
+    assert shown.scenario.writers[0].flush_before_note
+    assert control(shown, RATE) is rate, "a widget that is replaced loses the focus"
+    control(shown, ("writers", 0, "noting", "kind")).entry.value = "max minus slack"
+    assert control(shown, ("writers", 0, "noting", "slack_ms")).entry.value == "1 s"
+    control(shown, ("writers", 0, "note_every_ms"))._slider.value = ""
+    assert shown.scenario.writers[0].note_every_ms is None
 
 
-def test_a_mistake_is_named_at_its_field_and_the_last_run_stays(shown: ScenarioPanel) -> None:
-    before, run = shown.scenario, shown.recording
-    turn(shown, ("writers", 1, "keys"), "0..7")
-    assert "not a key range" in mistakes(shown)["writers", 1, "keys"]
-    assert shown.widget.form["mistakes"][0]["where"] == "writers[1].keys"
-    assert (shown.scenario, shown.recording) == (before, run)
-    turn(shown, ("writers", 1, "noting"), "{kind: [")
-    assert "is not YAML" in mistakes(shown)["writers", 1, "noting"]
-    assert len(mistakes(shown)) == 2, "all mistakes are shown together"
-    assert repr(shown).endswith(", 2 mistakes in the form")
-    turn(shown, ("writers", 1, "keys"), "0..1/2")
-    assert shown.scenario == before, "a mistake elsewhere still stands in the form"
-    turn(shown, ("writers", 1, "noting"), "{kind: last_event_time}")
-    assert mistakes(shown) == {}
-    assert shown.scenario.writers[1].keys == "0..1/2"
+def test_a_mistake_stands_at_its_field_and_the_last_run_stays(shown: ScenarioPanel) -> None:
+    run = stream(shown).recording
+    timeout = control(shown, TIMEOUT)
+    timeout.entry.value = "-5 s"
+    assert "at least 0" in mistake_at(shown, TIMEOUT)
+    assert timeout.entry.value == "-5 s", "what is typed stays as it is typed"
+    assert (shown.scenario, shown.recording, len(shown.mistakes)) == (FIRST_BOUNDS, run, 1)
+    assert repr(shown).endswith(", 1 mistake")
+    shown.keep().check()
+    assert (shown.kept, shown.verdicts) == ({}, None)
+    assert "has no run" in shown._view.notice.value
+    shown.undo()
+    assert (timeout.entry.value, mistake_at(shown, TIMEOUT), shown.mistakes) == ("15 s", "", ())
+    timeout.entry.value = "-5 s"
+    timeout.entry.value = "6 s"
+    assert (mistake_at(shown, TIMEOUT), shown.scenario.stream.timestamp_aggregation_timeout_ms) == ("", 6_000)
 
 
-@pytest.mark.parametrize("typed", ["-5", "abc", "1e99", "99999999999999999999", "1.5", ""])
-def test_what_is_typed_stays_as_typed_and_is_a_mistake_and_not_another_number(shown: ScenarioPanel, typed: str) -> None:
-    before = shown.scenario
-    turn(shown, ("duration_ms",), typed)
-    assert text_in(shown, ("duration_ms",)) == typed
-    assert (typed if typed else "''") in mistakes(shown)["duration_ms",]
-    assert shown.scenario == before
+def test_a_mistake_elsewhere_is_said_with_its_path(shown: ScenarioPanel) -> None:
+    shown.section("Writers", 1).remove()
+    assert "script[1].writer: no writer is called" in shown._view.notice.value
+    assert shown.scenario == FIRST_BOUNDS
 
 
-def test_a_number_may_be_typed_in_groups_and_keeps_its_look(shown: ScenarioPanel) -> None:
-    turn(shown, TIMEOUT, "4 000")
-    assert (shown.scenario.stream.timestamp_aggregation_timeout_ms, text_in(shown, TIMEOUT)) == (4_000, "4 000")
-    turn(shown, RATE, "1e3")
-    assert (shown.scenario.writers[0].rate_per_s, text_in(shown, RATE)) == (1_000, "1e3")
+def test_writers_and_faults_come_and_go(shown: ScenarioPanel) -> None:
+    shown.section("Faults").add()
+    assert shown._view.part.options == (
+        "scale at 15 s, seal 0@0",
+        "crash writer w2 at 30 s",
+        "silence writer w1 at 30 s",
+    )
+    assert shown._view.part.index == 2
+    shown.change(("script", 2, "for_ms"), "5 s")
+    assert shown._view.part.options[2] == "silence writer w1 at 30 s, for 5 s"
+    assert shown.remove().scenario == FIRST_BOUNDS
+    shown.section("Readers").remove()
+    assert shown.scenario.readers is None
+    assert shown._controls == {}
+    with pytest.raises(ScenarioError, match="nothing to remove"):
+        shown.remove()
+    assert shown.add().scenario.readers is not None
+    shown.section("Writers").add()
+    assert [writer.name for writer in shown.scenario.writers] == ["w1", "w2", "w3"]
 
 
-def test_a_mistake_inside_a_field_is_shown_at_the_field(shown: ScenarioPanel) -> None:
-    turn(shown, ("writers", 1, "noting"), "{kind: max_minus_slack, slack_ms: -1}")
-    assert shown.widget.form["mistakes"][0]["where"] == "writers[1].noting.slack_ms"
-    assert list(mistakes(shown)) == [("writers", 1, "noting")]
+def test_the_yaml_is_the_whole_scenario_and_its_mistakes_have_lines(shown: ScenarioPanel) -> None:
+    box = shown.section(YAML)._view.text
+    assert box.value == FIRST_BOUNDS.to_yaml()
+    box.value = box.value.replace("rate_per_s: 50.0", "rate_per_s: -5").replace("seed: 7", "sead: 7")
+    lines = shown._view.wrong_lines.value
+    assert "Line 12, writers[1].rate_per_s: give a number of at least 0 (got -5)." in lines
+    assert "Line 29, sead: no such field." in lines
+    assert "sead" in box.value
+    shown.write("wmlab: 1\nname: [x\n")
+    assert "line 3" in shown._view.wrong_lines.value
+    shown.write(FIRST_BOUNDS.replace(seed=8).to_yaml())
+    assert (shown._view.wrong_lines.value, shown.scenario.seed, type(shown.scenario)) == ("", 8, Scenario)
 
 
-def test_every_field_says_what_it_is_for_and_few_come_first(shown: ScenarioPanel) -> None:
-    for kind in shown.widget.kinds["script"]:
-        shown.widget.show(Draft.of(shown.scenario).with_part("script", kind), ())
-        (act,) = (part for part in shown.widget.form["parts"] if part["path"] == ["script", 2])
-        assert [field["path"] for field in act["fields"] if not field["help"]] == [], kind
-    parts = shown.undo().widget.form["parts"] or []
-    shown.widget.show(shown.draft, ())
-    fields = [field for part in shown.widget.form["parts"] for field in part["fields"]]
-    assert [field["path"] for field in fields if not field["help"]] == []
-    assert parts
-    first = {tuple(field["path"]) for field in fields if field["usual"] and field["path"][:2] != ["writers", 1]}
-    assert first == {
-        ("latency_ms",),
-        ("stream", "segments"),
-        TIMEOUT,
-        RATE,
-        ("writers", 0, "delay_mean_ms"),
-        ("writers", 0, "note_every_ms"),
-        ("controllers", "period_ms"),
-    }
+def test_every_change_can_be_undone_and_made_again(shown: ScenarioPanel) -> None:
+    buttons = shown._view
+    assert (buttons.undo.disabled, buttons.redo.disabled) == (True, True)
+    once = stream(shown).change(TIMEOUT, "4 s").scenario
+    twice = shown.section("Faults", 1).remove().scenario
+    buttons.undo.click()
+    assert (shown.scenario, shown.recording.scenario) == (once, once.to_dict())
+    assert shown.undo().undo().scenario == FIRST_BOUNDS, "there is nothing more to take back"
+    buttons.redo.click()
+    assert shown.redo().scenario == twice
+    shown.undo().undo().section("Stream").change(TIMEOUT, "5 s")
+    assert buttons.redo.disabled
+    assert shown.undo().scenario == FIRST_BOUNDS
 
 
-def test_the_time_bounds_of_a_reader_come_first_and_any_reader_can_be_chosen(shown: ScenarioPanel) -> None:
-    assert (shown.widget.chosen, shown.widget.pictures[0]) == ("time bounds", "time bounds")
-    assert "How far is readers-0 in event time" in shown.widget.picture.replace("\u00a0", " ")
-    assert "w2 crashes" in shown.widget.picture.replace("\u00a0", " ")
-    from_browser(shown, "reader", "readers-1")
-    assert "How far is readers-1 in event time" in shown.widget.picture.replace("\u00a0", " ")
-    with pytest.raises(ScenarioError, match="readers-0, readers-1"):
-        shown.see("readers-2")
+def test_an_example_is_opened_by_its_name(shown: ScenarioPanel) -> None:
+    assert {"first_bounds", "days/clock_skew", "reports/pravega_6510"} <= set(examples())
+    assert not any(name.startswith("flows/") for name in examples())
+    shown._view.example.value = "days/clock_skew"
+    assert (shown.scenario, type(shown.scenario)) == (Scenario.load(examples()["days/clock_skew"]), Scenario)
+    assert shown._view.example.value == ""
+    assert shown.undo().scenario == FIRST_BOUNDS
+    with pytest.raises(ScenarioError, match="first_bounds"):
+        shown.open("no such example")
 
 
-def test_the_time_bounds_show_the_upper_bound_that_became_known_later(shown: ScenarioPanel) -> None:
-    picture = shown.widget.picture.replace("\u00a0", " ")
-    assert "upper bound, known later" in picture
-    assert "and in hindsight for" in picture
-
-
-def test_the_picture_is_drawn_for_the_width_it_has(shown: ScenarioPanel) -> None:
-    from_browser(shown, "fit", 640.5)
-    assert '<svg xmlns="http://www.w3.org/2000/svg" width="640"' in shown.widget.picture
-    turn(shown, TIMEOUT, "4000")
-    assert 'width="640"' in shown.widget.picture
-
-
-def test_the_picture_follows_the_theme_of_jupyterlab(shown: ScenarioPanel) -> None:
-    assert '[data-jp-theme-light="false"] .wmlab-panel{' in shown.widget._css
-    assert ".wmlab-panel .wmlab-fill-paper{fill:var(--wmlab-paper)}" in shown.widget._css
-
-
-def test_kept_runs_are_compared_on_one_axis(shown: ScenarioPanel) -> None:
-    shown.keep("patient")
-    assert (shown.widget.kept, shown.widget.comparison) == (["patient"], "")
-    assert "Kept as 'patient'" in shown.widget.notice
-    turn(shown, TIMEOUT, "4000")
+def test_kept_runs_are_compared_and_called_by_what_differs(shown: ScenarioPanel) -> None:
     shown.keep()
-    assert list(shown.kept) == shown.widget.kept == ["patient", "run 2"]
-    assert "Kept as 'run 2'" in shown.widget.notice
-    assert "stream.timestamp_aggregation_timeout_ms" in shown.widget.comparison
+    assert list(shown.kept) == ["a split and a dead writer"]
+    assert shown._view.comparison.value == ""
+    first = shown.recording
+    stream(shown).change(TIMEOUT, "4 s").keep()
+    assert list(shown.kept) == ["timeout 15 s", "timeout 4 s"]
+    assert shown.kept["timeout 15 s"] is first
+    assert "Kept as “timeout 4 s”" in shown._view.notice.value
+    assert "timestamp_aggregation" not in shown._view.comparison.value
+    assert ">Timeout</td><td>15 s</td><td>4 s</td>" in shown._view.comparison.value
+    shown.keep()
+    assert len(shown.kept) == 2
+    assert "is kept as “timeout 4 s”" in shown._view.notice.value
+    shown.undo().keep()
+    assert len(shown.kept) == 2
     assert repr(shown).endswith("2 runs kept")
 
 
 def test_kept_runs_of_a_stream_that_was_renamed_are_compared(shown: ScenarioPanel) -> None:
-    shown.keep("before")
-    turn(shown, ("stream", "name"), "renamed")
-    shown.keep("after")
-    assert "<svg" in shown.widget.comparison
-    assert "stream.name" in shown.widget.comparison
+    shown.keep().write(FIRST_BOUNDS.to_yaml().replace("name: orders", "name: renamed")).keep()
+    assert "<svg" in shown._view.comparison.value
+    assert list(shown.kept) == ["name orders", "name renamed"]
 
 
-def test_a_label_that_is_taken_is_refused_and_the_kept_run_stays(shown: ScenarioPanel) -> None:
-    run = shown.recording
-    shown.keep("mine")
-    turn(shown, TIMEOUT, "4000").keep("mine")
-    assert "kept under" in shown.widget.notice
-    assert shown.kept == {"mine": run}
-    shown.keep("run 3")
-    shown.keep()
-    assert list(shown.kept) == ["mine", "run 3", "run 4"]
-
-
-def test_a_form_with_mistakes_is_not_kept(shown: ScenarioPanel) -> None:
-    turn(shown, TIMEOUT, "abc").keep()
-    assert shown.kept == {}
-    assert "has no run" in shown.widget.notice
-
-
-def test_every_change_can_be_undone_and_made_again(shown: ScenarioPanel) -> None:
-    start = shown.scenario
-    assert (shown.widget.form["undo"], shown.widget.form["redo"]) == (False, False)
-    turn(shown, TIMEOUT, "4000")
-    changed = shown.scenario
-    from_browser(shown, "remove", ["script", 1])
-    assert len(shown.scenario.script) == 1
-    assert shown.widget.form["removed"] == "crash writer w2 at 30 000 ms"
-    turn(shown, RATE, "abc")
-    from_browser(shown, "undo")
-    assert mistakes(shown) == {}
-    assert text_in(shown, RATE) == "200"
-    assert from_browser(shown, "undo").scenario == changed
-    assert from_browser(shown, "undo").scenario == start
-    assert shown.undo().scenario == start, "there is nothing more to take back"
-    assert shown.recording.scenario == start.to_dict()
-    assert from_browser(shown, "redo").scenario == changed
-    turn(shown, TIMEOUT, "5000")
-    assert shown.widget.form["redo"] is False
-    assert shown.undo().scenario == changed
-
-
-def test_the_drag_of_a_slider_is_undone_at_once(shown: ScenarioPanel) -> None:
-    start = shown.scenario
-    for text in ("300", "400", "500"):
-        from_browser(shown, "change", list(RATE), text, 7)
-    from_browser(shown, "change", list(RATE), "600", 8)
-    assert shown.undo().scenario.writers[0].rate_per_s == 500
-    assert shown.undo().scenario == start
-
-
-class _Verdicts:
+class Judged:
     def __init__(self, of: Recording) -> None:
         self.of = of
 
@@ -274,175 +435,109 @@ class _Verdicts:
 
 
 def test_verdicts_are_of_the_run_that_is_shown(shown: ScenarioPanel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(StreamRecording, "check", lambda recording: _Verdicts(recording))
-    turn(shown, TIMEOUT, 9_000).judge()
-    assert shown.wait().widget.verdicts == "verdicts of 9000"
-    turn(shown, TIMEOUT, 4_000)
-    assert (shown.verdicts, shown.widget.verdicts) == (None, "")
-    shown.judge()
-    assert shown.wait().widget.verdicts == "verdicts of 4000"
-    turn(shown, TIMEOUT, -1)
-    assert shown.widget.verdicts == "verdicts of 4000", "a mistake changes no scenario"
+    monkeypatch.setattr(StreamRecording, "check", lambda recording: Judged(recording))
+    shown._view.check.click()
+    assert shown._view.verdicts.value == "verdicts of 15000"
+    assert isinstance(shown.verdicts, Judged)
+    stream(shown).change(TIMEOUT, "-1 s")
+    assert shown._view.verdicts.value == "verdicts of 15000", "a mistake changes no scenario"
+    shown.change(TIMEOUT, "4 s")
+    assert (shown.verdicts, shown._view.verdicts.value) == (None, "")
 
 
-def test_a_judgement_that_ends_after_a_change_is_dropped(shown: ScenarioPanel, monkeypatch: pytest.MonkeyPatch) -> None:
-    def check(recording: Recording) -> _Verdicts:
-        if recording.scenario["stream"]["timestamp_aggregation_timeout_ms"] != 4_000:
-            shown.change(TIMEOUT, 4_000)
-            while shown.recording.scenario["stream"]["timestamp_aggregation_timeout_ms"] != 4_000:
-                sleep(0.01)
-            shown.judge()
-        return _Verdicts(recording)
-
-    monkeypatch.setattr(StreamRecording, "check", check)
-    shown.judge()
-    assert shown.wait().widget.verdicts == "verdicts of 4000"
-    assert isinstance(shown.verdicts, _Verdicts)
-    assert shown.verdicts.of is shown.recording
-
-
-def test_a_run_that_is_gone_is_neither_kept_nor_judged(shown: ScenarioPanel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wmlab.streams.panel.record", interrupted([], shown.cancel))
-    turn(shown, ("duration_ms",), 50_000)
-    assert "cancelled. The picture shows the run of the scenario before." in shown.widget.notice
-    shown.keep("wrong")
-    shown.judge()
-    assert (shown.kept, shown.verdicts, shown.widget.verdicts) == ({}, None, "")
-    assert "has no run" in shown.widget.notice
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [(KeyboardInterrupt(), "The run was interrupted."), (ScenarioError("it fails.", remedy="do not."), "It fails.")],
+)
+def test_a_run_that_fails_or_is_interrupted_leaves_the_last_one(
+    shown: ScenarioPanel, monkeypatch: pytest.MonkeyPatch, failure: BaseException, said: str
+) -> None:
+    run, drawn = stream(shown).recording, picture(shown)
+    monkeypatch.setattr("wmlab.streams.panel.record", failing(failure))
+    shown.change(TIMEOUT, "4 s")
+    assert (shown.recording, picture(shown)) == (run, drawn)
+    assert said in shown._view.notice.value
+    assert "The picture shows the run before." in shown._view.notice.value
+    assert shown.keep().kept == {}
+    monkeypatch.setattr("wmlab.streams.panel.record", record)
+    assert shown.change(TIMEOUT, "5 s").recording is not run
 
 
-def test_acts_and_writers_come_and_go(shown: ScenarioPanel) -> None:
-    from_browser(shown, "add", "script", "silence_writer")
-    assert shown.widget.form["added"] == ["script", 2]
-    assert repr(shown.scenario.script[2]) == "SilenceWriter(at_ms=30_000, writer='w1')"
-    turn(shown, ("script", 2, "for_ms"), "5000")
-    assert part(shown, "script", 2)["title"] == "silence writer w1 at 30 000 ms"
-    from_browser(shown, "remove", ["script", 2])
-    assert shown.scenario == Scenario.load("data/scenarios/first_bounds.yaml")
-    from_browser(shown, "add", "writers", "transactional")
-    assert [writer.name for writer in shown.scenario.writers] == ["w1", "w2", "w3"]
-    with pytest.raises(ScenarioError, match="no kind 'no_such_act'"):
-        shown.add("script", "no_such_act")
-    from_browser(shown, "remove", ["script", 9])
-    assert "nothing at ('script', 9)" in shown.widget.notice
+def failing(failure: BaseException) -> Callable[..., Recording]:
+    def run(scenario: Scenario, *, progress: Callable[[int], None]) -> Recording:
+        progress(40)
+        raise failure
 
-
-def test_a_part_that_others_name_goes_and_they_are_mistakes_until_it_is_back(shown: ScenarioPanel) -> None:
-    before = shown.scenario
-    from_browser(shown, "remove", ["writers", 1])
-    assert "no writer is called 'w2'" in mistakes(shown)["script", 1, "writer"]
-    assert shown.scenario == before
-    assert [part["removable"] for part in shown.widget.form["parts"] if part["path"][:1] == ["writers"]] == [False]
-    shown.undo()
-    assert (mistakes(shown), shown.scenario) == ({}, before)
-
-
-KINDS_THAT_NEED_MORE = {"create_stream": "is not there then"}
-"""Acts that no default makes possible in a scenario whose script uses the stream before."""
-
-
-def test_every_act_can_be_added_as_it_is_offered() -> None:
-    scenario = Scenario.load("data/scenarios/first_bounds.yaml")
-    draft = Draft.of(scenario).with_part("writers", "transactional")
-    assert draft.scenario().writers[2].name == "w3"
-    for kind in panel(scenario).widget.kinds["script"]:
-        added = draft.with_part("script", kind)
-        if kind in KINDS_THAT_NEED_MORE:
-            with pytest.raises(ScenarioError, match=KINDS_THAT_NEED_MORE[kind]):
-                added.scenario()
-        else:
-            assert added.scenario().script[2].kind == kind
-    assert draft.with_part("script", "scale").with_part("script", "scale").scenario().script[3].seal != ("0@0",)
-
-
-def test_the_names_that_may_be_meant_are_offered(shown: ScenarioPanel) -> None:
-    from_browser(shown, "add", "script", "partition")
-    names = {field["path"][-1]: field["names"] for field in part(shown, "script", 2)["fields"]}
-    assert {"w1", "readers-1", "controller-0", "metadata-store", "writers"} <= set(names["a"])
-    crash = {field["path"][-1]: field["names"] for field in part(shown, "script", 1)["fields"]}
-    assert crash["writer"] == ["w1", "w2"]
+    return run
 
 
 def test_another_picture_is_of_the_same_run(shown: ScenarioPanel) -> None:
     run = shown.recording
     for name in PICTURES:
-        from_browser(shown, "picture", name)
-        assert "<svg" in shown.widget.picture, name
+        assert "application/vnd.plotly.v1+json" in picture(shown.picture(name))[1], name
     assert shown.recording is run
     with pytest.raises(ScenarioError, match="no picture 'sunset'"):
         shown.picture("sunset")
 
 
-def test_a_run_without_what_the_picture_needs_says_so() -> None:
-    unread = panel(Scenario.load("data/scenarios/first_bounds.yaml").replace(readers=None)).wait()
-    assert "role='alert'" in unread.widget.picture
-    assert unread.widget.readers == []
+def test_the_bounds_of_any_reader_can_be_chosen(shown: ScenarioPanel) -> None:
+    shown.see("readers-1")
+    assert "How far is readers-1" in picture(shown)[0]["text/html"].replace("\u00a0", " ")
+    stream(shown).change(TIMEOUT, "4 s")
+    assert shown._view.reader.value == "readers-1"
+    with pytest.raises(ScenarioError, match="readers-0, readers-1"):
+        shown.see("readers-2")
 
 
-def test_every_message_of_the_browser_is_answered(shown: ScenarioPanel) -> None:
-    before = shown.widget.answered
-    from_browser(shown, "picture", "no such picture")
-    assert "no picture" in shown.widget.notice
-    assert shown.widget.answered == before + 1
+def test_a_run_without_what_the_picture_needs_says_so(shown: ScenarioPanel) -> None:
+    shown.section("Readers").remove()
+    (said,) = picture(shown)
+    assert "role='alert'" in said["text/html"]
+    assert shown._view.reader.options == ()
+    assert "<svg" in shown.svg
 
 
-def test_a_cancelled_run_leaves_the_last_one(shown: ScenarioPanel, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = shown.recording
-    monkeypatch.setattr("wmlab.streams.panel.record", interrupted([], shown.cancel))
-    turn(shown, ("duration_ms",), 50_000)
-    assert shown.recording is run
-    assert shown.widget.running is None
-    shown.cancel()
-    assert turn(shown, TIMEOUT, 4_000).recording is not run, "after a cancelled run another one can be requested"
+def test_a_click_on_the_picture_answers_of_the_curve_that_is_drawn(shown: ScenarioPanel) -> None:
+    paused = script.PauseReader(at_ms=20_000, reader="readers-0", for_ms=15_000)
+    shown.write(FIRST_BOUNDS.replace(script=[paused]).to_yaml())
+    shown._clicked.clicked = 30.0
+    of_reader = str(shown.recording.explain(30_000, reader="readers-0"))
+    assert shown._clicked.sentence.startswith(of_reader)
+    assert str(shown.recording.explain(30_000)).split() == shown._clicked.sentence.split()[len(of_reader.split()) :]
+    shown.picture("who held the bound")
+    assert shown._clicked.sentence.startswith("Click on the chart")
+    shown._clicked.clicked = 30.0
+    assert shown._clicked.sentence == str(shown.recording.explain(30_000))
 
 
-def test_the_latest_request_wins_over_the_run_that_is_under_way(
-    shown: ScenarioPanel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun: list[int] = []
-    change = interrupted(begun, lambda: shown.change(TIMEOUT, 4_000))
-    monkeypatch.setattr("wmlab.streams.panel.record", change)
-    turn(shown, TIMEOUT, 9_000)
-    assert begun == [9_000, 4_000]
-    assert shown.recording.scenario["stream"]["timestamp_aggregation_timeout_ms"] == 4_000
+def test_a_notebook_keeps_a_picture_and_words_of_it(shown: ScenarioPanel, monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs: list[dict[str, Any]] = []
+    monkeypatch.setattr(live_view, "publish", outputs.append)
+    shown._ipython_display_()
+    still, note, live = outputs
+    assert still == {"image/svg+xml": shown.svg, "text/plain": repr(shown)}
+    assert "run this cell" in note["text/html"]
+    assert list(live) == ["application/vnd.jupyter.widget-view+json"]
 
 
-def interrupted(begun: list[int], interrupt: Callable[[], None]) -> Callable[..., Recording]:
-    """`record`, during whose first run something happens; `begun` collects the timeouts of the runs that began."""
-
-    def run(scenario: Scenario, *, progress: Callable[[int], None]) -> Recording:
-        begun.append(scenario.stream.timestamp_aggregation_timeout_ms)
-        if len(begun) == 1:
-            interrupt()
-        return record(scenario, progress=progress)
-
-    return run
-
-
-def test_the_scenario_is_saved_where_it_can_be_read(shown: ScenarioPanel, tmp_path: Path) -> None:
-    shown.save(str(tmp_path / "mine.yaml"))
-    assert Scenario.load(tmp_path / "mine.yaml") == shown.scenario
-    from_browser(shown, "save", str(tmp_path / "no" / "mine.yaml"))
-    assert "cannot be written" in shown.widget.notice
-
-
-def test_a_panel_is_of_a_scenario_of_streams(shown: ScenarioPanel) -> None:
-    assert shown.widget.still() == (shown.widget.picture, repr(shown))
+def test_a_panel_is_of_a_scenario_of_streams_without_functions() -> None:
     with pytest.raises(ScenarioError, match="made of a dict"):
         panel({})  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("path", sorted(Path("data/scenarios").glob("[dr]*/*.yaml")), ids=lambda path: path.stem)
-def test_a_form_without_changes_is_the_same_scenario(path: Path) -> None:
-    scenario = Scenario.load(path)
-    fields = fields_of(scenario)
-    assert with_changes(scenario, {field.path: field.value for field in fields if field.value is not None}) == scenario
-    assert with_changes(scenario, {field.path: field.text for field in fields if field.text}) == scenario
-    assert len({field.path for field in fields}) == len(fields)
-    assert all(field.unit == "ms" for field in fields if str(field.path[-1]).endswith("_ms"))
-
-
-def test_a_panel_refuses_a_function_that_its_yaml_could_not_hold() -> None:
     writer = EventWriter("w", rate_per_s=5, event_time=lambda known: known["clock"])
     with pytest.raises(ScenarioError, match="Python function, which no file can hold"):
         panel(Scenario("own time", writers=[writer], duration_ms=1_000))
+
+
+def test_a_duration_that_was_given_as_text_keeps_its_words() -> None:
+    writers = [EventWriter("w", rate_per_s=5, clock=Clock(skew_ms="0.5 min"))]
+    scenario = Scenario(
+        "x", stream=Stream(timestamp_aggregation_timeout_ms="1 min"), writers=writers, duration_ms=9_000
+    )
+    assert field_at(scenario, *TIMEOUT).text == "1 min"
+    assert "0.5 min" in edit(scenario, TIMEOUT, "2 min").to_yaml()
+    assert "2 min" in edit(scenario, TIMEOUT, "2 min").to_yaml()
+
+
+def test_the_scenario_can_be_saved(shown: ScenarioPanel, tmp_path: Path) -> None:
+    stream(shown).change(TIMEOUT, "4 s").scenario.save(tmp_path / "mine.yaml")
+    assert Scenario.load(tmp_path / "mine.yaml") == shown.scenario

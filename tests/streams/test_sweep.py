@@ -122,7 +122,7 @@ def test_violations_are_those_that_the_check_of_a_run_finds(spark: SparkSession)
     ],
 )
 def test_a_field_is_named_by_its_path_or_by_its_last_part(name: str, path: tuple[str | int, ...]) -> None:
-    assert sweeping.field_named(SCENARIO, name).path == path
+    assert sweeping.field_named(SCENARIO, name) == path
 
 
 def test_a_name_that_means_no_field_or_several_is_refused() -> None:

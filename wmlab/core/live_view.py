@@ -63,6 +63,28 @@ def theme(inside: str) -> str:
     return "\n".join(rules)
 
 
+class KeyGuard(anywidget.AnyWidget):
+    """Keeps keys without Ctrl, Alt or Cmd from JupyterLab while the focus is in a widget of the class `wmlab-keys`.
+
+    Otherwise x on a button of the widget would cut the cell. It shows nothing.
+    """
+
+    _esm = """
+    const guard = event => {
+        if (!event.target.closest?.(".wmlab-keys")) return
+        const plain = !(event.ctrlKey || event.metaKey || event.altKey)
+        // JupyterLab looks for this attribute before it looks for a shortcut.
+        event.target.toggleAttribute("data-lm-suppress-shortcuts", plain)
+    }
+    const render = ({ el }) => {
+        el.hidden = true
+        window.addEventListener("keydown", guard, true)
+        return () => window.removeEventListener("keydown", guard, true)
+    }
+    export default { render }
+    """
+
+
 class LiveView(anywidget.AnyWidget):
     """A widget of which a notebook keeps a still picture; `noun` says what it is a picture of.
 
@@ -76,10 +98,14 @@ class LiveView(anywidget.AnyWidget):
         raise NotImplementedError
 
     def _ipython_display_(self) -> None:
-        picture, words = self.still()
-        note = f"A still picture of the {self.noun}, which needs a running kernel: run this cell to bring it to life."
-        publish({"image/svg+xml": picture, "text/plain": words})
-        publish({"text/html": f"{hides_the_dead('wmlab-note')}<p class='wmlab-note'>{escape(note)}</p>"})
-        live: Any = self._repr_mimebundle_()
-        bundle = live[0] if isinstance(live, tuple) else live
-        publish({_VIEW: bundle[_VIEW]})
+        display_live(self, *self.still(), self.noun)
+
+
+def display_live(widget: Any, picture: str, words: str, noun: str) -> None:
+    """Publish a widget as three outputs; the picture (SVG) and the words are what a notebook keeps of it."""
+    note = f"A still picture of the {noun}, which needs a running kernel: run this cell to bring it to life."
+    publish({"image/svg+xml": picture, "text/plain": words})
+    publish({"text/html": f"{hides_the_dead('wmlab-note')}<p class='wmlab-note'>{escape(note)}</p>"})
+    live: Any = widget._repr_mimebundle_()
+    bundle = live[0] if isinstance(live, tuple) else live
+    publish({_VIEW: bundle[_VIEW]})

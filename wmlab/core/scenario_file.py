@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Final, Self, cast
+from typing import Any, ClassVar, Final, Self, TypeVar, cast
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
@@ -20,6 +20,7 @@ from wmlab.core import files
 from wmlab.core.durations import GivenDuration
 from wmlab.core.errors import ScenarioError
 from wmlab.core.estimate import Cost, Estimate
+from wmlab.core.mistakes import Location
 from wmlab.core.values import (
     Problems,
     RuleTable,
@@ -137,7 +138,7 @@ def _load(text: str) -> tuple[Any, Any]:
 
 
 def parse_fragment(text: str) -> Any:
-    """The data of a piece of YAML, such as one field of a form; raises `ScenarioError` if it is none."""
+    """The data of a piece of YAML, such as one field of the panel; raises `ScenarioError` if it is none."""
     try:
         return _load(text)[0]
     except yaml.YAMLError as error:
@@ -352,6 +353,23 @@ class ScenarioFile:
     def load(cls, path: str | Path) -> Self:
         """Read a scenario from a YAML file."""
         return cls.from_yaml(read_scenario_text(path), source=str(path))
+
+
+AnyScenario = TypeVar("AnyScenario", bound=ScenarioFile)
+
+
+def with_changes(scenario: AnyScenario, changes: Mapping[Location, object]) -> AnyScenario:
+    """The scenario with these values at these paths; all its mistakes are raised as one `Problems`."""
+    data: Any = plain(scenario)
+    for path, new in changes.items():
+        part = data
+        for step in path[:-1]:
+            part = part.setdefault(step, {}) if isinstance(part, dict) else part[step]
+        part[path[-1]] = plain(new)
+    try:
+        return TypeAdapter(type(scenario)).validate_python(data)
+    except ValidationError as error:
+        raise Problems(f"scenario {scenario.name!r}", problems_of(error, data, type(scenario))) from None
 
 
 def _contents(scenario: Any) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -21,8 +22,8 @@ from tqdm.auto import tqdm
 
 from wmlab.core.arguments import the_flag
 from wmlab.core.errors import ScenarioError
-from wmlab.core.scenario_file import dump_fragment
-from wmlab.core.values import plain
+from wmlab.core.mistakes import Location
+from wmlab.core.scenario_file import with_changes
 from wmlab.core.waiting import PROGRESS_AFTER_S, is_interactive
 from wmlab.core.words import listed, shown
 from wmlab.streams.answers.history import of_stream, the_stream
@@ -30,7 +31,6 @@ from wmlab.streams.answers.measures import slack_ms
 from wmlab.streams.answers.stragglers import stragglers_of
 from wmlab.streams.recording import as_progress, record
 from wmlab.streams.run_measures import measured_run
-from wmlab.streams.scenario.form import FormField, fields_of, with_changes
 from wmlab.streams.scenario.scenario import StreamScenario
 
 FIGURES: Final = pa.schema(
@@ -73,7 +73,7 @@ def sweep(
     to: str | Path | None = None,
     check: bool = False,
     progress: bool | Callable[[int], None] = True,
-    **fields: Iterable[Any],
+    **swept: Iterable[Any],
 ) -> Any:
     """Run the scenario once for every combination of the values of its fields and of the seeds; a row a run.
 
@@ -93,13 +93,16 @@ def sweep(
     values that are no list.
     """
     check, progress = the_flag(check, "check", ScenarioError), as_progress(progress)
-    paths = {name: field_named(scenario, name) for name in fields}
-    if twice := [name for name, field in paths.items() if list(paths.values()).count(field) > 1]:
+    paths = {name: field_named(scenario, name) for name in swept}
+    if twice := [name for name, path in paths.items() if list(paths.values()).count(path) > 1]:
         raise ScenarioError(f"{listed(twice)} name the same field.", remedy="give its values once.")
-    values = {name: _values(name, entries) for name, entries in fields.items()}
+    values = {name: _values(name, entries) for name, entries in swept.items()}
     drawn = (scenario.seed,) if seeds is None else _values("seeds", seeds)
     grid = list(itertools.product(itertools.product(*values.values()), drawn))
-    cases = [_case(scenario, paths.values(), chosen).replace(seed=seed) for chosen, seed in grid]
+    cases = [
+        with_changes(scenario, dict(zip(paths.values(), chosen, strict=True))).replace(seed=seed)
+        for chosen, seed in grid
+    ]
     from wmlab.core.spark.session import the_session
 
     spark = the_session(spark)
@@ -118,10 +121,13 @@ def _values(name: str, offered: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(entry.item() if isinstance(entry, np.generic) else entry for entry in offered)
 
 
-def field_named(scenario: StreamScenario, name: str) -> FormField:
-    """The field with this path, or with this last part of it. Raises `ScenarioError` unless there is exactly one."""
+def field_named(scenario: StreamScenario, name: str) -> Location:
+    """Where the field with this path is, or with this last part of it.
+
+    Raises `ScenarioError` unless there is exactly one.
+    """
     name = "timestamp_aggregation_timeout_ms" if name == "timeout_ms" else name
-    by_path = {_path(scenario, field): field for field in fields_of(scenario)}
+    by_path = {".".join(names): location for names, location in _locations(scenario.resolved)}
     chosen = [path for path in by_path if name in (path, path.rpartition(".")[2])]
     if name in by_path or len(chosen) == 1:
         return by_path[name if name in by_path else chosen[0]]
@@ -133,22 +139,25 @@ def field_named(scenario: StreamScenario, name: str) -> FormField:
     )
 
 
-def _path(scenario: StreamScenario, field: FormField) -> str:
-    """A field's path in words; an entry of a list is called by its name, or by its number."""
-    names: list[str] = []
-    part: Any = scenario.resolved
-    for step in field.path:
-        part = part[step] if isinstance(step, int) else getattr(part, step)
-        names.append(str(getattr(part, "name", step)) if isinstance(step, int) else step)
-    return ".".join(names)
+def _locations(scenario: StreamScenario) -> Iterator[tuple[tuple[str, ...], Location]]:
+    """Every field of a scenario and of its parts, in names and by its location.
 
-
-def _case(scenario: StreamScenario, fields: Iterable[FormField], values: Sequence[Any]) -> StreamScenario:
-    changes = {
-        field.path: dump_fragment(plain(value), one_line=True) if field.kind == "yaml" else value
-        for field, value in zip(fields, values, strict=True)
-    }
-    return with_changes(scenario, changes) if changes else scenario
+    A part of several is called by its name, or by its number if it has none.
+    """
+    for field in fields(scenario):
+        part = getattr(scenario, field.name)
+        if field.name == "stream" and scenario.streams:
+            continue
+        if is_dataclass(part):
+            yield from (((field.name, inner.name), (field.name, inner.name)) for inner in fields(part))
+        elif isinstance(part, tuple):
+            for number, entry in enumerate(part):
+                name = str(getattr(entry, "name", number))
+                for inner in fields(entry):
+                    if inner.name != "kind":
+                        yield (field.name, name, inner.name), (field.name, number, inner.name)
+        else:
+            yield (field.name,), (field.name,)
 
 
 def _column(values: Sequence[Any]) -> pa.Array:

@@ -58,8 +58,13 @@ class ClickedMoment(anywidget.AnyWidget):
         self._answer, self._across = answer, across
         super().__init__()
 
+    def ask(self, answer: Callable[[int], str], across: AnyAxis) -> None:
+        """Stand below another chart: the same widget for another picture in the same place."""
+        self._answer, self._across = answer, across
+        self.clicked, self.sentence = None, _INVITATION
+
     @traitlets.observe("clicked")
-    def _ask(self, change: dict[str, Any]) -> None:
+    def _answer_click(self, change: dict[str, Any]) -> None:
         clicked, across = change["new"], self._across
         if clicked is None:
             return

@@ -1,363 +1,393 @@
-"""The panel: a scenario as a form; a changed field becomes a scenario, a run, a picture and a sentence.
+"""The panel: the options of a scenario as widgets; whatever is committed becomes a scenario, a run and a picture.
 
-Runs happen on a thread of their own, the latest request wins, and a run that is cancelled leaves the last one in place.
+Its parts are widgets of ipywidgets. A run takes place in the kernel, which can be interrupted as ever. What a scenario
+has beside the options stands in a box of YAML.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from html import escape
-from itertools import count
-from pathlib import Path as FilePath
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from wmlab.core.answers import Verdicts
+from wmlab.core.charts.axis import AnyAxis
 from wmlab.core.charts.chart import Chart
+from wmlab.core.charts.clicked import ClickedMoment
 from wmlab.core.charts.svg import draw_svg
 from wmlab.core.errors import ScenarioError, WmlabError
+from wmlab.core.files import DATA
+from wmlab.core.live_view import display_live
+from wmlab.core.mistakes import Location
 from wmlab.core.run_comparison import compare
 from wmlab.core.values import Problem, Problems
 from wmlab.core.words import counted, grouped
-from wmlab.streams.panel.pictures import PICTURES, readers_of
+from wmlab.streams.panel.controls import Control
+from wmlab.streams.panel.edits import changed, removable, with_part, without_part
+from wmlab.streams.panel.fields import Field, fields_of, parts_of
+from wmlab.streams.panel.kept import differences, names_of_runs
+from wmlab.streams.panel.options import SECTIONS
+from wmlab.streams.panel.pictures import LAG_DISTRIBUTION, PICTURES, answer_at, readers_of
 from wmlab.streams.panel.view import PanelView
 from wmlab.streams.recording import StreamRecording, record
-from wmlab.streams.scenario.form import Draft, FieldPath
 from wmlab.streams.scenario.scenario import StreamScenario
 
-_WIDTHS: Final = (420, 900, 1_400)
-"""The picture is at least, at first, and at most so wide (px)."""
-_JUDGING: Final = "Spark is judging …"
-_NO_RUN: Final = ("the scenario as it is has no run.", "correct it, or wait until it has run.")
+YAML: Final = "YAML"
+"""The section that is a box of text with the whole scenario."""
+_EXAMPLES: Final = DATA / "scenarios"
+_NOTHING: Final = "<svg xmlns='http://www.w3.org/2000/svg' width='1' height='1'></svg>"
 
 
-class Cancelled(Exception):
-    """A run was stopped because it is not wanted any more."""
+def examples() -> dict[str, str]:
+    """The scenarios of streams that come with wmlab: a name, as "days/clock_skew", and the file."""
+    files = sorted(_EXAMPLES.rglob("*.yaml"), key=lambda path: (len(path.parts), path))
+    return {
+        path.relative_to(_EXAMPLES).with_suffix("").as_posix(): str(path)
+        for path in files
+        if "\nwriters:" in path.read_text(encoding="utf-8")
+    }
 
 
 class ScenarioPanel:
-    """A scenario as a form that records and redraws at every change; what it holds is there for the notebook.
+    """A scenario as widgets that is recorded and redrawn at every change; what it holds is there for the notebook.
 
-    `scenario` is the last one without mistakes, `mistakes` are those of the form as it is, `recording` is the last run,
-    `kept` the kept runs by label, `verdicts` the judgement of that run, None if it has not been judged. While a run is
-    under way, and after it was cancelled or failed, `recording` is that of a scenario before; the panel says so, and
-    neither keeps nor judges it.
+    `scenario` is the last one without mistakes, `mistakes` what is wrong with what was put in last, `recording` the
+    last run, `kept` the kept runs by what differs, `verdicts` the judgement of the last run, None if there is none.
+    After a run that was interrupted or failed `recording` is that of a scenario before; the panel says so, and neither
+    keeps nor checks it.
     """
 
     def __init__(self, scenario: StreamScenario) -> None:
-        scenario.to_yaml()  # refuses a Python function, which the form would lose
-        self.scenario = scenario
+        scenario.to_yaml()  # refuses a Python function, which the box of YAML would lose
         self.mistakes: tuple[Problem, ...] = ()
         self.recording: StreamRecording | None = None
         self.kept: dict[str, StreamRecording] = {}
         self.verdicts: Verdicts | None = None
-        self._drafts: list[Draft[StreamScenario]] = [Draft.of(scenario)]
-        self._at = 0
-        self._gesture: tuple[FieldPath, int] | None = None
-        self._chart: Chart | None = None
-        self._width = _WIDTHS[1]
-        self._requested: StreamScenario | None = None
+        self._kept: list[tuple[StreamScenario, StreamRecording]] = []
+        self._history = [scenario]
+        self._index = 0
         self._recorded: StreamScenario | None = None
-        self._lock = threading.Lock()
-        self._runner: threading.Thread | None = None
-        self._judge: threading.Thread | None = None
-        self._judged_next: StreamRecording | None = None
-        self.widget = PanelView(
-            {
-                "change": lambda path, text, gesture: self.change(tuple(path), text, gesture=gesture),
-                "add": self.add,
-                "remove": lambda path: self.remove(tuple(path)),
-                "undo": self.undo,
-                "redo": self.redo,
-                "picture": self.picture,
-                "reader": self.see,
-                "fit": self.fit,
-                "cancel": self.cancel,
-                "keep": self.keep,
-                "judge": self.judge,
-                "save": self.save,
-            },
-            lambda: (self.widget.picture, repr(self)),
-        )
-        self._accept(scenario)
+        self._chart: Chart | None = None
+        self._clicked: ClickedMoment | None = None
+        self._controls: dict[tuple[Location, str], Control] = {}
+        self._is_showing = False
+        self._view = PanelView([*SECTIONS, YAML], [*PICTURES], examples())
+        self.widget = self._view.root
+        self._listen()
+        self._show()
+        self._run()
 
     def __repr__(self) -> str:
         rows = 0 if self.recording is None else sum(self.recording.counts.values())
-        state = f"{grouped(rows)} rows recorded" if rows else "not recorded yet"
-        wrong = f", {counted(len(self.mistakes), 'mistake')} in the form" if self.mistakes else ""
+        state = f"{grouped(rows)} rows recorded" if rows else "not recorded"
+        wrong = f", {counted(len(self.mistakes), 'mistake')}" if self.mistakes else ""
         runs = f", {counted(len(self.kept), 'run')} kept" if self.kept else ""
-        return f"Panel of scenario {self.scenario.name!r}: {len(self.draft.fields)} fields, {state}{wrong}{runs}"
+        return f"Panel of scenario {self.scenario.name!r}: {state}{wrong}{runs}"
 
     def _ipython_display_(self) -> None:
-        self.wait()
-        self.widget._ipython_display_()
+        display_live(self.widget, self.svg, repr(self), "panel")
 
     @property
-    def draft(self) -> Draft[StreamScenario]:
-        """The form as it is, with its mistakes."""
-        return self._drafts[self._at]
+    def scenario(self) -> StreamScenario:
+        """The last scenario without mistakes."""
+        return self._history[self._index]
 
-    def change(self, path: FieldPath, offered: Any, *, gesture: int | None = None) -> ScenarioPanel:
-        """Put a text, as it is typed, or a value into a field; with a mistake in it the last run stays.
+    @property
+    def svg(self) -> str:
+        """The picture as SVG."""
+        return _NOTHING if self._chart is None else draw_svg(self._chart.scene)
 
-        Changes of one field in one `gesture`, such as the drag of a slider, are undone together.
+    def change(self, path: Location, offered: Any) -> ScenarioPanel:
+        """Put a text as it is typed, or a value, into a field that is shown; with a mistake nothing else changes.
+
+        Raises `ScenarioError` for a field that is not shown.
         """
-        draft = self.draft.changed(path, offered)
-        same = gesture is not None and self._gesture == (path, gesture)
-        self._go_on(draft, instead=same)
-        self._gesture = None if gesture is None else (path, gesture)
+        control = next((control for control in self._controls.values() if control.field.path == path), None)
+        if control is None:
+            raise ScenarioError(f"The panel shows no field at {path}.", remedy="show its section, or change the YAML.")
+        self._edit(control, lambda: changed(self.scenario, control.field, offered))
         return self
 
-    def add(self, name: Literal["writers", "script"], kind: str) -> ScenarioPanel:
-        """Add a writer (`writers`) or an act (`script`) of a kind; what it requires is filled in, to be changed."""
-        self._go_on(self.draft.with_part(name, kind), added=[name, len(self.draft.data.get(name, ()))])
+    def section(self, name: str, part: int = 0) -> ScenarioPanel:
+        """Show a section of the form, and of its parts the one with this index."""
+        self._view.section.value = name
+        self._view.part.index = part if self._view.part.options else None
         return self
 
-    def remove(self, path: FieldPath) -> ScenarioPanel:
-        """Take the writer or the act at the path out, for example ("script", 0)."""
-        part = next((part for part in self.draft.parts if part.path == path and part.removable), None)
-        if part is None:
-            paths = [str(part.path) for part in self.draft.parts if part.removable]
-            raise ScenarioError(
-                f"The form has nothing at {path} that can be removed.",
-                remedy=f"choose one of: {', '.join(paths)}." if paths else "a scenario has one writer at least.",
-            )
-        self._go_on(self.draft.without(path), removed=part.title)
+    def add(self) -> ScenarioPanel:
+        """Add a writer, a fault, or a group of readers to the section that is shown; what it requires is filled in."""
+        if self._edit(None, lambda: with_part(self.scenario, self._view.section.value)):
+            self._view.part.index = len(self._view.part.options) - 1
+        return self
+
+    def remove(self) -> ScenarioPanel:
+        """Take out the writer, the fault or the group of readers that is shown."""
+        section, index = self._view.section.value, self._view.part.index
+        if index is None:
+            raise ScenarioError(f"The section {section} shows nothing to remove.", remedy="show another section.")
+        path = parts_of(self.scenario, section)[index].path
+        self._edit(None, lambda: without_part(self.scenario, path))
+        return self
+
+    def write(self, yaml: str) -> ScenarioPanel:
+        """Take the scenario from a text of YAML; its mistakes are listed with their lines."""
+        self._view.text.value = yaml
+        return self
+
+    def open(self, example: str) -> ScenarioPanel:
+        """Go on with a scenario that comes with wmlab, as "days/clock_skew".
+
+        Raises `ScenarioError` for another name.
+        """
+        known = examples()
+        if example not in known:
+            raise ScenarioError(f"No example is called {example!r}.", remedy=f"choose one of: {', '.join(known)}.")
+        self._edit(None, lambda: type(self.scenario).load(known[example]))
         return self
 
     def undo(self) -> ScenarioPanel:
-        """Take the last change of the form back; nothing happens if there is none."""
-        return self._go_to(self._at - 1)
+        """Take back the mistakes, or else the last change."""
+        return self._go_to(self._index if self.mistakes else self._index - 1)
 
     def redo(self) -> ScenarioPanel:
-        """Make the change again that was taken back; nothing happens if there is none."""
-        return self._go_to(self._at + 1)
+        """Make the change again that was taken back."""
+        return self._go_to(self._index + 1)
 
     def picture(self, name: str) -> ScenarioPanel:
-        """Draw another picture of the same run; the names are those of the panel's list."""
-        if name not in PICTURES:
-            raise ScenarioError(f"There is no picture {name!r}.", remedy=f"choose one of: {', '.join(PICTURES)}.")
-        self.widget.chosen = name
-        self._draw()
-        return self
+        """Draw another picture of the same run. Raises `ScenarioError` for a name that is not in the list."""
+        return self._choose(self._view.picture, name)
 
     def see(self, reader: str) -> ScenarioPanel:
-        """Draw the bounds that another reader saw."""
-        if reader not in self.widget.readers:
-            known = ", ".join(self.widget.readers) or "none"
-            raise ScenarioError(f"There is no reader {reader!r}.", remedy=f"choose one of: {known}.")
-        self.widget.reader = reader
-        self._draw()
-        return self
+        """Draw the bounds that another reader saw. Raises `ScenarioError` for a reader that saw none."""
+        return self._choose(self._view.reader, reader)
 
-    def fit(self, width: float) -> None:
-        """Draw the picture for so many px, so that its words have the size they are meant to have."""
-        self._width = round(min(max(width, _WIDTHS[0]), _WIDTHS[-1]))
-        self._show_chart()
-
-    def cancel(self) -> None:
-        """Stop the run; the one before stays."""
-        self._requested = None
-
-    def keep(self, label: str = "") -> ScenarioPanel:
-        """Keep the run under a label, and compare it with the others that were kept; a label taken is refused."""
-        self.wait()
-        if not self._is_of_form():
-            self._say(*_NO_RUN)
+    def keep(self) -> ScenarioPanel:
+        """Keep the run, and compare it with the others that were kept; each is called by what differs."""
+        if (recording := self._run_of_form()) is None:
             return self
-        title = label.strip() or next(name for n in count(len(self.kept) + 1) if (name := f"run {n}") not in self.kept)
-        if title in self.kept:
-            self._say(f"a run is kept under {title!r} already.", "give another label, or none.")
+        same = (name for name, (scenario, _) in zip(self.kept, self._kept, strict=True) if scenario == self.scenario)
+        if (name := next(same, None)) is not None:
+            return self._say(f"This run is kept as “{name}”.")
+        self._kept.append((self.scenario, recording))
+        scenarios, runs = zip(*self._kept, strict=True)
+        names = names_of_runs(scenarios)
+        self.kept = dict(zip(names, runs, strict=True))
+        if len(runs) > 1:
+            self._view.comparison.value = _html_or_error(lambda: self._compared(scenarios))
+            return self._say(f"Kept as “{names[-1]}”.")
+        return self._say(f"Kept as “{names[-1]}”. Keep another run to compare the two.")
+
+    def check(self) -> ScenarioPanel:
+        """Check the invariants of the run; the verdicts go when the scenario changes."""
+        if (recording := self._run_of_form()) is None:
             return self
-        assert self.recording is not None
-        self.kept[title] = self.recording
-        if len(self.kept) > 1:
-            runs = self.kept
-            # A stream that was renamed between two runs is the only one of each.
-            scenarios = [run.scenario_as(StreamScenario) for run in runs.values()]
-            alone = all(scenario is not None and len(scenario.all_streams) == 1 for scenario in scenarios)
-            stream = None if alone else self._stream
-            self.widget.comparison = _html_or_error(
-                lambda: compare(*runs.values(), labels=list(runs), stream=stream)._repr_html_()
+        self._say("Checking the run …")
+        verdicts: list[Verdicts] = []
+
+        def page() -> str:
+            verdicts.append(recording.check())
+            return verdicts[0]._repr_html_()
+
+        self._view.verdicts.value = _html_or_error(page)
+        self.verdicts = verdicts[0] if verdicts else None
+        return self._say("")
+
+    def _listen(self) -> None:
+        view = self._view
+        buttons: dict[Any, Callable[[], Any]] = {
+            view.undo: self.undo,
+            view.redo: self.redo,
+            view.add: self.add,
+            view.remove: self.remove,
+            view.keep: self.keep,
+            view.check: self.check,
+        }
+        for button, act in buttons.items():
+            button.on_click(lambda _, act=act: act())
+        self._on_change(view.example, self._open_chosen)
+        self._on_change(view.section, lambda _: self._show(first=True))
+        self._on_change(view.part, lambda _: self._show())
+        self._on_change(view.text, self._take_text)
+        self._on_change(view.picture, lambda _: self._draw())
+        self._on_change(view.reader, lambda _: self._draw())
+
+    def _on_change(self, widget: Any, act: Callable[[Any], Any]) -> None:
+        """Call `act` with a value that a user, or a method of the panel, puts into a widget."""
+
+        def changed_by_user(change: dict[str, Any]) -> None:
+            if not self._is_showing:
+                act(change["new"])
+
+        widget.observe(changed_by_user, "value")
+
+    def _choose(self, widget: Any, name: str) -> ScenarioPanel:
+        if name not in widget.options:
+            known = ", ".join(widget.options) or "none"
+            raise ScenarioError(
+                f"There is no {widget.description.lower()} {name!r}.", remedy=f"choose one of: {known}."
             )
-        self.widget.kept = list(self.kept)
-        self._say(f"kept as {title!r}.", "" if len(self.kept) > 1 else "keep another one to compare the two.")
+        widget.value = name
         return self
 
-    def judge(self) -> None:
-        """Have Spark judge the run, without waiting for it; the verdicts go when the scenario changes."""
-        if not self._is_of_form() or self.recording is None:
-            self._say(*_NO_RUN)
+    def _open_chosen(self, name: str) -> None:
+        if name:
+            self.open(name)
+            self._view.example.value = ""
+
+    def _take_text(self, text: str) -> None:
+        self._edit(None, lambda: type(self.scenario).from_yaml(text), text=text)
+
+    def _edit(self, control: Control | None, make: Callable[[], StreamScenario], *, text: str | None = None) -> bool:
+        """Go on with the scenario that `make` gives, and return whether it has no mistakes.
+
+        They are said at the control, below the text of YAML, or else above the picture.
+        """
+        try:
+            scenario = make()
+        except WmlabError as wrong:
+            self.mistakes = wrong.problems if isinstance(wrong, Problems) else (Problem((), _in_one(wrong)),)
+            sentences = [_mistake(problem, control) for problem in self.mistakes]
+            self._view.undo.disabled = False
+            if control is not None:
+                control.refuse(" ".join(sentences))
+            elif text is not None:
+                self._view.wrong_lines.value = _list(sentences)
+            else:
+                self._say(" ".join(sentences), alert=True)
+            return False
+        if scenario != self.scenario:
+            self._history = [*self._history[: self._index + 1], scenario]
+        self._go_to(len(self._history) - 1 if scenario != self.scenario else self._index)
+        return True
+
+    def _go_to(self, index: int) -> ScenarioPanel:
+        if 0 <= index < len(self._history):
+            before, self._index = self.scenario, index
+            self._say("")
+            self._show()
+            if self.scenario != before:
+                self._run()
+        return self
+
+    def _show(self, *, first: bool = False) -> None:
+        """Show the scenario in the form; widgets of the same fields stay, and with them the focus."""
+        self._is_showing, self.mistakes = True, ()
+        view, section, scenario = self._view, self._view.section.value, self.scenario
+        view.undo.disabled = self._index == 0
+        view.redo.disabled = self._index + 1 == len(self._history)
+        view.text.value, view.wrong_lines.value = scenario.to_yaml(), ""
+        parts = () if section == YAML else parts_of(scenario, section)
+        titles = [part.title for part in parts]
+        chosen = 0 if first else min(view.part.index or 0, len(titles) - 1)
+        if list(view.part.options) != titles:
+            view.part.options = titles
+        view.part.index = chosen if titles else None
+        view.part.rows = max(2, min(len(titles), 5))
+        view.add.description = {"Writers": "Add a writer", "Faults": "Add a fault"}.get(section, "Add readers")
+        view.remove.disabled = not parts or not removable(scenario, parts[chosen].path)
+        grows = section in ("Writers", "Faults")
+        _display(view.part, bool(parts) and (grows or len(parts) > 1))
+        _display(view.add, grows or (section == "Readers" and not parts))
+        _display(view.remove, bool(parts) and (grows or section == "Readers"))
+        _display(view.yaml, section == YAML)
+        self._show_fields(fields_of(scenario, parts[chosen]) if parts else ())
+        self._is_showing = False
+
+    def _show_fields(self, fields: Iterable[Field]) -> None:
+        by_key = {(field.path, f"{field.kind}{bool(field.stops)}"): field for field in fields}
+        if list(by_key) == list(self._controls):
+            for key, field in by_key.items():
+                self._controls[key].show(field)
             return
-        with self._lock:
-            if self._judge is not None and self._judge.is_alive():
-                self._judged_next = self.recording
-                return
-            self.widget.verdicts = _JUDGING
-            self._judge = threading.Thread(target=self._check, args=(self.recording,), daemon=True)
-            self._judge.start()
+        before = self._controls.values()
+        self._controls = {key: Control(field, self._commit) for key, field in by_key.items()}
+        self._view.fields.children = [control.box for control in self._controls.values()]
+        for control in before:
+            control.close()
 
-    def save(self, path: str) -> None:
-        """Write the scenario to a YAML file."""
-        file = FilePath(path.strip() or "scenario.yaml")
-        self._say(f"written to {self.scenario.save(file)}.", "")
+    def _commit(self, field: Field, offered: Any) -> None:
+        self.change(field.path, offered)
 
-    def wait(self, timeout_s: float = 600) -> ScenarioPanel:
-        """Wait until no run and no judgement is under way."""
-        while alive := self._under_way():
-            alive[0].join(timeout_s)
-            if alive[0].is_alive():
-                break
+    def _say(self, sentence: str, *, alert: bool = False) -> ScenarioPanel:
+        kind = "role='alert' class='wmlab-mistake'" if alert else "role='status'"
+        self._view.notice.value = f"<span {kind}>{escape(sentence)}</span>" if sentence else ""
         return self
 
-    def _under_way(self) -> list[threading.Thread]:
-        """The threads of a run and of a judgement that are alive, but for the one that asks."""
-        with self._lock:
-            threads = [thread for thread in (self._runner, self._judge) if thread is not None and thread.is_alive()]
-        return [thread for thread in threads if thread is not threading.current_thread()]
+    def _run_of_form(self) -> StreamRecording | None:
+        """The run of the scenario, if it has one and the form has no mistakes; else says that it has none."""
+        if self.recording is not None and self._recorded == self.scenario and not self.mistakes:
+            return self.recording
+        self._say("The form as it is has no run. Correct it first.", alert=True)
+        return None
+
+    def _run(self) -> None:
+        """Record the scenario and draw it; what was drawn stays if that fails or is interrupted."""
+        scenario, old = self.scenario, "" if self.recording is None else " The picture shows the run before."
+        self.verdicts, self._view.verdicts.value = None, ""
+        try:
+            recording = record(scenario, progress=self._show_progress)
+        except WmlabError as wrong:
+            self._say(f"{_in_one(wrong)}{old}", alert=True)
+        except KeyboardInterrupt:
+            self._say(f"The run was interrupted.{old}", alert=True)
+        else:
+            self.recording, self._recorded = recording, scenario
+            self._say("")
+            self._draw()
+
+    def _show_progress(self, percent: int) -> None:
+        self._say(f"Running: {percent} %" if percent < 100 else "")
 
     @property
     def _stream(self) -> str:
         """The first stream of the scenario that the recording is of."""
         return (self._recorded or self.scenario).all_streams[0].name
 
-    def _is_of_form(self) -> bool:
-        """Whether the run is that of the scenario, and the scenario that of the form."""
-        return self.recording is not None and self._recorded is self.scenario and not self.mistakes
-
-    def _say(self, problem: str, remedy: str) -> None:
-        self.widget.notice = f"{problem[:1].upper()}{problem[1:]} {remedy[:1].upper()}{remedy[1:]}".strip()
-
-    def _go_on(self, draft: Draft[StreamScenario], *, instead: bool = False, **state: Any) -> None:
-        """Go on with another draft; what was taken back cannot be made again then."""
-        self._drafts = [*self._drafts[: self._at + (not instead or self._at == 0)], draft]
-        self._at = len(self._drafts) - 1
-        self._gesture = None
-        self._try(**state)
-
-    def _go_to(self, index: int) -> ScenarioPanel:
-        if 0 <= index < len(self._drafts):
-            self._at, self._gesture = index, None
-            self._try()
-        return self
-
-    def _try(self, **state: Any) -> None:
-        """Show the draft; if it has no mistakes, it is the scenario."""
-        self.widget.notice = ""
-        try:
-            scenario = self.draft.scenario()
-        except Problems as wrong:
-            self.mistakes = wrong.problems
-            self._show_form(**state)
-        else:
-            self.mistakes = ()
-            if scenario == self.scenario and self._requested is not None:
-                self._show_form(**state)
-            else:
-                self._accept(scenario, **state)
-
-    def _show_form(self, **state: Any) -> None:
-        possible = {"undo": self._at > 0, "redo": self._at + 1 < len(self._drafts)}
-        self.widget.show(self.draft, self.mistakes, **possible, **state)
-
-    def _accept(self, scenario: StreamScenario, **state: Any) -> None:
-        """Take a scenario without mistakes and request its run, which replaces a run that is under way."""
-        self.scenario = scenario
-        self._forget_verdicts()
-        self._show_form(**state)
-        self.widget.yaml, self.widget.python = scenario.to_yaml(), scenario.to_python()
-        with self._lock:
-            self._requested = scenario
-            if self._runner is None or not self._runner.is_alive():
-                self._runner = threading.Thread(target=self._run, daemon=True)
-                self._runner.start()
-
-    def _run(self) -> None:
-        """Record the requested scenario, again and again until the one recorded last is still the requested one."""
-        recorded: StreamScenario | None = None
-        while True:
-            with self._lock:
-                scenario = self._requested
-                if scenario is None or scenario is recorded:
-                    self._runner = None
-                    return
-            self._record(scenario)
-            recorded = scenario
-
-    def _record(self, scenario: StreamScenario) -> None:
-        def progress(percent: int) -> None:
-            requested = self._requested
-            # A run that has reached its end when it is cancelled is kept, unless another one is requested.
-            if requested is not scenario and (requested is not None or percent < 100):
-                raise Cancelled
-            if percent:
-                self.widget.running = percent
-
-        try:
-            recording = record(scenario, progress=progress)
-        except Cancelled:
-            if self._requested is None:
-                self._mark_as_old("the run was cancelled.")
-        except WmlabError as error:
-            self._mark_as_old(error.problem, error.remedy)
-        else:
-            self.recording, self._recorded = recording, scenario
-            self._forget_verdicts()
-            self._draw()
-        finally:
-            self.widget.running = None
-
-    def _mark_as_old(self, problem: str, remedy: str = "change a field to run it.") -> None:
-        """Say that what is shown is of another run than the scenario's, if anything is."""
-        old = "" if self.recording is None else " The picture shows the run of the scenario before."
-        self._say(f"{problem}{old}", remedy)
-
-    def _forget_verdicts(self) -> None:
-        """Verdicts are of one run."""
-        self.verdicts, self._judged_next = None, None
-        self.widget.verdicts = ""
-
     def _draw(self) -> None:
-        if (recording := self.recording) is None:
+        view, recording, stream = self._view, self.recording, self._stream
+        if recording is None:
             return
-        self.widget.readers = readers_of(recording, self._stream)
-        if self.widget.reader not in self.widget.readers:
-            self.widget.reader = next(iter(self.widget.readers), None)
+        readers, chosen = readers_of(recording, stream), view.reader.value
+        self._is_showing = True
+        if list(view.reader.options) != readers:
+            view.reader.options = readers
+            view.reader.value = chosen if chosen in readers else next(iter(readers), None)
+        self._is_showing = False
+        view.sentence.value = escape(recording.explain(stream=stream).sentence)
+        picture, reader = view.picture.value, view.reader.value
         try:
-            self._chart = PICTURES[self.widget.chosen](recording, self._stream, self.widget.reader)
+            self._chart = PICTURES[picture](recording, stream, reader)
         except WmlabError as refused:
             self._chart = None
-            self.widget.picture = _notice(refused)
-        self._show_chart()
-        self.widget.sentence = recording.explain(stream=self._stream).sentence
+            view.drawn.outputs = (_output({"text/html": _alert(refused)}),)
+            return
+        bundles = list(_bundles(self._chart))
+        if picture != LAG_DISTRIBUTION:
+            answer = partial(answer_at, recording, picture, stream, reader)
+            bundles.append(self._asked(answer, self._chart.scene.across))
+        view.drawn.outputs = tuple(map(_output, bundles))
 
-    def _show_chart(self) -> None:
-        if self._chart is not None:
-            self.widget.picture = draw_svg(self._chart.scene, self._width)
+    def _asked(self, answer: Callable[[int], str], across: AnyAxis) -> dict[str, Any]:
+        """What a click on the picture asks, as an output."""
+        if self._clicked is None:
+            self._clicked = ClickedMoment(answer, across)
+        else:
+            self._clicked.ask(answer, across)
+        live: Any = self._clicked._repr_mimebundle_()
+        bundle: dict[str, Any] = live[0]
+        return bundle
 
-    def _check(self, recording: StreamRecording) -> None:
-        """Judge a run, and the one that was requested meanwhile; verdicts of a run that is gone are dropped."""
-        while True:
-            verdicts: list[Verdicts] = []
-
-            def page(judged: StreamRecording = recording, collected: list[Verdicts] = verdicts) -> str:
-                collected.append(judged.check())
-                return collected[0]._repr_html_()
-
-            html = _html_or_error(page)
-            with self._lock:
-                if recording is self.recording and self._recorded is self.scenario:
-                    self.verdicts = verdicts[0] if verdicts else None
-                    self.widget.verdicts = html
-                following, self._judged_next = self._judged_next, None
-                if following is None or following is recording:
-                    return
-            recording = following
-            self.widget.verdicts = _JUDGING
+    def _compared(self, scenarios: tuple[StreamScenario, ...]) -> str:
+        # A stream that was renamed between two runs is the only one of each.
+        alone = all(len(scenario.all_streams) == 1 for scenario in scenarios)
+        comparison = compare(*self.kept.values(), labels=list(self.kept), stream=None if alone else self._stream)
+        return dataclasses.replace(comparison, differs=differences(scenarios))._repr_html_()
 
 
 def panel(scenario: StreamScenario) -> ScenarioPanel:
-    """A form of the scenario's fields; every change records and redraws.
+    """The options of the scenario as widgets; every change records and redraws.
 
     Raises `ScenarioError` for anything but a scenario of streams.
     """
@@ -369,14 +399,48 @@ def panel(scenario: StreamScenario) -> ScenarioPanel:
     return ScenarioPanel(scenario)
 
 
+def _display(widget: Any, is_shown: bool) -> None:
+    widget.layout.display = None if is_shown else "none"
+
+
+def _bundles(chart: Chart) -> Iterator[dict[str, Any]]:
+    """What a cell that shows a chart has as its outputs."""
+    from wmlab.core.charts.plotly import draw_heading  # plotly takes half a second to load
+
+    yield {"text/html": draw_heading(chart.scene)}
+    yield chart._repr_mimebundle_()
+
+
+def _output(bundle: dict[str, Any]) -> dict[str, Any]:
+    return {"output_type": "display_data", "data": bundle, "metadata": {}}
+
+
+def _mistake(problem: Problem, control: Control | None) -> str:
+    """A mistake as a sentence, with its line and its path; at its own field without."""
+    own = control is not None and problem.location[: len(control.field.path)] == control.field.path
+    line = "" if problem.line is None else f"Line {problem.line}, "
+    at = "" if own or not problem.location else f"{line}{problem.path}: "
+    message = f"{problem.message[:1].upper() if not at else problem.message[:1]}{problem.message[1:]}"
+    return f"{at}{message.removesuffix('.')}."
+
+
+def _list(sentences: list[str]) -> str:
+    lines = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
+    return f"<ul class='wmlab-mistake' role='alert'>{lines}</ul>"
+
+
 def _html_or_error(make: Callable[[], str]) -> str:
     """The HTML that `make` gives, or what went wrong."""
     try:
         return make()
     except WmlabError as error:
-        return _notice(error)
+        return _alert(error)
 
 
-def _notice(error: WmlabError) -> str:
-    """An error as HTML: what is wrong, and what to do."""
-    return f"<p class='wmlab-alert' role='alert'>{escape(error.problem)} {escape(error.remedy)}</p>"
+def _alert(error: WmlabError) -> str:
+    return f"<p class='wmlab-alert' role='alert'>{escape(_in_one(error))}</p>"
+
+
+def _in_one(error: WmlabError) -> str:
+    """What was wrong and what to do, each as a sentence."""
+    return " ".join(f"{text[:1].upper()}{text[1:].removesuffix('.')}." for text in (error.problem, error.remedy))

@@ -15,6 +15,7 @@ from wmlab.streams import charts
 from wmlab.streams.answers.history import rows_of_stream
 from wmlab.streams.model.window import TimeWindow
 from wmlab.streams.positions import group_windows
+from wmlab.streams.recording import StreamRecording
 
 _INCIDENT: Final = ("at_ms", "kind", "subject", "target", "outcome")
 
@@ -61,13 +62,26 @@ def _upper_at(windows: Sequence[tuple[int, TimeWindow]], at_ms: int) -> int | No
     return windows[index][1].upper if index >= 0 else None
 
 
+BOUNDS_SEEN: Final = "time bounds"
+"""The picture that is of one reader."""
+LAG_DISTRIBUTION: Final = "lag, how often"
+"""The picture that is not over the clock."""
 PICTURES: Final[dict[str, Callable[[Recording, str, str | None], Chart]]] = {
-    "time bounds": bounds_seen,
+    BOUNDS_SEEN: bounds_seen,
     "events and bounds": lambda recording, stream, _: charts.event_vs_arrival(recording, stream=stream),
     "who held the bound": lambda recording, stream, _: charts.writer_marks(recording, stream=stream),
     "lag": lambda recording, stream, _: charts.lag(recording, stream=stream),
     "key space": lambda recording, stream, _: charts.key_space(recording, stream=stream),
     "watermark cycles": lambda recording, stream, _: charts.watermark_cycles(recording, stream=stream),
-    "lag, how often": lambda recording, stream, _: charts.lag_distribution(recording, stream=stream),
+    LAG_DISTRIBUTION: lambda recording, stream, _: charts.lag_distribution(recording, stream=stream),
 }
 """By the name in the panel's list: a chart of a recording's stream, as a reader saw it if it is of a reader."""
+
+
+def answer_at(recording: StreamRecording, picture: str, stream: str, reader: str | None, at_ms: int) -> str:
+    """What a click on a picture answers: what held the bound that is drawn, and then the newest watermark."""
+    of_log = str(recording.explain(at_ms, stream=stream))
+    if picture != BOUNDS_SEEN:
+        return of_log
+    of_reader = str(recording.explain(at_ms, stream=stream, reader=reader))
+    return of_reader if " ".join(of_log.split()) in " ".join(of_reader.split()) else f"{of_reader}\n{of_log}"

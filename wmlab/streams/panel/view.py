@@ -1,129 +1,84 @@
-"""What a panel shows: the form, the picture and what was said, as the traits of one widget.
-
-A program in the browser (`static/panel.js`) draws them, and sends back what the user does, as
-`{"do": ..., "with": [...]}`.
-"""
+"""The widgets of a panel and how they are laid out; what they do is said in the panel."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
-from functools import cache
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any, Final
 
-import traitlets
+import ipywidgets as ui
 
-from wmlab.core.errors import WmlabError
-from wmlab.core.live_view import HIDES_THE_STILL, LiveView, shared_script, theme
-from wmlab.core.values import Problem
-from wmlab.streams.panel.pictures import PICTURES
-from wmlab.streams.scenario.form import Draft, FieldPath, FormField, FormPart, kinds_of_parts
-from wmlab.streams.scenario.parts import Controllers, EventWriter, Stream, TransactionalWriter
-from wmlab.streams.scenario.scenario import StreamScenario
+from wmlab.core.live_view import HIDES_THE_STILL, KeyGuard
 
-_STATIC: Final = Path(__file__).with_name("static")
-
-_LOAD: Final = {"rate_per_s": (1, 1_000), "delay_mean_ms": (0, 10_000), "note_every_ms": (100, 30_000)}
-_FIRST: Final[Mapping[type, Mapping[str, tuple[int, int]]]] = {
-    EventWriter: _LOAD,
-    TransactionalWriter: _LOAD,
-    Stream: {"segments": (1, 16), "timestamp_aggregation_timeout_ms": (0, 120_000)},
-    Controllers: {"period_ms": (500, 60_000)},
-    StreamScenario: {"latency_ms": (0, 5_000)},
-}
-"""The fields that a newcomer meets first, by the class of their part, and from where to where their sliders go."""
+_STYLE: Final = f"""<style>
+{HIDES_THE_STILL}
+.wmlab-panel .wmlab-mistake {{color:var(--jp-error-color1)}}
+.wmlab-panel .widget-html-content {{line-height:1.4;white-space:normal}}
+.wmlab-panel .widget-label {{width:150px}}
+.wmlab-panel .wmlab-looking .widget-label {{width:auto}}
+.wmlab-panel .widget-toggle-buttons .widget-toggle-button {{width:auto;padding:0 8px}}
+.wmlab-panel .widget-hslider.widget-slider {{align-self:center;margin:0 10px}}
+.wmlab-panel .wmlab-fields > * {{flex:none}}
+.wmlab-panel .wmlab-below {{padding-left:158px}}
+.wmlab-panel .wmlab-help {{color:var(--jp-ui-font-color2)}}
+.wmlab-panel {{container-type:inline-size}}
+@container (max-width:860px) {{.wmlab-panel .wmlab-fields {{max-height:236px;overflow-y:auto}}}}
+.wmlab-panel textarea {{font-family:var(--jp-code-font-family)}}
+</style>"""
 
 
-@cache
-def _script() -> str:
-    return f"{shared_script()}\n{(_STATIC / 'panel.js').read_text(encoding='utf-8')}"
+class PanelView:
+    """The widgets of a panel, all in `root`: two columns, which stand below each other where there is no room.
 
+    `section` chooses what the form shows, `part` which of several parts; `fields` are the controls of that part.
+    """
 
-@cache
-def _style_sheet() -> str:
-    return "\n".join((HIDES_THE_STILL, theme(".wmlab-panel"), (_STATIC / "panel.css").read_text(encoding="utf-8")))
-
-
-class PanelView(LiveView):
-    """The widget of a panel. `acts` are what the user may do, by name; each is called with what the browser sends."""
-
-    noun = "panel"
-    _esm = _script()
-    _css = _style_sheet()
-
-    form = traitlets.Dict().tag(sync=True)
-    """`parts` with their fields, `mistakes` (path and message), and whether `undo` and `redo` are possible."""
-    kinds = traitlets.Dict(kinds_of_parts()).tag(sync=True)
-    pictures = traitlets.List(list(PICTURES)).tag(sync=True)
-    chosen = traitlets.Unicode(next(iter(PICTURES))).tag(sync=True)
-    readers: Any = traitlets.List().tag(sync=True)
-    reader = traitlets.Unicode(None, allow_none=True).tag(sync=True)
-    picture = traitlets.Unicode().tag(sync=True)
-    sentence = traitlets.Unicode().tag(sync=True)
-    running = traitlets.Int(None, allow_none=True).tag(sync=True)
-    """How far the run is (percent); None: nothing runs."""
-    notice = traitlets.Unicode().tag(sync=True)
-    """What was said of the run, of keeping, judging and saving: HTML, empty if nothing was."""
-    kept: Any = traitlets.List().tag(sync=True)
-    comparison = traitlets.Unicode().tag(sync=True)
-    verdicts = traitlets.Unicode().tag(sync=True)
-    python = traitlets.Unicode().tag(sync=True)
-    yaml = traitlets.Unicode().tag(sync=True)
-    answered = traitlets.Int(0).tag(sync=True)
-    """How many messages of the browser were dealt with."""
-
-    def __init__(self, acts: Mapping[str, Callable[..., Any]], still: Callable[[], tuple[str, str]]) -> None:
-        super().__init__()
-        self._acts, self._still = dict(acts), still
-        self.on_msg(self._receive)
-
-    def still(self) -> tuple[str, str]:
-        """The picture as it is, and the panel in words."""
-        return self._still()
-
-    def show(self, draft: Draft[Any], mistakes: Sequence[Problem], **state: Any) -> None:
-        """Show a draft, what is wrong with it, and what else is to be known of the form."""
-        parts = [_part(part) for part in draft.parts]
-        located = [
-            {"path": _field_of(problem, draft), "where": problem.path, "text": problem.message} for problem in mistakes
+    def __init__(self, sections: Iterable[str], pictures: Iterable[str], examples: Iterable[str]) -> None:
+        titles = [("Open an example …", ""), *((name, name) for name in examples)]
+        self.example = ui.Dropdown(options=titles, value="", tooltip="Open an example", layout=_fitting())
+        self.undo = ui.Button(description="Undo", icon="undo", layout=_fitting())
+        self.redo = ui.Button(description="Redo", icon="repeat", layout=_fitting())
+        self.section = ui.ToggleButtons(options=list(sections))
+        self.part = ui.Select(options=[], layout=ui.Layout(width="100%"))
+        self.add = ui.Button(layout=_fitting())
+        self.remove = ui.Button(description="Remove", layout=_fitting())
+        self.fields = ui.VBox()
+        self.text = ui.Textarea(continuous_update=False, rows=22, layout=ui.Layout(width="auto"))
+        self.wrong_lines = ui.HTML()
+        self.yaml = ui.VBox(
+            [ui.HTML("The whole scenario. It runs when you leave the box."), self.text, self.wrong_lines]
+        )
+        self.picture = ui.Dropdown(description="Picture", options=list(pictures), layout=_fitting())
+        self.reader = ui.Dropdown(description="Reader", options=[], layout=_fitting())
+        self.keep = ui.Button(description="Keep this run", layout=_fitting())
+        self.check = ui.Button(description="Check", tooltip="Check the invariants of this run", layout=_fitting())
+        self.notice, self.sentence, self.drawn = ui.HTML(), ui.HTML(), ui.Output()
+        self.comparison, self.verdicts = ui.HTML(), ui.HTML()
+        opening = _row([self.example, self.undo, self.redo])
+        looking = _row([self.picture, self.reader, self.keep, self.check])
+        form = [opening, self.section, self.part, ui.HBox([self.add, self.remove]), self.fields, self.yaml]
+        seen = [looking, self.notice, self.sentence, self.drawn, self.comparison, self.verdicts]
+        columns = [
+            ui.VBox(form, layout=ui.Layout(flex="1 1 340px", min_width="0", max_width="560px", padding="0 12px 0 0")),
+            ui.VBox(seen, layout=ui.Layout(flex="2 1 480px", min_width="0")),
         ]
-        self.form = {"parts": parts, "mistakes": located, **state}
-
-    def _receive(self, _: Any, content: Mapping[str, Any], __: Any) -> None:
-        try:
-            self._acts[content["do"]](*content["with"])
-        except WmlabError as refused:
-            self.notice = f"{refused.problem} {refused.remedy}"
-        finally:
-            self.answered += 1
-
-
-def _part(part: FormPart) -> dict[str, Any]:
-    first = next((fields for made, fields in _FIRST.items() if issubclass(part.made, made)), {})
-    fields = [_field(field, first.get(str(field.path[-1]))) for field in part.fields]
-    return {
-        "path": list(part.path),
-        "title": part.title,
-        "help": part.help,
-        "removable": part.removable,
-        "fields": fields,
-    }
+        style = ui.HTML(_STYLE, layout=ui.Layout(display="none"))
+        self.root = ui.VBox([style, KeyGuard(), _row(columns)])
+        classes = {
+            "wmlab-live": self.root,
+            "wmlab-keys": self.root,
+            "wmlab-panel": self.root,
+            "wmlab-looking": looking,
+            "wmlab-fields": self.fields,
+        }
+        for name, widget in classes.items():
+            widget.add_class(name)
+        for html in (self.comparison, self.verdicts):
+            html.add_class("jp-RenderedHTMLCommon")  # gives tables their look in JupyterLab
 
 
-def _field(field: FormField, usual: tuple[int, int] | None) -> dict[str, Any]:
-    shown = asdict(field)
-    del shown["value"]
-    # JSON has no integer as large as some bounds: they are for reading only.
-    return shown | {
-        "path": list(field.path),
-        "usual": usual,
-        "choices": list(field.choices),
-        "names": list(field.names),
-    }
+def _fitting() -> Any:
+    return ui.Layout(width="auto", max_width="100%")
 
 
-def _field_of(problem: Problem, draft: Draft[Any]) -> FieldPath | None:
-    """The field that a mistake is at: the one with the longest path on the way to it; None: it is at a whole part."""
-    lengths = range(len(problem.location), 0, -1)
-    return next((path for length in lengths if (path := problem.location[:length]) in draft.fields), None)
+def _row(children: list[Any]) -> Any:
+    return ui.Box(children, layout=ui.Layout(flex_flow="row wrap", align_items="flex-start", width="100%"))
