@@ -76,10 +76,14 @@ class LiveView(anywidget.AnyWidget):
         raise NotImplementedError
 
     def _ipython_display_(self) -> None:
-        picture, words = self.still()
-        note = f"A still picture of the {self.noun}, which needs a running kernel: run this cell to bring it to life."
-        publish({"image/svg+xml": picture, "text/plain": words})
-        publish({"text/html": f"{hides_the_dead('wmlab-note')}<p class='wmlab-note'>{escape(note)}</p>"})
-        live: Any = self._repr_mimebundle_()
-        bundle = live[0] if isinstance(live, tuple) else live
-        publish({_VIEW: bundle[_VIEW]})
+        display_live(self, *self.still(), self.noun)
+
+
+def display_live(widget: Any, picture: str, words: str, noun: str) -> None:
+    """Publish a widget as three outputs; the picture (SVG) and the words are what a notebook keeps of it."""
+    note = f"A still picture of the {noun}, which needs a running kernel: run this cell to bring it to life."
+    publish({"image/svg+xml": picture, "text/plain": words})
+    publish({"text/html": f"{hides_the_dead('wmlab-note')}<p class='wmlab-note'>{escape(note)}</p>"})
+    live: Any = widget._repr_mimebundle_()
+    bundle = live[0] if isinstance(live, tuple) else live
+    publish({_VIEW: bundle[_VIEW]})
