@@ -184,7 +184,7 @@ def test_the_words_name_every_party() -> None:
     assert lines[0] == "everything at 14.0 s"
     assert lines[1].lower() == f"{everything().explain(14_000).sentence}.".lower()
     named = {" ".join(line.split()[:2]).rstrip(",") for line in lines[2:]}
-    assert {"segment 1@3", "writer w1", "writer w2", "writer t1", "newest watermark", "reader billing-0"} <= named
+    assert {"segment 1@3", "writer w1", "writer w2", "writer t1", "watermark 11.2", "reader billing-0"} <= named
 
 
 def moments_of(page: str) -> list[str]:

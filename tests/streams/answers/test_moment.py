@@ -180,6 +180,16 @@ def test_event_times_far_from_the_clock_are_not_on_its_scale() -> None:
     assert not read_states(written(writer_marks=far, segments=segments), "orders").shares_clock
 
 
+def test_a_writer_that_had_written_nothing_into_a_segment_stood_at_its_begin() -> None:
+    (writer,) = (
+        read_states(written(writer_marks=[mark("w", n, 1_000 * n) | {"position": {0: None}} for n in (1, 2)]), "orders")
+        .at(1_500)
+        .writers
+    )
+    assert writer.newest is not None
+    assert writer.newest.position == {0: 0}
+
+
 def test_who_wrote_and_noted_nothing_is_a_writer_and_a_run_without_readers_has_no_group() -> None:
     tables = {name: unread().table(name) for name in unread().counts if name != "writer_marks"}
     states = read_states(Recording.from_tables(tables, name="silent"), "orders")

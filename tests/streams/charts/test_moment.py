@@ -108,8 +108,8 @@ def test_everything_lies_on_the_axis_with_the_moment(at_ms: int) -> None:
 def test_each_lane_says_its_times_and_what_befell_its_party() -> None:
     words = lane_words(drawn(16_000))
     assert words[-4].startswith("writer w2 noted 11.")
-    assert words[-4].endswith("s, crashed, awaited by the last cycle")
-    assert re.fullmatch(r"newest watermark \d+\.\d s to \d+\.\d s, emitted at \d+\.\d s", words[-3])
+    assert words[-4].endswith("s, crashed, awaited")
+    assert re.fullmatch(r"watermark \d+\.\d s to \d+\.\d s, emitted \d+\.\d s", words[-3])
     assert re.fullmatch(r"reader billing-0 sees \d+\.\d s(, no upper bound| to \d+\.\d s)", words[-2])
     assert lane_words(drawn(0)) == [
         *(f"writer {name} has noted no time" for name in ("t1", "w1", "w2")),
@@ -131,7 +131,9 @@ def test_the_words_of_dates_name_the_day_and_the_axis_is_in_utc() -> None:
     chart = wm.chart.moment(everything(start_ms), start_ms + 14_000)
     assert "(UTC, 2014)" in chart.scene.across.title
     assert chart.scene.title.endswith("at Jan 3, 14:00:14?")
-    assert any(re.search(r"Jan 3, 14:00:\d\d to Jan 3, 14:00:\d\d", words) for words in lane_words(chart))
+    *_, log, reader, _ = lane_words(chart)
+    assert re.fullmatch(r"watermark Jan 3, 14:00:\d\d, emitted 14:00:\d\d", log)
+    assert re.fullmatch(r"reader billing-0 sees Jan 3, 14:00:\d\d to 14:00:\d\d", reader)
 
 
 def test_a_time_that_has_left_the_axis_is_a_triangle_at_its_end_and_in_the_words() -> None:
@@ -139,8 +141,18 @@ def test_a_time_that_has_left_the_axis_is_a_triangle_at_its_end_and_in_the_words
     recording = written(writer_marks=sorted(notes, key=lambda row: row["received_ms"]), segments=[segment()])
     chart = wm.chart.moment(recording, 50_000)
     beyond = layers_of(chart, TIMES)["beyond the axis"]
-    assert (beyond.shape, beyond.xs, beyond.hover) == ("triangle", [chart.scene.across.low], ["2.0 s"])
+    assert (beyond.shape, beyond.xs, beyond.hover) == ("triangle", [chart.scene.across.low], ["2.0 s, beyond the axis"])
     assert lane_words(chart)[0] == "writer old noted 2.0 s"
+
+
+def test_a_long_name_is_cut_where_the_lane_has_no_room_but_not_beside_the_pointer() -> None:
+    name = "a writer with a name that is as long as a sentence about it"
+    chart = wm.chart.moment(written(writer_marks=[mark(name, 1_000 * n, 1_000 * n) for n in range(1, 9)]), 8_000)
+    box = layers_of(chart, TIMES)["words"].boxes[0]
+    assert box.hover == f"writer {name} noted 8.0 s"
+    assert re.fullmatch(r"writer a writer with .*… noted 8\.0 s", box.label)
+    assert len(box.label) == 60
+    assert all(text in draw_svg(chart.scene, 540, headed=False) for text in (box.label, "no watermark yet"))
 
 
 def test_event_times_on_another_scale_have_the_axis_alone() -> None:
@@ -174,7 +186,7 @@ def test_without_readers_nothing_is_read() -> None:
         "newest cut, earlier ones thin",
         "where a writer last noted a time",
     }
-    assert lane_words(chart)[-1].startswith("newest watermark") or lane_words(chart)[-1] == "no watermark yet"
+    assert lane_words(chart)[-1].startswith("watermark") or lane_words(chart)[-1] == "no watermark yet"
 
 
 def test_the_picture_keeps_its_height_while_the_moment_moves() -> None:

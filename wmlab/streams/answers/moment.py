@@ -415,9 +415,8 @@ def _by_party(entries: Iterable[tuple[str, int, Any]]) -> dict[str, _Timed[Any]]
 
 
 def _note(row: TableRow) -> Note:
-    return Note(
-        time=row["time"], received_ms=row["received_ms"], outcome=row["outcome"], position=dict(row["position"])
-    )
+    written = {segment: offset or 0 for segment, offset in row["position"].items()}  # None: nothing yet
+    return Note(time=row["time"], received_ms=row["received_ms"], outcome=row["outcome"], position=written)
 
 
 def _watermark(row: TableRow) -> WatermarkState:

@@ -47,6 +47,10 @@ _LANE: Final = 46.0
 _KEYS: Final = 200.0
 _MARKS: Final = (0.04, 0.42)
 """From where to where the marks of a lane are, from its middle; above them are its words."""
+_LETTERS: Final = 60
+"""How many letters of a lane have room in a narrow picture, about."""
+_LEAST_LETTERS: Final = 6
+"""What is left of a long name at least."""
 _QUARTERS: Final = tuple(Tick(quarter / 4, str(Fraction(quarter, 4))) for quarter in range(5))
 
 
@@ -354,8 +358,9 @@ def _words(drawn: _Drawn, lanes: Sequence[_Lane]) -> Blocks:
     """The words of each lane, which have its whole width."""
     boxes = []
     for lane, party in enumerate(lanes):
-        label = _lane_words(party, drawn.words)
-        boxes.append(Box(drawn.axis.low, drawn.axis.high, lane - 0.5, lane, label))
+        text = _lane_words(party, drawn.words)
+        label = _with_short_name(text, _name(party))
+        boxes.append(Box(drawn.axis.low, drawn.axis.high, lane - 0.5, lane, label, text))
     return _unseen(boxes)
 
 
@@ -368,11 +373,23 @@ def describe_moment(view: MomentView, at_ms: int) -> list[str]:
     return [*map(_segment_words, segments), *(_lane_words(party, words) for party in parties)]
 
 
+def _name(party: _Lane) -> str:
+    if isinstance(party, _Watermark):
+        return ""
+    return party.writer if isinstance(party, WriterState) else party.reader
+
+
+def _with_short_name(text: str, name: str) -> str:
+    """The words of a lane with as much of a long name as a narrow picture has room for, at least some letters."""
+    letters = max(len(name) - max(len(text) - _LETTERS, 0), _LEAST_LETTERS)
+    return text if len(name) <= letters else text.replace(name, f"{name[: letters - 1]}…", 1)
+
+
 def _lane_words(party: _Lane, words: Callable[[int], str]) -> str:
-    """A party, its times and what befell it: "writer w2 noted 25.2 s, crashed, awaited by the last cycle"."""
+    """A party, its times and what befell it: "writer w2 noted 25.2 s, crashed, awaited"."""
     if isinstance(party, WriterState):
         noted = "has noted no time" if party.newest is None else f"noted {words(party.newest.time)}"
-        states = [party.state, "awaited by the last cycle" * party.awaited, "dropped" * party.dropped]
+        states = [party.state, "awaited" * party.awaited, "dropped" * party.dropped]
         return ", ".join([f"writer {party.writer} {noted}", *filter(None, states)])
     between = _between(*_bounds(party), words)
     if isinstance(party, ReaderState):
@@ -380,20 +397,23 @@ def _lane_words(party: _Lane, words: Callable[[int], str]) -> str:
         return ", ".join(filter(None, [f"reader {party.reader} {seen}", party.state]))
     if party.mark is None:
         return "no watermark yet"
-    return f"newest watermark {between}, emitted at {words(party.mark.emitted_ms)}"
+    return f"watermark {between}, emitted {_without_day(words(party.mark.emitted_ms), beside=between)}"
 
 
 def _between(lower: int | None, upper: int | None, words: Callable[[int], str]) -> str:
-    if lower is None and upper is None:
-        return "no bounds"
-    if lower is None or upper is None:
-        return (
-            f"no lower bound, upper bound {words(upper)}"
-            if upper is not None
-            else f"{words(lower or 0)}, no upper bound"
-        )
-    low, high = words(lower), words(upper)
-    return low if low == high else f"{low} to {high}"
+    """Two bounds in words; a day is written once."""
+    low, high = (None if bound is None else words(bound) for bound in (lower, upper))
+    if low is None:
+        return "no bounds" if high is None else f"no lower bound, upper bound {high}"
+    if high is None:
+        return f"{low}, no upper bound"
+    return low if low == high else f"{low} to {_without_day(high, beside=low)}"
+
+
+def _without_day(time: str, *, beside: str) -> str:
+    """An instant without its day beside one of the same day: "14:00:09" beside "Jan 3, 14:00:05"."""
+    day, comma, clock = time.partition(", ")
+    return clock if comma and beside.startswith(f"{day}, ") else time
 
 
 def _windows(drawn: _Drawn, bounds: Sequence[tuple[int, int | None, int | None]]) -> list[Blocks]:
@@ -465,7 +485,8 @@ def _beyond(
         shape="triangle",
         xs=[drawn.inside(time) for _, time in outside],
         ys=[lane + sum(_MARKS) / 2 for lane, _ in outside],
-        hover=[drawn.words(time) for _, time in outside],
+        hover=[f"{drawn.words(time)}, beyond the axis" for _, time in outside],
+        legend=False,
     )
 
 
