@@ -298,7 +298,7 @@ def test_the_scrubber_follows_the_theme_moves_and_tells_the_kernel(shoot: Module
     root.locator("[role=slider]").focus()
     page.keyboard.press("ArrowRight")
     page.locator(".wmlab-scrubber b", has_text="14.1").wait_for()
-    page.get_by_label("Events of").select_option("w1")
+    page.get_by_label("Events about").select_option("w1")
     page.get_by_role("button", name="Previous event").focus()
     page.keyboard.press("Enter")
     page.locator(".wmlab-scrubber b", has_text="1.0").wait_for()

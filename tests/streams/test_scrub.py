@@ -79,7 +79,7 @@ def test_the_events_of_a_party_and_what_is_said_where_there_is_no_other() -> Non
     last_ms = scrubber.at_ms
     assert (scrubber.notice, last_ms) == (
         "There is no later event.",
-        max(e.at_ms for e in scrubber.events if e.party == "w2"),
+        max(e.at_ms for e in scrubber.events if "w2" in e.parties),
     )
     assert "There is no later event." in scrubber._words.value
     scrubber.at_ms = 0
@@ -126,8 +126,8 @@ def test_it_begins_at_the_first_violation_and_goes_to_the_chosen_one() -> None:
     assert scrubber.at_ms == 5_005
     assert scrubber._violation.options == (
         "Go to a violation",
-        "5.0 s: I1 violated: it moved back",
-        "20.0 s: I3 violated: it moved back",
+        "5.0 s: I1 is violated: it moved back",
+        "20.0 s: I3 is violated: it moved back",
     )
     scrubber._violation.index = 2
     assert scrubber.at_ms == 20_005

@@ -25,7 +25,8 @@ from wmlab.core.recording import Recording
 from wmlab.core.waiting import waiting_for
 from wmlab.core.words import counted, unbroken
 from wmlab.streams.answers.history import the_stream
-from wmlab.streams.answers.moment import Event, events, read_states, violations
+from wmlab.streams.answers.moment import read_states, violations
+from wmlab.streams.answers.timeline import Moment, timeline
 from wmlab.streams.charts.moment import MomentView, describe_moment, draw_moment, words_of_clock
 
 _WIDTHS: Final = (540, 760, 1060)
@@ -61,17 +62,17 @@ _MOMENTS_OF_PAGE: Final = 24
 class Scrubber:
     """The chart of a moment of a run, `at_ms` (clock, ms), which widgets and Python both may move.
 
-    `events` are those of the run's timeline, and `violations` those of the verdicts that it was made with. A moment
-    outside the run becomes the nearest one inside, and `notice` says so; one that is no whole number raises
-    `ChartError`. A notebook stores the picture and the words of the moment; while a kernel runs the widgets are shown
-    instead. Make one with `recording.scrub()`.
+    `chart` is that of the moment, `events` are the moments of the run's timeline, and `violations` those of the
+    verdicts that it was made with. A moment outside the run becomes the nearest one inside, and `notice` says so; one
+    that is no whole number raises `ChartError`. A notebook stores the picture and the words of the moment; while a
+    kernel runs the widgets are shown instead. Make one with `recording.scrub()`.
     """
 
     def __init__(
-        self, recording: Recording, view: MomentView, *, at_ms: int | None, violated: Sequence[Event] = ()
+        self, recording: Recording, view: MomentView, *, at_ms: int | None, violated: Sequence[Moment] = ()
     ) -> None:
         self._recording, self._view = recording, view
-        self.events = events(recording, view.states.stream)
+        self.events = timeline(recording, stream=view.states.stream).moments
         self.violations = tuple(violated)
         self.notice = ""
         self._make_widgets()
@@ -100,7 +101,7 @@ class Scrubber:
         return self.chart.sentence
 
     def next_event(self, party: str | None = None) -> Scrubber:
-        """Move to the next event, of a party such as "w1" if one is named, and return the scrubber.
+        """Move to the next event, about a party such as "w1" if one is named, and return the scrubber.
 
         If there is none it stays, and `notice` says so. Raises `ChartError` for a party to which nothing happened.
         """
@@ -110,15 +111,15 @@ class Scrubber:
         """Move to the event before, as `next_event` does to the one after."""
         return self._go(self._events_of(party), -1)
 
-    def _events_of(self, party: str | None) -> list[Event]:
-        of_party = [event for event in self.events if party is None or event.party == party]
+    def _events_of(self, party: str | None) -> list[Moment]:
+        of_party = [event for event in self.events if party is None or party in event.parties]
         if party is not None and not of_party:
             raise ChartError(
                 f"Nothing happened to {party!r}.", remedy=f"Name one of: {', '.join(self._parties) or 'there is none'}."
             )
         return of_party
 
-    def _go(self, of_party: Sequence[Event], way: int) -> Scrubber:
+    def _go(self, of_party: Sequence[Moment], way: int) -> Scrubber:
         times = [event.at_ms for event in of_party]
         index = bisect_right(times, self.at_ms) if way > 0 else bisect_left(times, self.at_ms) - 1
         if 0 <= index < len(times):
@@ -130,7 +131,7 @@ class Scrubber:
 
     @property
     def _parties(self) -> list[str]:
-        return sorted({event.party for event in self.events})
+        return sorted({event.who for event in self.events})
 
     @property
     def _begin_ms(self) -> int:
@@ -153,8 +154,8 @@ class Scrubber:
         self._previous = ui.Button(description="Previous event", icon="step-backward")
         self._next = ui.Button(description="Next event", icon="step-forward")
         of_parties = [("everybody", ""), *((party, party) for party in self._parties)]
-        self._party = ui.Dropdown(options=of_parties, description="Events of", layout=ui.Layout(width="220px"))
-        shown = [f"{self._clock(event.at_ms)}: {event.text}" for event in self.violations]
+        self._party = ui.Dropdown(options=of_parties, description="Events about", layout=ui.Layout(width="220px"))
+        shown = [f"{self._clock(event.at_ms)}: {_in_words(event)}" for event in self.violations]
         self._violation = ui.Dropdown(options=["Go to a violation", *shown], layout=ui.Layout(width="320px"))
         ui.jslink((self._play, "value"), (self._slider, "value"))
         self._slider.observe(self._slid, "value")
@@ -198,13 +199,13 @@ class Scrubber:
         self._words.value = "".join(f"<p>{escape(unbroken(text))}</p>" for text in words if text)
         self._picture.value = pictures(self.chart.scene)
 
-    def _last_event(self, of_party: Sequence[Event], at_ms: int) -> str:
+    def _last_event(self, of_party: Sequence[Moment], at_ms: int) -> str:
         """The newest event up to a moment, in words, with all others of its millisecond."""
         count = bisect_right(of_party, at_ms, key=lambda event: event.at_ms)
         if not count:
             return f"No event yet, of {len(of_party)}." if of_party else ""
         newest_ms = of_party[count - 1].at_ms
-        texts = [event.text for event in of_party[:count] if event.at_ms == newest_ms]
+        texts = [_in_words(event) for event in of_party[:count] if event.at_ms == newest_ms]
         return f"Event {count} of {len(of_party)}, at {self._clock(newest_ms)}: {'; '.join(texts)}."
 
     def save(self, path: str | Path) -> Path:
@@ -221,10 +222,10 @@ class Scrubber:
         Where programs do not run it shows the picture of this moment.
         """
         states = self._view.states
-        happened = share_of(sorted({event.at_ms for event in (*self.events, *self.violations)}), _EVENTS_OF_PAGE)
+        happened = share_of(sorted({event.at_ms for event in self.events}), _EVENTS_OF_PAGE)
         span_ms = states.high_ms - states.low_ms
         evenly = [states.low_ms + number * span_ms // _MOMENTS_OF_PAGE for number in range(_MOMENTS_OF_PAGE + 1)]
-        times = sorted({*happened, *evenly, self.at_ms})
+        times = sorted({*happened, *evenly, *(event.at_ms for event in self.violations), self.at_ms})
         with waiting_for(f"{counted(len(times), 'moment')} are drawn"):
             moments = [self._moment_of_page(at_ms) for at_ms in times]
         # In a script element, text ends at the first "</script", wherever it stands.
@@ -251,6 +252,10 @@ class Scrubber:
     def __repr__(self) -> str:
         lines = [f"{self._recording.name} at {self._clock(self.at_ms)}", self.sentence, self.notice]
         return "\n".join([*filter(None, lines), *(f"  {line}" for line in describe_moment(self._view, self.at_ms))])
+
+
+def _in_words(event: Moment) -> str:
+    return f"{event.who} {event.what}"
 
 
 _PAGE: Final = """<!doctype html>

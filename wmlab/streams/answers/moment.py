@@ -37,7 +37,7 @@ from wmlab.streams.answers.history import (
     scenario_span,
     without_ends,
 )
-from wmlab.streams.answers.timeline import timeline
+from wmlab.streams.answers.timeline import Moment
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.tables import TOOK_PLACE
 
@@ -230,6 +230,7 @@ class RecordedStates:
     high_ms: int
     shares_clock: bool
     appends: Mapping[int, Appends]
+    _newest_times: tuple[_Integers, _Integers]
     _segments: Sequence[TableRow]
     _positions: _Timed[Mapping[int, TableRow]]
     _watermarks: _Timed[WatermarkState]
@@ -300,6 +301,11 @@ class RecordedStates:
             state=states.last(at_ms, "") if states else "",
         )
 
+    def newest_time(self, at_ms: int) -> int:
+        """The largest event time (ms) that was appended or noted up to a moment, or the first one after it."""
+        clocks, times = self._newest_times
+        return int(times[max(int(clocks.searchsorted(at_ms, side="right")) - 1, 0)]) if len(times) else 0
+
     def known_times(self) -> Iterator[tuple[int, int, int]]:
         """Every event time that some party knew: from when until when (clock, ms), and the time (ms).
 
@@ -344,6 +350,7 @@ def read_states(recording: Recording, stream: str, *, group: str | None = None) 
         high_ms=high_ms,
         shares_clock=apart_ms <= high_ms - low_ms,
         appends=appends,
+        _newest_times=_newest_times(appends, accepted),
         _segments=sorted(rows["segments"], key=lambda row: (row["low"], row["segment_id"])),
         _positions=_Timed.of(group_states(of_group["positions"])),
         _watermarks=_Timed.of((row["emitted_ms"], _watermark(row)) for row in without_ends(rows["watermarks"])),
@@ -405,6 +412,15 @@ def _appends(recording: Recording, stream: str) -> tuple[dict[int, Appends], set
     return grown, writers
 
 
+def _newest_times(appends: Mapping[int, Appends], accepted: Sequence[TableRow]) -> tuple[_Integers, _Integers]:
+    """The clock at which event times were appended or noted, ascending, and the largest one up to then."""
+    noted = np.array([(row["received_ms"], row["time"]) for row in accepted], np.int64).reshape(-1, 2)
+    clocks = np.concatenate([noted[:, 0], *(of.at_ms for of in appends.values())])
+    times = np.concatenate([noted[:, 1], *(of.newest for of in appends.values())])
+    order = clocks.argsort(kind="stable")
+    return clocks[order], np.maximum.accumulate(times[order])
+
+
 def _by_party(entries: Iterable[tuple[str, int, Any]]) -> dict[str, _Timed[Any]]:
     """What there is of each party, by its name: (party, clock in ms, value)."""
     ordered = sorted(entries, key=lambda entry: entry[0])
@@ -436,31 +452,17 @@ def _lasting_faults(incidents: Sequence[TableRow]) -> dict[str, _Timed[LastingFa
     return _by_party(entries)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Event:
-    """Something that happened to `party` at `at_ms` (clock); `text` is a sentence without a full stop."""
-
-    at_ms: int
-    party: str
-    text: str
-
-
-def events(recording: Recording, stream: str) -> tuple[Event, ...]:
-    """What happened in a stream, ascending: the moments of its timeline, each at its beginning."""
-    happened = timeline(recording, stream=stream).moments
-    return tuple(Event(row.at_ms, row.who, f"{row.who} {row.what}") for row in happened)
-
-
-def violations(verdicts: Verdicts, stream: str) -> tuple[Event, ...]:
+def violations(verdicts: Verdicts, stream: str) -> tuple[Moment, ...]:
     """The first violation in a stream of each invariant, by when the last row of its evidence came; ascending."""
-    found = []
+    moments = []
     for verdict in verdicts:
         rows = [proof.row for proof in verdict.evidence if proof.row.get("stream", stream) == stream]
         times = [row[name] for row in rows for name in _WRITTEN if row.get(name) is not None]
         if verdict.verdict == "violated" and times:
-            text = f"{verdict.invariant} violated: {verdict.what or verdict.statement}"
-            found.append(Event(max(times), verdict.invariant, text))
-    return tuple(sorted(found, key=attrgetter("at_ms")))
+            at_ms, what = max(times), f"is violated: {verdict.what or verdict.statement}"
+            who = verdict.invariant
+            moments.append(Moment(at_ms=at_ms, to_ms=at_ms, who=who, what=what, effect="", parties=(who,)))
+    return tuple(sorted(moments, key=attrgetter("at_ms")))
 
 
 _WRITTEN: Final = ("emitted_ms", "received_ms", "append_ms", "at_ms")

@@ -41,6 +41,8 @@ _NEAR: Final = 5
 _FAR: Final = 15
 _SAMPLE: Final = 2_000
 """Over how many usual lags the axis goes back at least and at most, and from how many times the usual one is taken."""
+_WITHOUT_TIMES_MS: Final = 30_000
+"""How far the axis goes back at most if no time is known."""
 _MOST_CUTS: Final = 100
 """Of how many watermarks the cuts are drawn, the newest ones."""
 _LANE: Final = 46.0
@@ -89,8 +91,8 @@ class MomentView:
         sample = share_of(list(states.known_times()), _SAMPLE)
         lags = sorted(_now(states, until_ms) - time for _, until_ms, time in sample)
         ahead = sorted(time - _now(states, from_ms) for from_ms, _, time in sample)
-        if not lags:
-            return cls(states, min(states.high_ms - states.low_ms, 30_000), 1_000)
+        if not lags:  # nobody has noted a time
+            return cls(states, min(states.high_ms - states.low_ms, _WITHOUT_TIMES_MS), _WITHOUT_TIMES_MS // 20)
         usual = max(lags[len(lags) // 2], 20)
         behind = min(max(lags[-1], _NEAR * usual), _FAR * usual)
         return cls(states, behind + behind // 10, min(max(ahead[-1], 0), behind) + behind // 20)
@@ -108,10 +110,7 @@ class MomentView:
 
 def _now(states: RecordedStates, at_ms: int) -> int:
     """Where a moment is on the axis: at the clock, or at the largest event time so far."""
-    if states.shares_clock:
-        return at_ms
-    counts = ((of, int(of.at_ms.searchsorted(at_ms, side="right"))) for of in states.appends.values())
-    return max((int(of.newest[count - 1]) for of, count in counts if count), default=0)
+    return at_ms if states.shares_clock else states.newest_time(at_ms)
 
 
 def draw_moment(recording: Recording, view: MomentView, at_ms: int, *, title: str | None = None) -> Chart:
@@ -182,14 +181,14 @@ class _Drawn:
     words: Callable[[int], str]
 
     def inside(self, x: int) -> int:
-        """The place itself, or the end of the axis that is nearest to it."""
+        """The value itself, or the end of the axis that is nearest to it."""
         return min(max(x, self.axis.low), self.axis.high)
 
     def covers(self, x: int | None) -> bool:
         """Whether a known time is on the axis."""
         return x is not None and self.axis.low <= x <= self.axis.high
 
-    def place(self, segment: SegmentState, length: int) -> int:
+    def x_of(self, segment: SegmentState, length: int) -> int:
         """Where on the axis a segment became so long."""
         appends = self.states.appends.get(segment.segment_id)
         entry = None if appends is None else appends.reached(length)
@@ -199,7 +198,7 @@ class _Drawn:
 
     def ends(self, segment: SegmentState) -> tuple[int, int]:
         """From where to where a segment is on the axis, cut off at its low end."""
-        low, high = self.place(segment, 0), self.place(segment, segment.length)
+        low, high = self.x_of(segment, 0), self.x_of(segment, segment.length)
         if self.states.shares_clock:
             high = self.state.at_ms if segment.sealed_ms is None else segment.sealed_ms
         return self.inside(low), self.inside(max(low, high))
@@ -258,7 +257,7 @@ def _unread(drawn: _Drawn, segments: Sequence[SegmentState], group: str) -> Bloc
     boxes = []
     for segment in segments:
         if segment.offset is not None:
-            left, right = drawn.inside(drawn.place(segment, segment.offset)), drawn.ends(segment)[1]
+            left, right = drawn.inside(drawn.x_of(segment, segment.offset)), drawn.ends(segment)[1]
             middle, unread = (segment.low + segment.high) / 2, segment.length - segment.offset
             right = right if unread else left
             hover = f"segment {segment.name}: {size_words(unread)} not read by {group}"
@@ -281,12 +280,12 @@ def _line(
     for segment in segments:
         if segment.segment_id in offsets:
             offset = offsets[segment.segment_id]
-            place = drawn.place(segment, segment.length if offset is None else offset)
+            x = drawn.x_of(segment, segment.length if offset is None else offset)
             if share is None:
-                xs += [drawn.inside(place)] * 2
+                xs += [drawn.inside(x)] * 2
                 ys += [segment.low, segment.high]
-            elif drawn.covers(place):
-                xs += [place, place, None]
+            elif drawn.covers(x):
+                xs += [x, x, None]
                 ys += [segment.low, segment.low + share * (segment.high - segment.low), None]
     return xs, ys
 
@@ -311,7 +310,7 @@ def _noted_positions(drawn: _Drawn, segments: Sequence[SegmentState]) -> Dots:
                 offset = note.position[segment.segment_id]
                 height = segment.low + (segment.high - segment.low) * (0.1 + 0.3 * number / (len(writers) + 1))
                 hover = f"{writer} noted {drawn.words(note.time)} at {size_words(offset)} of segment {segment.name}"
-                points.append((drawn.inside(drawn.place(segment, offset)), height, hover))
+                points.append((drawn.inside(drawn.x_of(segment, offset)), height, hover))
     return Dots(
         name="where a writer last noted a time",
         role="text",
