@@ -63,6 +63,7 @@ spark = wm.spark_session()
             Entry("wm.chart.time_bounds", "wm.chart.time_bounds(recording.time_bounds(spark))"),
             Entry("wm.chart.key_space", "wm.chart.key_space(recording)"),
             Entry("wm.chart.stream_cut", "wm.chart.stream_cut(recording, at_ms=21_500)"),
+            Entry("wm.chart.moment", "wm.chart.moment(recording, 36_000)"),
             Entry("wm.chart.writer_marks", "wm.chart.writer_marks(recording)"),
             Entry("wm.chart.watermark_cycles", "wm.chart.watermark_cycles(recording)"),
             Entry("wm.chart.holder_costs", "wm.chart.holder_costs(recording.explain())"),

@@ -139,12 +139,11 @@ def _of_logs_and_runs(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _of_charts(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
-    """Every chart that takes a table, of a DataFrame of this session, and the scrubber."""
+    """Every chart that takes a table, of a DataFrame of this session."""
     run, plan = read_recording(folder / "stream"), read_recording(folder / "plan")
     bounds = run.time_bounds(spark)
     yield "chart.time_bounds", _drawn(wm.chart.time_bounds(bounds))
     yield "chart.alignment", _drawn(wm.chart.alignment(run.spark(spark, "windows"), by="reader"))
-    yield "scrub", [repr(run.scrub(at_ms=8_000, bounds=bounds))]
     messages = run.spark(spark, "messages")
     yield "chart.message_diagram", _drawn(wm.chart.message_diagram(messages, around_ms=5_000))
     holders = pa.Table.from_pandas(run.explain().to_pandas(), preserve_index=False)

@@ -50,7 +50,7 @@ LAYERS: Final = (
         "tradeoff",
     ),
     ("charts", "diagram"),
-    ("scrubber",),
+    ("scrub",),
     ("recording", "run_measures", "log_profile"),
     ("__init__", "api", "feed", "listener", "panel", "spark", "sweep"),
 )

@@ -10,7 +10,9 @@ from pyspark.sql import SparkSession
 
 from wmlab.core.recording import Recording
 from wmlab.streams import charts
+from wmlab.streams.answers.moment import read_states
 from wmlab.streams.api import Scenario
+from wmlab.streams.charts.moment import MomentView, describe_moment
 from wmlab.streams.recording import StreamRecording
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
@@ -79,8 +81,9 @@ def answers(recording: StreamRecording) -> Iterator[Any]:
     for chart in (charts.lag, charts.writer_marks, charts.watermark_cycles):
         yield chart(recording).sentence
     scrubber = recording.scrub()
-    yield [(entry.at_ms, entry.kind, entry.text) for entry in scrubber.frames.incidents]
-    yield [scrubber.frames.text(at_ms) for at_ms in range(500, 22_000, 700)]
+    yield sorted((event.at_ms, event.who, event.what) for event in scrubber.events)
+    view = MomentView.of(recording, read_states(recording, "orders"))
+    yield [sorted(describe_moment(view, at_ms)) for at_ms in range(500, 22_000, 700)]
 
 
 @pytest.fixture(scope="module")

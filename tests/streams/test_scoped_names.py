@@ -89,7 +89,7 @@ def test_answers_charts_and_the_command_line_take_the_name(
     assert BANK in wm.chart.topology(stored).mermaid
     for chart in (wm.chart.key_space(stored, stream=BANK), wm.chart.lag(stored, stream=BANK)):
         assert chart.save(tmp_path / "chart.svg").read_text().startswith("<svg")
-    assert "a: 3.9 s" in repr(stored.scrub(at_ms=5_000, stream=BANK))
+    assert "writer a noted 3.9 s" in repr(stored.scrub(at_ms=5_000, stream=BANK))
 
 
 @pytest.mark.parametrize("name", ["../x", "x/..", "./x", "/x", "x/", "x//y", "a/b/c", "", "a b/c", "a\\b", ".."])

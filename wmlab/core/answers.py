@@ -311,8 +311,8 @@ def _shown(name: str, value: Any) -> str:
 
 
 Against = Literal["the others", "noted times", "the clock", "no bound", "unknown"]
-"""What a cost is measured against: what the others, or all writers, had noted by then; the clock, where nobody else was there; or it is
-not measured, as there was no bound to compare, or for an unknown reason."""
+"""What a cost is measured against: what the others, or all writers, had noted by then; the clock, where nobody else was
+there; or it is not measured, as there was no bound to compare, or for an unknown reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,15 +8,11 @@ the widget. A style sheet hides the first two while the widget lives, and the th
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from html import escape
-from pathlib import Path
 from typing import Any, Final
 
 import anywidget
 from IPython.display import publish_display_data
-
-from wmlab.core.charts.style import FONT, ROLES
 
 publish: Callable[[dict[str, str]], None] = publish_display_data
 """Makes an output of the cell that runs."""
@@ -40,29 +36,6 @@ def hides_the_dead(note: str) -> str:
     )
 
 
-@cache
-def shared_script() -> str:
-    """What the programs of all live views have in common, to stand before each."""
-    return Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
-
-
-def theme(inside: str) -> str:
-    """The colours of `style.ROLES` inside a selector, by JupyterLab's theme or else the desktop's, for HTML and SVG."""
-    light, dark = (
-        "".join(f"--wmlab-{name}:{getattr(role, shade)};" for name, role in ROLES.items())
-        for shade in ("light", "dark")
-    )
-    rules = [
-        f"{inside}{{{light}font-family:{FONT}}}",
-        f"@media (prefers-color-scheme:dark){{{inside}{{{dark}}}}}",
-        f'[data-jp-theme-light="true"] {inside}{{{light}}}',
-        f'[data-jp-theme-light="false"] {inside}{{{dark}}}',
-    ]
-    for name in ROLES:
-        rules += [f"{inside} .wmlab-{kind}-{name}{{{kind}:var(--wmlab-{name})}}" for kind in ("fill", "stroke")]
-    return "\n".join(rules)
-
-
 class KeyGuard(anywidget.AnyWidget):
     """Keeps keys without Ctrl, Alt or Cmd from JupyterLab while the focus is in a widget of the class `wmlab-keys`.
 
@@ -83,22 +56,6 @@ class KeyGuard(anywidget.AnyWidget):
     }
     export default { render }
     """
-
-
-class LiveView(anywidget.AnyWidget):
-    """A widget of which a notebook keeps a still picture; `noun` says what it is a picture of.
-
-    The element of its program has the class `wmlab-live`, and its style sheet begins with `HIDES_THE_STILL`.
-    """
-
-    noun: str
-
-    def still(self) -> tuple[str, str]:
-        """The picture as SVG, and the same in words."""
-        raise NotImplementedError
-
-    def _ipython_display_(self) -> None:
-        display_live(self, *self.still(), self.noun)
 
 
 def display_live(widget: Any, picture: str, words: str, noun: str) -> None:

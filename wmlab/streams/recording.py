@@ -107,21 +107,18 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         *,
         stream: str | None = None,
         group: str | None = None,
-        reader: str | None = None,
-        bounds: Any = None,
         verdicts: Verdicts | None = None,
     ) -> Any:
-        """Step through a stream of the recording, both ways, beginning at `at_ms` (clock, ms).
+        """The chart of a moment with widgets that move the moment, beginning at `at_ms` (clock, ms).
 
-        Without `at_ms` it begins at the first violation, or else halfway through. `stream` is needed when there are
-        several; `group` is by default the first by name. `reader` is whose bounds the overview of the whole run draws.
-        `bounds`, a table of `time_bounds` for that group, adds the perfect watermark, and `verdicts`, of `check`, add
-        the violations. Raises `RecordingError` for a stream that is not there or has no segments, `ChartError` for
-        another group, reader or table that does not fit.
+        Without `at_ms` it begins at the first violation, or else at an event halfway through. `stream` is needed when
+        there are several; `group` is by default the first by name. `verdicts`, of `check`, add the violations. Raises
+        `RecordingError` for a stream or group that is not there, or a stream in which nothing happened, `ChartError`
+        for what is no moment.
         """
-        from wmlab.streams.scrubber.page import scrub
+        from wmlab.streams.scrub import scrub
 
-        return scrub(self, at_ms=at_ms, stream=stream, group=group, reader=reader, bounds=bounds, verdicts=verdicts)
+        return scrub(self, at_ms=at_ms, stream=stream, group=group, verdicts=verdicts)
 
 
 def record(

@@ -1,4 +1,4 @@
-"""Random runs with one to four faults, and an oracle that knows nothing of answers: it removes the cause and runs again."""
+"""Random runs with one to four faults, and an oracle: it removes what is named as the cause and runs again."""
 
 from __future__ import annotations
 

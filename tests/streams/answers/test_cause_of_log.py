@@ -41,9 +41,7 @@ def emitted(*cycles: Row, **rows: list[Row]) -> Recording:
         "watermarks": [watermark(0, 11_000, w1=1_000, w2=2_000, w3=3_000)],
         "incidents": [],
     }
-    return written(
-        **{name: [*of, *rows.get(name, [])] for name, of in (tables | dict.fromkeys(rows, []) | tables).items()}
-    )
+    return written(**{name: [*tables.get(name, []), *rows.get(name, [])] for name in tables.keys() | rows.keys()})
 
 
 def waits(at_ms: int, *lagging: str, controller: str = "c1") -> Row:
@@ -192,8 +190,8 @@ SENTENCES: list[tuple[str, Recording, int, CauseKind, tuple[str, ...], str]] = [
         12_500,
         CauseKind.CUT_FAILED,
         (),
-        "The watermark has stopped at 1.0 s since 11.0 s. The last cycle made no watermark: cut failed: unknown segment "
-        "9@4. The next cycle is due at 13.0 s.",
+        "The watermark has stopped at 1.0 s since 11.0 s. The last cycle made no watermark: cut failed: unknown "
+        "segment 9@4. The next cycle is due at 13.0 s.",
     ),
     (
         "positions",
@@ -213,7 +211,8 @@ SENTENCES: list[tuple[str, Recording, int, CauseKind, tuple[str, ...], str]] = [
         19_000,
         CauseKind.NO_WRITER_LEFT,
         (),
-        "The watermark has stopped at 1.0 s since 11.0 s. No active writer is left: the watermark waits for a noted time.",
+        "The watermark has stopped at 1.0 s since 11.0 s. No active writer is left: "
+        "the watermark waits for a noted time.",
     ),
 ]
 

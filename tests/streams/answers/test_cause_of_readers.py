@@ -32,8 +32,8 @@ def slow() -> Recording:
 def test_a_segment_that_is_not_read_yet_holds_the_reader(slow: Recording) -> None:
     explained = at(slow, 5_000)
     assert explained.sentence == (
-        "r-0 still sees the watermark 89 ms since 4.8 s: 2 052 bytes of segment 0@0 (r-0) and 1 188 bytes of segment 1@0 "
-        "(r-1) to be read before the next watermark. The newest watermark is 1.7 s."
+        "r-0 still sees the watermark 89 ms since 4.8 s: 2 052 bytes of segment 0@0 (r-0) and 1 188 bytes of segment "
+        "1@0 (r-1) to be read before the next watermark. The newest watermark is 1.7 s."
     )
     assert [(s.name, s.reader, s.offset, s.needed) for s in explained.cause.parties] == [
         ("0@0", "r-0", 19_440, 21_492),

@@ -1,4 +1,4 @@
-"""One cause: chart, click and `explain` name the same, and a run without the cause has a higher bound at that moment."""
+"""One cause: chart, click and `explain` name the same; without it the bound is higher at that moment."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def test_answers_are_the_same_from_disk(monkeypatch):
     chunked = case.record(progress=False)
     assert isinstance(chunked.tables.in_scratch("events"), StoredTable)
     for answer in (
-        lambda run: run.scrub(at_ms=5_000).still()[0],
+        lambda run: run.scrub(at_ms=5_000).chart,
         lambda run: str(run.explain(at_ms=5_000)),
         lambda run: run.time_at(run.stream_cut_at(5_000)),
         lambda run: str(wm.chart.topology(run)),

@@ -54,10 +54,11 @@ _LEVEL, _GAP, _AXIS, _LEGEND, _TITLE_LINE = 19.0, 18.0, 50.0, 22.0, 22.0
 _SWATCH: Final = 26.0
 
 
-def draw_svg(scene: Scene, width: float = _WIDTH, *, headed: bool = True) -> str:
+def draw_svg(scene: Scene, width: float = _WIDTH, *, headed: bool = True, hover: bool = False) -> str:
     """The scene as SVG text, `width` px wide: title and subtitle, the legend, the labels of the rules, the panels.
 
-    Without the first two if it is not `headed`: where they stand above the picture.
+    Without the first two if it is not `headed`: where they stand above the picture. With `hover` a browser shows the
+    words of a marker or a rectangle beside the pointer.
     """
     plot, text_px = width - scene.left - scene.right, width - 2 * _MARGIN
     levels, labels = scene.rule_labels(plot, gap=14, beside=(scene.left - _MARGIN, scene.right - _MARGIN))
@@ -74,7 +75,7 @@ def draw_svg(scene: Scene, width: float = _WIDTH, *, headed: bool = True) -> str
     parts += [*_legend(legend, legend_top), *_axes(scene, areas), *_rules(scene, labels, labels_bottom, areas)]
     for panel, area in zip(scene.panels, areas, strict=True):
         for layer in panel.drawn:
-            parts += _layer(layer, area)
+            parts += _layer(layer, area, hover=hover)
         parts += _end_labels(panel, area)
         parts += _panel_title(panel, area, width)
         if panel.note:
@@ -162,7 +163,7 @@ def _rules(scene: Scene, labels: list[Placed | None], labels_bottom: float, area
     return parts
 
 
-def _layer(layer: Layer, area: PlotArea) -> list[str]:
+def _layer(layer: Layer, area: PlotArea, *, hover: bool) -> list[str]:
     if isinstance(layer, Steps):
         return _stairs(layer, area)
     if isinstance(layer, Path):
@@ -171,11 +172,18 @@ def _layer(layer: Layer, area: PlotArea) -> list[str]:
         return [line(pixels, layer.role, thin=layer.thin) for pixels in lines if len(pixels) > 1]
     if isinstance(layer, Dots):
         middles = zip(layer.xs, layer.ys, strict=True)
-        return [point(area.x(x), area.y(y), layer.shape, layer.role, size=layer.size) for x, y in middles]
+        markers = [point(area.x(x), area.y(y), layer.shape, layer.role, size=layer.size) for x, y in middles]
+        return [_titled(*pair) for pair in zip(markers, layer.hover, strict=True)] if hover and layer.hover else markers
     if isinstance(layer, Blocks):
-        return [part for box in layer.boxes for part in _box(layer, box, area)]
+        boxes = [(_box(layer, box, area), (box.hover or box.label) if hover else "") for box in layer.boxes]
+        return [part for parts, words in boxes for part in ([_titled("".join(parts), words)] if words else parts)]
     outlines = bands(layer.xs, layer.lows, layer.highs)
     return [polygon([(area.x(x), area.y(y)) for x, y in outline], "band", opacity=0.14) for outline in outlines]
+
+
+def _titled(part: str, words: str) -> str:
+    """A part of the picture with the words that a browser shows beside the pointer."""
+    return f"<g><title>{escape(words)}</title>{part}</g>"
 
 
 def _stairs(layer: Steps, area: PlotArea) -> list[str]:

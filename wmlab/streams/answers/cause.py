@@ -76,9 +76,9 @@ class Party:
 
     A writer has the time that it last had accepted, and when it noted that (clock, ms); `refused` is the outcome of a
     later note, `open_until_ms` when the open event arrives whose time that is, `clock_ms` by how much its clock is
-    ahead (negative: behind); `was_behind` says that it was behind before its fault began, or may have been. A segment has the `offset` that the group has read of the `needed` bytes before the cut
-    (None: to its end), and its `reader` (None: nobody). `back_ms` is when a controller or store
-    came back from its last fault.
+    ahead (negative: behind). `was_behind` says that it was behind before its fault began, or may have been. A segment
+    has the `offset` that the group has read of the `needed` bytes before the cut (None: to its end), and its `reader`
+    (None: nobody). `back_ms` is when a controller or store came back from its last fault.
     """
 
     name: str
@@ -97,7 +97,7 @@ class Party:
 
     @property
     def is_held_by_fault(self) -> bool:
-        """Whether the fault is what keeps the party back, as far as is known: it was not held before by something else."""
+        """Whether the fault is what keeps the party back: as far as is known, nothing else did before."""
         return self.fault is not None and not self.was_behind and self.open_until_ms is None
 
 
@@ -263,8 +263,8 @@ def _earliest_ms(
 class GroupState:
     """A reader group at a moment: the lower bound that it knows, since when, and the segments before the next cut.
 
-    `has_next` says that there is a watermark whose cut it has not passed, emitted at `next_emitted_ms`. `read_up_to` is how far each segment before
-    the cut was read by then (bytes), whether published or not.
+    `has_next` says that there is a watermark whose cut it has not passed, emitted at `next_emitted_ms`. `read_up_to` is
+    how far each segment before the cut was read by then (bytes), whether published or not.
     """
 
     lower: int | None

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, pairwise
 from typing import Any
 
 from wmlab.core.errors import RecordingError
@@ -140,7 +140,7 @@ class Curves:
             times |= {row["at_ms"] for row in self._windows.get(curve.reader or "", ())}
         before: CauseSpan | None = None
         moments = [start_ms, *sorted(time for time in times if start_ms < time < end_ms), end_ms]
-        for from_ms, to_ms in zip(moments, moments[1:], strict=False):
+        for from_ms, to_ms in pairwise(moments):
             cause = self.cause(curve, from_ms)
             if before is not None and _same(before.cause, cause):
                 before = replace(before, to_ms=to_ms)

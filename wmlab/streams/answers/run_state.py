@@ -42,8 +42,9 @@ class RunState:
 
     `on_record` are the writers that a cycle would read, `processes` those that noted under each id; `refused` the
     outcomes of notes of writers that are not on record. `expected_since_ms` is the first of the present run of cycles
-    that waited for expected writers, and `cycle_fault` what kept the last cycle from its stores. `owner` owns the stream's bucket since
-    `owned_ms`; both are None while nobody does, and `owners_known` says whether the recording has owners.
+    that waited for expected writers, and `cycle_fault` what kept the last cycle from its stores. `owner` owns the
+    stream's bucket since `owned_ms`; both are None while nobody does, and `owners_known` says whether the recording has
+    owners.
     `created_ms` and `deleted_ms` are when the stream was created during the run, and when it was deleted.
     """
 
@@ -152,7 +153,7 @@ _ORDER: Final = ("incidents", "ownership", "writer_marks", "cycles", "watermarks
 class RunWalk:
     """Goes through a recording of one stream: `at` gives the one machine in its state at a moment.
 
-    Moments may be asked in any order; ascending ones cost one pass in all. `times` are those at which the state changed.
+    Moments may be asked in any order; ascending ones cost one pass in all. `times` are those of the changes.
     """
 
     def __init__(self, recording: Recording, stream: str) -> None:

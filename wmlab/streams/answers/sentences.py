@@ -113,31 +113,34 @@ def because(cause: Cause) -> str:
         return (
             f"{listed(names, most=_NAMED, rest='others')} {past if len(names) == 1 else past.replace('was ', 'were ')}"
         )
-    who = listed(names, most=_NAMED, rest="others")
-    were = "was" if len(names) == 1 else "were"
-    match cause.kind:
-        case CauseKind.LAGGING | CauseKind.SLOWEST:
-            return f"{who} noted no later time"
-        case CauseKind.PERIOD:
-            return "the next cycle was awaited"
-        case CauseKind.CONTROLLER:
-            return "no cycle ran"
-        case CauseKind.READER:
-            return f"{who} {were} stopped"
-        case CauseKind.UNREAD | CauseKind.PUBLICATION | CauseKind.ASSIGNMENT:
-            state = {CauseKind.UNREAD: "unread", CauseKind.PUBLICATION: "unpublished"}.get(
-                cause.kind, "without a reader"
-            )
-            return f"segment{'s' if len(names) > 1 else ''} {who} {were} {state}"
-        case CauseKind.EXPECTED:
-            return "expected writers were missing"
-        case CauseKind.NEXT_LOOK | CauseKind.SHARED_STATE:
-            return f"{who} had not looked"
-        case CauseKind.NO_WRITER_LEFT:
-            return "no active writer was left"
-        case CauseKind.NO_MARK:
-            return "no writer had noted a time"
-    return cause.reason
+    template = _STRETCH.get(cause.kind)
+    if template is None:
+        return cause.reason
+    singular = len(names) == 1
+    return template.format(
+        who=listed(names, most=_NAMED, rest="others"),
+        were="was" if singular else "were",
+        segments="segment" if singular else "segments",
+    )
+
+
+_STRETCH: Final = {
+    CauseKind.LAGGING: "{who} noted no later time",
+    CauseKind.SLOWEST: "{who} noted no later time",
+    CauseKind.PERIOD: "the next cycle was awaited",
+    CauseKind.FIRST_CYCLE: "the first cycle was awaited",
+    CauseKind.CONTROLLER: "no cycle ran",
+    CauseKind.READER: "{who} {were} stopped",
+    CauseKind.UNREAD: "{segments} {who} {were} not read",
+    CauseKind.PUBLICATION: "the position in {segments} {who} was not published",
+    CauseKind.ASSIGNMENT: "{segments} {who} {were} without a reader",
+    CauseKind.EXPECTED: "expected writers were missing",
+    CauseKind.NEXT_LOOK: "{who} had not looked",
+    CauseKind.SHARED_STATE: "{who} had not looked",
+    CauseKind.NO_WRITER_LEFT: "no active writer was left",
+    CauseKind.NO_MARK: "no writer had noted a time",
+}
+"""What held a curve during a stretch of time that is over."""
 
 
 def _past(party: Party) -> str:

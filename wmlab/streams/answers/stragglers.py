@@ -76,9 +76,10 @@ def stall_sentence(spans: Sequence[CauseSpan]) -> str:
         return ""
     from_ms, to_ms = stall[0].from_ms, stall[-1].to_ms
     cause = because(longest.cause)
+    cause = f": {cause}" if cause else ""
     return (
         f"The watermark stopped for longest at {clock_words(stall[0].cause.bound, clock_ms=from_ms)}, for "
-        f"{rounded(to_ms - from_ms)} from {clock_words(from_ms)} to {clock_words(to_ms)}{f': {cause}' if cause else ''}."
+        f"{rounded(to_ms - from_ms)} from {clock_words(from_ms)} to {clock_words(to_ms)}{cause}."
     )
 
 

@@ -17,6 +17,7 @@ from wmlab.streams.charts.event_vs_arrival import event_vs_arrival
 from wmlab.streams.charts.generations import generations
 from wmlab.streams.charts.key_space import key_space
 from wmlab.streams.charts.lag import lag, lag_distribution, replay, sweep
+from wmlab.streams.charts.moment import moment
 from wmlab.streams.charts.parties import bucket_ownership, holder_costs, watermark_cycles, writer_marks
 from wmlab.streams.charts.reader_times import reader_times
 from wmlab.streams.charts.stream_cut import stream_cut
@@ -43,6 +44,7 @@ __all__ = [
     "lag_distribution",
     "lineage",
     "message_diagram",
+    "moment",
     "reader_times",
     "replay",
     "stream_cut",

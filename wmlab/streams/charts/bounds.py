@@ -155,9 +155,9 @@ def time_bounds(
     With the `recording` of the bounds the sentence names what held the curve while it stopped for longest, and a click
     on the chart, while a kernel runs, shows what `explain` says of that curve at that moment. `group` chooses one of
     several groups. The panel below shows each bound minus the perfect watermark, or minus the clock if that is not
-    known. `title` replaces the question above the chart; the sentence under it is the answer, computed from all rows and the time for which each holds. The axes of times and distances cover the bulk of
-    those of the lower bound, by the time for which it has them, and what is near of the others; the rest stands at the
-    rim.
+    known. `title` replaces the question above the chart; the sentence under it is the answer, computed from all rows
+    and the time for which each holds. The axes of times and distances cover the bulk of those of the lower bound, by
+    the time for which it has them, and what is near of the others; the rest stands at the rim.
 
     Raises `ChartError` for a missing column, no rows, a time that is no integer, or rows of several streams, groups
     or segments.

@@ -1,4 +1,4 @@
-"""A run with something of everything for the tests of the scrubber: a split, a rolling transaction, a crash."""
+"""A run with something of everything for the tests of moments: a split, a rolling transaction, a crash."""
 
 from __future__ import annotations
 

@@ -1,0 +1,447 @@
+"""What every party of a stream had at a moment: segments, newest watermark, writers' notes, readers' windows.
+
+`read_states` reads the tables of a stream once, and `RecordedStates.at` looks up a moment in them; so a moment costs
+little, however long the run was.
+
+Source: PDP-33, Stream Cuts, Periodic Watermark Workflow and Watermarking in the Reader; upstream classes
+`PeriodicWatermarking`, `ReaderGroupState` and `WatermarkReaderImpl`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from operator import attrgetter
+from statistics import median
+from typing import Any, Final, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from wmlab.core.answers import Verdicts
+from wmlab.core.errors import RecordingError
+from wmlab.core.invariants import TableRow
+from wmlab.core.recording import Recording
+from wmlab.streams.answers.faults import ActiveFaults
+from wmlab.streams.answers.history import (
+    CLOCKS,
+    events_of,
+    group_states,
+    rows_of_stream,
+    scenario_span,
+    without_ends,
+)
+from wmlab.streams.answers.timeline import Moment
+from wmlab.streams.model.segment import segment_name
+from wmlab.streams.tables import TOOK_PLACE, Subject
+
+_Value = TypeVar("_Value")
+_Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentState:
+    """A segment: its key range [low, high) in shares of the key space, and how many bytes were in it.
+
+    `sealed_ms` is None while it is open. `offset` is the group's published position in it (bytes), None if the group
+    does not read it; `reader` is who reads it, None for nobody.
+    """
+
+    segment_id: int
+    low: float
+    high: float
+    created_ms: int
+    sealed_ms: int | None
+    length: int
+    offset: int | None = None
+    reader: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Its number and epoch, as "1@0"."""
+        return segment_name(self.segment_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A time (ms) that a writer noted, with its position: the acknowledged offset in each segment (bytes).
+
+    `received_ms` is the clock at which a controller judged it, and `outcome` is "success" or why it was refused.
+    """
+
+    time: int
+    received_ms: int
+    outcome: str
+    position: Mapping[int, int]
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it counts."""
+        return self.outcome == "success"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterState:
+    """A writer: its notes up to the moment, by `received_ms`, and what befell it and lasts ("crashed"; "": nothing).
+
+    `awaited`: the last cycle waited for it. `dropped`: a cycle dropped it, and it has noted no time since.
+    """
+
+    writer: str
+    notes: Sequence[Note]
+    state: str
+    awaited: bool
+    dropped: bool
+
+    @property
+    def newest(self) -> Note | None:
+        """Its last note that was accepted."""
+        return next((note for note in reversed(self.notes) if note.accepted), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatermarkState:
+    """A watermark: its bounds (event time in ms; None at an end of known time), its cut, and when it was emitted.
+
+    An offset of None in the cut is the end of the segment.
+    """
+
+    seq: int
+    lower: int | None
+    upper: int | None
+    cut: Mapping[int, int | None]
+    emitted_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderState:
+    """A reader: the window that it saw when it last looked, at `looked_ms` (None: not yet), and what befell it.
+
+    Bounds are event times in ms, None if unknown; `state` is "paused", "crashed" and so on, "" for nothing.
+    """
+
+    reader: str
+    lower: int | None
+    upper: int | None
+    looked_ms: int | None
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamState:
+    """What all parties had at `at_ms` (clock).
+
+    `segments` are all that had been created; `watermarks` those emitted, the newest one last; `group` is the group
+    whose readers are meant, None if nobody read.
+    """
+
+    stream: str
+    at_ms: int
+    group: str | None
+    segments: tuple[SegmentState, ...]
+    watermarks: Sequence[WatermarkState]
+    writers: tuple[WriterState, ...]
+    readers: tuple[ReaderState, ...]
+
+    @property
+    def watermark(self) -> WatermarkState | None:
+        """The newest watermark."""
+        return self.watermarks[-1] if self.watermarks else None
+
+    @property
+    def position(self) -> dict[int, int]:
+        """The group's published position: the offset (bytes) in each segment that it reads."""
+        return {segment.segment_id: segment.offset for segment in self.segments if segment.offset is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class _Timed(Generic[_Value]):
+    """Values with the clock (ms) from which on each is there, ascending."""
+
+    at_ms: list[int]
+    values: list[_Value]
+
+    @classmethod
+    def of(cls, entries: Iterable[tuple[int, _Value]]) -> _Timed[_Value]:
+        ordered = sorted(entries, key=lambda entry: entry[0])
+        return cls([at_ms for at_ms, _ in ordered], [value for _, value in ordered])
+
+    def until(self, at_ms: int) -> list[_Value]:
+        """All that are there at a moment."""
+        return self.values[: bisect_right(self.at_ms, at_ms)]
+
+    def last(self, at_ms: int, default: _Value) -> _Value:
+        """The newest one at a moment."""
+        count = bisect_right(self.at_ms, at_ms)
+        return self.values[count - 1] if count else default
+
+
+@dataclass(frozen=True, slots=True)
+class Appends:
+    """What was appended to a segment: when (clock, ms, ascending), up to which byte, and the largest event time so far.
+
+    All events of one ms are one entry.
+    """
+
+    at_ms: _Integers
+    ends: _Integers
+    newest: _Integers
+
+    def length(self, at_ms: int) -> int:
+        """How many bytes were in the segment at a moment."""
+        count = int(self.at_ms.searchsorted(at_ms, side="right"))
+        return int(self.ends[count - 1]) if count else 0
+
+    def reached(self, length: int) -> int | None:
+        """The entry with which the segment was that long; None if that is 0 bytes, which it had from the start."""
+        return min(int(self.ends.searchsorted(length)), len(self.ends) - 1) if length and len(self.ends) else None
+
+
+_NO_APPENDS: Final = Appends(*(np.empty(0, np.int64),) * 3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedStates:
+    """The states of a stream at all moments from `low_ms` to `high_ms` (clock); `group` is None if nobody read.
+
+    `appends` has the growth of each segment. `shares_clock` says whether event times lie on the scale of the clock: a
+    usual note is not further from the clock than the run is long.
+    """
+
+    stream: str
+    group: str | None
+    low_ms: int
+    high_ms: int
+    shares_clock: bool
+    appends: Mapping[int, Appends]
+    _newest_times: tuple[_Integers, _Integers]
+    _segments: Sequence[TableRow]
+    _positions: _Timed[Mapping[int, TableRow]]
+    _watermarks: _Timed[WatermarkState]
+    _cycles: _Timed[TableRow]
+    _notes: Mapping[str, _Timed[Note]]
+    _drops: Mapping[str, _Timed[int]]
+    _incidents: _Timed[TableRow]
+    _windows: Mapping[str, _Timed[TableRow]]
+    _joined_ms: Mapping[str, int]
+
+    def at(self, at_ms: int) -> StreamState:
+        """The state at a moment (clock, ms)."""
+        return StreamState(
+            stream=self.stream,
+            at_ms=at_ms,
+            group=self.group,
+            segments=tuple(self._segments_at(at_ms)),
+            watermarks=self._watermarks.until(at_ms),
+            writers=tuple(self._writer(writer, at_ms) for writer in self._notes),
+            readers=tuple(
+                self._reader(reader, at_ms)
+                for reader in sorted(self._windows)
+                if self._joined_ms.get(reader, at_ms) <= at_ms
+            ),
+        )
+
+    def _segments_at(self, at_ms: int) -> Iterator[SegmentState]:
+        position = self._positions.last(at_ms, {})
+        for row in self._segments:
+            if row["created_ms"] <= at_ms:
+                segment, sealed_ms = row["segment_id"], row["sealed_ms"]
+                read = position.get(segment)
+                offset = None if read is None else int(read["offset"])
+                length = self.appends.get(segment, _NO_APPENDS).length(at_ms)
+                yield SegmentState(
+                    segment_id=segment,
+                    low=row["low"],
+                    high=row["high"],
+                    created_ms=row["created_ms"],
+                    sealed_ms=None if sealed_ms is None or sealed_ms > at_ms else sealed_ms,
+                    length=max(length, offset or 0),
+                    offset=offset,
+                    reader=None if read is None else read["reader"],
+                )
+
+    def _writer(self, writer: str, at_ms: int) -> WriterState:
+        notes, cycle = self._notes[writer].until(at_ms), self._cycles.last(at_ms, {})
+        dropped_ms = self._drops[writer].last(at_ms, -1) if writer in self._drops else None
+        accepted = next((note.received_ms for note in reversed(notes) if note.accepted), None)
+        return WriterState(
+            writer=writer,
+            notes=notes,
+            state=self._fault("writer", writer, at_ms),
+            awaited=writer in cycle.get("lagging", ()),
+            dropped=dropped_ms is not None and accepted is not None and accepted <= dropped_ms,
+        )
+
+    def _reader(self, reader: str, at_ms: int) -> ReaderState:
+        window = self._windows[reader].last(at_ms, {})
+        return ReaderState(
+            reader=reader,
+            lower=window.get("lower"),
+            upper=window.get("upper"),
+            looked_ms=window.get("at_ms"),
+            state=self._fault("reader", reader, at_ms),
+        )
+
+    def _fault(self, subject: Subject, party: str, at_ms: int) -> str:
+        """What befell a party and lasts at a moment; "" for nothing."""
+        faults = ActiveFaults()
+        for row in self._incidents.until(at_ms):
+            faults.step(row)
+        fault = faults.of(subject, party, at_ms=at_ms)
+        return "" if fault is None else fault.kind.value
+
+    def newest_time(self, at_ms: int) -> int:
+        """The largest event time (ms) that was appended or noted up to a moment, or the first one after it."""
+        clocks, times = self._newest_times
+        return int(times[max(int(clocks.searchsorted(at_ms, side="right")) - 1, 0)]) if len(times) else 0
+
+    def known_times(self) -> Iterator[tuple[int, int, int]]:
+        """Every event time that some party knew: from when until when (clock, ms), and the time (ms).
+
+        Of the log and of readers these are the bounds, of writers their accepted notes until the next one; the last
+        one is there at its arrival, for a writer may be gone for good.
+        """
+        log = [(mark.emitted_ms, (mark.lower, mark.upper)) for mark in self._watermarks.values]
+        seen = ([(r["at_ms"], (r["lower"], r["upper"])) for r in timed.values] for timed in self._windows.values())
+        for series in (log, *seen):
+            for (from_ms, times), (until_ms, _) in pairwise([*series, (self.high_ms, ())]):
+                yield from ((from_ms, max(until_ms, from_ms), time) for time in times if time is not None)
+        for timed in self._notes.values():
+            accepted = [note for note in timed.values if note.accepted]
+            for note, following in pairwise([*accepted, *accepted[-1:]]):
+                yield note.received_ms, following.received_ms, note.time
+
+
+def read_states(recording: Recording, stream: str, *, group: str | None = None) -> RecordedStates:
+    """The states of a stream as one group read it, by default the first group by name.
+
+    Raises `RecordingError` for a group that did not read the stream, and for a stream in which nothing happened.
+    """
+    rows = {table: rows_of_stream(recording, table, stream) for table in _TABLES}
+    chosen = _the_group(stream, rows, group)
+    of_group = {table: [row for row in rows[table] if row["group"] == chosen] for table in ("positions", "windows")}
+    appends, wrote = _appends(recording, stream)
+    clocks = [row[CLOCKS[table]] for table in _TABLES if table != "segments" for row in rows[table]]
+    clocks += [int(end) for of in appends.values() for end in (of.at_ms[0], of.at_ms[-1])]
+    low_ms, high_ms = scenario_span(recording) or (min(clocks, default=0), max(clocks, default=0))
+    if not clocks or low_ms == high_ms:
+        raise RecordingError(
+            f"Nothing happened in the stream {stream!r}.", remedy="Record a run in which somebody writes or notes."
+        )
+    accepted = [row for row in rows["writer_marks"] if row["outcome"] == "success"]
+    apart_ms = median(abs(row["received_ms"] - row["time"]) for row in accepted) if accepted else 0
+    notes = _by_party((row["writer"], row["received_ms"], _note(row)) for row in rows["writer_marks"])
+    incidents = [row for row in rows["incidents"] if row["outcome"] == TOOK_PLACE]
+    return RecordedStates(
+        stream=stream,
+        group=chosen,
+        low_ms=low_ms,
+        high_ms=high_ms,
+        shares_clock=apart_ms <= high_ms - low_ms,
+        appends=appends,
+        _newest_times=_newest_times(appends, accepted),
+        _segments=sorted(rows["segments"], key=lambda row: (row["low"], row["segment_id"])),
+        _positions=_Timed.of(group_states(of_group["positions"])),
+        _watermarks=_Timed.of((row["emitted_ms"], _watermark(row)) for row in without_ends(rows["watermarks"])),
+        _cycles=_Timed.of((row["at_ms"], row) for row in rows["cycles"]),
+        _notes={writer: notes.get(writer, _Timed([], [])) for writer in sorted(notes.keys() | wrote)},
+        _drops=_by_party((name, row["at_ms"], row["at_ms"]) for row in rows["cycles"] for name in row["removed"]),
+        _incidents=_Timed.of(
+            (row["at_ms"], row) for row in sorted(rows["incidents"], key=lambda row: int(row["at_ms"]))
+        ),
+        _windows=_by_party((row["reader"], row["at_ms"], row) for row in of_group["windows"]),
+        _joined_ms={row["target"]: row["at_ms"] for row in reversed(incidents) if row["kind"] == "join"},
+    )
+
+
+_TABLES: Final = (
+    "segments",
+    "epochs",
+    "writer_marks",
+    "cycles",
+    "watermarks",
+    "positions",
+    "windows",
+    "incidents",
+)
+
+
+def _the_group(stream: str, rows: Mapping[str, Sequence[TableRow]], group: str | None) -> str | None:
+    groups = sorted({row["group"] for row in (*rows["positions"], *rows["windows"])})
+    if group is not None and group not in groups:
+        raise RecordingError(
+            f"No reader group {group!r} read the stream {stream!r}.",
+            remedy=f"Name one of: {', '.join(groups)}." if groups else "Leave the group out: nobody read.",
+        )
+    return group or next(iter(groups), None)
+
+
+def _appends(recording: Recording, stream: str) -> tuple[dict[int, Appends], set[str]]:
+    """The growth of each segment, and who wrote; of the events only the last of each ms is kept."""
+    by, writers = ["segment_id", "append_ms"], set[str]()
+
+    def last_of_each_ms(events: pa.Table) -> pa.Table:
+        largest = events.group_by(by).aggregate([("offset", "max"), ("event_time", "max")])
+        return largest.rename_columns([*by, "offset", "event_time"])
+
+    parts = []
+    for part in events_of(recording, stream, *by, "offset", "event_time", "writer"):
+        writers.update(part["writer"].unique().to_pylist())
+        parts.append(last_of_each_ms(part))
+    whole = last_of_each_ms(pa.concat_tables(parts)).sort_by([(name, "ascending") for name in by])
+    segments, *columns = (whole[name].to_numpy() for name in (*by, "offset", "event_time"))
+    ids, starts = np.unique(segments, return_index=True)
+    grown: dict[int, Appends] = {}
+    for segment, (begin, end) in zip(ids.tolist(), pairwise([*starts.tolist(), len(segments)]), strict=True):
+        at_ms, *largest = (column[begin:end] for column in columns)
+        grown[segment] = Appends(at_ms, *(np.maximum.accumulate(column) for column in largest))
+    return grown, writers
+
+
+def _newest_times(appends: Mapping[int, Appends], accepted: Sequence[TableRow]) -> tuple[_Integers, _Integers]:
+    """The clock at which event times were appended or noted, ascending, and the largest one up to then."""
+    noted = np.array([(row["received_ms"], row["time"]) for row in accepted], np.int64).reshape(-1, 2)
+    clocks = np.concatenate([noted[:, 0], *(of.at_ms for of in appends.values())])
+    times = np.concatenate([noted[:, 1], *(of.newest for of in appends.values())])
+    order = clocks.argsort(kind="stable")
+    return clocks[order], np.maximum.accumulate(times[order])
+
+
+def _by_party(entries: Iterable[tuple[str, int, Any]]) -> dict[str, _Timed[Any]]:
+    """What there is of each party, by its name: (party, clock in ms, value)."""
+    ordered = sorted(entries, key=lambda entry: entry[0])
+    return {
+        party: _Timed.of((at_ms, value) for _, at_ms, value in of)
+        for party, of in groupby(ordered, key=lambda entry: entry[0])
+    }
+
+
+def _note(row: TableRow) -> Note:
+    written = {segment: offset or 0 for segment, offset in row["position"].items()}  # None: nothing yet
+    return Note(time=row["time"], received_ms=row["received_ms"], outcome=row["outcome"], position=written)
+
+
+def _watermark(row: TableRow) -> WatermarkState:
+    return WatermarkState(
+        seq=row["seq"], lower=row["lower"], upper=row["upper"], cut=dict(row["cut"]), emitted_ms=row["emitted_ms"]
+    )
+
+
+def violations(verdicts: Verdicts, stream: str) -> tuple[Moment, ...]:
+    """The first violation in a stream of each invariant, by when the last row of its evidence came; ascending."""
+    moments = []
+    for verdict in verdicts:
+        rows = [proof.row for proof in verdict.evidence if proof.row.get("stream", stream) == stream]
+        times = [row[name] for row in rows for name in _WRITTEN if row.get(name) is not None]
+        if verdict.verdict == "violated" and times:
+            at_ms, what = max(times), f"is violated: {verdict.what or verdict.statement}"
+            who = verdict.invariant
+            moments.append(Moment(at_ms=at_ms, to_ms=at_ms, who=who, what=what, effect="", parties=(who,)))
+    return tuple(sorted(moments, key=attrgetter("at_ms")))
+
+
+_WRITTEN: Final = ("emitted_ms", "received_ms", "append_ms", "at_ms")
+"""When a row of evidence was written, whichever of these columns it has."""

@@ -1,1 +1,0 @@
-"""Step through a recording of streams, both ways."""
