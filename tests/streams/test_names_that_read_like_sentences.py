@@ -103,7 +103,7 @@ def test_a_name_changes_no_answer(plain: StreamRecording, plain_answers: list[An
 
 def test_a_writer_whose_name_reads_like_nobody_has_crashed(plain: StreamRecording) -> None:
     other = with_name(plain, "nobody is w2")
-    assert "by writer nobody is w2: crashed, last mark" in other.explain(at_ms=9_000).sentence
+    assert "It waits for nobody is w2, down since" in other.explain(at_ms=9_000).sentence
 
 
 def test_the_chart_and_the_verdicts_do_not_read_names(plain: StreamRecording, spark: SparkSession) -> None:

@@ -389,7 +389,7 @@ class Stragglers(TableAnswer[Straggler]):
             )
         if without and len(without) == len(self.stragglers):
             longest = without[0]
-            return f"{self.stream} had no {self.bound}, for {self._ms(longest.held_ms)} because {longest.who}."
+            return f"{self.stream} had no {self.bound}, for {self._ms(longest.held_ms)}: {longest.who}."
         return f"nobody held the {self.bound} of {self.stream} below what the others had noted."
 
     def _legend(self) -> list[str]:

@@ -59,7 +59,7 @@ def mark(writer: str, time: int, at_ms: int, outcome: str = "success") -> dict[s
 
 def cycle(at_ms: int, previous_lower: int | None, *, controller: str = "c1", **columns: Any) -> dict[str, Any]:
     since_ms = dict.fromkeys(columns.get("lagging", ()), at_ms)
-    plan = {"timeout_ms": 10_000, "due_ms": at_ms + 1_000, "behind_since_ms": since_ms}
+    plan = {"timeout_ms": 10_000, "behind_since_ms": since_ms}
     given = {"outcome": "held"} | plan | columns
     return row("cycles", at_ms=at_ms, previous_lower=previous_lower, controller=controller, **given)
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.streams.answers.runs import crash, cycle, fault, mark, owned, segment, until, watermark, written
+from tests.streams.answers import runs
+from tests.streams.answers.runs import crash, fault, mark, owned, segment, until, watermark, written
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.streams.answers import history
@@ -31,6 +32,11 @@ def at(recording: Recording, at_ms: int, **asked: Any) -> BoundExplanation:
     explained = explain(recording, at_ms=at_ms, **asked)
     assert isinstance(explained, BoundExplanation)
     return explained
+
+
+def cycle(at_ms: int, previous_lower: int | None, **columns: Any) -> Row:
+    """A cycle of a controller that runs one a second."""
+    return runs.cycle(at_ms, previous_lower, **({"due_ms": at_ms + 1_000} | columns))
 
 
 def emitted(*cycles: Row, **rows: list[Row]) -> Recording:

@@ -12,7 +12,7 @@ from pyspark.sql import Row, SparkSession
 from wmlab.core.answers import Stragglers
 from wmlab.core.spark.log import read_log, stragglers
 from wmlab.core.stragglers import stragglers_over
-from wmlab.streams.answers.stream_bound import BoundExplanation
+from wmlab.streams.answers.explain import BoundExplanation
 from wmlab.streams.api import Scenario
 from wmlab.streams.recording import StreamRecording
 from wmlab.streams.scenario.noting import WallClock
@@ -58,25 +58,22 @@ def test_the_event_that_keeps_the_bound_is_named_with_its_arrival(tmp_path: Path
     arrival_ms = next(
         row["append_ms"] for row in run.table("events").to_pylist() if row["event_time"] < START_MS - 1_000
     )
-    (writer,) = found.writers
-    assert (writer.writer, writer.time, writer.open_until_ms) == ("w", START_MS + 20_000 - DAY_MS, arrival_ms)
-    assert "kept there by its event of that time, which arrives at 2014-01-03 14:00:20" in found.sentence
-    assert explained(run, 30_000).writers[0].open_until_ms is None
+    (writer,) = found.cause.parties
+    assert (writer.name, writer.time, writer.open_until_ms) == ("w", START_MS + 20_000 - DAY_MS, arrival_ms)
+    assert "Its event of that time arrives at 2014-01-03 14:00:20 UTC." in found.sentence
+    assert all(party.open_until_ms is None for party in explained(run, 30_000).cause.parties)
 
 
 def test_no_event_is_named_for_a_writer_that_notes_otherwise(tmp_path: Path) -> None:
     run = replayed(one_writer(), tmp_path, noting=WallClock())
-    assert "kept there" not in "".join(explained(run, at_ms).sentence for at_ms in range(2_000, 39_000, 500))
+    assert "of that time arrives" not in "".join(explained(run, at_ms).sentence for at_ms in range(2_000, 39_000, 500))
 
 
 def test_the_whole_run_names_its_single_writer_and_the_event(tmp_path: Path) -> None:
     found = replayed(one_writer(), tmp_path).explain()
     assert isinstance(found, Stragglers)
-    assert found.sentence.startswith(
-        "Over 40 000 ms w, with nobody else to compare, held the lower bound of orders most"
-    )
-    assert "It stood longest at 2014-01-02 14:00:20 UTC, for" in found.sentence
-    assert "kept there by its event of that time, which arrives at 2014-01-03 14:00:20" in found.sentence
+    assert found.sentence.startswith("The watermark stopped for longest at 2014-01-02 14:00:20 UTC, for ")
+    assert ": w noted no later time. Over 40 000 ms the lower bound of orders was held back most by w" in found.sentence
     assert "unknown" not in repr(found)
     assert all(entry.cost_ms is not None or entry.against == "no bound" for entry in found)
 
@@ -109,16 +106,16 @@ def test_both_questions_who_holds_time_back_are_asked_of_one_log(
     (run, _), (rows, over) = run_of_three, of_events
     held = {row.at_ms - START_MS: row for row in rows}
     found = explained(run, 45_000)
-    assert ([writer.writer for writer in found.writers], held[45_000].straggler) == (["c"], "b")
+    assert (list(found.cause.names), held[45_000].straggler) == (["c"], "b")
     assert found.silent is not None
     assert (found.silent.writer, found.silent.newest) == (held[45_000].straggler, held[45_000].lower)
     assert found.sentence.endswith(
-        "; by its events b is furthest behind: its newest has the time 2014-01-03 14:00:14.700 UTC, and it has sent "
-        f"nothing since 2014-01-03 14:00:{found.silent.sent_ms % 60_000 / 1_000:06.3f} UTC, but goes on noting times"
+        " b is furthest behind by its events: its newest has the time 2014-01-03 14:00:14 UTC. It has sent nothing "
+        f"since 2014-01-03 14:00:{found.silent.sent_ms % 60_000 // 1_000:02} UTC, but goes on noting times."
     )
     assert explained(run, 10_000).silent is None
     whole = run.explain()
-    assert "By its events b was furthest behind for " in whole.sentence
+    assert "b sent nothing for " in whole.sentence
     assert over.stragglers[0].who == "b"
     assert "wm.spark.stragglers" in whole.sentence
 

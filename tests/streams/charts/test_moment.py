@@ -27,7 +27,7 @@ KEYS, TIMES = 0, 1
 
 
 def drawn(at_ms: int) -> Chart:
-    return draw_moment(everything(), VIEW, at_ms)
+    return draw_moment(VIEW, at_ms)
 
 
 def known(path: Path) -> list[tuple[Any, Any]]:

@@ -76,6 +76,13 @@ def explain(
             f"{row['detail'][:1].upper()}{row['detail'][1:]}." for row in incidents if row["outcome"] == NEVER_CAME
         ]
         return stragglers_of(recording, name, notes=notes)
+    at_ms = moment_of_run(recording, at_ms)
+    curve = Curve(group=group, reader=reader) if reader is not None or group is not None else LOG
+    return explain_curve(Curves(recording, name), curve, name, at_ms, bound=bound)
+
+
+def moment_of_run(recording: Recording, at_ms: int | str) -> int:
+    """A moment in ms of the clock; raises `RecordingError` for what is none, or outside the run of a scenario."""
     at_ms = the_moment(at_ms, start_ms=recording.start_ms)
     planned = scenario_span(recording)
     if planned is not None and not planned[0] <= at_ms <= planned[1]:
@@ -83,8 +90,7 @@ def explain(
             f"{moment(at_ms)} is outside the run, which lasts from {moment(planned[0])} to {moment(planned[1])}.",
             remedy="give a moment of the run.",
         )
-    curve = Curve(group=group, reader=reader) if reader is not None or group is not None else LOG
-    return explain_curve(Curves(recording, name), curve, name, at_ms, bound=bound)
+    return at_ms
 
 
 def explain_curve(curves: Curves, curve: Curve, stream: str, at_ms: int, *, bound: Bound = "lower") -> BoundExplanation:

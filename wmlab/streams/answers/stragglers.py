@@ -68,11 +68,11 @@ def stragglers_of(recording: Recording, stream: str, *, notes: Iterable[str] = (
     )
 
 
-def stall_sentence(spans: Sequence[CauseSpan]) -> str:
-    """When the watermark stopped for longest, and why; empty if it never was known."""
+def stall_sentence(spans: Sequence[CauseSpan], *, only: CauseKind | None = None) -> str:
+    """When the watermark stopped for longest, and why; empty if it was never known, or the cause is not `only`."""
     stall = longest_stall(spans)
     longest = longest_cause(stall)
-    if longest is None:
+    if longest is None or (only is not None and longest.cause.kind is not only):
         return ""
     from_ms, to_ms = stall[0].from_ms, stall[-1].to_ms
     cause = because(longest.cause)

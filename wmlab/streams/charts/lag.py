@@ -30,6 +30,7 @@ from wmlab.core.charts.scene import (
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped, rounded, span
+from wmlab.streams.answers.cause import CauseKind
 from wmlab.streams.answers.curves import LOG, Curves
 from wmlab.streams.answers.history import events_of, late_events, of_stream, without_ends
 from wmlab.streams.answers.measures import bounds_of, lags
@@ -226,7 +227,9 @@ def _sentence(recording: Recording, name: str, windows: SeenWindows) -> str:
     if widths is not None:
         apart = f"where both bounds were known they were at most {rounded(widths.median)} apart for half of the time"
     clock = [at for at_ms, _, _ in windows.values() for at in at_ms]
-    stall = stall_sentence(list(Curves(recording, name).spans(LOG, start_ms=min(clock), end_ms=max(clock))))
+    stall = stall_sentence(
+        list(Curves(recording, name).spans(LOG, start_ms=min(clock), end_ms=max(clock))), only=CauseKind.CONTROLLER
+    )
     return f"{text}; {apart}. {stall}".rstrip()
 
 

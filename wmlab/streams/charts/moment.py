@@ -23,7 +23,7 @@ from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import is_instant
 from wmlab.streams.answers.curves import LOG, Curve, Curves
-from wmlab.streams.answers.explain import explain_curve
+from wmlab.streams.answers.explain import explain_curve, moment_of_run
 from wmlab.streams.answers.moment import (
     Note,
     ReaderState,
@@ -74,7 +74,8 @@ def moment(
     `RecordingError` for a group that did not read, a moment outside the run, or a stream in which nothing happened.
     """
     name = one_stream(recording, stream, "segments")
-    at = the_moment(at_ms, ChartError, start_ms=recording.start_ms)
+    the_moment(at_ms, ChartError, start_ms=recording.start_ms)
+    at = moment_of_run(recording, at_ms)
     return draw_moment(MomentView.of(recording, read_states(recording, name, group=group)), at, title=title)
 
 

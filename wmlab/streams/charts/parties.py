@@ -63,7 +63,8 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
     blocking = _blocking_spans(held_by)
     accepted = [row for row in marks if row["outcome"] == "success"]
     refused = [row for row in marks if row["outcome"] != "success"]
-    sentence = f"{_marks_sentence(name, marks, refused, blocking)}. {stall_sentence(held_by)}".rstrip()
+    stall = stall_sentence(held_by, only=CauseKind.CONTROLLER)
+    sentence = f"{_marks_sentence(name, marks, refused, blocking)}. {stall}".rstrip()
     part = "".join(
         f" Drawn are {_MOST_MARKS} of {grouped(len(rows))} {outcome} marks."
         for outcome, rows in (("accepted", accepted), ("refused", refused))
@@ -259,7 +260,7 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
     controllers = sorted({row["controller"] for row in cycles})
     shown = share_of(cycles, _MOST_CYCLES)
     held_by = list(Curves(recording, name).spans(LOG, start_ms=cycles[0]["at_ms"], end_ms=cycles[-1]["at_ms"]))
-    sentence = f"{_describe_cycles(name, cycles)}. {stall_sentence(held_by)}".rstrip()
+    sentence = f"{_describe_cycles(name, cycles)}. {stall_sentence(held_by, only=CauseKind.CONTROLLER)}".rstrip()
     fewer = f" Drawn are {grouped(len(shown))} of {grouped(len(cycles))} cycles." if len(shown) < len(cycles) else ""
     times = OverTime.steps([row["at_ms"] for row in cycles], [row["previous_lower"] for row in cycles])
     last = OverTime.steps([0], [mark["lower"] for mark in stream_rows(recording, "watermarks", name)][-1:])
