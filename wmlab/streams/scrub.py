@@ -154,7 +154,12 @@ class Scrubber:
         self._previous = ui.Button(description="Previous event", icon="step-backward")
         self._next = ui.Button(description="Next event", icon="step-forward")
         of_parties = [("everybody", ""), *((party, party) for party in self._parties)]
-        self._party = ui.Dropdown(options=of_parties, description="Events about", layout=ui.Layout(width="220px"))
+        self._party = ui.Dropdown(
+            options=of_parties,
+            description="Events about",
+            layout=ui.Layout(width="220px"),
+            style={"description_width": "initial"},
+        )
         shown = [f"{self._clock(event.at_ms)}: {_in_words(event)}" for event in self.violations]
         self._violation = ui.Dropdown(options=["Go to a violation", *shown], layout=ui.Layout(width="320px"))
         ui.jslink((self._play, "value"), (self._slider, "value"))
