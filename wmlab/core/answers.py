@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVar, get_args
@@ -17,7 +17,7 @@ from xml.sax.saxutils import quoteattr
 import pyarrow as pa
 
 from wmlab.core.errors import ModelError
-from wmlab.core.words import counted, grouped, listed, number_at_epoch, span, unbroken, with_moments, wrapped
+from wmlab.core.words import counted, grouped, listed, number_at_epoch, shown, span, unbroken, with_moments, wrapped
 
 
 class Answer:
@@ -217,10 +217,15 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Verdicts(TableAnswer[Verdict]):
-    """One verdict per invariant, in their order; `verdicts["I4"]` is one of them, iteration gives all."""
+    """One verdict per invariant, in their order; `verdicts["I4"]` is one of them, iteration gives all.
+
+    `notes` are remarks about the call, such as one that goes with the next version; two answers with the same verdicts
+    are equal.
+    """
 
     name: str
     verdicts: tuple[Verdict, ...]
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     entries = "verdicts"
     heads = ("", "verdict", "judged", "what")
@@ -273,10 +278,10 @@ class Verdicts(TableAnswer[Verdict]):
         return "; ".join(parts)
 
     def __repr__(self) -> str:
-        return "\n".join([f"Check of {self.name!r}: {self.sentence}", *(repr(v) for v in self.verdicts)])
+        return "\n".join([f"Check of {self.name!r}: {self.sentence}", *(repr(v) for v in self.verdicts), *self.notes])
 
     def _caption(self) -> str:
-        return f"<b>{escape(self.name)}</b>: {escape(self.sentence)}"
+        return "<br>".join([f"<b>{escape(self.name)}</b>: {escape(self.sentence)}", *map(escape, self.notes)])
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
         for verdict in self.verdicts:
@@ -285,9 +290,9 @@ class Verdicts(TableAnswer[Verdict]):
             yield verdict.invariant, verdict.verdict, verdict._count(), Markup("<br>".join(lines))
 
 
-def unknown_invariant(name: str, known: Iterable[str]) -> ModelError:
+def unknown_invariant(name: object, known: Iterable[str]) -> ModelError:
     """The error for an invariant that is none of the known ones."""
-    return ModelError(f"There is no invariant {name!r}.", remedy=f"Ask for one of {', '.join(known)}.")
+    return ModelError(f"There is no invariant {shown(name)}.", remedy=f"Ask for one of {', '.join(known)}.")
 
 
 def _columns(row: dict[str, Any]) -> dict[str, Any]:

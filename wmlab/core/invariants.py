@@ -5,8 +5,8 @@ something that could not (`ok` None). A bad one carries its evidence: the rows o
 the columns that matter, each as (table, row), the row as JSON. A verdict is "violated" with the first proof, "ok" when
 everything that could be decided was in order, or "unknown" when nothing could be.
 
-An `Invariant` is a rule in Python over the rows of one stream. `wmlab.core.spark.verdict` brings these to it, for all
-invariants in one pass, and has the other kind, which is a query over the rows of all streams.
+An `Invariant` is a rule in Python over the rows of one stream, which runs in memory. `wmlab.core.spark.verdict` brings
+the rows of very many streams to it, and has the other kind, which is a query over the rows of all streams.
 """
 
 from __future__ import annotations
@@ -107,6 +107,11 @@ class Derived:
 
     make: Callable[..., Any]
 
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """What it is made of, by name."""
+        return tuple(signature(self.make).parameters)
+
 
 def invariant(statement: str, no_data: str) -> Callable[[Callable[..., Iterable[Finding]]], Invariant]:
     """Makes the rule that it stands above an invariant."""
@@ -164,7 +169,7 @@ def with_liveness(
 
 def chosen_of(invariants: Mapping[str, Entry], only: Sequence[str]) -> dict[str, Entry]:
     """Those that `only` names, in their order; without names, all. Raises `ModelError` for a name that is none."""
-    if unknown := [name for name in only if name not in invariants]:
+    if unknown := [name for name in only if not isinstance(name, str) or name not in invariants]:
         raise unknown_invariant(unknown[0], invariants)
     return {name: entry for name, entry in invariants.items() if name in only or not only}
 
@@ -248,7 +253,7 @@ class _OfStream:
             return self.tables[name].to_pylist(maps_as_pydicts="strict")
         value = self.values[name]
         if isinstance(value, Derived):
-            return value.make(**{parameter: self[parameter] for parameter in signature(value.make).parameters})
+            return value.make(**{name: self[name] for name in value.inputs})
         return value
 
 

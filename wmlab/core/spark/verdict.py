@@ -169,7 +169,7 @@ class _Taken:
             if name not in needed:
                 needed[name] = None
                 value = self.value(name)
-                waiting += signature(value.make).parameters if isinstance(value, Derived) else ()
+                waiting += value.inputs if isinstance(value, Derived) else ()
         return sorted(needed)
 
 
