@@ -49,6 +49,14 @@ def test_sound_rules_break_nothing_and_every_fault_is_exercised(scenario: wm.Sce
     assert "never exercised" not in found.sentence
 
 
+def test_a_hunt_that_varies_nothing_says_so(scenario: wm.Scenario) -> None:
+    sentence = wm.hunt(scenario).sentence
+    assert sentence.startswith("Nothing was varied: one run of 'two writers' violated nothing.")
+    assert "faults=[...]" in sentence
+    for varied in (wm.hunt(scenario, seeds=[1, 2]), wm.hunt(scenario, FAULTS[:1]), wm.hunt(scenario, FAULTS, runs=1)):
+        assert not varied.sentence.startswith("Nothing")
+
+
 def test_the_same_hunt_finds_the_same(scenario: wm.Scenario, found: Hunt) -> None:
     assert wm.hunt(scenario, FAULTS, configurations=SHIPPED) == found
     drawn = [wm.hunt(scenario, FAULTS, configurations=SHIPPED, runs=6, seed=seed, shrink=False) for seed in (1, 1, 2)]

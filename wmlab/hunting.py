@@ -70,6 +70,7 @@ class Violation:
     first_run: int
     runs: int
     minimal: bool
+    title: str = ""
 
     @property
     def faults(self) -> int:
@@ -86,7 +87,7 @@ class Violation:
         """What was broken, and by what, in one sentence."""
         by = counted(self.faults, "fault") if self.faults else "no fault"
         return (
-            f"{self.invariant} ({self.statement}) is violated with {by}, in run {self.first_run} and "
+            f"{self.invariant} ({self.title or self.statement}) is violated with {by}, in run {self.first_run} and "
             f"configuration {self.configuration!r}: {self.what}."
         )
 
@@ -149,12 +150,17 @@ class Hunt(TableAnswer[Violation]):
 
     @property
     def sentence(self) -> str:
-        """How many runs there were, and what they broke, in one sentence."""
+        """How many runs there were, and what they broke, in one sentence; and that nothing was varied, if so."""
         ran = sum(run.refused is None for run in self.runs)
         kind = "all variations" if self.exhaustive else "drawn at random"
         broken = listed([f"{violation.invariant} ({violation.configuration})" for violation in self.violations])
         never = [name for name, count in self.exercised.items() if not count]
         without = f"; never exercised: {listed(never)}" if never else ""
+        if len(self.runs) == 1 and self.exhaustive:
+            return (
+                f"Nothing was varied: one run of {self.name!r} violated {broken or 'nothing'}{without}. "
+                "To vary it, give faults=[...], seeds=[...] or configurations={...}."
+            )
         return f"{counted(ran, 'run')} of {self.name!r}, {kind}, violated {broken or 'nothing'}{without}."
 
     def __repr__(self) -> str:
@@ -185,7 +191,8 @@ def hunt(
     `configurations` says by label which fields of the scenario are replaced, such as {"shipped": {"rules":
     "implementation"}}, and `seeds` what its seed may be, by default its own. For `quiet_ms` (ms) nothing new is sent
     at the end, so that everything can come to rest: then the invariants of liveness are judged, too. `invariants` are
-    names as `check` has them; without, all that are judged in memory.
+    names as `check` has them; without, all that are judged in memory. Without faults, seeds and configurations there is
+    one run, of the scenario as it is, and the answer says that nothing was varied.
 
     If there are at most `runs` variations, all of them are run, those with the fewest faults first; else so many are
     drawn, by `seed`. Of each invariant and configuration the first violation is kept, and with `shrink` reduced. Raises
@@ -242,7 +249,8 @@ def _violation(configuration: str, number: int, whole: Any, verdict: Verdict, *,
         least = smallest(whole, violates, most_runs=_MOST_RUNS_TO_SHRINK)
         whole, runs, minimal = least.scenario, least.runs, least.minimal
         (verdict,) = _judged(whole, (name,))
-    return Violation(name, configuration, verdict.statement, str(verdict.what), whole, number, runs, minimal)
+    what, title = str(verdict.what), verdict.title
+    return Violation(name, configuration, verdict.statement, what, whole, number, runs, minimal, title)
 
 
 def _judged(scenario: Any, invariants: Sequence[str], *, quiet: bool = False) -> list[Verdict]:

@@ -16,12 +16,12 @@ from pyspark.sql import SparkSession
 from tests.streams.checks.runs import recorded
 from wmlab.core.invariants import totals_of, verdicts_of
 from wmlab.core.recording import Recording
-from wmlab.core.words import with_moments
+from wmlab.core.words import counted, with_moments
 from wmlab.streams.bounds.recorded import bounds_of_recording
 from wmlab.streams.checks import DERIVED, INVARIANTS, inputs_of, with_reduced_events
 from wmlab.streams.checks.events import EventReduction
 from wmlab.streams.checks.facts import DROPPED, NOT_NOTED
-from wmlab.streams.checks.lateness import BROKE_ITS_WORD
+from wmlab.streams.checks.lateness import EXEMPTIONS, WRITER_BROKE_PROMISE
 from wmlab.streams.recording import StreamRecording
 from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
@@ -326,7 +326,7 @@ def read_late(run: Recording) -> list[Any]:
         ({"writers": [EventWriter("w1", rate_per_s=40, delay_mean_ms=3_000, noting=noting.Never()),
                       EventWriter("w2", rate_per_s=40)]}, {NOT_NOTED}),
         ({"writers": [EventWriter("w1", rate_per_s=40, delay_mean_ms=3_000, noting=noting.WallClock())]},
-         {BROKE_ITS_WORD}),
+         {WRITER_BROKE_PROMISE}),
     ],
     ids=["dropped", "never noted", "broke its word"],
 )  # fmt: skip
@@ -340,8 +340,11 @@ def test_late_events_that_nobody_promised_are_listed_but_do_not_count(
     assert all(row.event_time < row.shown_lower and row.shown_ms < row.read_ms for row in late)
     found = check(run, "I6")
     assert (found["verdict"], found["violations"]) == ("ok", 0)
-    assert found["what"].startswith(f"does not count, nor do {len(late) - 1} others: an event of w1 with time ")
-    assert found["what"].endswith(f"; {because.pop()}")
+    (why,) = because
+    exceptions = f"{counted(len(late), 'late event')} {EXEMPTIONS[why]}"
+    assert (found["left_out"], found["exceptions"]) == (len(late), exceptions)
+    assert found["what"].startswith(f"left out: {exceptions}; the first: an event of w1 with time ")
+    assert found["what"].endswith(f"; {why}")
     (_, window), (_, event), (_, read) = proof(found)
     assert event["event_time"] < window["lower"]
     assert window["at_ms"] < read["at_ms"]
@@ -418,6 +421,7 @@ def test_i10_writers_that_note_no_position_do_not_count() -> None:
     )
     found = check(run, "I10")
     assert (found["verdict"], found["judged"]) == ("ok", 8)
+    assert found["exceptions"] == "5 overdue cycles for want of usable positions"
     assert found["what"].endswith("cut failed: no positions")
 
 

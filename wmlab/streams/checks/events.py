@@ -26,7 +26,7 @@ from wmlab.core.spark.grouped import rows_by
 from wmlab.core.times import Int64Array
 from wmlab.streams.bounds.log_by_segment import int64_column
 from wmlab.streams.checks.facts import SEGMENT_END
-from wmlab.streams.checks.lateness import Excuses, proof_of, said_of
+from wmlab.streams.checks.lateness import Excuses, describe, proof_of
 
 DELIVERED: Final = "delivered"
 LATE: Final = "late"
@@ -145,12 +145,12 @@ class _LateEvents:
     """How many late events were read in one millisecond with the same excuse, or none, and the first by its words."""
 
     def __init__(self, event: dict[str, Any]) -> None:
-        self.count, self.event, self.said = 1, event, said_of(event)
+        self.count, self.event, self.said = 1, event, describe(event)
 
     def add(self, event: dict[str, Any]) -> None:
         """One more."""
         self.count += 1
-        said = said_of(event)
+        said = describe(event)
         if said < self.said or (said == self.said and _rows_of(event) < _rows_of(self.event)):
             self.event, self.said = event, said
 
@@ -195,7 +195,7 @@ class CoveredEvents:
         return append_ms[covered - 1] if covered else None
 
 
-class _Raised(NamedTuple):
+class _LowerBoundIncreases(NamedTuple):
     """The windows that raised the lower bound of a group: their rows in a table, and when they were seen."""
 
     first: int
@@ -223,18 +223,18 @@ def _first_reads(reads: pa.Table, windows: pa.Table) -> pa.Table:
     return pa.table(columns)
 
 
-def _raised(windows: pa.Table) -> tuple[pa.Table, dict[tuple[Any, ...], _Raised]]:
+def _raised(windows: pa.Table) -> tuple[pa.Table, dict[tuple[Any, ...], _LowerBoundIncreases]]:
     """The windows that raised the lower bound of their group, in order, and where those of each group are."""
     order = [("stream", "ascending"), ("group", "ascending"), ("at_ms", "ascending"), ("lower", "descending")]
     known = windows.filter(windows["lower"].is_valid()).sort_by([*order, ("reader", "ascending")])
     lower, at_ms = (int64_column(known, name) for name in ("lower", "at_ms"))
     chosen: list[Int64Array] = [_NONE]
-    by_group: dict[tuple[Any, ...], _Raised] = {}
+    by_group: dict[tuple[Any, ...], _LowerBoundIncreases] = {}
     count = 0
     for group, rows in rows_by(known, "stream", "group"):
         before = np.append(True, lower[rows][1:] > np.maximum.accumulate(lower[rows])[:-1])
         chosen.append(rows[before])
-        by_group[group] = _Raised(count, at_ms[rows[before]])
+        by_group[group] = _LowerBoundIncreases(count, at_ms[rows[before]])
         count += int(before.sum())
     return take(known, np.concatenate(chosen)), by_group
 
