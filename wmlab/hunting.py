@@ -37,6 +37,8 @@ Configurations: TypeAlias = Mapping[str, Mapping[str, Any]]
 _AS_IT_IS: Final[Configurations] = {"as it is": {}}
 _MOST_RUNS: Final = 100_000
 _MOST_RUNS_TO_SHRINK: Final = 1_000
+_MOST_DRAWN: Final = 10
+"""How many variations are drawn at most for each run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +197,10 @@ def hunt(
     one run, of the scenario as it is, and the answer says that nothing was varied.
 
     If there are at most `runs` variations, all of them are run, those with the fewest faults first; else so many are
-    drawn, by `seed`. Of each invariant and configuration the first violation is kept, and with `shrink` reduced. Raises
-    `ModelError` for an unknown invariant and for arguments that cannot be, `ScenarioError` for a fault that the
-    scenario never admits, and what a replaced field raises.
+    drawn, by `seed`. A variation that the scenario refuses, such as one with a crash of a writer that is down, is
+    listed with the reason and is no run. Of each invariant and configuration the first violation is kept, and with
+    `shrink` reduced. Raises `ModelError` for an unknown invariant and for arguments that cannot be, `ScenarioError` for
+    a fault that the scenario never admits, and what a replaced field raises.
     """
     shrink = the_flag(shrink, "shrink", ModelError)
     _require(scenario, faults, configurations, most_faults=most_faults, quiet_ms=quiet_ms, runs=runs, seed=seed)
@@ -219,12 +222,18 @@ def hunt(
     done: list[Variation] = []
     first: dict[tuple[str, str], tuple[int, Any, Verdict]] = {}
     exhaustive = space.size <= runs
-    for variation in space.all() if exhaustive else space.drawn(Random(seed), runs):
+    refused = 0
+    # A variation that cannot be, in which a writer crashes while it is down for one, is no run: another one is drawn.
+    drawn = space.drawn(Random(seed), min(space.size, _MOST_DRAWN * runs))
+    for variation in space.all() if exhaustive else drawn:
+        if not exhaustive and len(done) - refused == runs:
+            break
         try:
             whole = varied(variation)
             verdicts = _judged(whole, invariants, quiet=quiet_ms > 0)
         except ScenarioError as refusal:
             done.append(dataclasses.replace(variation, refused=str(refusal)))
+            refused += 1
             continue
         broken = tuple(verdict for verdict in verdicts if verdict.verdict == "violated")
         done.append(dataclasses.replace(variation, violated=tuple(verdict.invariant for verdict in broken)))
@@ -290,10 +299,10 @@ class _Space:
                     for seed in self.seeds:
                         yield Variation(label, chosen, seed)
 
-    def drawn(self, random: Random, runs: int) -> Iterator[Variation]:
-        """So many of them, each once: a configuration, a seed, how many faults, and which."""
+    def drawn(self, random: Random, most: int) -> Iterator[Variation]:
+        """Up to so many of them, each once: a configuration, a seed, how many faults, and which."""
         seen: set[Variation] = set()
-        while len(seen) < runs:
+        while len(seen) < most:
             count = random.randint(0, self.most_faults)
             chosen = tuple(random.sample(range(self.faults), count))
             variation = Variation(random.choice(self.labels), chosen, random.choice(self.seeds))
