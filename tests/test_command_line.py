@@ -31,7 +31,23 @@ def test_record_and_bounds(spark: SparkSession, tmp_path: Path, capsys: pytest.C
     assert "none/bounds.csv" in capsys.readouterr().err
 
 
-def test_check_and_explain(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_check_with_exceptions_has_an_exit_code_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenario = wm.Scenario.load(ROOT / "data/scenarios/reports/pravega_7408.yaml")
+    scenario.record(tmp_path / "late", progress=False)
+    assert main(["check", str(tmp_path / "late")]) == 3
+    assert "leaves out 154 late events of a dropped writer\n" in capsys.readouterr().out
+    assert main(["check", str(tmp_path / "late"), "--only", "I1"]) == 0
+    scenario = wm.Scenario.load(ROOT / "data/scenarios/reports/cut_order.yaml")
+    scenario.record(tmp_path / "wrong", progress=False)
+    assert main(["check", str(tmp_path / "wrong")]) == 1
+    with pytest.raises(SystemExit):
+        main(["check", "--help"])
+    assert "  3  none is violated, but some hold with exceptions" in capsys.readouterr().out
+
+
+def test_check_and_explain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = str(tmp_path / "run")
     wm.Scenario.load(ROOT / "data/scenarios/first_bounds.yaml").record(target)
     assert main(["check", target]) == 0

@@ -49,6 +49,25 @@ def test_sound_rules_break_nothing_and_every_fault_is_exercised(scenario: wm.Sce
     assert "never exercised" not in found.sentence
 
 
+def test_a_hunt_that_varies_nothing_says_so(scenario: wm.Scenario) -> None:
+    sentence = wm.hunt(scenario).sentence
+    assert sentence.startswith("Nothing was varied: one run of 'two writers' violated nothing.")
+    assert "faults=[...]" in sentence
+    for varied in (wm.hunt(scenario, seeds=[1, 2]), wm.hunt(scenario, FAULTS[:1]), wm.hunt(scenario, FAULTS, runs=1)):
+        assert not varied.sentence.startswith("Nothing")
+
+
+def test_variations_with_overlapping_faults_are_no_runs_and_others_take_their_place(scenario: wm.Scenario) -> None:
+    crashes = [wm.script.CrashWriter(at_ms=at_ms, writer="a", restart_after_ms=500) for at_ms in (1_000, 1_200, 3_000)]
+    every = wm.hunt(scenario, crashes, seeds=range(5), shrink=False)
+    refused = [run for run in every.runs if run.refused is not None]
+    assert {"a is down from 1 s to 1.5 s" in str(run.refused) for run in refused} == {True}
+    assert (len(every.runs), len(refused)) == (80, 40)
+    drawn = wm.hunt(scenario, crashes, seeds=range(5), runs=20, shrink=False)
+    assert sum(run.refused is None for run in drawn.runs) == 20 < len(drawn.runs)
+    assert min(drawn.exercised.values()) > 0
+
+
 def test_the_same_hunt_finds_the_same(scenario: wm.Scenario, found: Hunt) -> None:
     assert wm.hunt(scenario, FAULTS, configurations=SHIPPED) == found
     drawn = [wm.hunt(scenario, FAULTS, configurations=SHIPPED, runs=6, seed=seed, shrink=False) for seed in (1, 1, 2)]

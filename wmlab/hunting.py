@@ -37,6 +37,8 @@ Configurations: TypeAlias = Mapping[str, Mapping[str, Any]]
 _AS_IT_IS: Final[Configurations] = {"as it is": {}}
 _MOST_RUNS: Final = 100_000
 _MOST_RUNS_TO_SHRINK: Final = 1_000
+_MOST_DRAWN: Final = 10
+"""How many variations are drawn at most for each run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ class Violation:
     first_run: int
     runs: int
     minimal: bool
+    title: str = ""
 
     @property
     def faults(self) -> int:
@@ -86,7 +89,7 @@ class Violation:
         """What was broken, and by what, in one sentence."""
         by = counted(self.faults, "fault") if self.faults else "no fault"
         return (
-            f"{self.invariant} ({self.statement}) is violated with {by}, in run {self.first_run} and "
+            f"{self.invariant} ({self.title or self.statement}) is violated with {by}, in run {self.first_run} and "
             f"configuration {self.configuration!r}: {self.what}."
         )
 
@@ -149,12 +152,17 @@ class Hunt(TableAnswer[Violation]):
 
     @property
     def sentence(self) -> str:
-        """How many runs there were, and what they broke, in one sentence."""
+        """How many runs there were, and what they broke, in one sentence; and that nothing was varied, if so."""
         ran = sum(run.refused is None for run in self.runs)
         kind = "all variations" if self.exhaustive else "drawn at random"
         broken = listed([f"{violation.invariant} ({violation.configuration})" for violation in self.violations])
         never = [name for name, count in self.exercised.items() if not count]
         without = f"; never exercised: {listed(never)}" if never else ""
+        if len(self.runs) == 1 and self.exhaustive:
+            return (
+                f"Nothing was varied: one run of {self.name!r} violated {broken or 'nothing'}{without}. "
+                "To vary it, give faults=[...], seeds=[...] or configurations={...}."
+            )
         return f"{counted(ran, 'run')} of {self.name!r}, {kind}, violated {broken or 'nothing'}{without}."
 
     def __repr__(self) -> str:
@@ -185,12 +193,14 @@ def hunt(
     `configurations` says by label which fields of the scenario are replaced, such as {"shipped": {"rules":
     "implementation"}}, and `seeds` what its seed may be, by default its own. For `quiet_ms` (ms) nothing new is sent
     at the end, so that everything can come to rest: then the invariants of liveness are judged, too. `invariants` are
-    names as `check` has them; without, all that are judged in memory.
+    names as `check` has them; without, all that are judged in memory. Without faults, seeds and configurations there is
+    one run, of the scenario as it is, and the answer says that nothing was varied.
 
     If there are at most `runs` variations, all of them are run, those with the fewest faults first; else so many are
-    drawn, by `seed`. Of each invariant and configuration the first violation is kept, and with `shrink` reduced. Raises
-    `ModelError` for an unknown invariant and for arguments that cannot be, `ScenarioError` for a fault that the
-    scenario never admits, and what a replaced field raises.
+    drawn, by `seed`. A variation that the scenario refuses, such as one with a crash of a writer that is down, is
+    listed with the reason and is no run. Of each invariant and configuration the first violation is kept, and with
+    `shrink` reduced. Raises `ModelError` for an unknown invariant and for arguments that cannot be, `ScenarioError` for
+    a fault that the scenario never admits, and what a replaced field raises.
     """
     shrink = the_flag(shrink, "shrink", ModelError)
     _require(scenario, faults, configurations, most_faults=most_faults, quiet_ms=quiet_ms, runs=runs, seed=seed)
@@ -212,12 +222,18 @@ def hunt(
     done: list[Variation] = []
     first: dict[tuple[str, str], tuple[int, Any, Verdict]] = {}
     exhaustive = space.size <= runs
-    for variation in space.all() if exhaustive else space.drawn(Random(seed), runs):
+    refused = 0
+    # A variation that cannot be, in which a writer crashes while it is down for one, is no run: another one is drawn.
+    drawn = space.drawn(Random(seed), min(space.size, _MOST_DRAWN * runs))
+    for variation in space.all() if exhaustive else drawn:
+        if not exhaustive and len(done) - refused == runs:
+            break
         try:
             whole = varied(variation)
             verdicts = _judged(whole, invariants, quiet=quiet_ms > 0)
         except ScenarioError as refusal:
             done.append(dataclasses.replace(variation, refused=str(refusal)))
+            refused += 1
             continue
         broken = tuple(verdict for verdict in verdicts if verdict.verdict == "violated")
         done.append(dataclasses.replace(variation, violated=tuple(verdict.invariant for verdict in broken)))
@@ -242,7 +258,8 @@ def _violation(configuration: str, number: int, whole: Any, verdict: Verdict, *,
         least = smallest(whole, violates, most_runs=_MOST_RUNS_TO_SHRINK)
         whole, runs, minimal = least.scenario, least.runs, least.minimal
         (verdict,) = _judged(whole, (name,))
-    return Violation(name, configuration, verdict.statement, str(verdict.what), whole, number, runs, minimal)
+    what, title = str(verdict.what), verdict.title
+    return Violation(name, configuration, verdict.statement, what, whole, number, runs, minimal, title)
 
 
 def _judged(scenario: Any, invariants: Sequence[str], *, quiet: bool = False) -> list[Verdict]:
@@ -282,10 +299,10 @@ class _Space:
                     for seed in self.seeds:
                         yield Variation(label, chosen, seed)
 
-    def drawn(self, random: Random, runs: int) -> Iterator[Variation]:
-        """So many of them, each once: a configuration, a seed, how many faults, and which."""
+    def drawn(self, random: Random, most: int) -> Iterator[Variation]:
+        """Up to so many of them, each once: a configuration, a seed, how many faults, and which."""
         seen: set[Variation] = set()
-        while len(seen) < runs:
+        while len(seen) < most:
             count = random.randint(0, self.most_faults)
             chosen = tuple(random.sample(range(self.faults), count))
             variation = Variation(random.choice(self.labels), chosen, random.choice(self.seeds))

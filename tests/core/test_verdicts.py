@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from wmlab.core.answers import Proof, Verdicts
+from wmlab.core.charts.style import page_colour
 from wmlab.core.errors import ModelError
+from wmlab.core.invariants import Finding, Invariant, totals_of, verdicts_of
 
 
 def row(invariant: str, verdict: str, **columns: Any) -> dict[str, Any]:
@@ -56,3 +58,53 @@ def test_verdicts_are_data_and_html(verdicts: Verdicts) -> None:
     assert json.loads(verdicts.to_json()) == json.loads(json.dumps(verdicts.to_dict()))
     assert [v["verdict"] for v in verdicts.to_dict()["verdicts"]] == ["ok", "violated", "unknown"]
     assert "<b>the cut moves back</b><br>watermarks: seq 1, cut {1@1: 7, 0@0: end}" in verdicts._repr_html_()
+
+
+@pytest.fixture
+def with_exceptions() -> Verdicts:
+    left_out = {"left_out": 154, "exceptions": "154 late events of a dropped writer"}
+    rows = [
+        row("I1", "ok", title="the lower bound rises"),
+        row("I6", "ok", title="no event below", what="left out: one", **left_out),
+        row("I7", "violated", title="in order", violations=1, what="it is not"),
+    ]
+    return Verdicts.of("a run", rows)
+
+
+def test_what_is_left_out_is_in_the_headline_and_invariants_have_names(with_exceptions: Verdicts) -> None:
+    assert repr(with_exceptions).splitlines() == [
+        "Check of 'a run': 2 invariants of 3 hold; violated: I7 (in order); "
+        "I6 (no event below) leaves out 154 late events of a dropped writer",
+        "I1 ok: the lower bound rises (36 judged)",
+        "I6 ok, with exceptions: no event below (36 judged)",
+        "    left out: one",
+        "I7 violated: in order (1 of 36)",
+        "    it is not",
+    ]
+    assert with_exceptions.with_exceptions == ("I6",)
+    frame = with_exceptions.to_pandas().set_index("invariant")
+    assert frame["left_out"].to_dict() == {"I1": 0, "I6": 154, "I7": 0}
+    assert frame.loc["I6", ["title", "exceptions"]].tolist() == [
+        "no event below",
+        "154 late events of a dropped writer",
+    ]
+
+
+def test_exceptions_are_amber_and_violations_red(with_exceptions: Verdicts) -> None:
+    page = with_exceptions._repr_html_()
+    assert f'<b style="color:{page_colour("upper")}">ok, with exceptions</b>' in page
+    assert f'<b style="color:{page_colour("alarm")}">violated</b>' in page
+    assert "<td style='text-align:left'>I1 the lower bound rises</td><td style='text-align:left'>ok</td>" in page
+
+
+def test_the_exceptions_of_several_streams_are_counted_by_their_reasons() -> None:
+    findings = {
+        stream: [Finding(True, at_ms, "it is late", exemption=exemption) for at_ms, exemption in enumerate(exemptions)]
+        for stream, exemptions in {"a": ["of x", "of y", "of x"], "b": ["of x"], "c": [None]}.items()
+    }
+    rule = Invariant("s", lambda stream: findings[stream], "no data", title="t", exempt="late event")
+    totals = [row for stream in findings for row in totals_of({"I1": rule}, {}, {"stream": stream}, stream)]
+    (verdict,) = Verdicts.of("a run", verdicts_of({"I1": rule}, totals))
+    assert (verdict.left_out, verdict.exceptions) == (4, "3 late events of x and 1 late event of y")
+    assert verdict.what == "left out: 3 late events of x and 1 late event of y; the first: it is late"
+    assert (verdict.outcome, verdict.label) == ("ok, with exceptions", "I1 (t)")

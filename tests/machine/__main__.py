@@ -1,7 +1,7 @@
 """A longer run by command: `python -m tests.machine --runs 20000 --seed 7`.
 
-It makes scenarios up, records and judges them in several processes, lets Spark judge them too, and says what it has
-done. When a promise is broken, or the two judges disagree, the scenario goes to a file for `python -m wmlab record`.
+It makes scenarios up and records them in several processes, has two judges judge them, and says what it has done. When
+a promise is broken, or the two judges disagree, the scenario goes to a file for `python -m wmlab record`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from tests.machine.batch import differences, judged_by_spark
+from tests.machine.batch import differences, judged_by_checks
 from tests.machine.campaign import MACHINES, Made, Shard, make, shards, smallest
 
 
@@ -25,7 +25,6 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--seed", type=int, default=0, metavar="N", help="where chance begins (default: 0)")
     top.add_argument("--machine", choices=MACHINES, default="sound", help="what may happen (default: sound)")
     top.add_argument("--processes", type=int, default=2, metavar="N", help="how many at once (default: 2)")
-    top.add_argument("--no-spark", action="store_true", help="leave Spark out")
     top.add_argument("--output", type=Path, default=Path("broken.yaml"), metavar="FILE.yaml", help="for the scenario")
     return top
 
@@ -42,9 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{runs:,} runs; judged {', '.join(f'{name} {counts[name]:,}' for name in sorted(counts))}", flush=True)
         if made.broken:
             return _broken(made.shard, options.output)
-        if not options.no_spark and (disputed := _disputed(made)):
+        if disputed := list(differences(made.findings, judged_by_checks(made.tables))):
             return _disagreement(made, disputed, options.output)
-    print("every promise was kept" + ("" if options.no_spark else ", and Spark says the same"))
+    print("every promise was kept, and both judges say so")
     return 0
 
 
@@ -62,12 +61,6 @@ def _broken(shard: Shard, output: Path) -> int:
         return 1
     print(f"violated: {', '.join(sorted(found.invariants))}; the scenario is in {found.scenario.save(output)}")
     return 1
-
-
-def _disputed(made: Made) -> list[str]:
-    from wmlab.core.spark.session import spark_session
-
-    return list(differences(made.findings, judged_by_spark(spark_session(), made.tables)))
 
 
 def _disagreement(made: Made, disputed: list[str], output: Path) -> int:

@@ -19,6 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize
 from tests.machine import parts
 from tests.machine.batch import given_of
 from tests.machine.judge import Findings, judge, violated
+from tests.overlaps import without_overlaps
 from wmlab.core.recording import Recording
 from wmlab.streams.api import Scenario
 from wmlab.streams.model.history import StreamHistory
@@ -102,6 +103,10 @@ class Machine(RuleBasedStateMachine):
         """The moment of the next action."""
         self.now_ms += gap_ms
         return self.now_ms
+
+    def happens(self, action: Action) -> None:
+        """Add an action to the script, unless it overlaps with another one."""
+        self.script = without_overlaps([*self.script, action], self.streams, self.controllers)
 
     def a_stream(self, data: st.DataObject) -> str:
         """Any stream."""

@@ -1,4 +1,4 @@
-"""Many recordings as one, so that Spark judges them all at once; the streams of run 17 are called `run17/orders`."""
+"""Many recordings as one, to ask Spark or a judge once; the streams of run 17 are called `run17/orders`."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
+from pyarrow.compute import take
 
-from tests.machine.judge import Findings, Found
+from tests.machine.compared import COMPARED, compared_groups, known_by_time_bounds
+from tests.machine.judge import TABLES as WITH_STREAM
+from tests.machine.judge import Findings, Found, windows_are_bounds
 from wmlab.core.invariants import Finding, Invariant, totals_of
 from wmlab.core.recording import Recording
-from wmlab.core.spark.grouped import TablesOfStream, by_stream
+from wmlab.core.spark.grouped import rows_by
 from wmlab.streams.checks import DERIVED, INVARIANTS, with_reduced_events
 from wmlab.streams.checks import INPUT_TABLES as CHECKED
-from wmlab.streams.checks.compared import COMPARED, compared_groups
 from wmlab.streams.tables import TABLES as SCHEMAS
 
 _OWNERSHIP: Final = SCHEMAS["ownership"].insert(0, pa.field("stream", pa.string()))
 _SCHEMAS: Final = {**SCHEMAS, "compared_groups": COMPARED, "ownership": _OWNERSHIP}
-_JUDGED: Final = pa.schema(
-    {"stream": pa.string(), "invariant": pa.string(), "judged": pa.int64(), "broken": pa.list_(pa.int64())}
-)
-TABLES: Final = tuple(sorted({"compared_groups", *CHECKED}))
-"""What Spark needs of a recording: tables, and which groups have windows that are compared."""
+TABLES: Final = tuple(sorted({*WITH_STREAM, *CHECKED}))
+"""What is kept of a recording: tables, and which groups have windows that are compared."""
+_NO_ROWS: Final = np.zeros(0, np.int64)
 
 
 def given_of(recording: Recording) -> dict[str, pa.Table]:
@@ -71,27 +71,31 @@ def _named_after(run: str, table: pa.Table) -> pa.Table:
     return pa.table(named, table.schema)
 
 
-def judged_by_spark(spark: SparkSession, tables: Mapping[str, pa.Table]) -> Findings:
-    """What Spark's checks say about every stream, in the words of the second judge."""
-    reduced = with_reduced_events({name: tables[name] for name in TABLES})
-    return {
-        (row.stream, row.invariant): Found(row.judged, tuple(row.broken))
-        for row in by_stream(spark, reduced, _judged_stream, _JUDGED).collect()
-    }
+def judged_by_checks(tables: Mapping[str, pa.Table]) -> Findings:
+    """What wmlab's checks and time bounds say about every stream, in the words of the second judge."""
+    reduced = with_reduced_events(tables, [tables["events"]])
+    rows = {name: {key: rows for (key,), rows in rows_by(table, "stream")} for name, table in reduced.items()}
+    found: Findings = {}
+    for stream in tables["segments"]["stream"].unique().to_pylist():
+        own = {name: take(table, rows[name].get(stream, _NO_ROWS)) for name, table in reduced.items()}
+        found |= _judged_stream(stream, own)
+    return found
 
 
-def _judged_stream(stream: str, tables: TablesOfStream) -> pa.Table:
-    """What the rules say about one stream; runs on an executor."""
+def _judged_stream(stream: str, tables: Mapping[str, pa.Table]) -> Findings:
+    """What the rules say about one stream."""
     findings: dict[str, list[Finding]] = {}
     invariants = {name: _noted(name, invariant, findings) for name, invariant in INVARIANTS.items()}
-    totals_of(invariants, tables, {**DERIVED, "some_are_compared": True}, stream)
-    rows = []
+    totals_of(invariants, tables, DERIVED, stream)
+    rows = {name: tables[name].to_pylist(maps_as_pydicts="strict") for name in WITH_STREAM}
+    windows, differ = windows_are_bounds(rows, known_by_time_bounds)
+    found: Findings = {(stream, "windows"): Found(windows, tuple(sorted(differ)))} if windows else {}
     for name, of_one in findings.items():
         judged = sum(finding.judged for finding in of_one)
         broken = sorted(finding.at_ms or 0 for finding in of_one if finding.ok is False)
         if judged or broken:
-            rows.append({"stream": stream, "invariant": name, "judged": judged, "broken": broken})
-    return pa.Table.from_pylist(rows, _JUDGED)
+            found[stream, name] = Found(judged, tuple(broken))
+    return found
 
 
 def _noted(name: str, invariant: Invariant, findings: dict[str, list[Finding]]) -> Invariant:

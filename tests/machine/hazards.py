@@ -57,7 +57,7 @@ class PravegaCuts(Hazard):
         """The whole stream is merged, or split in two."""
         sealed = [segment.name for segment in self.histories["orders"].active.segments]
         self.histories["orders"] = self.histories["orders"].scale(sealed, into)
-        self.script.append(script.Scale(at_ms=self.after(gap_ms), seal=sealed, into=into))
+        self.happens(script.Scale(at_ms=self.after(gap_ms), seal=sealed, into=into))
 
     @rule(data=st.data())
     def note(self, data: st.DataObject) -> None:
@@ -67,7 +67,7 @@ class PravegaCuts(Hazard):
         at_ms = self.after(150)
         for writer in self.writers:
             position = data.draw(places)
-            self.script.append(script.NoteTime(at_ms=at_ms, writer=writer.name, time=at_ms, position=position))
+            self.happens(script.NoteTime(at_ms=at_ms, writer=writer.name, time=at_ms, position=position))
 
 
 class EndsThatAreNone(Hazard):
@@ -116,9 +116,9 @@ class StaleMarks(Hazard):
     def hold_up(self, gap_ms: int, for_ms: int) -> None:
         """The leader is paused between reading the marks and reading the log."""
         at_ms = self.after(gap_ms)
-        self.script.append(script.PauseController(at_ms=at_ms, for_ms=for_ms, point="after_marks"))
+        self.happens(script.PauseController(at_ms=at_ms, for_ms=for_ms, point="after_marks"))
 
     @rule(gap_ms=GAPS_MS)
     def expire(self, gap_ms: int) -> None:
         """The leader loses its session, so that there are two for a while."""
-        self.script.append(script.ExpireSession(at_ms=self.after(gap_ms), notice_after_ms=600))
+        self.happens(script.ExpireSession(at_ms=self.after(gap_ms), notice_after_ms=600))

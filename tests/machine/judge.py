@@ -1,6 +1,6 @@
-"""A second judge: I1 to I13 from the rows of a recording in plain Python, with loops where Spark has windows and joins.
+"""A second judge: I1 to I12 from the rows of a recording in plain Python, in loops over all rows.
 
-It shares no code with the simulator, with the model, or with Spark's checks; what they have in common is the recording
+It shares no code with the simulator, with the model, or with the checks; what they have in common is the recording
 and the words of the invariants. `Found` is what can be compared: how much was judged, and when something was broken.
 
 On stream cuts, key by key: the bounds of all key ranges of a stream part its key space into atoms, so a range is a set
@@ -26,6 +26,8 @@ Rows = Mapping[str, list[Row]]
 """The rows of one stream, by table."""
 Answer = tuple[int, list[int]]
 """How many single things were judged, and when (ms) something was broken."""
+KnownOverTime = Iterator[tuple[int, tuple[int | None, int | None]]]
+"""When (ms) which lower and upper bound were known."""
 Place = tuple[int, float]
 """A segment and how far in it: bytes, beyond all of them, or before its start."""
 
@@ -368,19 +370,19 @@ def lower_below_latest(rows: Rows) -> Answer:
     return judged, broken
 
 
-# Windows against the position of the group and the log: I13.
+# Windows against the position of the group and the log.
 
 
-def windows_are_bounds(rows: Rows) -> Answer:
-    """I13: of the groups that are compared, every window is what one that follows the group knows at that moment.
+def windows_are_bounds(rows: Rows, known: Callable[..., KnownOverTime] | None = None) -> Answer:
+    """Of the groups that are compared, every window is what one that follows the group knows at that moment.
 
-    Of a group with a map of times it is what the map says.
+    That is by the loops below, or by `known`. Of a group with a map of times it is what the map says.
 
     In a log in which a cut lies before an earlier one, it depends on the way, and nothing is broken. Nor is it for a
     reader that has joined a group whose position has moved back.
     """
     judged, broken = 0, []
-    overlaps, falls = None, False
+    overlaps, falls, follow = None, False, known or _known_over_time
     for entry in rows["compared_groups"]:
         if entry["why_not"] is not None:
             continue
@@ -390,7 +392,7 @@ def windows_are_bounds(rows: Rows) -> Answer:
         if entry["with_map"]:
             either_way = [list(_shared_over_time(rows, entry["group"]))]
         else:
-            either_way = [list(_known_over_time(rows, entry["group"], overlaps, late=late)) for late in (False, True)]
+            either_way = [list(follow(rows, entry["group"], overlaps, late=late)) for late in (False, True)]
         for window in rows["windows"]:
             if window["group"] == entry["group"]:
                 judged += 1
@@ -422,7 +424,7 @@ def _joined_behind(rows: Rows, window: Row) -> bool:
     return False
 
 
-def _shared_over_time(rows: Rows, group: str) -> Iterator[tuple[int, tuple[int | None, int | None]]]:
+def _shared_over_time(rows: Rows, group: str) -> KnownOverTime:
     """When the map of times of a group had which bounds."""
     applied = [row for row in rows["group_updates"] if (row["group"], row["outcome"]) == (group, "applied")]
     for row in sorted(applied, key=lambda row: row["revision"]):
@@ -449,9 +451,7 @@ def _over(one: int, other: int, overlaps: Mapping[int, set[int]]) -> bool:
     return one not in overlaps or other not in overlaps or other in overlaps[one]
 
 
-def _known_over_time(
-    rows: Rows, group: str, overlaps: Mapping[int, set[int]], *, late: bool
-) -> Iterator[tuple[int, tuple[int | None, int | None]]]:
+def _known_over_time(rows: Rows, group: str, overlaps: Mapping[int, set[int]], *, late: bool) -> KnownOverTime:
     """When one that follows a group knows which bounds; with `late` marks come after the positions of their ms."""
     versions = defaultdict(list)
     for row in rows["positions"]:
@@ -540,9 +540,12 @@ RULES: Final[Mapping[str, Callable[[Rows], Answer]]] = {
     "I10": lower_rises,
     "I11": upper_covers_noted,
     "I12": lower_below_latest,
-    "I13": windows_are_bounds,
+    "windows": windows_are_bounds,
 }
-"""Each gives how many single things it judged, and at which ms each violation happened."""
+"""The invariants by name, and the comparison of windows with bounds.
+
+Each gives how many single things it judged, and at which ms each violation happened.
+"""
 
 TABLES: Final = (
     "segments",

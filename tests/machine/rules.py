@@ -31,14 +31,14 @@ class Writers(Machine):
     @rule(gap_ms=GAPS_MS, data=st.data())
     def befall_writer(self, gap_ms: int, data: st.DataObject) -> None:
         process = self.a_process(data, EventWriter, TransactionalWriter)
-        self.script.append(data.draw(actions.on_writer(process))(at_ms=self.after(gap_ms)))
+        self.happens(data.draw(actions.on_writer(process))(at_ms=self.after(gap_ms)))
 
     @precondition(lambda self: self.has(EventWriter))
     @rule(gap_ms=GAPS_MS, data=st.data(), load=st.sampled_from(["moves", "copied"]))
     def duplicate_writer(self, gap_ms: int, data: st.DataObject, load: str) -> None:
         names = [writer.name for writer in self.writers if isinstance(writer, EventWriter)]
         writer = data.draw(st.sampled_from(names))
-        self.script.append(script.DuplicateWriter(at_ms=self.after(gap_ms), writer=writer, load=load))
+        self.happens(script.DuplicateWriter(at_ms=self.after(gap_ms), writer=writer, load=load))
 
 
 class Notes(Machine):
@@ -51,7 +51,7 @@ class Notes(Machine):
         stream = next(writer.stream for writer in self.writers if writer.name == process.split("/")[0])
         history = self.histories[stream or self.streams[0].name]
         at_ms = self.after(gap_ms)
-        self.script.append(data.draw(actions.notes(at_ms, process, history))(at_ms=at_ms))
+        self.happens(data.draw(actions.notes(at_ms, process, history))(at_ms=at_ms))
 
 
 class Transactions(Machine):
@@ -69,7 +69,7 @@ class Transactions(Machine):
         writer = self.a_process(data, TransactionalWriter)
         at_ms = self.after(gap_ms)
         drawn = actions.on_transactions(at_ms, writer, self.a_stream(data))
-        self.script.append(data.draw(drawn)(at_ms=at_ms))
+        self.happens(data.draw(drawn)(at_ms=at_ms))
 
 
 class Scales(Machine):
@@ -88,7 +88,7 @@ class Scales(Machine):
         self.histories[stream] = self.histories[stream].scale(sealed, into)
         given = {"seal": data.draw(st.permutations(sealed)), "into": into, "stream": stream}
         every_ms = data.draw(st.sampled_from([None, None, 0, 150, 900]))
-        self.script.append(script.Scale(at_ms=self.after(gap_ms), **given, seal_every_ms=every_ms))
+        self.happens(script.Scale(at_ms=self.after(gap_ms), **given, seal_every_ms=every_ms))
 
 
 class Endings(Machine):
@@ -101,17 +101,17 @@ class Endings(Machine):
             return
         at_ms = self.after(gap_ms)
         if what == "truncate":
-            self.script.append(script.TruncateStream(at_ms=at_ms, stream=stream))
+            self.happens(script.TruncateStream(at_ms=at_ms, stream=stream))
             return
         self.closed.add(stream)
         if what == "seal":
-            self.script.append(script.SealStream(at_ms=at_ms, stream=stream))
+            self.happens(script.SealStream(at_ms=at_ms, stream=stream))
             return
         again_ms = 300 if what == "recreate" else None
-        self.script.append(script.DeleteStream(at_ms=at_ms, recreate_after_ms=again_ms, stream=stream))
+        self.happens(script.DeleteStream(at_ms=at_ms, recreate_after_ms=again_ms, stream=stream))
         if what == "create":
             again_ms = 400
-            self.script.append(script.CreateStream(at_ms=at_ms + again_ms, stream=stream))
+            self.happens(script.CreateStream(at_ms=at_ms + again_ms, stream=stream))
         if again_ms is not None:
             self._created_again(stream, again_ms)
 
@@ -129,11 +129,11 @@ class Troubles(Machine):
     @rule(gap_ms=GAPS_MS, data=st.data())
     def befall_controller(self, gap_ms: int, data: st.DataObject) -> None:
         drawn = actions.on_controllers(self.a_stream(data), self.controller_names, inside_a_cycle=self.slow)
-        self.script.append(data.draw(drawn)(at_ms=self.after(gap_ms)))
+        self.happens(data.draw(drawn)(at_ms=self.after(gap_ms)))
 
     @rule(gap_ms=GAPS_MS, data=st.data())
     def befall_stores(self, gap_ms: int, data: st.DataObject) -> None:
-        self.script.append(data.draw(actions.on_stores(self.a_stream(data)))(at_ms=self.after(gap_ms)))
+        self.happens(data.draw(actions.on_stores(self.a_stream(data)))(at_ms=self.after(gap_ms)))
 
     @rule(gap_ms=GAPS_MS, data=st.data())
     def befall_network(self, gap_ms: int, data: st.DataObject) -> None:
@@ -144,7 +144,7 @@ class Troubles(Machine):
         sides += [(controller, service) for controller in controllers for service in SERVICES]
         readers = ["readers", *self.reader_names] if self.reader_names else []
         sides += [(reader, SEGMENT_STORE) for reader in readers]
-        self.script.append(data.draw(actions.on_network(sides, clocks))(at_ms=self.after(gap_ms)))
+        self.happens(data.draw(actions.on_network(sides, clocks))(at_ms=self.after(gap_ms)))
 
 
 class Readers(Machine):
@@ -165,16 +165,16 @@ class Readers(Machine):
         others |= {a.reader for a in self.script if isinstance(a, script.AddReader) and a.group != group.name}
         members = [name for name in self.reader_names if name not in others]
         drawn = actions.on_readers(group.name, self.reader_names, members, self.name("new-"), segment, stream)
-        self.script.append(data.draw(drawn)(at_ms=self.after(gap_ms)))
+        self.happens(data.draw(drawn)(at_ms=self.after(gap_ms)))
 
     @precondition(lambda self: bool(self.groups))
     @rule(gap_ms=GAPS_MS, data=st.data(), ranges=st.booleans())
     def go_back(self, gap_ms: int, data: st.DataObject, ranges: bool) -> None:
         """A checkpoint, and the reset to it after the readers had time to complete it."""
         group, checkpoint = data.draw(st.sampled_from(self.groups)).name, self.name("checkpoint-")
-        self.script.append(script.Checkpoint(at_ms=self.after(gap_ms), name=checkpoint, group=group))
+        self.happens(script.Checkpoint(at_ms=self.after(gap_ms), name=checkpoint, group=group))
         at_ms = self.after(TO_COMPLETE_MS)
-        self.script.append(script.ResetToCheckpoint(at_ms=at_ms, checkpoint=checkpoint, ranges=ranges, group=group))
+        self.happens(script.ResetToCheckpoint(at_ms=at_ms, checkpoint=checkpoint, ranges=ranges, group=group))
 
 
 class Everything(Writers, Notes, Transactions, Scales, Endings, Troubles, Readers):

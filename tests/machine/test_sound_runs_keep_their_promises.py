@@ -1,4 +1,4 @@
-"""Whatever happens to a sound stream, I1 to I13 hold; and enough happens for that to mean something."""
+"""Whatever happens to a sound stream, I1 to I12 hold; and enough happens for that to mean something."""
 
 from __future__ import annotations
 

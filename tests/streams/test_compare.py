@@ -66,6 +66,37 @@ def test_equal_names_are_numbered_and_equal_runs_differ_in_nothing(runs: tuple[R
     assert "lag equally" in comparison.sentence
 
 
+@pytest.fixture(scope="module")
+def hasty_and_patient() -> tuple[Recording, Recording]:
+    """A timeout of zero, with which a healthy writer is dropped in every round, and one of ten seconds."""
+    hasty = Scenario.load("data/scenarios/reports/pravega_7408.yaml")
+    stream = dataclasses.replace(hasty.stream, timestamp_aggregation_timeout_ms=10_000)
+    return hasty.record(), hasty.replace(stream=stream).record()
+
+
+def test_broken_promises_come_before_lag(hasty_and_patient: tuple[Recording, Recording]) -> None:
+    labels = ["timeout 0", "timeout 10 s"]
+    sentence = compare(*hasty_and_patient, labels=labels).sentence
+    assert sentence.startswith(
+        "Promises were broken by timeout 0 (225 events below a lower bound given before, unsafe for 22 900 ms); "
+        "by timeout 10 s none. The lower bound of timeout 10 s lags most"
+    )
+    hasty, patient = map(measures, hasty_and_patient)
+    assert hasty.sentence.startswith("Promises were broken: 225 events below")
+    assert patient.sentence.startswith("The lower bound of")
+
+
+def test_a_bound_is_unsafe_while_an_event_below_it_is_to_come(hasty_and_patient: tuple[Recording, Recording]) -> None:
+    for run in hasty_and_patient:
+        bounds, measures = measured_run(run, None)
+        events = run.table("events").select(["append_ms", "event_time"]).to_pylist()
+        unsafe_ms = 0
+        for (from_ms, lower, _), (to_ms, _, _) in pairwise(bounds):
+            below = [event["append_ms"] for event in events if event["event_time"] < lower]
+            unsafe_ms += max(0, min(to_ms, max(below, default=0)) - from_ms)
+        assert measures["unsafe_ms"] == unsafe_ms
+
+
 def test_the_time_after_an_end_of_known_time_has_no_lag() -> None:
     """Between the runs only the lower bound of the silent time differs: one keeps it, the other knows none."""
     stream = Stream(timestamp_aggregation_timeout_ms=2_000)
@@ -141,6 +172,8 @@ def test_the_measures_of_a_run_with_known_answers() -> None:
         # 2.5 s at 100 ms, then 3 s at 1 100 ms.
         "uncertainty_ms": 645.5,
         "late": 1,
+        # From the bound of 800 ms until an event of 500 ms is appended.
+        "unsafe_ms": 1_000,
     }
 
 
@@ -194,10 +227,22 @@ def test_a_run_without_a_lag_is_named() -> None:
     steps = [(1_000, 500), (2_000, 500)]
     runs = {"a": run("a", steps, 1_000.0), "b": run("b", steps, 1_000.0), "c": run("c", [], None)}
     assert draw_comparison(runs).sentence == (
-        "The lower bounds of a and b lag equally, 1 000 ms on average. That of c has no lag."
+        "The lower bounds of a and b lag equally, 1 000 ms on average. c never had a lower bound."
     )
     runs["b"] = run("b", steps, 1_200.0)
-    assert draw_comparison(runs).sentence.endswith("200 ms more than that of a. That of c has no lag.")
+    assert draw_comparison(runs).sentence.endswith("200 ms more than that of a. c never had a lower bound.")
+
+
+def test_a_run_that_never_had_a_bound_is_told_from_one_of_another_time() -> None:
+    steps = [(1_000, 500), (2_000, 500)]
+    known, another = run("a", steps, 1_000.0), run("c", steps, None)
+    never = run("b", [(1_000, None), (2_000, None)], None)
+    sentence = draw_comparison({"a": known, "b": never, "c": another}).sentence
+    assert sentence == (
+        "Fewer than two of the runs have a lag to compare. b never had a lower bound. "
+        "The lower bound of c has no lag: it counts from another time than the clock."
+    )
+    assert never.sentence == "b never had a lower bound."
 
 
 def test_a_bound_of_another_time_stands_at_the_rim_of_the_comparison() -> None:

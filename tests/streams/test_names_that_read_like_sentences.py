@@ -111,17 +111,17 @@ def test_the_chart_and_the_verdicts_do_not_read_names(plain: StreamRecording, sp
     sentences, verdicts = [], []
     for recording in (plain, other):
         sentences.append(charts.time_bounds(recording.time_bounds(spark)).sentence)
-        verdicts.append(repr(recording.check(spark, "I6", "I9", "I10")))
+        verdicts.append(repr(recording.check("I6", "I9", "I10")))
     assert f"while {PLAIN} was down" in sentences[0]
     assert renamed(sentences[0], "nobody is w 900 000 ms") == sentences[1]
     assert renamed(verdicts[0], "nobody is w 900 000 ms") == verdicts[1]
 
 
-def test_a_time_in_the_sentence_of_a_verdict_is_told_from_a_name(plain: StreamRecording, spark: SparkSession) -> None:
+def test_a_time_in_the_sentence_of_a_verdict_is_told_from_a_name(plain: StreamRecording) -> None:
     name = "w 900 000 ms"
     other = with_name(plain, name)
     tables = {table: other.table(table).to_pylist(maps_as_pydicts="strict") for table in other.schemas}
     tables["writer_marks"] = [row for row in tables["writer_marks"] if row["writer"] == name]
     tables["watermarks"] = [row | {"lower": 10_000_000} for row in tables["watermarks"]]
-    verdict = StreamRecording.from_tables(tables, name="altered").check(spark, "I12")["I12"]
+    verdict = StreamRecording.from_tables(tables, name="altered").check("I12")["I12"]
     assert str(verdict.what).startswith("watermark 0 has lower 2 h 46 min 40 s, but w 900 000 ms had noted ")

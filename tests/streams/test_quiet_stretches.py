@@ -11,6 +11,8 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.machine.batch import given_of, judged_by_checks
+from tests.machine.judge import violated
 from wmlab.core.charts.scene import constant_spans
 from wmlab.core.recording import Recording
 from wmlab.core.run_comparison import compare
@@ -159,7 +161,7 @@ def test_every_window_is_the_bounds_of_its_group_at_that_moment(
             # A map of times may change several times in a millisecond; a reader looks in between.
             updates = list(zip(of_map["at_ms"].tolist(), _pairs(of_map), strict=True))
             for at_ms, window in zip(seen["at_ms"].tolist(), _pairs(seen), strict=True):
-                # In the millisecond of a watermark no table says what came first; I13 judges these too.
+                # In the millisecond of a watermark no table says what came first.
                 if at_ms not in emitted:
                     before = bisect_left(times, at_ms)
                     possible = pairs[max(0, before - 1) : bisect_right(times, at_ms)]
@@ -212,7 +214,7 @@ def test_lag_and_comparison_say_the_worst_lag_that_readers_saw(recordings: dict[
 
 
 def test_a_group_that_is_taken_back_begins_anew(
-    spark: SparkSession, recordings: dict[str, Recording], bounds: dict[str, pd.DataFrame]
+    recordings: dict[str, Recording], bounds: dict[str, pd.DataFrame]
 ) -> None:
     run = recordings["taken back"]
     rows = bounds[run.name]
@@ -221,7 +223,7 @@ def test_a_group_that_is_taken_back_begins_anew(
     assert back == 15_000
     assert not (rows["lower"] > rows["perfect_watermark"]).any()
     assert "it is safe" in charts.time_bounds(rows).sentence
-    assert run.check(spark, "I13").violated == ()
+    assert "windows" not in violated(judged_by_checks(given_of(run)))
 
 
 def test_readers_that_share_times_have_the_bounds_of_their_map(
@@ -252,7 +254,7 @@ def test_while_nothing_is_read_the_map_of_times_moves(spark: SparkSession, tmp_p
     assert [row.lower - START_MS for row in quietly] == list(range(12_000, 108_000, 2_000))
     assert (rows["change"].iloc[-1], rows["at_ms"].iloc[-1]) == ("end", START_MS + 115_000)
     assert "never stood still for more than 2.0 s" in charts.time_bounds(rows).sentence
-    assert run.check(spark, "I13").violated == ()
+    assert "windows" not in violated(judged_by_checks(given_of(run)))
 
 
 def test_readers_that_look_at_no_marks_have_no_bounds(spark: SparkSession, tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_answers_charts_and_the_command_line_take_the_name(
     assert main(["explain", str(stored.path), "--stream", BANK]) == 0
     assert BANK in capsys.readouterr().out
     assert {row.stream for row in stored.time_bounds(spark).select("stream").distinct().collect()} == {BANK, SHOP}
-    assert not stored.check(spark, "I1", "I7").violated
+    assert not stored.check("I1", "I7").violated
     assert stored.replay(spark, stream=BANK).count() == len(stored.to_pandas("watermarks").query("stream == @BANK"))
     assert BANK in wm.chart.topology(stored).mermaid
     for chart in (wm.chart.key_space(stored, stream=BANK), wm.chart.lag(stored, stream=BANK)):

@@ -44,7 +44,6 @@ RUN_BY_WORKERS = (
     "bounds.maps",
     "bounds.recorded",
     "bounds.replay",
-    "checks",
 )
 
 

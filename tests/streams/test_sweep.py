@@ -105,7 +105,7 @@ def test_violations_are_those_that_the_check_of_a_run_finds(spark: SparkSession)
     shipped = wm.Scenario.load(SCENARIOS / "reports" / "cut_order.yaml")
     grid = {"cut_algorithm": ["sound", "pravega"]}
     found = rows(shipped.sweep(spark, check=True, progress=False, **grid))
-    verdicts = shipped.record(progress=False).check(spark)
+    verdicts = shipped.record(progress=False).check()
     assert [row["violations"] for row in found] == [0, sum(verdict.violations for verdict in verdicts)]
     assert verdicts.violated
 

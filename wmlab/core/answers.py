@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVar, get_args
@@ -16,8 +16,9 @@ from xml.sax.saxutils import quoteattr
 
 import pyarrow as pa
 
+from wmlab.core.charts.style import page_colour
 from wmlab.core.errors import ModelError
-from wmlab.core.words import counted, grouped, listed, number_at_epoch, span, unbroken, with_moments, wrapped
+from wmlab.core.words import counted, grouped, listed, number_at_epoch, shown, span, unbroken, with_moments, wrapped
 
 
 class Answer:
@@ -191,8 +192,10 @@ class Proof:
 class Verdict:
     """The verdict on one invariant.
 
-    `judged` counts the single things that could be judged and `violations` those found wrong; `what` is the first
-    violation, or why nothing could be judged, and None when all is well; `evidence` proves the first violation.
+    `judged` counts the single things that could be judged and `violations` those found wrong; `left_out` counts those
+    that went wrong and break no promise, and `exceptions` says which: "154 late events of a dropped writer". `what` is
+    the first violation, or why nothing could be judged, or the first thing that was left out, and None when all is
+    well; `evidence` proves it. `title` is the short name of the invariant, empty if it has none.
     """
 
     invariant: str
@@ -202,9 +205,22 @@ class Verdict:
     violations: int
     what: str | None
     evidence: tuple[Proof, ...] = ()
+    title: str = ""
+    left_out: int = 0
+    exceptions: str | None = None
+
+    @property
+    def label(self) -> str:
+        """What it is called in a sentence: "I6 (no event below the lower bound)"."""
+        return f"{self.invariant} ({self.title})" if self.title else self.invariant
+
+    @property
+    def outcome(self) -> str:
+        """The verdict in words: "ok, with exceptions" if it leaves something out."""
+        return "ok, with exceptions" if self.verdict == "ok" and self.left_out else self.verdict
 
     def __repr__(self) -> str:
-        lines = [f"{self.invariant} {self.verdict}: {self.statement} ({self._count()})"]
+        lines = [f"{self.invariant} {self.outcome}: {self.title or self.statement} ({self._count()})"]
         lines += [f"    {self.what}"] if self.what else []
         return "\n".join([*lines, *(f"    {proof!r}" for proof in self.evidence)])
 
@@ -217,18 +233,23 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Verdicts(TableAnswer[Verdict]):
-    """One verdict per invariant, in their order; `verdicts["I4"]` is one of them, iteration gives all."""
+    """One verdict per invariant, in their order; `verdicts["I4"]` is one of them, iteration gives all.
+
+    `notes` are remarks about the call, such as one that goes with the next version; two answers with the same verdicts
+    are equal.
+    """
 
     name: str
     verdicts: tuple[Verdict, ...]
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     entries = "verdicts"
     heads = ("", "verdict", "judged", "what")
     left = (0, 1, 3)
     schema = pa.schema(
-        [(name, pa.string()) for name in ("invariant", "statement", "verdict")]
-        + [pa.field(name, pa.int64(), nullable=False) for name in ("judged", "violations")]
-        + [("what", pa.string())]
+        [(name, pa.string()) for name in ("invariant", "title", "statement", "verdict")]
+        + [pa.field(name, pa.int64(), nullable=False) for name in ("judged", "violations", "left_out")]
+        + [("exceptions", pa.string()), ("what", pa.string())]
     )
 
     @classmethod
@@ -237,7 +258,7 @@ class Verdicts(TableAnswer[Verdict]):
         verdicts = []
         for row in rows:
             proofs = tuple(Proof(proof["table"], _columns(json.loads(proof["row"]))) for proof in row["evidence"] or ())
-            cells = {column: row[column] for column in cls.schema.names}
+            cells = {column: row[column] for column in cls.schema.names if column in row}
             clocks = [proof.row[name] for proof in proofs for name in proof.row if name.endswith("_ms")]
             cells["what"] = row["what"] and with_moments(row["what"], clock_ms=max(filter(None, clocks), default=None))
             verdicts.append(Verdict(**cells, evidence=proofs))
@@ -252,6 +273,11 @@ class Verdicts(TableAnswer[Verdict]):
     def unknown(self) -> tuple[str, ...]:
         """The names of the invariants that could not be judged."""
         return tuple(v.invariant for v in self.verdicts if v.verdict == "unknown")
+
+    @property
+    def with_exceptions(self) -> tuple[str, ...]:
+        """The names of the invariants that hold and leave something out."""
+        return tuple(v.invariant for v in self.verdicts if v.verdict == "ok" and v.left_out)
 
     def __getitem__(self, invariant: str) -> Verdict:
         by_name = {verdict.invariant: verdict for verdict in self.verdicts}
@@ -268,26 +294,41 @@ class Verdicts(TableAnswer[Verdict]):
         """The result in one sentence."""
         ok = len(self.verdicts) - len(self.violated) - len(self.unknown)
         parts = [f"{counted(ok, 'invariant')} of {len(self.verdicts)} {'holds' if ok == 1 else 'hold'}"]
-        parts += [f"violated: {', '.join(self.violated)}"] if self.violated else []
-        parts += [f"unknown: {', '.join(self.unknown)}"] if self.unknown else []
+        for outcome in ("violated", "unknown"):
+            labels = [v.label for v in self.verdicts if v.verdict == outcome]
+            parts += [f"{outcome}: {', '.join(labels)}"] if labels else []
+        parts += [f"{v.label} leaves out {v.exceptions}" for v in self.verdicts if v.invariant in self.with_exceptions]
         return "; ".join(parts)
 
     def __repr__(self) -> str:
-        return "\n".join([f"Check of {self.name!r}: {self.sentence}", *(repr(v) for v in self.verdicts)])
+        return "\n".join([f"Check of {self.name!r}: {self.sentence}", *(repr(v) for v in self.verdicts), *self.notes])
 
     def _caption(self) -> str:
-        return f"<b>{escape(self.name)}</b>: {escape(self.sentence)}"
+        return "<br>".join([f"<b>{escape(self.name)}</b>: {escape(self.sentence)}", *map(escape, self.notes)])
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
         for verdict in self.verdicts:
             what = [f"<b>{escape(verdict.what)}</b>"] if verdict.what else []
             lines = [escape(verdict.statement), *what, *(escape(repr(proof)) for proof in verdict.evidence)]
-            yield verdict.invariant, verdict.verdict, verdict._count(), Markup("<br>".join(lines))
+            name = " ".join(filter(None, (verdict.invariant, verdict.title)))
+            yield name, _coloured(verdict.outcome), verdict._count(), Markup("<br>".join(lines))
 
 
-def unknown_invariant(name: str, known: Iterable[str]) -> ModelError:
-    """The error for an invariant that is none of the known ones."""
-    return ModelError(f"There is no invariant {name!r}.", remedy=f"Ask for one of {', '.join(known)}.")
+_ROLES: Final = {"violated": "alarm", "ok, with exceptions": "upper"}
+"""The colours of outcomes, as roles of charts: red and amber."""
+
+
+def _coloured(outcome: str) -> Cell:
+    """An outcome as a cell of a table, in its colour if it has one."""
+    if outcome not in _ROLES:
+        return outcome
+    return Markup(f'<b style="color:{page_colour(_ROLES[outcome])}">{outcome}</b>')
+
+
+def unknown_invariant(name: object, known: Iterable[str], by_name: Iterable[str] = ()) -> ModelError:
+    """The error for an invariant that is none of the known ones; those in `by_name` are judged only when named."""
+    at_rest = f", or for {', '.join(by_name)}, which is judged only when it is named" if by_name else ""
+    return ModelError(f"There is no invariant {shown(name)}.", remedy=f"Ask for one of {', '.join(known)}{at_rest}.")
 
 
 def _columns(row: dict[str, Any]) -> dict[str, Any]:

@@ -3,16 +3,18 @@
 A finding stands for something about an invariant that could be decided, good (`ok` True) or bad (`ok` False), or for
 something that could not (`ok` None). A bad one carries its evidence: the rows of the recording's tables, cut down to
 the columns that matter, each as (table, row), the row as JSON. A verdict is "violated" with the first proof, "ok" when
-everything that could be decided was in order, or "unknown" when nothing could be.
+everything that could be decided was in order, or "unknown" when nothing could be. A good finding may have an exemption:
+it says what went wrong and why that does not count, and the verdict says how many such things it leaves out.
 
-An `Invariant` is a rule in Python over the rows of one stream. `wmlab.core.spark.verdict` brings these to it, for all
-invariants in one pass, and has the other kind, which is a query over the rows of all streams.
+An `Invariant` is a rule in Python over the rows of one stream, which runs in memory. `wmlab.core.spark.verdict` brings
+the rows of very many streams to it, and has the other kind, which is a query over the rows of all streams.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any, Final, TypeAlias, TypeVar
@@ -22,7 +24,7 @@ import pyarrow.compute as pc
 
 from wmlab.core.answers import Verdicts, unknown_invariant
 from wmlab.core.errors import ModelError
-from wmlab.core.words import TIME_MARK, grouped
+from wmlab.core.words import TIME_MARK, counted, grouped, listed
 
 Entry = TypeVar("Entry")
 """What is asked of a recording: a rule, or a query."""
@@ -30,12 +32,12 @@ EVIDENCE: Final = pa.list_(pa.field("element", pa.struct({"table": pa.string(), 
 _PROOF: Final = pa.struct({"at_ms": pa.int64(), "stream": pa.string(), "what": pa.string(), "evidence": EVIDENCE})
 TOTALS: Final = pa.schema(
     {"invariant": pa.string(), "stream": pa.string()}
-    | {name: pa.int64() for name in ("judged", "violations", "good", "spared")}
-    | {"proof": _PROOF, "harm": _PROOF, "why": pa.string()}
+    | {name: pa.int64() for name in ("judged", "violations", "good")}
+    | {"left_out": pa.map_(pa.string(), pa.int64()), "proof": _PROOF, "harm": _PROOF, "why": pa.string()}
 )
-"""What the findings on one invariant come to: judged, violations, good and spared (how many single things, bad
-findings, good ones, and good ones that say what went wrong and does not count), the first bad one (`proof`), the first
-spared one (`harm`), and the first reason (`why`) that something was not decided. The stream is null for all streams."""
+"""What the findings on one invariant come to: judged, violations and good (how many single things, bad findings, and
+good ones), how many good ones are left out by their `exemption`, the first bad one (`proof`), the first one left out
+(`harm`), and the first reason (`why`) that something was not decided. The stream is null for all streams."""
 
 TableRow: TypeAlias = Mapping[str, Any]
 TableRows: TypeAlias = Sequence[TableRow]
@@ -65,8 +67,9 @@ class Finding:
     """What a rule found about an invariant.
 
     `ok` is None where nothing could be decided; `judged` is how many single things the finding stands for; `what` is
-    the violation, or why nothing was decided, or, of a good one, what went wrong and does not count. `at_ms` is None
-    where the finding has no time.
+    the violation, or why nothing was decided, or, of one that is left out, what went wrong. `exemption` is why that
+    does not count, in words that follow the `exempt` of the invariant: "of a dropped writer". `at_ms` is None where the
+    finding has no time.
     """
 
     ok: bool | None
@@ -74,6 +77,7 @@ class Finding:
     what: str | None = None
     evidence: Sequence[Evidence] = ()
     judged: int = 1
+    exemption: str | None = None
 
     @classmethod
     def undecided(cls, why: str) -> Finding:
@@ -85,12 +89,15 @@ class Finding:
 class Invariant:
     """One statement, the rule that gives its findings on one stream, and why there may be none.
 
-    The parameters of the rule are called as what it takes, see `Inputs`.
+    The parameters of the rule are called as what it takes, see `Inputs`. `title` is its short name, and `exempt` what
+    one thing is called that it leaves out: "late event".
     """
 
     statement: str
     findings: Callable[..., Iterable[Finding]]
     no_data: str
+    title: str = ""
+    exempt: str = "exception"
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -107,10 +114,17 @@ class Derived:
 
     make: Callable[..., Any]
 
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """What it is made of, by name."""
+        return tuple(signature(self.make).parameters)
 
-def invariant(statement: str, no_data: str) -> Callable[[Callable[..., Iterable[Finding]]], Invariant]:
+
+def invariant(
+    statement: str, no_data: str, *, title: str = "", exempt: str = "exception"
+) -> Callable[[Callable[..., Iterable[Finding]]], Invariant]:
     """Makes the rule that it stands above an invariant."""
-    return lambda findings: Invariant(statement, findings, no_data)
+    return lambda findings: Invariant(statement, findings, no_data, title, exempt)
 
 
 def totals_of(
@@ -158,28 +172,39 @@ def judged_in_memory(
 def with_liveness(
     invariants: Mapping[str, Entry], liveness: Mapping[str, Entry], only: Sequence[str]
 ) -> Mapping[str, Entry]:
-    """Those among which `only` chooses; without names, the ones that can be judged of every run."""
+    """Those among which `only` chooses; without names, the ones that can be judged of every run.
+
+    Raises `ModelError` for a name that is none.
+    """
+    require_known(only, invariants, liveness)
     return {**invariants, **liveness} if only else invariants
 
 
 def chosen_of(invariants: Mapping[str, Entry], only: Sequence[str]) -> dict[str, Entry]:
     """Those that `only` names, in their order; without names, all. Raises `ModelError` for a name that is none."""
-    if unknown := [name for name in only if name not in invariants]:
-        raise unknown_invariant(unknown[0], invariants)
+    require_known(only, invariants)
     return {name: entry for name, entry in invariants.items() if name in only or not only}
+
+
+def require_known(only: Sequence[object], invariants: Collection[str], by_name: Collection[str] = ()) -> None:
+    """Raise `ModelError` for a name of no invariant; those in `by_name` are judged only when they are named."""
+    for name in only:
+        if not isinstance(name, str) or name not in {*invariants, *by_name}:
+            raise unknown_invariant(name, invariants, by_name)
 
 
 def verdicts_of(invariants: Mapping[str, Any], totals: TableRows) -> list[dict[str, Any]]:
     """The verdict on each invariant, in their order, from rows of `TOTALS`."""
     return [
-        verdict_of(name, entry.statement, entry.no_data, [row for row in totals if row["invariant"] == name])
+        verdict_of(name, entry, [row for row in totals if row["invariant"] == name])
         for name, entry in invariants.items()
     ]
 
 
 def _totals(findings: Iterable[Finding], stream: str) -> dict[str, Any]:
     """What the findings on one stream come to, as in `TOTALS`."""
-    totals: dict[str, Any] = dict.fromkeys(("judged", "violations", "good", "spared"), 0)
+    totals: dict[str, Any] = dict.fromkeys(("judged", "violations", "good"), 0)
+    left_out = Counter[str]()
     first: dict[str, dict[str, Any] | None] = {"proof": None, "harm": None}
     whys = []
     for finding in findings:
@@ -188,13 +213,13 @@ def _totals(findings: Iterable[Finding], stream: str) -> dict[str, Any]:
         totals["violations"] += finding.ok is False
         if finding.ok is None:
             whys.append(finding.what or "")
-        elif not finding.ok or finding.what is not None:
+        elif not finding.ok or finding.exemption is not None:
             kind = "harm" if finding.ok else "proof"
-            totals["spared"] += finding.ok is True
+            left_out.update([finding.exemption] if finding.ok and finding.exemption is not None else [])
             evidence = [{"table": proof.table, "row": proof.row} for proof in finding.evidence]
             proof = {"at_ms": finding.at_ms, "stream": stream, "what": finding.what, "evidence": evidence}
             first[kind] = min(filter(None, (first[kind], proof)), key=_order)
-    return totals | first | {"why": min(whys, default=None)}
+    return totals | first | {"left_out": sorted(left_out.items()), "why": min(whys, default=None)}
 
 
 def _order(proof: TableRow) -> tuple[Any, ...]:
@@ -204,31 +229,43 @@ def _order(proof: TableRow) -> tuple[Any, ...]:
     return *time, proof["stream"] or "", proof["what"] or "", rows
 
 
-def verdict_of(name: str, statement: str, no_data: str, totals: TableRows) -> dict[str, Any]:
-    """The verdict on one invariant, from its rows of `TOTALS`."""
-    judged, violations, good, spared = (
-        sum(row[column] for row in totals) for column in ("judged", "violations", "good", "spared")
-    )
+def verdict_of(name: str, entry: Any, totals: TableRows) -> dict[str, Any]:
+    """The verdict on one invariant, a rule or a query, from its rows of `TOTALS`."""
+    judged, violations, good = (sum(row[column] for row in totals) for column in ("judged", "violations", "good"))
     proof = min((row["proof"] for row in totals if row["proof"] is not None), key=_order, default=None)
     harm = min((row["harm"] for row in totals if row["harm"] is not None), key=_order, default=None)
-    why = min((row["why"] for row in totals if row["why"] is not None), default=no_data)
+    why = min((row["why"] for row in totals if row["why"] is not None), default=entry.no_data)
+    left_out = Counter[str]()
+    for row in totals:
+        left_out.update(dict(row["left_out"]))
+    exceptions = _exceptions(getattr(entry, "exempt", ""), left_out)
     what = None
     if proof is not None:
         what = proof["what"]
     elif harm is not None:
-        what = f"does not count, nor do {spared - 1} others: {harm['what']}"
+        what = f"left out: {exceptions}; the first: {harm['what']}"
     elif not good:
         what = why
     first = proof or harm
     return {
         "invariant": name,
-        "statement": statement,
+        "title": getattr(entry, "title", ""),
+        "statement": entry.statement,
         "verdict": "violated" if violations else "ok" if good else "unknown",
         "judged": judged,
         "violations": violations,
+        "left_out": left_out.total(),
+        "exceptions": exceptions,
         "what": what,
         "evidence": None if first is None else first["evidence"],
     }
+
+
+def _exceptions(exempt: str, left_out: Mapping[str, int]) -> str | None:
+    """What was left out, counted: "154 late events of a dropped writer"; None: nothing was."""
+    if not left_out:
+        return None
+    return listed([f"{counted(count, exempt)} {exemption}" for exemption, count in sorted(left_out.items())])
 
 
 class _OfStream:
@@ -248,7 +285,7 @@ class _OfStream:
             return self.tables[name].to_pylist(maps_as_pydicts="strict")
         value = self.values[name]
         if isinstance(value, Derived):
-            return value.make(**{parameter: self[parameter] for parameter in signature(value.make).parameters})
+            return value.make(**{name: self[name] for name in value.inputs})
         return value
 
 

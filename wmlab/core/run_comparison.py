@@ -19,7 +19,7 @@ from wmlab.core.charts.scene import Panel, Path, Scene, Steps, at_rim, behind_cl
 from wmlab.core.charts.style import jupyter_style
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.core.recording import Recording, of_one_kind
-from wmlab.core.run_measures import RunMeasures, RunValues, measures_as_text
+from wmlab.core.run_measures import RunMeasures, RunValues, measures_as_text, without_lag
 from wmlab.core.words import listed, span
 
 _MOST_ROWS: Final = 400
@@ -42,7 +42,7 @@ class RunComparison(Answer):
 
     @property
     def sentence(self) -> str:
-        """What the comparison says in one sentence."""
+        """Which runs broke promises, and whose bound lags most."""
         return self.chart.sentence
 
     def to_dict(self) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def draw_comparison(runs: Mapping[str, RunMeasures]) -> Chart:
     if not known:
         raise ChartError("None of the runs has a watermark.", remedy="Ask explain() of each what held it back.")
     shown = known[: len(SERIES)]
-    sentence = _sentence(bound, {label: run.lag_ms for label, run in runs.items()})
+    sentence = " ".join(filter(None, [_promises(runs), _lags(bound, runs)]))
     left_out = f" Of {len(known)} runs the first {len(shown)} are drawn." if len(shown) < len(known) else ""
     short = all(len(label) <= _SHORT for label in shown)
     curves: list[Steps] = []
@@ -192,17 +192,25 @@ def draw_comparison(runs: Mapping[str, RunMeasures]) -> Chart:
     return Chart(sentence=sentence, data=data, scene=scene)
 
 
-def _sentence(bound: str, lags_ms: Mapping[str, float | None]) -> str:
-    known = sorted((lag, label) for label, lag in lags_ms.items() if lag is not None)
+def _promises(runs: Mapping[str, RunMeasures]) -> str:
+    """Which runs broke promises; nothing if none did."""
+    broken = {label: run.broken for label, run in runs.items() if run.broken is not None and run.broken.count}
+    if not broken:
+        return ""
+    kept = [label for label, run in runs.items() if run.broken is not None and label not in broken]
+    by = [f"{label} ({promises.text})" for label, promises in broken.items()]
+    return f"Promises were broken by {listed(by)}{f'; by {listed(kept)} none' if kept else ''}."
+
+
+def _lags(bound: str, runs: Mapping[str, RunMeasures]) -> str:
+    """Whose bound lags most, by how much, and who has no lag."""
+    known = sorted((run.lag_ms, label) for label, run in runs.items() if run.lag_ms is not None)
+    without = [without_lag(run, label) for label, run in runs.items() if run.lag_ms is None]
     if len(known) < 2:
-        return "Fewer than two of the runs have a lag to compare."
+        return " ".join(["Fewer than two of the runs have a lag to compare.", *without])
     (least, first), (most, last) = known[0], known[-1]
-    unknown = [label for label, lag in lags_ms.items() if lag is None]
-    without = f" That of {listed(unknown)} has no lag." if unknown else ""
     if least == most:
-        equal = listed([label for label, lag in lags_ms.items() if lag is not None]) if unknown else "all runs"
-        return f"The {bound}s of {equal} lag equally, {span(round(most))} on average.{without}"
-    return (
-        f"The {bound} of {last} lags most, {span(round(most))} on average, "
-        f"{span(round(most - least), beside_ms=round(most))} more than that of {first}.{without}"
-    )
+        equal = listed([label for label in runs if runs[label].lag_ms is not None]) if without else "all runs"
+        return " ".join([f"The {bound}s of {equal} lag equally, {span(round(most))} on average.", *without])
+    more = f"{span(round(most - least), beside_ms=round(most))} more than that of {first}"
+    return " ".join([f"The {bound} of {last} lags most, {span(round(most))} on average, {more}.", *without])

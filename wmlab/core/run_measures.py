@@ -1,4 +1,7 @@
-"""What one run came to, in numbers: the bound that it is judged by, its lag behind the clock, and other measures."""
+"""What one run came to, in numbers: the bound that it is judged by, its lag behind the clock, and other measures.
+
+A bound promises that what comes later is not below it. So a run has its broken promises beside its lag.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from wmlab.core.answers import Answer, html_table, text_table
-from wmlab.core.words import grouped, is_instant, is_short, span
+from wmlab.core.words import counted, grouped, is_instant, is_short, span
 
 BoundSteps = Sequence[tuple[int, int | None]]
 """Clock and bound (ms) by row, None while it is unknown; a row holds to the next, the last one is the end of the run.
@@ -47,13 +50,32 @@ class Lag:
         return cls(mean_ms=round(area / known_ms, 1), worst_ms=max(until_ms - bound for _, until_ms, bound in known))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokenPromises:
+    """How many things came below a bound given before, and for how long the bound was above what was still to come.
+
+    `noun` and `below` say what came: "event", "below a lower bound given before". `unsafe_ms` is None if not measured.
+    """
+
+    count: int
+    noun: str
+    below: str
+    unsafe_ms: int | None = None
+
+    @property
+    def text(self) -> str:
+        """What was broken, as a phrase."""
+        unsafe = f", unsafe for {span(self.unsafe_ms)}" if self.unsafe_ms else ""
+        return f"{counted(self.count, self.noun)} {self.below}{unsafe}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RunMeasures(Answer):
     """What one run came to: the bound that it is judged by, over the clock, and its measures by their names.
 
-    `bound` is what the bound is called, for example "lower bound"; `lag_ms` its mean lag, None if it has none. A
-    measure that is None is unknown. `settings` is the scenario as plain data with every default and option, None for a
-    log.
+    `bound` is what the bound is called, for example "lower bound"; `lag_ms` its mean lag, None if it has none;
+    `broken` what came below the bound although it had been given, None if nothing says so. A measure that is None is
+    unknown. `settings` is the scenario as plain data with every default and option, None for a log.
     """
 
     name: str
@@ -62,13 +84,20 @@ class RunMeasures(Answer):
     lag_ms: float | None
     measures: Mapping[str, Number]
     settings: Mapping[str, Any] | None = None
+    broken: BrokenPromises | None = None
+
+    @property
+    def has_bound(self) -> bool:
+        """Whether the bound was ever known."""
+        return any(bound is not None for _, bound in self.steps)
 
     @property
     def sentence(self) -> str:
-        """How far the bound lags, in one sentence."""
-        if self.lag_ms is None:
-            return f"The {self.bound} of {self.name} has no lag: it was never known, or counts from another time."
-        return f"The {self.bound} of {self.name} lags {span(round(self.lag_ms))} on average."
+        """Which promises were broken, and how far the bound lags."""
+        promises = f"Promises were broken: {self.broken.text}. " if self.broken and self.broken.count else ""
+        if self.lag_ms is not None:
+            return f"{promises}The {self.bound} of {self.name} lags {span(round(self.lag_ms))} on average."
+        return f"{promises}{without_lag(self, self.name)}"
 
     def __repr__(self) -> str:
         return "\n".join([self.sentence, *text_table(self._rows())])
@@ -78,6 +107,13 @@ class RunMeasures(Answer):
 
     def _rows(self) -> list[tuple[str, ...]]:
         return measures_as_text([(name, (value,)) for name, value in self.measures.items()])
+
+
+def without_lag(run: RunMeasures, name: str) -> str:
+    """Why the bound of a run called `name` has no lag, in one sentence."""
+    if run.has_bound:
+        return f"The {run.bound} of {name} has no lag: it counts from another time than the clock."
+    return f"{name} never had a {run.bound}."
 
 
 def with_lag(bound: str, lag: Lag) -> dict[str, Number]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
-from wmlab.core.run_measures import BoundSteps, Lag, RunMeasures, with_lag
+from wmlab.core.run_measures import BoundSteps, BrokenPromises, Lag, RunMeasures, with_lag
 from wmlab.dataflow.answers.run import DataflowRun
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
 
@@ -27,7 +27,7 @@ def measures(recording: Recording, stream: str | None = None) -> RunMeasures:
     vertex = run.last_waiting
     steps = coalesced_steps(run, vertex)
     lag = Lag.of(steps)
-    sunk = run.rows("sunk")
+    sunk, dropped = run.rows("sunk"), run.rows("drops")
     scenario = None if recording.scenario is None else dataflow_of(recording, DataflowScenario, stand_ins=True)
     return RunMeasures(
         name=recording.name,
@@ -35,11 +35,12 @@ def measures(recording: Recording, stream: str | None = None) -> RunMeasures:
         steps=steps,
         lag_ms=lag.mean_ms,
         settings=None if scenario is None else scenario.settings,
+        broken=BrokenPromises(count=len(dropped), noun="row", below="left out as late"),
         measures={
             "rows read": sum(row["passed"] for row in run.rows("source_rows")),
             f"watermarks at {vertex}": len({value for _, value in steps if value is not None}),
             **with_lag(BOUND, lag),
-            "rows left out as late": len(run.rows("drops")),
+            "rows left out as late": len(dropped),
             "results": sum(row["committed"] for row in sunk),
             "results taken back by a restart": sum(not row["committed"] for row in sunk),
             "most rows of state": max((row["size"] for row in run.rows("state")), default=0),

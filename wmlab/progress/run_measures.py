@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Final
 
 from wmlab.core.recording import Recording
-from wmlab.core.run_measures import Lag, RunMeasures, with_lag
+from wmlab.core.run_measures import BrokenPromises, Lag, RunMeasures, with_lag
 from wmlab.progress.answers import operator_of
 from wmlab.progress.scenario import ProgressScenario
 
@@ -33,6 +33,7 @@ def measures(recording: Recording, stream: str | None = None) -> RunMeasures:
         steps=tuple(steps),
         lag_ms=lag.mean_ms,
         settings=None if scenario is None else scenario.settings,
+        broken=BrokenPromises(count=incidents.count("late"), noun="buffer", below="with late records"),
         measures={
             f"buffers at {operator}": len(arrivals),
             "mean time of a buffer on its way (ms)": round(fmean(on_way_ms), 1) if on_way_ms else None,

@@ -29,6 +29,7 @@ from wmlab.core.words import listed, shown
 from wmlab.streams.answers.history import of_stream, the_stream
 from wmlab.streams.answers.measures import slack_ms
 from wmlab.streams.answers.stragglers import stragglers_of
+from wmlab.streams.checks import violations_of
 from wmlab.streams.recording import as_progress, record
 from wmlab.streams.run_measures import measured_run
 from wmlab.streams.scenario.scenario import StreamScenario
@@ -206,7 +207,7 @@ def _wave(spark: Any, cases: Sequence[StreamScenario], question: Question) -> li
             for index in batch["id"].to_pylist():
                 row, recording = figures_of(cases[index], question.stream)
                 if recording is not None and question.check:
-                    row["violations"] = _violations(recording, question.stream)
+                    row["violations"] = violations_of(recording, the_stream(recording, question.stream))
                 yield pa.record_batch({"id": [index], "row": [json.dumps(row)]})
 
     tag = f"wmlab-sweep-{_key(cases[0], question)}"
@@ -220,16 +221,6 @@ def _wave(spark: Any, cases: Sequence[StreamScenario], question: Question) -> li
     finally:
         spark.removeTag(tag)
     return [json.loads(row["row"]) for row in sorted(answers, key=lambda row: int(row["id"]))]
-
-
-def _violations(recording: Any, stream: str | None) -> int:
-    """How often the invariants are broken in the stream."""
-    from wmlab.streams.checks import inputs_of, violations_in
-
-    name = the_stream(recording, stream)
-    tables = inputs_of(recording).items()
-    own = {title: of_stream(table, name) if "stream" in table.schema.names else table for title, table in tables}
-    return violations_in(own, name)
 
 
 def figures_of(scenario: StreamScenario, stream: str | None = None) -> tuple[dict[str, Any], Any]:

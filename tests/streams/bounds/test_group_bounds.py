@@ -11,14 +11,11 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from tests.repetitions import repetitions
 from tests.streams.bounds.cases import Row, Stream, streams
 from tests.streams.bounds.frames import CHANGES, Logs, cutting, frame
 from wmlab.core.errors import ModelError
-from wmlab.streams.bounds.groups import possible_time_bounds
-from wmlab.streams.bounds.log_by_segment import log_of, parts
 from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.model.window import Tracker
 
@@ -151,23 +148,13 @@ def test_in_hindsight_only_positions_change_bounds_and_who_has_finished_all_segm
     ]
 
 
-def test_what_happens_in_one_millisecond_may_come_in_either_order(spark: SparkSession) -> None:
+def test_who_sees_a_new_position_knows_of_the_watermark_of_its_millisecond(spark: SparkSession) -> None:
     logs = Logs.of(spark, [], cutting("s", [{0: 10}, {0: 20}], emitted_ms=[10, 30]))
     positions = changed(spark, {"s": [(0, 0, False), (1, 15, False)]})
     assert logs.group_bounds(positions, "at_ms", "lower", "upper", visible="then")[:2] == [
         (0, None, None),
         (10, 0, None),
     ]
-    versions = positions.withColumn("anew", F.lit(False)).toArrow()
-    log = parts(log_of(logs.watermarks, logs.segments, emitted=True).toArrow())
-    found = possible_time_bounds(versions, *log).select(["at_ms", "lower", "upper"]).to_pylist()
-    assert {tuple(row.values()) for row in found} == {
-        (0, None, None),
-        (10, None, None),
-        (10, None, 5),
-        (10, 0, None),
-        (30, 0, 6),
-    }
 
 
 def test_a_missing_column_is_named(spark: SparkSession) -> None:

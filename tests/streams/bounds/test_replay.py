@@ -1,4 +1,4 @@
-"""Spark runs the cycles over arrays: the watermarks are those of the rule, and those that were recorded."""
+"""Spark brings the notes of each stream to the rule: the watermarks are its own, and those that were recorded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from wmlab.core.errors import ModelError
 from wmlab.core.spark.schemas import dataframe
 from wmlab.core.values import Problems
 from wmlab.spark import Configuration, replay
-from wmlab.streams.bounds import replay as replaying
 from wmlab.streams.recording import StreamRecording
 from wmlab.streams.scenario import script
 
@@ -66,39 +65,6 @@ def test_every_stream_and_configuration_has_the_watermarks_of_the_rule(spark: Sp
     }
     assert found == {key: rows for key, rows in expected.items() if rows}
     assert len(found) > 300
-
-
-@pytest.mark.parametrize("at_once", [1, 1_000_000])
-def test_over_arrays_the_watermarks_are_those_of_the_rule(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
-    monkeypatch.setattr(replaying, "_AT_ONCE", at_once)
-    rare = {
-        "ends": Configuration(period_ms=700, timeout_ms=0, null_without_writers=True),
-        "newest first": Configuration(period_ms=3_000, algorithm="pravega", visit_order="newest_first"),
-        "shipped, sound": Configuration(period_ms=3_000, bug_6510=True, timeout_ms=3_000, timeout_from="last_note"),
-        "as designed, always": Configuration(period_ms=1_000, timeout_ms=500, note_rule="design", leaves_bucket=False),
-        "of late": Configuration(period_ms=1_000, first_barrier=12_000, timeout_ms=2_000),
-        "of late, expecting": Configuration(period_ms=700, first_barrier=6_000, timeout_ms=2_000, expected_writers=2),
-    }
-    emitted, ends = 0, 0
-    for seed in range(24):
-        marks, shutdowns = notes.notes_of("s", 1_000 + seed, writers=1 + seed % 3)
-        if seed % 4 == 3:
-            # The stream never had this segment: no cut can be made of it, and the rule of the design refuses it.
-            marks = [row | {"position": {9: 5}} if n % 7 == 0 else row for n, row in enumerate(marks)]
-        if seed % 4 == 2:
-            marks[0]["time"] = -(2**63)
-        history = notes.history_of(notes.segments_of("s"))
-        heard = replaying.Notes(notes.table("writer_marks", [*marks, *shutdowns]), history)
-        names, until_ms = heard.names.to_pylist(), max(row["received_ms"] for row in [*marks, *shutdowns]) + 1
-        for label, config in (CONFIGS | rare).items():
-            found = [
-                (w.at_ms, w.lower, w.upper, dict(w.cut), {names[heard.writer[at]]: heard.time[at] for at in w.counted})
-                for w in replaying.replayed(heard, config, created_ms=0, until_ms=until_ms)
-            ]
-            assert found == notes.replayed(marks, shutdowns, history, config), (seed, label)
-            emitted, ends = emitted + len(found), ends + sum(not writers for *_, writers in found)
-    assert emitted > 2_000
-    assert ends > 30
 
 
 @pytest.fixture(scope="module")

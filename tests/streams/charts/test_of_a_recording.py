@@ -122,7 +122,7 @@ def test_a_recording_is_no_table(draw: Callable[..., Chart]) -> None:
                 ],
                 "refused": [(4_000, 1)],
                 "no mark when one was due": [(5_500, 8_000)],
-                "held the lower bound": None,
+                "held the lower bound": [(5_000, 8_000)],
             },
         ),
         (

@@ -11,13 +11,12 @@ import pytest
 
 from wmlab.core.recording import Recording
 from wmlab.streams.api import Scenario
-from wmlab.streams.checks import inputs_of
+from wmlab.streams.checks import inputs_of, with_reduced_events
 from wmlab.streams.checks.events import (
     EVENT_FACTS,
     CoveredEvents,
     EventReduction,
     delivered_events,
-    event_facts_of,
     late_deliveries,
 )
 from wmlab.streams.scenario import noting, script
@@ -43,7 +42,7 @@ def run() -> Recording:
 
 
 def shuffled_facts(run: Recording, parts: int) -> list[dict[str, Any]]:
-    """The facts of the events in some order, in small batches of several tasks."""
+    """The facts of the events in some order, in small batches, from several reductions."""
     events = run.table("events")
     order = Random(parts).sample(range(len(events)), len(events))
     rows: list[dict[str, Any]] = []
@@ -55,7 +54,7 @@ def shuffled_facts(run: Recording, parts: int) -> list[dict[str, Any]]:
 
 
 def whole_facts(run: Recording) -> list[dict[str, Any]]:
-    facts: list[dict[str, Any]] = event_facts_of(run.table("events"), inputs_of(run)).to_pylist()
+    facts: list[dict[str, Any]] = with_reduced_events(inputs_of(run), [run.table("events")])["event_facts"].to_pylist()
     return facts
 
 
@@ -81,7 +80,7 @@ def test_the_newest_event_of_a_cut_is_the_one_that_a_plain_loop_finds(run: Recor
     log[2]["cut"] = [(segment, None) for segment, _ in log[2]["cut"]]
     tables = inputs_of(run) | {"watermarks": pa.Table.from_pylist(log, run.table("watermarks").schema)}
     events = run.table("events").to_pylist()
-    covered = CoveredEvents(event_facts_of(run.table("events"), tables).to_pylist())
+    covered = CoveredEvents(with_reduced_events(tables, [run.table("events")])["event_facts"].to_pylist())
     for segment, offset in (end for entry in log for end in entry["cut"]):
         own = [row for row in events if row["segment_id"] == segment]
         newest = max((row["append_ms"] for row in own if offset is None or row["offset"] <= offset), default=None)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.overlaps import without_overlaps
 from tests.repetitions import repetitions
 from tests.streams.sim.worlds import FOUR, drawn, group, run
 from wmlab.core.errors import ScenarioError
@@ -263,7 +264,9 @@ CHANGES = st.lists(
 )
 LIVES = st.fixed_dictionaries(
     {
-        "script": st.tuples(st.lists(FAULTS, max_size=5), CHANGES).map(lambda drawn: [*drawn[0], *drawn[1]]),
+        "script": st.tuples(st.lists(FAULTS, max_size=5), CHANGES).map(
+            lambda drawn: without_overlaps([*drawn[0], *drawn[1]])
+        ),
         "readers": drawn(
             ReaderGroup,
             readers=3,

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.overlaps import without_overlaps
 from tests.streams.sim.worlds import Run, drawn, noted, run
 from wmlab.streams.model.cycle import ending_at
 from wmlab.streams.model.history import StreamHistory
@@ -113,7 +114,7 @@ PLANS = st.fixed_dictionaries(
                 drawn(script.SilenceWriter, at_ms=AT, writer=A_OR_B, for_ms=[500, 3_000]),
             ),
             max_size=6,
-        ).map(lambda drawn: (script.Scale(at_ms=3_000, seal=["0@0"]), *drawn)),
+        ).map(lambda drawn: (script.Scale(at_ms=3_000, seal=["0@0"]), *without_overlaps(drawn))),
         "seed": st.integers(0, 99),
     }
 )

@@ -87,8 +87,9 @@ def verdicts(
     """The verdict on each invariant over all streams, in their order, as `Verdicts.of` takes it.
 
     Each has invariant, statement, verdict ("ok", "violated", "unknown"), judged and violations (how many single
-    things), what (the first violation, or why nothing could be decided, or, when ok, the first thing that went wrong
-    and does not count; else None), and evidence: the rows that prove it, each with table and row (JSON), else None.
+    things), title, left_out and exceptions (how many things do not count, and which), what (the first violation, or why
+    nothing could be decided, or what was left out; else None), and evidence: the rows that prove it, each with table
+    and row (JSON), else None.
     """
     taken = _Taken(spark, inputs)
     rules = {name: entry for name, entry in invariants.items() if isinstance(entry, Invariant)}
@@ -111,13 +112,13 @@ def _batch_totals(queries: Mapping[str, DataFrame]) -> DataFrame:
         "COALESCE(SUM(judged), 0) AS judged",
         "COUNT_IF(NOT ok) AS violations",
         "COUNT_IF(ok) AS good",
-        "COUNT_IF(ok AND what IS NOT NULL) AS spared",
         f"MIN(CASE WHEN NOT ok THEN {_PROOF} END) AS proof",
-        f"MIN(CASE WHEN ok AND what IS NOT NULL THEN {_PROOF} END) AS harm",
         "MIN(CASE WHEN ok IS NULL THEN what END) AS why",
     )
     of_each = reduce(DataFrame.unionByName, named).groupBy("invariant").agg(*map(F.expr, totals))
-    return of_each.selectExpr("invariant", "CAST(NULL AS STRING) AS stream", "* EXCEPT (invariant)")
+    # A query has no exemptions.
+    others = ("CAST(MAP() AS MAP<STRING, BIGINT>) AS left_out", f"CAST(NULL AS {_PROOF_KIND}) AS harm")
+    return of_each.selectExpr("invariant", "CAST(NULL AS STRING) AS stream", "* EXCEPT (invariant)", *others)
 
 
 def frame_of(reduced: Reduced) -> DataFrame:
@@ -169,7 +170,7 @@ class _Taken:
             if name not in needed:
                 needed[name] = None
                 value = self.value(name)
-                waiting += signature(value.make).parameters if isinstance(value, Derived) else ()
+                waiting += value.inputs if isinstance(value, Derived) else ()
         return sorted(needed)
 
 
@@ -235,6 +236,7 @@ def _text(text: str) -> str:
 
 
 _PROOF: Final = "STRUCT(at_ms, stream, what, evidence)"
+_PROOF_KIND: Final = spark_schema(TOTALS)["harm"].dataType.simpleString()
 _WRITTEN: Final = {
     "": f"REPLACE({{}}, '{TIME_MARK}', '')",
     "ms": f"CONCAT('{TIME_MARK}', REPLACE(FORMAT_NUMBER({{}}, 0), ',', ' '), ' ms{TIME_MARK}')",

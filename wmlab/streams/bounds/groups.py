@@ -35,7 +35,7 @@ from wmlab.streams.bounds.log_by_segment import (
     segments_in,
 )
 from wmlab.streams.model.log import ALWAYS, known_from
-from wmlab.streams.model.window import Followed, OrderWithinMs, PositionChange, follow_group, moves_of
+from wmlab.streams.model.window import Followed, PositionChange, follow_group, moves_of
 
 GROUP_COLUMNS: Final = ("stream", "group", "version", "at_ms")
 _CHANGES: Final = {"stream": "string", "group": "string", "finished": "boolean"} | dict.fromkeys(
@@ -108,41 +108,19 @@ def bounds_of_group(
 
     `changes` are the rows of its positions, with a column `anew`; `watermarks` and `ranges` are the log of its stream.
     """
-    rows = _followed(changes, watermarks, ranges, then=then)
-    return _ended(rows, until_of(until_ms, changes["stream"][0].as_py())).drop_columns(["settled"])
-
-
-def possible_time_bounds(changes: pa.Table, watermarks: WatermarkColumns, ranges: Ranges) -> pa.Table:
-    """The bounds of one group with `visible="then"` in either order of what happened in one millisecond.
-
-    A reader that looks in a millisecond in which a watermark becomes visible and the group changes its position may
-    know of both, of either, or of none. So there are rows for each of these states, in no order, some of them twice.
-    `changes` are rows of `positions` as `group_time_bounds` takes them, with `anew`. The columns are those that it has,
-    and `settled`: whether it is the last state of its millisecond.
-    """
-    orders: tuple[OrderWithinMs, ...] = ("watermark first", "position first")
-    return pa.concat_tables([_followed(changes, watermarks, ranges, then=True, order=order) for order in orders])
-
-
-def _followed(
-    changes: pa.Table, watermarks: WatermarkColumns, ranges: Ranges, *, then: bool, order: OrderWithinMs = "together"
-) -> pa.Table:
-    """The rows of one group whose tracker follows it."""
     known_ms = known_from(watermarks.emitted_ms.tolist()) if then else [ALWAYS] * len(watermarks.seq)
     log = list(zip(known_ms, watermarks.cuts, strict=True))
     moves = moves_of(_position_changes(changes))
-    seen = [state for state in follow_group(moves, log, segments_in(ranges), order=order) if state.is_change]
-    at_ms = np.array([state.at_ms for state in seen], np.int64)
+    seen = [state for state in follow_group(moves, log, segments_in(ranges)) if state.is_change]
     lower, upper = (_indices(seqs) for seqs in zip(*map(_seqs, seen), strict=True))
     columns = {
         **{name: [changes[name][0].as_py()] * len(seen) for name in ("stream", "group")},
         "version": np.array([state.move.version for state in seen], np.int64),
-        "at_ms": at_ms,
+        "at_ms": np.array([state.at_ms for state in seen], np.int64),
         "change": [state.cause for state in seen],
         **bounds_at(watermarks, lower, upper),
-        "settled": np.append(at_ms[1:] != at_ms[:-1], True),
     }
-    return pa.table(columns)
+    return _ended(pa.table(columns), until_of(until_ms, changes["stream"][0].as_py()))
 
 
 def _position_changes(changes: pa.Table) -> list[PositionChange]:

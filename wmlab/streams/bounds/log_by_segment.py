@@ -160,28 +160,6 @@ class WatermarkColumns:
         ]
 
 
-def moves_back(watermarks: WatermarkColumns, ranges: Ranges) -> bool:
-    """Whether some cut of the log lies before an earlier one at some key.
-
-    It names a segment with a smaller offset than an earlier cut, again after a cut that did not name it, or after a cut
-    that named a newer segment over its keys. A segment of unknown range overlaps every other.
-    """
-    order = np.lexsort((watermarks.index, watermarks.segment))
-    segment, index, offset = watermarks.segment[order], watermarks.index[order], watermarks.offset[order]
-    same = segment[1:] == segment[:-1]
-    if np.any(same & ((offset[1:] < offset[:-1]) | (index[1:] != index[:-1] + 1))):
-        return True
-    ids, first = np.unique(segment, return_index=True)
-    last = np.append(first[1:], len(segment)) - 1
-    low, high = np.array([ranges.get(number, UNKNOWN_RANGE) for number in ids.tolist()], np.float64).reshape(-1, 2).T
-    for n in range(len(ids)):
-        newer = slice(n + 1, None)
-        overlaps = ~((low[n] >= high[newer]) | (low[newer] >= high[n]))
-        if np.any(overlaps & (index[first[newer]] < index[last[n]])):
-            return True
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class Runs:
     """Runs of consecutive watermarks whose cuts name the same segments.

@@ -1,30 +1,31 @@
-"""The check of streams: one verdict for each invariant I1 to I13, from a recording alone.
+"""The check of streams: one verdict for each invariant I1 to I12, from the tables of a recording alone.
 
-It shares no state with the simulator: what it knows is what a recording holds, which is its tables, and for I13 the
-options of its scenario that say how readers look. All are rules over the rows of one stream, and Spark brings these to
-them in one pass; the events, which no task has in memory, it reduces first, where they lie.
+It shares no state with the simulator. All are rules over the rows of one stream, and run in memory; the events, which
+may not fit there, are reduced first, part by part.
 
 Source: PDP-33, Watermark Computation and Watermarking in the Reader; wmlab's own list of what both guarantee.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from wmlab.core.answers import Verdicts
 from wmlab.core.invariants import Derived, Invariant, judged_in_memory, of_one_stream, totals_of, with_liveness
-from wmlab.core.spark import verdict
-from wmlab.core.spark.grouped import Reduced
-from wmlab.streams.checks import events, facts, liveness, log, readers, windows
-from wmlab.streams.checks.events import EVENT_FACTS, REDUCED_BY, EventReduction, event_facts_of
-
-if TYPE_CHECKING:  # An executor needs no recording, and would take a fifth of a second to import it.
-    from wmlab.core.recording import Recording
+from wmlab.core.recording import Recording
+from wmlab.streams.checks import facts, liveness, log, readers
+from wmlab.streams.checks.events import (
+    EVENT_COLUMNS,
+    EVENT_FACTS,
+    CoveredEvents,
+    EventReduction,
+    delivered_events,
+    late_deliveries,
+)
 
 INVARIANTS: Final[Mapping[str, Invariant]] = {
     "I1": log.lower_increases,
@@ -39,16 +40,14 @@ INVARIANTS: Final[Mapping[str, Invariant]] = {
     "I10": readers.lower_rises,
     "I11": readers.upper_covers_noted,
     "I12": readers.lower_below_latest,
-    "I13": windows.windows_are_bounds,
 }
 """What a recording has to keep, by name."""
 LIVENESS: Final[Mapping[str, Invariant]] = {"I14": liveness.comes_to_rest}
 """What it has to keep once everything has come to rest; judged when it is named, for most runs end before that."""
 INPUT_TABLES: Final = (
-    "cycles", "epochs", "events", "group_updates", "incidents", "ownership", "positions", "reads", "segments",
-    "watermarks", "windows", "writer_marks",
+    "cycles", "epochs", "incidents", "ownership", "reads", "segments", "watermarks", "windows", "writer_marks",
 )  # fmt: skip
-"""The tables of a recording that this takes."""
+"""The tables of a recording that the rules take whole."""
 DERIVED: Final[Mapping[str, Derived]] = {
     "ordered_log": Derived(facts.ordered_log),
     "counting_log": Derived(facts.counting_log),
@@ -56,68 +55,49 @@ DERIVED: Final[Mapping[str, Derived]] = {
     "marks_by_writer": Derived(facts.marks_by_writer),
     "views_by_writer": Derived(facts.views_by_writer),
     "lineage": Derived(log.Lineage.of),
-    "log_in_columns": Derived(windows.log_in_columns),
-    "delivered_events": Derived(events.delivered_events),
-    "late_deliveries": Derived(events.late_deliveries),
-    "covered_events": Derived(events.CoveredEvents),
+    "delivered_events": Derived(delivered_events),
+    "late_deliveries": Derived(late_deliveries),
+    "covered_events": Derived(CoveredEvents),
 }
 """What the rules take beside tables, made of the rows of one stream."""
+_OF_EVENTS: Final = frozenset(name for name, entry in DERIVED.items() if "event_facts" in entry.inputs)
+"""What is made of the events: for rules that take none of it they are not read."""
 
 
 def inputs_of(recording: Recording) -> dict[str, pa.Table]:
-    """What the invariants take, by name: `INPUT_TABLES`, and what is made of the scenario."""
-    from wmlab.streams.checks.compared import compared_groups  # which an executor does without
-
-    return {name: recording.table(name) for name in INPUT_TABLES} | {"compared_groups": compared_groups(recording)}
+    """The tables that the rules take whole, by name: all but the events."""
+    return {name: recording.table(name) for name in INPUT_TABLES}
 
 
-def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
-    """One verdict per invariant, I1 to I13, with the rows that prove a violation; from the tables, by Spark.
-
-    `only` names those that are judged; without names, all are. Raises `ModelError` for a name that is none.
-    """
-    from wmlab.streams.checks.compared import compared_groups  # which an executor does without
-
-    groups = cache(partial(compared_groups, recording))
-    inputs: dict[str, Any] = {name: partial(recording.table, name) for name in INPUT_TABLES if name != "events"}
-    inputs["event_facts"] = lambda: _reduced_by_spark(recording, spark)
-    inputs["compared_groups"] = groups
-    inputs["some_are_compared"] = lambda: _some_are_compared(groups())
-    return verdict.check(spark, recording.name, with_liveness(INVARIANTS, LIVENESS, only), {**inputs, **DERIVED}, only)
-
-
-def _reduced_by_spark(recording: Recording, spark: SparkSession) -> Reduced:
-    """The `EVENT_FACTS` of a recording, reduced where its events lie."""
-    reduction = EventReduction({name: recording.table(name) for name in REDUCED_BY})
-    return Reduced(recording.spark(spark, "events"), reduction, EVENT_FACTS)
-
-
-def with_reduced_events(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-    """The tables that rules take, of what `inputs_of` gives: with the `EVENT_FACTS` in the place of the events."""
-    rest = {name: table for name, table in tables.items() if name != "events"}
-    return rest | {"event_facts": event_facts_of(tables["events"], tables)}
-
-
-def violations_in(tables: Mapping[str, pa.Table], stream: str) -> int:
-    """How often the invariants are broken in one stream, from what `inputs_of` gives of it; judged here and now."""
-    values = {**DERIVED, "some_are_compared": _some_are_compared(tables["compared_groups"])}
-    totals = totals_of(INVARIANTS, with_reduced_events(tables), values, stream)
-    return sum(row["violations"] for row in totals)
+def with_reduced_events(tables: Mapping[str, pa.Table], events: Iterable[pa.Table]) -> dict[str, pa.Table]:
+    """These tables with the `EVENT_FACTS` of the events, which come in parts: only one of them is in memory."""
+    facts = EventReduction(tables)(batch for part in events for batch in part.to_batches())
+    return {**tables, "event_facts": pa.Table.from_batches(facts, EVENT_FACTS)}
 
 
 def in_memory(recording: Recording, *only: str) -> Verdicts:
-    """The verdicts of `check` without Spark, for a recording that fits into memory; raises as `check` does."""
-    return judged_in_memory(
-        recording.name, with_liveness(INVARIANTS, LIVENESS, only), partial(_totals_in_memory, recording), only
-    )
+    """One verdict per invariant, I1 to I12, with the rows that prove a violation.
+
+    `only` names those that are judged; without names, all are. Raises `ModelError` for a name that is none.
+    """
+    chosen = with_liveness(INVARIANTS, LIVENESS, only)
+    return judged_in_memory(recording.name, chosen, partial(_totals, recording, _streams_of(recording)), only)
 
 
-def _totals_in_memory(recording: Recording, chosen: Mapping[str, Invariant]) -> Iterator[dict[str, Any]]:
+def violations_of(recording: Recording, stream: str) -> int:
+    """How often the invariants are violated in one stream."""
+    return sum(row["violations"] for row in _totals(recording, [stream], INVARIANTS))
+
+
+def _totals(recording: Recording, streams: Iterable[str], chosen: Mapping[str, Invariant]) -> Iterator[dict[str, Any]]:
+    """A row of `TOTALS` for each chosen invariant in each of the streams."""
     tables = inputs_of(recording)
-    values = {**DERIVED, "some_are_compared": _some_are_compared(tables["compared_groups"])}
-    for stream in recording.table("segments")["stream"].unique().to_pylist():
-        yield from totals_of(chosen, with_reduced_events(of_one_stream(tables, stream)), values, stream)
+    if any(not _OF_EVENTS.isdisjoint(entry.inputs) for entry in chosen.values()):
+        tables = with_reduced_events(tables, recording.chunks("events", "stream", *EVENT_COLUMNS))
+    for stream in streams:
+        yield from totals_of(chosen, of_one_stream(tables, stream), DERIVED, stream)
 
 
-def _some_are_compared(compared_groups: pa.Table) -> bool:
-    return bool(compared_groups["why_not"].null_count)
+def _streams_of(recording: Recording) -> list[str]:
+    names: list[str] = recording.table("segments")["stream"].unique().to_pylist()
+    return names

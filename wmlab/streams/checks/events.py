@@ -1,9 +1,8 @@
-"""What the invariants take of the events, reduced where the events lie.
+"""What the invariants take of the events, reduced batch by batch.
 
-The table of events is the only one that no task has in memory. Of it I6 takes how many events were delivered under a
+The table of events is the only one that may not fit into memory. Of it I6 takes how many events were delivered under a
 lower bound that had been shown, and how many were late in each millisecond, with one of these; I11 takes when the
-newest event was appended up to each offset of a cut. Both come from one scan, batch by batch, of a DataFrame or of a
-table in memory.
+newest event was appended up to each offset of a cut. Both come from one scan.
 
 An event counts when a reader of the group first reads it; whatever is read again proves nothing. A bound counts from
 the window that showed it, for what is read in a later millisecond: within one the tables do not say what came first.
@@ -27,18 +26,19 @@ from wmlab.core.spark.grouped import rows_by
 from wmlab.core.times import Int64Array
 from wmlab.streams.bounds.log_by_segment import int64_column
 from wmlab.streams.checks.facts import SEGMENT_END
-from wmlab.streams.checks.lateness import Excuses, proof_of, said_of
+from wmlab.streams.checks.lateness import Excuses, describe, proof_of
 
 DELIVERED: Final = "delivered"
 LATE: Final = "late"
 COVERED: Final = "covered"
-_LATE_EVENT: Final = ("segment_id", "offset", "event_time", "append_ms", "writer")
+EVENT_COLUMNS: Final = ("segment_id", "offset", "event_time", "append_ms", "writer")
+"""The columns of an event that are taken, beside its stream."""
 _READING: Final = ("group", "reader", "read_ms", "after", "reached", "shown_lower", "shown_to", "shown_ms")
 _TEXTS: Final = ("fact", "stream", "because", "writer", "group", "reader", "shown_to")
 EVENT_FACTS: Final = pa.schema(
     [
         (name, pa.string() if name in _TEXTS else pa.int64())
-        for name in ("fact", "stream", "count", "because", *_LATE_EVENT, *_READING)
+        for name in ("fact", "stream", "count", "because", *EVENT_COLUMNS, *_READING)
     ]
 )
 """Rows of three kinds, told apart by `fact`; the other columns of a row are null.
@@ -51,14 +51,12 @@ EVENT_FACTS: Final = pa.schema(
   offset of the same segment covers is not counted again. A null in a cut is `SEGMENT_END`.
 """
 _OF_EXCUSES: Final = ("watermarks", "writer_marks", "cycles", "segments")
-REDUCED_BY: Final = ("reads", "windows", *_OF_EXCUSES)
-"""The tables that say what is asked of the events."""
 _NEVER: Final = -(2**63)
 _NONE: Final = np.zeros(0, np.int64)
 
 
 class EventReduction:
-    """Reduces events to `EVENT_FACTS`, by the tables `REDUCED_BY`; a value, since Spark sends it to the executors."""
+    """Reduces events to `EVENT_FACTS`, by the other tables of their recording."""
 
     def __init__(self, tables: Mapping[str, pa.Table]) -> None:
         self.readings = _first_reads(tables["reads"], tables["windows"])
@@ -136,7 +134,7 @@ class EventReduction:
         read = (offset[within] > self.after[reading]) & self.shown[reading]
         within, reading = within[read], reading[read]
         late = int64_column(events, "event_time")[within] < self.shown_lower[reading]
-        columns = take(events, within[late]).select(["stream", *_LATE_EVENT])
+        columns = take(events, within[late]).select(["stream", *EVENT_COLUMNS])
         by = take(self.readings, reading[late])
         for name in _READING:
             columns = columns.append_column(name, by[name])
@@ -147,12 +145,12 @@ class _LateEvents:
     """How many late events were read in one millisecond with the same excuse, or none, and the first by its words."""
 
     def __init__(self, event: dict[str, Any]) -> None:
-        self.count, self.event, self.said = 1, event, said_of(event)
+        self.count, self.event, self.said = 1, event, describe(event)
 
     def add(self, event: dict[str, Any]) -> None:
         """One more."""
         self.count += 1
-        said = said_of(event)
+        said = describe(event)
         if said < self.said or (said == self.said and _rows_of(event) < _rows_of(self.event)):
             self.event, self.said = event, said
 
@@ -164,11 +162,6 @@ class _LateEvents:
 
 def _rows_of(event: TableRow) -> list[str]:
     return [proof.row for proof in proof_of(event)]
-
-
-def event_facts_of(events: pa.Table, tables: Mapping[str, pa.Table]) -> pa.Table:
-    """The `EVENT_FACTS` of a table of events in memory, by other tables of its recording."""
-    return pa.Table.from_batches(EventReduction(tables)(events.to_batches()), EVENT_FACTS)
 
 
 def delivered_events(event_facts: TableRows) -> int:
@@ -202,7 +195,7 @@ class CoveredEvents:
         return append_ms[covered - 1] if covered else None
 
 
-class _Raised(NamedTuple):
+class _LowerBoundIncreases(NamedTuple):
     """The windows that raised the lower bound of a group: their rows in a table, and when they were seen."""
 
     first: int
@@ -230,18 +223,18 @@ def _first_reads(reads: pa.Table, windows: pa.Table) -> pa.Table:
     return pa.table(columns)
 
 
-def _raised(windows: pa.Table) -> tuple[pa.Table, dict[tuple[Any, ...], _Raised]]:
+def _raised(windows: pa.Table) -> tuple[pa.Table, dict[tuple[Any, ...], _LowerBoundIncreases]]:
     """The windows that raised the lower bound of their group, in order, and where those of each group are."""
     order = [("stream", "ascending"), ("group", "ascending"), ("at_ms", "ascending"), ("lower", "descending")]
     known = windows.filter(windows["lower"].is_valid()).sort_by([*order, ("reader", "ascending")])
     lower, at_ms = (int64_column(known, name) for name in ("lower", "at_ms"))
     chosen: list[Int64Array] = [_NONE]
-    by_group: dict[tuple[Any, ...], _Raised] = {}
+    by_group: dict[tuple[Any, ...], _LowerBoundIncreases] = {}
     count = 0
     for group, rows in rows_by(known, "stream", "group"):
         before = np.append(True, lower[rows][1:] > np.maximum.accumulate(lower[rows])[:-1])
         chosen.append(rows[before])
-        by_group[group] = _Raised(count, at_ms[rows[before]])
+        by_group[group] = _LowerBoundIncreases(count, at_ms[rows[before]])
         count += int(before.sum())
     return take(known, np.concatenate(chosen)), by_group
 

@@ -96,7 +96,7 @@ def marks_by_writer(accepted_marks: TableRows, cycles: TableRows) -> dict[str, N
 
 
 class WriterView(NamedTuple):
-    """A watermark from the side of a writer that noted at some time.
+    """What one watermark says about one writer that noted at some time.
 
     `time` is what it was counted with, None if it was not, `position` that of the counted mark, `latest` the largest
     time it had noted when the watermark was appended, and `excuse` why it was not counted, see `NotedTimes.excuse`.

@@ -14,6 +14,7 @@ from typing import Final
 
 from wmlab.core.invariants import Evidence, TableRow, TableRows, name_text, time_text
 from wmlab.streams.checks.facts import (
+    DROPPED,
     NOT_NOTED,
     WriterView,
     accepted_marks,
@@ -24,7 +25,13 @@ from wmlab.streams.checks.facts import (
 )
 from wmlab.streams.model.segment import segment_name
 
-BROKE_ITS_WORD: Final = "its writer had noted a larger time while the event was not acknowledged"
+WRITER_BROKE_PROMISE: Final = "its writer had noted a larger time while the event was not acknowledged"
+EXEMPTIONS: Final = {
+    DROPPED: "of a dropped writer",
+    NOT_NOTED: "of a writer that had noted no time",
+    WRITER_BROKE_PROMISE: "of a writer that had noted a larger time",
+}
+"""Which late events are left out, by why each is its writer's doing or nobody's."""
 
 
 class Excuses:
@@ -50,7 +57,7 @@ class Excuses:
         """Why a bound is right about the writer of an event; None: it is wrong about it."""
         if view.time is None:
             return view.excuse
-        return None if view.position is None or self._covers(view.position, event) else BROKE_ITS_WORD
+        return None if view.position is None or self._covers(view.position, event) else WRITER_BROKE_PROMISE
 
     def _covers(self, position: Mapping[int, int | None], event: TableRow) -> bool:
         """Whether a position covers the event: its segment that far, or only what came after the segment."""
@@ -81,7 +88,7 @@ def later_segments(segments: TableRows) -> dict[int, frozenset[int]]:
     }
 
 
-def said_of(event: TableRow) -> str:
+def describe(event: TableRow) -> str:
     """What is said about a late event, see `EVENT_FACTS`."""
     return (
         f"an event of {name_text(event['writer'])} with time {time_text(event['event_time'])} in "

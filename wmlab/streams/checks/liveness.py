@@ -18,7 +18,11 @@ _RIGHTLY: Final = frozenset({HeldBy.EMITTED.value, HeldBy.CONFLICT.value, HeldBy
 the noted positions make no cut, or the cause is not known."""
 
 
-@invariant("at rest the lower bound is that of all writers, or a writer behind it is named", "no cycle ran")
+@invariant(
+    "at rest the lower bound is that of all writers, or a writer behind it is named",
+    "no cycle ran",
+    title="the bound comes as far as it can",
+)
 def comes_to_rest(cycles: TableRows, watermarks: TableRows, accepted_marks: TableRows) -> Iterator[Finding]:
     """I14: the last cycle emits, finds no writer beyond the last bound, or waits for writers that are not beyond it.
 

@@ -25,14 +25,16 @@ EMPTY: Final = "the log has no watermarks"
 _TOO_SHORT: Final = "the log has fewer than two watermarks"
 
 
-@invariant("the lower bound strictly increases along the log", _TOO_SHORT)
+@invariant("the lower bound strictly increases along the log", _TOO_SHORT, title="the lower bound rises")
 def lower_increases(counting_log: Sequence[CountingEntry]) -> Iterator[Finding]:
     """I1: one finding per pair of neighbouring entries."""
     for before, row in pairwise(entry.row for entry in counting_log):
         yield _of_pair(before, row, "lower", ok=row["lower"] > before["lower"])
 
 
-@invariant("the upper bound never decreases along the log (single leader)", _TOO_SHORT)
+@invariant(
+    "the upper bound never decreases along the log (single leader)", _TOO_SHORT, title="the upper bound never falls"
+)
 def upper_never_decreases(ordered_log: TableRows, cycles: TableRows) -> Iterator[Finding]:
     """I2: one finding per pair of neighbouring entries.
 
@@ -47,7 +49,11 @@ def upper_never_decreases(ordered_log: TableRows, cycles: TableRows) -> Iterator
         yield _of_pair(before, row, "upper", ok=row["upper"] >= before["upper"])
 
 
-@invariant("the lower bound is at or below the upper bound", "there are no watermarks and no windows with two bounds")
+@invariant(
+    "the lower bound is at or below the upper bound",
+    "there are no watermarks and no windows with two bounds",
+    title="lower at or below upper",
+)
 def bounds_in_order(watermarks: TableRows, windows: TableRows) -> Iterator[Finding]:
     """I7: one finding per watermark, and per window that has both bounds."""
     for row in watermarks:
@@ -70,7 +76,7 @@ def _in_order(row: TableRow, whose: str, at_ms: int, proof: Evidence) -> Finding
     return Finding(False, at_ms, what, [proof])
 
 
-@invariant("every revision of the log has one winner", EMPTY)
+@invariant("every revision of the log has one winner", EMPTY, title="one winner for each revision")
 def one_winner(ordered_log: TableRows) -> Iterator[Finding]:
     """I8: every index of the log, too, has one entry; one finding per entry."""
     yield from (Finding(True) for _ in ordered_log[:1])
@@ -117,7 +123,7 @@ def _rivals(watermarks: TableRows, cycles: TableRows) -> tuple[str, str] | None:
 Offsets = Mapping[int, int | None]
 
 
-@invariant("the cut never moves back at any key", _TOO_SHORT)
+@invariant("the cut never moves back at any key", _TOO_SHORT, title="no cut moves back")
 def cut_never_moves_back(ordered_log: TableRows, lineage: Lineage) -> Iterator[Finding]:
     """I3: one finding per pair of neighbouring entries.
 
@@ -141,7 +147,7 @@ def cut_never_moves_back(ordered_log: TableRows, lineage: Lineage) -> Iterator[F
         yield Finding(False, row["emitted_ms"], f"the cut of watermark {row['seq']} moves back, {move}", proof)
 
 
-@invariant("the cut is at or beyond every counted writer at every key", EMPTY)
+@invariant("the cut is at or beyond every counted writer at every key", EMPTY, title="no cut behind a counted writer")
 def cut_beyond_writers(
     counting_log: Sequence[CountingEntry], marks_by_writer: Mapping[str, NotedTimes], lineage: Lineage
 ) -> Iterator[Finding]:
@@ -184,7 +190,7 @@ def _beyond_writers(entry: CountingEntry, marks_by_writer: Mapping[str, NotedTim
     return Finding(True, judged=judged)
 
 
-@invariant("the cut covers the key space once and can be passed by a reader", EMPTY)
+@invariant("the cut covers the key space once and can be passed by a reader", EMPTY, title="every cut is complete")
 def cut_complete(ordered_log: TableRows, lineage: Lineage) -> Iterator[Finding]:
     """I5: one finding per entry; a reader cannot pass a cut of which a segment waits for one that it has not passed.
 

@@ -30,7 +30,7 @@ from typing import Any, Final
 from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text, span_text, time_text
 from wmlab.streams.checks.events import CoveredEvents
 from wmlab.streams.checks.facts import DROPPED, CountingEntry, NotedTimes, WriterView
-from wmlab.streams.checks.lateness import proof_of, said_of
+from wmlab.streams.checks.lateness import EXEMPTIONS, describe, proof_of
 from wmlab.streams.checks.log import EMPTY, WINDOW
 from wmlab.streams.model.cycle import HeldBy
 from wmlab.streams.tables import TOOK_PLACE
@@ -39,6 +39,8 @@ from wmlab.streams.tables import TOOK_PLACE
 @invariant(
     "no event of a well-behaved writer is read behind a lower bound that was shown",
     "nothing was read after a window had shown a lower bound",
+    title="no event below the lower bound",
+    exempt="late event",
 )
 def nothing_late(delivered_events: int, late_deliveries: TableRows) -> Iterator[Finding]:
     """I6: one finding that stands for all events read, and one per late event: bad, or good with its evidence.
@@ -49,14 +51,19 @@ def nothing_late(delivered_events: int, late_deliveries: TableRows) -> Iterator[
     if delivered_events:
         yield Finding(True, judged=delivered_events)
     for event in late_deliveries:
-        said, because = said_of(event), event["because"]
+        said, because = describe(event), event["because"]
         what = said if because is None else f"{said}; {because}"
         # The event is judged already, by the finding that stands for all of them.
-        finding = Finding(because is not None, event["read_ms"], what, proof_of(event), judged=0)
+        exemption = None if because is None else EXEMPTIONS[because]
+        finding = Finding(because is not None, event["read_ms"], what, proof_of(event), judged=0, exemption=exemption)
         yield from repeat(finding, event["count"])
 
 
-@invariant("the windows of a reader only move forward", "no reader looked at its window twice")
+@invariant(
+    "the windows of a reader only move forward",
+    "no reader looked at its window twice",
+    title="windows only move forward",
+)
 def windows_monotone(windows: TableRows, ordered_log: TableRows, incidents: TableRows) -> Iterator[Finding]:
     """I9: the lower bound of a reader's windows never goes back, nor becomes unknown; known upper bounds neither.
 
@@ -68,10 +75,10 @@ def windows_monotone(windows: TableRows, ordered_log: TableRows, incidents: Tabl
     falls = any(upper < before for before, upper in pairwise(uppers))
     ends = any(not row["writers"] for row in ordered_log)
     for life in _lives(windows, incidents):
-        yield from _of_life(life, falls=falls, ends=ends)
+        yield from _findings_of_life(life, falls=falls, ends=ends)
 
 
-def _of_life(windows: TableRows, *, falls: bool, ends: bool) -> Iterator[Finding]:
+def _findings_of_life(windows: TableRows, *, falls: bool, ends: bool) -> Iterator[Finding]:
     """What was found about the windows of one life of a reader, see `windows_monotone`."""
     before: TableRow | None = None
     bounded: TableRow | None = None
@@ -135,6 +142,8 @@ _CYCLE: Final = ("stream", "controller", "at_ms", "previous_lower", "participati
 @invariant(
     "the lower bound rises within one timeout of a cycle that found a writer beyond it",
     "no cycle with a recorded timeout found a writer beyond the lower bound",
+    title="a watermark within one timeout",
+    exempt="overdue cycle",
 )
 def lower_rises(cycles: TableRows, ownership: TableRows) -> Iterator[Finding]:
     """I10: a cycle that runs one timeout after its generation began emits a watermark.
@@ -163,8 +172,9 @@ def _overdue(first: TableRow, cycle: TableRow, gone: set[str]) -> Finding:
         f"{name_text(cycle['reason'])}"
     )
     said = what if blamed or lost else f"{what}; these came meanwhile with old times"
+    exemption = "for want of usable positions" if lost else "for writers that came with old times"
     proof = [Evidence.of("cycles", row, *_CYCLE) for row in (first, cycle)]
-    return Finding(not blamed, cycle["at_ms"], said, proof)
+    return Finding(not blamed, cycle["at_ms"], said, proof, exemption=None if blamed else exemption)
 
 
 def _stands(cycle: TableRow) -> bool:
@@ -205,6 +215,7 @@ def _judged(generation: Iterable[TableRow]) -> list[TableRow]:
 @invariant(
     "the upper bound is at or above every time noted before an event that the cut covers",
     "nothing was noted before an event that a cut covers",
+    title="the upper bound covers noted times",
 )
 def upper_covers_noted(
     counting_log: Sequence[CountingEntry],
@@ -264,7 +275,9 @@ def _until_ms(
     return (covered_ms if later else min(covered_ms, entry.read_ms)), covered_ms
 
 
-@invariant("the lower bound is at or below the latest time of every writer on record", EMPTY)
+@invariant(
+    "the lower bound is at or below the latest time of every writer on record", EMPTY, title="no writer is passed over"
+)
 def lower_below_latest(views_by_writer: Mapping[str, Sequence[WriterView]]) -> Iterator[Finding]:
     """I12: one finding per watermark and writer that was on record when it was appended.
 

@@ -188,11 +188,6 @@ class Tracker:
 
 
 Cause = Literal["position", "watermark"]
-OrderWithinMs = Literal["together", "watermark first", "position first"]
-"""What comes first where a watermark becomes visible in the millisecond in which the position changes.
-
-`together`: nobody looks in between; whoever sees the new position knows of the watermark.
-"""
 
 
 class VisibleLog(Protocol):
@@ -255,11 +250,11 @@ def follow_group(
     log: VisibleLog,
     segments: Mapping[int, Segment],
     *,
-    order: OrderWithinMs = "together",
     since: Followed | None = None,
 ) -> Iterator[Followed]:
     """What a group knows after each of its moves, and at each time at which watermarks become visible to it.
 
+    Who sees a new position knows of the watermarks that become visible in its millisecond.
     `moves` are in the order of their versions, and `log` has all watermarks from the beginning. A group of which all is
     known up to some time goes on `since` then: `moves` are later, and so is what in `log` was not visible.
     """
@@ -273,15 +268,14 @@ def follow_group(
         return Followed(at_ms, cause, is_change, move, after, visible)
 
     for move in (*moves, None):
-        end_ms = _NEVER if move is None else move.at_ms + (order == "watermark first")
+        end_ms = _NEVER if move is None else move.at_ms
         while visible < len(log) and (at_ms := log[visible][0]) < end_ms:
             visible = _visible_at(at_ms, log, visible)
             if group is not None:
                 group = read(at_ms, "watermark", group.move, group.tracker)
                 yield group
         if move is not None:
-            if order == "together":
-                visible = _visible_at(move.at_ms, log, visible)
+            visible = _visible_at(move.at_ms, log, visible)
             group = read(move.at_ms, "position", move, Tracker() if group is None or move.anew else group.tracker)
             yield group
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 from wmlab.core.errors import ModelError
 from wmlab.core.values import Problem, in_words, unknown
+from wmlab.core.words import grouped
 from wmlab.streams.model.coordination import DEFAULT_SCOPE, qualified_name
 from wmlab.streams.model.segment import parse_segment, segment_name, split_id
 from wmlab.streams.scenario import script
@@ -209,6 +210,7 @@ def problems_across(scenario: StreamScenario) -> Iterator[Problem]:
     yield from _controller_problems(scenario)
     yield from _transaction_problems(scenario)
     yield from _partition_problems(scenario)
+    yield from overlaps(scenario)
 
 
 def controllers_of(scenario: StreamScenario) -> tuple[str, ...]:
@@ -443,3 +445,92 @@ _TALKS_TO: Mapping[str, tuple[str, ...]] = {
     "coordinator": ("controllers",),
 }
 """Between which kinds of nodes messages pass."""
+
+
+class _Fault(NamedTuple):
+    """What a fault does to its party: the state that it is in, for how long, and the states that refuse the fault."""
+
+    state: str
+    lasts: str
+    unless: tuple[str, ...]
+
+
+_NEVER: Final = (-1, -1)
+_DOWN: Final = _Fault("down", "restart_after_ms", ("down",))
+_FAULTS: Final[Mapping[type[Any], _Fault]] = {
+    script.CrashWriter: _DOWN,
+    # One that is down says in the run that nobody was there; so does a reader that is to pause.
+    script.ShutDownWriter: _DOWN._replace(unless=()),
+    script.SilenceWriter: _Fault("silent", "for_ms", ("silent",)),
+    script.MarkIdle: _Fault("idle", "for_ms", ("idle",)),
+    script.CrashController: _DOWN,
+    script.PauseController: _Fault("paused", "for_ms", ("paused", "down")),
+    script.CrashReader: _DOWN,
+    script.PauseReader: _Fault("paused", "for_ms", ("paused",)),
+    script.StoreUnavailable: _Fault("unavailable", "for_ms", ("unavailable",)),
+    script.LoseMarksSegment: _Fault("missing", "for_ms", ("missing",)),
+    script.LoseBucketOwner: _Fault("without an owner", "for_ms", ("without an owner",)),
+}
+
+
+def overlaps(scenario: StreamScenario) -> Iterator[Problem]:
+    """Faults that overlap with an earlier one of the same party: a crash while it is down, a pause while paused.
+
+    A controller that is named by its role is known only if there is one, and what waits for a point has no moment. A
+    crash ends a pause; a stream that is created starts its writers and readers.
+    """
+    creations = [(at_ms, index) for at_ms, index, _, action in _steps(scenario) if _creates(action)]
+    moments: list[tuple[int, int, script.Action | None]] = [(at_ms, index, None) for at_ms, index in creations]
+    moments += [(action.at_ms, index, action) for index, action in enumerate(scenario.script)]
+    until_ms: dict[tuple[str, str], tuple[int, int | None]] = {}
+    for at_ms, index, action in sorted(moments, key=lambda moment: moment[:2]):
+        if action is None:
+            until_ms = {key: span for key, span in until_ms.items() if key[1] not in ("down", "paused")}
+            continue
+        fault, party = _FAULTS.get(type(action)), _party(scenario, action)
+        if fault is None or party is None:
+            continue
+        for state in fault.unless:
+            begin_ms, end_ms = until_ms.get((party, state), _NEVER)
+            # What ends a state is carried out after the actions of its millisecond.
+            if end_ms is None or at_ms <= end_ms:
+                interval = f"from {_seconds(begin_ms)} {'on' if end_ms is None else f'to {_seconds(end_ms)}'}"
+                yield Problem(("script", index), f"{party} is {state} {interval} (got {_seconds(at_ms)})")
+                break
+        else:
+            length_ms = getattr(action, fault.lasts)
+            until_ms[party, fault.state] = at_ms, None if length_ms is None else at_ms + length_ms
+            if fault.state == "down":
+                until_ms.pop((party, "paused"), None)
+
+
+def _creates(action: _OnStream | None) -> bool:
+    return action is None or isinstance(action, script.CreateStream)
+
+
+def _party(scenario: StreamScenario, action: script.Action) -> str | None:
+    """What a fault befalls, as it is called; None: that is known only in the run."""
+    stream = getattr(action, "stream", None) or scenario.all_streams[0].name
+    match action:
+        case script.StoreUnavailable():
+            return f"the store {action.store}"
+        case script.LoseMarksSegment():
+            return f"the marks segment of {stream}"
+        case script.LoseBucketOwner():
+            return f"the bucket of {stream}"
+        case script.CrashController() | script.PauseController() if action.point is not None:
+            return None
+        case script.CrashController() | script.PauseController() if action.controller in CONTROLLER_ROLES:
+            controllers = controllers_of(scenario)
+            return controllers[0] if len(controllers) == 1 else None
+    named = (getattr(action, field, None) for field in ("writer", "reader", "controller"))
+    return next((name for name in named if name is not None), None)
+
+
+def _seconds(time_ms: int) -> str:
+    """A time of the script as people write it: "400 ms", "5 s", "12.5 s"."""
+    return f"{time_ms} ms" if time_ms < 1_000 else f"{grouped(time_ms // 1_000)}{_decimals(time_ms % 1_000)} s"
+
+
+def _decimals(thousandths: int) -> str:
+    return f".{thousandths:03}".rstrip("0").rstrip(".")

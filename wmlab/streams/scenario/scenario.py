@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Final, Self
+from typing import Annotated, Final, Self, TypeGuard
 
 import numpy as np
 import pyarrow.compute as pc
@@ -130,10 +130,22 @@ class StreamScenario(ScenarioFile, only_field="writers", users_call_it="wm.Scena
 
     def followed_by_quiet(self, quiet_ms: int) -> Self:
         """The same scenario, which goes on for `quiet_ms` (ms) in which all its writers are silent."""
-        processes = process_names(self.writers, self.script)
-        silent = [SilenceWriter(at_ms=self.duration_ms, writer=process) for process in processes]
-        script = (*self.script, *silent) if quiet_ms else self.script
+        if not quiet_ms:
+            return self
+        # Who is silent by then stays so.
+        script: list[Action] = [
+            replace(action, for_ms=None) if self._is_silent_after(action) else action for action in self.script
+        ]
+        silent = {action.writer for action in script if self._is_silent_after(action)}
+        others = [name for name in process_names(self.writers, self.script) if name not in silent]
+        script += [SilenceWriter(at_ms=self.duration_ms, writer=process) for process in others]
         return self.replace(duration_ms=self.duration_ms + quiet_ms, script=script)
+
+    def _is_silent_after(self, action: Action) -> TypeGuard[SilenceWriter]:
+        """Whether by this action a writer is silent when the scenario ends."""
+        if not isinstance(action, SilenceWriter):
+            return False
+        return action.for_ms is None or action.at_ms + action.for_ms >= self.duration_ms
 
     def stream_titled(self, title: str | None) -> Stream:
         """The stream that the tables call `title`, its name or `name#2` and so on; the first one if there is none."""

@@ -1,24 +1,20 @@
-"""I13: the windows of readers against the time bounds of their groups, and what it says where it cannot compare."""
+"""The windows of readers are the time bounds of their groups at that moment, and which groups cannot be compared."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any, Literal
 
-import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
-from tests.machine.batch import given_of
+from tests.machine.batch import given_of, judged_by_checks
+from tests.machine.compared import compared_groups
 from tests.machine.judge import Found, judge
 from tests.streams.checks.runs import recorded
-from wmlab.core.invariants import totals_of
 from wmlab.core.recording import Recording
 from wmlab.core.simulation import Fixed
 from wmlab.streams.api import Scenario
 from wmlab.streams.bounds.maps import groups_with_map
-from wmlab.streams.checks import DERIVED, INVARIANTS, inputs_of, with_reduced_events
-from wmlab.streams.checks.compared import compared_groups
 from wmlab.streams.recording import StreamRecording
 from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.network import Network
@@ -27,6 +23,13 @@ from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, 
 
 def record(*groups: ReaderGroup, **fields: Any) -> Recording:
     return recorded("looked at", **({"readers": groups} if groups else {}), **fields)
+
+
+def found_in(run: Recording) -> Found:
+    """What comparing the windows of `orders` with its time bounds finds; the second judge finds the same."""
+    found = judged_by_checks(given_of(run)).get(("orders", "windows"), Found(0))
+    assert judge(given_of(run)).get(("orders", "windows"), Found(0)) == found
+    return found
 
 
 def altered(run: Recording, *, of: str | None = None, **columns: Any) -> Recording:
@@ -39,25 +42,18 @@ def altered(run: Recording, *, of: str | None = None, **columns: Any) -> Recordi
 
 
 @pytest.mark.parametrize("bound", ["lower", "upper"])
-def test_a_window_that_its_group_cannot_have_seen_is_found(spark: SparkSession, bound: str) -> None:
+def test_a_window_that_its_group_cannot_have_seen_is_found(bound: str) -> None:
     run = record()
-    assert run.check(spark, "I13").violated == ()
+    assert found_in(run) == Found(len(run.table("windows")))
     wrong = altered(run, **{bound: lambda value: (value or 0) + 1})
-    (found,) = wrong.check(spark, "I13").to_dict()["verdicts"]
-    assert (found["verdict"], found["violations"]) == ("violated", 1)
-    assert found["judged"] == len(run.table("windows"))
-    assert "where the position of readers and the log give lower" in found["what"]
-    (table, row), (other, position) = ((entry["table"], entry["row"]) for entry in found["evidence"])
-    assert (table, other) == ("windows", "positions")
-    assert row["at_ms"] == max(wrong.table("windows")["at_ms"].to_pylist())
-    assert position["version"] == max(wrong.table("positions")["version"].to_pylist())
+    assert found_in(wrong) == Found(len(run.table("windows")), (max(wrong.table("windows")["at_ms"].to_pylist()),))
 
 
-def test_a_window_from_before_the_last_watermark_is_found(spark: SparkSession) -> None:
+def test_a_window_from_before_the_last_watermark_is_found() -> None:
     """A window is not only one that the group had at some time."""
     run = record()
     earlier = run.table("windows")["lower"].drop_null()[0].as_py()
-    assert altered(run, lower=lambda _: earlier).check(spark, "I13").violated == ("I13",)
+    assert len(found_in(altered(run, lower=lambda _: earlier)).broken) == 1
 
 
 REASONS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
@@ -108,7 +104,7 @@ def test_what_delays_nothing_is_compared() -> None:
     assert [row["why_not"] for row in compared_groups(run).to_pylist()] == [None, None]
 
 
-def test_a_reader_that_joins_behind_where_the_group_had_been_does_not_count(spark: SparkSession) -> None:
+def test_a_reader_that_joins_behind_where_the_group_had_been_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """The group had passed the cuts in one segment only, and so has read all; who begins anew is before the first."""
     notes = [
         script.NoteTime(at_ms=at_ms, writer="w2", time=at_ms, position={"0@0": 5 * at_ms, "1@0": 108})
@@ -122,10 +118,9 @@ def test_a_reader_that_joins_behind_where_the_group_had_been_does_not_count(spar
         ],
         script=[*notes, script.CrashReader(at_ms=4_804, reader="again-0", restart_after_ms=600)],
     )
-    (verdict,) = run.check(spark, "I13")
-    assert (verdict.verdict, verdict.violations) == ("ok", 0)
-    assert "again-0 has joined, and the position of again has moved back" in verdict.what
-    assert judge(given_of(run))["orders", "I13"] == Found(verdict.judged, ())
+    assert found_in(run) == Found(len(run.table("windows")))
+    monkeypatch.setattr("tests.machine.judge._joined_behind", lambda *_: False)
+    assert judge(given_of(run))["orders", "windows"].broken
 
 
 SHARING = ReaderGroup("sharing", readers=2, read_side="document", publish_every_ms=500, rate_per_s=25.0)
@@ -143,7 +138,6 @@ HARD = [
 @pytest.mark.parametrize("enters", ["at_publish", "on_passing"])
 @pytest.mark.parametrize("timer", ["fixed", "pravega"])
 def test_readers_that_share_times_see_the_window_of_their_map(
-    spark: SparkSession,
     steps: list[Any],
     timer: Literal["fixed", "pravega"],
     enters: Literal["at_publish", "on_passing"],
@@ -153,32 +147,20 @@ def test_readers_that_share_times_see_the_window_of_their_map(
     assert compared_groups(run).to_pylist() == [
         {"stream": "orders", "group": "sharing", "why_not": None, "with_map": True}
     ]
-    (verdict,) = run.check(spark, "I13")
-    assert (verdict.verdict, verdict.judged) == ("ok", len(run.table("windows")))
+    assert found_in(run) == Found(len(run.table("windows")))
     assert run.table("windows")["lower"].null_count < len(run.table("windows")) - 3
-    told = judge(given_of(run))
-    assert told["orders", "I13"] == Found(verdict.judged)
 
 
 @pytest.mark.parametrize("bound", ["lower", "upper"])
-def test_a_window_that_the_map_never_had_is_found_by_both_judges(spark: SparkSession, bound: str) -> None:
+def test_a_window_that_the_map_never_had_is_found(bound: str) -> None:
     wrong = altered(record(SHARING), **{bound: lambda value: (value or 0) + 1})
-    (found,) = wrong.check(spark, "I13").to_dict()["verdicts"]
-    assert (found["verdict"], found["violations"]) == ("violated", 1)
-    assert "where the shared times of sharing give lower" in found["what"]
-    window, update = found["evidence"]
-    assert (window["table"], update["table"]) == ("windows", "group_updates")
-    updates = wrong.table("group_updates").to_pylist()
-    (due,) = (row for row in updates if (row["revision"], row["outcome"]) == (update["row"]["revision"], "applied"))
-    assert due["at_ms"] <= window["row"]["at_ms"]
-    assert judge(given_of(wrong))["orders", "I13"].broken == (window["row"]["at_ms"],)
+    assert len(found_in(wrong).broken) == 1
 
 
-def test_readers_that_look_at_no_marks_know_nothing(spark: SparkSession) -> None:
+def test_readers_that_look_at_no_marks_know_nothing() -> None:
     run = record(ReaderGroup("blind", time_windows=False, tracker_ms=50, state_latency_ms=20))
-    (verdict,) = run.check(spark, "I13")
-    assert (verdict.verdict, verdict.judged) == ("ok", len(run.table("windows")))
-    assert altered(run, lower=lambda _: 1_000, of="blind").check(spark, "I13").violated == ("I13",)
+    assert found_in(run) == Found(len(run.table("windows")))
+    assert len(found_in(altered(run, lower=lambda _: 1_000, of="blind")).broken) == 1
 
 
 def test_the_times_of_a_map_are_found_without_a_scenario() -> None:
@@ -188,39 +170,21 @@ def test_the_times_of_a_map_are_found_without_a_scenario() -> None:
     assert groups_with_map(StreamRecording.from_tables(dict(record().tables), name="bare")) == []
 
 
-def test_without_a_group_that_is_compared_nothing_is_decided(spark: SparkSession) -> None:
-    run = record(ReaderGroup("late", tracker_ms=50))
-    (verdict,) = run.check(spark, "I13")
-    assert (verdict.verdict, verdict.judged) == ("unknown", 0)
-    assert verdict.what == (
-        "the windows of late are not compared, because its readers work on marks in the background (tracker_ms)"
-    )
-
-
-def test_beside_one_that_is_compared_the_others_are_said_not_to_count(spark: SparkSession) -> None:
+def test_only_the_windows_of_groups_that_are_compared_are_judged() -> None:
     run = record(ReaderGroup("late", tracker_ms=50), ReaderGroup("prompt"))
-    (verdict,) = run.check(spark, "I13")
-    prompt = sum(row["group"] == "prompt" for row in run.table("windows").to_pylist())
-    assert (verdict.verdict, verdict.judged) == ("ok", prompt)
-    assert verdict.what is not None
-    assert verdict.what.startswith("does not count, nor do 0 others: the windows of late are not compared, because")
+    assert found_in(run) == Found(sum(row["group"] == "prompt" for row in run.table("windows").to_pylist()))
 
 
-def test_a_recording_without_a_scenario_says_so(spark: SparkSession) -> None:
-    run = record()
-    bare = StreamRecording.from_tables(dict(run.tables), name="bare")
-    (verdict,) = bare.check(spark, "I13")
-    assert (verdict.verdict, verdict.judged) == ("unknown", 0)
-    assert "because no scenario says how its readers look" in str(verdict.what)
-    assert compared_groups(StreamRecording.from_tables({}, name="empty")).equals(
-        pa.table({"stream": [], "group": [], "why_not": [], "with_map": []}, compared_groups(bare).schema)
-    )
+def test_without_a_scenario_no_group_is_compared() -> None:
+    bare = StreamRecording.from_tables(dict(record().tables), name="bare")
+    (row,) = compared_groups(bare).to_pylist()
+    assert row["why_not"] == "no scenario says how its readers look"
+    empty = compared_groups(StreamRecording.from_tables({}, name="empty"))
+    assert (len(empty), empty.schema) == (0, compared_groups(bare).schema)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_reader_that_enters_its_time_at_once_stays_in_the_map_until_it_may_take_what_follows(
-    spark: SparkSession, seed: int
-) -> None:
+def test_a_reader_that_enters_its_time_at_once_stays_in_the_map_until_it_may_take_what_follows(seed: int) -> None:
     """All segments are sealed at once; who has read one to its end before the others does not leave its successor."""
     run = Scenario(
         name="all segments are sealed",
@@ -233,7 +197,7 @@ def test_a_reader_that_enters_its_time_at_once_stays_in_the_map_until_it_may_tak
         duration_ms=16_000,
         seed=seed,
     ).record()
-    assert {row.invariant: row.verdict for row in run.check(spark, "I6", "I9")} == {"I6": "ok", "I9": "ok"}
+    assert {row.invariant: row.verdict for row in run.check("I6", "I9")} == {"I6": "ok", "I9": "ok"}
 
 
 def scaled(kind: str, at_ms: int) -> list[script.Scale | script.SealStream]:
@@ -264,9 +228,7 @@ def test_a_reader_that_looks_less_often_sees_the_same_while_finished_segments_wa
             duration_ms=11_000,
             seed=seed,
         )
-        tables = with_reduced_events(inputs_of(run))
-        (found,) = totals_of({"I13": INVARIANTS["I13"]}, tables, {**DERIVED, "some_are_compared": True}, "orders")
-        assert (found["violations"], found["good"]) == (0, len(run.table("windows"))), seed
+        assert found_in(run) == Found(len(run.table("windows"))), seed
         waits += sum(row["waits"] for row in run.table("positions").to_pylist())
     assert waits >= 2
 

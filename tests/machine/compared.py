@@ -1,6 +1,6 @@
-"""Which groups of a recording I13 compares, and why not the others, as its scenario says.
+"""The windows of readers against the time bounds of their groups: which groups are compared, and why not the others.
 
-I13 compares the windows of a group that shares its positions and whose readers know of them, and of the watermarks, at
+Compared are the windows of a group that shares its positions and whose readers know of them, and of the watermarks, at
 once. Of the others no table says when they knew what:
 
 - readers that work on what they see in the background (`tracker_ms`), or learn later of the state of the group
@@ -12,23 +12,27 @@ The windows of readers that share a map of times (`read_side` "document") are no
 the state, or may look at what they knew before (`publish_timer` "pravega" or `enters_time` "on_passing", and a script
 in which a reader gives a segment back).
 
-An executor of Spark has no scenario and imports none, so this stands apart from the rule.
+`known_by_time_bounds` is what `recording.time_bounds` says that a group may know, for `judge.windows_are_bounds`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Final
 
 import pyarrow as pa
 
+from tests.machine.judge import KnownOverTime, Row, Rows
 from wmlab.core.recording import Recording
 from wmlab.core.simulation import Fixed
+from wmlab.streams.bounds.groups import bounds_of_group
+from wmlab.streams.bounds.log_by_segment import ranges_of, watermark_columns
 from wmlab.streams.bounds.maps import groups_with_map
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import ReaderGroup
 from wmlab.streams.scenario.scenario import StreamScenario
+from wmlab.streams.tables import TABLES
 
 COMPARED: Final = pa.schema(
     [("stream", pa.string()), ("group", pa.string()), ("why_not", pa.string()), ("with_map", pa.bool_())]
@@ -97,3 +101,22 @@ def _of_script(scenario: StreamScenario, stream: str, group: str) -> Iterator[st
                 yield "its marks were truncated"
             case script.ResetToCheckpoint(ranges=False) if action.group in (None, group):
                 yield "it was taken back to a checkpoint without key ranges"
+
+
+def known_by_time_bounds(rows: Rows, group: str, _: Mapping[int, set[int]], *, late: bool) -> KnownOverTime:
+    """When a group knows which bounds by `bounds_of_group`; with `late` marks come after the positions of their ms.
+
+    Times are doubled, so that of a mark and a position of one ms one comes first.
+    """
+    changes = [row | {"at_ms": 2 * row["at_ms"] + (not late)} for row in rows["positions"] if row["group"] == group]
+    if not changes:
+        return
+    marks = [row | {"emitted_ms": 2 * row["emitted_ms"] + late} for row in rows["watermarks"]]
+    log = watermark_columns(_table("watermarks", marks)), ranges_of(_table("segments", rows["segments"]))
+    states = bounds_of_group(_table("positions", changes), *log, then=True, until_ms=None)
+    for state in states.select(["at_ms", "lower", "upper"]).to_pylist():
+        yield state["at_ms"] // 2, (state["lower"], state["upper"])
+
+
+def _table(name: str, rows: list[Row]) -> pa.Table:
+    return pa.Table.from_pylist(rows, TABLES[name])
