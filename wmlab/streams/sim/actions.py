@@ -16,6 +16,7 @@ import simpy
 
 from wmlab.core.errors import ScenarioError
 from wmlab.core.words import bare, counted, listed, span
+from wmlab.streams.model.coordination import Session
 from wmlab.streams.model.position import Position, is_lineage_valid, is_valid_cut
 from wmlab.streams.model.segment import parse_segment, segment_name, split_id
 from wmlab.streams.scenario import script
@@ -148,7 +149,7 @@ class Actions:
         """Freeze a controller for a while, now or when its cycle comes to a point."""
 
         def pause(controller: Controller, at: str) -> None:
-            controller.pause(action.for_ms)
+            controller.pause_for(action.for_ms)
             begin, end = ("pause", f"pauses{at}"), ("resume", "goes on")
             self._span(self.world, "controller", controller.name, action.for_ms, begin, end)
 
@@ -160,7 +161,7 @@ class Actions:
         if controller.session is not None:
             self.world.happened("expire", "controller", controller.name, f"session of {controller.name} expires")
             self.world.coordinator.close(controller.session)
-            self.world.after(action.notice_after_ms, controller.notice_expiry, controller.incarnation)
+            controller.notice_expiry(action.notice_after_ms)
 
     def lose_bucket_owner(self, action: script.LoseBucketOwner) -> None:
         """Leave a stream's bucket without an owner for a while."""
@@ -217,9 +218,12 @@ class Actions:
         world.happened("partition", "network", sides, f"{sides} are separated")
         alone = [member for member in world.fleet.members if partition.separates(member.name, COORDINATOR)]
 
-        def expire_if_alone(controller: Controller, incarnation: int) -> None:
-            session = controller.session if incarnation == controller.incarnation else None
-            if session is not None and world.network.is_separated(controller.name, COORDINATOR):
+        def expire_if_alone(controller: Controller, session: Session | None) -> None:
+            if (
+                session is not None
+                and session == controller.session
+                and world.network.is_separated(controller.name, COORDINATOR)
+            ):
                 world.coordinator.close(session)
 
         def heal() -> None:
@@ -229,14 +233,12 @@ class Actions:
                 # It learns that its session has ended, or its share of the buckets.
                 world.coordinator.plan()
                 if controller.session is not None and controller.session not in world.coordinator.state.sessions:
-                    world.later(controller.notice_expiry, controller.incarnation)
+                    controller.notice_expiry(world.scenario.latency_ms)
                 else:
                     controller.rebalance_buckets()
 
         for controller in alone:
-            world.after(
-                world.scenario.controllers.session_timeout_ms, expire_if_alone, controller, controller.incarnation
-            )
+            world.after(world.scenario.controllers.session_timeout_ms, expire_if_alone, controller, controller.session)
         if action.for_ms is not None:
             world.after(action.for_ms, heal)
 

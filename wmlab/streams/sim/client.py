@@ -17,11 +17,12 @@ from wmlab.core.simulation import generator
 from wmlab.streams.model.marks import NoteOutcome
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.wire import Leave, Note
-from wmlab.streams.sim.network import NetworkMessage
+from wmlab.streams.sim.network import Message, Way
 from wmlab.streams.sim.store import UNAVAILABLE
 
 if TYPE_CHECKING:
-    from wmlab.streams.sim.controller import Controller, Job
+    from wmlab.streams.sim.controller import Controller
+    from wmlab.streams.sim.node import Steps
     from wmlab.streams.sim.stream import StreamWorld
 
 JobResult = TypeVar("JobResult")
@@ -65,23 +66,34 @@ class ControllerClient:
             return
         controller, retry = next(self._next_controller), self._retry
 
-        def serve(answer: Callable[[str], None]) -> None:
-            controller.receive(content, answer)
+        is_answered = False
+
+        def serve() -> None:
+            controller.receive(content, send_back)
+
+        def send_back(outcome: str) -> None:
+            self.stream.network.carry(request.reply("answer", outcome), on_answer, outcome, way=Way.CALL)
 
         def on_answer(outcome: str | None) -> None:
+            nonlocal is_answered
+            if is_answered:
+                return
+            is_answered = True
             if outcome in (UNAVAILABLE, None):
                 self._failed = controller
             if outcome in REPEATED_AFTER and failures + 1 < retry.attempts:
                 self.stream.after(retry.wait_ms(failures + 1), self._call, kind, content, failures + 1)
 
-        request = NetworkMessage(self.stream.title, self.node, controller.name, kind, content)
-        self.stream.network.call(request, serve, on_answer, answer_within_ms=retry.answer_within_ms)
+        request = Message(self.stream.title, self.node, controller.name, kind, content)
+        self.stream.network.carry(request, serve, way=Way.CALL)
+        if retry.answer_within_ms is not None:
+            self.stream.after(retry.answer_within_ms, on_answer, None)
 
     def ask(
         self,
         kind: str,
         subject: object,
-        job: Callable[[Controller], Job[JobResult]],
+        job: Callable[[Controller], Steps[JobResult]],
         then: Callable[[JobResult], None],
         carried: object = None,
         failures: int = 0,
@@ -95,13 +107,13 @@ class ControllerClient:
             return
         controller, network = next(self._next_controller), self.stream.network
         content = subject if carried is None else carried
-        request = NetworkMessage(self.stream.title, self.node, controller.name, kind, content)
+        request = Message(self.stream.title, self.node, controller.name, kind, content)
 
         def reply(result: JobResult | None) -> None:
             if result is None:
-                network.deliver(request.reply(REPLIES[kind], UNAVAILABLE), ask_again)
+                network.carry(request.reply(REPLIES[kind], UNAVAILABLE), ask_again)
             else:
-                network.deliver(request.reply(REPLIES[kind], subject), then, result)
+                network.carry(request.reply(REPLIES[kind], subject), then, result)
 
         def ask_again() -> None:
             self._failed = controller
@@ -111,7 +123,7 @@ class ControllerClient:
         def arrive() -> None:
             controller.serve(job(controller), reply)
 
-        network.deliver(request, arrive)
+        network.carry(request, arrive)
 
     def _choose(self) -> Iterator[Controller]:
         """The controller to call next: one after the other, drawn for each call, or the one before until it fails."""

@@ -24,7 +24,7 @@ from wmlab.streams.model.group import (
 from wmlab.streams.model.index import record_at, start_of, window_at
 from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.scenario.parts import SEGMENT_STORE, ReaderGroup
-from wmlab.streams.sim.network import NetworkMessage
+from wmlab.streams.sim.network import Message
 from wmlab.streams.sim.reader import ReaderProcess
 from wmlab.streams.tables import TOOK_PLACE, IncidentOutcome, Subject
 
@@ -319,9 +319,10 @@ class RunningGroup:
 
     def _travel(self, sender: str, receiver: str, kind: str) -> Generator[simpy.Event]:
         only = next(iter(self.streams.values())).title if len(self.streams) == 1 else None
-        message = NetworkMessage(only, sender, receiver, kind, self.part.name)
-        arrival = self.world.network.arrival(message, delay_ms=self.part.state_latency_ms)
-        if arrival is not None:
+        message = Message(only, sender, receiver, kind, self.part.name)
+        arrival = self.world.env.event()
+        self.world.network.carry(message, arrival.succeed, delay_ms=self.part.state_latency_ms)
+        if not arrival.triggered:
             yield arrival
 
     def _write_positions(

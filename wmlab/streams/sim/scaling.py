@@ -21,7 +21,8 @@ from wmlab.streams.model.segment import segment_name
 from wmlab.streams.scenario.parts import METADATA_STORE, SEGMENT_STORE
 
 if TYPE_CHECKING:
-    from wmlab.streams.sim.controller import Controller, Job
+    from wmlab.streams.sim.controller import Controller
+    from wmlab.streams.sim.node import Steps
     from wmlab.streams.sim.stream import StreamWorld
 
 _SEALED: Final = "sealed"
@@ -40,9 +41,9 @@ def seal_in_steps(
     controller: Controller,
     stream: StreamWorld,
     scale: SteppedScale,
-    ask: Callable[..., Job[Any]],
+    ask: Callable[..., Steps[Any]],
     complete: Callable[[], None],
-) -> Job[None]:
+) -> Steps[None]:
     """What a controller does for a scale, from its beginning or after a failure; at the end `complete` is done.
 
     `ask` asks a store: which one, the name of the request, what it does, and its content. Raises `UnavailableError`.
@@ -62,5 +63,5 @@ def seal_in_steps(
         answer = yield from ask(SEGMENT_STORE, "seal segment", partial(seal, segment), segment_name(segment))
         if answer == _SEALED and segment != scale.segments[-1]:
             yield from controller.failpoint("between_seals", stream.name)
-            yield scale.every_ms
+            yield from controller.sleep(scale.every_ms)
     yield from ask(METADATA_STORE, "complete scale", finish)

@@ -23,7 +23,7 @@ from wmlab.streams.model.coordination import Coordination, Session, bucket_of, q
 from wmlab.streams.model.marks import MarkTable, NoteOutcome, StoreOutcome, Versioned, WriterMark
 from wmlab.streams.model.wire import Note
 from wmlab.streams.scenario.parts import COORDINATOR, METADATA_STORE
-from wmlab.streams.sim.network import NetworkMessage
+from wmlab.streams.sim.network import Message, Way
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.controller import Controller
@@ -162,7 +162,7 @@ class MetadataStore:
         for controller in world.fleet.members:
             if bucket in controller.buckets:
                 title = world.streams[stream].title
-                news = NetworkMessage(title, METADATA_STORE, controller.name, "bucket changed", bucket)
+                news = Message(title, METADATA_STORE, controller.name, "bucket changed", bucket)
                 world.network.notify(news, partial(act, controller))
 
     def marks(self, stream: str) -> WriterMarks | None:
@@ -277,8 +277,8 @@ class Coordinator:
             return
         self._next_ms = self._world.now_ms + self._part.redistribute_every_ms
         self.state = self.state.distribute()
-        request = NetworkMessage(None, distributor.name, COORDINATOR, "distribute", self._part.buckets)
-        self._world.network.internal_delay_ms(request)
+        request = Message(None, distributor.name, COORDINATOR, "distribute", self._part.buckets)
+        self._world.network.carry(request, lambda: None, way=Way.INSIDE)
         self._announce()
 
     def _announce(self, bucket: int | None = None) -> None:
@@ -286,7 +286,7 @@ class Coordinator:
         anybody = bucket is None or self._part.distribution == "contest"
         for controller in self._world.fleet.members:
             if anybody or bucket in self.state.share(controller.name):
-                news = NetworkMessage(None, COORDINATOR, controller.name, "shares changed")
+                news = Message(None, COORDINATOR, controller.name, "shares changed")
                 self._world.network.notify(news, controller.rebalance_buckets)
 
     def take(self, bucket: int, session: Session) -> bool:

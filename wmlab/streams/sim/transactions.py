@@ -31,7 +31,7 @@ from wmlab.streams.model.txn import CommittedTxn, TxnEvent, TxnState
 from wmlab.streams.model.wire import EVENT_HEADER_BYTES, Lengths, Note
 from wmlab.streams.scenario.parts import METADATA_STORE, SEGMENT_STORE
 from wmlab.streams.scenario.script import CrashCommitHandler
-from wmlab.streams.sim.network import NetworkMessage
+from wmlab.streams.sim.network import Message
 from wmlab.streams.sim.scaling import SteppedScale, seal_in_steps
 from wmlab.streams.sim.store import UNAVAILABLE, UnavailableError
 from wmlab.streams.tables import NEVER_CAME
@@ -39,7 +39,8 @@ from wmlab.streams.tables import NEVER_CAME
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from wmlab.streams.sim.controller import Controller, Job
+    from wmlab.streams.sim.controller import Controller
+    from wmlab.streams.sim.node import Steps
     from wmlab.streams.sim.stream import StreamWorld
     from wmlab.streams.sim.txn_writer import TxnWriter
 
@@ -92,7 +93,7 @@ class Txn:
 
 
 CommitStepResult = TypeVar("CommitStepResult")
-_Ask = Callable[..., "Job[Any]"]
+_Ask = Callable[..., "Steps[Any]"]
 """Asks a store for a batch or a scale: which store, the name of the request, what it does, and its content."""
 _RETRY_MS = 100
 _COLUMNS = ("epoch", "begun_ms", "commit_requested_ms", "committed_ms", "aborted_ms", "time", "batch", "events")
@@ -136,13 +137,13 @@ class Transactions:
         self._waiting: list[Txn] = []
         self._closed = False
         self._host: Session | None = None
-        self._worker: tuple[str, int] | None = None
+        self._worker: Session | None = None
         self._batch: _Batch | None = None
         self._batches = 0
         self._scale: SteppedScale | None = None
         self._changes: list[tuple[bool, Callable[[], None]]] = []
 
-    def begin(self, controller: Controller, client: TxnWriter, name: str) -> Job[Txn | Literal[False]]:
+    def begin(self, controller: Controller, client: TxnWriter, name: str) -> Steps[Txn | Literal[False]]:
         """Begin a transaction in the active epoch; False: the stream is sealed or deleted."""
         stream = self.stream
 
@@ -156,7 +157,7 @@ class Transactions:
 
         return (yield from controller.ask(METADATA_STORE, stream, "create transaction", create))
 
-    def commit(self, controller: Controller, txn: Txn, time: int | None) -> Job[bool]:
+    def commit(self, controller: Controller, txn: Txn, time: int | None) -> Steps[bool]:
         """Accept a commit request and say so; the commit itself happens later."""
 
         def request() -> None:
@@ -168,7 +169,7 @@ class Transactions:
         yield from controller.ask(METADATA_STORE, self.stream, "record commit", request)
         return True
 
-    def abort(self, controller: Controller, txn: Txn) -> Job[bool]:
+    def abort(self, controller: Controller, txn: Txn) -> Steps[bool]:
         """Abort a transaction: record that, delete its events, and record that it is done."""
         stream = self.stream
 
@@ -250,10 +251,9 @@ class Transactions:
         # A controller that has come back before its old session ended is not the one that commits.
         if controller is None or not controller.is_running or controller.session != self._host:
             return
-        worker = (controller.name, controller.incarnation)
-        if self._worker != worker:
-            self._worker = worker
-            controller.drive(self._run(controller, worker))
+        if self._worker != self._host:
+            self._worker = self._host
+            controller.do(self._run(controller, self._host))
 
     @property
     def _has_work(self) -> bool:
@@ -290,11 +290,12 @@ class Transactions:
         ):
             self._changes.pop(0)[1]()
 
-    def _run(self, controller: Controller, worker: tuple[str, int]) -> Job[None]:
+    def _run(self, controller: Controller, worker: Session) -> Steps[None]:
         retry_ms = 0
+        yield from controller.ready()
         while not self._has_passed_on(controller):
             if retry_ms:
-                yield retry_ms
+                yield from controller.sleep(retry_ms)
             try:
                 if self._scale is not None and not self.stream.deleted:
                     retry_ms = 0
@@ -339,7 +340,7 @@ class Transactions:
         kind: str,
         act: Callable[[], CommitStepResult],
         content: object = "",
-    ) -> Job[CommitStepResult]:
+    ) -> Steps[CommitStepResult]:
         def unless_done() -> CommitStepResult:
             if work not in (self._batch, self._scale) or self.stream.deleted:
                 raise _SupersededError
@@ -347,7 +348,7 @@ class Transactions:
 
         return (yield from controller.ask(store, self.stream, kind, unless_done, content))
 
-    def _commit(self, controller: Controller, batch: _Batch) -> Job[None]:
+    def _commit(self, controller: Controller, batch: _Batch) -> Steps[None]:
         def record() -> None:
             for txn in batch.txns:
                 self._waiting.remove(txn)
@@ -362,7 +363,7 @@ class Transactions:
         if batch.history is None:
             yield from self._choose_epoch(ask, batch)
         for txn in batch.txns:
-            yield from self._merge(ask, batch, txn)
+            yield from self._merge(controller, ask, batch, txn)
         if batch.history is not None and batch.history.active.number > batch.into:
             yield from self._finish_rolling(ask, batch.history)
         yield from self._failpoint(controller, "after_merge")
@@ -370,10 +371,10 @@ class Transactions:
         yield from self._failpoint(controller, "after_noting")
         yield from ask(METADATA_STORE, "record committed", record)
         for txn in batch.txns:
-            news = NetworkMessage(self.stream.title, controller.name, txn.client.node, "committed", txn)
-            self.stream.network.deliver(news, txn.client.on_done, txn)
+            news = Message(self.stream.title, controller.name, txn.client.node, "committed", txn)
+            self.stream.network.carry(news, txn.client.on_done, txn)
 
-    def _finish_scale(self, controller: Controller, scale: SteppedScale) -> Job[None]:
+    def _finish_scale(self, controller: Controller, scale: SteppedScale) -> Steps[None]:
         def complete() -> None:
             self._scale = None
             self._make_changes()
@@ -381,7 +382,7 @@ class Transactions:
         ask: _Ask = partial(self._ask, controller, scale)
         yield from seal_in_steps(controller, self.stream, scale, ask, complete)
 
-    def _failpoint(self, controller: Controller, point: str) -> Job[None]:
+    def _failpoint(self, controller: Controller, point: str) -> Steps[None]:
         """A step at which the script may stop this handler, or its controller."""
         armed = next((entry for entry in self.armed if entry[0].point == point), None)
         if armed is not None:
@@ -390,7 +391,7 @@ class Transactions:
             raise _FailedError(armed[0].restart_after_ms)
         yield from controller.failpoint(point, self.stream.name)
 
-    def _choose_epoch(self, ask: _Ask, batch: _Batch) -> Job[None]:
+    def _choose_epoch(self, ask: _Ask, batch: _Batch) -> Steps[None]:
         """The active epoch, or a new copy of the transactions' own epoch, whose segments are then created."""
         stream, epoch = self.stream, batch.txns[0].epoch
         history: StreamHistory = yield from ask(METADATA_STORE, "read epochs", stream.read_history)
@@ -406,7 +407,7 @@ class Transactions:
 
         yield from ask(METADATA_STORE, "record epoch", choose)
 
-    def _merge(self, ask: _Ask, batch: _Batch, txn: Txn) -> Job[None]:
+    def _merge(self, controller: Controller, ask: _Ask, batch: _Batch, txn: Txn) -> Steps[None]:
         """Merge all parts of a transaction; its position is where the segments end then.
 
         When an answer is lost the request is made again, and the store says that it is merged already; it does not
@@ -418,7 +419,7 @@ class Transactions:
         merge = partial(ask, SEGMENT_STORE, "merge transaction")
         request = Lengths(unknown, txn.name)
         while (answer := (yield from merge(lambda: self._merge_parts(txn, pairs), request))).lost_ms:
-            yield answer.lost_ms
+            yield from controller.sleep(answer.lost_ms)
         if None in answer.offsets.values():
             measured = partial(self._lengths, unknown)
             answer = yield from ask(SEGMENT_STORE, "get lengths", measured, Lengths(unknown))
@@ -437,7 +438,7 @@ class Transactions:
     def _lengths(self, segments: Iterable[int]) -> Lengths:
         return Lengths({segment: self.stream.store[segment].length for segment in segments})
 
-    def _finish_rolling(self, ask: _Ask, rolled: StreamHistory) -> Job[None]:
+    def _finish_rolling(self, ask: _Ask, rolled: StreamHistory) -> Steps[None]:
         """Seal the copy that was merged into, open a copy of the active epoch, and seal what was active.
 
         The two new epochs become known together, so that readers and writers see one change.
@@ -461,7 +462,7 @@ class Transactions:
         yield from ask(METADATA_STORE, "record epochs", record)
         yield from ask(SEGMENT_STORE, "seal segments", lambda: stream.seal(before.ids))
 
-    def _note(self, controller: Controller, batch: _Batch) -> Job[None]:
+    def _note(self, controller: Controller, batch: _Batch) -> Steps[None]:
         """Note the marks of a batch; refusals are ignored, a conflict fails the batch."""
         part = self.stream.part
         noting = [

@@ -25,7 +25,7 @@ from wmlab.streams.model.wire import EVENT_HEADER_BYTES, AppendRequest, DataAppe
 from wmlab.streams.scenario.parts import SEGMENT_STORE, EventWriter, WriterPart, process_name
 from wmlab.streams.sim.client import ControllerClient
 from wmlab.streams.sim.load import Backlog, Load, LocalClock, Routes, time_to_note
-from wmlab.streams.sim.network import NetworkMessage
+from wmlab.streams.sim.network import Message
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -133,13 +133,13 @@ class WriterProcess:
 
     def _tell_store(self, kind: str, content: object, act: Callable[..., None], *args: Any) -> None:
         """Send to the segment store, on the connection to it; `act(*args)` is done there."""
-        message = NetworkMessage(self.stream.title, self.node, SEGMENT_STORE, kind, content)
-        self.stream.network.deliver(message, act, *args)
+        message = Message(self.stream.title, self.node, SEGMENT_STORE, kind, content)
+        self.stream.network.carry(message, act, *args)
 
     def _hear_from_store(self, kind: str, content: object, act: Callable[..., None], *args: Any) -> None:
         """Send from the segment store to this process; `act(*args)` is done here."""
-        message = NetworkMessage(self.stream.title, SEGMENT_STORE, self.node, kind, content)
-        self.stream.network.deliver(message, act, *args)
+        message = Message(self.stream.title, SEGMENT_STORE, self.node, kind, content)
+        self.stream.network.carry(message, act, *args)
 
     def _sending(self, incarnation: int) -> Generator[simpy.Event]:
         env = self.stream.env

@@ -1,0 +1,99 @@
+"""What runs in a simulated world: nodes, the coroutines that they are at work on, and what they ask of each other.
+
+Everything that a node does is a coroutine of SimPy; a crash interrupts them all. A node that is paused goes on with
+each of them when the pause is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import simpy
+from simpy.events import PENDING, URGENT
+
+from wmlab.streams.sim.network import Message, Way
+
+if TYPE_CHECKING:
+    from wmlab.streams.sim.world import World
+
+Result = TypeVar("Result")
+Steps = Generator[simpy.Event, Any, Result]
+"""A coroutine: it yields the events that it waits for, and ends with a result."""
+
+
+class Signal(simpy.Event):
+    """An event that those who wait for it learn of before anything else happens; only the first value counts."""
+
+    def send(self, value: Any = None) -> None:
+        """Let it happen, or have happened for whoever waits for it later."""
+        if self._value is not PENDING:
+            return
+        self._ok, self._value = True, value
+        if self.callbacks:
+            self.env.schedule(self, URGENT)
+        else:
+            self.callbacks = None  # type: ignore[assignment]  # as SimPy marks an event that has been processed
+
+
+class Node:
+    """A process of the world that may crash and pause; messages call it `name`."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self._doing: dict[simpy.Process, None] = {}
+        self._resumed: simpy.Event | None = None
+
+    def do(self, steps: Steps[None]) -> None:
+        """Begin to do something, until it is done or the node crashes."""
+        process = self.world.env.process(self._until_crash(steps))
+        self._doing[process] = None
+
+    def _until_crash(self, steps: Steps[None]) -> Steps[None]:
+        with suppress(simpy.Interrupt):
+            yield from steps
+        self._doing.pop(self.world.env.active_process, None)  # type: ignore[arg-type]
+
+    def crash(self) -> None:
+        """End everything that the node does, but for the coroutine that calls this; a pause ends with it."""
+        ended, self._doing, self._resumed = self._doing, {}, None
+        for process in ended:
+            if process is not self.world.env.active_process:
+                process.interrupt()
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the node is paused."""
+        return self._resumed is not None
+
+    def pause(self) -> None:
+        """Go on with nothing until `resume`."""
+        self._resumed = self.world.env.event()
+
+    def resume(self) -> None:
+        """Go on with everything, in the order in which it came due."""
+        if self._resumed is not None:
+            resumed, self._resumed = self._resumed, None
+            resumed.succeed()
+
+    def ready(self) -> Steps[None]:
+        """Wait while the node is paused; end when it has crashed at this very moment."""
+        while self._resumed is not None:
+            yield self._resumed
+        if self.world.env.active_process not in self._doing:
+            raise simpy.Interrupt(None)
+
+    def sleep(self, for_ms: float) -> Steps[None]:
+        """Wait for a while, and then while the node is paused."""
+        if for_ms:
+            yield self.world.env.timeout(for_ms)
+        yield from self.ready()
+
+    def go(self, message: Message) -> Steps[None]:
+        """Go along with a message inside the service: a crash ends what it asks for, a pause holds it up."""
+        arrival = Signal(self.world.env)
+        self.world.network.carry(message, arrival.send, way=Way.INSIDE)
+        yield arrival
+        yield from self.ready()
