@@ -21,6 +21,7 @@ from wmlab.streams.model.position import Position, is_lineage_valid, is_valid_cu
 from wmlab.streams.model.segment import parse_segment, segment_name, split_id
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import COORDINATOR
+from wmlab.streams.sim.node import Steps
 from wmlab.streams.sim.scaling import SteppedScale
 from wmlab.streams.sim.stream import StreamWorld
 from wmlab.streams.sim.txn_writer import TxnWriter
@@ -442,7 +443,7 @@ class Actions:
         world, stream = self.world, self.world.stream(action.stream)
         stream.happened("delete", "stream", stream.name, f"{stream.name} is deleted")
         for writer in world.writers.values():
-            if writer.stream is stream and writer.incarnation:
+            if writer.stream is stream and writer.has_begun:
                 writer.crash()
         stream.delete()
         if action.recreate_after_ms is not None:
@@ -464,7 +465,7 @@ class Actions:
         for writer in world.writers.values():
             if writer.stream is old:
                 writer.stream = new
-                if writer.incarnation or writer.part.starts_ms < since_ms:
+                if writer.has_begun or writer.part.starts_ms < since_ms:
                     writer.restart("lost")
         for group in world.scenario.groups:
             if not group.streams and world.stream(group.stream) is new and group.starts_ms < since_ms:
@@ -475,7 +476,7 @@ class Actions:
     def _running(self, kind: str, name: str, of: type[AnyWriter]) -> AnyWriter:
         """The writer process of that name; when it has crashed or not begun, an incident and `_NobodyError`."""
         writer = self.world.writers[name]
-        if isinstance(writer, of) and writer.incarnation and not writer.client.stopped:
+        if isinstance(writer, of) and writer.is_running:
             return writer
         writer.stream.happened(kind, "writer", name, f"{name} is not running", outcome=NOBODY_THERE)
         raise _NobodyError
@@ -523,7 +524,9 @@ class Actions:
         writer = self._running("shut_down", action.writer, WriterProcess)
         writer.stream.happened("shut_down", "writer", action.writer, f"{action.writer} shuts down")
 
-        def leave() -> None:
+        def leave() -> Steps[None]:
+            yield from writer.close()
+            self._awaited.remove(awaited)
             if action.backlog == "lost":
                 writer.backlog.abandon(self.world.now_ms)
             if action.last_note and isinstance(writer, Writer):
@@ -532,19 +535,21 @@ class Actions:
 
         to_do = f"{action.writer} was to leave when all that it wrote was acknowledged"
         awaited = Awaited(writer.stream, "shut_down", "writer", action.writer, to_do)
-        writer.close(self._when_it_comes(awaited, leave))
+        self._awaited.append(awaited)
+        writer.do(leave())
         self._restart_later(action)
 
     def upgrade_writer(self, action: script.UpgradeWriter) -> None:
         """Close a writer in order, and start it again with another client once all is acknowledged."""
         writer = self._running("upgrade", action.writer, WriterProcess)
 
-        def upgrade() -> None:
+        def upgrade() -> Steps[None]:
+            yield from writer.close()
             writer.part = action.client(writer.part)
             writer.restart("kept")
             writer.stream.happened("upgrade", "writer", action.writer, f"{action.writer} runs with another client")
 
-        writer.close(upgrade)
+        writer.do(upgrade())
 
     def duplicate_writer(self, action: script.DuplicateWriter) -> None:
         """A second process under the same writer id, with a load of its own from now on."""
@@ -553,9 +558,9 @@ class Actions:
             load = writer.backlog.from_now_on(self.world.now_ms, moves=action.load == "moves")
             number = 1 + sum(other.part.name == writer.part.name for other in self.world.writers.values())
             second = Writer(writer.stream, writer.part, writer.index, (load,), number)
-            self.world.writers[second.node] = second
+            self.world.writers[second.name] = second
             second.start()
-            writer.stream.happened("duplicate", "writer", second.node, f"{second.node} starts beside {writer.node}")
+            writer.stream.happened("duplicate", "writer", second.name, f"{second.name} starts beside {writer.name}")
 
     def _transacting(self, kind: str, writer: str, does: str) -> TxnWriter:
         """A running transactional writer; what it does is written down."""

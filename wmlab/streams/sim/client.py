@@ -1,4 +1,4 @@
-"""The calls of a writer's process to controllers, and when they are repeated.
+"""A node that calls controllers: which one it calls, and when it repeats a call.
 
 Notes and shutdowns are calls, which the network may lose; what a controller is asked for goes over a connection. A call
 that failed for a passing reason, a conflict of compare-and-set among them, is repeated with growing waits; a negative
@@ -10,22 +10,21 @@ Source: PDP-33, "Controller Changes"; upstream `ControllerImpl` and `RetryingCon
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from wmlab.core.simulation import generator
 from wmlab.streams.model.marks import NoteOutcome
-from wmlab.streams.model.position import Position
 from wmlab.streams.model.wire import Leave, Note
 from wmlab.streams.sim.network import Message, Way
+from wmlab.streams.sim.node import Answer, Node, Reply, Result, Steps
 from wmlab.streams.sim.store import UNAVAILABLE
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.controller import Controller
-    from wmlab.streams.sim.node import Steps
     from wmlab.streams.sim.stream import StreamWorld
 
-JobResult = TypeVar("JobResult")
 REPEATED_AFTER: Final = frozenset(
     {NoteOutcome.WRITE_CONFLICT.value, NoteOutcome.DATA_NOT_FOUND.value, UNAVAILABLE, None}
 )
@@ -39,96 +38,63 @@ REPLIES: Final = {
 """The names of the replies to what a client asks of a controller."""
 
 
-class ControllerClient:
-    """The calls of one incarnation of a writer's process, the `node`.
+class Client(Node):
+    """A node that calls the controllers about its `stream`."""
 
-    Once it has `stopped`, what is under way may arrive, but nothing is repeated.
-    """
-
-    def __init__(self, stream: StreamWorld, node: str) -> None:
+    def __init__(self, stream: StreamWorld, name: str) -> None:
+        super().__init__(stream.world, name)
         self.stream = stream
-        self.node = node
-        self.stopped = False
-        self._failed: Controller | None = None
         self._retry = stream.network.part.retry
+        self.forget_controllers()
+
+    def forget_controllers(self) -> None:
+        """Know nothing of the controllers that were called."""
+        self._failed: Controller | None = None
         self._next_controller = self._choose()
 
-    def note(self, writer: str, time: int, position: Position, noted_ms: int) -> None:
-        """Note a time; nobody waits for the answer."""
-        self._call("note time", Note(self.stream.name, writer, time, position, noted_ms, process=self.node))
-
-    def leave(self, writer: str, call: str) -> None:
-        """Say that a writer shuts down or is idle; like a note."""
-        self._call(call, Leave(self.stream.name, writer, self.node, call, self.stream.now_ms))
-
-    def _call(self, kind: str, content: Note | Leave, failures: int = 0) -> None:
-        if self.stopped:
-            return
-        controller, retry = next(self._next_controller), self._retry
-
-        is_answered = False
-
-        def serve() -> None:
-            controller.receive(content, send_back)
-
-        def send_back(outcome: str) -> None:
-            self.stream.network.carry(request.reply("answer", outcome), on_answer, outcome, way=Way.CALL)
-
-        def on_answer(outcome: str | None) -> None:
-            nonlocal is_answered
-            if is_answered:
-                return
-            is_answered = True
+    def call(self, kind: str, content: Note | Leave) -> Steps[None]:
+        """Note a time, or say that a writer leaves; repeat it until that has an outcome."""
+        for failures in range(1, self._retry.attempts + 1):
+            controller = next(self._next_controller)
+            request = Message(self.stream.title, self.name, controller.name, kind, content)
+            serve, within_ms = partial(controller.receive, content), self._retry.answer_within_ms
+            outcome = yield from self.ask(request, serve, way=Way.CALL, answer_within_ms=within_ms)
             if outcome in (UNAVAILABLE, None):
                 self._failed = controller
-            if outcome in REPEATED_AFTER and failures + 1 < retry.attempts:
-                self.stream.after(retry.wait_ms(failures + 1), self._call, kind, content, failures + 1)
+            if outcome not in REPEATED_AFTER or failures == self._retry.attempts:
+                return
+            yield self.world.env.timeout(self._retry.wait_ms(failures))
 
-        request = Message(self.stream.title, self.node, controller.name, kind, content)
-        self.stream.network.carry(request, serve, way=Way.CALL)
-        if retry.answer_within_ms is not None:
-            self.stream.after(retry.answer_within_ms, on_answer, None)
-
-    def ask(
+    def ask_controller(
         self,
         kind: str,
         subject: object,
-        job: Callable[[Controller], Steps[JobResult]],
-        then: Callable[[JobResult], None],
+        steps: Callable[[Controller], Steps[Result]],
         carried: object = None,
-        failures: int = 0,
-    ) -> None:
-        """Let a controller do a job and go on with its result; another is asked if it is down or goes down.
+        unheard: Callable[[Result], None] | None = None,
+    ) -> Steps[Result]:
+        """Let a controller do something, and come back with its result; another is asked if it is down or goes down.
 
         `kind` is the name of the message, one of `REPLIES`. The reply says its `subject`, and so does the message
         unless it says more, with what is `carried`.
         """
-        if self.stopped:
-            return
-        controller, network = next(self._next_controller), self.stream.network
-        content = subject if carried is None else carried
-        request = Message(self.stream.title, self.node, controller.name, kind, content)
-
-        def reply(result: JobResult | None) -> None:
-            if result is None:
-                network.carry(request.reply(REPLIES[kind], UNAVAILABLE), ask_again)
-            else:
-                network.carry(request.reply(REPLIES[kind], subject), then, result)
-
-        def ask_again() -> None:
+        for failures in count(1):
+            controller = next(self._next_controller)
+            content = subject if carried is None else carried
+            request = Message(self.stream.title, self.name, controller.name, kind, content)
+            result: Result | None = yield from self.ask(
+                request, partial(_serve, controller, steps, kind, subject), unheard=unheard
+            )
+            if result is not None:
+                return result
             self._failed = controller
-            wait_ms = self._retry.wait_ms(failures + 1)
-            self.stream.after(wait_ms, self.ask, kind, subject, job, then, carried, failures + 1)
-
-        def arrive() -> None:
-            controller.serve(job(controller), reply)
-
-        network.carry(request, arrive)
+            yield self.world.env.timeout(self._retry.wait_ms(failures))
+        raise AssertionError
 
     def _choose(self) -> Iterator[Controller]:
         """The controller to call next: one after the other, drawn for each call, or the one before until it fails."""
         fleet, contact = self.stream.world.fleet, self.stream.scenario.controllers.contact
-        draws = generator(self.stream.scenario.seed, f"controllers of {self.node}")
+        draws = generator(self.stream.scenario.seed, f"controllers of {self.name}")
         kept: Controller | None = None
         for index in count():
             known = fleet.members
@@ -141,3 +107,18 @@ class ControllerClient:
                     others = [controller for controller in known if controller is not self._failed] or known
                     kept, self._failed = others[int(draws.integers(len(others)))], None
                 yield kept
+
+
+def _serve(
+    controller: Controller,
+    steps: Callable[[Controller], Steps[Any]],
+    kind: str,
+    subject: object,
+    answer: Answer,
+) -> None:
+    """At a controller: do the steps, and answer with their result; None: it is down or goes down meanwhile."""
+
+    def reply(result: Any) -> None:
+        answer(Reply(REPLIES[kind], UNAVAILABLE if result is None else subject, result))
+
+    controller.serve(steps(controller), reply)

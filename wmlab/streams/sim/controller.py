@@ -34,7 +34,7 @@ from wmlab.streams.model.wire import Leave, Lengths, Note
 from wmlab.streams.scenario.parts import COORDINATOR, METADATA_STORE, SEGMENT_STORE, Clock, controller_name
 from wmlab.streams.sim.load import LocalClock
 from wmlab.streams.sim.network import Message, Way
-from wmlab.streams.sim.node import Node, Result, Steps
+from wmlab.streams.sim.node import Answer, Node, Reply, Result, Steps
 from wmlab.streams.sim.store import UNAVAILABLE, UnavailableError, WriterMarks
 
 if TYPE_CHECKING:
@@ -143,16 +143,17 @@ class Controller(Node):
             result = yield from steps
         answer(result)
 
-    def receive(self, message: Note | Leave, answer: Callable[[str], None]) -> None:
+    def receive(self, message: Note | Leave, answer: Answer) -> None:
         """Judge a call and answer; a controller that is down refuses the connection."""
         if self.is_running:
             self.do(self._answered(message, answer))
         else:
-            answer(UNAVAILABLE)
+            answer(Reply("answer", UNAVAILABLE, UNAVAILABLE))
 
-    def _answered(self, message: Note | Leave, answer: Callable[[str], None]) -> Steps[None]:
+    def _answered(self, message: Note | Leave, answer: Answer) -> Steps[None]:
         yield from self.ready()
-        answer((yield from self.judge(message)))
+        outcome = yield from self.judge(message)
+        answer(Reply("answer", outcome, outcome))
 
     def judge(self, message: Note | Leave) -> Steps[str]:
         """The stream of a note joins its bucket, the mark is read, the call judged, and stored by compare-and-set.
@@ -176,8 +177,8 @@ class Controller(Node):
 
         try:
             if not leaves:
-                yield from self.ask(METADATA_STORE, stream, "join bucket", lambda: metadata.join(message.stream))
-            read = yield from self.ask(
+                yield from self.ask_at(METADATA_STORE, stream, "join bucket", lambda: metadata.join(message.stream))
+            read = yield from self.ask_at(
                 METADATA_STORE, stream, "read mark", lambda: metadata.read(message.stream, message.writer)
             )
             clock_ms = self.clock.read(world.now_ms)
@@ -188,7 +189,7 @@ class Controller(Node):
                     return judged(metadata.shut_down(message.stream, message.writer, read))
                 return judged(metadata.note(message, read, clock_ms))
 
-            return (yield from self.ask(METADATA_STORE, stream, "write mark", store))
+            return (yield from self.ask_at(METADATA_STORE, stream, "write mark", store))
         except UnavailableError:
             return judged(UNAVAILABLE)
 
@@ -285,7 +286,7 @@ class Controller(Node):
     def _is_current(self, stream: str, entry: int) -> bool:
         return stream in self._work if self._part.double_work_entry else self._work.get(stream) == entry
 
-    def ask(
+    def ask_at(
         self, store: str, stream: StreamWorld, kind: str, act: Callable[[], Result], content: object = ""
     ) -> Steps[Result]:
         """Go to a store, do `act` there, and come back with its result. Raises `UnavailableError`.
@@ -343,7 +344,7 @@ class _Cycle:
         self.memory = controller.memory.setdefault(stream.name, StreamMemory(stream.log.number))
 
     def _ask(self, store: str, kind: str, act: Callable[[], Result]) -> Steps[Result]:
-        return self.controller.ask(store, self.stream, kind, act)
+        return self.controller.ask_at(store, self.stream, kind, act)
 
     def _failpoint(self, point: str) -> Steps[None]:
         return self.controller.failpoint(point, self.stream.name)
@@ -402,7 +403,7 @@ class _Cycle:
             return Lengths({segment: self.stream.store[segment].length for segment in ids})
 
         asked = Lengths(dict.fromkeys(ids))
-        answer = yield from self.controller.ask(SEGMENT_STORE, self.stream, "get lengths", measure, asked)
+        answer = yield from self.controller.ask_at(SEGMENT_STORE, self.stream, "get lengths", measure, asked)
         return {segment: length or 0 for segment, length in answer.offsets.items()}
 
     def _read_marks(self) -> WriterMarks:

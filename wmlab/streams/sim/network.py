@@ -47,7 +47,7 @@ class Message(NamedTuple):
 class _Packet:
     """One copy of a message on its way, and what its arrival does; `delay_ms` None: it takes as long as any other."""
 
-    act: Callable[..., None]
+    act: Callable[..., Any]
     args: tuple[Any, ...]
     row: dict[str, object] | None
     reliable: bool
@@ -99,7 +99,7 @@ class SimulatedNetwork:
     def carry(
         self,
         message: Message,
-        act: Callable[..., None],
+        act: Callable[..., Any],
         *args: Any,
         way: Way = Way.CONNECTION,
         delay_ms: int | None = None,
@@ -126,7 +126,7 @@ class SimulatedNetwork:
         if not self.is_separated(message.sender, message.receiver):
             self.carry(message, act, way=Way.INSIDE)
 
-    def _carry_inside(self, message: Message, act: Callable[..., None], args: tuple[Any, ...]) -> None:
+    def _carry_inside(self, message: Message, act: Callable[..., Any], args: tuple[Any, ...]) -> None:
         delay_ms = self._inside_ms
         if delay_ms is None:
             delay_ms = next(self._channel(message.sender, message.receiver, inside=True).delays)

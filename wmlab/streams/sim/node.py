@@ -6,9 +6,10 @@ each of them when the pause is over.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 import simpy
 from simpy.events import PENDING, URGENT
@@ -37,13 +38,26 @@ class Signal(simpy.Event):
             self.callbacks = None  # type: ignore[assignment]  # as SimPy marks an event that has been processed
 
 
+class Reply(NamedTuple):
+    """The answer to a request: the kind and the content of the message, and the result that it brings."""
+
+    kind: str
+    content: object
+    result: Any
+
+
+Answer = Callable[[Reply], None]
+"""Sends the answer to a request."""
+
+
 class Node:
     """A process of the world that may crash and pause; messages call it `name`."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
         self.name = name
-        self._doing: dict[simpy.Process, None] = {}
+        # What waits for an answer that was lost waits for ever, and leaves memory. The order is that of the beginnings.
+        self._doing: WeakKeyDictionary[simpy.Process, None] = WeakKeyDictionary()
         self._resumed: simpy.Event | None = None
 
     def do(self, steps: Steps[None]) -> None:
@@ -58,7 +72,7 @@ class Node:
 
     def crash(self) -> None:
         """End everything that the node does, but for the coroutine that calls this; a pause ends with it."""
-        ended, self._doing, self._resumed = self._doing, {}, None
+        ended, self._doing, self._resumed = list(self._doing), WeakKeyDictionary(), None
         for process in ended:
             if process is not self.world.env.active_process:
                 process.interrupt()
@@ -90,6 +104,40 @@ class Node:
         if for_ms:
             yield self.world.env.timeout(for_ms)
         yield from self.ready()
+
+    def ask(
+        self,
+        request: Message,
+        serve: Callable[[Answer], None],
+        *,
+        way: Way = Way.CONNECTION,
+        answer_within_ms: int | None = None,
+        unheard: Callable[[Any], None] | None = None,
+    ) -> Steps[Any]:
+        """Send a request; the steps wait for the result that the first answer to it brings, None: no answer in time.
+
+        `serve` is done where the request arrives, once for each copy of it. What is on its way arrives, whatever
+        becomes of this node; after a crash nobody hears of the answer, and `unheard` gets the result.
+        """
+        answer = Signal(self.world.env)
+
+        def send_back(reply: Reply) -> None:
+            self.world.network.carry(request.reply(reply.kind, reply.content), answer.send, reply.result, way=way)
+
+        self.world.network.carry(request, serve, send_back, way=way)
+        if answer_within_ms is not None:
+            self.world.after(answer_within_ms, answer.send, None)
+        return self._hear(answer, unheard)
+
+    def _hear(self, answer: Signal, unheard: Callable[[Any], None] | None) -> Steps[Any]:
+        try:
+            result = yield answer
+            yield from self.ready()
+        except simpy.Interrupt:
+            if unheard is not None:
+                unheard((yield answer))
+            raise
+        return result
 
     def go(self, message: Message) -> Steps[None]:
         """Go along with a message inside the service: a crash ends what it asks for, a pause holds it up."""

@@ -150,12 +150,12 @@ class Transactions:
         def create() -> Txn | Literal[False]:
             if name not in self.records:
                 if self._closed or stream.deleted:
-                    stream.refuse(client.node, "begin", f"{name}: {stream.name} takes no more transactions.")
+                    stream.refuse(client.name, "begin", f"{name}: {stream.name} takes no more transactions.")
                     return False
                 self.records[name] = Txn(name, client, stream.history.active.number, stream.now_ms)
             return self.records[name]
 
-        return (yield from controller.ask(METADATA_STORE, stream, "create transaction", create))
+        return (yield from controller.ask_at(METADATA_STORE, stream, "create transaction", create))
 
     def commit(self, controller: Controller, txn: Txn, time: int | None) -> Steps[bool]:
         """Accept a commit request and say so; the commit itself happens later."""
@@ -166,7 +166,7 @@ class Transactions:
                 self._waiting.append(txn)
                 self.stream.after(txn.client.part.commit_latency_ms, self.wake)
 
-        yield from controller.ask(METADATA_STORE, self.stream, "record commit", request)
+        yield from controller.ask_at(METADATA_STORE, self.stream, "record commit", request)
         return True
 
     def abort(self, controller: Controller, txn: Txn) -> Steps[bool]:
@@ -181,9 +181,9 @@ class Transactions:
         def accept() -> bool:
             return self._step(txn, TxnEvent.ABORT, "abort")
 
-        if (yield from controller.ask(METADATA_STORE, stream, "record abort", accept)):
-            yield from controller.ask(SEGMENT_STORE, stream, "delete transaction", txn.delete)
-            yield from controller.ask(METADATA_STORE, stream, "record aborted", aborted)
+        if (yield from controller.ask_at(METADATA_STORE, stream, "record abort", accept)):
+            yield from controller.ask_at(SEGMENT_STORE, stream, "delete transaction", txn.delete)
+            yield from controller.ask_at(METADATA_STORE, stream, "record aborted", aborted)
         return True
 
     def expire(self, txn: Txn) -> None:
@@ -211,7 +211,7 @@ class Transactions:
         try:
             txn.state = rules.next_state(txn.state, event)
         except ModelError as error:
-            self.stream.refuse(txn.client.node, call, f"{txn.name}: {error.problem}")
+            self.stream.refuse(txn.client.name, call, f"{txn.name}: {error.problem}")
             return False
         return True
 
@@ -247,13 +247,13 @@ class Transactions:
         """Commit what waits, or go on with the scale, unless that is being done or nobody can."""
         if not self._has_work:
             return
-        controller = self.committer()
+        controller, host = self.committer(), self._host
         # A controller that has come back before its old session ended is not the one that commits.
-        if controller is None or not controller.is_running or controller.session != self._host:
+        if controller is None or host is None or not controller.is_running or controller.session != host:
             return
-        if self._worker != self._host:
-            self._worker = self._host
-            controller.do(self._run(controller, self._host))
+        if self._worker != host:
+            self._worker = host
+            controller.do(self._run(controller, host))
 
     @property
     def _has_work(self) -> bool:
@@ -301,7 +301,7 @@ class Transactions:
                     retry_ms = 0
                     yield from self._finish_scale(controller, self._scale)
                     continue
-                batch = yield from controller.ask(METADATA_STORE, self.stream, "next batch", self._take)
+                batch = yield from controller.ask_at(METADATA_STORE, self.stream, "next batch", self._take)
                 if batch is None:
                     # What came while the answer was under way is done by this loop, for nobody else was woken up.
                     if self._has_work and not self.stream.deleted:
@@ -346,7 +346,7 @@ class Transactions:
                 raise _SupersededError
             return act()
 
-        return (yield from controller.ask(store, self.stream, kind, unless_done, content))
+        return (yield from controller.ask_at(store, self.stream, kind, unless_done, content))
 
     def _commit(self, controller: Controller, batch: _Batch) -> Steps[None]:
         def record() -> None:
@@ -371,7 +371,7 @@ class Transactions:
         yield from self._failpoint(controller, "after_noting")
         yield from ask(METADATA_STORE, "record committed", record)
         for txn in batch.txns:
-            news = Message(self.stream.title, controller.name, txn.client.node, "committed", txn)
+            news = Message(self.stream.title, controller.name, txn.client.name, "committed", txn)
             self.stream.network.carry(news, txn.client.on_done, txn)
 
     def _finish_scale(self, controller: Controller, scale: SteppedScale) -> Steps[None]:

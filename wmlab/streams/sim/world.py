@@ -54,7 +54,7 @@ class World(Simulation):
         for name in created_later(scenario):
             self.streams[name].deleted = True
         self.writers = {
-            process.node: process
+            process.name: process
             for index, part in enumerate(scenario.writers)
             for process in self._processes(part, index, traces)
         }
