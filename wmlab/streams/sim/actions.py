@@ -6,13 +6,11 @@ that waits for a moment, such as a point in a cycle, says so at the end of the r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
-
-import simpy
 
 from wmlab.core.errors import ScenarioError
 from wmlab.core.words import bare, counted, listed, span
@@ -30,8 +28,7 @@ from wmlab.streams.tables import NEVER_CAME, NO_EFFECT, NOBODY_THERE, TOOK_PLACE
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.controller import Controller
-    from wmlab.streams.sim.group import RunningGroup
-    from wmlab.streams.sim.reader import ReaderProcess
+    from wmlab.streams.sim.reader import ReaderProcess, RunningGroup
     from wmlab.streams.sim.world import World
 
 AnyWriter = TypeVar("AnyWriter", bound=WriterProcess)
@@ -272,7 +269,7 @@ class Actions:
         """The running reader of that name; if there is none, an incident that says so, and `_NobodyError`."""
         for group in self.world.groups.values():
             reader = group.readers.get(name)
-            if reader is not None and reader.alive:
+            if reader is not None and reader.is_running:
                 return reader
             if reader is not None:
                 group.happened(kind, "reader", name, f"{name} is not running", outcome=NOBODY_THERE)
@@ -288,28 +285,28 @@ class Actions:
     def remove_reader(self, action: script.RemoveReader) -> None:
         """A reader closes, and reports its position."""
         reader = self._reader("leave", action.reader)
-        reader.stop()
-        self.world.env.process(reader.group.remove(reader.name, "leave", reader.offsets))
+        reader.crash()
+        reader.do(reader.group.remove(reader, "leave", reader.offsets))
         reader.group.happened("leave", "reader", reader.name, f"{reader.name} leaves")
 
     def crash_reader(self, action: script.CrashReader) -> None:
         """Crash a reader; declare it offline and start it again if the script says so."""
         reader = self._reader("crash", action.reader)
         group = reader.group
-        reader.stop()
+        reader.crash()
         group.happened("crash", "reader", reader.name, f"{reader.name} crashes")
 
-        def offline() -> Generator[simpy.Event]:
-            if not group.readers[action.reader].alive:
-                yield from group.remove(action.reader, "offline")
+        def offline() -> Steps[None]:
+            if not group.readers[action.reader].is_running:
+                yield from group.remove(group.readers[action.reader], "offline")
 
-        def restart() -> Generator[simpy.Event]:
+        def restart() -> Steps[None]:
             yield from offline()
             group.add(action.reader, join=True)
             group.happened("restart", "reader", action.reader, f"{action.reader} restarts")
 
-        def begin(steps: Callable[[], Generator[simpy.Event]]) -> None:
-            self.world.env.process(steps())
+        def begin(steps: Callable[[], Steps[None]]) -> None:
+            group.do(steps())
 
         for after_ms, steps in ((action.offline_after_ms, offline), (action.restart_after_ms, restart)):
             if after_ms is not None:
@@ -329,7 +326,7 @@ class Actions:
         owned = segment in reader.offsets
         if owned:
             group.balance.reserved_until_ms[segment] = self.world.now_ms + action.keep_free_ms
-            self.world.env.process(reader.give_back(segment))
+            reader.do(reader.give_back(segment))
         what, outcome = "releases" if owned else "does not own", TOOK_PLACE if owned else NO_EFFECT
         detail = f"{reader.name} {what} {action.segment}"
         group.happened("release", "reader", reader.name, detail, outcome=outcome)
@@ -337,13 +334,13 @@ class Actions:
     def checkpoint(self, action: script.Checkpoint) -> None:
         """Ask a group for a checkpoint."""
         group = self._group(action.group)
-        self.world.env.process(group.checkpoint(action.name))
+        group.do(group.checkpoint(action.name))
         group.happened("checkpoint", "group", group.part.name, f"checkpoint {action.name}")
 
     def take_stream_cut(self, action: script.TakeStreamCut) -> None:
         """Take the stream cut that a group has published."""
         group = self._group(action.group)
-        self.world.env.process(group.take_cut(action.name))
+        group.do(group.take_cut(action.name))
         group.happened("stream_cut", "group", group.part.name, f"stream cut {action.name}")
 
     def reset_to_checkpoint(self, action: script.ResetToCheckpoint) -> None:
@@ -356,7 +353,7 @@ class Actions:
             detail = "no checkpoint is complete" if name is None else f"checkpoint {name} is not complete"
             outcome = NO_EFFECT
         else:
-            self.world.env.process(group.reset(name, ranges=action.ranges))
+            group.do(group.reset(name, ranges=action.ranges))
             detail = f"back to checkpoint {name}"
         group.happened("reset", "group", group.part.name, detail, outcome=outcome)
 

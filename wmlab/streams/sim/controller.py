@@ -300,11 +300,11 @@ class Controller(Node):
         if network.is_separated(self.name, store):
             raise UnavailableError(store.replace("-", " "))
         request = Message(stream.title, self.name, store, kind, content)
-        yield from self.go(request)
+        yield from self.go(request, way=Way.INSIDE)
         if network.is_separated(self.name, store):
             raise UnavailableError(store.replace("-", " "))
         result = act()
-        yield from self.go(request.reply(f"{kind}: answer", content and result))
+        yield from self.go(request.reply(f"{kind}: answer", content and result), way=Way.INSIDE)
         return result
 
     def failpoint(self, point: str, stream: str) -> Steps[None]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import simpy
-from simpy.events import PENDING, URGENT
+from simpy.events import NORMAL, PENDING, URGENT, EventPriority
 
 from wmlab.streams.sim.network import Message, Way
 
@@ -25,7 +25,14 @@ Steps = Generator[simpy.Event, Any, Result]
 
 
 class Signal(simpy.Event):
-    """An event that those who wait for it learn of before anything else happens; only the first value counts."""
+    """An event of which only the first value counts; whoever waits for it learns of it before anything else happens.
+
+    With `priority` NORMAL that is after what else is due at that moment.
+    """
+
+    def __init__(self, env: simpy.Environment, priority: EventPriority = URGENT) -> None:
+        super().__init__(env)
+        self._priority = priority
 
     def send(self, value: Any = None) -> None:
         """Let it happen, or have happened for whoever waits for it later."""
@@ -33,7 +40,7 @@ class Signal(simpy.Event):
             return
         self._ok, self._value = True, value
         if self.callbacks:
-            self.env.schedule(self, URGENT)
+            self.env.schedule(self, self._priority)
         else:
             self.callbacks = None  # type: ignore[assignment]  # as SimPy marks an event that has been processed
 
@@ -139,9 +146,12 @@ class Node:
             raise
         return result
 
-    def go(self, message: Message) -> Steps[None]:
-        """Go along with a message inside the service: a crash ends what it asks for, a pause holds it up."""
-        arrival = Signal(self.world.env)
-        self.world.network.carry(message, arrival.send, way=Way.INSIDE)
+    def go(self, message: Message, *, way: Way = Way.CONNECTION, delay_ms: int | None = None) -> Steps[None]:
+        """Go along with a message: a crash ends what it asks for, a pause holds it up.
+
+        Inside the service the node goes on as soon as it arrives, on a connection after what else is due then.
+        """
+        arrival = Signal(self.world.env, priority=URGENT if way is Way.INSIDE else NORMAL)
+        self.world.network.carry(message, arrival.send, way=way, delay_ms=delay_ms)
         yield arrival
         yield from self.ready()

@@ -15,9 +15,9 @@ from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, Transactional
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.sim.actions import Actions
 from wmlab.streams.sim.controller import Fleet
-from wmlab.streams.sim.group import RunningGroup
 from wmlab.streams.sim.load import Load, synthetic
 from wmlab.streams.sim.network import SimulatedNetwork
+from wmlab.streams.sim.reader import RunningGroup
 from wmlab.streams.sim.store import Coordinator, MetadataStore
 from wmlab.streams.sim.stream import StreamWorld
 from wmlab.streams.sim.txn_writer import TxnWriter
