@@ -20,8 +20,8 @@ from wmlab.streams.model.segment import parse_segment, segment_name, split_id
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import COORDINATOR
 from wmlab.streams.sim.node import Steps
-from wmlab.streams.sim.scaling import SteppedScale
 from wmlab.streams.sim.stream import StreamWorld
+from wmlab.streams.sim.transactions import SteppedScale
 from wmlab.streams.sim.txn_writer import TxnWriter
 from wmlab.streams.sim.writer import Writer, WriterProcess
 from wmlab.streams.tables import NEVER_CAME, NO_EFFECT, NOBODY_THERE, TOOK_PLACE, IncidentOutcome, Subject
@@ -35,12 +35,12 @@ AnyWriter = TypeVar("AnyWriter", bound=WriterProcess)
 _OLDEST = "its oldest transaction"
 
 
-class _NobodyError(Exception):
+class _NoTargetError(Exception):
     """There is nobody to act on; that is written down already."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Awaited:
+class PendingAction:
     """What an action is still to do, to whom, and the phrase that says so."""
 
     scope: World | StreamWorld
@@ -55,22 +55,22 @@ class Actions:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self._awaited: list[Awaited] = []
+        self._pending_actions: list[PendingAction] = []
 
-    def write_awaited(self) -> None:
+    def write_pending_actions(self) -> None:
         """Write down, at the end of the run, what waited for a moment that has not come."""
-        for awaited in self._awaited:
-            detail = f"{awaited.to_do}, which never came"
-            awaited.scope.happened(awaited.kind, awaited.subject, awaited.target, detail, outcome=NEVER_CAME)
+        for pending in self._pending_actions:
+            detail = f"{pending.to_do}, which never came"
+            pending.scope.record_incident(pending.kind, pending.subject, pending.target, detail, outcome=NEVER_CAME)
         for stream in self.world.all_streams():
             stream.transactions.write_lost_replies()
 
-    def _when_it_comes(self, awaited: Awaited, act: Callable[[], None]) -> Callable[[], None]:
+    def _when_it_comes(self, pending: PendingAction, act: Callable[[], None]) -> Callable[[], None]:
         """What is to be called at the moment that an action waits for."""
-        self._awaited.append(awaited)
+        self._pending_actions.append(pending)
 
         def come() -> None:
-            self._awaited.remove(awaited)
+            self._pending_actions.remove(pending)
             act()
 
         return come
@@ -81,7 +81,7 @@ class Actions:
             self.world.after(action.at_ms, self._do, action)
 
     def _do(self, action: Any) -> None:
-        with suppress(_NobodyError):
+        with suppress(_NoTargetError):
             getattr(self, action.kind)(action)
 
     def _span(
@@ -94,9 +94,9 @@ class Actions:
         end: tuple[str, str],
     ) -> None:
         """Write down that something begins, and after `for_ms`, if ever, that it ends: each a kind and a predicate."""
-        scope.happened(begin[0], subject, target, f"{target} {begin[1]}")
+        scope.record_incident(begin[0], subject, target, f"{target} {begin[1]}")
         if for_ms is not None:
-            self.world.after(for_ms, scope.happened, end[0], subject, target, f"{target} {end[1]}")
+            self.world.after(for_ms, scope.record_incident, end[0], subject, target, f"{target} {end[1]}")
 
     def _until(self, for_ms: int | None) -> float:
         return float("inf") if for_ms is None else self.world.now_ms + for_ms
@@ -104,11 +104,11 @@ class Actions:
     # Controllers, and the log they write.
 
     def _controller(self, kind: str, role: str, stream: str | None = None) -> Controller:
-        """The controller of that name or role; if there is none, an incident that says so, and `_NobodyError`."""
-        controller = self.world.fleet.find(role, self.world.stream(stream).name)
+        """The controller of that name or role; if there is none, an incident that says so, and `_NoTargetError`."""
+        controller = self.world.controllers.find(role, self.world.stream(stream).name)
         if controller is None or (kind == "expire" and controller.session is None):
-            self.world.happened(kind, "controller", role, f"nobody is {role} now", outcome=NOBODY_THERE)
-            raise _NobodyError
+            self.world.record_incident(kind, "controller", role, f"nobody is {role} now", outcome=NOBODY_THERE)
+            raise _NoTargetError
         return controller
 
     def _at_point(
@@ -122,8 +122,8 @@ class Actions:
             words = f" {action.point.replace('_', ' ')}"
             stream = self.world.stream(action.stream).name
             to_do = f"{controller.name} was to {kind}{words}"
-            awaited = Awaited(self.world, kind, "controller", controller.name, to_do)
-            come = self._when_it_comes(awaited, partial(act, controller, words))
+            pending = PendingAction(self.world, kind, "controller", controller.name, to_do)
+            come = self._when_it_comes(pending, partial(act, controller, words))
             controller.armed.append((action.point, stream, come))
 
     def crash_controller(self, action: script.CrashController) -> None:
@@ -132,14 +132,14 @@ class Actions:
 
         def crash(controller: Controller, at: str) -> None:
             controller.stop(crashed=True)
-            world.happened("crash", "controller", controller.name, f"{controller.name} crashes{at}")
+            world.record_incident("crash", "controller", controller.name, f"{controller.name} crashes{at}")
             if action.restart_after_ms is not None:
                 world.after(action.restart_after_ms, restart, controller)
 
         def restart(controller: Controller) -> None:
-            if not controller.is_running and controller in world.fleet.members:
+            if not controller.is_running and controller in world.controllers.members:
                 controller.start()
-                world.happened("restart", "controller", controller.name, f"{controller.name} restarts")
+                world.record_incident("restart", "controller", controller.name, f"{controller.name} restarts")
 
         self._at_point("crash", action, crash)
 
@@ -157,7 +157,7 @@ class Actions:
         """End a controller's session behind its back."""
         controller = self._controller("expire", action.controller, action.stream)
         if controller.session is not None:
-            self.world.happened("expire", "controller", controller.name, f"session of {controller.name} expires")
+            self.world.record_incident("expire", "controller", controller.name, f"session of {controller.name} expires")
             self.world.coordinator.close(controller.session)
             controller.notice_expiry(action.notice_after_ms)
 
@@ -166,23 +166,23 @@ class Actions:
         stream = self.world.stream(action.stream)
         bucket = self.world.metadata.bucket(stream.name)
         title = f"bucket {bucket}"
-        stream.happened("unowned", "bucket", title, f"nobody owns {title}")
+        stream.record_incident("unowned", "bucket", title, f"nobody owns {title}")
         self.world.coordinator.hold_back(bucket, action.for_ms)
-        self.world.after(action.for_ms, stream.happened, "ownable", "bucket", title, f"{title} can be owned")
+        self.world.after(action.for_ms, stream.record_incident, "ownable", "bucket", title, f"{title} can be owned")
 
     def add_controller(self, _: script.AddController) -> None:
         """One more controller."""
-        controller = self.world.fleet.add()
+        controller = self.world.controllers.add()
         controller.start()
-        self.world.happened("join", "controller", controller.name, f"{controller.name} joins")
+        self.world.record_incident("join", "controller", controller.name, f"{controller.name} joins")
 
     def remove_controller(self, action: script.RemoveController) -> None:
         """A controller leaves in good order."""
-        controller, members = self._controller("leave", action.controller), self.world.fleet.members
+        controller, members = self._controller("leave", action.controller), self.world.controllers.members
         if controller in members and len(members) > 1:
             members.remove(controller)
         controller.stop(crashed=False)
-        self.world.happened("leave", "controller", controller.name, f"{controller.name} leaves")
+        self.world.record_incident("leave", "controller", controller.name, f"{controller.name} leaves")
 
     def lose_marks_segment(self, action: script.LoseMarksSegment) -> None:
         """The marks segment cannot be found for a while."""
@@ -191,7 +191,7 @@ class Actions:
         def set_missing(missing: bool) -> None:
             stream.log_missing = missing
             kind, words = ("lose", "missing") if missing else ("find", "back")
-            stream.happened(kind, "marks segment", "marks segment", f"the marks segment is {words}")
+            stream.record_incident(kind, "marks segment", "marks segment", f"the marks segment is {words}")
 
         set_missing(True)
         self.world.after(action.for_ms, set_missing, False)
@@ -203,7 +203,9 @@ class Actions:
         if len(entries) > action.keep:
             stream.log = stream.log.truncate(entries[len(entries) - action.keep - 1][0])
         watermarks_left = counted(len(stream.log.entries), "watermark")
-        stream.happened("truncate", "marks segment", "marks segment", f"the marks segment keeps {watermarks_left}")
+        stream.record_incident(
+            "truncate", "marks segment", "marks segment", f"the marks segment keeps {watermarks_left}"
+        )
 
     # The network, the stores and the clocks.
 
@@ -213,8 +215,8 @@ class Actions:
         partition = world.network.separate(
             world.nodes(action.a), world.nodes(action.b), holds_calls=action.calls == "held"
         )
-        world.happened("partition", "network", sides, f"{sides} are separated")
-        alone = [member for member in world.fleet.members if partition.separates(member.name, COORDINATOR)]
+        world.record_incident("partition", "network", sides, f"{sides} are separated")
+        alone = [member for member in world.controllers.members if partition.separates(member.name, COORDINATOR)]
 
         def expire_if_alone(controller: Controller, session: Session | None) -> None:
             if (
@@ -226,7 +228,7 @@ class Actions:
 
         def heal() -> None:
             world.network.heal(partition)
-            world.happened("heal", "network", sides, f"{sides} are connected again")
+            world.record_incident("heal", "network", sides, f"{sides} are connected again")
             for controller in alone:
                 # It learns that its session has ended, or its share of the buckets.
                 world.coordinator.plan()
@@ -251,50 +253,50 @@ class Actions:
         direction = "forward" if action.by_ms >= 0 else "back"
         is_writer = any(writer.name == action.party for writer in self.world.scenario.writers)
         detail = f"clock of {action.party} set {direction} by {span(abs(action.by_ms))}"
-        self.world.happened("clock", "writer" if is_writer else "controller", action.party, detail)
+        self.world.record_incident("clock", "writer" if is_writer else "controller", action.party, detail)
 
     # Reader groups.
 
     def _group(self, name: str | None) -> RunningGroup:
-        """The group called `name`, the only one for None; `_NobodyError` if its streams were gone when it was to start.
+        """The group called `name`, the only one for None.
 
-        That is no incident of a stream.
+        `_NoTargetError` if its streams were gone when it was to start, which is no incident of a stream.
         """
         group = self.world.groups.get(self.world.scenario.groups[0].name if name is None else name)
         if group is None:
-            raise _NobodyError
+            raise _NoTargetError
         return group
 
     def _reader(self, kind: str, name: str) -> ReaderProcess:
-        """The running reader of that name; if there is none, an incident that says so, and `_NobodyError`."""
+        """The running reader of that name; if there is none, an incident that says so, and `_NoTargetError`."""
         for group in self.world.groups.values():
             reader = group.readers.get(name)
             if reader is not None and reader.is_running:
                 return reader
             if reader is not None:
-                group.happened(kind, "reader", name, f"{name} is not running", outcome=NOBODY_THERE)
-        raise _NobodyError
+                group.record_incident(kind, "reader", name, f"{name} is not running", outcome=NOBODY_THERE)
+        raise _NoTargetError
 
     def add_reader(self, action: script.AddReader) -> None:
         """One more reader."""
         group = self._group(action.group)
         group.balance.members_changed = True
         group.add(action.reader, join=True)
-        group.happened("join", "reader", action.reader, f"{action.reader} joins")
+        group.record_incident("join", "reader", action.reader, f"{action.reader} joins")
 
     def remove_reader(self, action: script.RemoveReader) -> None:
         """A reader closes, and reports its position."""
         reader = self._reader("leave", action.reader)
         reader.crash()
         reader.do(reader.group.remove(reader, "leave", reader.offsets))
-        reader.group.happened("leave", "reader", reader.name, f"{reader.name} leaves")
+        reader.group.record_incident("leave", "reader", reader.name, f"{reader.name} leaves")
 
     def crash_reader(self, action: script.CrashReader) -> None:
         """Crash a reader; declare it offline and start it again if the script says so."""
         reader = self._reader("crash", action.reader)
         group = reader.group
         reader.crash()
-        group.happened("crash", "reader", reader.name, f"{reader.name} crashes")
+        group.record_incident("crash", "reader", reader.name, f"{reader.name} crashes")
 
         def offline() -> Steps[None]:
             if not group.readers[action.reader].is_running:
@@ -303,7 +305,7 @@ class Actions:
         def restart() -> Steps[None]:
             yield from offline()
             group.add(action.reader, join=True)
-            group.happened("restart", "reader", action.reader, f"{action.reader} restarts")
+            group.record_incident("restart", "reader", action.reader, f"{action.reader} restarts")
 
         def begin(steps: Callable[[], Steps[None]]) -> None:
             group.do(steps())
@@ -329,19 +331,19 @@ class Actions:
             reader.do(reader.give_back(segment))
         what, outcome = "releases" if owned else "does not own", TOOK_PLACE if owned else NO_EFFECT
         detail = f"{reader.name} {what} {action.segment}"
-        group.happened("release", "reader", reader.name, detail, outcome=outcome)
+        group.record_incident("release", "reader", reader.name, detail, outcome=outcome)
 
     def checkpoint(self, action: script.Checkpoint) -> None:
         """Ask a group for a checkpoint."""
         group = self._group(action.group)
         group.do(group.checkpoint(action.name))
-        group.happened("checkpoint", "group", group.part.name, f"checkpoint {action.name}")
+        group.record_incident("checkpoint", "group", group.part.name, f"checkpoint {action.name}")
 
     def take_stream_cut(self, action: script.TakeStreamCut) -> None:
         """Take the stream cut that a group has published."""
         group = self._group(action.group)
         group.do(group.take_cut(action.name))
-        group.happened("stream_cut", "group", group.part.name, f"stream cut {action.name}")
+        group.record_incident("stream_cut", "group", group.part.name, f"stream cut {action.name}")
 
     def reset_to_checkpoint(self, action: script.ResetToCheckpoint) -> None:
         """Take a group back to a checkpoint, if it is complete."""
@@ -355,7 +357,7 @@ class Actions:
         else:
             group.do(group.reset(name, ranges=action.ranges))
             detail = f"back to checkpoint {name}"
-        group.happened("reset", "group", group.part.name, detail, outcome=outcome)
+        group.record_incident("reset", "group", group.part.name, detail, outcome=outcome)
 
     # Whole streams.
 
@@ -389,13 +391,13 @@ class Actions:
                 stream.transactions.scale_in_steps(SteppedScale(tuple(sealed), action.seal_every_ms))
             names = ", ".join(segment_name(segment_id) for segment_id in sealed)
             change = f"{names} → {', '.join(segment.name for segment in created)}"
-            stream.happened("scale", "segments", names, change)
+            stream.record_incident("scale", "segments", names, change)
 
         names = ", ".join(action.seal)
-        awaited = Awaited(
+        pending = PendingAction(
             stream, "scale", "segments", names, f"the scale of {names} was to begin when no commit was in work"
         )
-        stream.transactions.between_batches(self._when_it_comes(awaited, scale))
+        stream.transactions.when_idle(self._when_it_comes(pending, scale))
 
     def truncate_stream(self, action: script.TruncateStream) -> None:
         """Drop what lies before a cut, once no scale in steps is in work; a new reader group starts there."""
@@ -415,11 +417,11 @@ class Actions:
                     remedy="Name segments that cover the key space once, each readable when the others are.",
                 )
             stream.truncate(cut)
-            stream.happened("truncate", "stream", stream.name, f"{stream.name} is truncated")
+            stream.record_incident("truncate", "stream", stream.name, f"{stream.name} is truncated")
 
         to_do = f"{stream.name} was to be truncated when no scale was in work"
-        awaited = Awaited(stream, "truncate", "stream", stream.name, to_do)
-        stream.transactions.after_scale(self._when_it_comes(awaited, truncate))
+        pending = PendingAction(stream, "truncate", "stream", stream.name, to_do)
+        stream.transactions.after_scale(self._when_it_comes(pending, truncate))
 
     def seal_stream(self, action: script.SealStream) -> None:
         """Abort what is open, wait for what is to be committed, and seal all segments; nothing follows them."""
@@ -428,17 +430,17 @@ class Actions:
         def seal() -> None:
             # The seals arrive one message later, as those of a scale do.
             stream.later(stream.seal, stream.history.active.ids)
-            stream.happened("seal", "stream", stream.name, f"{stream.name} is sealed")
+            stream.record_incident("seal", "stream", stream.name, f"{stream.name} is sealed")
 
         stream.transactions.close()
         to_do = f"{stream.name} was to be sealed when all was committed"
-        awaited = Awaited(stream, "seal", "stream", stream.name, to_do)
-        stream.transactions.between_batches(self._when_it_comes(awaited, seal), drained=True)
+        pending = PendingAction(stream, "seal", "stream", stream.name, to_do)
+        stream.transactions.when_idle(self._when_it_comes(pending, seal), drained=True)
 
     def delete_stream(self, action: script.DeleteStream) -> None:
         """Delete a stream; its writers and readers stop, and start again when it is created anew."""
         world, stream = self.world, self.world.stream(action.stream)
-        stream.happened("delete", "stream", stream.name, f"{stream.name} is deleted")
+        stream.record_incident("delete", "stream", stream.name, f"{stream.name} is deleted")
         for writer in world.writers.values():
             if writer.stream is stream and writer.has_begun:
                 writer.crash()
@@ -457,7 +459,7 @@ class Actions:
         new = StreamWorld(world, old.part, generation=old.generation + again, first_number=first_number)
         world.streams[name] = new
         new.open()
-        new.happened("create", "stream", name, f"{name} is created{' again' if again else ''}")
+        new.record_incident("create", "stream", name, f"{name} is created{' again' if again else ''}")
         since_ms = world.now_ms - world.scenario.start_ms
         for writer in world.writers.values():
             if writer.stream is old:
@@ -471,18 +473,18 @@ class Actions:
     # Writers and their transactions.
 
     def _running(self, kind: str, name: str, of: type[AnyWriter]) -> AnyWriter:
-        """The writer process of that name; when it has crashed or not begun, an incident and `_NobodyError`."""
+        """The writer process of that name; when it has crashed or not begun, an incident and `_NoTargetError`."""
         writer = self.world.writers[name]
         if isinstance(writer, of) and writer.is_running:
             return writer
-        writer.stream.happened(kind, "writer", name, f"{name} is not running", outcome=NOBODY_THERE)
-        raise _NobodyError
+        writer.stream.record_incident(kind, "writer", name, f"{name} is not running", outcome=NOBODY_THERE)
+        raise _NoTargetError
 
     def _restart_later(self, action: script.CrashWriter | script.ShutDownWriter) -> None:
         def restart() -> None:
             writer = self.world.writers[action.writer]
             writer.restart(action.backlog)
-            writer.stream.happened("restart", "writer", action.writer, f"{action.writer} restarts")
+            writer.stream.record_incident("restart", "writer", action.writer, f"{action.writer} restarts")
 
         if action.restart_after_ms is not None:
             self.world.after(action.restart_after_ms, restart)
@@ -491,7 +493,7 @@ class Actions:
         """Crash a writer, and start it again if the script says so."""
         writer = self.world.writers[action.writer]
         writer.crash()
-        writer.stream.happened("crash", "writer", action.writer, f"{action.writer} crashes")
+        writer.stream.record_incident("crash", "writer", action.writer, f"{action.writer} crashes")
         self._restart_later(action)
 
     def silence_writer(self, action: script.SilenceWriter) -> None:
@@ -513,17 +515,17 @@ class Actions:
         """The application notes a time."""
         writer = self._running("note", action.writer, Writer)
         detail = f"{action.writer} notes {bare(action.time, clock_ms=self.world.now_ms)}"
-        writer.stream.happened("note", "writer", action.writer, detail)
+        writer.stream.record_incident("note", "writer", action.writer, detail)
         writer.note_explicitly(action.time, None if action.position is None else dict(action.position))
 
     def shut_down_writer(self, action: script.ShutDownWriter) -> None:
         """Close a writer in order, and start it again if the script says so."""
         writer = self._running("shut_down", action.writer, WriterProcess)
-        writer.stream.happened("shut_down", "writer", action.writer, f"{action.writer} shuts down")
+        writer.stream.record_incident("shut_down", "writer", action.writer, f"{action.writer} shuts down")
 
         def leave() -> Steps[None]:
             yield from writer.close()
-            self._awaited.remove(awaited)
+            self._pending_actions.remove(pending)
             if action.backlog == "lost":
                 writer.backlog.abandon(self.world.now_ms)
             if action.last_note and isinstance(writer, Writer):
@@ -531,8 +533,8 @@ class Actions:
             writer.leave("shut down")
 
         to_do = f"{action.writer} was to leave when all that it wrote was acknowledged"
-        awaited = Awaited(writer.stream, "shut_down", "writer", action.writer, to_do)
-        self._awaited.append(awaited)
+        pending = PendingAction(writer.stream, "shut_down", "writer", action.writer, to_do)
+        self._pending_actions.append(pending)
         writer.do(leave())
         self._restart_later(action)
 
@@ -544,7 +546,9 @@ class Actions:
             yield from writer.close()
             writer.part = action.client(writer.part)
             writer.restart("kept")
-            writer.stream.happened("upgrade", "writer", action.writer, f"{action.writer} runs with another client")
+            writer.stream.record_incident(
+                "upgrade", "writer", action.writer, f"{action.writer} runs with another client"
+            )
 
         writer.do(upgrade())
 
@@ -557,12 +561,14 @@ class Actions:
             second = Writer(writer.stream, writer.part, writer.index, (load,), number)
             self.world.writers[second.name] = second
             second.start()
-            writer.stream.happened("duplicate", "writer", second.name, f"{second.name} starts beside {writer.name}")
+            writer.stream.record_incident(
+                "duplicate", "writer", second.name, f"{second.name} starts beside {writer.name}"
+            )
 
     def _transacting(self, kind: str, writer: str, does: str) -> TxnWriter:
         """A running transactional writer; what it does is written down."""
         process = self._running(kind, writer, TxnWriter)
-        process.stream.happened(kind, "writer", writer, f"{writer} {does}")
+        process.stream.record_incident(kind, "writer", writer, f"{writer} {does}")
         return process
 
     def commit_transaction(self, action: script.CommitTransaction) -> None:
@@ -590,15 +596,15 @@ class Actions:
         stream = self.world.stream(action.stream)
         stream.transactions.lost_replies += [action.noticed_after_ms] * action.count
         replies = "merge reply is" if action.count == 1 else f"{action.count} merge replies are"
-        stream.happened("lose_merge_reply", "store", "segment store", f"the next {replies} lost")
+        stream.record_incident("lose_merge_reply", "store", "segment store", f"the next {replies} lost")
 
     def crash_commit_handler(self, action: script.CrashCommitHandler) -> None:
         """The commit handler fails when it comes to a point, and writes that down then."""
         stream, point = self.world.stream(action.stream), action.point.replace("_", " ")
         kind, handler = "crash_commit_handler", "commit handler"
-        awaited = Awaited(stream, kind, "commit handler", handler, f"the commit handler was to crash {point}")
+        pending = PendingAction(stream, kind, "commit handler", handler, f"the commit handler was to crash {point}")
 
         def crash() -> None:
-            stream.happened(kind, "commit handler", handler, f"the commit handler crashes {point}")
+            stream.record_incident(kind, "commit handler", handler, f"the commit handler crashes {point}")
 
-        stream.transactions.armed.append((action, self._when_it_comes(awaited, crash)))
+        stream.transactions.armed.append((action, self._when_it_comes(pending, crash)))

@@ -29,7 +29,7 @@ from wmlab.streams.model.coordination import Session
 from wmlab.streams.model.cycle import CycleState
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import LeaderView, NoSuchLogError, TruncatedError, Watermark
-from wmlab.streams.model.marks import StoreOutcome
+from wmlab.streams.model.marks import NoteOutcome
 from wmlab.streams.model.wire import Leave, Lengths, Note
 from wmlab.streams.scenario.parts import COORDINATOR, METADATA_STORE, SEGMENT_STORE, Clock, controller_name
 from wmlab.streams.sim.load import LocalClock
@@ -419,7 +419,7 @@ class _Cycle:
             "remove writer",
             lambda: stream.world.metadata.remove(stream.name, effect.writer, effect.mark),
         )
-        done = cycle.RemovalDone(effect.writer, outcome is StoreOutcome.OK)
+        done = cycle.RemovalDone(effect.writer, outcome is NoteOutcome.OK)
         self.memory.state, _ = cycle.step(self.memory.state, done, stream.part.rules)
         if done.removed:
             self.removed.append(effect.writer)
@@ -440,7 +440,7 @@ class _Cycle:
             return False
         yield from self._failpoint("after_append")
         yield from self._ask(SEGMENT_STORE, "append to index", lambda: stream.write_index(name, watermark))
-        yield from self._ask(SEGMENT_STORE, "move pointer", lambda: stream.settle(view))
+        yield from self._ask(SEGMENT_STORE, "move pointer", lambda: stream.advance_mark_pointer(view))
         return True
 
     def write(self, decision: cycle.Decision) -> None:
@@ -457,7 +457,7 @@ class _Cycle:
         )
 
 
-class Fleet:
+class Controllers:
     """The controllers: `members` are those that writers know of and call, running or not; others left for good."""
 
     def __init__(self, world: World) -> None:

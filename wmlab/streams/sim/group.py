@@ -179,12 +179,12 @@ class SharedState(Node):
         """Write down what the group does now in a stream."""
         self.streams[stream].journal.write(table, group=self.part.name, at_ms=self.world.now_ms, **row)
 
-    def happened(
+    def record_incident(
         self, kind: str, subject: Subject, target: str, detail: str, *, outcome: IncidentOutcome = TOOK_PLACE
     ) -> None:
         """Write down something that was made to happen to the group: a row for each of its streams."""
         for stream_world in self.streams.values():
-            stream_world.happened(kind, subject, target, detail, outcome=outcome)
+            stream_world.record_incident(kind, subject, target, detail, outcome=outcome)
 
     def fetch(self, reader: Node) -> Steps[GroupState]:
         """The present state, one round trip of a reader later."""

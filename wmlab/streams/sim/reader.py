@@ -290,7 +290,7 @@ class ReaderProcess(Node):
             self._generation = state.generation
             self._progress = {}
             self.windows = ReaderWindows(self.group, self.name, state)
-            self.group.happened("anew", "reader", self.name, f"{self.name} begins anew")
+            self.group.record_incident("anew", "reader", self.name, f"{self.name} begins anew")
         owned = tuple(segment for segment in state.owned(self.name) if segment not in self._leaving)
         if tuple(self._progress) != owned:
             self._progress = {segment: self._progress.get(segment) or self._begin_in(segment) for segment in owned}

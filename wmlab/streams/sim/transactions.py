@@ -6,8 +6,17 @@ before its marks are noted, and its marks are noted before its transactions are 
 the stores and every step may be done again: after a crash, by the same controller or another one. One whose session has
 ended may still be at work while its successor is; a step for a batch that is done finds that out and stops.
 
+A scale in steps is done here, too: the old segments are sealed one after the other, while the new ones are open.
+Its state is in the stores, as that of a batch: the new epoch is written, and each segment is sealed or not. Sealing a
+sealed segment changes nothing, so a controller that fails between two seals leaves the scale half done, and it, or the
+one that takes over, begins with the first segment again. Until then no transactions are committed, and no other change
+of the segments begins.
+
 Source: PDP-33, "Controller Changes", "Server Changes" and "Writer Marks" (transaction writers); upstream classes
-`StreamTransactionMetadataTasks`, `TxnSweeper` and `CommitRequestHandler`.
+`StreamTransactionMetadataTasks`, `TxnSweeper` and `CommitRequestHandler`. Of scales: PDP-33, "Watermark Computation"
+("Segment 2, 3 are created and 0 is sealed but 1 may still be open"); upstream classes `ScaleOperationTask` (run again
+by the event processor after a failure) and `StreamMetadataTasks` (notifySealedSegments, which tries each segment again
+until the store has sealed it; it does not wait in between).
 """
 
 from __future__ import annotations
@@ -15,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -27,12 +36,12 @@ from wmlab.streams.model.coordination import Session
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.marks import NoteOutcome
 from wmlab.streams.model.position import Position
+from wmlab.streams.model.segment import segment_name
 from wmlab.streams.model.txn import CommittedTxn, TxnEvent, TxnState
 from wmlab.streams.model.wire import EVENT_HEADER_BYTES, Lengths, Note
 from wmlab.streams.scenario.parts import METADATA_STORE, SEGMENT_STORE
 from wmlab.streams.scenario.script import CrashCommitHandler
 from wmlab.streams.sim.network import Message
-from wmlab.streams.sim.scaling import SteppedScale, seal_in_steps
 from wmlab.streams.sim.store import UNAVAILABLE, UnavailableError
 from wmlab.streams.tables import NEVER_CAME
 
@@ -119,6 +128,48 @@ class _FailedError(Exception):
 
 class _SupersededError(Exception):
     """Another controller has finished the batch or the scale, or the stream is gone."""
+
+
+_SEALED: Final = "sealed"
+_WAS_SEALED: Final = "was sealed before"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SteppedScale:
+    """The segments that a scale seals, in that order, and how many ms lie between two seals."""
+
+    segments: tuple[int, ...]
+    every_ms: int
+
+
+def seal_in_steps(
+    controller: Controller,
+    stream: StreamWorld,
+    scale: SteppedScale,
+    ask: Callable[..., Steps[Any]],
+    complete: Callable[[], None],
+) -> Steps[None]:
+    """What a controller does for a scale, from its beginning or after a failure; at the end `complete` is done.
+
+    `ask` asks a store: which one, the name of the request, what it does, and its content. Raises `UnavailableError`.
+    """
+
+    def seal(segment: int) -> str:
+        was_open = stream.store[segment].sealed_ms is None
+        stream.seal([segment])
+        return _SEALED if was_open else _WAS_SEALED
+
+    def finish() -> None:
+        stream.read_history()
+        complete()
+
+    yield from ask(METADATA_STORE, "read epochs", stream.read_history)
+    for segment in scale.segments:
+        answer = yield from ask(SEGMENT_STORE, "seal segment", partial(seal, segment), segment_name(segment))
+        if answer == _SEALED and segment != scale.segments[-1]:
+            yield from controller.failpoint("between_seals", stream.name)
+            yield from controller.sleep(scale.every_ms)
+    yield from ask(METADATA_STORE, "complete scale", finish)
 
 
 class Transactions:
@@ -219,7 +270,7 @@ class Transactions:
         """Write down, at the end of the run, how many answers were to be lost and never came."""
         if self.lost_replies:
             answers = f"{counted(len(self.lost_replies), 'answer')} to merge requests to be lost never came"
-            self.stream.happened("lose_merge_reply", "store", "segment store", answers, outcome=NEVER_CAME)
+            self.stream.record_incident("lose_merge_reply", "store", "segment store", answers, outcome=NEVER_CAME)
 
     def write(self) -> None:
         """Write all transactions down as they are now."""
@@ -241,7 +292,7 @@ class Transactions:
             self._host = world.coordinator.state.nodes.get(world.metadata.bucket(self.stream.name))
         elif self._host not in sessions:
             self._host = sessions[world.metadata.bucket(self.stream.name, len(sessions))] if sessions else None
-        return None if self._host is None else world.fleet[self._host.controller]
+        return None if self._host is None else world.controllers[self._host.controller]
 
     def wake(self) -> None:
         """Commit what waits, or go on with the scale, unless that is being done or nobody can."""
@@ -264,7 +315,7 @@ class Transactions:
         bucket = self.stream.world.metadata.bucket(self.stream.name)
         return self.stream.part.committer == "leader" and bucket not in controller.buckets
 
-    def between_batches(self, change: Callable[[], None], *, drained: bool = False) -> None:
+    def when_idle(self, change: Callable[[], None], *, drained: bool = False) -> None:
         """Change the stream's segments now, or when the batch in work is committed; `drained`: when nothing waits."""
         self._changes.append((drained, change))
         self._make_changes()
@@ -279,7 +330,7 @@ class Transactions:
         if self._scale is None:
             change()
         else:
-            self.between_batches(change)
+            self.when_idle(change)
 
     def _make_changes(self) -> None:
         while (
@@ -456,7 +507,7 @@ class Transactions:
                 stream.write_epoch(copy)
                 stream.write_epoch(active)
                 detail = f"epoch {copy.reference} again as {copy.number}, then epoch {before.number} as {active.number}"
-                stream.happened("roll", "epoch", f"epoch {copy.reference}", detail)
+                stream.record_incident("roll", "epoch", f"epoch {copy.reference}", detail)
 
         yield from ask(SEGMENT_STORE, "turn epochs", open_and_seal)
         yield from ask(METADATA_STORE, "record epochs", record)

@@ -127,7 +127,7 @@ class TxnWriter(WriterProcess):
     def close(self) -> Steps[None]:
         """Commit what is open, and wait until all commits are done."""
         self.closed = True
-        self._send(self.backlog.take_arrived(self.stream.now_ms))
+        self._send(self.backlog.pop_ready(self.stream.now_ms))
         beginning = any(name not in self.handles for name in self._unfinished)
         if any(map(len, self._pending)) and not beginning:
             self.begin()
@@ -224,7 +224,7 @@ class TxnWriter(WriterProcess):
     def write(self, name: str | None) -> None:
         """Write what was given so far in the named or the oldest open transaction, if that is open."""
         if (handle := self._named(name, "write in")) is not None:
-            self._send(self.backlog.take_arrived(self.stream.now_ms), handle)
+            self._send(self.backlog.pop_ready(self.stream.now_ms), handle)
 
     def abort(self, name: str | None, backlog: str) -> None:
         """Abort the named or the oldest open transaction, if that is open."""
@@ -235,7 +235,7 @@ class TxnWriter(WriterProcess):
         self._open.remove(handle)
         self._requested[handle.txn.name].succeed()
         events = handle.events
-        self.backlog.settle(events)
+        self.backlog.finish(events)
         self.do(self._aborting(handle.txn))
         if backlog == "kept":
             self.backlog.reopen(events)

@@ -14,11 +14,12 @@ from wmlab.streams.scenario.checks import controllers_of, created_later, process
 from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, TransactionalWriter
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.sim.actions import Actions
-from wmlab.streams.sim.controller import Fleet
+from wmlab.streams.sim.controller import Controllers
+from wmlab.streams.sim.coordinator import Coordinator
 from wmlab.streams.sim.load import Load, synthetic
 from wmlab.streams.sim.network import SimulatedNetwork
 from wmlab.streams.sim.reader import RunningGroup
-from wmlab.streams.sim.store import Coordinator, MetadataStore
+from wmlab.streams.sim.store import MetadataStore
 from wmlab.streams.sim.stream import StreamWorld
 from wmlab.streams.sim.txn_writer import TxnWriter
 from wmlab.streams.sim.writer import Writer, WriterProcess
@@ -46,7 +47,7 @@ class World(Simulation):
         self.network = SimulatedNetwork(self)
         self.metadata = MetadataStore(self)
         self.coordinator = Coordinator(self)
-        self.fleet = Fleet(self)
+        self.controllers = Controllers(self)
         self.past: list[StreamWorld] = []
         self.groups: dict[str, RunningGroup] = {}
         self._begun_groups: list[RunningGroup] = []
@@ -67,12 +68,12 @@ class World(Simulation):
         """The rows of each stream by its title, deleted streams first, and under None those of no stream."""
         return {**{stream.title: stream.journal for stream in self.all_streams()}, None: self.shared}
 
-    def happened(
+    def record_incident(
         self, kind: str, subject: Subject, target: str, detail: str, *, outcome: IncidentOutcome = TOOK_PLACE
     ) -> None:
         """Write down something that was made to happen to all streams: a row for each."""
         for stream in self.streams.values():
-            stream.happened(kind, subject, target, detail, outcome=outcome)
+            stream.record_incident(kind, subject, target, detail, outcome=outcome)
 
     def _processes(
         self, part: EventWriter | TransactionalWriter, index: int, traces: Mapping[str, Load]
@@ -104,7 +105,7 @@ class World(Simulation):
         """Run to the end of the scenario; `progress` gets the percentage done."""
         for stream in self.all_streams():
             stream.open()
-        for controller in self.fleet.members:
+        for controller in self.controllers.members:
             controller.start()
         actions = Actions(self)
         actions.plan(self.scenario.script)
@@ -118,7 +119,7 @@ class World(Simulation):
                 self.env.run(until=until)
             progress(step)
         self.coordinator.finish()
-        actions.write_awaited()
+        actions.write_pending_actions()
         for stream in self.all_streams():
             stream.write_segments()
             stream.transactions.write()
