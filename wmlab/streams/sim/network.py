@@ -12,13 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from wmlab.core.simulation import Fixed, Timer, chances, delays_ms, generator
+from wmlab.core.simulation import Fixed, Journal, Simulation, Timer, chances, delays_ms, generator
 from wmlab.streams.model.wire import Lengths
-
-if TYPE_CHECKING:
-    from wmlab.streams.sim.world import World
+from wmlab.streams.scenario.scenario import StreamScenario
 
 
 class Way(Enum):
@@ -80,12 +78,13 @@ class NetworkPartition:
 class SimulatedNetwork:
     """All messages of a run; `is_immediate`: those inside the service take no time now, and nobody writes them down."""
 
-    def __init__(self, world: World) -> None:
-        part = world.scenario.network
+    def __init__(self, world: Simulation, scenario: StreamScenario, journal: Journal) -> None:
+        part = scenario.network
         self.part = part
         self._world = world
+        self._journal = journal
         self._env = world.env
-        self._delay = part.delay if part.delay is not None else Fixed(world.scenario.latency_ms)
+        self._delay = part.delay if part.delay is not None else Fixed(scenario.latency_ms)
         self._channels: dict[tuple[str, str, bool], _Channel] = {}
         self._partitions: list[NetworkPartition] = []
         even = isinstance(self._delay, Fixed) and not (part.loss or part.duplication or part.reordering)
@@ -173,7 +172,7 @@ class SimulatedNetwork:
             return
         else:
             if self._happens(channel, part.duplication):
-                row = None if packet.row is None else self._world.shared.write("messages", **packet.row)
+                row = None if packet.row is None else self._journal.write("messages", **packet.row)
                 self._in_order(channel, next(channel.delays), replace(packet, row=row))
             if self._happens(channel, part.reordering):
                 self._world.after(delay_ms + part.reordering_ms, self._arrive, packet)
@@ -197,7 +196,7 @@ class SimulatedNetwork:
     def _channel(self, sender: str, receiver: str, *, inside: bool = False) -> _Channel:
         key = (sender, receiver, inside)
         if key not in self._channels:
-            seed, name = self._world.scenario.seed, f"{sender} → {receiver}{' inside' if inside else ''}"
+            seed, name = self._world.seed, f"{sender} → {receiver}{' inside' if inside else ''}"
             draws = generator(seed, f"delays {name}")
             self._channels[key] = _Channel(
                 delays=delays_ms(self.part.inside if inside else self._delay, draws),
@@ -210,7 +209,7 @@ class SimulatedNetwork:
         """The row of a message that is sent now; None when messages are not kept."""
         if not self.part.keep_messages:
             return None
-        return self._world.shared.write(
+        return self._journal.write(
             "messages",
             stream=message.stream,
             sender=message.sender,

@@ -39,10 +39,13 @@ class Signal(simpy.Event):
         if self._value is not PENDING:
             return
         self._ok, self._value = True, value
-        if self.callbacks:
+        if self.callbacks and (self._priority == NORMAL or self.env.active_process is not None):
             self.env.schedule(self, self._priority)
         else:
-            self.callbacks = None  # type: ignore[assignment]  # as SimPy marks an event that has been processed
+            # As SimPy does with an event whose turn it is, without a way through its queue.
+            waiting, self.callbacks = self.callbacks, None  # type: ignore[assignment]
+            for callback in waiting:
+                callback(self)
 
 
 class Reply(NamedTuple):
@@ -63,9 +66,10 @@ class Node:
     def __init__(self, world: World, name: str) -> None:
         self.world = world
         self.name = name
-        # What waits for an answer that was lost waits for ever, and leaves memory. The order is that of the beginnings.
+        # In the order of their beginnings; one that has ended, or waits for an answer that was lost, leaves memory.
         self._doing: WeakKeyDictionary[simpy.Process, None] = WeakKeyDictionary()
         self._resumed: simpy.Event | None = None
+        self._crashed_ms: float | None = None
 
     def do(self, steps: Steps[None]) -> None:
         """Begin to do something, until it is done or the node crashes."""
@@ -75,13 +79,13 @@ class Node:
     def _until_crash(self, steps: Steps[None]) -> Steps[None]:
         with suppress(simpy.Interrupt):
             yield from steps
-        self._doing.pop(self.world.env.active_process, None)  # type: ignore[arg-type]
 
     def crash(self) -> None:
         """End everything that the node does, but for the coroutine that calls this; a pause ends with it."""
         ended, self._doing, self._resumed = list(self._doing), WeakKeyDictionary(), None
+        self._crashed_ms = self.world.env.now
         for process in ended:
-            if process is not self.world.env.active_process:
+            if process.is_alive and process is not self.world.env.active_process:
                 process.interrupt()
 
     @property
@@ -103,7 +107,7 @@ class Node:
         """Wait while the node is paused; end when it has crashed at this very moment."""
         while self._resumed is not None:
             yield self._resumed
-        if self.world.env.active_process not in self._doing:
+        if self._crashed_ms == self.world.env.now and self.world.env.active_process not in self._doing:
             raise simpy.Interrupt(None)
 
     def sleep(self, for_ms: float) -> Steps[None]:

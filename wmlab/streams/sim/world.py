@@ -44,7 +44,7 @@ class World(Simulation):
         self.scenario = scenario = scenario.resolved
         self.shared = Journal()
         self.take_events = take_events
-        self.network = SimulatedNetwork(self)
+        self.network = SimulatedNetwork(self, scenario, self.shared)
         self.metadata = MetadataStore(self)
         self.coordinator = Coordinator(self)
         self.controllers = Controllers(self)
