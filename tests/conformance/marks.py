@@ -25,7 +25,6 @@ from wmlab.streams.model.marks import (
     AutomaticNotes,
     MarkTable,
     NoteOutcome,
-    StoreOutcome,
     Versioned,
     WriterMark,
     acknowledge,
@@ -53,7 +52,7 @@ class Store:
         self.table = MarkTable()
         self.mark = WriterMark(0, Position())
         self.read: Versioned | None = None
-        self.operations: dict[str, Callable[[], StoreOutcome | str]] = {
+        self.operations: dict[str, Callable[[], NoteOutcome | str]] = {
             "note again same t and position": self.note,
             "create same writer": lambda: self.put(self.table.create("w", self.mark)),
             "update with current version": self.update_current,
@@ -70,9 +69,9 @@ class Store:
             return self.note()
         before = len(self.table.records)
         outcome = lookup("step", step, self.operations)()
-        if not isinstance(outcome, StoreOutcome):
+        if not isinstance(outcome, NoteOutcome):
             return outcome
-        text = "ok" if outcome is StoreOutcome.OK else constant(outcome.value)
+        text = "ok" if outcome is NoteOutcome.OK else constant(outcome.value)
         after = len(self.table.records)
         return text if before == after else f"{text} ({after} records)"
 
@@ -86,15 +85,15 @@ class Store:
         changed = "changes" if self.table.records["w"].version != before.version else "stays"
         return f"updated (version {changed}, still {count} record)"
 
-    def put(self, result: tuple[MarkTable, StoreOutcome]) -> StoreOutcome:
+    def put(self, result: tuple[MarkTable, NoteOutcome]) -> NoteOutcome:
         self.table, outcome = result
         return outcome
 
-    def update_current(self) -> StoreOutcome:
+    def update_current(self) -> NoteOutcome:
         self.read = self.table.records["w"]
         return self.update_stale()
 
-    def update_stale(self) -> StoreOutcome:
+    def update_stale(self) -> NoteOutcome:
         assert self.read is not None, "nothing was read before"
         return self.put(self.table.update("w", self.mark, self.read.version))
 

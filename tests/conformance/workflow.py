@@ -24,7 +24,7 @@ from wmlab.streams.model import cycle, window
 from wmlab.streams.model.cut import CutAlgorithm, VisitOrder
 from wmlab.streams.model.history import Epoch, StreamHistory
 from wmlab.streams.model.log import Watermark
-from wmlab.streams.model.marks import StoreOutcome, positions_ordered
+from wmlab.streams.model.marks import NoteOutcome, positions_ordered
 from wmlab.streams.model.segment import Segment
 
 VISIT_ORDERS: dict[str, VisitOrder] = {"order": "as_noted"}
@@ -114,7 +114,7 @@ class World(Led):
 
     def shutdown(self, step: Fields) -> dict[str, Any]:
         self.marks, outcome = self.marks.shutdown(step.take("writer"))
-        return {"result": "SUCCESS" if outcome is StoreOutcome.OK else constant(outcome.value)}
+        return {"result": "SUCCESS" if outcome is NoteOutcome.OK else constant(outcome.value)}
 
     def epoch(self, step: Fields) -> dict[str, Any]:
         self.epochs.append(epoch_of(step.take("record")))
@@ -143,7 +143,7 @@ class World(Led):
 
     def remove(self, leader: str, effect: cycle.RemoveWriter) -> bool:
         self.marks, outcome = self.marks.remove(effect.writer, effect.mark)
-        removed = outcome is StoreOutcome.OK
+        removed = outcome is NoteOutcome.OK
         done = cycle.RemovalDone(effect.writer, removed)
         self.leaders[leader], _ = cycle.step(self.leaders[leader], done, self.rules)
         return removed

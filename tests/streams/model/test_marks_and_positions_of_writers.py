@@ -11,7 +11,6 @@ from wmlab.streams.model.marks import (
     MarkTable,
     NoteOutcome,
     NoteRule,
-    StoreOutcome,
     WriterMark,
     acknowledge,
     add_segments,
@@ -106,17 +105,17 @@ def test_an_accepted_note_replaces_the_whole_mark_and_a_refused_one_nothing() ->
 
 def test_shutdown_keeps_time_and_position_and_a_later_note_revives() -> None:
     table, outcome = NOTED.shutdown("w")
-    assert (table.marks["w"], outcome) == (WriterMark(1, AT_1, alive=False), StoreOutcome.OK)
+    assert (table.marks["w"], outcome) == (WriterMark(1, AT_1, alive=False), NoteOutcome.OK)
     assert table.note("w", 1, AT_1)[0].marks["w"].alive
-    assert NOTED.shutdown("x") == (NOTED, StoreOutcome.UNKNOWN_WRITER)
+    assert NOTED.shutdown("x") == (NOTED, NoteOutcome.UNKNOWN_WRITER)
     changed, _ = NOTED.note("w", 2, AT_2)
-    assert changed.shutdown("w", version=NOTED.records["w"].version) == (changed, StoreOutcome.WRITE_CONFLICT)
+    assert changed.shutdown("w", version=NOTED.records["w"].version) == (changed, NoteOutcome.WRITE_CONFLICT)
 
 
 def test_a_removed_writer_may_come_back_with_an_older_time() -> None:
     table, outcome = NOTED.remove("w", WriterMark(1, AT_1))
-    assert (table.marks, outcome) == ({}, StoreOutcome.OK)
-    assert table.remove("w", WriterMark(1, AT_1)) == (table, StoreOutcome.DATA_NOT_FOUND)
+    assert (table.marks, outcome) == ({}, NoteOutcome.OK)
+    assert table.remove("w", WriterMark(1, AT_1)) == (table, NoteOutcome.DATA_NOT_FOUND)
     back, outcome = table.note("w", 0, AT_1)
     assert outcome is NoteOutcome.SUCCESS
     assert back.records["w"].version not in (NOTED.records["w"].version, None)

@@ -216,13 +216,11 @@ def test_a_load_in_spans_is_the_load(data):
         return one
 
     now_ms, sent = 0, []
-    for step in data.draw(
-        st.lists(st.sampled_from(["tick", "take", "take_arrived", "answer", "note", "crash", "flush"]))
-    ):
+    for step in data.draw(st.lists(st.sampled_from(["tick", "take", "pop_ready", "answer", "note", "crash", "flush"]))):
         now_ms += data.draw(st.integers(0, 60))
         if step == "tick":
             both("next_tick")
-        elif step in ("take", "take_arrived"):
+        elif step in ("take", "pop_ready"):
             sent.append(both(step, now_ms))
             both("keys_of", sent[-1])
             both("times_of", sent[-1])

@@ -13,7 +13,7 @@ from wmlab.streams.api import Scenario
 from wmlab.streams.model.segment import parse_segment
 from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
-from wmlab.streams.sim.group import RunningGroup
+from wmlab.streams.sim.reader import RunningGroup
 from wmlab.streams.sim.world import World
 
 FOUR = Stream(segments=4, timestamp_aggregation_timeout_ms=5_000)

@@ -84,18 +84,11 @@ class WriterMark:
 
 
 class NoteOutcome(StrEnum):
-    """The answer to a note."""
+    """The answer to a note, and to other changes of a writer's mark: a note is a SUCCESS, another change is OK."""
 
     SUCCESS = "success"
     INVALID_TIME = "invalid time"
     INVALID_POSITION = "invalid position"
-    WRITE_CONFLICT = "write conflict"
-    DATA_NOT_FOUND = "data not found"
-
-
-class StoreOutcome(StrEnum):
-    """The answer of the metadata store."""
-
     OK = "ok"
     DATA_EXISTS = "data exists"
     WRITE_CONFLICT = "write conflict"
@@ -175,43 +168,45 @@ class MarkTable:
             return self, outcome
         mark = WriterMark(time, position)
         if seen is None:
-            table, stored = self.create(writer, mark)
+            # Another controller was faster to create the first mark of this writer.
+            table, outcome = self.create(writer, mark)
+            outcome = NoteOutcome.WRITE_CONFLICT if outcome is NoteOutcome.DATA_EXISTS else outcome
         else:
-            table, stored = self.update(writer, mark, seen.version)
-        return table, _NOTE_OUTCOMES.get(stored) or NoteOutcome(stored.value)
+            table, outcome = self.update(writer, mark, seen.version)
+        return table, NoteOutcome.SUCCESS if outcome is NoteOutcome.OK else outcome
 
-    def create(self, writer: str, mark: WriterMark) -> tuple[MarkTable, StoreOutcome]:
+    def create(self, writer: str, mark: WriterMark) -> tuple[MarkTable, NoteOutcome]:
         """Store a first mark: OK, or DATA_EXISTS."""
         if writer in self.records:
-            return self, StoreOutcome.DATA_EXISTS
-        return self._put(writer, mark), StoreOutcome.OK
+            return self, NoteOutcome.DATA_EXISTS
+        return self._put(writer, mark), NoteOutcome.OK
 
-    def update(self, writer: str, mark: WriterMark, version: int) -> tuple[MarkTable, StoreOutcome]:
+    def update(self, writer: str, mark: WriterMark, version: int) -> tuple[MarkTable, NoteOutcome]:
         """Replace a mark of that version: OK, WRITE_CONFLICT or DATA_NOT_FOUND."""
         if writer not in self.records:
-            return self, StoreOutcome.DATA_NOT_FOUND
+            return self, NoteOutcome.DATA_NOT_FOUND
         if self.records[writer].version != version:
-            return self, StoreOutcome.WRITE_CONFLICT
-        return self._put(writer, mark), StoreOutcome.OK
+            return self, NoteOutcome.WRITE_CONFLICT
+        return self._put(writer, mark), NoteOutcome.OK
 
-    def shutdown(self, writer: str, *, version: int | None = None) -> tuple[MarkTable, StoreOutcome]:
+    def shutdown(self, writer: str, *, version: int | None = None) -> tuple[MarkTable, NoteOutcome]:
         """Mark the writer as no longer alive, keeping time and position: OK or UNKNOWN_WRITER.
 
         With the `version` that the controller read it may also be WRITE_CONFLICT.
         """
         record = self.records.get(writer)
         if record is None:
-            return self, StoreOutcome.UNKNOWN_WRITER
+            return self, NoteOutcome.UNKNOWN_WRITER
         return self.update(writer, replace(record.mark, alive=False), record.version if version is None else version)
 
-    def remove(self, writer: str, mark: WriterMark) -> tuple[MarkTable, StoreOutcome]:
+    def remove(self, writer: str, mark: WriterMark) -> tuple[MarkTable, NoteOutcome]:
         """Delete a record if its whole mark still equals `mark`: OK, WRITE_CONFLICT or DATA_NOT_FOUND."""
         if writer not in self.records:
-            return self, StoreOutcome.DATA_NOT_FOUND
+            return self, NoteOutcome.DATA_NOT_FOUND
         if self.records[writer].mark != mark:
-            return self, StoreOutcome.WRITE_CONFLICT
+            return self, NoteOutcome.WRITE_CONFLICT
         others = {name: record for name, record in self.records.items() if name != writer}
-        return replace(self, records=others), StoreOutcome.OK
+        return replace(self, records=others), NoteOutcome.OK
 
     @property
     def marks(self) -> Mapping[str, WriterMark]:
@@ -220,7 +215,3 @@ class MarkTable:
 
     def _put(self, writer: str, mark: WriterMark) -> MarkTable:
         return MarkTable({**self.records, writer: Versioned(mark, self.next_version)}, self.next_version + 1)
-
-
-_NOTE_OUTCOMES: Final = {StoreOutcome.OK: NoteOutcome.SUCCESS, StoreOutcome.DATA_EXISTS: NoteOutcome.WRITE_CONFLICT}
-"""What is answered to a note when the store answers that; anything else is answered as it is."""

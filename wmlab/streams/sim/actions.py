@@ -6,42 +6,41 @@ that waits for a moment, such as a point in a cycle, says so at the end of the r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import simpy
-
 from wmlab.core.errors import ScenarioError
 from wmlab.core.words import bare, counted, listed, span
+from wmlab.streams.model.coordination import Session
 from wmlab.streams.model.position import Position, is_lineage_valid, is_valid_cut
 from wmlab.streams.model.segment import parse_segment, segment_name, split_id
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import COORDINATOR
-from wmlab.streams.sim.scaling import SteppedScale
+from wmlab.streams.sim.node import Steps
 from wmlab.streams.sim.stream import StreamWorld
+from wmlab.streams.sim.transactions import SteppedScale
 from wmlab.streams.sim.txn_writer import TxnWriter
 from wmlab.streams.sim.writer import Writer, WriterProcess
 from wmlab.streams.tables import NEVER_CAME, NO_EFFECT, NOBODY_THERE, TOOK_PLACE, IncidentOutcome, Subject
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.controller import Controller
-    from wmlab.streams.sim.group import RunningGroup
-    from wmlab.streams.sim.reader import ReaderProcess
+    from wmlab.streams.sim.reader import ReaderProcess, RunningGroup
     from wmlab.streams.sim.world import World
 
 AnyWriter = TypeVar("AnyWriter", bound=WriterProcess)
 _OLDEST = "its oldest transaction"
 
 
-class _NobodyError(Exception):
+class _NoTargetError(Exception):
     """There is nobody to act on; that is written down already."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Awaited:
+class PendingAction:
     """What an action is still to do, to whom, and the phrase that says so."""
 
     scope: World | StreamWorld
@@ -56,22 +55,22 @@ class Actions:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self._awaited: list[Awaited] = []
+        self._pending_actions: list[PendingAction] = []
 
-    def write_awaited(self) -> None:
+    def write_pending_actions(self) -> None:
         """Write down, at the end of the run, what waited for a moment that has not come."""
-        for awaited in self._awaited:
-            detail = f"{awaited.to_do}, which never came"
-            awaited.scope.happened(awaited.kind, awaited.subject, awaited.target, detail, outcome=NEVER_CAME)
+        for pending in self._pending_actions:
+            detail = f"{pending.to_do}, which never came"
+            pending.scope.record_incident(pending.kind, pending.subject, pending.target, detail, outcome=NEVER_CAME)
         for stream in self.world.all_streams():
             stream.transactions.write_lost_replies()
 
-    def _when_it_comes(self, awaited: Awaited, act: Callable[[], None]) -> Callable[[], None]:
+    def _when_it_comes(self, pending: PendingAction, act: Callable[[], None]) -> Callable[[], None]:
         """What is to be called at the moment that an action waits for."""
-        self._awaited.append(awaited)
+        self._pending_actions.append(pending)
 
         def come() -> None:
-            self._awaited.remove(awaited)
+            self._pending_actions.remove(pending)
             act()
 
         return come
@@ -82,7 +81,7 @@ class Actions:
             self.world.after(action.at_ms, self._do, action)
 
     def _do(self, action: Any) -> None:
-        with suppress(_NobodyError):
+        with suppress(_NoTargetError):
             getattr(self, action.kind)(action)
 
     def _span(
@@ -95,9 +94,9 @@ class Actions:
         end: tuple[str, str],
     ) -> None:
         """Write down that something begins, and after `for_ms`, if ever, that it ends: each a kind and a predicate."""
-        scope.happened(begin[0], subject, target, f"{target} {begin[1]}", for_ms=for_ms)
+        scope.record_incident(begin[0], subject, target, f"{target} {begin[1]}", for_ms=for_ms)
         if for_ms is not None:
-            self.world.after(for_ms, scope.happened, end[0], subject, target, f"{target} {end[1]}")
+            self.world.after(for_ms, scope.record_incident, end[0], subject, target, f"{target} {end[1]}")
 
     def _until(self, for_ms: int | None) -> float:
         return float("inf") if for_ms is None else self.world.now_ms + for_ms
@@ -105,11 +104,11 @@ class Actions:
     # Controllers, and the log they write.
 
     def _controller(self, kind: str, role: str, stream: str | None = None) -> Controller:
-        """The controller of that name or role; if there is none, an incident that says so, and `_NobodyError`."""
-        controller = self.world.fleet.find(role, self.world.stream(stream).name)
+        """The controller of that name or role; if there is none, an incident that says so, and `_NoTargetError`."""
+        controller = self.world.controllers.find(role, self.world.stream(stream).name)
         if controller is None or (kind == "expire" and controller.session is None):
-            self.world.happened(kind, "controller", role, f"nobody is {role} now", outcome=NOBODY_THERE)
-            raise _NobodyError
+            self.world.record_incident(kind, "controller", role, f"nobody is {role} now", outcome=NOBODY_THERE)
+            raise _NoTargetError
         return controller
 
     def _at_point(
@@ -123,8 +122,8 @@ class Actions:
             words = f" {action.point.replace('_', ' ')}"
             stream = self.world.stream(action.stream).name
             to_do = f"{controller.name} was to {kind}{words}"
-            awaited = Awaited(self.world, kind, "controller", controller.name, to_do)
-            come = self._when_it_comes(awaited, partial(act, controller, words))
+            pending = PendingAction(self.world, kind, "controller", controller.name, to_do)
+            come = self._when_it_comes(pending, partial(act, controller, words))
             controller.armed.append((action.point, stream, come))
 
     def crash_controller(self, action: script.CrashController) -> None:
@@ -134,14 +133,14 @@ class Actions:
         def crash(controller: Controller, at: str) -> None:
             controller.stop(crashed=True)
             detail = f"{controller.name} crashes{at}"
-            world.happened("crash", "controller", controller.name, detail, for_ms=action.restart_after_ms)
+            world.record_incident("crash", "controller", controller.name, detail, for_ms=action.restart_after_ms)
             if action.restart_after_ms is not None:
                 world.after(action.restart_after_ms, restart, controller)
 
         def restart(controller: Controller) -> None:
-            if not controller.is_running and controller in world.fleet.members:
+            if not controller.is_running and controller in world.controllers.members:
                 controller.start()
-                world.happened("restart", "controller", controller.name, f"{controller.name} restarts")
+                world.record_incident("restart", "controller", controller.name, f"{controller.name} restarts")
 
         self._at_point("crash", action, crash)
 
@@ -149,7 +148,7 @@ class Actions:
         """Freeze a controller for a while, now or when its cycle comes to a point."""
 
         def pause(controller: Controller, at: str) -> None:
-            controller.pause(action.for_ms)
+            controller.pause_for(action.for_ms)
             begin, end = ("pause", f"pauses{at}"), ("resume", "goes on")
             self._span(self.world, "controller", controller.name, action.for_ms, begin, end)
 
@@ -160,32 +159,32 @@ class Actions:
         controller = self._controller("expire", action.controller, action.stream)
         if controller.session is not None:
             detail = f"session of {controller.name} expires"
-            self.world.happened("expire", "controller", controller.name, detail, for_ms=action.notice_after_ms)
+            self.world.record_incident("expire", "controller", controller.name, detail, for_ms=action.notice_after_ms)
             self.world.coordinator.close(controller.session)
-            self.world.after(action.notice_after_ms, controller.notice_expiry, controller.incarnation)
+            controller.notice_expiry(action.notice_after_ms)
 
     def lose_bucket_owner(self, action: script.LoseBucketOwner) -> None:
         """Leave a stream's bucket without an owner for a while."""
         stream = self.world.stream(action.stream)
         bucket = self.world.metadata.bucket(stream.name)
         title = f"bucket {bucket}"
-        stream.happened("unowned", "bucket", title, f"nobody owns {title}", for_ms=action.for_ms)
+        stream.record_incident("unowned", "bucket", title, f"nobody owns {title}", for_ms=action.for_ms)
         self.world.coordinator.hold_back(bucket, action.for_ms)
-        self.world.after(action.for_ms, stream.happened, "ownable", "bucket", title, f"{title} can be owned")
+        self.world.after(action.for_ms, stream.record_incident, "ownable", "bucket", title, f"{title} can be owned")
 
     def add_controller(self, _: script.AddController) -> None:
         """One more controller."""
-        controller = self.world.fleet.add()
+        controller = self.world.controllers.add()
         controller.start()
-        self.world.happened("join", "controller", controller.name, f"{controller.name} joins")
+        self.world.record_incident("join", "controller", controller.name, f"{controller.name} joins")
 
     def remove_controller(self, action: script.RemoveController) -> None:
         """A controller leaves in good order."""
-        controller, members = self._controller("leave", action.controller), self.world.fleet.members
+        controller, members = self._controller("leave", action.controller), self.world.controllers.members
         if controller in members and len(members) > 1:
             members.remove(controller)
         controller.stop(crashed=False)
-        self.world.happened("leave", "controller", controller.name, f"{controller.name} leaves")
+        self.world.record_incident("leave", "controller", controller.name, f"{controller.name} leaves")
 
     def lose_marks_segment(self, action: script.LoseMarksSegment) -> None:
         """The marks segment cannot be found for a while."""
@@ -194,8 +193,8 @@ class Actions:
         def set_missing(missing: bool) -> None:
             stream.log_missing = missing
             kind, words = ("lose", "missing") if missing else ("find", "back")
-            for_ms = action.for_ms if missing else None
-            stream.happened(kind, "marks segment", "marks segment", f"the marks segment is {words}", for_ms=for_ms)
+            detail, for_ms = f"the marks segment is {words}", action.for_ms if missing else None
+            stream.record_incident(kind, "marks segment", "marks segment", detail, for_ms=for_ms)
 
         set_missing(True)
         self.world.after(action.for_ms, set_missing, False)
@@ -207,7 +206,9 @@ class Actions:
         if len(entries) > action.keep:
             stream.log = stream.log.truncate(entries[len(entries) - action.keep - 1][0])
         watermarks_left = counted(len(stream.log.entries), "watermark")
-        stream.happened("truncate", "marks segment", "marks segment", f"the marks segment keeps {watermarks_left}")
+        stream.record_incident(
+            "truncate", "marks segment", "marks segment", f"the marks segment keeps {watermarks_left}"
+        )
 
     # The network, the stores and the clocks.
 
@@ -218,29 +219,30 @@ class Actions:
         partition = world.network.separate(*nodes, holds_calls=action.calls == "held")
         separated = tuple(sorted(nodes[0])), tuple(sorted(nodes[1]))
         detail = f"{sides} are separated"
-        world.happened("partition", "network", sides, detail, for_ms=action.for_ms, sides=separated)
-        alone = [member for member in world.fleet.members if partition.separates(member.name, COORDINATOR)]
+        world.record_incident("partition", "network", sides, detail, for_ms=action.for_ms, sides=separated)
+        alone = [member for member in world.controllers.members if partition.separates(member.name, COORDINATOR)]
 
-        def expire_if_alone(controller: Controller, incarnation: int) -> None:
-            session = controller.session if incarnation == controller.incarnation else None
-            if session is not None and world.network.is_separated(controller.name, COORDINATOR):
+        def expire_if_alone(controller: Controller, session: Session | None) -> None:
+            if (
+                session is not None
+                and session == controller.session
+                and world.network.is_separated(controller.name, COORDINATOR)
+            ):
                 world.coordinator.close(session)
 
         def heal() -> None:
             world.network.heal(partition)
-            world.happened("heal", "network", sides, f"{sides} are connected again")
+            world.record_incident("heal", "network", sides, f"{sides} are connected again")
             for controller in alone:
                 # It learns that its session has ended, or its share of the buckets.
                 world.coordinator.plan()
                 if controller.session is not None and controller.session not in world.coordinator.state.sessions:
-                    world.later(controller.notice_expiry, controller.incarnation)
+                    controller.notice_expiry(world.scenario.latency_ms)
                 else:
                     controller.rebalance_buckets()
 
         for controller in alone:
-            world.after(
-                world.scenario.controllers.session_timeout_ms, expire_if_alone, controller, controller.incarnation
-            )
+            world.after(world.scenario.controllers.session_timeout_ms, expire_if_alone, controller, controller.session)
         if action.for_ms is not None:
             world.after(action.for_ms, heal)
 
@@ -255,63 +257,63 @@ class Actions:
         direction = "forward" if action.by_ms >= 0 else "back"
         is_writer = any(writer.name == action.party for writer in self.world.scenario.writers)
         detail = f"clock of {action.party} set {direction} by {span(abs(action.by_ms))}"
-        self.world.happened("clock", "writer" if is_writer else "controller", action.party, detail)
+        self.world.record_incident("clock", "writer" if is_writer else "controller", action.party, detail)
 
     # Reader groups.
 
     def _group(self, name: str | None) -> RunningGroup:
-        """The group called `name`, the only one for None; `_NobodyError` if its streams were gone when it was to start.
+        """The group called `name`, the only one for None.
 
-        That is no incident of a stream.
+        `_NoTargetError` if its streams were gone when it was to start, which is no incident of a stream.
         """
         group = self.world.groups.get(self.world.scenario.groups[0].name if name is None else name)
         if group is None:
-            raise _NobodyError
+            raise _NoTargetError
         return group
 
     def _reader(self, kind: str, name: str) -> ReaderProcess:
-        """The running reader of that name; if there is none, an incident that says so, and `_NobodyError`."""
+        """The running reader of that name; if there is none, an incident that says so, and `_NoTargetError`."""
         for group in self.world.groups.values():
             reader = group.readers.get(name)
-            if reader is not None and reader.alive:
+            if reader is not None and reader.is_running:
                 return reader
             if reader is not None:
-                group.happened(kind, "reader", name, f"{name} is not running", outcome=NOBODY_THERE)
-        raise _NobodyError
+                group.record_incident(kind, "reader", name, f"{name} is not running", outcome=NOBODY_THERE)
+        raise _NoTargetError
 
     def add_reader(self, action: script.AddReader) -> None:
         """One more reader."""
         group = self._group(action.group)
         group.balance.members_changed = True
         group.add(action.reader, join=True)
-        group.happened("join", "reader", action.reader, f"{action.reader} joins")
+        group.record_incident("join", "reader", action.reader, f"{action.reader} joins")
 
     def remove_reader(self, action: script.RemoveReader) -> None:
         """A reader closes, and reports its position."""
         reader = self._reader("leave", action.reader)
-        reader.stop()
-        self.world.env.process(reader.group.remove(reader.name, "leave", reader.offsets))
-        reader.group.happened("leave", "reader", reader.name, f"{reader.name} leaves")
+        reader.crash()
+        reader.do(reader.group.remove(reader, "leave", reader.offsets))
+        reader.group.record_incident("leave", "reader", reader.name, f"{reader.name} leaves")
 
     def crash_reader(self, action: script.CrashReader) -> None:
         """Crash a reader; declare it offline and start it again if the script says so."""
         reader = self._reader("crash", action.reader)
         group = reader.group
-        reader.stop()
+        reader.crash()
         detail = f"{reader.name} crashes"
-        group.happened("crash", "reader", reader.name, detail, for_ms=action.restart_after_ms)
+        group.record_incident("crash", "reader", reader.name, detail, for_ms=action.restart_after_ms)
 
-        def offline() -> Generator[simpy.Event]:
-            if not group.readers[action.reader].alive:
-                yield from group.remove(action.reader, "offline")
+        def offline() -> Steps[None]:
+            if not group.readers[action.reader].is_running:
+                yield from group.remove(group.readers[action.reader], "offline")
 
-        def restart() -> Generator[simpy.Event]:
+        def restart() -> Steps[None]:
             yield from offline()
             group.add(action.reader, join=True)
-            group.happened("restart", "reader", action.reader, f"{action.reader} restarts")
+            group.record_incident("restart", "reader", action.reader, f"{action.reader} restarts")
 
-        def begin(steps: Callable[[], Generator[simpy.Event]]) -> None:
-            self.world.env.process(steps())
+        def begin(steps: Callable[[], Steps[None]]) -> None:
+            group.do(steps())
 
         for after_ms, steps in ((action.offline_after_ms, offline), (action.restart_after_ms, restart)):
             if after_ms is not None:
@@ -331,22 +333,22 @@ class Actions:
         owned = segment in reader.offsets
         if owned:
             group.balance.reserved_until_ms[segment] = self.world.now_ms + action.keep_free_ms
-            self.world.env.process(reader.give_back(segment))
+            reader.do(reader.give_back(segment))
         what, outcome = "releases" if owned else "does not own", TOOK_PLACE if owned else NO_EFFECT
         detail = f"{reader.name} {what} {action.segment}"
-        group.happened("release", "reader", reader.name, detail, outcome=outcome)
+        group.record_incident("release", "reader", reader.name, detail, outcome=outcome)
 
     def checkpoint(self, action: script.Checkpoint) -> None:
         """Ask a group for a checkpoint."""
         group = self._group(action.group)
-        self.world.env.process(group.checkpoint(action.name))
-        group.happened("checkpoint", "group", group.part.name, f"checkpoint {action.name}")
+        group.do(group.checkpoint(action.name))
+        group.record_incident("checkpoint", "group", group.part.name, f"checkpoint {action.name}")
 
     def take_stream_cut(self, action: script.TakeStreamCut) -> None:
         """Take the stream cut that a group has published."""
         group = self._group(action.group)
-        self.world.env.process(group.take_cut(action.name))
-        group.happened("stream_cut", "group", group.part.name, f"stream cut {action.name}")
+        group.do(group.take_cut(action.name))
+        group.record_incident("stream_cut", "group", group.part.name, f"stream cut {action.name}")
 
     def reset_to_checkpoint(self, action: script.ResetToCheckpoint) -> None:
         """Take a group back to a checkpoint, if it is complete."""
@@ -358,9 +360,9 @@ class Actions:
             detail = "no checkpoint is complete" if name is None else f"checkpoint {name} is not complete"
             outcome = NO_EFFECT
         else:
-            self.world.env.process(group.reset(name, ranges=action.ranges))
+            group.do(group.reset(name, ranges=action.ranges))
             detail = f"back to checkpoint {name}"
-        group.happened("reset", "group", group.part.name, detail, outcome=outcome)
+        group.record_incident("reset", "group", group.part.name, detail, outcome=outcome)
 
     # Whole streams.
 
@@ -373,8 +375,8 @@ class Actions:
         stream = self.world.stream(action.stream)
 
         def never(why: str) -> None:
-            detail = f"{awaited.to_do}, but {why}"
-            stream.happened("scale", "segments", awaited.target, detail, outcome=NEVER_CAME)
+            detail = f"{pending.to_do}, but {why}"
+            stream.record_incident("scale", "segments", pending.target, detail, outcome=NEVER_CAME)
 
         def scale() -> None:
             if stream.deleted:
@@ -397,13 +399,13 @@ class Actions:
                 stream.transactions.scale_in_steps(SteppedScale(tuple(sealed), action.seal_every_ms))
             names = ", ".join(segment_name(segment_id) for segment_id in sealed)
             change = f"{names} → {', '.join(segment.name for segment in created)}"
-            stream.happened("scale", "segments", names, change)
+            stream.record_incident("scale", "segments", names, change)
 
         names = ", ".join(action.seal)
-        awaited = Awaited(
+        pending = PendingAction(
             stream, "scale", "segments", names, f"the scale of {names} was to begin when no commit was in work"
         )
-        stream.transactions.between_batches(self._when_it_comes(awaited, scale))
+        stream.transactions.when_idle(self._when_it_comes(pending, scale))
 
     def truncate_stream(self, action: script.TruncateStream) -> None:
         """Drop what lies before a cut, once no scale in steps is in work; a new reader group starts there."""
@@ -423,11 +425,11 @@ class Actions:
                     remedy="Name segments that cover the key space once, each readable when the others are.",
                 )
             stream.truncate(cut)
-            stream.happened("truncate", "stream", stream.name, f"{stream.name} is truncated")
+            stream.record_incident("truncate", "stream", stream.name, f"{stream.name} is truncated")
 
         to_do = f"{stream.name} was to be truncated when no scale was in work"
-        awaited = Awaited(stream, "truncate", "stream", stream.name, to_do)
-        stream.transactions.after_scale(self._when_it_comes(awaited, truncate))
+        pending = PendingAction(stream, "truncate", "stream", stream.name, to_do)
+        stream.transactions.after_scale(self._when_it_comes(pending, truncate))
 
     def seal_stream(self, action: script.SealStream) -> None:
         """Abort what is open, wait for what is to be committed, and seal all segments; nothing follows them."""
@@ -436,19 +438,19 @@ class Actions:
         def seal() -> None:
             # The seals arrive one message later, as those of a scale do.
             stream.later(stream.seal, stream.history.active.ids)
-            stream.happened("seal", "stream", stream.name, f"{stream.name} is sealed")
+            stream.record_incident("seal", "stream", stream.name, f"{stream.name} is sealed")
 
         stream.transactions.close()
         to_do = f"{stream.name} was to be sealed when all was committed"
-        awaited = Awaited(stream, "seal", "stream", stream.name, to_do)
-        stream.transactions.between_batches(self._when_it_comes(awaited, seal), drained=True)
+        pending = PendingAction(stream, "seal", "stream", stream.name, to_do)
+        stream.transactions.when_idle(self._when_it_comes(pending, seal), drained=True)
 
     def delete_stream(self, action: script.DeleteStream) -> None:
         """Delete a stream; its writers and readers stop, and start again when it is created anew."""
         world, stream = self.world, self.world.stream(action.stream)
-        stream.happened("delete", "stream", stream.name, f"{stream.name} is deleted")
+        stream.record_incident("delete", "stream", stream.name, f"{stream.name} is deleted")
         for writer in world.writers.values():
-            if writer.stream is stream and writer.incarnation:
+            if writer.stream is stream and writer.has_begun:
                 writer.crash()
         stream.delete()
         if action.recreate_after_ms is not None:
@@ -465,12 +467,12 @@ class Actions:
         new = StreamWorld(world, old.part, generation=old.generation + again, first_number=first_number)
         world.streams[name] = new
         new.open()
-        new.happened("create", "stream", name, f"{name} is created{' again' if again else ''}")
+        new.record_incident("create", "stream", name, f"{name} is created{' again' if again else ''}")
         since_ms = world.now_ms - world.scenario.start_ms
         for writer in world.writers.values():
             if writer.stream is old:
                 writer.stream = new
-                if writer.incarnation or writer.part.starts_ms < since_ms:
+                if writer.has_begun or writer.part.starts_ms < since_ms:
                     writer.restart("lost")
         for group in world.scenario.groups:
             if not group.streams and world.stream(group.stream) is new and group.starts_ms < since_ms:
@@ -479,18 +481,18 @@ class Actions:
     # Writers and their transactions.
 
     def _running(self, kind: str, name: str, of: type[AnyWriter]) -> AnyWriter:
-        """The writer process of that name; when it has crashed or not begun, an incident and `_NobodyError`."""
+        """The writer process of that name; when it has crashed or not begun, an incident and `_NoTargetError`."""
         writer = self.world.writers[name]
-        if isinstance(writer, of) and writer.incarnation and not writer.client.stopped:
+        if isinstance(writer, of) and writer.is_running:
             return writer
-        writer.stream.happened(kind, "writer", name, f"{name} is not running", outcome=NOBODY_THERE)
-        raise _NobodyError
+        writer.stream.record_incident(kind, "writer", name, f"{name} is not running", outcome=NOBODY_THERE)
+        raise _NoTargetError
 
     def _restart_later(self, action: script.CrashWriter | script.ShutDownWriter) -> None:
         def restart() -> None:
             writer = self.world.writers[action.writer]
             writer.restart(action.backlog)
-            writer.stream.happened("restart", "writer", action.writer, f"{action.writer} restarts")
+            writer.stream.record_incident("restart", "writer", action.writer, f"{action.writer} restarts")
 
         if action.restart_after_ms is not None:
             self.world.after(action.restart_after_ms, restart)
@@ -500,7 +502,7 @@ class Actions:
         writer = self.world.writers[action.writer]
         writer.crash()
         detail = f"{action.writer} crashes"
-        writer.stream.happened("crash", "writer", action.writer, detail, for_ms=action.restart_after_ms)
+        writer.stream.record_incident("crash", "writer", action.writer, detail, for_ms=action.restart_after_ms)
         self._restart_later(action)
 
     def silence_writer(self, action: script.SilenceWriter) -> None:
@@ -522,16 +524,18 @@ class Actions:
         """The application notes a time."""
         writer = self._running("note", action.writer, Writer)
         detail = f"{action.writer} notes {bare(action.time, clock_ms=self.world.now_ms)}"
-        writer.stream.happened("note", "writer", action.writer, detail)
+        writer.stream.record_incident("note", "writer", action.writer, detail)
         writer.note_explicitly(action.time, None if action.position is None else dict(action.position))
 
     def shut_down_writer(self, action: script.ShutDownWriter) -> None:
         """Close a writer in order, and start it again if the script says so."""
         writer = self._running("shut_down", action.writer, WriterProcess)
         detail = f"{action.writer} shuts down"
-        writer.stream.happened("shut_down", "writer", action.writer, detail, for_ms=action.restart_after_ms)
+        writer.stream.record_incident("shut_down", "writer", action.writer, detail, for_ms=action.restart_after_ms)
 
-        def leave() -> None:
+        def leave() -> Steps[None]:
+            yield from writer.close()
+            self._pending_actions.remove(pending)
             if action.backlog == "lost":
                 writer.backlog.abandon(self.world.now_ms)
             if action.last_note and isinstance(writer, Writer):
@@ -539,20 +543,24 @@ class Actions:
             writer.leave("shut down")
 
         to_do = f"{action.writer} was to leave when all that it wrote was acknowledged"
-        awaited = Awaited(writer.stream, "shut_down", "writer", action.writer, to_do)
-        writer.close(self._when_it_comes(awaited, leave))
+        pending = PendingAction(writer.stream, "shut_down", "writer", action.writer, to_do)
+        self._pending_actions.append(pending)
+        writer.do(leave())
         self._restart_later(action)
 
     def upgrade_writer(self, action: script.UpgradeWriter) -> None:
         """Close a writer in order, and start it again with another client once all is acknowledged."""
         writer = self._running("upgrade", action.writer, WriterProcess)
 
-        def upgrade() -> None:
+        def upgrade() -> Steps[None]:
+            yield from writer.close()
             writer.part = action.client(writer.part)
             writer.restart("kept")
-            writer.stream.happened("upgrade", "writer", action.writer, f"{action.writer} runs with another client")
+            writer.stream.record_incident(
+                "upgrade", "writer", action.writer, f"{action.writer} runs with another client"
+            )
 
-        writer.close(upgrade)
+        writer.do(upgrade())
 
     def duplicate_writer(self, action: script.DuplicateWriter) -> None:
         """A second process under the same writer id, with a load of its own from now on."""
@@ -561,14 +569,16 @@ class Actions:
             load = writer.backlog.from_now_on(self.world.now_ms, moves=action.load == "moves")
             number = 1 + sum(other.part.name == writer.part.name for other in self.world.writers.values())
             second = Writer(writer.stream, writer.part, writer.index, (load,), number)
-            self.world.writers[second.node] = second
+            self.world.writers[second.name] = second
             second.start()
-            writer.stream.happened("duplicate", "writer", second.node, f"{second.node} starts beside {writer.node}")
+            writer.stream.record_incident(
+                "duplicate", "writer", second.name, f"{second.name} starts beside {writer.name}"
+            )
 
     def _transacting(self, kind: str, writer: str, does: str) -> TxnWriter:
         """A running transactional writer; what it does is written down."""
         process = self._running(kind, writer, TxnWriter)
-        process.stream.happened(kind, "writer", writer, f"{writer} {does}")
+        process.stream.record_incident(kind, "writer", writer, f"{writer} {does}")
         return process
 
     def commit_transaction(self, action: script.CommitTransaction) -> None:
@@ -596,15 +606,15 @@ class Actions:
         stream = self.world.stream(action.stream)
         stream.transactions.lost_replies += [action.noticed_after_ms] * action.count
         replies = "merge reply is" if action.count == 1 else f"{action.count} merge replies are"
-        stream.happened("lose_merge_reply", "store", "segment store", f"the next {replies} lost")
+        stream.record_incident("lose_merge_reply", "store", "segment store", f"the next {replies} lost")
 
     def crash_commit_handler(self, action: script.CrashCommitHandler) -> None:
         """The commit handler fails when it comes to a point, and writes that down then."""
         stream, point = self.world.stream(action.stream), action.point.replace("_", " ")
         kind, handler = "crash_commit_handler", "commit handler"
-        awaited = Awaited(stream, kind, "commit handler", handler, f"the commit handler was to crash {point}")
+        pending = PendingAction(stream, kind, "commit handler", handler, f"the commit handler was to crash {point}")
 
         def crash() -> None:
-            stream.happened(kind, "commit handler", handler, f"the commit handler crashes {point}")
+            stream.record_incident(kind, "commit handler", handler, f"the commit handler crashes {point}")
 
-        stream.transactions.armed.append((action, self._when_it_comes(awaited, crash)))
+        stream.transactions.armed.append((action, self._when_it_comes(pending, crash)))

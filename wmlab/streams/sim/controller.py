@@ -15,25 +15,26 @@ Source: PDP-33, "Controller Changes" and "Periodic Watermark Workflow"; upstream
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import simpy
 
-from wmlab.core.simulation import JournalRow, Timer, generator
+from wmlab.core.simulation import JournalRow, generator
 from wmlab.streams.model import cycle
 from wmlab.streams.model.coordination import Session
 from wmlab.streams.model.cycle import CycleState
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import LeaderView, NoSuchLogError, TruncatedError, Watermark
-from wmlab.streams.model.marks import StoreOutcome
+from wmlab.streams.model.marks import NoteOutcome
 from wmlab.streams.model.wire import Leave, Lengths, Note
 from wmlab.streams.scenario.parts import COORDINATOR, METADATA_STORE, SEGMENT_STORE, Clock, controller_name
 from wmlab.streams.sim.load import LocalClock
-from wmlab.streams.sim.network import NetworkMessage
+from wmlab.streams.sim.network import Message, Way
+from wmlab.streams.sim.node import Answer, Node, Reply, Result, Steps
 from wmlab.streams.sim.store import UNAVAILABLE, UnavailableError, WriterMarks
 
 if TYPE_CHECKING:
@@ -42,14 +43,6 @@ if TYPE_CHECKING:
 
 _CONTEST_MS: Final = 10
 """How long a controller takes in a contest to try for one bucket."""
-
-StepResult = TypeVar("StepResult")
-Job = Generator[int, None, StepResult]
-"""Work in steps: it yields in how many ms it goes on.
-
-Before every step the controller may have been stopped, which ends the job, or paused, which puts the step off. Nothing
-happens between two steps that are 0 ms apart, so 0 asks only whether the step before has stopped the controller.
-"""
 
 
 @dataclass(slots=True)
@@ -60,14 +53,12 @@ class StreamMemory:
     state: CycleState = field(default_factory=CycleState)
 
 
-class Controller:
-    """One controller process; `incarnation` counts how often it was started or stopped."""
+class Controller(Node):
+    """One controller process."""
 
     def __init__(self, world: World, name: str, clock: LocalClock) -> None:
-        self.world = world
-        self.name = name
+        super().__init__(world, name)
         self.clock = clock
-        self.incarnation = 0
         self.is_running = False
         self.session: Session | None = None
         self.buckets: set[int] = set()
@@ -75,9 +66,7 @@ class Controller:
         self._contested: list[int] = []
         self.armed: list[tuple[str, str, Callable[[], None]]] = []
         self._part = world.scenario.controllers
-        self._resumed: simpy.Event | None = None
         self._work: dict[str, int] = {}
-        self._open: list[Callable[[Any], None]] = []
         self._entries = 0
         self._sessions = 0
         self._jitter = generator(world.scenario.seed, f"jitter of {name}")
@@ -86,96 +75,87 @@ class Controller:
     @property
     def is_working(self) -> bool:
         """Whether the process runs and is not paused."""
-        return self.is_running and self._resumed is None
+        return self.is_running and not self.is_paused
 
     def start(self) -> None:
-        """Begin an incarnation without memory and buckets, and open a session."""
-        self.incarnation += 1
+        """Begin without memory and buckets, and open a session; what was being done before ends."""
+        self.crash()
         self.is_running = True
-        self._forget()
         self._sessions += 1
         self.session = Session(self.name, self._sessions)
         self.world.coordinator.open(self.session)
 
-    def _forget(self) -> None:
-        """An incarnation has ended: what was in memory is lost, and the connections break."""
+    def crash(self) -> None:
+        """End everything: what was in memory is lost, and the connections break."""
+        super().crash()
         self.buckets, self.memory, self._work, self._contested = set(), {}, {}, []
-        broken, self._open = self._open, []
-        for answer in broken:
-            answer(None)
 
     def stop(self, *, crashed: bool) -> None:
-        """End the incarnation; the session ends with it, and so do its nodes, or after a crash when it times out."""
+        """End the process; the session ends with it, and so do its nodes, or after a crash when it times out."""
         session, self.session = self.session, None
-        self.incarnation += 1
-        self.is_running, self._resumed = False, None
-        self._forget()
+        self.is_running = False
+        self.crash()
         if session is not None and crashed:
             self.world.after(self._part.session_timeout_ms, self.world.coordinator.close, session)
         elif session is not None:
             self.world.coordinator.close(session)
 
-    def pause(self, for_ms: int) -> None:
+    def pause_for(self, for_ms: int) -> None:
         """Freeze for a while; the session may end meanwhile, which the controller learns after it has gone on."""
         if not self.is_working:
             return
-        self._resumed = self.world.env.event()
-        incarnation, session = self.incarnation, self.session
-        if for_ms > self._part.session_timeout_ms and session is not None:
-            self.world.after(self._part.session_timeout_ms, self.world.coordinator.close, session)
-        self.world.after(for_ms, self._resume, incarnation)
+        self.pause()
+        if for_ms > self._part.session_timeout_ms and self.session is not None:
+            self.world.after(self._part.session_timeout_ms, self.world.coordinator.close, self.session)
+        self.do(self._pausing(for_ms))
 
-    def _resume(self, incarnation: int) -> None:
-        if incarnation != self.incarnation or self._resumed is None:
-            return
-        resumed, self._resumed = self._resumed, None
-        resumed.succeed()
+    def _pausing(self, for_ms: int) -> Steps[None]:
+        yield self.world.env.timeout(for_ms)
+        self.resume()
         self.world.coordinator.plan()
         if self.session not in self.world.coordinator.state.sessions:
-            self.world.later(self.notice_expiry, incarnation)
+            self.notice_expiry(self.world.scenario.latency_ms)
 
-    def notice_expiry(self, incarnation: int) -> None:
+    def notice_expiry(self, after_ms: int) -> None:
         """The process learns that its session has ended, and starts its services again."""
-        if incarnation == self.incarnation and not self._put_off(self.notice_expiry, incarnation):
-            self.start()
+        self.do(self._restarting(after_ms))
 
-    def _put_off(self, act: Callable[..., None], *args: Any) -> bool:
-        """Whether the process is paused: then `act(*args)` is done when it goes on."""
-        if self._resumed is None:
-            return False
-        self._resumed.callbacks.append(lambda _: act(*args))
-        return True
+    def _restarting(self, after_ms: int) -> Steps[None]:
+        yield self.world.env.timeout(after_ms)
+        yield from self.ready()
+        self.start()
 
-    def serve(self, job: Job[StepResult], answer: Callable[[StepResult | None], None]) -> None:
-        """Do a job for a caller on a connection and answer with its result.
+    def serve(self, steps: Steps[Result], answer: Callable[[Result | None], None]) -> None:
+        """Do something for a caller on a connection and answer with its result.
 
         None when this controller is down or goes down meanwhile, since that breaks the connection, and when a store
         cannot be reached.
         """
-        if not self.is_running:
+        if self.is_running:
+            self.do(self._served(steps, answer))
+        else:
             answer(None)
-            return
-        self._open.append(answer)
-        self.drive(self._served(job, answer))
 
-    def _served(self, job: Job[StepResult], answer: Callable[[StepResult | None], None]) -> Job[None]:
-        result: StepResult | None = None
-        with suppress(UnavailableError):
-            result = yield from job
-        self._open.remove(answer)
+    def _served(self, steps: Steps[Result], answer: Callable[[Result | None], None]) -> Steps[None]:
+        result: Result | None = None
+        with suppress(UnavailableError, simpy.Interrupt):
+            yield from self.ready()
+            result = yield from steps
         answer(result)
 
-    def receive(self, message: Note | Leave, answer: Callable[[str], None]) -> None:
+    def receive(self, message: Note | Leave, answer: Answer) -> None:
         """Judge a call and answer; a controller that is down refuses the connection."""
         if self.is_running:
-            self.drive(self._answered(message, answer))
+            self.do(self._answered(message, answer))
         else:
-            answer(UNAVAILABLE)
+            answer(Reply("answer", UNAVAILABLE, UNAVAILABLE))
 
-    def _answered(self, message: Note | Leave, answer: Callable[[str], None]) -> Job[None]:
-        answer((yield from self.judge(message)))
+    def _answered(self, message: Note | Leave, answer: Answer) -> Steps[None]:
+        yield from self.ready()
+        outcome = yield from self.judge(message)
+        answer(Reply("answer", outcome, outcome))
 
-    def judge(self, message: Note | Leave) -> Job[str]:
+    def judge(self, message: Note | Leave) -> Steps[str]:
         """The stream of a note joins its bucket, the mark is read, the call judged, and stored by compare-and-set.
 
         A note counts as judged at the moment of the compare-and-set, from which on cycles find it. That a writer
@@ -197,8 +177,8 @@ class Controller:
 
         try:
             if not leaves:
-                yield from self.ask(METADATA_STORE, stream, "join bucket", lambda: metadata.join(message.stream))
-            read = yield from self.ask(
+                yield from self.ask_at(METADATA_STORE, stream, "join bucket", lambda: metadata.join(message.stream))
+            read = yield from self.ask_at(
                 METADATA_STORE, stream, "read mark", lambda: metadata.read(message.stream, message.writer)
             )
             clock_ms = self.clock.read(world.now_ms)
@@ -209,19 +189,27 @@ class Controller:
                     return judged(metadata.shut_down(message.stream, message.writer, read))
                 return judged(metadata.note(message, read, clock_ms))
 
-            return (yield from self.ask(METADATA_STORE, stream, "write mark", store))
+            return (yield from self.ask_at(METADATA_STORE, stream, "write mark", store))
         except UnavailableError:
             return judged(UNAVAILABLE)
 
-    def check_alive(self) -> Job[bool]:
+    def check_alive(self) -> Steps[bool]:
         """Look something up: not while this controller is down, and later while it is paused."""
-        yield 0
+        yield from self.ready()
         return True
 
     def rebalance_buckets(self) -> None:
         """Give up buckets that are another's now, and try to take those that ought to be this controller's."""
-        if not self.is_running or self._put_off(self.rebalance_buckets):
-            return
+        if self.is_working:
+            self._rebalance()
+        elif self.is_running:
+            self.do(self._rebalancing())
+
+    def _rebalancing(self) -> Steps[None]:
+        yield from self.ready()
+        self._rebalance()
+
+    def _rebalance(self) -> None:
         coordinator = self.world.coordinator
         session = self.session
         if session is None or session not in coordinator.state.sessions:
@@ -239,7 +227,8 @@ class Controller:
     def _take(self, bucket: int, session: Session) -> None:
         """Try to take a bucket; with it come the cycles of its streams, and the commits that a leader makes."""
         if self.world.coordinator.take(bucket, session):
-            self.world.network.internal_delay_ms(NetworkMessage(None, self.name, COORDINATOR, "take bucket", bucket))
+            message = Message(None, self.name, COORDINATOR, "take bucket", bucket)
+            self.world.network.carry(message, lambda: None, way=Way.INSIDE)
             self.buckets.add(bucket)
             for stream in self.world.metadata.members(bucket):
                 self.add_work(stream)
@@ -253,11 +242,11 @@ class Controller:
         idle, ordered = not self._contested, [more[index] for index in self._order.permutation(len(more))]
         self._contested += ordered
         if idle and ordered:
-            self.drive(self._contest())
+            self.do(self._contest())
 
-    def _contest(self) -> Job[None]:
+    def _contest(self) -> Steps[None]:
         while self._contested:
-            yield _CONTEST_MS
+            yield from self.sleep(_CONTEST_MS)
             bucket = self._contested.pop(0)
             if self.session is not None and not self.world.network.is_separated(self.name, COORDINATOR):
                 self._take(bucket, self.session)
@@ -274,36 +263,34 @@ class Controller:
         if stream not in self._work and self.is_running:
             self._entries += 1
             self._work[stream] = self._entries
-            config = self._part.configuration(self.world.streams[stream].part)
-            self._enqueue(stream, self._entries, config.delay_ms)
+            self.do(self._cycles(stream, self._entries))
 
     def drop_work(self, stream: str) -> None:
         """A stream has left: no further cycle."""
         self._work.pop(stream, None)
 
-    def _enqueue(self, stream: str, entry: int, delay_ms: int) -> int:
-        """Plan the next cycle; when it is due (clock, ms)."""
-        if self._part.period_jitter_ms:
-            delay_ms += int(self._jitter.integers(self._part.period_jitter_ms + 1))
-        self.world.after(delay_ms, self._run, stream, entry, self.incarnation)
-        return self.world.now_ms + delay_ms
-
-    def _run(self, stream: str, entry: int, incarnation: int) -> None:
-        if incarnation == self.incarnation and self._is_current(stream, entry):
-            self.drive(self._work_once(stream, entry))
-
-    def _work_once(self, stream: str, entry: int) -> Job[None]:
-        row = yield from watermark_cycle(self, self.world.streams[stream])
+    def _cycles(self, stream: str, entry: int) -> Steps[None]:
+        """Run the cycles of a stream, as long as it is in one of the buckets."""
+        wait_ms = self._part.configuration(self.world.streams[stream].part).delay_ms
+        last_cycle: JournalRow = {}
         # With the fault, the entry goes back into the queue before the news that the stream has left arrives.
-        if self._is_current(stream, entry) or self._part.double_work_entry:
-            row["due_ms"] = self._enqueue(stream, entry, self._part.period_ms)
+        while self._is_current(stream, entry) or self._part.double_work_entry:
+            if self._part.period_jitter_ms:
+                wait_ms += int(self._jitter.integers(self._part.period_jitter_ms + 1))
+            last_cycle["due_ms"] = self.world.now_ms + wait_ms
+            yield self.world.env.timeout(wait_ms)
+            if not self._is_current(stream, entry):
+                return
+            yield from self.ready()
+            last_cycle = yield from watermark_cycle(self, self.world.streams[stream])
+            wait_ms = self._part.period_ms
 
     def _is_current(self, stream: str, entry: int) -> bool:
         return stream in self._work if self._part.double_work_entry else self._work.get(stream) == entry
 
-    def ask(
-        self, store: str, stream: StreamWorld, kind: str, act: Callable[[], StepResult], content: object = ""
-    ) -> Job[StepResult]:
+    def ask_at(
+        self, store: str, stream: StreamWorld, kind: str, act: Callable[[], Result], content: object = ""
+    ) -> Steps[Result]:
         """Go to a store, do `act` there, and come back with its result. Raises `UnavailableError`.
 
         `kind` names the request and `content` is what it says; the result is what the answer says, if the request says
@@ -314,45 +301,24 @@ class Controller:
             return act()
         if network.is_separated(self.name, store):
             raise UnavailableError(store.replace("-", " "))
-        request = NetworkMessage(stream.title, self.name, store, kind, content)
-        delay_ms = network.internal_delay_ms(request)
-        if delay_ms:
-            yield delay_ms
-            if network.is_separated(self.name, store):
-                raise UnavailableError(store.replace("-", " "))
+        request = Message(stream.title, self.name, store, kind, content)
+        yield from self.go(request, way=Way.INSIDE)
+        if network.is_separated(self.name, store):
+            raise UnavailableError(store.replace("-", " "))
         result = act()
-        delay_ms = network.internal_delay_ms(request.reply(f"{kind}: answer", content and result))
-        if delay_ms:
-            yield delay_ms
+        yield from self.go(request.reply(f"{kind}: answer", content and result), way=Way.INSIDE)
         return result
 
-    def failpoint(self, point: str, stream: str) -> Job[None]:
+    def failpoint(self, point: str, stream: str) -> Steps[None]:
         """A point in the cycle where the script may stop this controller."""
         while (armed := next((entry for entry in self.armed if entry[:2] == (point, stream)), None)) is not None:
-            # Another job of this controller may come to the same point before this one goes on.
+            # Another coroutine of this controller may come to the same point before this one goes on.
             self.armed.remove(armed)
             armed[2]()
-            yield 0
-
-    def drive(self, job: Job[Any]) -> None:
-        """Do a job step by step in simulated time, as long as this incarnation lasts, and not while it is paused."""
-        self._drive(job, self.incarnation)
-
-    def _drive(self, job: Job[Any], incarnation: int) -> None:
-        while incarnation == self.incarnation:
-            if self._resumed is not None and self._put_off(self._drive, job, incarnation):
-                return
-            try:
-                wait_ms = next(job)
-            except StopIteration:
-                return
-            if wait_ms:
-                Timer(self.world.env, wait_ms, self._drive, (job, incarnation))
-                return
-        job.close()
+            yield from self.ready()
 
 
-def watermark_cycle(controller: Controller, stream: StreamWorld) -> Job[JournalRow]:
+def watermark_cycle(controller: Controller, stream: StreamWorld) -> Steps[JournalRow]:
     """Run one cycle and give its row; what goes wrong is written down and swallowed, the next period tries again."""
     run = _Cycle(controller, stream)
     try:
@@ -378,13 +344,13 @@ class _Cycle:
         self.marks = WriterMarks()
         self.memory = controller.memory.setdefault(stream.name, StreamMemory(stream.log.number))
 
-    def _ask(self, store: str, kind: str, act: Callable[[], StepResult]) -> Job[StepResult]:
-        return self.controller.ask(store, self.stream, kind, act)
+    def _ask(self, store: str, kind: str, act: Callable[[], Result]) -> Steps[Result]:
+        return self.controller.ask_at(store, self.stream, kind, act)
 
-    def _failpoint(self, point: str) -> Job[None]:
+    def _failpoint(self, point: str) -> Steps[None]:
         return self.controller.failpoint(point, self.stream.name)
 
-    def steps(self) -> Job[JournalRow]:
+    def steps(self) -> Steps[JournalRow]:
         """Read the marks, then the log, decide, and carry the decision out."""
         stream = self.stream
         self.marks = yield from self._ask(METADATA_STORE, "read marks", self._read_marks)
@@ -427,7 +393,7 @@ class _Cycle:
         self.stream.write_index(self.controller.name)
         return view
 
-    def _lengths(self, history: StreamHistory) -> Job[Mapping[int, int]]:
+    def _lengths(self, history: StreamHistory) -> Steps[Mapping[int, int]]:
         """How long the segments of the active epoch are."""
         ids = history.active.ids
 
@@ -435,7 +401,7 @@ class _Cycle:
             return Lengths({segment: self.stream.store[segment].length for segment in ids})
 
         asked = Lengths(dict.fromkeys(ids))
-        answer = yield from self.controller.ask(SEGMENT_STORE, self.stream, "get lengths", measure, asked)
+        answer = yield from self.controller.ask_at(SEGMENT_STORE, self.stream, "get lengths", measure, asked)
         return {segment: length or 0 for segment, length in answer.offsets.items()}
 
     def _read_marks(self) -> WriterMarks:
@@ -443,7 +409,7 @@ class _Cycle:
         marks = self.stream.world.metadata.marks(self.stream.name)
         return WriterMarks() if marks is None else marks.copy()
 
-    def _remove(self, effect: cycle.RemoveWriter) -> Job[None]:
+    def _remove(self, effect: cycle.RemoveWriter) -> Steps[None]:
         """Remove a writer if its mark is unchanged; its inactivity clock is forgotten only then."""
         stream = self.stream
         outcome = yield from self._ask(
@@ -451,12 +417,12 @@ class _Cycle:
             "remove writer",
             lambda: stream.world.metadata.remove(stream.name, effect.writer, effect.mark),
         )
-        done = cycle.RemovalDone(effect.writer, outcome is StoreOutcome.OK)
+        done = cycle.RemovalDone(effect.writer, outcome is NoteOutcome.OK)
         self.memory.state, _ = cycle.step(self.memory.state, done, stream.part.rules)
         if done.removed:
             self.removed.append(effect.writer)
 
-    def _append(self, view: LeaderView[Watermark], watermark: Watermark) -> Job[bool]:
+    def _append(self, view: LeaderView[Watermark], watermark: Watermark) -> Steps[bool]:
         """Append if nobody else has; then to the index; then move the mark pointer, whose outcome does not matter."""
         name, stream = self.controller.name, self.stream
         append = partial(
@@ -472,7 +438,7 @@ class _Cycle:
             return False
         yield from self._failpoint("after_append")
         yield from self._ask(SEGMENT_STORE, "append to index", lambda: stream.write_index(name, watermark))
-        yield from self._ask(SEGMENT_STORE, "move pointer", lambda: stream.settle(view))
+        yield from self._ask(SEGMENT_STORE, "move pointer", lambda: stream.advance_mark_pointer(view))
         return True
 
     def _behind_since_ms(self, writers: Iterable[str]) -> dict[str, int]:
@@ -503,7 +469,7 @@ class _Cycle:
         )
 
 
-class Fleet:
+class Controllers:
     """The controllers: `members` are those that writers know of and call, running or not; others left for good."""
 
     def __init__(self, world: World) -> None:

@@ -6,10 +6,9 @@ Possibilities", for rebalancing by time instead of bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import count
 from typing import TYPE_CHECKING, Any
-
-import simpy
 
 from wmlab.core.errors import ScenarioError
 from wmlab.streams.model.group import (
@@ -24,8 +23,8 @@ from wmlab.streams.model.group import (
 from wmlab.streams.model.index import record_at, start_of, window_at
 from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.scenario.parts import SEGMENT_STORE, ReaderGroup
-from wmlab.streams.sim.network import NetworkMessage
-from wmlab.streams.sim.reader import ReaderProcess
+from wmlab.streams.sim.network import Message
+from wmlab.streams.sim.node import Node, Steps
 from wmlab.streams.tables import TOOK_PLACE, IncidentOutcome, Subject
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ _PATIENCE = 3
 class Balance:
     """The rules of one group: `segments` by number, `bytes` by what remains, `time` by what the segments lag behind."""
 
-    def __init__(self, group: RunningGroup) -> None:
+    def __init__(self, group: SharedState) -> None:
         self._group = group
         self._by = group.part.rebalance
         self._free_since: dict[StreamSegment, int] = {}
@@ -119,12 +118,10 @@ class Balance:
 
 GroupChange = Callable[[GroupState], bool]
 """Changes the state that it is given, a copy; False: there is nothing to do."""
-GroupSteps = Generator[simpy.Event, None, GroupState]
-"""Steps that end with the newest state."""
 
 
-class RunningGroup:
-    """The group's shared state over its `streams`, its readers, and how far each segment was ever read.
+class SharedState(Node):
+    """The shared state of a group over its `streams`, and how far each segment was ever read.
 
     The state lives in the segment store, and whoever reads or changes it sends messages there; the application that
     asks for checkpoints and resets does so under the name of the group. A changed copy takes its place, so what a
@@ -133,11 +130,10 @@ class RunningGroup:
     """
 
     def __init__(self, world: World, part: ReaderGroup, streams: Iterable[StreamWorld]) -> None:
-        self.world = world
+        super().__init__(world, part.name)
         self.part = part
         self.streams = {stream_world.name: stream_world for stream_world in streams}
         self.state = GroupState({})
-        self.readers: dict[str, ReaderProcess] = {}
         self.balance = Balance(self)
         self.read_up_to: dict[StreamSegment, int] = {}
         self.by_time = part.read_side == "document" and part.time_windows
@@ -146,7 +142,7 @@ class RunningGroup:
         self._version = -1
 
     def start(self) -> None:
-        """Bring the group to life: its starting position, then its readers."""
+        """Bring the group to life at its starting position."""
         origin = self._origin()
         heads = {name: StreamPosition(stream_world.head) for name, stream_world in self.streams.items()}
         start = heads if origin is None else {name: origin[name] for name in self.streams}
@@ -155,10 +151,6 @@ class RunningGroup:
         nowhere = GroupState.begin(dict.fromkeys(self.streams, StreamPosition({})))
         self._write_positions(nowhere, self.state, None, None)
         self.state.readers.update(self.part.reader_names())
-        for name in self.part.reader_names():
-            self.add(name)
-        if self.part.automatic_checkpoint_every_ms is not None:
-            self.world.env.process(self._checkpointing(self.part.automatic_checkpoint_every_ms))
 
     def _origin(self) -> GroupPosition | None:
         """Where the group is to begin in each stream; None: at the head of all."""
@@ -187,7 +179,7 @@ class RunningGroup:
         """Write down what the group does now in a stream."""
         self.streams[stream].journal.write(table, group=self.part.name, at_ms=self.world.now_ms, **row)
 
-    def happened(
+    def record_incident(
         self,
         kind: str,
         subject: Subject,
@@ -199,22 +191,21 @@ class RunningGroup:
     ) -> None:
         """Write down something that was made to happen to the group: a row for each of its streams."""
         for stream_world in self.streams.values():
-            stream_world.happened(kind, subject, target, detail, outcome=outcome, for_ms=for_ms)
+            stream_world.record_incident(kind, subject, target, detail, outcome=outcome, for_ms=for_ms)
 
-    def add(self, name: str, *, join: bool = False) -> None:
-        """Start a reader; with `join` it still has to become a member."""
-        self.readers[name] = ReaderProcess(self, name, join=join)
-
-    def fetch(self, reader: str) -> GroupSteps:
-        """The present state, one round trip later."""
-        yield from self._travel(reader, SEGMENT_STORE, "fetch state")
+    def fetch(self, reader: Node) -> Steps[GroupState]:
+        """The present state, one round trip of a reader later."""
+        yield from self._travel(reader, reader.name, SEGMENT_STORE, "fetch state")
         newest = self.state
-        yield from self._travel(SEGMENT_STORE, reader, "state")
+        yield from self._travel(reader, SEGMENT_STORE, reader.name, "state")
         return newest
 
-    def update(self, seen: GroupState, reader: str | None, operation: str, change: GroupChange) -> GroupSteps:
-        """Change the shared state from what was `seen`, and again from what is there when somebody was faster."""
-        node = reader or self.part.name
+    def update(self, seen: GroupState, by: Node, operation: str, change: GroupChange) -> Steps[GroupState]:
+        """Let a reader or the group itself change the shared state from what was `seen`.
+
+        It changes it again from what is there when somebody was faster.
+        """
+        reader = None if by is self else by.name
         if self.part.state_latency_ms == 0:
             seen = self.state
         while True:
@@ -222,7 +213,7 @@ class RunningGroup:
             if not change(wanted):
                 return seen
             wanted.revision += 1
-            yield from self._travel(node, SEGMENT_STORE, operation)
+            yield from self._travel(by, by.name, SEGMENT_STORE, operation)
             applied = self.state.revision == seen.revision
             if applied:
                 self.state = wanted
@@ -236,7 +227,7 @@ class RunningGroup:
                     self._completed[name] = self.world.now_ms
                 self._write_positions(seen, wanted, reader, operation)
             newest = self.state
-            yield from self._travel(SEGMENT_STORE, node, f"{operation}: {outcome}")
+            yield from self._travel(by, SEGMENT_STORE, by.name, f"{operation}: {outcome}")
             if applied:
                 return newest
             seen = newest
@@ -250,7 +241,7 @@ class RunningGroup:
             row["uppers"] = {reader: window.upper for reader, window in sorted(reading.times.items())}
         return row
 
-    def checkpoint(self, name: str) -> Generator[simpy.Event]:
+    def checkpoint(self, name: str) -> Steps[None]:
         """Ask for a checkpoint, once no other is under way; of several that wait one comes first."""
 
         def begin(state: GroupState) -> bool:
@@ -263,11 +254,11 @@ class RunningGroup:
             while self.state.pending is not None:
                 yield self.world.env.timeout(self.part.publish_every_ms)
             self._requested[name] = self.world.now_ms
-            newest = yield from self.update(self.state, None, "checkpoint", begin)
+            newest = yield from self.update(self.state, self, "checkpoint", begin)
             if name in newest.checkpoints or (newest.pending is not None and newest.pending.name == name):
                 return
 
-    def take_cut(self, name: str) -> Generator[simpy.Event]:
+    def take_cut(self, name: str) -> Steps[None]:
         """Keep the stream cut that is published, by the document with the least offset in the marks segment."""
 
         def take(state: GroupState) -> bool:
@@ -278,28 +269,28 @@ class RunningGroup:
             return True
 
         self._requested[name] = self.world.now_ms
-        yield from self.update(self.state, None, "stream cut", take)
+        yield from self.update(self.state, self, "stream cut", take)
 
-    def remove(self, name: str, operation: str, at: dict[StreamSegment, int] | None = None) -> Generator[simpy.Event]:
+    def remove(self, reader: Node, operation: str, at: dict[StreamSegment, int] | None = None) -> Steps[None]:
         """Take a reader out of the group, with what it says about where it is, or without."""
 
         def remove(state: GroupState) -> bool:
-            is_member = name in state.readers
+            is_member = reader.name in state.readers
             if is_member:
-                state.remove_reader(name, at)
+                state.remove_reader(reader.name, at)
             return is_member
 
         self.balance.members_changed = True
-        yield from self.update(self.state, name if at is not None else None, operation, remove)
+        yield from self.update(self.state, self if at is None else reader, operation, remove)
 
-    def reset(self, name: str, *, ranges: bool) -> Generator[simpy.Event]:
+    def reset(self, name: str, *, ranges: bool) -> Steps[None]:
         """Take the group back to a completed checkpoint."""
 
         def reset(state: GroupState) -> bool:
             state.reset(name, ranges=ranges)
             return True
 
-        yield from self.update(self.state, None, "reset", reset)
+        yield from self.update(self.state, self, "reset", reset)
 
     def write_checkpoints(self) -> None:
         """Write down every checkpoint that was asked for, at the end of the run."""
@@ -317,19 +308,16 @@ class RunningGroup:
                     marks_offset=None if position is None else position.marks_offset,
                 )
 
-    def _checkpointing(self, every_ms: int) -> Generator[simpy.Event]:
-        count = 0
-        while True:
+    def take_checkpoints(self, every_ms: int) -> Steps[None]:
+        """Ask for a checkpoint in regular intervals."""
+        for number in count(1):
             yield self.world.env.timeout(every_ms)
-            count += 1
-            yield from self.checkpoint(f"automatic {count}")
+            yield from self.checkpoint(f"automatic {number}")
 
-    def _travel(self, sender: str, receiver: str, kind: str) -> Generator[simpy.Event]:
+    def _travel(self, node: Node, sender: str, receiver: str, kind: str) -> Steps[None]:
         only = next(iter(self.streams.values())).title if len(self.streams) == 1 else None
-        message = NetworkMessage(only, sender, receiver, kind, self.part.name)
-        arrival = self.world.network.arrival(message, delay_ms=self.part.state_latency_ms)
-        if arrival is not None:
-            yield arrival
+        message = Message(only, sender, receiver, kind, self.part.name)
+        return node.go(message, delay_ms=self.part.state_latency_ms)
 
     def _write_positions(
         self, before: GroupState, after: GroupState, reader: str | None, operation: str | None

@@ -260,7 +260,7 @@ class Backlog:
         """The events of a batch that were not given up before they were due."""
         return batch[~self._settled[batch - self._first]] if self._has_gaps else batch
 
-    def take_arrived(self, now_ms: int) -> NDArray[np.int64]:
+    def pop_ready(self, now_ms: int) -> NDArray[np.int64]:
         """The events that the writer was given by now, without waiting for the tick of their batch."""
         self._reach(now_ms)
         end = int(np.searchsorted(self._queue_ticks, now_ms, side="right"))
@@ -273,14 +273,14 @@ class Backlog:
         self._sent += len(batch)
         return self._sendable(batch)
 
-    def settle(self, events: NDArray[np.int64]) -> None:
+    def finish(self, events: NDArray[np.int64]) -> None:
         """Nothing can happen to these events any more."""
         self._settled[events - self._first] = True
 
     def acknowledge(self, events: NDArray[np.int64]) -> None:
         """These events are in the stream, or will be when their transaction is committed."""
         if len(events):
-            self.settle(events)
+            self.finish(events)
             self._acknowledged.append(events)
             if len(self._acknowledged) == _SCAN:
                 self._condense()
@@ -348,7 +348,7 @@ class Backlog:
 
     def start_over(self, now_ms: int, *, keep: bool) -> None:
         """The process died: what it sent is out of its hands; what it had not sent it loses, or keeps."""
-        self.settle(self._queue[: self._sent])
+        self.finish(self._queue[: self._sent])
         self._acknowledged.clear()
         self._highest = self._last = None
         if not keep:
@@ -359,7 +359,7 @@ class Backlog:
         self._reach(now_ms)
         self._has_gaps = True
         waiting = self._queue[self._sent :]
-        self.settle(waiting[self._window.happens_ms[waiting - self._first] < now_ms])
+        self.finish(waiting[self._window.happens_ms[waiting - self._first] < now_ms])
 
     def from_now_on(self, now_ms: int, *, moves: bool) -> Load:
         """The load that happens from now on, for another process; with `moves` this one does without it."""

@@ -1,31 +1,33 @@
 """The simulated network: every message between two named nodes goes through it.
 
-Two ways to send. `call` makes a request that stands alone: the scenario says how often it or its answer is lost,
-arrives twice or is overtaken. `deliver` sends on a connection: the message arrives once and in order, sooner or later.
-Messages inside the service, between controllers, stores and coordinator, take a delay of their own. Each direction
-between two nodes draws from generators of its own. A network without faults, with one delay and without a record of
-its messages costs one entry in the queue of the simulated clock.
+A message travels in one of three ways. A `CALL` is on its own: the scenario says how often it is lost, arrives twice or
+is overtaken. On a `CONNECTION` messages arrive once and in order, sooner or later. `INSIDE` the service, between
+controllers, stores and coordinator, they take a delay of their own. Each direction between two nodes draws from
+generators of its own. A network without faults, with one delay and without a record of its messages costs one entry in
+the queue of the simulated clock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from enum import Enum, auto
+from typing import Any, NamedTuple
 
-import simpy
-
-from wmlab.core.simulation import Fixed, Timer, chances, delays_ms, generator
+from wmlab.core.simulation import Fixed, Journal, Simulation, Timer, chances, delays_ms, generator
 from wmlab.streams.model.wire import Lengths
-
-if TYPE_CHECKING:
-    from wmlab.streams.sim.world import World
-
-Act = Callable[..., None]
-"""What is done where and when a message arrives."""
+from wmlab.streams.scenario.scenario import StreamScenario
 
 
-class NetworkMessage(NamedTuple):
+class Way(Enum):
+    """How a message travels."""
+
+    CALL = auto()
+    CONNECTION = auto()
+    INSIDE = auto()
+
+
+class Message(NamedTuple):
     """Who tells whom what, as the table `messages` shows it; `stream` is the title of the stream that it is about."""
 
     stream: str | None
@@ -34,16 +36,16 @@ class NetworkMessage(NamedTuple):
     kind: str
     content: object = ""
 
-    def reply(self, kind: str, content: object = "") -> NetworkMessage:
+    def reply(self, kind: str, content: object = "") -> Message:
         """The message that goes back."""
-        return NetworkMessage(self.stream, self.receiver, self.sender, kind, content)
+        return Message(self.stream, self.receiver, self.sender, kind, content)
 
 
 @dataclass(slots=True, eq=False)
 class _Packet:
     """One copy of a message on its way, and what its arrival does; `delay_ms` None: it takes as long as any other."""
 
-    act: Callable[..., object]
+    act: Callable[..., Any]
     args: tuple[Any, ...]
     row: dict[str, object] | None
     reliable: bool
@@ -76,12 +78,13 @@ class NetworkPartition:
 class SimulatedNetwork:
     """All messages of a run; `is_immediate`: those inside the service take no time now, and nobody writes them down."""
 
-    def __init__(self, world: World) -> None:
-        part = world.scenario.network
+    def __init__(self, world: Simulation, scenario: StreamScenario, journal: Journal) -> None:
+        part = scenario.network
         self.part = part
         self._world = world
+        self._journal = journal
         self._env = world.env
-        self._delay = part.delay if part.delay is not None else Fixed(world.scenario.latency_ms)
+        self._delay = part.delay if part.delay is not None else Fixed(scenario.latency_ms)
         self._channels: dict[tuple[str, str, bool], _Channel] = {}
         self._partitions: list[NetworkPartition] = []
         even = isinstance(self._delay, Fixed) and not (part.loss or part.duplication or part.reordering)
@@ -92,71 +95,47 @@ class SimulatedNetwork:
         self._always_immediate = self._inside_ms == 0 and not part.keep_messages
         self.is_immediate = self._always_immediate
 
-    def call(
+    def carry(
         self,
-        request: NetworkMessage,
-        serve: Callable[[Callable[[Any], None]], None],
-        then: Callable[[Any], None],
-        *,
-        answer_within_ms: int | None = None,
+        message: Message,
+        act: Callable[..., Any],
+        *args: Any,
+        way: Way = Way.CONNECTION,
+        delay_ms: int | None = None,
     ) -> None:
-        """Make a request whose answer may never come; `then` gets the first answer that does.
+        """Do `act(*args)` where and when a message arrives; of a call perhaps never, or twice.
 
-        `serve` is done where and when the request arrives, once for each copy of it, and gets a function that sends the
-        answer back. Without an answer `then` gets None after `answer_within_ms`, if that is given.
+        It takes `delay_ms`, None: as long as any other message that travels this way. What takes no time has arrived at
+        once, on a connection only if `delay_ms` says so.
         """
-        is_answered = False
+        if way is Way.INSIDE:
+            self._carry_inside(message, act, args)
+        elif self._plain and delay_ms is None:
+            Timer(self._env, self._plain_ms, act, args)
+        else:
+            reliable = way is Way.CONNECTION
+            packet = _Packet(act, args, self._row(message), reliable=reliable, delay_ms=delay_ms)
+            if delay_ms == 0 and not self.is_separated(message.sender, message.receiver):
+                self._arrive(packet)
+            else:
+                self._dispatch(message.sender, message.receiver, packet)
 
-        def take(answer: Any) -> None:
-            nonlocal is_answered
-            if not is_answered:
-                is_answered = True
-                then(answer)
+    def notify(self, message: Message, act: Callable[[], None]) -> None:
+        """Let a controller know of a change, which a partition prevents."""
+        if not self.is_separated(message.sender, message.receiver):
+            self.carry(message, act, way=Way.INSIDE)
 
-        def send_back(answer: Any) -> None:
-            self._send(request.reply("answer", answer), take, (answer,), reliable=False)
-
-        self._send(request, serve, (send_back,), reliable=False)
-        if answer_within_ms is not None:
-            self._world.after(answer_within_ms, take, None)
-
-    def deliver(self, message: NetworkMessage, act: Act, *args: Any) -> None:
-        """Send a message on a connection: once and in order `act(*args)` is done where and when it arrives."""
-        self._send(message, act, args, reliable=True)
-
-    def arrival(self, message: NetworkMessage, *, delay_ms: int | None) -> simpy.Event | None:
-        """Send a message on a connection and wait: the event of its arrival, None when it arrives this very moment.
-
-        It takes `delay_ms`, None: as long as any other message. A partition holds it up in any case.
-        """
-        row = self._row(message)
-        if delay_ms == 0 and not self.is_separated(message.sender, message.receiver):
-            if row is not None:
-                row["received_ms"] = self._world.now_ms
-            return None
-        arrival = self._env.event()
-        packet = _Packet(arrival.succeed, (), row, reliable=True, delay_ms=delay_ms)
-        self._dispatch(message.sender, message.receiver, packet)
-        return arrival
-
-    def internal_delay_ms(self, message: NetworkMessage) -> int:
-        """Send a message inside the service: in how many ms it arrives, 0 for this very moment."""
+    def _carry_inside(self, message: Message, act: Callable[..., Any], args: tuple[Any, ...]) -> None:
         delay_ms = self._inside_ms
         if delay_ms is None:
             delay_ms = next(self._channel(message.sender, message.receiver, inside=True).delays)
         row = self._row(message)
         if row is not None and not (isinstance(message.content, Lengths) and message.content.lost_ms):
             row["received_ms"] = self._world.now_ms + delay_ms
-        return delay_ms
-
-    def notify(self, message: NetworkMessage, act: Act) -> None:
-        """Let a controller know of a change, which a partition prevents; `act` is done when it arrives."""
-        if not self.is_separated(message.sender, message.receiver):
-            delay_ms = self.internal_delay_ms(message)
-            if delay_ms:
-                self._world.after(delay_ms, act)
-            else:
-                act()
+        if delay_ms:
+            Timer(self._env, delay_ms, act, args)
+        else:
+            act(*args)
 
     def is_separated(self, node: str, other: str) -> bool:
         """Whether a partition lies between two nodes right now."""
@@ -176,13 +155,6 @@ class SimulatedNetwork:
         for sender, receiver, packet in partition.waiting:
             self._dispatch(sender, receiver, packet)
 
-    def _send(self, message: NetworkMessage, act: Act, args: tuple[Any, ...], *, reliable: bool) -> None:
-        if self._plain:
-            Timer(self._env, self._plain_ms, act, args)
-        else:
-            packet = _Packet(act, args, self._row(message), reliable=reliable)
-            self._dispatch(message.sender, message.receiver, packet)
-
     def _dispatch(self, sender: str, receiver: str, packet: _Packet) -> None:
         partition = next((each for each in self._partitions if each.separates(sender, receiver)), None)
         if partition is None:
@@ -200,7 +172,7 @@ class SimulatedNetwork:
             return
         else:
             if self._happens(channel, part.duplication):
-                row = None if packet.row is None else self._world.shared.write("messages", **packet.row)
+                row = None if packet.row is None else self._journal.write("messages", **packet.row)
                 self._in_order(channel, next(channel.delays), replace(packet, row=row))
             if self._happens(channel, part.reordering):
                 self._world.after(delay_ms + part.reordering_ms, self._arrive, packet)
@@ -224,7 +196,7 @@ class SimulatedNetwork:
     def _channel(self, sender: str, receiver: str, *, inside: bool = False) -> _Channel:
         key = (sender, receiver, inside)
         if key not in self._channels:
-            seed, name = self._world.scenario.seed, f"{sender} → {receiver}{' inside' if inside else ''}"
+            seed, name = self._world.seed, f"{sender} → {receiver}{' inside' if inside else ''}"
             draws = generator(seed, f"delays {name}")
             self._channels[key] = _Channel(
                 delays=delays_ms(self.part.inside if inside else self._delay, draws),
@@ -233,11 +205,11 @@ class SimulatedNetwork:
             )
         return self._channels[key]
 
-    def _row(self, message: NetworkMessage) -> dict[str, object] | None:
+    def _row(self, message: Message) -> dict[str, object] | None:
         """The row of a message that is sent now; None when messages are not kept."""
         if not self.part.keep_messages:
             return None
-        return self._world.shared.write(
+        return self._journal.write(
             "messages",
             stream=message.stream,
             sender=message.sender,

@@ -10,10 +10,8 @@ Source: PDP-33, "Client Changes"; upstream `EventStreamReaderImpl`, `ReaderGroup
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from typing import TYPE_CHECKING, NamedTuple
-
-import simpy
 
 from wmlab.streams.model.group import GroupState, StreamReading, StreamSegment
 from wmlab.streams.model.index import start_of
@@ -21,11 +19,13 @@ from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.model.segment import Segment
 from wmlab.streams.model.window import LatestItem, TimeWindow, Tracker
 from wmlab.streams.scenario.parts import SEGMENT_STORE, ReaderGroup
+from wmlab.streams.sim.group import GroupChange, SharedState
+from wmlab.streams.sim.node import Node, Steps
 
 if TYPE_CHECKING:
-    from wmlab.streams.sim.group import GroupChange, RunningGroup
     from wmlab.streams.sim.store import StoredSegment
     from wmlab.streams.sim.stream import StreamWorld
+    from wmlab.streams.sim.world import World
 
 
 class Timers:
@@ -66,7 +66,7 @@ class Timers:
 class Follower:
     """The tracker of one stream, and the positions that it works on, each with the segments whose keys are known."""
 
-    def __init__(self, group: RunningGroup, stream_world: StreamWorld, tracker: Tracker) -> None:
+    def __init__(self, group: SharedState, stream_world: StreamWorld, tracker: Tracker) -> None:
         self._group = group
         self._stream_world = stream_world
         self.tracker = tracker
@@ -104,7 +104,7 @@ def _advance(
 class ReaderWindows:
     """The windows of a reader that begins now, by stream in `last_seen`; `state` is the shared state it has seen."""
 
-    def __init__(self, group: RunningGroup, reader: str, state: GroupState) -> None:
+    def __init__(self, group: SharedState, reader: str, state: GroupState) -> None:
         self._group = group
         self._part = group.part
         self._reader = reader
@@ -176,10 +176,6 @@ class ReaderWindows:
         return Tracker() if offset is None else Tracker.resume(self._group.streams[stream].log, offset)
 
 
-ReaderSteps = Generator[simpy.Event]
-ReaderAnswer = Generator[simpy.Event, None, bool]
-
-
 class _Progress(NamedTuple):
     """How far a reader has read in a segment: how many events, and the offset after them."""
 
@@ -187,14 +183,14 @@ class _Progress(NamedTuple):
     offset: int
 
 
-class ReaderProcess:
+class ReaderProcess(Node):
     """A reader object: what it owns and has read, its copy of the shared state, and its windows."""
 
-    def __init__(self, group: RunningGroup, name: str, *, join: bool) -> None:
+    def __init__(self, group: RunningGroup, name: str) -> None:
+        super().__init__(group.world, name)
         self.group = group
-        self.name = name
+        self.is_running = True
         self.paused_until: float = group.world.now_ms
-        self._world = group.world
         self._part = group.part
         # Then it reads its segments to their end only when it may take what follows: until then it stays in the map.
         self._enters_on_passing = group.part.enters_time == "on_passing"
@@ -205,42 +201,32 @@ class ReaderProcess:
         self._progress: dict[StreamSegment, _Progress] = {}
         self._leaving: set[StreamSegment] = set()
         self.windows = ReaderWindows(group, name, self._seen)
-        self._process = group.world.env.process(self._running(join=join))
-
-    @property
-    def alive(self) -> bool:
-        """Whether the reader is running."""
-        return self._process.is_alive
 
     @property
     def offsets(self) -> dict[StreamSegment, int]:
         """The offset that it has reached in each segment it owns."""
         return {segment: progress.offset for segment, progress in self._progress.items()}
 
-    def stop(self) -> None:
+    def crash(self) -> None:
         """End at once, without a word to anybody."""
-        if isinstance(self._process.target, simpy.events.Initialize):
-            # A process that is about to start cannot be interrupted yet.
-            self._world.after(0, self.stop)
-        elif self.alive:
-            self._process.interrupt()
+        super().crash()
+        self.is_running = False
 
-    def _running(self, *, join: bool) -> ReaderSteps:
+    def reading(self, *, join: bool) -> Steps[None]:
         """Read until stopped or taken out of the group: a poll at every step of the timers."""
-        step, begun = self._timers.step_ms, self._world.now_ms
-        try:
-            if join:
-                yield from self._change("join", self._joined)
-            while True:
-                yield self._world.env.timeout(step - (self._world.now_ms - begun) % step)
-                if all(stream_world.deleted for stream_world in self.group.streams.values()):
-                    return
-                # Everything that it needs is in the segment store.
-                cut_off = self._world.network.is_separated(self.name, SEGMENT_STORE)
-                if self._world.now_ms >= self.paused_until and not cut_off and not (yield from self._poll()):
-                    return
-        except simpy.Interrupt:
-            return
+        step, begun = self._timers.step_ms, self.world.now_ms
+        if join:
+            yield from self._change("join", self._joined)
+        is_member = True
+        while is_member:
+            yield self.world.env.timeout(step - (self.world.now_ms - begun) % step)
+            if all(stream_world.deleted for stream_world in self.group.streams.values()):
+                break
+            # Everything that it needs is in the segment store.
+            cut_off = self.world.network.is_separated(self.name, SEGMENT_STORE)
+            if self.world.now_ms >= self.paused_until and not cut_off:
+                is_member = yield from self._poll()
+        self.is_running = False
 
     def _joined(self, state: GroupState) -> bool:
         state.add_reader(self.name)
@@ -250,7 +236,7 @@ class ReaderProcess:
         """Whether the segment is this reader's by the shared state."""
         return state.streams[segment[0]].owners.get(segment[1]) == self.name
 
-    def give_back(self, segment: StreamSegment) -> ReaderSteps:
+    def give_back(self, segment: StreamSegment) -> Steps[None]:
         """Release a segment where the reader stands in it, if it is owned."""
         progress = self._progress.pop(segment, None)
         if progress is None:
@@ -266,14 +252,14 @@ class ReaderProcess:
         yield from self._change("release", release)
         self._leaving.discard(segment)
 
-    def _poll(self) -> ReaderAnswer:
+    def _poll(self) -> Steps[bool]:
         """Read what is there and do what is due; False when somebody has taken the reader out of the group."""
         if self._part.rate_per_s is not None:
             # What was not used lapses, but for the fraction of an event.
             self._allowance = self._allowance % 1 + self._part.rate_per_s * self._timers.step_ms / 1_000
-        due = self._timers.check_due(self._world.now_ms, free=self._seen.has_unassigned)
+        due = self._timers.check_due(self.world.now_ms, free=self._seen.has_unassigned)
         if due:
-            self._learn((yield from self.group.fetch(self.name)))
+            self._learn((yield from self.group.fetch(self)))
             if self.name not in self._seen.readers:
                 return False
         yield from self._report()
@@ -282,7 +268,7 @@ class ReaderProcess:
             acquired = due and (yield from self._acquire())
             self._read()
             readers = len(self._seen.readers)
-            if due and self._timers.publish_due(self._world.now_ms, readers, acquired=acquired):
+            if due and self._timers.publish_due(self.world.now_ms, readers, acquired=acquired):
                 yield from self._publish()
             elif self._enters_on_passing:
                 yield from self._enter_times()
@@ -294,8 +280,8 @@ class ReaderProcess:
         self.windows.look(self._seen, due=due)
         return True
 
-    def _change(self, operation: str, change: GroupChange) -> ReaderSteps:
-        self._learn((yield from self.group.update(self._seen, self.name, operation, change)))
+    def _change(self, operation: str, change: GroupChange) -> Steps[None]:
+        self._learn((yield from self.group.update(self._seen, self, operation, change)))
 
     def _learn(self, state: GroupState) -> None:
         """Take over a newer state: begin anew after a reset, read what is owned and nothing else."""
@@ -304,12 +290,12 @@ class ReaderProcess:
             self._generation = state.generation
             self._progress = {}
             self.windows = ReaderWindows(self.group, self.name, state)
-            self.group.happened("anew", "reader", self.name, f"{self.name} begins anew")
+            self.group.record_incident("anew", "reader", self.name, f"{self.name} begins anew")
         owned = tuple(segment for segment in state.owned(self.name) if segment not in self._leaving)
         if tuple(self._progress) != owned:
-            self._progress = {segment: self._progress.get(segment) or self._resumed(segment) for segment in owned}
+            self._progress = {segment: self._progress.get(segment) or self._begin_in(segment) for segment in owned}
 
-    def _resumed(self, segment: StreamSegment) -> _Progress:
+    def _begin_in(self, segment: StreamSegment) -> _Progress:
         offset = self._seen.streams[segment[0]].resume[segment[1]]
         return _Progress(self._stored(segment).events_at(offset), offset)
 
@@ -321,7 +307,7 @@ class ReaderProcess:
         pending = self._seen.pending
         return pending is not None and self.name not in pending.waiting
 
-    def _acquire(self) -> ReaderAnswer:
+    def _acquire(self) -> Steps[bool]:
         """Take free segments; whether there were any."""
         if self._is_bound() or not self._seen.has_unassigned:
             return False
@@ -352,14 +338,14 @@ class ReaderProcess:
         """The segments that it owns of the streams that are there."""
         return [segment for segment in self._progress if not self.group.streams[segment[0]].deleted]
 
-    def _publish(self) -> ReaderSteps:
+    def _publish(self) -> Steps[None]:
         """Publish the position; in the document's design also the time passed in each stream."""
         offsets = self.offsets
         yield from self._change("publish", lambda state: state.publish(self.name, offsets))
         if self.group.by_time:
             yield from self._enter_times()
 
-    def _enter_times(self) -> ReaderSteps:
+    def _enter_times(self) -> Steps[None]:
         """Put the time passed in each stream into the map of the group, if it is another one."""
         offsets = self.offsets
         for stream in list(self._seen.streams):
@@ -377,7 +363,7 @@ class ReaderProcess:
 
             yield from self._change("time", note)
 
-    def _complete(self) -> ReaderAnswer:
+    def _complete(self) -> Steps[bool]:
         """Record the segments that are read to their end; whether there were any."""
         finished = [] if self._is_bound() else list(filter(self._is_at_end, self._readable()))
         for segment in finished:
@@ -404,7 +390,7 @@ class ReaderProcess:
         stored = self._stored(segment)
         return stored.sealed_ms is not None and self._progress[segment].offset == stored.length
 
-    def _report(self) -> ReaderSteps:
+    def _report(self) -> Steps[None]:
         """Report for a checkpoint that waits for it; in the document's design with its offset in the marks segment."""
         pending = self._seen.pending
         if pending is None or self.name not in pending.waiting:
@@ -419,7 +405,7 @@ class ReaderProcess:
             return is_expected
 
         yield from self._change("report", report)
-        self._timers.refresh_ms = self._world.now_ms
+        self._timers.refresh_ms = self.world.now_ms
 
     def _write(self, segment: StreamSegment, start: int, end: int) -> None:
         """Write down what was read, first what the group had read before."""
@@ -432,6 +418,27 @@ class ReaderProcess:
                 span = {"segment_id": number, "from_offset": begin, "to_offset": stop}
                 self.group.write(stream, "reads", reader=self.name, **span, again=again, lower=lower)
         self.group.read_up_to[segment] = max(known, end)
+
+
+class RunningGroup(SharedState):
+    """A group with its readers."""
+
+    def __init__(self, world: World, part: ReaderGroup, streams: Iterable[StreamWorld]) -> None:
+        super().__init__(world, part, streams)
+        self.readers: dict[str, ReaderProcess] = {}
+
+    def start(self) -> None:
+        """Bring the group to life: its starting position, then its readers."""
+        super().start()
+        for name in self.part.reader_names():
+            self.add(name)
+        if self.part.automatic_checkpoint_every_ms is not None:
+            self.do(self.take_checkpoints(self.part.automatic_checkpoint_every_ms))
+
+    def add(self, name: str, *, join: bool = False) -> None:
+        """Start a reader; with `join` it still has to become a member."""
+        reader = self.readers[name] = ReaderProcess(self, name)
+        reader.do(reader.reading(join=join))
 
 
 def _shared_out(waiting: dict[StreamSegment, int], allowance: int) -> dict[StreamSegment, int]:

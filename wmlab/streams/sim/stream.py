@@ -167,7 +167,7 @@ class StreamWorld:
                 recovered=appended is None or record.time != appended.lower,
             )
 
-    def settle(self, view: LeaderView[Watermark]) -> None:
+    def advance_mark_pointer(self, view: LeaderView[Watermark]) -> None:
         """Move the mark pointer to the entry before the newest, unless another leader has moved it."""
         self.log = settle_pointer(self.log, view)
 
@@ -175,7 +175,7 @@ class StreamWorld:
         """Write down that a call was refused."""
         self.journal.write("errors", at_ms=self.now_ms, process=process, call=call, problem=problem)
 
-    def happened(
+    def record_incident(
         self,
         kind: str,
         subject: Subject,

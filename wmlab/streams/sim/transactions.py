@@ -6,8 +6,17 @@ before its marks are noted, and its marks are noted before its transactions are 
 the stores and every step may be done again: after a crash, by the same controller or another one. One whose session has
 ended may still be at work while its successor is; a step for a batch that is done finds that out and stops.
 
+A scale in steps is done here, too: the old segments are sealed one after the other, while the new ones are open.
+Its state is in the stores, as that of a batch: the new epoch is written, and each segment is sealed or not. Sealing a
+sealed segment changes nothing, so a controller that fails between two seals leaves the scale half done, and it, or the
+one that takes over, begins with the first segment again. Until then no transactions are committed, and no other change
+of the segments begins.
+
 Source: PDP-33, "Controller Changes", "Server Changes" and "Writer Marks" (transaction writers); upstream classes
-`StreamTransactionMetadataTasks`, `TxnSweeper` and `CommitRequestHandler`.
+`StreamTransactionMetadataTasks`, `TxnSweeper` and `CommitRequestHandler`. Of scales: PDP-33, "Watermark Computation"
+("Segment 2, 3 are created and 0 is sealed but 1 may still be open"); upstream classes `ScaleOperationTask` (run again
+by the event processor after a failure) and `StreamMetadataTasks` (notifySealedSegments, which tries each segment again
+until the store has sealed it; it does not wait in between).
 """
 
 from __future__ import annotations
@@ -15,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -27,19 +36,20 @@ from wmlab.streams.model.coordination import Session
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.marks import NoteOutcome
 from wmlab.streams.model.position import Position
+from wmlab.streams.model.segment import segment_name
 from wmlab.streams.model.txn import CommittedTxn, TxnEvent, TxnState
 from wmlab.streams.model.wire import EVENT_HEADER_BYTES, Lengths, Note
 from wmlab.streams.scenario.parts import METADATA_STORE, SEGMENT_STORE
 from wmlab.streams.scenario.script import CrashCommitHandler
-from wmlab.streams.sim.network import NetworkMessage
-from wmlab.streams.sim.scaling import SteppedScale, seal_in_steps
+from wmlab.streams.sim.network import Message
 from wmlab.streams.sim.store import UNAVAILABLE, UnavailableError
 from wmlab.streams.tables import NEVER_CAME
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from wmlab.streams.sim.controller import Controller, Job
+    from wmlab.streams.sim.controller import Controller
+    from wmlab.streams.sim.node import Steps
     from wmlab.streams.sim.stream import StreamWorld
     from wmlab.streams.sim.txn_writer import TxnWriter
 
@@ -92,7 +102,7 @@ class Txn:
 
 
 CommitStepResult = TypeVar("CommitStepResult")
-_Ask = Callable[..., "Job[Any]"]
+_Ask = Callable[..., "Steps[Any]"]
 """Asks a store for a batch or a scale: which store, the name of the request, what it does, and its content."""
 _RETRY_MS = 100
 _COLUMNS = ("epoch", "begun_ms", "commit_requested_ms", "committed_ms", "aborted_ms", "time", "batch", "events")
@@ -120,6 +130,48 @@ class _SupersededError(Exception):
     """Another controller has finished the batch or the scale, or the stream is gone."""
 
 
+_SEALED: Final = "sealed"
+_WAS_SEALED: Final = "was sealed before"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SteppedScale:
+    """The segments that a scale seals, in that order, and how many ms lie between two seals."""
+
+    segments: tuple[int, ...]
+    every_ms: int
+
+
+def seal_in_steps(
+    controller: Controller,
+    stream: StreamWorld,
+    scale: SteppedScale,
+    ask: Callable[..., Steps[Any]],
+    complete: Callable[[], None],
+) -> Steps[None]:
+    """What a controller does for a scale, from its beginning or after a failure; at the end `complete` is done.
+
+    `ask` asks a store: which one, the name of the request, what it does, and its content. Raises `UnavailableError`.
+    """
+
+    def seal(segment: int) -> str:
+        was_open = stream.store[segment].sealed_ms is None
+        stream.seal([segment])
+        return _SEALED if was_open else _WAS_SEALED
+
+    def finish() -> None:
+        stream.read_history()
+        complete()
+
+    yield from ask(METADATA_STORE, "read epochs", stream.read_history)
+    for segment in scale.segments:
+        answer = yield from ask(SEGMENT_STORE, "seal segment", partial(seal, segment), segment_name(segment))
+        if answer == _SEALED and segment != scale.segments[-1]:
+            yield from controller.failpoint("between_seals", stream.name)
+            yield from controller.sleep(scale.every_ms)
+    yield from ask(METADATA_STORE, "complete scale", finish)
+
+
 class Transactions:
     """All transactions of a stream, those that wait for their commit in the order of the requests, and their handler.
 
@@ -136,27 +188,27 @@ class Transactions:
         self._waiting: list[Txn] = []
         self._closed = False
         self._host: Session | None = None
-        self._worker: tuple[str, int] | None = None
+        self._worker: Session | None = None
         self._batch: _Batch | None = None
         self._batches = 0
         self._scale: SteppedScale | None = None
         self._changes: list[tuple[bool, Callable[[], None]]] = []
 
-    def begin(self, controller: Controller, client: TxnWriter, name: str) -> Job[Txn | Literal[False]]:
+    def begin(self, controller: Controller, client: TxnWriter, name: str) -> Steps[Txn | Literal[False]]:
         """Begin a transaction in the active epoch; False: the stream is sealed or deleted."""
         stream = self.stream
 
         def create() -> Txn | Literal[False]:
             if name not in self.records:
                 if self._closed or stream.deleted:
-                    stream.refuse(client.node, "begin", f"{name}: {stream.name} takes no more transactions.")
+                    stream.refuse(client.name, "begin", f"{name}: {stream.name} takes no more transactions.")
                     return False
                 self.records[name] = Txn(name, client, stream.history.active.number, stream.now_ms)
             return self.records[name]
 
-        return (yield from controller.ask(METADATA_STORE, stream, "create transaction", create))
+        return (yield from controller.ask_at(METADATA_STORE, stream, "create transaction", create))
 
-    def commit(self, controller: Controller, txn: Txn, time: int | None) -> Job[bool]:
+    def commit(self, controller: Controller, txn: Txn, time: int | None) -> Steps[bool]:
         """Accept a commit request and say so; the commit itself happens later."""
 
         def request() -> None:
@@ -165,10 +217,10 @@ class Transactions:
                 self._waiting.append(txn)
                 self.stream.after(txn.client.part.commit_latency_ms, self.wake)
 
-        yield from controller.ask(METADATA_STORE, self.stream, "record commit", request)
+        yield from controller.ask_at(METADATA_STORE, self.stream, "record commit", request)
         return True
 
-    def abort(self, controller: Controller, txn: Txn) -> Job[bool]:
+    def abort(self, controller: Controller, txn: Txn) -> Steps[bool]:
         """Abort a transaction: record that, delete its events, and record that it is done."""
         stream = self.stream
 
@@ -180,9 +232,9 @@ class Transactions:
         def accept() -> bool:
             return self._step(txn, TxnEvent.ABORT, "abort")
 
-        if (yield from controller.ask(METADATA_STORE, stream, "record abort", accept)):
-            yield from controller.ask(SEGMENT_STORE, stream, "delete transaction", txn.delete)
-            yield from controller.ask(METADATA_STORE, stream, "record aborted", aborted)
+        if (yield from controller.ask_at(METADATA_STORE, stream, "record abort", accept)):
+            yield from controller.ask_at(SEGMENT_STORE, stream, "delete transaction", txn.delete)
+            yield from controller.ask_at(METADATA_STORE, stream, "record aborted", aborted)
         return True
 
     def expire(self, txn: Txn) -> None:
@@ -210,7 +262,7 @@ class Transactions:
         try:
             txn.state = rules.next_state(txn.state, event)
         except ModelError as error:
-            self.stream.refuse(txn.client.node, call, f"{txn.name}: {error.problem}")
+            self.stream.refuse(txn.client.name, call, f"{txn.name}: {error.problem}")
             return False
         return True
 
@@ -218,7 +270,7 @@ class Transactions:
         """Write down, at the end of the run, how many answers were to be lost and never came."""
         if self.lost_replies:
             answers = f"{counted(len(self.lost_replies), 'answer')} to merge requests to be lost never came"
-            self.stream.happened("lose_merge_reply", "store", "segment store", answers, outcome=NEVER_CAME)
+            self.stream.record_incident("lose_merge_reply", "store", "segment store", answers, outcome=NEVER_CAME)
 
     def write(self) -> None:
         """Write all transactions down as they are now."""
@@ -240,20 +292,19 @@ class Transactions:
             self._host = world.coordinator.state.nodes.get(world.metadata.bucket(self.stream.name))
         elif self._host not in sessions:
             self._host = sessions[world.metadata.bucket(self.stream.name, len(sessions))] if sessions else None
-        return None if self._host is None else world.fleet[self._host.controller]
+        return None if self._host is None else world.controllers[self._host.controller]
 
     def wake(self) -> None:
         """Commit what waits, or go on with the scale, unless that is being done or nobody can."""
         if not self._has_work:
             return
-        controller = self.committer()
+        controller, host = self.committer(), self._host
         # A controller that has come back before its old session ended is not the one that commits.
-        if controller is None or not controller.is_running or controller.session != self._host:
+        if controller is None or host is None or not controller.is_running or controller.session != host:
             return
-        worker = (controller.name, controller.incarnation)
-        if self._worker != worker:
-            self._worker = worker
-            controller.drive(self._run(controller, worker))
+        if self._worker != host:
+            self._worker = host
+            controller.do(self._run(controller, host))
 
     @property
     def _has_work(self) -> bool:
@@ -264,7 +315,7 @@ class Transactions:
         bucket = self.stream.world.metadata.bucket(self.stream.name)
         return self.stream.part.committer == "leader" and bucket not in controller.buckets
 
-    def between_batches(self, change: Callable[[], None], *, drained: bool = False) -> None:
+    def when_idle(self, change: Callable[[], None], *, drained: bool = False) -> None:
         """Change the stream's segments now, or when the batch in work is committed; `drained`: when nothing waits."""
         self._changes.append((drained, change))
         self._make_changes()
@@ -279,7 +330,7 @@ class Transactions:
         if self._scale is None:
             change()
         else:
-            self.between_batches(change)
+            self.when_idle(change)
 
     def _make_changes(self) -> None:
         while (
@@ -290,17 +341,18 @@ class Transactions:
         ):
             self._changes.pop(0)[1]()
 
-    def _run(self, controller: Controller, worker: tuple[str, int]) -> Job[None]:
+    def _run(self, controller: Controller, worker: Session) -> Steps[None]:
         retry_ms = 0
+        yield from controller.ready()
         while not self._has_passed_on(controller):
             if retry_ms:
-                yield retry_ms
+                yield from controller.sleep(retry_ms)
             try:
                 if self._scale is not None and not self.stream.deleted:
                     retry_ms = 0
                     yield from self._finish_scale(controller, self._scale)
                     continue
-                batch = yield from controller.ask(METADATA_STORE, self.stream, "next batch", self._take)
+                batch = yield from controller.ask_at(METADATA_STORE, self.stream, "next batch", self._take)
                 if batch is None:
                     # What came while the answer was under way is done by this loop, for nobody else was woken up.
                     if self._has_work and not self.stream.deleted:
@@ -339,15 +391,15 @@ class Transactions:
         kind: str,
         act: Callable[[], CommitStepResult],
         content: object = "",
-    ) -> Job[CommitStepResult]:
+    ) -> Steps[CommitStepResult]:
         def unless_done() -> CommitStepResult:
             if work not in (self._batch, self._scale) or self.stream.deleted:
                 raise _SupersededError
             return act()
 
-        return (yield from controller.ask(store, self.stream, kind, unless_done, content))
+        return (yield from controller.ask_at(store, self.stream, kind, unless_done, content))
 
-    def _commit(self, controller: Controller, batch: _Batch) -> Job[None]:
+    def _commit(self, controller: Controller, batch: _Batch) -> Steps[None]:
         def record() -> None:
             for txn in batch.txns:
                 self._waiting.remove(txn)
@@ -362,7 +414,7 @@ class Transactions:
         if batch.history is None:
             yield from self._choose_epoch(ask, batch)
         for txn in batch.txns:
-            yield from self._merge(ask, batch, txn)
+            yield from self._merge(controller, ask, batch, txn)
         if batch.history is not None and batch.history.active.number > batch.into:
             yield from self._finish_rolling(ask, batch.history)
         yield from self._failpoint(controller, "after_merge")
@@ -370,10 +422,10 @@ class Transactions:
         yield from self._failpoint(controller, "after_noting")
         yield from ask(METADATA_STORE, "record committed", record)
         for txn in batch.txns:
-            news = NetworkMessage(self.stream.title, controller.name, txn.client.node, "committed", txn)
-            self.stream.network.deliver(news, txn.client.on_done, txn)
+            news = Message(self.stream.title, controller.name, txn.client.name, "committed", txn)
+            self.stream.network.carry(news, txn.client.on_done, txn)
 
-    def _finish_scale(self, controller: Controller, scale: SteppedScale) -> Job[None]:
+    def _finish_scale(self, controller: Controller, scale: SteppedScale) -> Steps[None]:
         def complete() -> None:
             self._scale = None
             self._make_changes()
@@ -381,7 +433,7 @@ class Transactions:
         ask: _Ask = partial(self._ask, controller, scale)
         yield from seal_in_steps(controller, self.stream, scale, ask, complete)
 
-    def _failpoint(self, controller: Controller, point: str) -> Job[None]:
+    def _failpoint(self, controller: Controller, point: str) -> Steps[None]:
         """A step at which the script may stop this handler, or its controller."""
         armed = next((entry for entry in self.armed if entry[0].point == point), None)
         if armed is not None:
@@ -390,7 +442,7 @@ class Transactions:
             raise _FailedError(armed[0].restart_after_ms)
         yield from controller.failpoint(point, self.stream.name)
 
-    def _choose_epoch(self, ask: _Ask, batch: _Batch) -> Job[None]:
+    def _choose_epoch(self, ask: _Ask, batch: _Batch) -> Steps[None]:
         """The active epoch, or a new copy of the transactions' own epoch, whose segments are then created."""
         stream, epoch = self.stream, batch.txns[0].epoch
         history: StreamHistory = yield from ask(METADATA_STORE, "read epochs", stream.read_history)
@@ -406,7 +458,7 @@ class Transactions:
 
         yield from ask(METADATA_STORE, "record epoch", choose)
 
-    def _merge(self, ask: _Ask, batch: _Batch, txn: Txn) -> Job[None]:
+    def _merge(self, controller: Controller, ask: _Ask, batch: _Batch, txn: Txn) -> Steps[None]:
         """Merge all parts of a transaction; its position is where the segments end then.
 
         When an answer is lost the request is made again, and the store says that it is merged already; it does not
@@ -418,7 +470,7 @@ class Transactions:
         merge = partial(ask, SEGMENT_STORE, "merge transaction")
         request = Lengths(unknown, txn.name)
         while (answer := (yield from merge(lambda: self._merge_parts(txn, pairs), request))).lost_ms:
-            yield answer.lost_ms
+            yield from controller.sleep(answer.lost_ms)
         if None in answer.offsets.values():
             measured = partial(self._lengths, unknown)
             answer = yield from ask(SEGMENT_STORE, "get lengths", measured, Lengths(unknown))
@@ -437,7 +489,7 @@ class Transactions:
     def _lengths(self, segments: Iterable[int]) -> Lengths:
         return Lengths({segment: self.stream.store[segment].length for segment in segments})
 
-    def _finish_rolling(self, ask: _Ask, rolled: StreamHistory) -> Job[None]:
+    def _finish_rolling(self, ask: _Ask, rolled: StreamHistory) -> Steps[None]:
         """Seal the copy that was merged into, open a copy of the active epoch, and seal what was active.
 
         The two new epochs become known together, so that readers and writers see one change.
@@ -455,13 +507,13 @@ class Transactions:
                 stream.write_epoch(copy)
                 stream.write_epoch(active)
                 detail = f"epoch {copy.reference} again as {copy.number}, then epoch {before.number} as {active.number}"
-                stream.happened("roll", "epoch", f"epoch {copy.reference}", detail)
+                stream.record_incident("roll", "epoch", f"epoch {copy.reference}", detail)
 
         yield from ask(SEGMENT_STORE, "turn epochs", open_and_seal)
         yield from ask(METADATA_STORE, "record epochs", record)
         yield from ask(SEGMENT_STORE, "seal segments", lambda: stream.seal(before.ids))
 
-    def _note(self, controller: Controller, batch: _Batch) -> Job[None]:
+    def _note(self, controller: Controller, batch: _Batch) -> Steps[None]:
         """Note the marks of a batch; refusals are ignored, a conflict fails the batch."""
         part = self.stream.part
         noting = [

@@ -9,10 +9,8 @@ happen in the order of their requests.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import simpy
@@ -24,6 +22,7 @@ from wmlab.streams.model.wire import EVENT_HEADER_BYTES, AppendRequest, CommitRe
 from wmlab.streams.scenario.parts import TransactionalWriter
 from wmlab.streams.scenario.script import CommitTime
 from wmlab.streams.sim.load import Load, Routes, time_to_note
+from wmlab.streams.sim.node import Reply, Signal, Steps
 from wmlab.streams.sim.writer import NO_EVENTS, WriterProcess
 
 if TYPE_CHECKING:
@@ -61,61 +60,61 @@ class TxnWriter(WriterProcess):
         self._begun = 0
         self._pending: list[NDArray[np.int64]] = []
 
-    def _begin_anew(self) -> None:
-        super()._begin_anew()
+    def _reset(self) -> None:
+        super()._reset()
         self.handles: dict[str, TxnHandle] = {}
-        self._leaving: Callable[[], None] | None = None
         self._open: list[TxnHandle] = []
         self._to_request: list[TxnHandle] = []
         self._is_requesting = False
         self._planned_ms: dict[str, int] = {}
         self._requested: dict[str, simpy.Event] = {}
         self._unfinished: dict[str, None] = {}
+        self._all_finished = Signal(self.stream.env)
 
     def _work(self) -> None:
         """Begin and commit transactions."""
-        self.stream.env.process(self._working(self.incarnation))
+        self.do(self._working())
 
-    def _runs(self, incarnation: int) -> bool:
-        return incarnation == self.incarnation and not self.closed
-
-    def _working(self, incarnation: int) -> Generator[simpy.Event]:
+    def _working(self) -> Steps[None]:
         """Begin a transaction every period; one that is late delays the next."""
         env, part = self.stream.env, self.part
         open_ms = part.every_ms if part.open_ms is None else part.open_ms
         planned_ms = int(env.now)
-        while self._runs(incarnation):
+        while not self.closed:
             name = self.begin()
             self._planned_ms[name] = planned_ms + open_ms
             if open_ms <= part.every_ms:
-                yield from self._committing(incarnation, name)
+                yield from self._committing(name)
             else:
-                env.process(self._committing(incarnation, name))
+                self.do(self._committing(name))
             planned_ms += part.every_ms
             while planned_ms + open_ms <= env.now:
                 planned_ms += part.every_ms
             yield env.timeout(max(0, planned_ms - int(env.now)))
 
-    def _committing(self, incarnation: int, name: str) -> Generator[simpy.Event]:
+    def _committing(self, name: str) -> Steps[None]:
         """Commit a transaction when its time has come, and wait until the controller has the request."""
         env = self.stream.env
         while env.now < self._planned_ms[name] or name not in self.handles:
             yield env.timeout(max(1, self._planned_ms[name] - int(env.now)))
-            if not self._runs(incarnation):
+            if self.closed:
                 return
         if self.handles[name].state is TxnState.OPEN:
             self.commit_open(self.handles[name])
         yield self._requested[name]
 
     def crash(self) -> None:
-        """End the incarnation at once; nobody keeps its open transactions alive any more."""
+        """End at once; nobody keeps the open transactions alive any more."""
         super().crash()
         for name in self._unfinished:
             if name in self.handles:
-                self.stream.after(self.part.lease_ms, self.stream.transactions.expire, self.handles[name].txn)
+                self._let_expire(self.handles[name].txn)
+
+    def _let_expire(self, txn: Txn) -> None:
+        self.stream.after(self.part.lease_ms, self.stream.transactions.expire, txn)
 
     def restart(self, backlog: str) -> None:
-        """Begin a new incarnation; what was not committed is lost, or kept to be written once more."""
+        """Begin again; what was not committed is lost, or kept to be written once more."""
         keep = backlog == "kept"
         never_seen = [*self._pending, *(handle.events for handle in (*self._open, *self._to_request))]
         self._pending = []
@@ -125,22 +124,18 @@ class TxnWriter(WriterProcess):
             self._pending.append(events)
         self.start()
 
-    def close(self, then: Callable[[], None]) -> None:
-        """Commit what is open, wait until all commits are done, then do what comes `then`."""
+    def close(self) -> Steps[None]:
+        """Commit what is open, and wait until all commits are done."""
         self.closed = True
-        self._leaving = then
-        self._send(self.backlog.take_arrived(self.stream.now_ms))
+        self._send(self.backlog.pop_ready(self.stream.now_ms))
         beginning = any(name not in self.handles for name in self._unfinished)
         if any(map(len, self._pending)) and not beginning:
             self.begin()
         for handle in list(self._open):
             self.commit_open(handle)
-        self._leave_when_done()
-
-    def _leave_when_done(self) -> None:
-        if self._leaving is not None and not self._unfinished:
-            then, self._leaving = self._leaving, None
-            then()
+        if self._unfinished:
+            yield self._all_finished
+            yield from self.ready()
 
     def _send(self, events: NDArray[np.int64], into: TxnHandle | None = None) -> None:
         """Write a batch in a given or the newest open transaction, or keep it until there is one."""
@@ -156,23 +151,26 @@ class TxnWriter(WriterProcess):
             append = AppendRequest(
                 segment_id, len(part), self.part.event_bytes, handle.numbers[segment_id], txn=handle.txn.name
             )
-            times = self.backlog.times_of(part)
-            self._tell_store("append", append, self._arrive, self.incarnation, handle, append, times)
+            self.do(self._appending(handle, self._append(handle, append, self.backlog.times_of(part))))
 
-    def _arrive(self, incarnation: int, handle: TxnHandle, append: AppendRequest, times: NDArray[np.int64]) -> None:
-        """At the segment store: kept beside the segment until the transaction is merged."""
-        if self.stream.deleted:
-            return
-        handle.txn.write(append.segment, times)
-        # Each part of a transaction is a segment of its own until it is merged, and its events have one size.
-        length = append.last * (EVENT_HEADER_BYTES + append.event_bytes)
-        answer = DataAppended(append, length if self.stream.part.acks_carry_offset else None)
-        self._hear_from_store("acknowledge", answer, self._on_acknowledged, incarnation, handle)
+    def _append(self, handle: TxnHandle, append: AppendRequest, times: NDArray[np.int64]) -> Steps[Any]:
+        """Write a batch in a transaction; at the segment store it is kept beside the segment until that is merged."""
 
-    def _on_acknowledged(self, incarnation: int, handle: TxnHandle) -> None:
+        def store() -> Reply | None:
+            if self.stream.deleted:
+                return None
+            handle.txn.write(append.segment, times)
+            # Each part of a transaction is a segment of its own until it is merged, and its events have one size.
+            length = append.last * (EVENT_HEADER_BYTES + append.event_bytes)
+            carried = length if self.stream.part.acks_carry_offset else None
+            return Reply("acknowledge", DataAppended(append, carried), carried)
+
+        return self.ask_store("append", append, store)
+
+    def _appending(self, handle: TxnHandle, answer: Steps[Any]) -> Steps[None]:
+        yield from answer
         handle.unanswered -= 1
-        if incarnation == self.incarnation:
-            self._request_next()
+        self._request_next()
 
     def begin(self) -> str:
         """Ask for a new transaction; returns its name."""
@@ -180,23 +178,20 @@ class TxnWriter(WriterProcess):
         name = f"{self.part.name}-{self._begun}"
         self._unfinished[name] = None
         self._requested[name] = self.stream.env.event()
+        self.do(self._beginning(name))
+        return name
+
+    def _beginning(self, name: str) -> Steps[None]:
+        """Ask for a transaction, and write in it what waits; False: the stream takes none any more."""
         transactions = self.stream.transactions
-        self.client.ask(
+        txn: Txn | Literal[False] = yield from self.ask_controller(
             "begin transaction",
             name,
             lambda controller: transactions.begin(controller, self, name),
-            partial(self._on_begun, self.incarnation),
+            unheard=lambda txn: self._let_expire(txn) if txn else None,
         )
-        return name
-
-    def _on_begun(self, incarnation: int, txn: Txn | Literal[False]) -> None:
-        """The controller has begun a transaction, or says that the stream takes none any more."""
         if not txn:
-            if incarnation == self.incarnation:
-                self.crash()
-            return
-        if incarnation != self.incarnation:
-            self.stream.after(self.part.lease_ms, self.stream.transactions.expire, txn)
+            self.crash()
             return
         handle = TxnHandle(txn, Routes.of(self.stream.history.epoch(txn.epoch).segments))
         self.handles[txn.name] = handle
@@ -206,20 +201,13 @@ class TxnWriter(WriterProcess):
         if self.closed:
             self.commit_open(handle)
 
-    def _on_requested(self, incarnation: int, txn: Txn) -> None:
-        """The controller has recorded that a transaction is to be committed: `commit` returns."""
-        if incarnation == self.incarnation:
-            self._to_request.pop(0).written.clear()
-            self._is_requesting = False
-            self._requested[txn.name].succeed()
-            self._request_next()
-
     def on_done(self, txn: Txn) -> None:
         """The controller says that a transaction is committed or aborted."""
         self._unfinished.pop(txn.name, None)
         if txn.name in self.handles:
             self.handles[txn.name].state = txn.state
-        self._leave_when_done()
+        if self.closed and not self._unfinished:
+            self._all_finished.send()
 
     def hold(self, hold_ms: int) -> None:
         """Hold the oldest open transaction for longer than planned."""
@@ -236,7 +224,7 @@ class TxnWriter(WriterProcess):
     def write(self, name: str | None) -> None:
         """Write what was given so far in the named or the oldest open transaction, if that is open."""
         if (handle := self._named(name, "write in")) is not None:
-            self._send(self.backlog.take_arrived(self.stream.now_ms), handle)
+            self._send(self.backlog.pop_ready(self.stream.now_ms), handle)
 
     def abort(self, name: str | None, backlog: str) -> None:
         """Abort the named or the oldest open transaction, if that is open."""
@@ -246,17 +234,17 @@ class TxnWriter(WriterProcess):
         handle.state = TxnState.ABORTING
         self._open.remove(handle)
         self._requested[handle.txn.name].succeed()
-        events, transactions = handle.events, self.stream.transactions
-        self.backlog.settle(events)
-        self.client.ask(
-            "abort transaction",
-            handle.txn,
-            lambda controller: transactions.abort(controller, handle.txn),
-            lambda _: self.on_done(handle.txn),
-        )
+        events = handle.events
+        self.backlog.finish(events)
+        self.do(self._aborting(handle.txn))
         if backlog == "kept":
             self.backlog.reopen(events)
             self._send(events)
+
+    def _aborting(self, txn: Txn) -> Steps[None]:
+        transactions = self.stream.transactions
+        yield from self.ask_controller("abort transaction", txn, lambda controller: transactions.abort(controller, txn))
+        self.on_done(txn)
 
     def _named(self, name: str | None, call: str) -> TxnHandle | None:
         handle = self.handles.get(name) if name is not None else next(iter(self._open), None)
@@ -291,13 +279,17 @@ class TxnWriter(WriterProcess):
     def _request_next(self) -> None:
         """Ask for the earliest commit that was called, once its writes are acknowledged; one request at a time."""
         if self._to_request and not self._is_requesting and self._to_request[0].unanswered == 0:
-            handle = self._to_request[0]
             self._is_requesting = True
-            incarnation, txn, time, transactions = self.incarnation, handle.txn, handle.time, self.stream.transactions
-            self.client.ask(
-                "commit transaction",
-                txn,
-                lambda controller: transactions.commit(controller, txn, time),
-                lambda _: self._on_requested(incarnation, txn),
-                CommitRequest(self.stream.name, self.part.id, time, txn.name),
-            )
+            self.do(self._requesting(self._to_request[0].txn, self._to_request[0].time))
+
+    def _requesting(self, txn: Txn, time: int | None) -> Steps[None]:
+        """Have a controller record that a transaction is to be committed: then `commit` returns."""
+        transactions = self.stream.transactions
+        request = CommitRequest(self.stream.name, self.part.id, time, txn.name)
+        yield from self.ask_controller(
+            "commit transaction", txn, lambda controller: transactions.commit(controller, txn, time), request
+        )
+        self._to_request.pop(0).written.clear()
+        self._is_requesting = False
+        self._requested[txn.name].succeed()
+        self._request_next()

@@ -14,11 +14,12 @@ from wmlab.streams.scenario.checks import controllers_of, created_later, process
 from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, TransactionalWriter
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.sim.actions import Actions
-from wmlab.streams.sim.controller import Fleet
-from wmlab.streams.sim.group import RunningGroup
+from wmlab.streams.sim.controller import Controllers
+from wmlab.streams.sim.coordinator import Coordinator
 from wmlab.streams.sim.load import Load, synthetic
 from wmlab.streams.sim.network import SimulatedNetwork
-from wmlab.streams.sim.store import Coordinator, MetadataStore
+from wmlab.streams.sim.reader import RunningGroup
+from wmlab.streams.sim.store import MetadataStore
 from wmlab.streams.sim.stream import StreamWorld
 from wmlab.streams.sim.txn_writer import TxnWriter
 from wmlab.streams.sim.writer import Writer, WriterProcess
@@ -43,10 +44,10 @@ class World(Simulation):
         self.scenario = scenario = scenario.resolved
         self.shared = Journal()
         self.take_events = take_events
-        self.network = SimulatedNetwork(self)
+        self.network = SimulatedNetwork(self, scenario, self.shared)
         self.metadata = MetadataStore(self)
         self.coordinator = Coordinator(self)
-        self.fleet = Fleet(self)
+        self.controllers = Controllers(self)
         self.past: list[StreamWorld] = []
         self.groups: dict[str, RunningGroup] = {}
         self._begun_groups: list[RunningGroup] = []
@@ -54,7 +55,7 @@ class World(Simulation):
         for name in created_later(scenario):
             self.streams[name].deleted = True
         self.writers = {
-            process.node: process
+            process.name: process
             for index, part in enumerate(scenario.writers)
             for process in self._processes(part, index, traces)
         }
@@ -67,7 +68,7 @@ class World(Simulation):
         """The rows of each stream by its title, deleted streams first, and under None those of no stream."""
         return {**{stream.title: stream.journal for stream in self.all_streams()}, None: self.shared}
 
-    def happened(
+    def record_incident(
         self,
         kind: str,
         subject: Subject,
@@ -80,7 +81,7 @@ class World(Simulation):
     ) -> None:
         """Write down something that was made to happen to all streams: a row for each."""
         for stream in self.streams.values():
-            stream.happened(kind, subject, target, detail, outcome=outcome, for_ms=for_ms, sides=sides)
+            stream.record_incident(kind, subject, target, detail, outcome=outcome, for_ms=for_ms, sides=sides)
 
     def _processes(
         self, part: EventWriter | TransactionalWriter, index: int, traces: Mapping[str, Load]
@@ -112,7 +113,7 @@ class World(Simulation):
         """Run to the end of the scenario; `progress` gets the percentage done."""
         for stream in self.all_streams():
             stream.open()
-        for controller in self.fleet.members:
+        for controller in self.controllers.members:
             controller.start()
         actions = Actions(self)
         actions.plan(self.scenario.script)
@@ -126,7 +127,7 @@ class World(Simulation):
                 self.env.run(until=until)
             progress(step)
         self.coordinator.finish()
-        actions.write_awaited()
+        actions.write_pending_actions()
         for stream in self.all_streams():
             stream.write_segments()
             stream.transactions.write()

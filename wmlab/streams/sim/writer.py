@@ -4,46 +4,64 @@ Source: PDP-33, "Client Changes": the writer collects the offsets of the acknowl
 `noteTime` sends the latest of them with the time; "Event Writer API Changes" and "Config Changes"; upstream class
 `EventStreamWriterImpl`. Nothing is flushed before a note unless the scenario says so, so that events that are not
 acknowledged are not covered by its position.
+
+Notes and shutdowns are calls to controllers, which the network may lose; what a controller is asked for goes over a
+connection. A call that failed for a passing reason, a conflict of compare-and-set among them, is repeated with growing
+waits; a negative answer is not. Source: PDP-33, "Controller Changes"; upstream `ControllerImpl` and
+`RetryingControllerClient`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import simpy
 
 from wmlab.core.errors import ModelError
-from wmlab.streams.model.marks import AutomaticNotes, acknowledge, add_segments, refuse_explicit_note, remove_segment
+from wmlab.core.simulation import generator
+from wmlab.streams.model.marks import (
+    AutomaticNotes,
+    NoteOutcome,
+    acknowledge,
+    add_segments,
+    refuse_explicit_note,
+    remove_segment,
+)
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import Segment
-from wmlab.streams.model.wire import EVENT_HEADER_BYTES, AppendRequest, DataAppended, Lengths
+from wmlab.streams.model.wire import EVENT_HEADER_BYTES, AppendRequest, DataAppended, Leave, Lengths, Note
 from wmlab.streams.scenario.parts import SEGMENT_STORE, EventWriter, WriterPart, process_name
-from wmlab.streams.sim.client import ControllerClient
 from wmlab.streams.sim.load import Backlog, Load, LocalClock, Routes, time_to_note
-from wmlab.streams.sim.network import NetworkMessage
+from wmlab.streams.sim.network import Message, Way
+from wmlab.streams.sim.node import Answer, Node, Reply, Result, Signal, Steps
+from wmlab.streams.sim.store import UNAVAILABLE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from wmlab.streams.sim.controller import Controller
     from wmlab.streams.sim.stream import StreamWorld
 
 NO_EVENTS: Final = np.empty(0, np.int64)
+_SEALED: Final = "sealed"
 
 
-@dataclass(slots=True, eq=False)
-class _Append:
-    """A batch on its way to a segment; `resent_from` is the sealed segment that refused it before."""
-
-    incarnation: int
-    events: NDArray[np.int64]
-    times: NDArray[np.int64]
-    resent_from: int | None
-    content: AppendRequest
+REPEATED_AFTER: Final = frozenset(
+    {NoteOutcome.WRITE_CONFLICT.value, NoteOutcome.DATA_NOT_FOUND.value, UNAVAILABLE, None}
+)
+"""The outcomes after which a call is repeated; None: no answer in time."""
+REPLIES: Final = {
+    "get successors": "successors",
+    "begin transaction": "transaction begun",
+    "commit transaction": "commit requested",
+    "abort transaction": "aborted",
+}
+"""The names of the replies to what a client asks of a controller."""
 
 
 @dataclass(slots=True)
@@ -55,51 +73,122 @@ class _Seal:
     outstanding: int = 0
 
 
-class WriterProcess:
-    """One process of a writer: its incarnations, its load, and its calls; `node` is its name.
+class Client(Node):
+    """A node that calls the controllers about its `stream`."""
 
-    `incarnation` counts them: whatever was sent to an earlier one arrives at nobody. It notes no time until
-    `silent_until`, in ms of the simulated clock.
+    def __init__(self, stream: StreamWorld, name: str) -> None:
+        super().__init__(stream.world, name)
+        self.stream = stream
+        self._retry = stream.network.part.retry
+        self.forget_controllers()
+
+    def forget_controllers(self) -> None:
+        """Know nothing of the controllers that were called."""
+        self._failed: Controller | None = None
+        self._next_controller = self._choose()
+
+    def call(self, kind: str, content: Note | Leave) -> Steps[None]:
+        """Note a time, or say that a writer leaves; repeat it until that has an outcome."""
+        for failures in range(1, self._retry.attempts + 1):
+            controller = next(self._next_controller)
+            request = Message(self.stream.title, self.name, controller.name, kind, content)
+            serve, within_ms = partial(controller.receive, content), self._retry.answer_within_ms
+            outcome = yield from self.ask(request, serve, way=Way.CALL, answer_within_ms=within_ms)
+            if outcome in (UNAVAILABLE, None):
+                self._failed = controller
+            if outcome not in REPEATED_AFTER or failures == self._retry.attempts:
+                return
+            yield self.world.env.timeout(self._retry.wait_ms(failures))
+
+    def ask_controller(
+        self,
+        kind: str,
+        subject: object,
+        steps: Callable[[Controller], Steps[Result]],
+        carried: object = None,
+        unheard: Callable[[Result], None] | None = None,
+    ) -> Steps[Result]:
+        """Let a controller do something, and come back with its result; another is asked if it is down or goes down.
+
+        `kind` is the name of the message, one of `REPLIES`. The reply says its `subject`, and so does the message
+        unless it says more, with what is `carried`.
+        """
+        for failures in count(1):
+            controller = next(self._next_controller)
+            content = subject if carried is None else carried
+            request = Message(self.stream.title, self.name, controller.name, kind, content)
+            result: Result | None = yield from self.ask(
+                request, partial(_serve, controller, steps, kind, subject), unheard=unheard
+            )
+            if result is not None:
+                return result
+            self._failed = controller
+            yield self.world.env.timeout(self._retry.wait_ms(failures))
+        raise AssertionError
+
+    def _choose(self) -> Iterator[Controller]:
+        """The controller to call next: one after the other, drawn for each call, or the one before until it fails."""
+        fleet, contact = self.stream.world.controllers, self.stream.scenario.controllers.contact
+        draws = generator(self.stream.scenario.seed, f"controllers of {self.name}")
+        kept: Controller | None = None
+        for index in count():
+            known = fleet.members
+            if contact == "round_robin":
+                yield known[index % len(known)]
+            elif contact == "random":
+                yield known[int(draws.integers(len(known)))]
+            else:
+                if kept is None or kept is self._failed or kept not in known:
+                    others = [controller for controller in known if controller is not self._failed] or known
+                    kept, self._failed = others[int(draws.integers(len(others)))], None
+                yield kept
+
+
+class WriterProcess(Client):
+    """One process of a writer: its load, and what it sends.
+
+    It `has_begun` once it was started for the first time. It notes no time until `silent_until`, in ms of the simulated
+    clock.
     """
 
     part: WriterPart
 
-    def __init__(self, stream: StreamWorld, part: WriterPart, index: int, load: Iterable[Load], node: str) -> None:
-        self.stream = stream
+    def __init__(self, stream: StreamWorld, part: WriterPart, index: int, load: Iterable[Load], name: str) -> None:
+        super().__init__(stream, name)
         self.part = part
         self.index = index
-        self.node = node
-        self.incarnation = 0
+        self.has_begun = False
+        self.is_running = False
         self.closed = False
         self.silent_until: float = stream.now_ms
         self.clock = LocalClock.of(stream.scenario, part.name, part.clock)
         self.backlog = Backlog(
             load, self.clock, start_ms=stream.scenario.start_ms, batch_ms=part.batch_ms, time_by=part.event_time
         )
-        self._begin_anew()
+        self._reset()
 
     @property
     def notes_automatically(self) -> bool:
         """Whether it notes its clock by itself, by its own option or by that of its stream."""
         return self.part.automatically_note_time or self.stream.part.automatically_note_time
 
-    def _begin_anew(self) -> None:
+    def _reset(self) -> None:
         """Know what a process knows when it starts."""
-        self.client = ControllerClient(self.stream, self.node)
+        self.forget_controllers()
 
     def _send(self, events: NDArray[np.int64]) -> None:
         """Write a batch of events."""
         raise NotImplementedError
 
     def start(self) -> None:
-        """Begin an incarnation, if there is a stream: send what comes, and do the work of that kind of writer."""
+        """Begin, if there is a stream: send what comes, and do the work of that kind of writer."""
         if self.stream.deleted:
             return
-        self.incarnation += 1
+        super().crash()
+        self.has_begun = self.is_running = True
         self.closed = False
-        self.client.stopped = True
-        self._begin_anew()
-        self.stream.env.process(self._sending(self.incarnation))
+        self._reset()
+        self.do(self._sending())
         self._work()
 
     def _work(self) -> None:
@@ -107,17 +196,17 @@ class WriterProcess:
         raise NotImplementedError
 
     def crash(self) -> None:
-        """End the incarnation at once, without a word to anybody."""
-        self.incarnation += 1
-        self.client.stopped = True
+        """End at once, without a word to anybody."""
+        super().crash()
+        self.is_running = False
 
     def restart(self, backlog: str) -> None:
-        """Begin a new incarnation; events that happened meanwhile are lost, or kept to be sent at once."""
+        """Begin again; events that happened meanwhile are lost, or kept to be sent at once."""
         self.backlog.start_over(self.stream.now_ms, keep=backlog == "kept")
         self.start()
 
-    def close(self, then: Callable[[], None]) -> None:
-        """End the incarnation in order, and do what comes `then`."""
+    def close(self) -> Steps[None]:
+        """Stop in order, and wait until all that was written is safe."""
         raise NotImplementedError
 
     def leave(self, call: str) -> None:
@@ -125,30 +214,32 @@ class WriterProcess:
         if self.part.id is None:
             self.refuse(call)
         else:
-            self.client.leave(self.part.id, call)
+            self.do(self.call(call, Leave(self.stream.name, self.part.id, self.name, call, self.stream.now_ms)))
 
     def refuse(self, call: str, problem: str = "The writer has no id under which a time could be kept.") -> None:
         """Write down that a call of this process was refused."""
-        self.stream.refuse(self.node, call, problem)
+        self.stream.refuse(self.name, call, problem)
 
-    def _tell_store(self, kind: str, content: object, act: Callable[..., None], *args: Any) -> None:
-        """Send to the segment store, on the connection to it; `act(*args)` is done there."""
-        message = NetworkMessage(self.stream.title, self.node, SEGMENT_STORE, kind, content)
-        self.stream.network.deliver(message, act, *args)
+    def ask_store(self, kind: str, content: object, act: Callable[[], Reply | None]) -> Steps[Any]:
+        """Have something done at the segment store, on the connection to it; the result of its reply, if there is one.
 
-    def _hear_from_store(self, kind: str, content: object, act: Callable[..., None], *args: Any) -> None:
-        """Send from the segment store to this process; `act(*args)` is done here."""
-        message = NetworkMessage(self.stream.title, SEGMENT_STORE, self.node, kind, content)
-        self.stream.network.deliver(message, act, *args)
+        A store from which the stream is gone does not answer.
+        """
 
-    def _sending(self, incarnation: int) -> Generator[simpy.Event]:
+        def serve(answer: Answer) -> None:
+            if (reply := act()) is not None:
+                answer(reply)
+
+        return self.ask(Message(self.stream.title, self.name, SEGMENT_STORE, kind, content), serve)
+
+    def _sending(self) -> Steps[None]:
         env = self.stream.env
         while (due := self.backlog.next_tick) is not None:
             tick = max(due, int(env.now))
             if tick >= self.stream.end_ms:
                 return
             yield env.timeout(tick - env.now)
-            if incarnation != self.incarnation or self.closed:
+            if self.closed:
                 return
             self._send(self.backlog.take(tick))
 
@@ -163,15 +254,15 @@ class Writer(WriterProcess):
     ) -> None:
         super().__init__(stream, part, index, load, process_name(part.name, number))
 
-    def _begin_anew(self) -> None:
-        super()._begin_anew()
+    def _reset(self) -> None:
+        super()._reset()
         period_ms = self.part.automatic_note_period_ms
         self._automatic = AutomaticNotes(period_ms, period_ms) if self.notes_automatically else None
         self.position = Position({})
         self.routes = Routes(())
         self._numbers: Counter[int] = Counter()
         self._seals: dict[int, _Seal] = {}
-        self._flushes: list[tuple[NDArray[np.int64], Callable[[], None]]] = []
+        self._flushes: list[tuple[NDArray[np.int64], Signal]] = []
 
     def _work(self) -> None:
         """Learn the open segments, and note periodically."""
@@ -180,26 +271,27 @@ class Writer(WriterProcess):
         self.routes = Routes.of(active)
         now_ms, every_ms = self.stream.now_ms, self.part.note_every_ms
         if self._automatic is not None:
-            self.stream.env.process(
-                self._noting(self.incarnation, self._automatic.times_ms(now_ms, self.stream.end_ms))
-            )
+            self.do(self._noting(self._automatic.times_ms(now_ms, self.stream.end_ms)))
         elif every_ms is not None:
-            self.stream.env.process(self._noting(self.incarnation, count(now_ms + every_ms, every_ms)))
+            self.do(self._noting(count(now_ms + every_ms, every_ms)))
 
-    def close(self, then: Callable[[], None]) -> None:
-        """End the incarnation in order: write what is there, wait for acknowledgements, then do what comes `then`."""
+    def close(self) -> Steps[None]:
+        """Stop in order: write what is there, and wait until it is acknowledged."""
         self.closed = True
-        self.flush(then)
+        yield from self.flush()
 
-    def flush(self, then: Callable[[], None]) -> None:
-        """Send what the application has handed over so far, and go on once all of it is acknowledged."""
-        self._send(self.backlog.take_arrived(self.stream.now_ms))
-        self._flushes.append((self.backlog.unanswered(), then))
+    def flush(self) -> Steps[None]:
+        """Send what the application has handed over so far, and wait until all of it is acknowledged."""
+        self._send(self.backlog.pop_ready(self.stream.now_ms))
+        flushed = Signal(self.stream.env)
+        self._flushes.append((self.backlog.unanswered(), flushed))
         self._end_flushes()
+        yield flushed
+        yield from self.ready()
 
     def _end_flushes(self) -> None:
         while self._flushes and self.backlog.all_settled(self._flushes[0][0]):
-            self._flushes.pop(0)[1]()
+            self._flushes.pop(0)[1].send()
 
     def _send(self, events: NDArray[np.int64], resent_from: int | None = None) -> None:
         for segment_id, part in self.routes.split(self.backlog.keys_of(events), events) if len(events) else ():
@@ -208,80 +300,73 @@ class Writer(WriterProcess):
             self._append(segment_id, part, resent_from)
 
     def _append(self, segment_id: int, events: NDArray[np.int64], resent_from: int | None = None) -> None:
+        """Append a batch to a segment; `resent_from` is the sealed segment that refused it before."""
         self._numbers[segment_id] += len(events)
-        content = AppendRequest(segment_id, len(events), self.part.event_bytes, self._numbers[segment_id])
-        append = _Append(self.incarnation, events, self.backlog.times_of(events), resent_from, content)
-        self._tell_store("append", content, self._arrive, append)
+        request = AppendRequest(segment_id, len(events), self.part.event_bytes, self._numbers[segment_id])
+        times = self.backlog.times_of(events)
+        answer = self.ask_store("append", request, partial(self._store, request, times))
+        self.do(self._appending(answer, segment_id, events, resent_from))
 
-    def _arrive(self, append: _Append) -> None:
-        """At the segment store: take the append, or refuse it because the segment is sealed."""
-        stream = self.stream
-        segment = None if stream.deleted else stream.store.get(append.content.segment)
-        if segment is None:
-            return
-        if segment.sealed_ms is not None:
-            self._hear_from_store("sealed", str(append.content), self._on_sealed, append)
-            return
-        if len(append.events):
-            size = EVENT_HEADER_BYTES + self.part.event_bytes
-            before = segment.append(len(append.events), size)
-            stream.journal.append(append.content.segment, before, size, append.times, stream.now_ms, self.index)
-        carried = segment.length if stream.part.acks_carry_offset else None
-        answer = DataAppended(append.content, carried)
-        self._hear_from_store("acknowledge", answer, self._on_acknowledged, append, carried)
+    def _appending(
+        self, answer: Steps[Any], segment_id: int, events: NDArray[np.int64], resent_from: int | None
+    ) -> Steps[None]:
+        """Learn the length of the segment, or that it is sealed.
 
-    def _on_acknowledged(self, append: _Append, length: int | None) -> None:
-        """An answer with the segment's length; from an older server without it, and then it has to be asked for.
-
-        Only with a length is the append done: its events are not covered by the position before that.
+        Only with a length is the append done: its events are not covered by the position before that. An older server
+        does not say it, and then it has to be asked for.
         """
-        if append.incarnation != self.incarnation:
-            return
-        if length is None:
-            request = Lengths({append.content.segment: None})
-            self._tell_store("get length", request, self._tell_length, append)
-            return
-        if append.content.segment in self.position:
-            self.position = acknowledge(self.position, append.content.segment, length)
-        self.backlog.acknowledge(append.events)
-        if append.resent_from is not None:
-            self._account(append.resent_from)
+        length = yield from answer
+        if length is _SEALED:
+            self._on_sealed(segment_id, events)
+        else:
+            if length is None:
+                asked = Lengths({segment_id: None})
+                length = yield from self.ask_store("get length", asked, partial(self._measure, segment_id))
+            if segment_id in self.position:
+                self.position = acknowledge(self.position, segment_id, length)
+            self.backlog.acknowledge(events)
+        if resent_from is not None:
+            self._seals[resent_from].outstanding -= 1
+            self._drop(resent_from)
         if self._flushes:
             self._end_flushes()
 
-    def _tell_length(self, append: _Append) -> None:
+    def _store(self, request: AppendRequest, times: NDArray[np.int64]) -> Reply | None:
+        """At the segment store: take an append, or refuse it because the segment is sealed."""
+        stream = self.stream
+        segment = None if stream.deleted else stream.store.get(request.segment)
+        if segment is None:
+            return None
+        if segment.sealed_ms is not None:
+            return Reply("sealed", str(request), _SEALED)
+        if len(times):
+            size = EVENT_HEADER_BYTES + request.event_bytes
+            before = segment.append(len(times), size)
+            stream.journal.append(request.segment, before, size, times, stream.now_ms, self.index)
+        carried = segment.length if stream.part.acks_carry_offset else None
+        return Reply("acknowledge", DataAppended(request, carried), carried)
+
+    def _measure(self, segment_id: int) -> Reply | None:
         """At the segment store: a length that is asked for may have grown since, which is safe.
 
         A segment that is gone went with its stream, and nobody waits for its length any more.
         """
-        segment = self.stream.store.get(append.content.segment)
-        if segment is not None:
-            answer = Lengths({append.content.segment: segment.length})
-            self._hear_from_store("length", answer, self._on_acknowledged, append, segment.length)
+        segment = self.stream.store.get(segment_id)
+        return None if segment is None else Reply("length", Lengths({segment_id: segment.length}), segment.length)
 
-    def _on_sealed(self, append: _Append) -> None:
+    def _on_sealed(self, sealed_id: int, events: NDArray[np.int64]) -> None:
         """The store refused an append: ask for the successors once, then send the events again."""
-        if append.incarnation != self.incarnation:
-            return
-        sealed_id, incarnation = append.content.segment, self.incarnation
         if sealed_id not in self._seals:
             self._seals[sealed_id] = _Seal()
-            self.client.ask(
-                "get successors",
-                sealed_id,
-                lambda controller: controller.check_alive(),
-                lambda _: self._on_successors(incarnation, sealed_id),
-            )
+            self.do(self._learn_successors(sealed_id))
         if self._seals[sealed_id].successors is not None:
-            self._send(append.events, sealed_id)
+            self._send(events, sealed_id)
         else:
-            self._seals[sealed_id].waiting.append(append.events)
-        if append.resent_from is not None:
-            self._account(append.resent_from)
+            self._seals[sealed_id].waiting.append(events)
 
-    def _on_successors(self, incarnation: int, sealed_id: int) -> None:
-        if incarnation != self.incarnation:
-            return
+    def _learn_successors(self, sealed_id: int) -> Steps[None]:
+        """Ask a controller what follows a sealed segment, and send there what the segment refused."""
+        yield from self.ask_controller("get successors", sealed_id, lambda controller: controller.check_alive())
         seal = self._seals[sealed_id]
         seal.successors = self.stream.history.successors(sealed_id)
         if not seal.successors:
@@ -301,21 +386,17 @@ class Writer(WriterProcess):
                 self._append(segment_id, NO_EVENTS)
         self._drop(sealed_id)
 
-    def _account(self, sealed_id: int) -> None:
-        """A resent append was answered; once all of a sealed segment's are, it leaves the position."""
-        self._seals[sealed_id].outstanding -= 1
-        self._drop(sealed_id)
-
     def _drop(self, sealed_id: int) -> None:
+        """A sealed segment leaves the position once all that it refused is answered elsewhere."""
         if self._seals[sealed_id].outstanding == 0:
             self.position = remove_segment(self.position, sealed_id)
 
-    def _noting(self, incarnation: int, times_ms: Iterable[int]) -> Generator[simpy.Event]:
+    def _noting(self, times_ms: Iterable[int]) -> Steps[None]:
         """Note the time at each of these times, unless the writer is silent then, until it is closed."""
         stream = self.stream
         for at_ms in times_ms:
             yield stream.env.timeout(at_ms - stream.now_ms)
-            if incarnation != self.incarnation or (self.closed and not self.part.auto_note_survives_close):
+            if self.closed and not self.part.auto_note_survives_close:
                 return
             if stream.now_ms >= self.silent_until:
                 self.note_chosen()
@@ -338,16 +419,28 @@ class Writer(WriterProcess):
         self._note(time, None if position is None else Position(position))
 
     def _note(self, time: int, position: Position | None = None) -> None:
-        incarnation, noted_ms, writer_id = self.incarnation, self.stream.now_ms, self.part.id
-        if writer_id is None:
+        if self.part.id is None:
             self.refuse("note time")
-            return
-
-        def send() -> None:
-            if incarnation == self.incarnation:
-                self.client.note(writer_id, time, self.position if position is None else position, noted_ms)
-
-        if self.part.flush_before_note:
-            self.flush(send)
         else:
-            send()
+            self.do(self._note_as(self.part.id, time, position, self.stream.now_ms))
+
+    def _note_as(self, writer: str, time: int, position: Position | None, noted_ms: int) -> Steps[None]:
+        if self.part.flush_before_note:
+            yield from self.flush()
+        reached = self.position if position is None else position
+        yield from self.call("note time", Note(self.stream.name, writer, time, reached, noted_ms, process=self.name))
+
+
+def _serve(
+    controller: Controller,
+    steps: Callable[[Controller], Steps[Any]],
+    kind: str,
+    subject: object,
+    answer: Answer,
+) -> None:
+    """At a controller: do the steps, and answer with their result; None: it is down or goes down meanwhile."""
+
+    def reply(result: Any) -> None:
+        answer(Reply(REPLIES[kind], UNAVAILABLE if result is None else subject, result))
+
+    controller.serve(steps(controller), reply)

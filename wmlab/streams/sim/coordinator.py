@@ -1,0 +1,145 @@
+"""The coordination service of the controllers: sessions, who owns which bucket, and the table `ownership`.
+
+Source: PDP-33, "Distributing Streams Across Controller Instances"; upstream classes `ZKBucketManager`, `BucketManager`
+and `BucketService`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from wmlab.streams.model.coordination import Coordination, Session
+from wmlab.streams.scenario.parts import COORDINATOR
+from wmlab.streams.sim.network import Message, Way
+
+if TYPE_CHECKING:
+    from wmlab.streams.sim.world import World
+
+
+class Coordinator:
+    """One service for all controllers, and the table `ownership`."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._part = world.scenario.controllers
+        self.state = Coordination(self._part.buckets)
+        self._next_ms = world.scenario.start_ms
+        self._planned_ms: int | None = None
+        self._blocked_buckets: Counter[int] = Counter()
+        self._homes = {part.name: world.metadata.bucket(part.name) for part in world.scenario.all_streams}
+        self._open_rows: dict[int, dict[str, object]] = {}
+
+    def open(self, session: Session) -> None:
+        """A controller is there: the buckets are distributed anew, not at once but soon."""
+        self.state = self.state.open(session)
+        self.plan()
+        self._wake_committers()
+
+    def close(self, session: Session) -> None:
+        """A session ends: its nodes vanish, and others may take their buckets."""
+        if session not in self.state.sessions:
+            return
+        lost = [bucket for bucket, owner in self.state.nodes.items() if owner == session]
+        elected = self.state.distributor
+        self.state = self.state.close(session)
+        for bucket in lost:
+            self._end(bucket)
+        if self.state.distributor != elected:
+            # A new distributor has not distributed yet, so it need not wait.
+            self._next_ms = self._world.now_ms
+        self.plan()
+        for bucket in lost:
+            self._announce(bucket)
+        self._wake_committers()
+
+    def _wake_committers(self) -> None:
+        """Sessions have changed: commits that waited for a controller may have one."""
+        for stream in self._world.streams.values():
+            stream.transactions.wake()
+
+    def plan(self) -> None:
+        """Distribute at the next moment that is allowed; all joins of this very moment count.
+
+        In a contest nobody distributes: everybody looks for free buckets at once.
+        """
+        if self._part.distribution == "contest":
+            self._announce()
+            return
+        at_ms = max(self._next_ms, self._world.now_ms)
+        if self._planned_ms is None or at_ms < self._planned_ms:
+            self._planned_ms = at_ms
+            self._world.after(at_ms - self._world.now_ms, self._distribute, at_ms)
+
+    def _distribute(self, planned_ms: int) -> None:
+        if planned_ms != self._planned_ms:
+            return
+        self._planned_ms = None
+        elected = self.state.distributor
+        distributor = None if elected is None else self._world.controllers[elected.controller]
+        if distributor is None or distributor.session != elected or not distributor.is_working:
+            return
+        if self._world.network.is_separated(distributor.name, COORDINATOR):
+            return
+        self._next_ms = self._world.now_ms + self._part.redistribute_every_ms
+        self.state = self.state.distribute()
+        request = Message(None, distributor.name, COORDINATOR, "distribute", self._part.buckets)
+        self._world.network.carry(request, lambda: None, way=Way.INSIDE)
+        self._announce()
+
+    def _announce(self, bucket: int | None = None) -> None:
+        """The shares have changed, or the node of a bucket has gone: whoever ought to own it tries again."""
+        anybody = bucket is None or self._part.distribution == "contest"
+        for controller in self._world.controllers.members:
+            if anybody or bucket in self.state.share(controller.name):
+                news = Message(None, COORDINATOR, controller.name, "shares changed")
+                self._world.network.notify(news, controller.rebalance_buckets)
+
+    def take(self, bucket: int, session: Session) -> bool:
+        """Create the node of a bucket, if there is none and nobody holds it back."""
+        if self._blocked_buckets[bucket]:
+            return False
+        had = self.state.nodes.get(bucket)
+        self.state, owns = self.state.take(bucket, session)
+        if owns and had != session:
+            self._open_rows[bucket] = self._world.shared.write(
+                "ownership",
+                bucket=bucket,
+                controller=session.controller,
+                streams=[name for name, home in self._homes.items() if home == bucket],
+                from_ms=self._world.now_ms,
+                to_ms=None,
+            )
+        return owns
+
+    def release(self, bucket: int, session: Session) -> None:
+        """Delete the node of a bucket if the session has it."""
+        if self.state.nodes.get(bucket) == session:
+            self.state = self.state.release(bucket, session)
+            self._end(bucket)
+            self._announce(bucket)
+
+    def hold_back(self, bucket: int, for_ms: int) -> None:
+        """Take a bucket's node away and let nobody create it for a while."""
+        self._blocked_buckets[bucket] += 1
+        owner = self.state.nodes.get(bucket)
+        if owner is not None:
+            self._world.controllers[owner.controller].release_bucket(bucket)
+            self.release(bucket, owner)
+        self._world.after(for_ms, self._let_go, bucket)
+
+    def _let_go(self, bucket: int) -> None:
+        self._blocked_buckets[bucket] -= 1
+        if not self._blocked_buckets[bucket]:
+            self._announce(bucket)
+
+    def _end(self, bucket: int) -> None:
+        self._open_rows.pop(bucket)["to_ms"] = self._world.now_ms
+
+    def finish(self) -> None:
+        """At the end of a run: one controller that had everything all the time is not worth a row for every bucket."""
+        rows = self._world.shared.rows.get("ownership", [])
+        owners = {row["controller"] for row in rows}
+        start_ms = self._world.scenario.start_ms
+        if len(owners) == 1 and all(row["from_ms"] == start_ms and row["to_ms"] is None for row in rows):
+            rows.clear()
