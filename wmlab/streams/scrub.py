@@ -20,7 +20,7 @@ from wmlab.core.charts.style import FONT, jupyter_style
 from wmlab.core.charts.svg import draw_svg
 from wmlab.core.charts.theme import PAGE_STYLE
 from wmlab.core.errors import ChartError
-from wmlab.core.live_view import HIDES_THE_STILL, display_live
+from wmlab.core.live_view import HIDES_THE_STILL, KeyGuard, display_live
 from wmlab.core.recording import Recording
 from wmlab.core.waiting import waiting_for
 from wmlab.core.words import counted, unbroken
@@ -171,8 +171,9 @@ class Scrubber:
         wrapped = ui.Layout(flex_flow="row wrap", align_items="center")
         jumps = [self._previous, self._next, self._party, *([self._violation] if self.violations else [])]
         rows = [ui.HBox([self._play, self._slider, self._when], layout=wrapped), ui.HBox(jumps, layout=wrapped)]
-        self.widget = ui.VBox([ui.HTML(_STYLE, layout=ui.Layout(height="0")), *rows, self._words, self._picture])
-        for name in ("wmlab-live", "wmlab-scrubber"):
+        style, guard = ui.HTML(_STYLE, layout=ui.Layout(height="0")), KeyGuard()
+        self.widget = ui.VBox([style, guard, *rows, self._words, self._picture])
+        for name in ("wmlab-live", "wmlab-scrubber", "wmlab-keys"):
             self.widget.add_class(name)
 
     @property

@@ -80,7 +80,7 @@ class Curves:
         """The machine of the log in its state at `at_ms`."""
         return self._walk.at(at_ms)
 
-    @property
+    @cached_property
     def groups(self) -> list[str]:
         """The reader groups of the stream."""
         return sorted({str(row["group"]) for table in ("positions", "windows") for row in self._rows(table)})

@@ -230,15 +230,18 @@ class RecordedStates:
 
     def at(self, at_ms: int) -> StreamState:
         """The state at a moment (clock, ms)."""
+        faults = ActiveFaults()
+        for row in self._incidents.until(at_ms):
+            faults.step(row)
         return StreamState(
             stream=self.stream,
             at_ms=at_ms,
             group=self.group,
             segments=tuple(self._segments_at(at_ms)),
             watermarks=self._watermarks.until(at_ms),
-            writers=tuple(self._writer(writer, at_ms) for writer in self._notes),
+            writers=tuple(self._writer(writer, at_ms, faults) for writer in self._notes),
             readers=tuple(
-                self._reader(reader, at_ms)
+                self._reader(reader, at_ms, faults)
                 for reader in sorted(self._windows)
                 if self._joined_ms.get(reader, at_ms) <= at_ms
             ),
@@ -263,35 +266,27 @@ class RecordedStates:
                     reader=None if read is None else read["reader"],
                 )
 
-    def _writer(self, writer: str, at_ms: int) -> WriterState:
+    def _writer(self, writer: str, at_ms: int, faults: ActiveFaults) -> WriterState:
         notes, cycle = self._notes[writer].until(at_ms), self._cycles.last(at_ms, {})
         dropped_ms = self._drops[writer].last(at_ms, -1) if writer in self._drops else None
         accepted = next((note.received_ms for note in reversed(notes) if note.accepted), None)
         return WriterState(
             writer=writer,
             notes=notes,
-            state=self._fault("writer", writer, at_ms),
+            state=_state(faults, "writer", writer, at_ms),
             awaited=writer in cycle.get("lagging", ()),
             dropped=dropped_ms is not None and accepted is not None and accepted <= dropped_ms,
         )
 
-    def _reader(self, reader: str, at_ms: int) -> ReaderState:
+    def _reader(self, reader: str, at_ms: int, faults: ActiveFaults) -> ReaderState:
         window = self._windows[reader].last(at_ms, {})
         return ReaderState(
             reader=reader,
             lower=window.get("lower"),
             upper=window.get("upper"),
             looked_ms=window.get("at_ms"),
-            state=self._fault("reader", reader, at_ms),
+            state=_state(faults, "reader", reader, at_ms),
         )
-
-    def _fault(self, subject: Subject, party: str, at_ms: int) -> str:
-        """What befell a party and lasts at a moment; "" for nothing."""
-        faults = ActiveFaults()
-        for row in self._incidents.until(at_ms):
-            faults.step(row)
-        fault = faults.of(subject, party, at_ms=at_ms)
-        return "" if fault is None else fault.kind.value
 
     def newest_time(self, at_ms: int) -> int:
         """The largest event time (ms) that was appended or noted up to a moment, or the first one after it."""
@@ -367,6 +362,12 @@ _TABLES: Final = (
     "windows",
     "incidents",
 )
+
+
+def _state(faults: ActiveFaults, subject: Subject, party: str, at_ms: int) -> str:
+    """What befell a party and lasts at a moment; "" for nothing."""
+    fault = faults.of(subject, party, at_ms=at_ms)
+    return "" if fault is None else fault.kind.value
 
 
 def _the_group(stream: str, rows: Mapping[str, Sequence[TableRow]], group: str | None) -> str | None:
