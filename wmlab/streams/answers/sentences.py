@@ -322,6 +322,9 @@ def _reader_reason(cause: Cause) -> str:
                 "" if cause.earliest_ms is None else f" and goes on at {clock_words(cause.earliest_ms)} at the earliest"
             )
             return f"{listed(texts)}{again}"
+        case CauseKind.STORE:
+            texts = [f"{_the(party)} is {state_words(party.fault)}" for party in parties if party.fault]
+            return listed(texts)
         case CauseKind.ASSIGNMENT:
             are = "has" if len(parties) == 1 else "have"
             return f"{_segments(parties)} {are} no reader"
