@@ -60,7 +60,7 @@ recording = scenario.record()
 spark = wm.spark_session()
 """,
         (
-            Entry("wm.chart.time_bounds", "wm.chart.time_bounds(recording.time_bounds(spark))"),
+            Entry("wm.chart.time_bounds", "wm.chart.time_bounds(recording.time_bounds(spark), recording=recording)"),
             Entry("wm.chart.key_space", "wm.chart.key_space(recording)"),
             Entry("wm.chart.stream_cut", "wm.chart.stream_cut(recording, at_ms=21_500)"),
             Entry("wm.chart.moment", "wm.chart.moment(recording, 36_000)"),

@@ -47,7 +47,7 @@ def demo(page: str | Path) -> str:
         rows = bounds.select("at_ms", "lower", "upper").orderBy("version", "at_ms").toArrow().to_pylist()
     crash_ms = next(act.at_ms for act in scenario.script if act.kind == "crash_writer")
     why = recording.explain(at_ms=crash_ms + 6_000)
-    chart = wm.chart.time_bounds(bounds)
+    chart = wm.chart.time_bounds(bounds, recording=recording)
     _write(path, _page(scenario, chart, why))
     return "\n\n".join(
         [repr(recording), terminal_picture(rows, scenario.duration_ms), chart.sentence, MEANING, str(why)]
@@ -84,7 +84,7 @@ def terminal_picture(rows: list[dict[str, Any]], duration_ms: int) -> str:
 
 
 def _page(scenario: Any, chart: Any, why: Any) -> str:
-    """One HTML page that needs nothing else: the scenario, the picture, what it means, and why a bound stood still."""
+    """One HTML page that needs nothing else: the scenario, the picture, what it means, and why a bound stopped."""
     meaning = "".join(f"<li>{html.escape(line)}</li>" for line in MEANING.splitlines())
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>wmlab: {html.escape(scenario.name)}</title>
@@ -98,7 +98,7 @@ pre {{ overflow-x: auto; font-size: 13px; line-height: 1.4 }}
 <h1>First time bounds: {html.escape(scenario.name)}</h1>
 {chart.html}
 <h2>What the two bounds mean</h2><ul>{meaning}</ul>
-<h2>Why did the lower bound stand still?</h2>
+<h2>Why did the lower bound stop?</h2>
 <pre>{html.escape(str(why))}</pre>
 <h2>The scenario</h2>
 <p>In code: <code>wm.Scenario.from_yaml(text).record().time_bounds(wm.spark_session())</code>, where the text is</p>

@@ -27,6 +27,7 @@ from wmlab.core.errors import TraceError
 from wmlab.core.files import DATA, as_path
 from wmlab.core.log_files import FileForm, LogRows, Refused, files_of, head_of, log_name, read_files, rows_of_table
 from wmlab.core.nested import steps_of
+from wmlab.core.schemas import MANIFEST_FILE
 from wmlab.core.times import SAMPLE_ROWS, BadTimeError, TimeUnit, ms_of
 from wmlab.core.values import Problem, Problems
 from wmlab.core.words import DAY_MS, grouped, shown, utc
@@ -340,6 +341,10 @@ def load(
         path = DIRECTORY / f"{path.name}.parquet"
     if not path.exists():
         raise TraceError(f"there is no file {path}.", remedy="check the path.")
+    if (path / MANIFEST_FILE).is_file():
+        raise TraceError(
+            f"{path} is a recording, not a log.", remedy="open it with wm.trace.read_recording, which has its events."
+        )
     return _of_files(path, wanted, bad_rows, name or log_name(path))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from datetime import UTC, date, datetime
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv
@@ -199,6 +200,11 @@ def test_files_that_cannot_be_read_are_trace_errors(tmp_path):
     assert "there is no file" in problem_of(tmp_path / "none.csv")
     (tmp_path / "log.json").write_text("{}")
     assert "log.json has no column 'event_time'; it has none." in problem_of(tmp_path / "log.json")
+
+
+def test_a_recording_is_not_read_as_a_log(tmp_path: Path) -> None:
+    wm.trace.Recording.from_tables({}, name="a run").save(tmp_path / "run")
+    assert "run is a recording, not a log." in problem_of(tmp_path / "run")
 
 
 def test_a_name_that_does_not_come_with_wmlab(tmp_path, monkeypatch):

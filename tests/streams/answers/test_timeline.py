@@ -80,8 +80,8 @@ def test_refused_notes_are_one_row_per_reason() -> None:
     found = timeline(written(writer_marks=[mark("w1", 10, 100), *refused, mark("w1", 9, 400, "invalid position")]))
     assert told(found) == [
         (100, 100, "w1", "notes the time 10 ms", "is on record"),
-        (200, 300, "w1", "notes a time, 2 times", "refused: invalid time"),
-        (400, 400, "w1", "notes the time 9 ms", "refused: invalid position"),
+        (200, 300, "w1", "notes a time, 2 times", "refused: older than the time on record"),
+        (400, 400, "w1", "notes the time 9 ms", "refused: its position is behind the one on record"),
     ]
 
 

@@ -40,10 +40,10 @@ def test_the_example_goes_over_the_upper_bound_that_misses_a_range() -> None:
     drawn = wm.chart.stream_cut(run, at_ms=12_000)
     assert steps(drawn) == {
         "w noted": {"1@0": 972, "2@1": 108},
-        "upper bound": {"2@1": 108},
+        "furthest position": {"2@1": 108},
         "stream cut": {"2@1": 108, "3@1": 0},
     }
-    assert "upper bound (2@1/108); it misses the keys 3/5..1, which 3@1/0 fills" in drawn.sentence
+    assert "is (2@1/108). No position covers the keys 3/5..1, so the cut takes 3@1/0." in drawn.sentence
     assert tick_labels(drawn.scene.across) == ["0", "1/2", "3/5", "1"]
     assert stretches(layers_of(drawn)["missing range"]) == [(600_000, 1_000_000)]
 
@@ -52,13 +52,13 @@ def test_the_algorithms_that_look_at_the_cut_before_show_it() -> None:
     drawn = wm.chart.stream_cut(example("sound"), at_ms=12_000)
     assert steps(drawn)["the cut before"] == {"2@1": 108, "3@1": 0}
     drawn = wm.chart.stream_cut(example("pravega"), at_ms=12_000)
-    assert [*steps(drawn)] == ["w noted", "the cut before", "upper bound", "with the cut before", "stream cut"]
+    assert [*steps(drawn)] == ["w noted", "the cut before", "furthest position", "with the cut before", "stream cut"]
 
 
 def test_a_cut_without_gaps_is_its_upper_bound() -> None:
     drawn = wm.chart.stream_cut(example(), at_ms=9_000)
-    assert steps(drawn)["stream cut"] == steps(drawn)["upper bound"] == steps(drawn)["w noted"]
-    assert "which has all keys and is the stream cut" in drawn.sentence
+    assert steps(drawn)["stream cut"] == steps(drawn)["furthest position"] == steps(drawn)["w noted"]
+    assert "It has all keys and is the stream cut" in drawn.sentence
 
 
 @pytest.mark.parametrize("algorithm", ["sound", "pravega", "document"])

@@ -10,7 +10,7 @@ import pytest
 from wmlab.core.values import Problems
 from wmlab.streams.api import Scenario
 from wmlab.streams.scenario import script as do
-from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, Stream, TransactionalWriter
+from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
 
 W = EventWriter("w", rate_per_s=1)
 TWO = [EventWriter("w1", rate_per_s=5, processes=2), EventWriter("w1/2", rate_per_s=5)]
@@ -230,3 +230,11 @@ def test_an_estimate_names_the_period_of_automatic_noting_that_the_stream_asks_f
     costs = {cost.field: cost.count for cost in scenario(stream=Stream(automatically_note_time=True)).estimate().costs}
     assert costs["writers[0].automatic_note_period_ms"] == 9_000 // 5_000
     assert "writers[0].note_every_ms" not in costs
+
+
+def test_a_card_says_how_often_a_watermark_is_made_and_whether_that_was_chosen() -> None:
+    default = Scenario("x", writers=[W], duration_ms=60_000)._repr_html_()
+    assert "a cycle every 10 000 ms, Pravega" in default
+    assert "at most 6 watermarks in this run; controllers=wm.Controllers(period_ms=1_000) has one a second" in default
+    chosen = Scenario("x", writers=[W], controllers=Controllers(period_ms=500), duration_ms=60_000)._repr_html_()
+    assert "a cycle every 500 ms<" in chosen

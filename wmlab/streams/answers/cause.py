@@ -21,6 +21,7 @@ A watermark that is in the log reaches a reader or its group later, held by
     assignment         a segment before the cut has no reader
     unread             a segment before the cut has events that are not read yet
     publication        the events are read; the reader has not published that
+    store              the marks segment, where readers learn of watermarks, cannot be read
     next look          the group has passed the cut; the reader has not looked since
     shared state       the reader has looked, but its copy of the group's state was older
 
@@ -338,6 +339,10 @@ def reader_at_fault(state: RunState, name: str) -> Party | None:
     return None if fault is None else Party(name=name, subject="reader", fault=fault)
 
 
+_MARKS_SEGMENT: Final = "marks segment"
+"""Where readers learn of watermarks, as incidents call it."""
+
+
 def cause_of_reader(
     state: RunState, group: GroupState, reader: str, *, lower: int | None, since_ms: int | None, looked_ms: int | None
 ) -> Cause:
@@ -350,6 +355,11 @@ def cause_of_reader(
     at_fault = reader_at_fault(state, reader)
     if at_fault is not None and at_fault.fault is not None:
         return replace(cause, kind=CauseKind.READER, parties=(at_fault,), earliest_ms=at_fault.fault.until_ms)
+    store = state.faults.of("store", _MARKS_SEGMENT, at_ms=state.at_ms)
+    store = store or state.faults.of("marks segment", _MARKS_SEGMENT, at_ms=state.at_ms)
+    if store is not None:
+        party = Party(name=_MARKS_SEGMENT, subject="store", fault=store)
+        return replace(cause, kind=CauseKind.STORE, parties=(party,), earliest_ms=store.until_ms)
     looked_since = looked_ms is not None and group.since_ms is not None and looked_ms > group.since_ms
     kind = CauseKind.SHARED_STATE if looked_since else CauseKind.NEXT_LOOK
     return replace(cause, kind=kind, parties=(Party(name=reader, subject="reader"),), earliest_ms=None)

@@ -68,6 +68,10 @@ class Curves:
         return RunWalk(self._recording, self._stream)
 
     @cached_property
+    def _scenario(self) -> StreamScenario | None:
+        return self._recording.scenario_as(StreamScenario)
+
+    @cached_property
     def _windows(self) -> Mapping[str, list[TableRow]]:
         """What each reader saw, by time."""
         rows = sorted(self._rows("windows"), key=lambda row: (row["reader"], row["at_ms"]))
@@ -189,7 +193,7 @@ class Curves:
 
     def _clock_ms(self, writer: str, at_ms: int) -> int:
         """By how much the clock of a writer is ahead (negative: behind), as its scenario has it."""
-        scenario = self._recording.scenario_as(StreamScenario)
+        scenario = self._scenario
         part = next((part for part in scenario.writers if writer in (part.name, part.id)), None) if scenario else None
         if scenario is None or part is None:
             return 0

@@ -105,7 +105,7 @@ def because(cause: Cause) -> str:
     """The cause of a stretch that is over, as a clause: "readers-0 was paused"; empty if nothing is known."""
     cause = cause.log if cause.kind is CauseKind.NEWEST and cause.log is not None else cause
     names = [party.name for party in cause.parties]
-    faults = [party for party in cause.parties if party.is_held_by_fault]
+    faults = [party for party in cause.parties if party.is_held_by_fault or (party.subject == "reader" and party.fault)]
     if cause.kind in (CauseKind.CONTROLLER, CauseKind.STORE):
         names = [party.name for party in cause.parties if party.subject != "writer"]
     if faults and len(faults) == len(names) and len({_past(party) for party in faults}) == 1:
@@ -322,6 +322,9 @@ def _reader_reason(cause: Cause) -> str:
                 "" if cause.earliest_ms is None else f" and goes on at {clock_words(cause.earliest_ms)} at the earliest"
             )
             return f"{listed(texts)}{again}"
+        case CauseKind.STORE:
+            texts = [f"{_the(party)} is {state_words(party.fault)}" for party in parties if party.fault]
+            return listed(texts)
         case CauseKind.ASSIGNMENT:
             are = "has" if len(parties) == 1 else "have"
             return f"{_segments(parties)} {are} no reader"

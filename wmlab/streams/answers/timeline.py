@@ -7,7 +7,7 @@ Source: the tables of `wmlab.streams.tables`; PDP-33, Periodic Watermark Workflo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
@@ -22,9 +22,17 @@ from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, is_short, listed, moment
 from wmlab.streams.answers.history import owners_of, replaced, rows_of_stream, the_stream
+from wmlab.streams.model.marks import NoteOutcome
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.tables import TOOK_PLACE, marks_read_ms
 
+_TOGETHER_MS: Final = 5_000
+"""Refused notes that follow each other within this time are one moment."""
+_REFUSALS: Final[Mapping[str, str]] = {
+    NoteOutcome.INVALID_TIME: "older than the time on record",
+    NoteOutcome.INVALID_POSITION: "its position is behind the one on record",
+}
+"""What an outcome means, where its name does not say it."""
 _NAMED: Final = 4
 """Of the segments in which a group goes on, so many are named."""
 
@@ -103,23 +111,32 @@ def _of_transactions(rows: Sequence[TableRow]) -> Iterator[Moment]:
 
 
 def _of_marks(rows: Sequence[TableRow], cycles: Sequence[TableRow]) -> Iterator[Moment]:
-    """A writer's first mark, its first one after it was dropped, and the runs of notes that were refused."""
+    """A writer's first mark, and its first one after it was dropped."""
     dropped = [(row["at_ms"], name) for row in cycles for name in row["removed"]]
     by_writer = sorted(rows, key=lambda row: (row["writer"], row["received_ms"]))
     for writer, marks in groupby(by_writer, key=lambda row: str(row["writer"])):
         on_record_ms: int | None = None
-        for outcome, run in groupby(marks, key=lambda row: str(row["outcome"])):
-            together = list(run)
-            if outcome != "success":
-                yield _refusal(writer, outcome, together)
-                continue
-            for row in together:
-                gone = any(name == writer and (on_record_ms or 0) <= at <= row["received_ms"] for at, name in dropped)
-                if on_record_ms is None or gone:
-                    again = "" if on_record_ms is None else " again"
-                    what = f"notes the time {moment(row['time'], clock_ms=row['received_ms'])}"
-                    yield _moment(row["received_ms"], writer, what, f"is on record{again}", row["controller"])
-                on_record_ms = row["received_ms"]
+        for row in (row for row in marks if row["outcome"] == "success"):
+            gone = any(name == writer and (on_record_ms or 0) <= at <= row["received_ms"] for at, name in dropped)
+            if on_record_ms is None or gone:
+                again = "" if on_record_ms is None else " again"
+                what = f"notes the time {moment(row['time'], clock_ms=row['received_ms'])}"
+                yield _moment(row["received_ms"], writer, what, f"is on record{again}", row["controller"])
+            on_record_ms = row["received_ms"]
+
+
+def _of_refusals(rows: Sequence[TableRow]) -> Iterator[Moment]:
+    """The notes that were refused: those of one outcome that come soon after each other are one moment."""
+    refused = [row for row in rows if row["outcome"] != "success"]
+    ordered = sorted(refused, key=lambda row: (str(row["outcome"]), int(row["received_ms"])))
+    for outcome, of_outcome in groupby(ordered, key=lambda row: str(row["outcome"])):
+        run: list[TableRow] = []
+        for row in of_outcome:
+            if run and row["received_ms"] - run[-1]["received_ms"] > _TOGETHER_MS:
+                yield _refusal(outcome, run)
+                run = []
+            run.append(row)
+        yield _refusal(outcome, run)
 
 
 def _of_cycles(rows: Sequence[TableRow], watermarks: Sequence[TableRow]) -> Iterator[Moment]:
@@ -200,11 +217,16 @@ def _fate(txn: TableRow) -> str:
     return f"{txn['state']} to the end: nobody has read its {events}"
 
 
-def _refusal(writer: str, outcome: str, run: Sequence[TableRow]) -> Moment:
+def _refusal(outcome: str, run: Sequence[TableRow]) -> Moment:
     first, to_ms = run[0], run[-1]["received_ms"]
+    writers = sorted({str(row["writer"]) for row in run})
     time = moment(first["time"], clock_ms=to_ms)
-    notes = f"notes the time {time}" if len(run) == 1 else f"notes a time, {grouped(len(run))} times"
-    return _moment(first["received_ms"], writer, notes, f"refused: {outcome}", first["controller"], to_ms=to_ms)
+    several = f"{'notes' if len(writers) == 1 else 'note'} a time, {grouped(len(run))} times"
+    notes = f"notes the time {time}" if len(run) == 1 else several
+    effect = f"refused: {_REFUSALS.get(outcome, outcome)}"
+    parties = (*writers, *sorted({str(row["controller"]) for row in run}))
+    who = listed(writers, most=_NAMED, rest="others")
+    return replace(_moment(first["received_ms"], who, notes, effect, to_ms=to_ms), parties=parties)
 
 
 def _without_watermark(run: Sequence[TableRow], watermarks: Sequence[TableRow]) -> Moment:
@@ -317,6 +339,7 @@ def timeline(recording: Recording, *, stream: str | None = None) -> Timeline:
         *_of_owners(owners_of(recording, name), name),
         *_of_transactions(rows("transactions")),
         *_of_marks(rows("writer_marks"), cycles),
+        *_of_refusals(rows("writer_marks")),
         *_of_cycles(cycles, rows("watermarks")),
         *_of_positions(rows("positions"), [i for row in epochs[-1:] for i in row["segment_ids"]]),
         *_of_resets(rows("positions")),

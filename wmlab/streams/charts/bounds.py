@@ -55,7 +55,16 @@ CAP: Final = 800
 _MOST_ALARMS: Final = 60
 _STRIP: Final = 16.0
 _REQUIRED: Final = ("stream", "at_ms", "lower", "upper")
-_OPTIONAL: Final = ("group", "segment_id", "version", "upper_later", "perfect_watermark", "incidents", "visible")
+_OPTIONAL: Final = (
+    "group",
+    "reader",
+    "segment_id",
+    "version",
+    "upper_later",
+    "perfect_watermark",
+    "incidents",
+    "visible",
+)
 _BOUNDS: Final = ("lower", "upper", "perfect_watermark", "upper_later")
 _CURVES: Final = {
     "upper": "upper bound",
@@ -118,6 +127,7 @@ class BoundsTable:
 
     stream: str
     group: str | None
+    reader: str | None
     at_ms: list[int]
     lower: list[Value]
     upper: list[Value]
@@ -146,11 +156,12 @@ def time_bounds(
     `bounds` is a pandas or Spark DataFrame with the columns `stream`, `at_ms` (the reader's clock, ms), `lower` and
     `upper` (event time in ms, null if unknown); a row holds until the next one. It may have `perfect_watermark` (the
     smallest event time still to come, null if nothing is) and `incidents` (a list of structs `at_ms`, `kind`, `what`,
-    drawn as vertical lines; `what` names who crashed, or is the sentence "w2 crashes" where `target` names who), and
-    `upper_later` (the upper bound that became known later, drawn where `upper` is null, thin and with its name). With
-    `visible` of "all" title and sentence say that the bounds are those of the complete log. Rows are sorted by `at_ms`
-    and, if there, by `version`. Times from 1973 on, in ms since 1970, are written as dates in UTC, and with such a
-    clock all event times; smaller ones as durations.
+    drawn as vertical lines; `what` names who crashed, or is the sentence "w2 crashes" where `target` names who),
+    `reader` (whose window it is, where it is not that of the group), and `upper_later` (the upper bound that became
+    known later, drawn where `upper` is null, thin and with its name). With `visible` of "all" title and sentence say
+    that the bounds are those of the complete log. Rows are sorted by `at_ms` and, if there, by `version`. Times from
+    1973 on, in ms since 1970, are written as dates in UTC, and with such a clock all event times; smaller ones as
+    durations.
 
     With the `recording` of the bounds the sentence names what held the curve while it stopped for longest, and a click
     on the chart, while a kernel runs, shows what `explain` says of that curve at that moment. `group` chooses one of
@@ -168,8 +179,8 @@ def time_bounds(
         recording = the_recording(recording, "watermarks", "cycles")
         curves = Curves(recording, table.stream)
         # Bounds at the positions of events, and those in hindsight, are no curve of a group.
-        is_of_group = table.group is not None and not table.complete_log and table.group in curves.groups
-        curve = Curve(group=table.group) if is_of_group else LOG
+        if not table.complete_log and (table.reader is not None or table.group in curves.groups):
+            curve = Curve(group=table.group, reader=table.reader)
 
     def cause_words(from_ms: int, to_ms: int) -> str:
         if curves is None or table.complete_log:
@@ -205,7 +216,7 @@ def read_bounds(frame: Any, *, group: str | None = None) -> BoundsTable:
             "The table of bounds has no rows.",
             remedy="Draw a recording in which a reader read something, or loosen the filter.",
         )
-    for name in ("stream", "group", "segment_id", "visible"):
+    for name in ("stream", "group", "reader", "segment_id", "visible"):
         one_value(name, cells.get(name, []))
     clock = [whole("at_ms", value) for value in cells["at_ms"]]
     versions = cells.get("version", clock)
@@ -214,10 +225,11 @@ def read_bounds(frame: Any, *, group: str | None = None) -> BoundsTable:
     # By clock, then version; rows that still tie are ordered by what they hold, so there is one order.
     rows = sorted(zip(clock, versions, *times, strict=True), key=lambda row: [(v is not None, v or 0) for v in row])
     at_ms, _, lower, upper, perfect, later = map(list, zip(*rows, strict=True))
-    name = cells.get("group", [None])[0]
+    group, reader = (cells.get(name, [None])[0] for name in ("group", "reader"))
     return BoundsTable(
         stream=str(cells["stream"][0]),
-        group=None if name is None else str(name),
+        group=None if group is None else str(group),
+        reader=None if reader is None else str(reader),
         at_ms=at_ms,
         lower=lower,
         upper=upper,

@@ -1,4 +1,4 @@
-"""The chart of one stream cut over the key space: the writers' positions, their upper bound, what it misses, the cut.
+"""The chart of one stream cut over the key space: the writers' positions, the furthest one, what it misses, the cut.
 
 The steps are those that the run's own algorithm takes (`model.cut.cut_steps`), on what the recorded watermark counted.
 
@@ -34,7 +34,7 @@ _MOST_WRITERS: Final = 8
 _NEAREST: Final = Fraction(1, 25)
 """How near to each other two bounds of segments may be of which both are written at the axis."""
 _LANE: Final = 46.0
-_NAMES: Final = {"upper bound": "upper bound", "previous cut": "with the cut before", "reader": "passable"}
+_NAMES: Final = {"upper bound": "furthest position", "previous cut": "with the cut before", "reader": "passable"}
 """The lane of a step by its reason; a step that fills gaps is numbered, and the last one is the stream cut."""
 
 
@@ -152,7 +152,9 @@ def _layers(rows: Sequence[_Lane], history: StreamHistory) -> list[Layer]:
     """The boxes of each meaning; segments of one lane that overlap stand above each other."""
     boxes: dict[tuple[str, str], list[Box]] = {}
     for lane, row in enumerate(rows):
-        meaning = {"third": "position of a writer", "perfect": "the cut before"}.get(row.role, "upper bound and cut")
+        meaning = {"third": "position of a writer", "perfect": "the cut before"}.get(
+            row.role, "furthest position and cut"
+        )
         floors = _floors(row.offsets, history)
         height = 0.84 / (max(floors.values(), default=0) + 1)
         for segment, floor in floors.items():
@@ -209,15 +211,14 @@ def _cut(offsets: Mapping[int, int | None]) -> str:
 
 
 def _sentence(stream: str, mark: TableRow, writers: int, steps: Sequence[CutStep], history: StreamHistory) -> str:
-    """The answer: the upper bound, what it misses, and the cut."""
+    """The answer: the furthest position, what it misses, and the cut."""
     first, last = steps[0], steps[-1]
     time = bare(mark["lower"], clock_ms=mark["emitted_ms"])
-    text = f"The positions of {counted(writers, 'writer')} have the upper bound {_cut(first.offsets)}"
+    text = f"The furthest position of {counted(writers, 'writer')} is {_cut(first.offsets)}."
     if missing := history.gaps(first.offsets):
         filled = [segment for segment in last.offsets if segment not in first.offsets]
         segments = listed([_at(segment, last.offsets[segment]) for segment in sorted(filled)])
-        text += f"; it misses the keys {listed([keys.text for keys in missing])}, which {segments} "
-        text += "fills" if len(filled) == 1 else "fill"
+        text += f" No position covers the keys {listed([keys.text for keys in missing])}, so the cut takes {segments}."
     if dict(first.offsets) == dict(last.offsets):
-        return f"{text}, which has all keys and is the stream cut of {stream} at time {time}."
-    return f"{text}: the stream cut of {stream} at time {time} is {_cut(last.offsets)}."
+        return f"{text} It has all keys and is the stream cut of {stream} at time {time}."
+    return f"{text} The stream cut of {stream} at time {time} is {_cut(last.offsets)}."

@@ -44,6 +44,7 @@ def bounds_seen(recording: Recording, stream: str, reader: str | None) -> Chart:
     table = pd.DataFrame(
         {
             "stream": stream,
+            "reader": seen,
             "at_ms": [row["at_ms"] for row in rows],
             "lower": pd.array([row["lower"] for row in rows], dtype="Int64"),
             "upper": pd.array([row["upper"] for row in rows], dtype="Int64"),
@@ -53,7 +54,9 @@ def bounds_seen(recording: Recording, stream: str, reader: str | None) -> Chart:
         }
     )
     table["incidents"] = pd.Series([happened, *([None] * (len(rows) - 1))][: len(rows)], dtype=object)
-    return charts.time_bounds(table, title=f"How far is {seen} in event time, and how sure is that?")
+    return charts.time_bounds(
+        table, recording=recording, title=f"How far is {seen} in event time, and how sure is that?"
+    )
 
 
 def _upper_at(windows: Sequence[tuple[int, TimeWindow]], at_ms: int) -> int | None:
@@ -79,9 +82,6 @@ PICTURES: Final[dict[str, Callable[[Recording, str, str | None], Chart]]] = {
 
 
 def answer_at(recording: StreamRecording, picture: str, stream: str, reader: str | None, at_ms: int) -> str:
-    """What a click on a picture answers: what held the bound that is drawn, and then the newest watermark."""
-    of_log = str(recording.explain(at_ms, stream=stream))
-    if picture != BOUNDS_SEEN:
-        return of_log
-    of_reader = str(recording.explain(at_ms, stream=stream, reader=reader))
-    return of_reader if " ".join(of_log.split()) in " ".join(of_reader.split()) else f"{of_reader}\n{of_log}"
+    """What a click on a picture answers: what held the bound that is drawn, and which watermark is the newest."""
+    is_of_reader = picture == BOUNDS_SEEN
+    return str(recording.explain(at_ms, stream=stream, reader=reader if is_of_reader else None))

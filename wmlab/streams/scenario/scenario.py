@@ -166,11 +166,21 @@ class StreamScenario(ScenarioFile, only_field="writers", users_call_it="wm.Scena
     def _costs(self) -> Iterator[Cost]:
         return costs(self.resolved)
 
+    def _cycles_in_words(self) -> str:
+        """How often a watermark can be made, and where that comes from if nobody chose it."""
+        text = f"a cycle every {duration_text(self.controllers.period_ms)}"
+        if self.controllers != Controllers():
+            return text
+        most = self.duration_ms // self.controllers.period_ms
+        remedy = "controllers=wm.Controllers(period_ms=1_000) has one a second"
+        return f"{text}, Pravega's default: at most {counted(most, 'watermark')} in this run; {remedy}"
+
     def _repr_html_(self) -> str:
         rows: list[tuple[str, Cell]] = [
             ("stream", "; ".join(f"{part.name}, {counted(part.segments, 'segment')}" for part in self.all_streams)),
             ("writers", ", ".join(writer.name for writer in self.writers)),
             ("readers", "; ".join(f"{group.readers} in group {group.name}" for group in self.groups) or "none"),
+            ("watermarks", self._cycles_in_words()),
             ("script", as_lines(repr(action) for action in self.script)),
             ("duration", f"{duration_text(self.duration_ms)}, seed {self.seed}"),
         ]
