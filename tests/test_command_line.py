@@ -70,7 +70,7 @@ def test_what_to_do_is_said_in_options(tmp_path: Path, capsys: pytest.CaptureFix
     wm.Scenario.load(ROOT / "data/scenarios/first_bounds.yaml").record(target)
     for arguments, remedy in [
         (["explain", target, "--stream", "parcels"], "name one of them with --stream ..."),
-        (["explain", target, "--reader", "r"], "give --at-ms ..., or leave the reader out"),
+        (["explain", target, "--reader", "r"], "give --at-ms ..., or leave it out"),
         (["advise", "dengue", "--event-time", "when"], "--event-time 'event_time', --arrival 'arrival_ms'"),
         (["explain", str(ROOT / "data/scenarios/first_bounds.yaml")], "is a file"),
     ]:
@@ -234,13 +234,13 @@ def test_the_demo_needs_no_file(spark: SparkSession, tmp_path: Path, capsys: pyt
     printed = capsys.readouterr().out
     assert "event time from 0 to 60.0 s" in printed
     assert "The lower bound is a promise" in printed
-    assert "by writer w2: crashed" in printed
+    assert "It waits for w2, down since 30.0 s." in printed
     lines = [line for line in printed.splitlines() if line.startswith("  ") and " s  " in line]
     assert len(lines) == 24
     assert any("#" in line and "unknown" not in line for line in lines), "both bounds are seen"
     text = page.read_text(encoding="utf-8")
     assert text.count("<svg") == 2, "the picture for wide and for narrow windows"
-    assert "by writer w2: crashed" in text
+    assert "It waits for w2, down since 30.0 s." in text
     assert "crash_writer" in text
     assert main(["demo", "--page", str(page)]) == 1
     assert "there is something at" in capsys.readouterr().err

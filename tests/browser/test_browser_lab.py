@@ -215,7 +215,7 @@ def test_a_value_that_is_committed_in_the_panel_moves_the_picture(shoot: ModuleT
     timeout = panel.get_by_label("Timeout", exact=True)
     timeout.fill("4 s")
     timeout.press("Enter")
-    panel.get_by_text("was held back most by w2 (slowest)").wait_for()
+    panel.get_by_text("was held back most by the cycles (period)").wait_for()
     page.wait_for_function(f"before => {CURVES} !== before", arg=before)
     timeout.fill("-5 s")
     timeout.press("Enter")
@@ -298,7 +298,7 @@ def test_a_click_on_a_stall_shows_what_explain_says_and_a_comparison_follows_the
     box = plot.bounding_box()
     assert box is not None, "the chart is hidden"
     page.mouse.click(box["x"] + box["width"] * 15 / 29, box["y"] + box["height"] / 2)
-    page.locator(ANSWER, has_text="lower bound held").wait_for()  # the invitation to click has "held" too
+    page.locator(ANSWER, has_text="The watermark").wait_for()
     words = page.evaluate(f"{CONTENT}.model.toJSON().cells[2].outputs[0].text").split()
     assert status.inner_text().split()[:8] == words[:8]
     paper = page.locator(".wmlab-comparison svg > rect").first.evaluate("e => getComputedStyle(e).fill")

@@ -53,7 +53,7 @@ def test_one_early_event_does_not_turn_dates_into_durations(early_ms: int, tmp_p
     told += [f"{moment.what} {moment.effect}" for moment in run.timeline()]
     bounds = charts.time_bounds(run.time_bounds(spark))
     told.append(run.scrub(at_ms=START_MS + 19_000).sentence)
-    assert [text for text in told if f"watermark has stopped at {year}" in text or f"watermark is {year}" in text]
+    assert [text for text in told if f"watermark has been {year}" in text or f"watermark is {year}" in text]
     assert [text for text in told if DURATIONS.search(text)] == []
     assert bounds.scene.panels[0].up.instants
     assert charts.event_vs_arrival(run).scene.panels[0].up.instants

@@ -102,9 +102,9 @@ SENTENCES: list[tuple[str, Recording, int, CauseKind, tuple[str, ...], str]] = [
         12_500,
         CauseKind.LAGGING,
         ("w1",),
-        "The watermark has stopped at 1.0 s since 11.0 s. It waits for w1, silent since 11.5 s. Its last noted time is "
+        "The watermark has been 1.0 s since 11.0 s. It waits for w1, silent since 11.5 s. The last noted time of w1 is "
         "1.0 s, noted at 10.9 s; the others are 1.0 s ahead. "
-        "If nothing newer comes, it is given up at 22.0 s at the earliest.",
+        "If nothing newer comes, w1 is given up at 22.0 s at the earliest.",
     ),
     (
         "lagging, back before the timeout",
@@ -112,8 +112,8 @@ SENTENCES: list[tuple[str, Recording, int, CauseKind, tuple[str, ...], str]] = [
         12_500,
         CauseKind.LAGGING,
         ("w1",),
-        "The watermark has stopped at 1.0 s since 11.0 s. It waits for w1, down since 11.5 s. Its last noted time is "
-        "1.0 s, noted at 10.9 s; the others are 1.0 s ahead. It goes on at 15.0 s at the earliest.",
+        "The watermark has been 1.0 s since 11.0 s. It waits for w1, down since 11.5 s. The last noted time of w1 is "
+        "1.0 s, noted at 10.9 s; the others are 1.0 s ahead. w1 goes on at 15.0 s at the earliest.",
     ),
     (
         "lagging, refused, and another that has caught up",
@@ -121,9 +121,9 @@ SENTENCES: list[tuple[str, Recording, int, CauseKind, tuple[str, ...], str]] = [
         12_500,
         CauseKind.LAGGING,
         ("w1",),
-        "The watermark has stopped at 1.0 s since 11.0 s. It waits for w1. Its last noted time is 1.0 s, noted at "
+        "The watermark has been 1.0 s since 11.0 s. It waits for w1. The last noted time of w1 is 1.0 s, noted at "
         "10.9 s; the others are 1.0 s ahead. A later note was refused (invalid time). "
-        "If nothing newer comes, it is given up at 22.0 s at the earliest.",
+        "If nothing newer comes, w1 is given up at 22.0 s at the earliest.",
     ),
     (
         "the controller is down before the next cycle is due",
@@ -135,7 +135,7 @@ SENTENCES: list[tuple[str, Recording, int, CauseKind, tuple[str, ...], str]] = [
         CauseKind.PERIOD,
         (),
         "The watermark is 1.0 s, made at 11.0 s. Every writer has noted a later time. "
-        "c1, which runs the cycles, is down since 11.3 s, until 20.0 s at the earliest.",
+        "c1, which runs the cycles, has been down since 11.3 s, until 20.0 s at the earliest.",
     ),
     (
         "the controller is down and the cycle overdue",
@@ -146,8 +146,8 @@ SENTENCES: list[tuple[str, Recording, int, CauseKind, tuple[str, ...], str]] = [
         13_000,
         CauseKind.CONTROLLER,
         ("c1",),
-        "The watermark has stopped at 1.0 s since 11.0 s. The cycle due at 12.0 s has not run: "
-        "c1 is down since 11.3 s and goes on at 20.0 s at the earliest.",
+        "The watermark has been 1.0 s since 11.0 s. The cycle due at 12.0 s has not run: "
+        "c1 has been down since 11.3 s and goes on at 20.0 s at the earliest.",
     ),
     (
         "the controller is back and has not run a cycle yet",
@@ -161,7 +161,7 @@ SENTENCES: list[tuple[str, Recording, int, CauseKind, tuple[str, ...], str]] = [
         13_000,
         CauseKind.CONTROLLER,
         ("c1",),
-        "The watermark has stopped at 1.0 s since 11.0 s. The cycle due at 12.0 s has not run: "
+        "The watermark has been 1.0 s since 11.0 s. The cycle due at 12.0 s has not run: "
         "c1 has been back since 12.5 s and has not run it yet.",
     ),
     (
@@ -170,7 +170,7 @@ SENTENCES: list[tuple[str, Recording, int, CauseKind, tuple[str, ...], str]] = [
         13_000,
         CauseKind.CONTROLLER,
         ("the bucket of the stream", "w1"),
-        "The watermark has stopped at 1.0 s since 11.0 s. The cycle due at 12.0 s has not run: "
+        "The watermark has been 1.0 s since 11.0 s. The cycle due at 12.0 s has not run: "
         "nobody owns the bucket of the stream. w1 has noted no later time either.",
     ),
     (
@@ -183,8 +183,8 @@ SENTENCES: list[tuple[str, Recording, int, CauseKind, tuple[str, ...], str]] = [
         12_500,
         CauseKind.STORE,
         ("writer marks",),
-        "The watermark has stopped at 1.0 s since 11.0 s. The last cycle made no watermark: "
-        "the store of writer marks is unavailable since 11.9 s, until 15.0 s at the earliest. "
+        "The watermark has been 1.0 s since 11.0 s. The last cycle made no watermark: "
+        "the store of writer marks has been unavailable since 11.9 s, until 15.0 s at the earliest. "
         "The next cycle is due at 13.0 s.",
     ),
     (
@@ -196,7 +196,7 @@ SENTENCES: list[tuple[str, Recording, int, CauseKind, tuple[str, ...], str]] = [
         12_500,
         CauseKind.CUT_FAILED,
         (),
-        "The watermark has stopped at 1.0 s since 11.0 s. The last cycle made no watermark: cut failed: unknown "
+        "The watermark has been 1.0 s since 11.0 s. The last cycle made no watermark: cut failed: unknown "
         "segment 9@4. The next cycle is due at 13.0 s.",
     ),
     (
@@ -208,7 +208,7 @@ SENTENCES: list[tuple[str, Recording, int, CauseKind, tuple[str, ...], str]] = [
         12_500,
         CauseKind.NO_POSITION,
         (),
-        "The watermark has stopped at 1.0 s since 11.0 s. The last cycle made no watermark: cut failed: no positions. "
+        "The watermark has been 1.0 s since 11.0 s. The last cycle made no watermark: cut failed: no positions. "
         "The next cycle is due at 13.0 s.",
     ),
     (
@@ -217,8 +217,7 @@ SENTENCES: list[tuple[str, Recording, int, CauseKind, tuple[str, ...], str]] = [
         19_000,
         CauseKind.NO_WRITER_LEFT,
         (),
-        "The watermark has stopped at 1.0 s since 11.0 s. No active writer is left: "
-        "the watermark waits for a noted time.",
+        "The watermark has been 1.0 s since 11.0 s. No active writer is left: the watermark waits for a noted time.",
     ),
 ]
 
@@ -314,9 +313,7 @@ def test_the_upper_bound_is_the_latest_time_of_a_counted_writer() -> None:
     recording = emitted(writer_marks=[mark("w1", 4_000, 11_200)])
     explained = at(recording, 11_500, bound="upper")
     assert (explained.value, explained.cause) == (3_000, at(recording, 11_500).cause)
-    assert explained.sentence.startswith(
-        "The upper bound of the watermark is 3.0 s. It is the latest time that w3 had noted."
-    )
+    assert explained.sentence.startswith("The upper bound is 3.0 s. It is the latest time that w3 had noted.")
     assert at(written(), 200, bound="upper").sentence.startswith("There is no upper bound. There is no watermark yet.")
 
 
@@ -344,7 +341,7 @@ def test_the_first_watermark_waits_for_expected_writers() -> None:
     assert explained.cause.earliest_ms == first_ms == 9_005
     assert explained.sentence == (
         "There is no watermark yet. The first watermark waits for 1 more of 3 expected writers. "
-        "From 9.0 s on, a cycle can make it without them."
+        "From 9.0 s on, a cycle can make it without waiting."
     )
     (holder,) = [holder for holder in recording.explain() if holder.why == "expected"]
     assert holder.who == "expected writers"

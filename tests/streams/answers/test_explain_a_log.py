@@ -60,7 +60,7 @@ def test_the_event_that_keeps_the_bound_is_named_with_its_arrival(tmp_path: Path
     )
     (writer,) = found.cause.parties
     assert (writer.name, writer.time, writer.open_until_ms) == ("w", START_MS + 20_000 - DAY_MS, arrival_ms)
-    assert "Its event of that time arrives at 2014-01-03 14:00:20 UTC." in found.sentence
+    assert "The event of that time arrives at 2014-01-03 14:00:20 UTC." in found.sentence
     assert all(party.open_until_ms is None for party in explained(run, 30_000).cause.parties)
 
 

@@ -71,7 +71,6 @@ def test_a_cause_is_one_everywhere_and_without_it_the_bound_is_higher(shard: int
         CauseKind.LAGGING,
         CauseKind.SLOWEST,
         CauseKind.PERIOD,
-        CauseKind.CONTROLLER,
         CauseKind.STORE,
         CauseKind.READER,
         CauseKind.UNREAD,

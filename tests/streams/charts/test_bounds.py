@@ -181,8 +181,8 @@ def test_the_longest_stop_has_its_interval(bounds: Bounds, incidents: list[Any])
     assert sentence(bounds(incidents=incidents)) == (
         "The lower bound rose from 1.0 s to 58.0 s and stopped for 23.0 s at most (from 32.0 s to 55.0 s). It is safe "
         "throughout the 57.0 s that can be checked and on average 5.9 s behind the perfect watermark. "
-        "There was no lower bound for 3.0 s and no upper bound for 1.0 s "
-        "(an upper bound is known only while a watermark is ahead of the reader)."
+        "There was no lower bound for 3.0 s and no upper bound for 1.0 s. "
+        "An upper bound is known only while a watermark is ahead of the reader."
     )
     dates = "stopped for 23.0 s at most (from Jan 3, 14:00:32 to Jan 3, 14:00:55)"
     assert dates in sentence(bounds(start_ms=JAN_3_2014))
@@ -268,7 +268,7 @@ def test_how_often_a_row_was_written_changes_no_number() -> None:
     )
     few = sentence(at_times(at_ms, lower, perfect))
     assert few.startswith(text.format("2 of 3 rows"))
-    assert "There was no lower bound for 4.0 s and no upper bound for 4.0 s (" in few
+    assert "There was no lower bound for 4.0 s and no upper bound for 4.0 s. An" in few
     times = [*range(0, 60_000, 100), 60_000]
     last = [max(n for n, at in enumerate(at_ms) if at <= time) for time in times]
     many = sentence(at_times(times, [lower[n] for n in last], [perfect[n] for n in last]))
@@ -284,7 +284,7 @@ def test_a_mean_is_one_over_time() -> None:
 def test_what_holds_for_no_time_is_counted_in_rows() -> None:
     last = sentence(at_times([0, 1_000, 1_000], [0, 5_000, None], [1, 2, 3]))
     assert "It is not safe: it is above the perfect watermark in 1 of 2 rows, first at 1.0 s" in last
-    assert "There was no lower bound in 1 row and no upper bound in 1 row (" in last
+    assert "There was no lower bound in 1 row and no upper bound in 1 row. An" in last
 
 
 def test_what_is_marked_of_many_stretches_is_said() -> None:

@@ -23,6 +23,7 @@ A watermark that is in the log reaches a reader or its group later, held by
     publication        the events are read; the reader has not published that
     store              the marks segment, where readers learn of watermarks, cannot be read
     next look          the group has passed the cut; the reader has not looked since
+    not started        the group has published no position yet, or the reader has not looked yet
     shared state       the reader has looked, but its copy of the group's state was older
 
 or by nothing: then the group knows the newest watermark, and `log` is the cause of the log's curve. A cause is taken
@@ -68,6 +69,7 @@ class CauseKind(StrEnum):
     PUBLICATION = "publication"
     NEXT_LOOK = "next look"
     SHARED_STATE = "shared state"
+    NOT_STARTED = "not started"
     NEWEST = "newest"
 
 
@@ -161,7 +163,7 @@ def cause_of_log(state: RunState) -> Cause:
         back_ms = state.faults.ended_ms("store", name) if is_over else None
         parties = (Party(name=name, subject="store", fault=state.cycle_fault, back_ms=back_ms),)
     cycle, bound = state.cycle, state.bound
-    due_ms = None if cycle is None or not state.on_record else cycle.get("due_ms")
+    due_ms = _due_ms(state) if state.on_record else None
     if kind in (CauseKind.CONTROLLER, CauseKind.STORE):
         # A cycle would find these writers behind, so it would not raise the bound either.
         behind = sorted(name for name in state.on_record if not state.is_beyond(name))
@@ -207,8 +209,20 @@ def _kind_of_log(state: RunState) -> CauseKind:
 
 def is_overdue(state: RunState) -> bool:
     """Whether a cycle that was planned has not run."""
-    due_ms = None if state.cycle is None else state.cycle.get("due_ms")
+    due_ms = _due_ms(state)
     return due_ms is not None and due_ms < state.at_ms and state.deleted_ms is None
+
+
+def _due_ms(state: RunState) -> int | None:
+    """When the next cycle is due (clock, ms); None: none is planned.
+
+    One that appended its watermark and then died has left no row; the next one would have been due a period later.
+    """
+    due_ms = None if state.cycle is None else state.cycle.get("due_ms")
+    if state.cycle is None or due_ms is None or state.bound is None:
+        return due_ms
+    emitted_ms = int(state.bound["emitted_ms"])
+    return int(due_ms if emitted_ms < due_ms else emitted_ms + due_ms - state.cycle["at_ms"])
 
 
 def next_cycle_blocked_by(state: RunState) -> Party | None:
@@ -220,6 +234,9 @@ def next_cycle_blocked_by(state: RunState) -> Party | None:
     fault = state.faults.of("controller", name, at_ms=state.at_ms, needs=SERVICES)
     if fault is not None or is_overdue(state):
         back_ms = state.faults.ended_ms("controller", name) if fault is None else None
+        if fault is not None and state.owners_known:
+            # Another controller takes over, once the session has ended.
+            fault = replace(fault, until_ms=None)
         return Party(name=name, subject="controller", fault=fault, back_ms=back_ms)
     return None
 
@@ -265,7 +282,8 @@ class GroupState:
     """A reader group at a moment: the lower bound that it knows, since when, and the segments before the next cut.
 
     `has_next` says that there is a watermark whose cut it has not passed, emitted at `next_emitted_ms`. `read_up_to` is
-    how far each segment before the cut was read by then (bytes), whether published or not.
+    how far each segment before the cut was read by then (bytes), whether published or not. `has_started`: the group
+    has published a position.
     """
 
     lower: int | None
@@ -273,6 +291,7 @@ class GroupState:
     newest: int | None
     behind: tuple[Party, ...] = ()
     has_next: bool = False
+    has_started: bool = True
     next_emitted_ms: int | None = None
     read_up_to: Mapping[str, int] = field(default_factory=dict)
 
@@ -298,6 +317,8 @@ def cause_of_group(state: RunState, group: GroupState) -> Cause:
             earliest_ms=log.earliest_ms,
             at_least=log.at_least,
         )
+    if not group.has_started:
+        return replace(cause, kind=CauseKind.NOT_STARTED)
     readers = _readers_at_fault(state, group)
     if readers:
         ends = [reader.fault.until_ms for reader in readers if reader.fault is not None]
@@ -360,7 +381,10 @@ def cause_of_reader(
     if store is not None:
         party = Party(name=_MARKS_SEGMENT, subject="store", fault=store)
         return replace(cause, kind=CauseKind.STORE, parties=(party,), earliest_ms=store.until_ms)
-    looked_since = looked_ms is not None and group.since_ms is not None and looked_ms > group.since_ms
+    if looked_ms is None:
+        party = Party(name=reader, subject="reader")
+        return replace(cause, kind=CauseKind.NOT_STARTED, parties=(party,), earliest_ms=None)
+    looked_since = group.since_ms is not None and looked_ms > group.since_ms
     kind = CauseKind.SHARED_STATE if looked_since else CauseKind.NEXT_LOOK
     return replace(cause, kind=kind, parties=(Party(name=reader, subject="reader"),), earliest_ms=None)
 

@@ -275,7 +275,8 @@ class _Group:
         """The group at `at_ms`; `newest` is the lower bound of the log then."""
         index = bisect_right(self._followed, at_ms, key=lambda known: known.at_ms) - 1
         if index < 0:
-            return GroupState(lower=None, since_ms=None, newest=newest)
+            has_next = newest is not None
+            return GroupState(lower=None, since_ms=None, newest=newest, has_next=has_next, has_started=False)
         known = self._followed[index]
         following = known.tracker.pending[0][1] if known.tracker.pending else None
         behind = () if following is None else self._behind(known, following, at_ms)

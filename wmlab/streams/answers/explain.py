@@ -20,6 +20,7 @@ from wmlab.streams.answers.sentences import GROUP, log_sentences, reader_sentenc
 from wmlab.streams.answers.stragglers import stragglers_of
 from wmlab.streams.answers.together import streams_apart
 from wmlab.streams.answers.written import SilentWriter
+from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.tables import NEVER_CAME
 
 Bound = Literal["lower", "upper"]
@@ -63,6 +64,7 @@ def explain(
     others whose event times do not overlap, and which acts of the script waited for a moment that never came.
     """
     name = the_stream(recording, stream)
+    recording.scenario_as(StreamScenario)  # a damaged scenario is refused before its times are read
     the_choice(bound, "bound", ("lower", "upper"), RecordingError)
     if at_ms is None:
         if reader is not None or group is not None or bound == "upper":

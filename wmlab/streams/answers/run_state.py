@@ -76,8 +76,13 @@ class RunState:
         return None if self.cycle is None else str(self.cycle["controller"])
 
     def fault_of_writer(self, writer: str) -> Fault | None:
-        """What befell a writer, or a process that notes under its id, and lasts."""
-        return self.faults.of("writer", writer, *sorted(self.processes.get(writer, ())), at_ms=self.at_ms)
+        """What befell a writer and lasts; of several processes that note under its id, if it befell all of them."""
+        processes = sorted(self.processes.get(writer, ())) or [writer]
+        faults = [
+            self.faults.of("writer", *{process, writer} if len(processes) == 1 else {process}, at_ms=self.at_ms)
+            for process in processes
+        ]
+        return faults[0] if all(fault is not None for fault in faults) else None
 
     def is_beyond(self, writer: str) -> bool:
         """Whether a writer on record has noted a time beyond the bound."""
@@ -95,6 +100,10 @@ class RunState:
 
     def _incident(self, row: TableRow) -> None:
         self.faults.step(row)
+        if row["kind"] == "duplicate" and row["outcome"] == TOOK_PLACE:
+            # The second process is called after the first: "w1/2".
+            first = str(row["target"]).rpartition("/")[0]
+            self.processes.setdefault(first, {first}).add(row["target"])
         if row["subject"] == "stream" and row["outcome"] == TOOK_PLACE:
             if row["kind"] == "create":
                 self.created_ms = row["at_ms"]

@@ -15,7 +15,7 @@ from wmlab.streams.answers.faults import Fault, FaultKind
 _NAMED: Final = 3
 _STATES: Final = {
     FaultKind.CRASHED: "down since {since}",
-    FaultKind.SHUT_DOWN: "shut down at {since}",
+    FaultKind.SHUT_DOWN: "shut down since {since}",
     FaultKind.LEFT: "gone since {since}",
     FaultKind.PAUSED: "paused since {since}",
     FaultKind.UNAVAILABLE: "unavailable since {since}",
@@ -25,11 +25,11 @@ _STATES: Final = {
     FaultKind.IDLE: "idle since {since}",
     FaultKind.SILENT: "silent since {since}",
     FaultKind.CUT_OFF: "cut off from {others} since {since}",
-    FaultKind.TRANSACTION_OPEN: "in a transaction that is open since {since}",
-    FaultKind.ABORTED: "without a commit since it aborted at {since}",
+    FaultKind.TRANSACTION_OPEN: "in an open transaction since {since}",
+    FaultKind.ABORTED: "without a commit since {since}",
     FaultKind.CLOCK_SET: "with its clock changed at {since}",
 }
-"""What a party is, after "is" or in an apposition."""
+"""What a party has been, or in an apposition what it is."""
 _PAST: Final = {
     FaultKind.CRASHED: "was down",
     FaultKind.SHUT_DOWN: "had shut down",
@@ -71,10 +71,10 @@ def log_sentences(cause: Cause) -> str:
 def reader_sentences(cause: Cause, who: str) -> str:
     """The sentences about the lower bound that `who` knows: a reader, or "The readers" of a group."""
     several = who == GROUP
-    see, know, have = ("see", "know", "have") if several else ("sees", "knows", "has")
+    see, know = ("see", "know") if several else ("sees", "knows")
     if cause.kind is CauseKind.NEWEST and cause.log is not None:
-        newest = f"{who} {know} the newest watermark." if cause.bound is not None else f"{who} {have} no watermark yet."
-        return f"{newest} {log_sentences(cause.log)}"
+        newest = f"{who} {know} the newest watermark. " if cause.bound is not None else ""
+        return f"{newest}{log_sentences(cause.log)}"
     value = f"{who} {know} no watermark yet: "
     if cause.bound is not None:
         value = f"{who} still {see} the watermark {_time(cause, cause.bound)} since {clock_words(cause.since_ms)}: "
@@ -97,8 +97,7 @@ def upper_sentences(cause: Cause, upper: int | None, writers: Sequence[str], who
     if upper is None:
         return f"There is no upper bound. {log_sentences(cause.log or cause)}"
     noted = f" It is the latest time that {listed(writers, most=_NAMED)} had noted." if writers else ""
-    log = cause.log or cause
-    return f"The upper bound of the watermark is {_time(cause, upper)}.{noted} {' '.join(_reason(log))}".rstrip()
+    return f"The upper bound is {_time(cause, upper)}.{noted} {log_sentences(cause.log or cause)}"
 
 
 def because(cause: Cause) -> str:
@@ -133,8 +132,9 @@ _STRETCH: Final = {
     CauseKind.READER: "{who} {were} stopped",
     CauseKind.UNREAD: "{segments} {who} {were} not read",
     CauseKind.PUBLICATION: "the position in {segments} {who} was not published",
-    CauseKind.ASSIGNMENT: "{segments} {who} {were} without a reader",
+    CauseKind.ASSIGNMENT: "nobody had published a position in {segments} {who}",
     CauseKind.EXPECTED: "expected writers were missing",
+    CauseKind.NOT_STARTED: "no position was published",
     CauseKind.NEXT_LOOK: "{who} had not looked",
     CauseKind.SHARED_STATE: "{who} had not looked",
     CauseKind.NO_WRITER_LEFT: "no active writer was left",
@@ -158,7 +158,7 @@ def _value(cause: Cause) -> str:
     value, since = _time(cause, cause.bound), clock_words(cause.since_ms)
     is_stopped = cause.waits or cause.kind is CauseKind.CONTROLLER
     return (
-        f"The watermark has stopped at {value} since {since}."
+        f"The watermark has been {value} since {since}."
         if is_stopped
         else f"The watermark is {value}, made at {since}."
     )
@@ -181,7 +181,7 @@ def _reason(cause: Cause) -> list[str]:
         case CauseKind.STORE:
             return [_store(cause), _also_behind(cause), _next_cycle(cause)]
         case CauseKind.EXPECTED:
-            without = f"From {clock_words(cause.earliest_ms)} on, a cycle can make it without them."
+            without = f"From {clock_words(cause.earliest_ms)} on, a cycle can make it without waiting."
             return [f"The first watermark {cause.reason}.", "" if cause.earliest_ms is None else without]
     return [f"The last cycle made no watermark: {cause.reason}.", _next_cycle(cause)]
 
@@ -202,18 +202,18 @@ def _writers(cause: Cause) -> list[str]:
     if len(parties) > 1:
         verb = "It waits for" if cause.kind is CauseKind.LAGGING else "No later time is noted by"
         texts = [f"{verb} {listed(cause.names, most=_NAMED, rest='others')}{ahead}."]
-        texts += [f"{party.name} is {state_words(party.fault)}." for party in parties[:_NAMED] if party.fault]
+        texts += [f"{party.name} has been {state_words(party.fault)}." for party in parties[:_NAMED] if party.fault]
         return [*texts, _release(cause)]
     (party,) = parties
     state = _apposition(party)
     time = f"{_time(cause, party.time)}, noted at {clock_words(party.noted_ms)}"
     if cause.kind is CauseKind.LAGGING:
-        texts = [f"It waits for {party.name}{state}.", f"Its last noted time is {time}{ahead}."]
+        texts = [f"It waits for {party.name}{state}.", f"The last noted time of {party.name} is {time}{ahead}."]
     else:
         texts = [f"{party.name}{_clock(party)} set it, and has noted no later time{ahead}."]
-        texts += [f"It is {state_words(party.fault)}."] if party.fault is not None else []
+        texts += [f"{party.name} has been {state_words(party.fault)}."] if party.fault is not None else []
     if party.open_until_ms is not None:
-        texts.append(f"Its event of that time arrives at {clock_words(party.open_until_ms)}.")
+        texts.append(f"The event of that time arrives at {clock_words(party.open_until_ms)}.")
     if party.refused:
         texts.append(f"A later note was refused ({party.refused}).")
     return [*texts, _release(cause)]
@@ -221,7 +221,7 @@ def _writers(cause: Cause) -> list[str]:
 
 def _apposition(party: Party) -> str:
     if party.fault is not None and party.was_behind:
-        return f", which was behind before; it is {state_words(party.fault)}"
+        return f", which was behind before and has been {state_words(party.fault)}"
     if party.fault is not None:
         return f", {state_words(party.fault)}"
     return _clock(party)
@@ -239,12 +239,13 @@ def _release(cause: Cause) -> str:
     known = [end for end in ends if end is not None]
     back_ms = max(known) if known and len(known) == len(cause.parties) else None
     given_up_ms = cause.earliest_ms if cause.kind is CauseKind.LAGGING else None
-    it = "It" if len(cause.parties) == 1 else "The last of them"
+    it = cause.parties[0].name if len(cause.parties) == 1 else "the last of them"
     if back_ms is not None and (given_up_ms is None or back_ms <= given_up_ms):
-        return f"{it} goes on at {clock_words(back_ms)} at the earliest."
+        who = it if len(cause.parties) == 1 else "The last of them"
+        return f"{who} goes on at {clock_words(back_ms)} at the earliest."
     if given_up_ms is None:
         return ""
-    return f"If nothing newer comes, {it[0].lower()}{it[1:]} is given up at {clock_words(given_up_ms)} at the earliest."
+    return f"If nothing newer comes, {it} is given up at {clock_words(given_up_ms)} at the earliest."
 
 
 def _next_cycle(cause: Cause) -> str:
@@ -255,7 +256,7 @@ def _next_cycle(cause: Cause) -> str:
     if blocking is not None and blocking.fault is not None:
         until_ms = blocking.fault.until_ms
         until = "" if until_ms is None else f", until {clock_words(until_ms)} at the earliest"
-        return f"{blocking.name}, which runs the cycles, is {state_words(blocking.fault)}{until}."
+        return f"{blocking.name}, which runs the cycles, has been {state_words(blocking.fault)}{until}."
     if cause.next_cycle_ms is None:
         return ""
     due = clock_words(cause.next_cycle_ms)
@@ -281,7 +282,7 @@ def _overdue(cause: Cause) -> str:
         else f" and goes on at {clock_words(fault.until_ms)} at the earliest"
     )
     state = "" if fault is None else state_words(fault)
-    return f"{due}: {blocking.name} is {state}{until}."
+    return f"{due}: {blocking.name} has been {state}{until}."
 
 
 def _also_behind(cause: Cause) -> str:
@@ -299,9 +300,9 @@ def _store(cause: Cause) -> str:
         return f"The last cycle made no watermark: {cause.reason}."
     fault = party.fault
     if party.back_ms is not None:
-        return f"The last cycle made no watermark: {_the(party)} is back only since {clock_words(party.back_ms)}."
+        return f"The last cycle made no watermark: {_the(party)} has been back only since {clock_words(party.back_ms)}."
     until = "" if fault.until_ms is None else f", until {clock_words(fault.until_ms)} at the earliest"
-    return f"The last cycle made no watermark: {_the(party)} is {state_words(fault)}{until}."
+    return f"The last cycle made no watermark: {_the(party)} has been {state_words(fault)}{until}."
 
 
 def _the(party: Party) -> str:
@@ -317,23 +318,26 @@ def _reader_reason(cause: Cause) -> str:
     names = listed(cause.names, most=_NAMED, rest="others")
     match cause.kind:
         case CauseKind.READER:
-            texts = [f"{party.name} is {state_words(party.fault)}" for party in parties[:_NAMED] if party.fault]
+            texts = [f"{party.name} has been {state_words(party.fault)}" for party in parties[:_NAMED] if party.fault]
             again = (
                 "" if cause.earliest_ms is None else f" and goes on at {clock_words(cause.earliest_ms)} at the earliest"
             )
             return f"{listed(texts)}{again}"
         case CauseKind.STORE:
-            texts = [f"{_the(party)} is {state_words(party.fault)}" for party in parties if party.fault]
+            texts = [f"{_the(party)} has been {state_words(party.fault)}" for party in parties if party.fault]
             return listed(texts)
         case CauseKind.ASSIGNMENT:
-            are = "has" if len(parties) == 1 else "have"
-            return f"{_segments(parties)} {are} no reader"
+            return f"nobody has published a position in {_segments(parties)}"
         case CauseKind.UNREAD:
-            return f"{listed([_unread(party) for party in parties[:_NAMED]])} to be read before the next watermark"
+            return (
+                f"{listed([_unread(party) for party in parties[:_NAMED]])} remain to be read before the next watermark"
+            )
         case CauseKind.PUBLICATION:
             readers = sorted({party.reader for party in parties if party.reader is not None})
             has = "has" if len(readers) == 1 else "have"
             return f"{listed(readers, most=_NAMED, rest='others')} {has} read further, and not published that yet"
+        case CauseKind.NOT_STARTED:
+            return "no position is published yet" if not parties else f"{names} has not looked yet"
         case CauseKind.NEXT_LOOK:
             return f"{names} has not looked since then; its group has passed a newer watermark"
         case CauseKind.SHARED_STATE:
@@ -347,8 +351,8 @@ def _segments(parties: Sequence[Party]) -> str:
 
 def _unread(party: Party) -> str:
     if party.needed is None:
-        return f"the rest of segment {party.name} ({party.reader})"
-    return f"{grouped(party.needed - (party.offset or 0))} bytes of segment {party.name} ({party.reader})"
+        return f"the rest of segment {party.name} (last read by {party.reader})"
+    return f"{grouped(party.needed - (party.offset or 0))} bytes of segment {party.name} (last read by {party.reader})"
 
 
 def _held_log(log: Cause | None) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Final
 
 import pyarrow.compute as pc
@@ -39,7 +40,7 @@ _WITHOUT_PARTY: Final = {
     CauseKind.NO_MARK: "no noted time",
     CauseKind.FIRST_CYCLE: "no cycle yet",
     CauseKind.EXPECTED: "expected writers",
-    CauseKind.PERIOD: "period of the cycles",
+    CauseKind.PERIOD: "the cycles",
     CauseKind.CONTROLLER: "controllers",
     CauseKind.STORE: "stores",
     CauseKind.NO_WRITER_LEFT: "no active writer",
@@ -68,11 +69,23 @@ def stragglers_of(recording: Recording, stream: str, *, notes: Iterable[str] = (
     )
 
 
-def stall_sentence(spans: Sequence[CauseSpan], *, only: CauseKind | None = None) -> str:
-    """When the watermark stopped for longest, and why; empty if it was never known, or the cause is not `only`."""
+def missing_cycles(spans: Sequence[CauseSpan]) -> str:
+    """The longest time in which a cycle was overdue, and why, as a sentence; empty if none was."""
+    runs = [list(run) for kind, run in groupby(spans, key=lambda span: span.cause.kind) if kind is CauseKind.CONTROLLER]
+    longest = max(runs, key=lambda run: run[-1].to_ms - run[0].from_ms, default=[])
+    named = longest_cause(longest)
+    if named is None:
+        return ""
+    begin_ms, end_ms = longest[0].from_ms, longest[-1].to_ms
+    why = because(named.cause)
+    return f"No cycle ran for {rounded(end_ms - begin_ms)} from {clock_words(begin_ms)}{f': {why}' if why else ''}."
+
+
+def stall_sentence(spans: Sequence[CauseSpan]) -> str:
+    """When the watermark stopped for longest, and why; empty if it was never known."""
     stall = longest_stall(spans)
     longest = longest_cause(stall)
-    if longest is None or (only is not None and longest.cause.kind is not only):
+    if longest is None:
         return ""
     from_ms, to_ms = stall[0].from_ms, stall[-1].to_ms
     cause = because(longest.cause)

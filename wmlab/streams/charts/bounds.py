@@ -45,6 +45,7 @@ from wmlab.core.words import counted, grouped, rounded
 from wmlab.streams.answers.cause import longest_cause
 from wmlab.streams.answers.curves import LOG, Curve, Curves
 from wmlab.streams.answers.explain import explain_curve
+from wmlab.streams.answers.history import the_stream
 from wmlab.streams.answers.sentences import because
 from wmlab.streams.charts.intervals import how_long, lengths_ms, mean_of, time_of
 from wmlab.streams.tables import TOOK_PLACE
@@ -177,7 +178,7 @@ def time_bounds(
     curves, curve = None, LOG
     if recording is not None:
         recording = the_recording(recording, "watermarks", "cycles")
-        curves = Curves(recording, table.stream)
+        curves = Curves(recording, the_stream(recording, table.stream))
         # Bounds at the positions of events, and those in hindsight, are no curve of a group.
         if not table.complete_log and (table.reader is not None or table.group in curves.groups):
             curve = Curve(group=table.group, reader=table.reader)
@@ -333,11 +334,16 @@ def _unknown_times(table: BoundsTable) -> str:
     }
     if not times:
         return ""
-    clauses = " and ".join(f"no {bound} bound {time}" for bound, time in times.items())
+    clauses = [
+        f"never {'a lower' if bound == 'lower' else 'an upper'} bound"
+        if all(missing[bound])
+        else f"no {bound} bound {time}"
+        for bound, time in times.items()
+    ]
     only = ""
     if "upper" in times and not table.complete_log and not all(missing["upper"]):
-        only = " (an upper bound is known only while a watermark is ahead of the reader)"
-    return f"There was {clauses}{only}"
+        only = ". An upper bound is known only while a watermark is ahead of the reader"
+    return f"There was {' and '.join(clauses)}{only}"
 
 
 def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:

@@ -30,11 +30,10 @@ from wmlab.core.charts.scene import (
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped, rounded, span
-from wmlab.streams.answers.cause import CauseKind
 from wmlab.streams.answers.curves import LOG, Curves
 from wmlab.streams.answers.history import events_of, late_events, of_stream, without_ends
 from wmlab.streams.answers.measures import bounds_of, lags
-from wmlab.streams.answers.stragglers import stall_sentence
+from wmlab.streams.answers.stragglers import missing_cycles
 from wmlab.streams.charts.intervals import Spread, lengths_ms
 from wmlab.streams.tables import end_ms
 
@@ -227,9 +226,7 @@ def _sentence(recording: Recording, name: str, windows: SeenWindows) -> str:
     if widths is not None:
         apart = f"where both bounds were known they were at most {rounded(widths.median)} apart for half of the time"
     clock = [at for at_ms, _, _ in windows.values() for at in at_ms]
-    stall = stall_sentence(
-        list(Curves(recording, name).spans(LOG, start_ms=min(clock), end_ms=max(clock))), only=CauseKind.CONTROLLER
-    )
+    stall = missing_cycles(list(Curves(recording, name).spans(LOG, start_ms=min(clock), end_ms=max(clock))))
     return f"{text}; {apart}. {stall}".rstrip()
 
 

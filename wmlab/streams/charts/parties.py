@@ -30,7 +30,7 @@ from wmlab.core.words import bare, counted, grouped, moment, rounded
 from wmlab.streams.answers.cause import OF_WRITERS, CauseKind, CauseSpan
 from wmlab.streams.answers.curves import LOG, Curves
 from wmlab.streams.answers.measures import last_ms, owner_rows, ownership
-from wmlab.streams.answers.stragglers import stall_sentence
+from wmlab.streams.answers.stragglers import missing_cycles
 
 LabelledSpan = tuple[str, int, int, str]
 """A writer, from when to when, and the words for the hover box."""
@@ -63,7 +63,7 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
     blocking = _blocking_spans(held_by)
     accepted = [row for row in marks if row["outcome"] == "success"]
     refused = [row for row in marks if row["outcome"] != "success"]
-    stall = stall_sentence(held_by, only=CauseKind.CONTROLLER)
+    stall = missing_cycles(held_by)
     sentence = f"{_marks_sentence(name, marks, refused, blocking)}. {stall}".rstrip()
     part = "".join(
         f" Drawn are {_MOST_MARKS} of {grouped(len(rows))} {outcome} marks."
@@ -260,7 +260,7 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
     controllers = sorted({row["controller"] for row in cycles})
     shown = share_of(cycles, _MOST_CYCLES)
     held_by = list(Curves(recording, name).spans(LOG, start_ms=cycles[0]["at_ms"], end_ms=cycles[-1]["at_ms"]))
-    sentence = f"{_describe_cycles(name, cycles)}. {stall_sentence(held_by, only=CauseKind.CONTROLLER)}".rstrip()
+    sentence = f"{_describe_cycles(name, cycles)}. {missing_cycles(held_by)}".rstrip()
     fewer = f" Drawn are {grouped(len(shown))} of {grouped(len(cycles))} cycles." if len(shown) < len(cycles) else ""
     times = OverTime.steps([row["at_ms"] for row in cycles], [row["previous_lower"] for row in cycles])
     last = OverTime.steps([0], [mark["lower"] for mark in stream_rows(recording, "watermarks", name)][-1:])
