@@ -245,15 +245,3 @@ def test_every_server_of_a_local_cluster_listens_on_loopback_only(told: list[str
 @pytest.mark.long
 def test_another_session_can_be_started_after_one_was_stopped_or_its_java_has_died(told: list[str]) -> None:
     assert [line.partition(" on ")[2] for line in told[-3:]] == ["local[1] 3 True"] * 3
-
-
-def test_the_folders_of_processes_that_are_gone_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session.tempfile, "tempdir", str(tmp_path))
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    names = [f"wmlab-spark-{gone.pid}-a", f"wmlab-spark-{os.getpid()}-b", "wmlab-spark-notes-c", "other"]
-    for name in names:
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "spark.log").write_text("")
-    session.remove_abandoned_folders()
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[1:])

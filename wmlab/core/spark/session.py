@@ -255,31 +255,13 @@ def _look_for_wmlab(spark: SparkSession, master: str) -> None:
         )
 
 
-_FOLDER: Final = "wmlab-spark-"
-"""How the scratch folder of a session begins; the number of the process follows that owns it."""
-
-
-def remove_abandoned_folders() -> None:
-    """Remove the scratch folders of processes that are gone; one that is killed cannot remove its own."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*-*"):
-        owner = folder.name.removeprefix(_FOLDER).partition("-")[0]
-        if owner.isdigit() and sys.platform != "win32" and folder.stat().st_uid == os.getuid():
-            try:
-                os.kill(int(owner), 0)
-            except ProcessLookupError:
-                shutil.rmtree(folder, ignore_errors=True)
-            except PermissionError:  # a process of somebody else has the number now
-                continue
-
-
 def _embedded(master: str) -> SparkSession:
     """A session whose JVM, started here, sends all its output to a log file; after a stopped one, in the same JVM."""
     from pyspark.java_gateway import launch_gateway
 
     global _log_file, _first_worker
     settings = dict(_DRIVER)
-    remove_abandoned_folders()
-    home = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-"))
+    home = Path(tempfile.mkdtemp(prefix="wmlab-spark-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     if master.startswith("local") or urlsplit(master).hostname in ("localhost", "127.0.0.1"):
         # The servers of a local cluster would listen on all addresses.
