@@ -15,12 +15,14 @@ from typing import Any, Literal
 
 from wmlab.core.arguments import the_choice, the_flag, the_moment
 from wmlab.core.errors import ModelError
-from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.history import (
     epochs_of,
     furthest,
     group_states,
+    known_watermarks,
+    log_rows,
+    position_change,
     recorded_configuration,
     rows_of_stream,
     segments_of,
@@ -28,11 +30,11 @@ from wmlab.streams.answers.history import (
 )
 from wmlab.streams.model import index
 from wmlab.streams.model.cycle import CycleRules
-from wmlab.streams.model.index import IndexRecord, Known, MarksIndex, NotedTime, ReadSide
-from wmlab.streams.model.log import ALWAYS, MarksLog, Watermark, known_from
+from wmlab.streams.model.index import IndexRecord, MarksIndex, NotedTime, ReadSide
+from wmlab.streams.model.log import ALWAYS, MarksLog, Watermark
 from wmlab.streams.model.position import Position, ReaderPosition, segment_bytes_between
 from wmlab.streams.model.segment import Segment, joined_ranges, same_space, segment_name
-from wmlab.streams.model.window import Followed, PositionChange, TimeWindow, follow_group, moves_of
+from wmlab.streams.model.window import Followed, TimeWindow, follow_group, moves_of
 from wmlab.streams.scenario.scenario import StreamScenario
 
 
@@ -114,20 +116,14 @@ def group_windows(
     for row in rows_of_stream(recording, "group_updates", name):
         if row["group"] in with_map:
             windows.setdefault(row["group"], []).append((row["at_ms"], TimeWindow(row["lower"], row["upper"])))
-    known, segments = _known(recording, name), segments_of(recording, name)
+    known, segments = known_watermarks(log_rows(recording, name)), segments_of(recording, name)
     if visible == "all":
         known = [(ALWAYS, watermark) for _, watermark in known]
     positions = sorted(rows_of_stream(recording, "positions", name), key=lambda row: int(row["version"]))
     for group in {row["group"] for row in positions} - with_map:
-        changes = (_change(row) for row in positions if row["group"] == group)
+        changes = (position_change(row) for row in positions if row["group"] == group)
         windows[group] = list(_windows(follow_group(moves_of(changes), known, segments)))
     return dict(sorted(windows.items()))
-
-
-def _change(row: TableRow) -> PositionChange:
-    """A row of the table `positions`."""
-    offset = None if row["finished"] else row["offset"]
-    return PositionChange(row["version"], row["at_ms"], row["segment_id"], offset, row["anew"])
 
 
 def _windows(followed: Iterable[Followed]) -> Iterator[tuple[int, TimeWindow]]:
@@ -146,7 +142,7 @@ def read_sides(recording: Recording, *, stream: str | None = None) -> tuple[Read
     """
     name = the_stream(recording, stream)
     rows, rules = rows_of_stream(recording, "segments", name), recorded_configuration(recording, name)
-    known, segments = _known(recording, name), segments_of(recording, name)
+    known, segments = known_watermarks(log_rows(recording, name)), segments_of(recording, name)
     notes = [
         NotedTime(row["received_ms"], row["writer"], row["time"], Position(row["position"]), row["txn"] is not None)
         for row in rows_of_stream(recording, "writer_marks", name)
@@ -174,26 +170,11 @@ def _appends(recording: Recording, stream: str) -> dict[int, list[tuple[int, int
 def _watermarks(recording: Recording, stream: str | None) -> tuple[MarksIndex, MarksLog[Watermark], dict[int, Segment]]:
     """The index, the log and the segments of one stream of a recording."""
     name = the_stream(recording, stream)
-    entries = tuple((row["revision"], watermark) for row, watermark in _log(recording, name))
+    entries = tuple((row["revision"], watermark) for row, watermark in log_rows(recording, name))
     log = MarksLog(entries, end=entries[-1][0] if entries else 0)
     rows = sorted(rows_of_stream(recording, "watermark_index", name), key=lambda row: int(row["place"]))
     records = (IndexRecord(row["time"], row["offset"]) for row in rows)
     return MarksIndex().append(records), log, segments_of(recording, name)
-
-
-def _known(recording: Recording, stream: str) -> Known:
-    """The watermarks of a stream, each with the clock time in ms from which on it is known."""
-    log = _log(recording, stream)
-    return list(zip(known_from(row["emitted_ms"] for row, _ in log), (watermark for _, watermark in log), strict=True))
-
-
-def _log(recording: Recording, stream: str) -> list[tuple[TableRow, Watermark]]:
-    """The rows of the watermarks of a stream in the order of its log, each with the watermark that it has."""
-    rows = sorted(rows_of_stream(recording, "watermarks", stream), key=lambda row: int(row["seq"]))
-    return [
-        (row, Watermark(row["lower"], row["upper"], Position(row["cut"]), row["writers"], known=bool(row["writers"])))
-        for row in rows
-    ]
 
 
 def _refuse_partial(position: ReaderPosition, segments: Mapping[int, Segment]) -> None:

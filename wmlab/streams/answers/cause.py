@@ -198,9 +198,8 @@ def _kind_of_log(state: RunState) -> CauseKind:
     behind = {name for name in state.on_record if not state.is_beyond(name)}
     if cycle["lagging"]:
         return CauseKind.LAGGING if behind & set(cycle["lagging"]) else CauseKind.PERIOD
-    if cycle["outcome"] == "emitted" and bound is not None and bound["emitted_ms"] >= cycle["at_ms"]:
-        return CauseKind.SLOWEST if behind else CauseKind.PERIOD
-    if cycle["cause"] == HeldBy.NO_ACTIVE_WRITER:
+    has_emitted = cycle["outcome"] == "emitted" and bound is not None and bound["emitted_ms"] >= cycle["at_ms"]
+    if has_emitted or cycle["cause"] == HeldBy.NO_ACTIVE_WRITER:
         return CauseKind.SLOWEST if behind else CauseKind.PERIOD
     if state.cycle_fault is not None:
         return CauseKind.STORE
@@ -407,16 +406,16 @@ def longest_cause(spans: Sequence[CauseSpan]) -> CauseSpan | None:
     """Of several spans the last one of the cause that held for longest in all, with its fault; None without spans."""
     held_ms: dict[tuple[object, ...], int] = {}
     for span in spans:
-        held_ms[_who(span.cause)] = held_ms.get(_who(span.cause), 0) + span.length_ms
+        held_ms[_holder(span.cause)] = held_ms.get(_holder(span.cause), 0) + span.length_ms
     if not held_ms:
         return None
-    longest = max(held_ms, key=lambda who: held_ms[who])
-    of_longest = [span for span in spans if _who(span.cause) == longest]
+    longest = max(held_ms, key=lambda holder: held_ms[holder])
+    of_longest = [span for span in spans if _holder(span.cause) == longest]
     with_fault = [span for span in of_longest if any(party.fault is not None for party in _inner(span.cause).parties)]
     return (with_fault or of_longest)[-1]
 
 
-def _who(cause: Cause) -> tuple[object, ...]:
+def _holder(cause: Cause) -> tuple[object, ...]:
     inner = _inner(cause)
     return inner.kind, inner.names
 

@@ -29,13 +29,20 @@ from wmlab.streams.answers.cause import (
     cause_of_log,
     cause_of_reader,
 )
-from wmlab.streams.answers.history import group_states, rows_of_stream, segments_of
+from wmlab.streams.answers.history import (
+    group_states,
+    known_watermarks,
+    log_rows,
+    position_change,
+    rows_of_stream,
+    segments_of,
+)
 from wmlab.streams.answers.run_state import RunState, RunWalk
 from wmlab.streams.answers.written import Written
-from wmlab.streams.model.log import Watermark, known_from
-from wmlab.streams.model.position import Position, ReaderPosition
+from wmlab.streams.model.log import Watermark
+from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.model.segment import segment_name
-from wmlab.streams.model.window import Followed, PositionChange, compare_with_cut, follow_group, moves_of
+from wmlab.streams.model.window import Followed, compare_with_cut, follow_group, moves_of
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.scenario.script import StepClock
 
@@ -224,27 +231,12 @@ class _Group:
         def rows_of(table: str) -> list[dict[str, Any]]:
             return [row for row in rows_of_stream(recording, table, stream) if row["group"] == name]
 
-        self._watermarks = rows_of_stream(recording, "watermarks", stream)
+        log = log_rows(recording, stream)
+        self._watermarks = [row for row, _ in log]
         self._segments = segments_of(recording, stream)
         positions = sorted(rows_of("positions"), key=lambda row: int(row["version"]))
-        changes = (
-            PositionChange(
-                row["version"],
-                row["at_ms"],
-                row["segment_id"],
-                None if row["finished"] else row["offset"] or 0,
-                row.get("anew"),
-            )
-            for row in positions
-        )
-        log = list(
-            zip(
-                known_from(row["emitted_ms"] for row in self._watermarks),
-                map(_watermark, self._watermarks),
-                strict=True,
-            )
-        )
-        self._followed: list[Followed] = list(follow_group(moves_of(changes), log, self._segments))
+        moves = moves_of(map(position_change, positions))
+        self._followed: list[Followed] = list(follow_group(moves, known_watermarks(log), self._segments))
         self._since_ms = list(
             accumulate(
                 self._followed[1:],
@@ -338,12 +330,6 @@ class _Group:
         has_next = state.newest is not None and (lower is None or state.newest > lower)
         since_ms = None if lower is None else int(self._map[index]["at_ms"])
         return replace(state, lower=lower, since_ms=since_ms, behind=behind, has_next=has_next)
-
-
-def _watermark(row: TableRow) -> Watermark:
-    """The watermark of a row of the table."""
-    known = bool(row["writers"])
-    return Watermark(row["lower"], row["upper"], Position(row["cut"]), dict(row["writers"]), known)
 
 
 def longest_stall(spans: Sequence[CauseSpan]) -> list[CauseSpan]:

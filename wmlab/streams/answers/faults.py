@@ -81,14 +81,13 @@ _WITH_THE_PROCESS: Final = (FaultKind.PAUSED, FaultKind.SILENT, FaultKind.IDLE)
 class Fault:
     """A state of `party` since `since_ms`, by the script until `until_ms` (clock, ms; None: not known, or for good).
 
-    `detail` is the phrase of the incident; `apart_from` are the nodes that a partition separates the party from.
+    `apart_from` are the nodes that a partition separates the party from.
     """
 
     kind: FaultKind
     party: str
     since_ms: int
     until_ms: int | None = None
-    detail: str = ""
     apart_from: tuple[str, ...] = ()
 
 
@@ -117,10 +116,7 @@ class ActiveFaults:
         for over in (*ended, *(_WITH_THE_PROCESS if begun is FaultKind.CRASHED else ())):
             of_party.pop(over, None)
         if begun is not None:
-            until_ms = row.get("until_ms")
-            of_party[begun] = Fault(
-                kind=begun, party=party, since_ms=row["at_ms"], until_ms=until_ms, detail=row["detail"]
-            )
+            of_party[begun] = Fault(kind=begun, party=party, since_ms=row["at_ms"], until_ms=row.get("until_ms"))
 
     def heard(self, writer: str) -> None:
         """A mark of a writer was accepted."""

@@ -13,10 +13,12 @@ import pyarrow.compute as pc
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording, the_only
 from wmlab.streams.model.history import StreamHistory
-from wmlab.streams.model.log import known_from
-from wmlab.streams.model.position import moved
+from wmlab.streams.model.index import Known
+from wmlab.streams.model.log import Watermark, known_from
+from wmlab.streams.model.position import Position, moved
 from wmlab.streams.model.replay import Configuration
 from wmlab.streams.model.segment import Segment
+from wmlab.streams.model.window import PositionChange
 from wmlab.streams.scenario.scenario import StreamScenario
 
 _NO_BOUND: Final = -(2**63)
@@ -42,14 +44,9 @@ def of_stream(table: pa.Table, stream: str) -> pa.Table:
     return table.filter(pc.equal(table["stream"], stream))
 
 
-def rows_of_stream(
-    recording: Recording, table: str, stream: str, *, until_ms: int | None = None
-) -> list[dict[str, Any]]:
-    """The rows of one stream in a table, maps as dicts; up to and including `until_ms` on the clock of the table."""
-    selected = of_stream(recording.table(table), stream)
-    if until_ms is not None:
-        selected = selected.filter(pc.less_equal(selected[CLOCKS[table]], until_ms))
-    rows: list[dict[str, Any]] = selected.to_pylist(maps_as_pydicts="strict")
+def rows_of_stream(recording: Recording, table: str, stream: str) -> list[dict[str, Any]]:
+    """The rows of one stream in a table, maps as dicts."""
+    rows: list[dict[str, Any]] = of_stream(recording.table(table), stream).to_pylist(maps_as_pydicts="strict")
     return rows
 
 
@@ -111,6 +108,26 @@ def group_states(rows: Iterable[TableRow]) -> Iterator[tuple[int, dict[int, Tabl
             state, ((row["segment_id"], None if row["finished"] or row.get("waits") else row) for row in changed)
         )
         yield changed[-1]["at_ms"], state
+
+
+def position_change(row: TableRow) -> PositionChange:
+    """A row of the table `positions` as a change that a group can be followed by."""
+    offset = None if row["finished"] else row["offset"]
+    return PositionChange(row["version"], row["at_ms"], row["segment_id"], offset, row["anew"])
+
+
+def log_rows(recording: Recording, stream: str) -> list[tuple[TableRow, Watermark]]:
+    """The rows of the watermarks of a stream in the order of its log, each with the watermark that it has."""
+    rows = sorted(rows_of_stream(recording, "watermarks", stream), key=lambda row: int(row["seq"]))
+    return [
+        (row, Watermark(row["lower"], row["upper"], Position(row["cut"]), row["writers"], known=bool(row["writers"])))
+        for row in rows
+    ]
+
+
+def known_watermarks(log: Sequence[tuple[TableRow, Watermark]]) -> Known:
+    """The watermarks of a log, each with the clock time in ms from which on it is known."""
+    return list(zip(known_from(row["emitted_ms"] for row, _ in log), (watermark for _, watermark in log), strict=True))
 
 
 def without_ends(watermarks: Iterable[TableRow]) -> list[TableRow]:

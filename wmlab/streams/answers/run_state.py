@@ -43,9 +43,8 @@ class RunState:
     `on_record` are the writers that a cycle would read, `processes` those that noted under each id; `refused` the
     outcomes of notes of writers that are not on record. `expected_since_ms` is the first of the present run of cycles
     that waited for expected writers, and `cycle_fault` what kept the last cycle from its stores. `owner` owns the
-    stream's bucket since `owned_ms`; both are None while nobody does, and `owners_known` says whether the recording has
-    owners.
-    `created_ms` and `deleted_ms` are when the stream was created during the run, and when it was deleted.
+    stream's bucket, None while nobody does; `owners_known` says whether the recording has owners. `deleted_ms` is when
+    the stream was deleted.
     """
 
     at_ms: int = 0
@@ -58,9 +57,7 @@ class RunState:
     expected_since_ms: int | None = None
     cycle_fault: Fault | None = None
     owner: str | None = None
-    owned_ms: int | None = None
     owners_known: bool = False
-    created_ms: int | None = None
     deleted_ms: int | None = None
 
     @property
@@ -104,14 +101,11 @@ class RunState:
             # The second process is called after the first: "w1/2".
             first = str(row["target"]).rpartition("/")[0]
             self.processes.setdefault(first, {first}).add(row["target"])
-        if row["subject"] == "stream" and row["outcome"] == TOOK_PLACE:
-            if row["kind"] == "create":
-                self.created_ms = row["at_ms"]
-            if row["kind"] == "delete":
-                self.deleted_ms = row["at_ms"]
+        if (row["subject"], row["kind"], row["outcome"]) == ("stream", "delete", TOOK_PLACE):
+            self.deleted_ms = row["at_ms"]
 
     def _ownership(self, row: TableRow) -> None:
-        self.owners_known, self.owner, self.owned_ms = True, row["controller"], row["at_ms"]
+        self.owners_known, self.owner = True, row["controller"]
 
     def _mark(self, row: TableRow) -> None:
         writer = row["writer"]

@@ -54,11 +54,6 @@ def state_words(fault: Fault) -> str:
     return _STATES[fault.kind].format(since=clock_words(fault.since_ms), others=_others(fault))
 
 
-def past_words(fault: Fault) -> str:
-    """What a party was: "was paused"."""
-    return _PAST[fault.kind].format(others=_others(fault))
-
-
 def _others(fault: Fault) -> str:
     return listed(fault.apart_from, most=_NAMED, rest="others")
 
@@ -144,7 +139,8 @@ _STRETCH: Final = {
 
 
 def _past(party: Party) -> str:
-    return "" if party.fault is None else past_words(party.fault)
+    """What a party was: "was paused"."""
+    return "" if party.fault is None else _PAST[party.fault.kind].format(others=_others(party.fault))
 
 
 def _time(cause: Cause, time_ms: int | None) -> str:
@@ -268,21 +264,16 @@ def _next_cycle(cause: Cause) -> str:
 def _overdue(cause: Cause) -> str:
     blocking = cause.blocked_by
     due = f"The cycle due at {clock_words(cause.next_cycle_ms)} has not run"
-    if blocking is None or (blocking.fault is None and blocking.subject != "bucket"):
-        if blocking is None:
-            return f"{due}."
-        back = "" if blocking.back_ms is None else f" has been back since {clock_words(blocking.back_ms)} and"
-        return f"{due}: {blocking.name}{back} has not run it yet."
+    if blocking is None:
+        return f"{due}."
     if blocking.subject == "bucket":
         return f"{due}: nobody owns the bucket of the stream."
     fault = blocking.fault
-    until = (
-        ""
-        if fault is None or fault.until_ms is None
-        else f" and goes on at {clock_words(fault.until_ms)} at the earliest"
-    )
-    state = "" if fault is None else state_words(fault)
-    return f"{due}: {blocking.name} has been {state}{until}."
+    if fault is None:
+        back = "" if blocking.back_ms is None else f" has been back since {clock_words(blocking.back_ms)} and"
+        return f"{due}: {blocking.name}{back} has not run it yet."
+    until = "" if fault.until_ms is None else f" and goes on at {clock_words(fault.until_ms)} at the earliest"
+    return f"{due}: {blocking.name} has been {state_words(fault)}{until}."
 
 
 def _also_behind(cause: Cause) -> str:
