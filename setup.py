@@ -1,11 +1,11 @@
-"""Puts `data/`, the logs and scenarios that come with wmlab, into its wheel as `wmlab/data`.
+"""Puts what comes with wmlab into its wheel: `data/`, logs and scenarios, as `wmlab/data`, and the notebooks.
 
-Which of its files stands in pyproject.toml, as all else does.
+Which of their files stands in pyproject.toml, as all else does.
 """
 
 from setuptools import find_packages, setup
 
 setup(
-    packages=[*find_packages(include=["wmlab*"]), "wmlab.data"],
-    package_dir={"wmlab.data": "data"},
+    packages=[*find_packages(include=["wmlab*"]), "wmlab.data", "wmlab.notebooks"],
+    package_dir={"wmlab.data": "data", "wmlab.notebooks": "notebooks"},
 )

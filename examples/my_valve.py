@@ -1,6 +1,6 @@
-"""Flink's valve over its channels, as a program that `python -m wmlab conformance` can judge.
+"""Flink's valve over its channels, as a program that `wmlab conformance` can judge.
 
-    python -m wmlab conformance --rule flink-valve -- python examples/my_valve.py
+    wmlab conformance --rule flink-valve -- python examples/my_valve.py
 
 It reads a line of JSON and writes one. It needs nothing but Python, and nothing of wmlab.
 """

@@ -7,12 +7,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 import wmlab as wm
 from wmlab.__main__ import main
+from wmlab.core.errors import ScenarioError
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -246,3 +248,39 @@ def test_the_demo_needs_no_file(spark: SparkSession, tmp_path: Path, capsys: pyt
     assert "there is something at" in capsys.readouterr().err
     assert main(["demo", "--page", str(tmp_path / "none" / "demo.html")]) == 1
     assert "cannot be written" in capsys.readouterr().err
+
+
+def test_the_notebooks_are_copied_to_a_folder_that_does_not_exist(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "mine"
+    assert main(["tutorials", str(target)]) == 0
+    copied = {file.relative_to(target) for file in target.rglob("*") if file.is_file()}
+    assert copied == {file.relative_to(ROOT / "notebooks") for file in (ROOT / "notebooks").rglob("*.ipynb")}
+    assert f"{len(copied)} notebooks in {target}." in capsys.readouterr().out
+    assert main(["tutorials", str(target)]) == 1
+    assert "there is something at" in capsys.readouterr().err
+
+
+def test_a_scenario_is_recorded_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "run"
+    assert main(["record", "pravega_7408", str(target)]) == 0
+    assert wm.load(target) == wm.Scenario.load("pravega_7408").record(progress=False)
+    capsys.readouterr()
+    assert main(["record", "pravega_7409", str(tmp_path / "none")]) == 1
+    assert "no scenario 'pravega_7409' comes with wmlab" in (told := capsys.readouterr().err)
+    assert "To repair it: give 'pravega_7408' or" in told
+
+
+@pytest.mark.parametrize("kind", [wm.Scenario, wm.dataflow.Dataflow, wm.progress.PlanScenario])
+def test_every_scenario_that_comes_with_wmlab_has_a_name(kind: Any) -> None:
+    assert kind.names()
+    assert all(isinstance(kind.load(name), kind) for name in kind.names())
+    with pytest.raises(ScenarioError, match="give the path"):
+        kind.load("none.yaml")
+
+
+def test_each_scenario_file_is_of_one_kind() -> None:
+    kinds = (wm.Scenario, wm.dataflow.Dataflow, wm.progress.PlanScenario)
+    files = [file.stem for file in (ROOT / "data" / "scenarios").rglob("*.yaml")]
+    assert sorted(name for kind in kinds for name in kind.names()) == sorted(files)

@@ -55,7 +55,7 @@ SECTIONS: Final = (
         """
 import wmlab as wm
 
-scenario = wm.Scenario.load("data/scenarios/first_bounds.yaml")
+scenario = wm.Scenario.load("first_bounds")
 recording = scenario.record()
 spark = wm.spark_session()
 """,
@@ -138,7 +138,7 @@ wm.chart.message_diagram(messages[messages.kind.str.contains("note")], around_ms
         """
 import wmlab as wm
 
-flow = wm.dataflow.Dataflow.load("data/scenarios/flows/join_over_join.yaml").record()
+flow = wm.dataflow.Dataflow.load("join_over_join").record()
 """,
         (
             Entry("wm.dataflow.chart.coalescing", 'wm.dataflow.chart.coalescing(flow, vertex="joinOuter")'),
@@ -147,7 +147,7 @@ flow = wm.dataflow.Dataflow.load("data/scenarios/flows/join_over_join.yaml").rec
             Entry(
                 "wm.dataflow.chart.queue_diagram",
                 """
-flow = wm.dataflow.Dataflow.load("data/scenarios/flows/hazelcast_26474.yaml")
+flow = wm.dataflow.Dataflow.load("hazelcast_26474")
 wm.dataflow.chart.queue_diagram(flow.replace(mode="hz").record())
 """,
             ),
@@ -174,7 +174,7 @@ job = wm.engine.read("data/engine_logs/flink/hour_behind.jsonl")
         """
 import wmlab as wm
 
-plan = wm.progress.PlanScenario.load("data/scenarios/progress_flights.yaml").record()
+plan = wm.progress.PlanScenario.load("progress_flights").record()
 """,
         (
             Entry("wm.progress.chart.progress", "wm.progress.chart.progress(plan)"),

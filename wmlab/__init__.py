@@ -2,7 +2,7 @@
 
     import wmlab as wm
 
-    recording = wm.Scenario.load("data/scenarios/first_bounds.yaml").record()
+    recording = wm.Scenario.load("first_bounds").record()
     bounds = recording.time_bounds(wm.spark_session())
     wm.chart.time_bounds(bounds)
 
@@ -30,6 +30,7 @@ _HOMES: Final = {
     "dataflow": "wmlab.dataflow",
     "engine": "wmlab.engines",
     "hunt": "wmlab.hunting:hunt",
+    "load": "wmlab.open:load_recording",
     "progress": "wmlab.progress",
     "script": "wmlab.streams.scenario.script",
     "spark": "wmlab.spark",

@@ -1,15 +1,17 @@
-"""The command line, for scripts: `python -m wmlab COMMAND`. Without a command it lists them."""
+"""The command line: `wmlab COMMAND`, or `python -m wmlab COMMAND`. Without a command it lists them."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import re
+import shutil
 import sys
 from collections.abc import Sequence
 
 import wmlab as wm
 from wmlab.core.errors import WmlabError
+from wmlab.core.files import NOTEBOOKS, as_path
 from wmlab.core.waiting import waiting_for
 from wmlab.core.words import counted
 
@@ -45,15 +47,19 @@ _WITH_EXCEPTIONS = 3
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line. Each command stores in `run` the function that carries it out."""
-    top = argparse.ArgumentParser(prog="python -m wmlab", description="An analytical workbench for stream watermarks.")
+    top = argparse.ArgumentParser(prog="wmlab", description="An analytical workbench for stream watermarks.")
     commands = top.add_subparsers(title="commands", metavar="COMMAND")
 
     command = commands.add_parser("demo", help="run an example, say what its readers knew of time, and draw it")
     command.add_argument("--page", metavar="FILE.html", default="wmlab-demo.html", help="where the page goes")
     command.set_defaults(run=_demo)
 
-    command = commands.add_parser("record", help="run a scenario file and keep the recording")
-    command.add_argument("scenario", metavar="FILE.yaml", help="the scenario")
+    command = commands.add_parser("tutorials", help="copy the notebooks that come with wmlab to a new folder")
+    command.add_argument("directory", metavar="DIR", help="where they go; it must not exist")
+    command.set_defaults(run=_tutorials)
+
+    command = commands.add_parser("record", help="run a scenario and keep the recording")
+    command.add_argument("scenario", metavar="SCENARIO", help="a YAML file, or a scenario that comes with wmlab")
     command.add_argument("directory", metavar="DIR", help="where the recording goes; it must not exist")
     command.set_defaults(run=_record)
 
@@ -205,6 +211,21 @@ def _demo(options: argparse.Namespace) -> int:
     return 0
 
 
+def _tutorials(options: argparse.Namespace) -> int:
+    target = as_path(options.directory, WmlabError)
+    if target.exists():
+        raise WmlabError(f"there is something at {str(target)!r}.", remedy="name a folder that does not exist.")
+    shutil.copytree(NOTEBOOKS, target, ignore=lambda _, names: {name for name in names if not _is_notebook(name)})
+    first = target / "tutorials" / "00_first_bounds.ipynb"
+    print(f"{counted(len([*target.rglob('*.ipynb')]), 'notebook')} in {target}. To begin: jupyter lab {first}")
+    return 0
+
+
+def _is_notebook(name: str) -> bool:
+    """Whether a name below the notebooks is one of them, or a folder of some."""
+    return name.endswith(".ipynb") or ("." not in name and not name.startswith("_"))
+
+
 def _number_or_text(argument: str) -> int | str:
     """A whole number, or a text such as 36s for whoever takes durations."""
     try:
@@ -221,7 +242,7 @@ def _record(options: argparse.Namespace) -> int:
 def _bounds(options: argparse.Namespace) -> int:
     from pyarrow import csv
 
-    recording = wm.trace.read_recording(options.directory)
+    recording = wm.load(options.directory)
     bounds = recording.time_bounds(wm.spark_session(), of=options.of, visible=options.visible)
     # Not through pandas, where a column with unknowns becomes floating point.
     with waiting_for("Spark computes the bounds"):
@@ -231,7 +252,7 @@ def _bounds(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    recording = wm.trace.read_recording(options.directory)
+    recording = wm.load(options.directory)
     # The others have queries over whole tables, too, which Spark answers.
     session = () if recording.kind == "streams" else (wm.spark_session(),)
     verdicts = recording.check(*session, *options.only)
@@ -242,7 +263,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    recording = wm.trace.read_recording(options.directory)
+    recording = wm.load(options.directory)
     answer = recording.explain(at_ms=options.at_ms, reader=options.reader, stream=options.stream)
     print(answer.to_json() if options.json else answer)
     return 0

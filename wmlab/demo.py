@@ -1,4 +1,4 @@
-"""The first time bounds without a notebook: `python -m wmlab demo` runs an example and says what its readers knew.
+"""The first time bounds without a notebook: `wmlab demo` runs an example and says what its readers knew.
 
 It needs neither a clone nor a file of one's own; the scenario comes with wmlab.
 """

@@ -44,7 +44,8 @@ _OTHERS: Final[tuple[Any, ...]] = (
 
 
 def load_scenario(path: str | Path) -> Any:
-    """The scenario in a YAML file: query plans if it has queries, a dataflow if it has vertices, else streams.
+    """The scenario in a YAML file, or one that comes with wmlab by its name: of query plans if it has queries, of a
+    dataflow if it has vertices, else of streams.
 
     Raises `ScenarioError` with every mistake, its location and line.
     """
@@ -54,6 +55,9 @@ def load_scenario(path: str | Path) -> Any:
     return made.from_yaml(text, source=source)
 
 
-def read_recording(path: str | Path) -> Any:
-    """The recording at `path`, as the class of its kind; see `Recording.read`."""
+def load_recording(path: str | Path) -> Any:
+    """The recording that was kept at `path`, as the class of its kind: `wm.load("runs/first")`.
+
+    Raises `RecordingError` as `Recording.read` does.
+    """
     return Recording.read(path)

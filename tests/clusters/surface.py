@@ -21,7 +21,7 @@ from wmlab import script
 from wmlab.core.answers import Verdicts
 from wmlab.dataflow.sim.rules import rules_of
 from wmlab.dataflow.spark import join_of_on_time_rows, windows_of_on_time_rows
-from wmlab.open import read_recording
+from wmlab.open import load_recording
 from wmlab.progress.spark import fired_windows, progress
 from wmlab.spark import (
     FEED,
@@ -93,7 +93,7 @@ def answers(spark: Any, folder: Path, *, checks: bool = True) -> dict[str, list[
 
 
 def _of_streams(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
-    run = read_recording(folder / "stream")
+    run = load_recording(folder / "stream")
     names = ("positions", "watermarks", "segments", "events", "incidents")
     positions, watermarks, segments, events, incidents = (run.spark(spark, name) for name in names)
     groups = group_time_bounds(positions, watermarks, segments)
@@ -115,13 +115,13 @@ def _of_streams(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _of_others(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
-    run = read_recording(folder / "dataflow")
+    run = load_recording(folder / "dataflow")
     window, joined = (rules_of(run.dataflow).results[name] for name in ("count", "pairs"))
     tables = [run.spark(spark, name) for name in ("items", "queues", "drops")]
     yield "coalesced", run.coalesced(spark)
     yield "windows_of_on_time_rows", windows_of_on_time_rows(*tables, window)
     yield "join_of_on_time_rows", join_of_on_time_rows(*tables, joined)
-    run = read_recording(folder / "plan")
+    run = load_recording(folder / "plan")
     buffers = run.spark(spark, "buffers").where("operator = 'build'")
     yield "progress", progress(buffers)
     yield "fired_windows", fired_windows(progress(buffers), size=1_000)
@@ -140,7 +140,7 @@ def _of_logs_and_runs(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
 
 def _of_charts(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
     """Every chart that takes a table, of a DataFrame of this session."""
-    run, plan = read_recording(folder / "stream"), read_recording(folder / "plan")
+    run, plan = load_recording(folder / "stream"), load_recording(folder / "plan")
     bounds = run.time_bounds(spark)
     yield "chart.time_bounds", _drawn(wm.chart.time_bounds(bounds))
     yield "chart.alignment", _drawn(wm.chart.alignment(run.spark(spark, "windows"), by="reader"))
@@ -163,7 +163,7 @@ def _drawn(chart: wm.chart.Chart) -> list[str]:
 
 def _of_checks(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
     for name in ("dataflow", "plan"):
-        yield f"check of a {name}", read_recording(folder / name).check(spark)
+        yield f"check of a {name}", load_recording(folder / name).check(spark)
 
 
 def _texts(found: Any) -> list[str]:

@@ -25,24 +25,33 @@ def said(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def test_every_package_and_the_data_are_in_it(said: dict[str, Any]) -> None:
-    assert said["package_dir"] == {"wmlab.data": "data"}
+    assert said["package_dir"] == {"wmlab.data": "data", "wmlab.notebooks": "notebooks"}
     folders = {".".join(file.parent.relative_to(ROOT).parts) for file in (ROOT / "wmlab").rglob("*.py")}
-    assert set(said["packages"]) == folders | {"wmlab.data"}
+    assert set(said["packages"]) == folders | {"wmlab.data", "wmlab.notebooks"}
+
+
+def packed(folder: str) -> set[Path]:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    return {file for pattern in settings[f"wmlab.{folder}"] for file in (ROOT / folder).glob(pattern)}
 
 
 def test_every_file_of_data_but_the_texts_is_in_it() -> None:
-    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["wmlab.data"]
-    packed = {file for pattern in patterns for file in (ROOT / "data").glob(pattern)}
-    there = {
-        file for file in (ROOT / "data").rglob("*") if file.is_file() and file.suffix not in (".md", ".py", ".pyc")
-    }
-    assert packed == there
+    files_of_data = {file for file in (ROOT / "data").rglob("*") if file.is_file()}
+    assert packed("data") == {file for file in files_of_data if file.suffix not in (".md", ".py", ".pyc")}
 
 
-def test_the_data_are_inside_an_installed_package_and_beside_one_of_a_clone(tmp_path: Path) -> None:
+def test_every_notebook_is_in_it() -> None:
+    notebooks = {file for file in (ROOT / "notebooks").rglob("*.ipynb") if ".ipynb_checkpoints" not in file.parts}
+    assert {file for file in packed("notebooks") if file.suffix == ".ipynb"} == notebooks
+
+
+@pytest.mark.parametrize("folder", ["data", "notebooks"])
+def test_what_comes_with_it_is_inside_an_installed_package_and_next_to_one_of_a_clone(
+    folder: str, tmp_path: Path
+) -> None:
     package = tmp_path / "wmlab"
     package.mkdir()
-    assert files.data_of(package) == tmp_path / "data"
-    (package / "data").mkdir()
-    assert files.data_of(package) == package / "data"
-    assert files.DATA == ROOT / "data"
+    assert files.shipped(package, folder) == tmp_path / folder
+    (package / folder).mkdir()
+    assert files.shipped(package, folder) == package / folder
+    assert (files.DATA, files.NOTEBOOKS) == (ROOT / "data", ROOT / "notebooks")

@@ -45,7 +45,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> StreamRecording:
     scenario(BANK, SHOP).save(folder / "scopes.yaml")
     assert wm.trace.load_scenario(folder / "scopes.yaml") == scenario(BANK, SHOP)
     assert main(["record", str(folder / "scopes.yaml"), str(folder / "run")]) == 0
-    recording = wm.trace.read_recording(folder / "run")
+    recording = wm.load(folder / "run")
     assert isinstance(recording, StreamRecording)
     return recording
 

@@ -9,14 +9,17 @@ from wmlab.core.errors import WmlabError
 from wmlab.core.words import shown
 
 
-def data_of(package: Path) -> Path:
-    """Where the data of a package are: in an installed wheel inside of it, in a clone beside it."""
-    inside = package / "data"
-    return inside if inside.is_dir() else package.parent / "data"
+def shipped(package: Path, name: str) -> Path:
+    """A folder that comes with a package: inside of it in an installed wheel, next to it in a clone."""
+    inside = package / name
+    return inside if inside.is_dir() else package.parent / name
 
 
-DATA: Final = data_of(Path(__file__).resolve().parents[1])
+_PACKAGE: Final = Path(__file__).resolve().parents[1]
+DATA: Final = shipped(_PACKAGE, "data")
 """The logs and scenarios that come with wmlab."""
+NOTEBOOKS: Final = shipped(_PACKAGE, "notebooks")
+"""The notebooks that come with wmlab, in folders: tutorials, scenarios, atlas, exploration."""
 
 
 def as_path(offered: object, error: type[WmlabError]) -> Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self, TypeVar, cast
 
@@ -189,15 +190,34 @@ def line_of(location: tuple[str | int, ...], lines: Lines) -> int | None:
     return next((lines[location_there] for location_there in outwards if location_there in lines), None)
 
 
-def read_scenario_text(path: str | Path) -> str:
-    """The text of a scenario file, or a clear error."""
+def bundled_scenarios() -> dict[str, Path]:
+    """The scenario files of every kind that come with wmlab, by name."""
+    return {file.stem: file for file in sorted((files.DATA / "scenarios").rglob("*.yaml"))}
+
+
+def read_scenario_text(source: str | Path) -> str:
+    """The text of the scenario file at a path or, by its name alone, of one that comes with wmlab.
+
+    Raises `ScenarioError` for what cannot be read.
+    """
+    path = files.as_path(source, ScenarioError)
+    if path.suffix == "" and path.name == str(source) and not path.is_file():
+        bundled = bundled_scenarios()
+        if path.name not in bundled:
+            close = get_close_matches(path.name, bundled, n=3, cutoff=0.5)
+            names = " or ".join(map(repr, close)) if close else "one of wm.Scenario.names()"
+            raise ScenarioError(
+                f"no scenario {path.name!r} comes with wmlab, and there is no such file.",
+                remedy=f"give {names}, or the path of a scenario YAML file.",
+            )
+        path = bundled[path.name]
     try:
-        return files.read_text(files.as_path(path, ScenarioError), _MOST_BYTES)
+        return files.read_text(path, _MOST_BYTES)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise ScenarioError(
             f"the scenario file {str(path)!r} cannot be read: {reason}.",
-            remedy="give the path of a scenario YAML file.",
+            remedy="give the path of a scenario YAML file, or the name of a scenario that comes with wmlab.",
         ) from None
 
 
@@ -350,9 +370,19 @@ class ScenarioFile:
             raise Problems(source, located) from None
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read a scenario from a YAML file."""
-        return cls.from_yaml(read_scenario_text(path), source=str(path))
+    def load(cls, source: str | Path) -> Self:
+        """Read a scenario from a YAML file at a path, or by its name one of those that come with wmlab: see `names`.
+
+        Raises `ScenarioError` for what cannot be read, and with every mistake, its location and line.
+        """
+        return cls.from_yaml(read_scenario_text(source), source=str(source))
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """The scenarios of this kind that come with wmlab, in alphabetical order; `load` takes each name."""
+        first = f"\n{cls.only_field}:"
+        files_by_name = bundled_scenarios().items()
+        return tuple(sorted(name for name, file in files_by_name if first in file.read_text(encoding="utf-8")))
 
 
 AnyScenario = TypeVar("AnyScenario", bound=ScenarioFile)

@@ -342,9 +342,7 @@ def load(
     if not path.exists():
         raise TraceError(f"there is no file {path}.", remedy="check the path.")
     if (path / MANIFEST_FILE).is_file():
-        raise TraceError(
-            f"{path} is a recording, not a log.", remedy="open it with wm.trace.read_recording, which has its events."
-        )
+        raise TraceError(f"{path} is a recording, not a log.", remedy="open it with wm.load, which has its events.")
     return _of_files(path, wanted, bad_rows, name or log_name(path))
 
 
