@@ -110,7 +110,7 @@ def _wmlab(buffers: Path, local: str = LOCALS[0]) -> Contender:
     from pyspark.sql import functions as F
 
     from wmlab.core.spark.session import spark_session
-    from wmlab.progress.checks.progress import progress
+    from wmlab.progress.spark import progress
 
     def run() -> Answer:
         spark = spark_session(f"local[{THREADS}]")
@@ -130,7 +130,7 @@ def _scan(buffers: Path) -> Contender:
     from pyspark.sql import functions as F
 
     from wmlab.core.spark.session import spark_session
-    from wmlab.progress.checks.progress import BUFFER_COLUMNS
+    from wmlab.progress.spark import BUFFER_COLUMNS
 
     def run() -> Answer:
         spark = spark_session(f"local[{THREADS}]")

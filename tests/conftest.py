@@ -20,7 +20,7 @@ from tests import repetitions
 TESTS = Path(__file__).parent
 VECTORS = TESTS / "conformance" / "vectors"
 SLOW_FIXTURES = {"spark", "made", "browser"}
-SPARK_FOLDERS = ("core/spark", "streams/bounds", "dataflow/checks", "progress/checks")
+SPARK_FOLDERS = ("core/spark", "streams/bounds", "dataflow/checks")
 
 # No test depends on how long something takes: no deadline, no complaint about slow generation.
 settings.register_profile("wmlab", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])

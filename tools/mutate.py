@@ -29,8 +29,8 @@ from random import Random
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-RULES: Final = ("*/model", "*/bounds", "*/checks")
-"""The folders of `wmlab/` whose lines are broken."""
+RULES: Final = ("*/model/*.py", "*/bounds/*.py", "*/checks/*.py", "*/checks.py")
+"""The files of `wmlab/` whose lines are broken."""
 BLIND: Final = ("browser", "clusters", "docs", "notebooks", "project")
 """The folders of `tests/` that can see no rule."""
 LIMIT_S: Final = 300
@@ -89,7 +89,7 @@ class Mutant:
 
 def mutants(seed: int, lines: int) -> list[Mutant]:
     """One mutant for each of so many lines, drawn from all lines of the rules that can be broken."""
-    files = sorted(file for folder in RULES for file in (ROOT / "wmlab").glob(f"{folder}/*.py"))
+    files = sorted(file for files in RULES for file in (ROOT / "wmlab").glob(files))
     by_line: dict[tuple[Path, int], list[Mutant]] = {}
     for file in files:
         for mutant in mutants_of(file):
@@ -151,7 +151,7 @@ def changes(node: ast.expr) -> Iterator[ast.expr]:
 
 def stages(mutant: Mutant, tests: Path) -> list[list[str]]:
     """The arguments of pytest, one list a run: the nearest tests first, and every test at most once."""
-    model, folder = mutant.file.parts[1:3]
+    model, folder = mutant.file.parts[1], mutant.file.parts[2].removesuffix(".py")
     near, model_folder = tests / model / folder, tests / model
     blind = [f"--ignore={tests / name}" for name in BLIND]
     return [

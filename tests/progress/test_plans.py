@@ -13,6 +13,7 @@ from tests.progress.sim.plans import growing, query, scenario, source
 from wmlab.__main__ import main
 from wmlab.core.errors import RecordingError, ScenarioError
 from wmlab.core.recording import Recording
+from wmlab.core.words import clock_words
 from wmlab.open import load_scenario
 from wmlab.progress import LoseBuffer, PlanScenario, Query, Renumber, SilenceSource, Source
 from wmlab.progress.checks import INVARIANTS
@@ -20,29 +21,28 @@ from wmlab.progress.checks import INVARIANTS
 ROOT = Path(__file__).resolve().parents[2]
 DIAGRAM = ROOT / "data" / "scenarios" / "progress_diagram.yaml"
 LOST = scenario(queries=[query(source("a"), growing("b", 2))], script=[LoseBuffer("a", 20)])
+LOST_AT_MS = LOST.record().table("incidents").to_pylist()[0]["at_ms"]
 
 
 def test_a_gap_is_explained_at_a_moment() -> None:
     found = LOST.record().explain(at_ms=9_000)
     (origin,) = found.origins
-    assert (origin.emitter, origin.origin, origin.sequence, origin.started) == ("a", 1, 20, False)
+    assert (found.emitters, origin.origin, origin.sequence, origin.started) == (("a",), 1, 20, False)
+    held, since, lost = map(clock_words, (found.watermark, found.since_ms, LOST_AT_MS))
     assert found.sentence == (
-        f"global watermark of q at build held at {_grouped(found.watermark)} ms since {_grouped(found.since_ms)} ms: "
-        f"a (origin 1) lacks sequence 20; {origin.waiting} buffers wait behind it"
+        f"The global watermark of q at build is held at {held} since {since}: a (origin 1) lacks sequence 20, "
+        f"which was lost at {lost} and never comes. {origin.waiting} buffers wait behind it."
     )
     assert " ".join(repr(found).splitlines()) == found.sentence
-    assert json.loads(found.to_json())["origins"][0]["emitter"] == "a"
+    assert json.loads(found.to_json())["emitters"] == ["a"]
     assert "lacks sequence 20" in found._repr_html_()
-
-
-def _grouped(number: int) -> str:
-    return f"{number:,}".replace(",", " ")
 
 
 def test_a_silent_origin_is_named_although_it_never_sent() -> None:
     run = scenario(script=[SilenceSource("b")]).record()
     assert run.explain(at_ms=9_000).sentence == (
-        "global watermark of q at build unknown: b (origin 2) has sent nothing; no buffer waits behind it"
+        "The global watermark of q at build is unknown: b (origin 2) has sent nothing and is silent from 0 s on. "
+        "No buffer waits behind it."
     )
     (holder,) = [holder for holder in run.explain() if holder.who == "b"]
     assert holder.why == "it had sent nothing complete"
@@ -106,7 +106,7 @@ def test_who_held_a_run_is_told_with_its_price() -> None:
 
 def test_origins_behind_a_renumbering_are_named() -> None:
     run = scenario(queries=[query(operators=[Renumber("merged")])]).record()
-    assert run.explain(at_ms=5_000).origins[0].emitter == "merged"
+    assert run.explain(at_ms=5_000).emitters == ("merged",)
     assert {holder.who for holder in run.explain()} == {"merged"}
 
 
@@ -146,7 +146,7 @@ def test_what_cannot_be_explained_is_refused(options, message) -> None:
 def test_a_recording_of_buffers_alone_is_explained_too(plan: Query) -> None:
     run = LOST.replace(queries=[plan]).record()
     bare = Recording.from_tables({"buffers": run.table("buffers")}, name="bare", source="trace")
-    assert bare.explain(at_ms=9_000).sentence == run.explain(at_ms=9_000).sentence
+    assert bare.explain(at_ms=9_000).origins == run.explain(at_ms=9_000).origins
     assert bare.explain().stragglers == run.explain().stragglers
 
 
@@ -171,7 +171,7 @@ def test_the_command_line_takes_plans(spark: SparkSession, tmp_path: Path, capsy
     assert "windows_fired 2" in capsys.readouterr().out
     assert main(["check", target]) == 1
     told = capsys.readouterr().out
-    assert "violated: N1, N9\n" in told, "outputs of the diagram have the largest time, not the start of their window"
+    assert "violated: N1\n" in told
     sound = PlanScenario.load(DIAGRAM).replace(rules="sound").record(tmp_path / "sound")
     assert main(["check", str(sound.path)]) == 0
     told = capsys.readouterr().out

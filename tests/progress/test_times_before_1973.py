@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wmlab.progress.answers import ProgressExplanation
+from wmlab.progress.answers import explained
 from wmlab.progress.model.tracker import BlockingOrigin
 
 START_MS = 1_388_757_600_000
@@ -15,10 +15,10 @@ START_MS = 1_388_757_600_000
     [
         (START_MS, 0, "held at 1970-01-01 00:00:00 UTC since 2014-01-03 14:00:00 UTC"),
         (START_MS, -2_082_844_800_000, "held at 1904-01-01 00:00:00 UTC since 2014-01-03 14:00:00 UTC"),
-        (9_000, 0, "held at 0 ms since 9 000 ms"),
+        (9_000, 0, "held at 0 s since 9.0 s"),
     ],
 )
 def test_the_clock_says_whether_a_watermark_is_a_date(at_ms: int, watermark: int, said: str) -> None:
     cause = BlockingOrigin(1, watermark, 2, started=False, chunks=(), waiting=0, since_ms=at_ms)
-    found = ProgressExplanation.of([cause], at_ms=at_ms, stream="q", operator="build", emitters={1: "a"})
+    found = explained([cause], at_ms=at_ms, stream="q", operator="build", emitters={1: "a"}, incidents=[])
     assert said in found.sentence

@@ -37,7 +37,6 @@ from wmlab.core.charts.scene import (
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import bare, counted, grouped, is_instant, listed, rounded, shown
-from wmlab.progress.answers import update_beyond
 from wmlab.progress.diagram import plan as plan
 from wmlab.progress.model.tracker import blocking
 from wmlab.progress.scenario import BUILD, SINK
@@ -290,7 +289,9 @@ def _waiting(sequences: Sequence[int], prefix: Sequence[int]) -> list[int]:
     pending: set[int] = set()
     counts, reached = [], 0
     for sequence, length in zip(sequences, prefix, strict=True):
-        update_beyond(pending, sequence, reached, length)
+        if sequence > reached:
+            pending.add(sequence)
+        pending.difference_update(range(reached + 1, length + 1))
         reached = length
         counts.append(len(pending))
     return counts
@@ -300,7 +301,6 @@ _MOST: Final = 400
 _LOOKS: Final[dict[str, tuple[str, Shape]]] = {
     "fired by the watermark": ("upper", "circle"),
     "fired at the end of the stream": ("third", "triangle"),
-    "fired again": ("alarm", "cross"),
 }
 
 
@@ -337,14 +337,12 @@ def windows_firing(recording: Recording, *, stream: str | None = None, title: st
         panels=[Panel(up=up, height=300.0, layers=at_rim(up, [curve, *dots]))],
         rules=faults(recording, name, without=("late",)),
     )
-    columns_drawn = ("operator", "start", "end", "records", "fired_ms", "cause", "again")
+    columns_drawn = ("operator", "start", "end", "records", "fired_ms", "cause")
     data = {column: [row[column] for row in fired] for column in columns_drawn}
     return Chart(sentence=sentence, data=data, scene=scene)
 
 
 def _kind(row: Mapping[str, Any]) -> str:
-    if row["again"]:
-        return "fired again"
     return "fired by the watermark" if row["cause"] == "watermark" else "fired at the end of the stream"
 
 
@@ -367,13 +365,10 @@ def _dots(kind: str, fired: Sequence[dict[str, Any]]) -> Dots:
 
 
 def _sentence(name: str, fired: Sequence[Mapping[str, Any]]) -> str:
-    kinds = [_kind(row) for row in fired]
-    flushed, again = kinds.count("fired at the end of the stream"), kinds.count("fired again")
+    flushed = [_kind(row) for row in fired].count("fired at the end of the stream")
     text = f"{counted(len(fired), 'window')} of {name} fired"
     some = "" if flushed == len(fired) else f"{grouped(flushed)} of them "
     text += f", {some}only at the end of the stream" if flushed else ", all by the watermark"
-    if again:
-        return f"{text}; {grouped(again)} fired again, which breaks the promise of the watermark before."
     moments = sorted({row["fired_ms"] for row in fired})
     longest = max((after - before for before, after in pairwise(moments)), default=None)
     return f"{text}." if longest is None else f"{text}; the longest time without one was {rounded(longest)}."

@@ -238,7 +238,6 @@ class Windowing:
     slide_ms: Period | None = None
     trigger: Option[Literal["strict", "exact"]] = UNSET
     emit_lag_ms: Ms = 0
-    forget_fired: Flag = False
 
 
 @tagged
@@ -247,8 +246,7 @@ class Aggregate(Windowing):
 
     `trigger`: `exact` fires a window when its end is at most the global watermark, for no record with a time below it
     is still to come, as the text says; `strict` when its end is before it, as the engine does, which waits for a later
-    watermark. `emit_lag_ms` is taken off the watermark first. `forget_fired` throws fired
-    windows away without a trace, as an engine may: a late record then fires its window twice.
+    watermark. `emit_lag_ms` is taken off the watermark first.
     """
 
 
@@ -258,11 +256,10 @@ class Join(Windowing):
 
     The sources and logical streams named in `left` (none: what comes first) build the left side, all others the right.
     A window fires when the global watermark over both sides allows; then each pair of slices is a task of the probe
-    side, which puts out one chunk of the window or more. The probe follows the watermark of these outputs and throws
-    away the slices that no later window needs. `carries`: an output has the `start` of its window as watermark, as the
-    engine does, or the `largest` time of the records of its two slices, as in the diagram of the text; then chunks of
-    one window differ, and later windows may bring results below it. `trigger`, `emit_lag_ms` and `forget_fired` are as
-    in `Aggregate`.
+    side, which puts out one chunk of the window or more. `carries`: an output has the `start` of its window as
+    watermark, as the engine does, or the `largest` time of the records of its two slices, as in the diagram of the
+    text; then chunks of one window differ, and later windows may bring results below it. `trigger` and `emit_lag_ms`
+    are as in `Aggregate`.
     """
 
     _: KW_ONLY

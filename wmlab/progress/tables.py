@@ -1,4 +1,4 @@
-"""The tables of progress by origin, sequence and chunk: buffers as they arrive, windows as they fire, slices of joins.
+"""The tables of progress by origin, sequence and chunk: buffers as they arrive, windows as they fire.
 
 They belong to a recording like those of `wmlab.streams.tables`, and are written in the same way. Here `stream` is the
 name of the query, whose plan has origin ids of its own.
@@ -57,17 +57,6 @@ PROGRESS_TABLES: Final[dict[str, pa.Schema]] = {
         column("reached", LONG, "global watermark then; null: unknown", unit="ms", nullable=True),
         column("fired_ms", LONG, "when it fired", unit="ms"),
         column("cause", TEXT, "watermark, or end of stream"),
-        column("again", FLAG, "whether it had fired before: a double fire"),
-    ),
-    "slices": table(
-        _STREAM,
-        column("operator", TEXT, "the operator that keeps it: 'probe' of a join"),
-        column("start", LONG, "first time in the slice", unit="ms"),
-        column("end", LONG, "first time behind the slice", unit="ms"),
-        column("left", LONG, "how many records the left side built in it"),
-        column("right", LONG, "how many records the right side built in it"),
-        column("collected_ms", LONG, "when the probe threw it away; null: never", unit="ms", nullable=True),
-        column("reached", LONG, "the probe's watermark then; null: unknown", unit="ms", nullable=True),
     ),
     "incidents": INCIDENTS,
 }

@@ -176,9 +176,9 @@ def row(table: str, **values: Any) -> dict[str, Any]:
     )
 
 
-def fired(sequence: int, end: int, at_ms: int, cause: str = "watermark", again: bool = False) -> dict[str, Any]:
+def fired(sequence: int, end: int, at_ms: int, cause: str = "watermark") -> dict[str, Any]:
     times = {"start": end - 10, "end": end, "fired_ms": at_ms}
-    return row("windows_fired", sequence=sequence, records=3, cause=cause, again=again, **times)
+    return row("windows_fired", sequence=sequence, records=3, cause=cause, **times)
 
 
 BUFFERS = [row("buffers", arrival=n, arrived_ms=100 * n, reached=None if n < 2 else 12 * n) for n in range(1, 5)]
@@ -251,13 +251,6 @@ def test_windows_of_another_time_stand_at_the_rim_and_are_counted() -> None:
     (panel,) = chart.scene.panels
     assert BEGIN - 100_000 < panel.up.low < panel.up.high < BEGIN + 500_000
     assert chart.data["end"] == [*(BEGIN + 10_000 * n for n in range(1, 40)), 20]
-
-
-def test_a_double_fire_is_an_alarm() -> None:
-    chart = windows_firing(recording(fired(1, 20, 200), fired(2, 20, 300, again=True)))
-    assert "1 fired again, which breaks the promise" in chart.sentence
-    fired_again = layers_of(chart)["fired again"]
-    assert (fired_again.role, fired_again.shape) == ("alarm", "cross")
 
 
 def test_nothing_fired_is_refused_with_a_remedy() -> None:

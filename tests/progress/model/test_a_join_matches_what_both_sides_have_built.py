@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wmlab.progress.model.windows import CollectedSlice, Fired, FiringRules, SlidingWindows, WindowedJoin
+from wmlab.progress.model.windows import Fired, FiringRules, SlidingWindows, WindowedJoin
 
 SHAPES = st.builds(SlidingWindows, st.integers(1, 12), st.integers(1, 12))
 RECORDS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3), st.sampled_from([0, 1])), max_size=15)
@@ -59,21 +59,6 @@ def test_the_order_of_building_changes_nothing(windows: SlidingWindows, records,
     other = list(records)
     order.shuffle(other)
     assert built(windows, records).tables == built(windows, other).tables
-
-
-@given(SHAPES, RECORDS, st.integers(0, 70))
-def test_a_slice_is_kept_while_a_window_from_the_watermark_on_holds_it(
-    windows: SlidingWindows, records, mark: int
-) -> None:
-    join = built(windows, records)
-    counts = Counter((windows.slice_of(time), side) for time, _, side in records)
-    slices = sorted({piece for piece, _ in counts})
-    wanted = [piece for piece in slices if piece[1] + windows.size < mark]
-    assert join.collect(None) == ()
-    assert [*join.collect(mark)] == [CollectedSlice(*piece, counts[piece, 0], counts[piece, 1]) for piece in wanted]
-    for start, _ in wanted:
-        assert all(windows.span(number)[0] < mark for number in windows.windows_of(start))
-    assert sorted(join.tables) == [start for start, _ in slices[len(wanted) :]]
 
 
 @given(SHAPES, RECORDS)

@@ -1,4 +1,4 @@
-"""N8, N9, N11: slices, and windows that fire once, in order, and never before their time."""
+"""Slices, and windows that fire once, in order, and never before their time."""
 
 from __future__ import annotations
 
@@ -85,15 +85,7 @@ def test_a_record_after_the_end_is_late() -> None:
     assert state.fill([100]) == (Late(100, 100, 110, 1),)
 
 
-def test_an_engine_that_forgets_fires_a_window_twice_and_is_found_out() -> None:
-    state = Firing(FiringRules(windows=SlidingWindows(10, 10), forget_fired=True))
-    state.fill([5])
-    first, late, second = state.advance(11), state.fill([6]), state.advance(11)
-    assert [(f.sequence, f.end, f.records, f.again) for f in (*first, *second)] == [(1, 10, 1, False), (2, 10, 1, True)]
-    assert late == (Late(6, 0, 10, 1),)
-
-
 @given(SHAPES, st.lists(st.tuples(TIMES, st.integers(0, 70)), max_size=5))
-def test_without_forgetting_no_window_ever_fires_twice(windows, steps) -> None:
+def test_no_window_ever_fires_twice(windows, steps) -> None:
     fired, _, _ = play(FiringRules(windows=windows), steps)
     assert len({f.start for f in fired}) == len(fired)

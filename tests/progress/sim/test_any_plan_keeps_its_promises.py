@@ -54,6 +54,31 @@ def test_windows_do_not_depend_on_the_workers_and_nothing_is_late(plan: Query, b
 
 @settings(max_examples=60, deadline=None)
 @given(plans(), st.sampled_from([0, 1]))
+def test_windows_fire_once_in_order_with_the_records_of_their_slices(plan: Query, base: int) -> None:
+    """N8, N9 and N11: what the tables say of windows follows from the buffers that had come."""
+    world = played(plan, Workers(7, service_mean_ms=30), base)
+    built = [
+        (row["arrival"], start, records)
+        for row in rows(world, "buffers", operator="build")
+        for start, records in zip(row["slices"], row["slice_records"], strict=True)
+    ]
+    windows = sorted(rows(world, "windows_fired"), key=lambda row: row["sequence"])
+    assert [row["sequence"] for row in windows] == list(range(1, len(windows) + 1))
+    assert [row["start"] for row in windows] == sorted({row["start"] for row in windows})
+    for window in windows:
+        by_watermark = window["cause"] == "watermark"
+        assert not by_watermark or window["end"] <= window["reached"]
+        assert window["records"] == sum(
+            records
+            for arrival, start, records in built
+            if window["start"] <= start < window["end"] and not (by_watermark and arrival > window["arrival"])
+        )
+        probed = rows(world, "buffers", operator="probe", sequence=window["sequence"])
+        assert {row["watermark"] for row in probed} == {window["start"]}
+
+
+@settings(max_examples=60, deadline=None)
+@given(plans(), st.sampled_from([0, 1]))
 def test_every_operator_is_given_whole_sequences_and_follows_them_to_the_end(plan: Query, base: int) -> None:
     world = played(plan, Workers(7, service_mean_ms=30), base)
     sequences: dict[tuple[str, int, int], list[tuple[int, bool]]] = {}

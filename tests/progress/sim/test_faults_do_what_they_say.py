@@ -8,7 +8,6 @@ import pytest
 from tests.progress.sim.plans import growing, query, rows, run, scenario, source, tracked
 from wmlab.core.values import Problems
 from wmlab.progress.scenario import (
-    Aggregate,
     DelayBuffer,
     DuplicateBuffer,
     EmptyBuffer,
@@ -183,14 +182,6 @@ def test_disorder_at_the_source_makes_records_late() -> None:
     assert late
     assert {row["target"] for row in late} == {"a"}
     assert late[0]["detail"].startswith(tuple("123456789"))
-
-
-def test_an_engine_that_forgets_fires_a_window_twice() -> None:
-    window = Aggregate(1_000, forget_fired=True)
-    world = run(queries=[query(source("a", disorder_ms=2_500), source("b"), window=window)])
-    twice = rows(world, "windows_fired", again=True)
-    assert len(twice) == len(rows(world, "incidents", kind="double fire")) > 0
-    assert rows(run(queries=[query(source("a", disorder_ms=2_500), source("b"))]), "windows_fired", again=True) == []
 
 
 def test_a_sparse_source_needs_a_flush_interval() -> None:

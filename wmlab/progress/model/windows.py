@@ -9,8 +9,6 @@ Windows fill, fire and are gone; a stateful operator may hand a window on as fol
     state          on a record                             on the watermark W or the end of the stream
     open           counted in its slice                    fires at end <= W (exact) or end < W (strict), or at the end
     fired, empty   late: named, counted in open windows    nothing
-    forgotten      late: named, and the window is open     fires again: named as a double fire
-                   again (only with `forget_fired`)
 
 Windows fire in the order of their ends; each one that holds a record takes the next output number from 1. The trigger
 sees the largest watermark so far, so one that goes back fires and reopens nothing.
@@ -21,17 +19,13 @@ A windowed join keeps what both sides have built in each slice; the probe matche
     build     build   adds the records of a buffer to the table of their slice and side
     outputs   probe   each pair of slices of a window in which both sides have records is a task and a chunk: how many
                       pairs of records with equal keys it has
-    collect   probe   throws away the slices [s, e) with e + size < W, W being the watermark of the probe
-
-The probe's watermark is that of the join's own outputs, which carry the start of their window: a slice is needed until
-no window that holds it can still be probed.
 
 A window goes out under the operator's own origin, with the window's output number as sequence: one chunk for an
 aggregation, one chunk per pair of slices for a join.
 
 Source: "Watermarking and Progress", Triggering windows; upstream classes `SliceAssigner`,
-`WindowBasedOperatorHandler`, `DefaultTimeBasedSliceStore` (states of a window, garbage collection),
-`StreamJoinOperatorHandler`, `StreamJoinProbePhysicalOperator` and `AggregationProbePhysicalOperator`.
+`WindowBasedOperatorHandler`, `DefaultTimeBasedSliceStore` (states of a window), `StreamJoinOperatorHandler`,
+`StreamJoinProbePhysicalOperator` and `AggregationProbePhysicalOperator`.
 """
 
 from __future__ import annotations
@@ -112,15 +106,12 @@ class FiringRules:
     """Which windows, and when they fire.
 
     `exact` fires at end <= W, since W promises that no record with a time below it follows; `strict`, as the engine
-    does, at end < W. `emit_lag` is taken off every watermark first. `forget_fired` is what an engine does that throws
-    away fired windows and looks at nothing else: a late record makes a new window, which fires again. Raises
-    `ModelError` for a negative lag.
+    does, at end < W. `emit_lag` is taken off every watermark first. Raises `ModelError` for a negative lag.
     """
 
     windows: SlidingWindows
     trigger: Trigger = "exact"
     emit_lag: int = 0
-    forget_fired: bool = False
 
     def __post_init__(self) -> None:
         if self.emit_lag < 0:
@@ -129,17 +120,13 @@ class FiringRules:
 
 @dataclass(frozen=True, slots=True)
 class Fired:
-    """Effect: a window was handed on as output number `sequence`.
-
-    `records` counts what it held, `again` tells a double fire.
-    """
+    """Effect: a window with this many records was handed on as output number `sequence`."""
 
     sequence: int
     start: int
     end: int
     records: int
     cause: FiringCause
-    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +146,7 @@ class Firing:
     """The windows of one operator: records per slice, open windows, and how many have fired.
 
     `slices` counts the records in each slice of an open window, by the slice's start. `closed` is how many windows
-    (from the first on, empty or not) the watermark has closed, `sequence` the number of the last output. `fired` has
-    the numbers of fired windows and is only kept with `forget_fired`.
+    (from the first on, empty or not) the watermark has closed, `sequence` the number of the last output.
     """
 
     def __init__(self, rules: FiringRules) -> None:
@@ -169,7 +155,6 @@ class Firing:
         self.closed = 0
         self.ended = False
         self.sequence = 0
-        self.fired: set[int] = set()
         self._open: set[int] = set()
         self._first_open: list[int] = []
         """The open windows as a heap."""
@@ -189,18 +174,14 @@ class Firing:
         start, _ = self.rules.windows.slice_of(time)
         within = self.rules.windows.windows_of(time)
         shut = len(within) if self.ended else min(max(0, self.closed - within.start), len(within))
-        reachable = within if self.rules.forget_fired else within[shut:]
-        if reachable:
-            if start not in self.slices or shut:
-                for number in reachable:
-                    self._reopen(number)
+        still_open = within[shut:]
+        if still_open:
+            for number in still_open:
+                if number not in self._open:
+                    self._open.add(number)
+                    heappush(self._first_open, number)
             self.slices[start] = self.slices.get(start, 0) + records
         return within[:shut]
-
-    def _reopen(self, number: int) -> None:
-        if number not in self._open:
-            self._open.add(number)
-            heappush(self._first_open, number)
 
     def advance(self, watermark: int | None) -> tuple[Fired, ...]:
         """The windows that fire because the global watermark has come to `watermark` (None: unknown)."""
@@ -225,9 +206,7 @@ class Firing:
             span = self.rules.windows.span(number)
             slices = [start for start in self.rules.windows.slices(*span) if start in self.slices]
             records = sum(self.slices[start] for start in slices)
-            fired.append(Fired(self.sequence, *span, records, cause, number in self.fired))
-            if self.rules.forget_fired:
-                self.fired.add(number)
+            fired.append(Fired(self.sequence, *span, records, cause))
             for start in slices:
                 if start // self.rules.windows.slide == number:  # It is the last window that holds the slice.
                     del self.slices[start]
@@ -265,10 +244,6 @@ class WindowedAggregation(Firing):
             for index, (watermark, results) in enumerate(chunks)
         ]
 
-    def collect(self, watermark: int | None) -> tuple[CollectedSlice, ...]:  # noqa: ARG002
-        """The slices that are thrown away as the probe side has come to a watermark: it keeps none."""
-        return ()
-
 
 Carried = Literal["start", "largest"]
 
@@ -301,8 +276,6 @@ class WindowedJoin(WindowedAggregation):
         self.sides = sides
         self.carries = carries
         self.tables: dict[int, tuple[JoinSide, JoinSide]] = {}
-        self._oldest: list[int] = []
-        """The starts of the slices as a heap."""
 
     def build(self, origin: int, times: Sequence[int], keys: Sequence[int]) -> tuple[Late, ...]:
         """Take the records of one buffer of an input, see `WindowedAggregation`; late ones are joined, too."""
@@ -312,7 +285,6 @@ class WindowedJoin(WindowedAggregation):
             start, _ = self.rules.windows.slice_of(time)
             if start not in self.tables:
                 self.tables[start] = (JoinSide(), JoinSide())
-                heappush(self._oldest, start)
             table = self.tables[start][side]
             table.keys[key] += 1
             table.largest = max(table.largest, time)
@@ -335,25 +307,3 @@ class WindowedJoin(WindowedAggregation):
         tables = [self.tables[begin] for begin in self.rules.windows.slices(start, end) if begin in self.tables]
         lefts, rights = ([table[side] for table in tables if table[side].keys] for side in (0, 1))
         return product(lefts, rights)
-
-    def collect(self, watermark: int | None) -> tuple[CollectedSlice, ...]:
-        """Throw away the slices that the probe side has done with at its watermark (None: unknown), ascending."""
-        collected = []
-        while watermark is not None and self._oldest:
-            end = self.rules.windows.slice_of(self._oldest[0])[1]
-            if end + self.rules.windows.size >= watermark:
-                break
-            start = heappop(self._oldest)
-            left, right = self.tables.pop(start)
-            collected.append(CollectedSlice(start, end, left.keys.total(), right.keys.total()))
-        return tuple(collected)
-
-
-@dataclass(frozen=True, slots=True)
-class CollectedSlice:
-    """Effect: the probe threw the slice [start, end) away, with so many records left and right."""
-
-    start: int
-    end: int
-    left: int
-    right: int

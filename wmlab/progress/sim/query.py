@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
@@ -23,11 +23,10 @@ from numpy.typing import NDArray
 
 from wmlab.progress import scenario as plans
 from wmlab.progress.model.chunks import Completed, ProtocolViolation
-from wmlab.progress.model.numbers import UNBOUNDED, ChunkBase, TupleBuffer
+from wmlab.progress.model.numbers import ChunkBase, TupleBuffer
 from wmlab.progress.model.operators import Emission, Renumbering, Sequencer
 from wmlab.progress.model.tracker import ProgressRules, ProgressTracker
 from wmlab.progress.model.windows import (
-    CollectedSlice,
     Fired,
     FiringRules,
     Late,
@@ -179,7 +178,7 @@ def pipeline_steps(
 
 
 _OF_STAMPS: Final = ("origin", "sequence", "chunk", "last", "watermark")
-_OF_WINDOWS: Final = ("sequence", "start", "end", "records", "cause", "again")
+_OF_WINDOWS: Final = ("sequence", "start", "end", "records", "cause")
 """The fields of a stamp and of a fired window that are columns of their tables."""
 
 
@@ -188,9 +187,7 @@ def window_operator(
 ) -> WindowedAggregation:
     """The operator of the windows of a query."""
     windows = SlidingWindows(part.size_ms, part.slide_ms or part.size_ms)
-    rules = FiringRules(
-        windows=windows, trigger=part.trigger, emit_lag=part.emit_lag_ms, forget_fired=part.forget_fired
-    )
+    rules = FiringRules(windows=windows, trigger=part.trigger, emit_lag=part.emit_lag_ms)
     if isinstance(part, plans.Aggregate):
         return WindowedAggregation(rules, origins.ids[BUILD], chunk_base)
     sides = {origin: int(name not in query.left) for name, origin in origins.at_end.items()}
@@ -272,11 +269,6 @@ class QueryRun:
             return
         self._hand_on(self.window.end())
 
-    def finish(self) -> None:
-        """Write down the slices that a join was left with."""
-        if self.window is not None:
-            self._note_slices(self.window.collect(UNBOUNDED))
-
     def _hand_on(self, fired: Iterable[Fired]) -> None:
         """Each pair of slices of a fired window, or the window itself, is a task of the probe side."""
         assert self.window is not None
@@ -291,8 +283,6 @@ class QueryRun:
     def _probe(self, buffer: Filled, worker: int) -> None:
         assert self.window is not None
         self._arrive(PROBE, buffer, worker)
-        reached = self.progress[PROBE].watermark
-        self._note_slices(self.window.collect(reached), collected_ms=self.world.now_ms, reached=reached)
         self.output.run(buffer, worker)
 
     def _arrive(self, operator: str, buffer: Filled, worker: int) -> None:
@@ -341,16 +331,6 @@ class QueryRun:
             fired_ms=self.world.now_ms,
             **{name: getattr(window, name) for name in _OF_WINDOWS},
         )
-        if window.again:
-            detail = f"window {window.start} to {window.end} as output {window.sequence}"
-            self.world.note(self.part.name, "double fire", BUILD, detail)
-
-    def _note_slices(
-        self, slices: Iterable[CollectedSlice], *, collected_ms: int | None = None, reached: int | None = None
-    ) -> None:
-        entry = {"stream": self.part.name, "operator": PROBE, "collected_ms": collected_ms, "reached": reached}
-        for collected in slices:
-            self.world.journal.write("slices", **asdict(collected), **entry)
 
     def _note_late(self, origin: int, late: Sequence[Late]) -> None:
         if late:

@@ -65,8 +65,6 @@ class PlanWorld(Simulation):
             detail = ("stall", worker, f"{worker} stalls for {span(stall.for_ms)}")
             self.at(self.start_ms + stall.at_ms, self.note, self.scenario.name, *detail)
         self.env.run()
-        for query in self.queries:
-            query.finish()
         for name, target in self.faults:
             self.note(name, "unsent", words(*target), "its fault never happened")
         return self.journal

@@ -13,7 +13,6 @@ from pyspark.sql import functions as F
 from tests.progress.sim.plans import growing, query, rows, run, source
 from wmlab.core.errors import ModelError
 from wmlab.core.spark.schemas import dataframe
-from wmlab.progress.checks.progress import PROGRESS_COLUMNS, fired_windows, progress
 from wmlab.progress.scenario import (
     Aggregate,
     DelayBuffer,
@@ -25,6 +24,7 @@ from wmlab.progress.scenario import (
     SilenceSource,
 )
 from wmlab.progress.sim.world import PlanWorld
+from wmlab.progress.spark import PROGRESS_COLUMNS, fired_windows, progress
 from wmlab.progress.tables import PROGRESS_TABLES
 
 RUNS: dict[str, Any] = {
@@ -39,12 +39,6 @@ RUNS: dict[str, Any] = {
     "disordered": {"queries": [query(source("a", disorder_ms=2_500), source("b"))]},
     "exact": {"queries": [query(window=Aggregate(300, slide_ms=1_000, trigger="exact"))]},
     "strict": {"queries": [query(window=Aggregate(300, slide_ms=1_000, trigger="strict"))]},
-    "forgets": {
-        "queries": [query(source("a", disorder_ms=2_500), source("b"), window=Aggregate(1_000, forget_fired=True))]
-    },
-    "forgets sliding ones": {
-        "queries": [query(source("a", disorder_ms=4_000), window=Aggregate(900, slide_ms=400, forget_fired=True))]
-    },
     "literal": {"queries": [query(growing("a", 3), source("b"))], "complete": "literal"},
     "renumbered": {"queries": [query(growing("a", 3), source("b"), operators=[Renumber("r")])]},
     "short slides": {"queries": [query(window=Aggregate(700, slide_ms=300))]},
@@ -142,16 +136,14 @@ def test_the_fired_windows_are_those_of_the_run(spark, name) -> None:
         slide=window.slide_ms,
         trigger=window.trigger,
         flush=name != "silent",
-        forget_fired=window.forget_fired,
     )
-    columns = ("stream", "operator", "sequence", "start", "end", "records", "arrival", "reached", "again")
+    columns = ("stream", "operator", "sequence", "start", "end", "records", "arrival", "reached")
     fired = rows(world_of(name), "windows_fired")
     # At the end of the stream there is no arrival, and Spark says nothing of the watermark.
     wanted = [tuple((row | ({"reached": None} if row["arrival"] is None else {}))[c] for c in columns) for row in fired]
     assert found.columns == [*columns]
     assert sorted(map(tuple, found.collect())) == sorted(wanted)
     assert wanted
-    assert any(row["again"] for row in fired) == name.startswith("forgets")
 
 
 def test_windows_of_another_size_than_the_recorded_slices(spark) -> None:

@@ -1,33 +1,52 @@
-"""Invariants of trackers: N1, N3, N6 (what an operator believes after each buffer), N10 (chunks); and of windows and
-their outputs: N8 (they fire once, in order), N9 (what outputs carry), N11 (slices).
+"""The check of progress by origin, sequence and chunk: one verdict for each invariant, from tables alone, in memory.
 
-Each is a rule over the rows of one query. `tracked` has the rows of its table `buffers`, each with what the tracker of
-`wmlab.progress.model` reaches with it. There is one finding per buffer, sequence or window.
+What an operator believed after each buffer is recorded (`completed`, `reached_prefix`, `reached_local`, `reached`) and
+compared with what the buffers themselves say: N1, N3, N6. N10 is about chunks, N12 about what a run comes to at rest.
+Each is a rule over the rows of one query; there is one finding per buffer or sequence. A recording that was made under
+a literal rule is found out here.
 
 What else a tracker has to keep follows from N1 and N3: that a gap blocks (N2), that a complete sequence counts with the
 largest watermark of its chunks (N5), and that the local watermark lies between that of the last complete sequence and
-the largest (N7). Those numbers, and N4, which compared two rules of the model with each other, are not given again.
+the largest (N7). Those numbers are not given again, nor N4, which compared two rules of the model, and N8, N9 and N11,
+which compared the windows of a run with the model that had run them.
 
-Source: "Watermarking and Progress"; upstream classes `MultiOriginWatermarkProcessor`, `ChunkCollector` and
-`DefaultTimeBasedSliceStore`.
+Source: "Watermarking and Progress"; wmlab's own list of what it guarantees; upstream classes
+`MultiOriginWatermarkProcessor` and `ChunkCollector`.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text, time_text
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wmlab.core.answers import Verdicts
+from wmlab.core.invariants import (
+    Derived,
+    Evidence,
+    Finding,
+    Invariant,
+    TableRow,
+    TableRows,
+    invariant,
+    judged_in_memory,
+    name_text,
+    of_one_stream,
+    time_text,
+    totals_of,
+    with_liveness,
+)
+from wmlab.core.recording import Recording
 from wmlab.progress.model.chunks import MEANING, CompletenessRule
 from wmlab.progress.model.numbers import stamp_of
 from wmlab.progress.model.tracker import LocalRule, ProgressRules, Reached, follow_buffers, supposed_origins
+from wmlab.progress.scenario import tracker_rules_of
 
-_NO_WINDOW: Final = "no window fired"
 _NO_BUFFER: Final = "no buffer came to an operator"
-_WINDOW: Final = ("stream", "operator", "sequence", "start", "end")
 _IDENTIFIERS: Final = ("stream", "operator", "arrival", "origin", "sequence", "chunk", "last", "watermark")
 
 
@@ -136,90 +155,6 @@ def chunks_in_order(buffers: TableRows) -> Iterator[Finding]:
         yield Finding(False, max(row["arrived_ms"] for row in arrivals), what, [proof])
 
 
-@invariant(
-    "windows fire once, in order of end, numbered without a gap, not before time has come to their end", _NO_WINDOW
-)
-def fires_once(windows_fired: TableRows) -> Iterator[Finding]:
-    """N8: windows fire once, in order of end, numbered 1, 2, ..., not before the watermark has come to their end."""
-    for outputs in _by_operator(windows_fired, "sequence"):
-        before = outputs[0]["end"]
-        for number, window in enumerate(outputs, 1):
-            wrong = None
-            if window["again"]:
-                wrong = "fired again"
-            elif window["cause"] == "watermark" and (window["reached"] is None or window["end"] > window["reached"]):
-                wrong = f"fired at {time_text(window['reached'])}"
-            elif window["end"] < before:
-                wrong = f"fired after the one that ends at {time_text(before)}"
-            elif window["sequence"] != number:
-                wrong = f"is number {number}"
-            proof = Evidence.of("windows_fired", window, *_WINDOW, "arrival", "reached", "cause", "again")
-            yield _of_window(window, wrong, window["fired_ms"], proof)
-            before = window["end"]
-
-
-@invariant("outputs carry the start of their window, which never goes back", _NO_WINDOW)
-def outputs_carry_the_start(windows_fired: TableRows, buffers: TableRows) -> Iterator[Finding]:
-    """N9: what the probe is given carries the start of its window, and no later window starts earlier."""
-    for outputs in _by_operator(windows_fired, "sequence"):
-        for before, window in pairwise(outputs):
-            back = window["start"] < before["start"]
-            wrong = f"starts before the one ahead of it, {time_text(before['start'])}" if back else None
-            yield _of_window(window, wrong, window["fired_ms"], Evidence.of("windows_fired", window, *_WINDOW))
-    outputs_to_probe: dict[tuple[int, int], list[TableRow]] = {}
-    for row in buffers:
-        if row["operator"] == "probe":
-            outputs_to_probe.setdefault((row["origin"], row["sequence"]), []).append(row)
-    for window in windows_fired:
-        for row in outputs_to_probe.get((window["origin"], window["sequence"]), ()):
-            carries = time_text(row["watermark"])
-            wrong = None if row["watermark"] == window["start"] else f"goes out with the watermark {carries}"
-            proof = Evidence.of("buffers", row, "origin", "sequence", "chunk", "watermark")
-            yield _of_window(window, wrong, row["arrived_ms"], Evidence.of("windows_fired", window, *_WINDOW), proof)
-
-
-@invariant("a window holds the records of its slices", _NO_WINDOW)
-def windows_are_their_slices(windows_fired: TableRows, buffers: TableRows) -> Iterator[Finding]:
-    """N11: a window holds the records that had come in its slices when it fired; double fires are left to N8."""
-    filled = {arrivals[0]["operator"]: SliceCounts(arrivals) for arrivals in _by_operator(buffers, "arrival")}
-    for window in windows_fired:
-        if not window["again"]:
-            slices = filled.get(window["operator"])
-            inside = 0 if slices is None else slices.records(window["start"], window["end"], window["arrival"])
-            said = f"held {window['records']} records; its slices have {inside}"
-            wrong = None if window["records"] == inside else said
-            proof = Evidence.of("windows_fired", window, *_WINDOW, "records", "arrival")
-            yield _of_window(window, wrong, window["fired_ms"], proof)
-
-
-class SliceCounts:
-    """How many records had come to an operator in each slice, from its arrivals in their order."""
-
-    def __init__(self, arrivals: TableRows) -> None:
-        came: dict[int, list[tuple[int, int]]] = {}
-        for row in arrivals:
-            for start, records in zip(row["slices"], row["slice_records"], strict=True):
-                came.setdefault(start, []).append((row["arrival"], records))
-        self.starts = sorted(came)
-        self.arrivals = [[arrival for arrival, _ in came[start]] for start in self.starts]
-        self.totals = [list(accumulate((count for _, count in came[start]), initial=0)) for start in self.starts]
-
-    def records(self, start: int, end: int, arrival: int | None) -> int:
-        """The records in slices that begin in [start, end), up to an arrival; None: all."""
-        slices = range(bisect_left(self.starts, start), bisect_left(self.starts, end))
-        if arrival is None:
-            return sum(self.totals[index][-1] for index in slices)
-        return sum(self.totals[index][bisect_right(self.arrivals[index], arrival)] for index in slices)
-
-
-def _of_window(window: TableRow, wrong: str | None, at_ms: int, *proof: Evidence) -> Finding:
-    """What was found about a window: good if nothing is wrong."""
-    if wrong is None:
-        return Finding(True)
-    named = f"the window from {time_text(window['start'])} to {time_text(window['end'])} of "
-    return Finding(False, at_ms, f"{named}{name_text(window['stream'])} {wrong}", proof)
-
-
 @invariant("at rest each origin has passed all sequences up to the first one that has not come whole", _NO_BUFFER)
 def comes_to_rest(buffers: TableRows) -> Iterator[Finding]:
     """N12: after the last arrival of an origin, the sequence behind its prefix has not come, or not whole.
@@ -240,3 +175,37 @@ def comes_to_rest(buffers: TableRows) -> Iterator[Finding]:
                 sequence = row["reached_prefix"] + 1
                 what = f"{name_text(row['emitter'])} stands still before sequence {sequence}, which has come whole"
                 yield _broken_at(row, what, "reached_prefix", "reached_local")
+
+
+INVARIANTS: Final[Mapping[str, Invariant]] = {
+    "N1": prefix_decides,
+    "N3": complete_by_the_set,
+    "N6": smallest_of_the_origins,
+    "N10": chunks_in_order,
+}
+"""What progress in a recording has to keep, by name."""
+LIVENESS: Final[Mapping[str, Invariant]] = {"N12": comes_to_rest}
+"""What it has to keep once everything has come to rest; judged when it is named, for most runs end before that."""
+
+
+def inputs_of(rules: ProgressRules) -> dict[str, Any]:
+    """What the invariants take besides `buffers`, for the rules under which a recording was made."""
+    return {"local": rules.local, "complete": rules.complete, "tracked": Derived(tracked)}
+
+
+def in_memory(recording: Recording, *only: str) -> Verdicts:
+    """One verdict per invariant with the rows that prove a violation, from the table `buffers`.
+
+    `only` names those that are judged; without names, all of `INVARIANTS` are. Raises `ModelError` for a name that is
+    none.
+    """
+    chosen = with_liveness(INVARIANTS, LIVENESS, only)
+    return judged_in_memory(recording.name, chosen, partial(_totals, recording), only)
+
+
+def _totals(recording: Recording, chosen: Mapping[str, Invariant]) -> Iterator[dict[str, Any]]:
+    """A row of `TOTALS` for each chosen invariant and each query."""
+    inputs = inputs_of(tracker_rules_of(recording) or ProgressRules())
+    buffers: pa.Table = recording.table("buffers")
+    for stream in pc.unique(buffers["stream"]).to_pylist():
+        yield from totals_of(chosen, of_one_stream({"buffers": buffers}, stream), inputs, stream)
