@@ -20,7 +20,7 @@ from wmlab.streams.model.index import (
     window_at,
 )
 from wmlab.streams.model.log import MarksLog, TruncatedError, Watermark
-from wmlab.streams.model.position import Position, ReaderPosition
+from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import WHOLE, Segment
 from wmlab.streams.model.window import TimeWindow, Tracker
 
@@ -70,7 +70,7 @@ def test_a_place_is_answered_as_a_reader_would(
     }
     log = log_of(*marks, ends=ends)
     index = MarksIndex(caught_up(MarksIndex(), log).content[: kept * RECORD_BYTES])
-    position = ReaderPosition({0: offset})
+    position = Position({0: offset})
     assert window_at(index, log, position, SEGMENTS) == Tracker().advance(position, log, SEGMENTS).window
 
 
@@ -106,7 +106,7 @@ def test_a_truncated_log_answers_for_what_is_left() -> None:
     left = log.truncate(log.entries[1][0])
     assert [record.time for record in missing(index, left)] == [3, 4]
     assert cut_at_time(index, left, 3) == {0: 3}
-    assert window_at(index, left, ReaderPosition({0: 3}), SEGMENTS) == TimeWindow(3, 9)
+    assert window_at(index, left, Position({0: 3}), SEGMENTS) == TimeWindow(3, 9)
     with pytest.raises(TruncatedError):
         cut_at_time(index, left, 2)
 
@@ -114,8 +114,8 @@ def test_a_truncated_log_answers_for_what_is_left() -> None:
 def test_an_entry_begins_where_the_one_before_it_ends_and_a_tracker_goes_on_there() -> None:
     log = log_of((1, 1), (2, 2), (3, 3), (4, 4))
     assert [start_of(log, lower) for lower in (None, 1, 2, 3, 9)] == [0, 0, 32, 64, 0]
-    whole = Tracker().advance(ReaderPosition({0: 3}), log, SEGMENTS)
+    whole = Tracker().advance(Position({0: 3}), log, SEGMENTS)
     resumed = Tracker.resume(log, start_of(log, 3))
     assert (resumed.passed, resumed.fetched) == (None, 2)
-    assert resumed.advance(ReaderPosition({0: 3}), log, SEGMENTS) == whole
-    assert Tracker.resume(log, 0).advance(ReaderPosition({0: 3}), log, SEGMENTS) == whole
+    assert resumed.advance(Position({0: 3}), log, SEGMENTS) == whole
+    assert Tracker.resume(log, 0).advance(Position({0: 3}), log, SEGMENTS) == whole

@@ -7,7 +7,7 @@ from dataclasses import replace
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.index import NotedTime, extended_attributes, ingestion_time, marks_segment, segment_index
 from wmlab.streams.model.log import Watermark
-from wmlab.streams.model.position import Position, ReaderPosition
+from wmlab.streams.model.position import Position
 from wmlab.streams.model.window import TimeWindow
 
 SEGMENTS = StreamHistory.create(2).segments
@@ -23,8 +23,8 @@ NOTES = [
 ]
 
 
-def at(first: int, second: int) -> ReaderPosition:
-    return ReaderPosition({"0@0": first, "1@0": second})
+def at(first: int, second: int) -> Position:
+    return Position({"0@0": first, "1@0": second})
 
 
 def test_a_watermark_counts_once_it_is_known_in_both_designs_that_store_watermarks() -> None:
@@ -83,7 +83,7 @@ def test_ingestion_time_is_known_without_any_writer() -> None:
     assert stored.window(at(100, 0), 50) == TimeWindow(20, 10)
     assert stored.window(at(300, 0), 38) == TimeWindow(38, 35)
     assert stored.window(at(300, 0), 50) == TimeWindow(40, 35)
-    assert stored.window(ReaderPosition(), 50) == TimeWindow(None, None)
+    assert stored.window(Position(), 50) == TimeWindow(None, None)
     assert (stored.requests, stored.bytes_stored, stored.search) == (0, 3 * 16, 2)
 
 

@@ -36,7 +36,7 @@ from typing import Final, NamedTuple
 
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.log import MarksLog, Watermark, entry_bytes
-from wmlab.streams.model.position import Position, ReaderPosition
+from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import Segment
 from wmlab.streams.model.window import TimeWindow, Tracker, compare_with_cut, joint
 
@@ -152,7 +152,7 @@ def record_at(index: MarksIndex, log: MarksLog[Watermark], time: int, *, closest
 
 
 def window_at(
-    index: MarksIndex, log: MarksLog[Watermark], position: ReaderPosition, segments: Mapping[int, Segment]
+    index: MarksIndex, log: MarksLog[Watermark], position: Position, segments: Mapping[int, Segment]
 ) -> TimeWindow:
     """The time at a stream cut or reader position: what a reader that stands there can know.
 
@@ -195,7 +195,7 @@ def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
 
 Known = Sequence[tuple[int, Watermark]]
 """Watermarks with the clock time in ms from which on each is known, ascending."""
-BoundsAt = Callable[[ReaderPosition, int], TimeWindow]
+BoundsAt = Callable[[Position, int], TimeWindow]
 """The bounds at a position and a clock time in ms."""
 
 _TRIPLE_BYTES: Final = 24
@@ -251,9 +251,9 @@ def segment_index(notes: Sequence[NotedTime], segments: Mapping[int, Segment], t
     """
     logs = {segment: _joined(segment, notes, timeout_ms) for segment in segments}
 
-    def window(position: ReaderPosition, now_ms: int) -> TimeWindow:
+    def window(position: Position, now_ms: int) -> TimeWindow:
         offsets = position.offsets.items()
-        windows = [_following(logs[s], segments)(ReaderPosition({s: offset}), now_ms) for s, offset in offsets]
+        windows = [_following(logs[s], segments)(Position({s: offset}), now_ms) for s, offset in offsets]
         return joint(windows)
 
     requests = sum(len(note.position) for note in notes if not note.is_txn)
@@ -280,12 +280,12 @@ def ingestion_time(
             later = [first_ms[other] for other in first_ms if other > segment and segments[other].keys.overlaps(keys)]
             end_of[segment] = min([at_ms, *later])
 
-    def window(position: ReaderPosition, now_ms: int) -> TimeWindow:
+    def window(position: Position, now_ms: int) -> TimeWindow:
         following: list[int] = []
         read: list[int] = []
         for segment, offset in position.offsets.items():
             stored, end_ms = appends.get(segment, ()), end_of[segment]
-            first_unread = bisect_right(stored, offset, key=lambda append: append[0])
+            first_unread = bisect_right(stored, offset or 0, key=lambda append: append[0])
             rest = [at_ms for _, at_ms in stored[first_unread : first_unread + 1]]
             following += [now_ms, *rest, *([] if end_ms is None else [end_ms])]
             read += [at_ms for _, at_ms in stored[max(0, first_unread - 1) : first_unread]]
@@ -298,7 +298,7 @@ def ingestion_time(
 def _following(log: Known, segments: Mapping[int, Segment]) -> BoundsAt:
     """What a reader that follows the log knows from the watermarks that there were by then."""
 
-    def window(position: ReaderPosition, now_ms: int) -> TimeWindow:
+    def window(position: Position, now_ms: int) -> TimeWindow:
         known = log[: bisect_right(log, now_ms, key=lambda entry: entry[0])]
         return Tracker().advance(position, known, segments).window
 
