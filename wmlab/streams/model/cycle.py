@@ -40,7 +40,6 @@ from enum import StrEnum
 from functools import partial
 from typing import Final, Literal
 
-from wmlab.core.arguments import the_flag
 from wmlab.core.errors import ModelError
 from wmlab.core.words import bare
 from wmlab.streams.model.cut import CutError, CutRules, stream_cut
@@ -77,17 +76,6 @@ class CycleRules(CutRules):
     null_without_writers: bool = False
     first_barrier: int | None = None
     expected_writers: int = 1
-
-    def __post_init__(self) -> None:
-        for name in ("bug_6510", "leaves_bucket", "null_without_writers"):
-            the_flag(getattr(self, name), name, ModelError)
-        if self.timeout_ms < 0:
-            raise ModelError(f"A timeout of {self.timeout_ms} ms is negative.", remedy="Give 0 or more milliseconds.")
-        if self.expected_writers < 1:
-            raise ModelError(
-                f"{self.expected_writers} writers cannot be expected.",
-                remedy="Give 1, which waits for nobody, or more.",
-            )
 
 
 @dataclass(frozen=True, slots=True)
