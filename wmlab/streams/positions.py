@@ -29,9 +29,10 @@ from wmlab.streams.answers.history import (
 )
 from wmlab.streams.model import index
 from wmlab.streams.model.cycle import CycleRules
-from wmlab.streams.model.index import IndexRecord, MarksIndex, NotedTime, ReadSide
+from wmlab.streams.model.index import IndexRecord, MarksIndex, ReadSide
 from wmlab.streams.model.log import ALWAYS, MarksLog, Watermark
 from wmlab.streams.model.position import Position, segment_bytes_between
+from wmlab.streams.model.replay import Received
 from wmlab.streams.model.segment import Segment, joined_ranges, same_space, segment_name
 from wmlab.streams.model.window import Followed, TimeWindow, follow_group, position_moves
 from wmlab.streams.scenario.scenario import StreamScenario
@@ -142,14 +143,15 @@ def read_sides(recording: Recording, *, stream: str | None = None) -> tuple[Read
     name = the_stream(recording, stream)
     rows, rules = rows_of_stream(recording, "segments", name), recorded_configuration(recording, name)
     known, segments = known_watermarks(log_rows(recording, name)), segments_of(recording, name)
+    accepted = [row for row in rows_of_stream(recording, "writer_marks", name) if row["outcome"] == "success"]
     notes = [
-        NotedTime(row["received_ms"], row["writer"], row["time"], Position(row["position"]), row["txn"] is not None)
-        for row in rows_of_stream(recording, "writer_marks", name)
-        if row["outcome"] == "success"
+        Received(row["received_ms"], row["writer"], row["time"], Position(row["position"]))
+        for row in accepted
+        if row["txn"] is None
     ]
     return (
-        index.marks_segment(known, notes, segments),
-        index.extended_attributes(known, notes, segments),
+        index.marks_segment(known, len(accepted), segments),
+        index.extended_attributes(known, len(accepted), segments),
         index.segment_index(notes, segments, (rules or CycleRules()).timeout_ms),
         index.ingestion_time(
             _appends(recording, name), {row["segment_id"]: row["sealed_ms"] for row in rows}, segments
@@ -172,8 +174,7 @@ def _watermarks(recording: Recording, stream: str | None) -> tuple[MarksIndex, M
     entries = tuple((row["revision"], watermark) for row, watermark in log_rows(recording, name))
     log = MarksLog(entries, end=entries[-1][0] if entries else 0)
     rows = sorted(rows_of_stream(recording, "watermark_index", name), key=lambda row: int(row["place"]))
-    records = (IndexRecord(row["time"], row["offset"]) for row in rows)
-    return MarksIndex().append(records), log, segments_of(recording, name)
+    return tuple(IndexRecord(row["time"], row["offset"]) for row in rows), log, segments_of(recording, name)
 
 
 def _refuse_partial(position: Position, segments: Mapping[int, Segment]) -> None:
