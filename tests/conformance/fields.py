@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.history import Epoch, StreamHistory
-from wmlab.streams.model.position import Position, ReaderPosition
+from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import KeyRange, Segment, parse_segment, segment_name, split_id
 
 T = TypeVar("T")
@@ -168,9 +168,9 @@ def position_of(offsets: Mapping[str, int]) -> Position:
     return Position({segment: None if offset < 0 else offset for segment, offset in offsets.items()})
 
 
-def reader_position_of(offsets: Mapping[str, int]) -> ReaderPosition:
+def reader_position_of(offsets: Mapping[str, int]) -> Position:
     """A group's position, in which a negative offset is a finished segment."""
-    return ReaderPosition(
+    return Position(
         {segment: offset for segment, offset in offsets.items() if offset >= 0},
         [segment for segment, offset in offsets.items() if offset < 0],
     )

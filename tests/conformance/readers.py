@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect, interpreted, known, matched
 from wmlab.streams.model.cut import CutAlgorithm
-from wmlab.streams.model.group import GroupState, StreamPosition, StreamSegment
+from wmlab.streams.model.group import GroupState, StreamReading, StreamSegment
 from wmlab.streams.model.segment import KeyRange, parse_segment, segment_id, segment_name
 from wmlab.streams.model.window import LatestItem
 
@@ -53,9 +53,9 @@ class Streams:
     """A group over streams named S1, S2 and so on."""
 
     def __init__(self, initial: Mapping[str, Mapping[str, int]]) -> None:
-        self.state = GroupState.begin(
+        self.state = GroupState(
             {
-                stream: StreamPosition({parse_segment(s): offset for s, offset in offsets.items()})
+                stream: StreamReading.begin({parse_segment(s): offset for s, offset in offsets.items()})
                 for stream, offsets in initial.items()
             }
         )
@@ -174,7 +174,7 @@ def numbered_group(inputs: Fields) -> GroupState:
     for bounds in inputs.take("ranges").values():
         KeyRange.of(*bounds)
     offsets = {int(s): offset for s, offset in inputs.take("initial").items()}
-    group = GroupState.begin({ONE: StreamPosition(offsets)})
+    group = GroupState({ONE: StreamReading.begin(offsets)})
     group.add_reader("r")
     return group
 

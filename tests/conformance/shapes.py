@@ -14,7 +14,7 @@ from tests.conformance.fields import Fields, interpreted, known
 from tests.streams.model.leaders import Led
 from wmlab.streams.model import cycle
 from wmlab.streams.model.cut import CutAlgorithm
-from wmlab.streams.model.group import GroupState, StreamPosition
+from wmlab.streams.model.group import GroupState, StreamReading
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import Watermark
 from wmlab.streams.model.marks import acknowledge, add_segments, remove_segment
@@ -97,7 +97,7 @@ class Run(Led):
     def bounded_read(self, first: int, last: int) -> Iterator[tuple[int, TimeWindow]]:
         """The events between two cuts with the window before each; at the end the final window, with no event."""
         start = {s: offset or 0 for s, offset in self.watermarks[first].cut.items()}
-        group = GroupState.begin({"stream": StreamPosition(start)})
+        group = GroupState({"stream": StreamReading.begin(start)})
         group.add_reader("r")
         part = group.streams["stream"]
         tracker, end = Tracker(), self.watermarks[last].cut

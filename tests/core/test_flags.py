@@ -16,9 +16,12 @@ from wmlab.core.arguments import the_flag
 from wmlab.core.errors import WmlabError
 from wmlab.core.values import Problems
 from wmlab.streams.bounds.configurations import configurations
+from wmlab.streams.model.replay import Configuration
 
 ANSWERS: Final = {"WriterClock"}
 """Public classes whose values a function gives, and nobody makes."""
+CHECKED_WHEN_USED: Final = {"Configuration"}
+"""Public classes whose values are checked by the function that takes them; see the last test."""
 ROWS: Final = {"SourceEnd", "Status"}
 """What a strategy, or an alignment, is given for each record of a log: tuples that nothing checks, or a step would take
 twice as long."""
@@ -31,7 +34,9 @@ def public_calls() -> Iterator[tuple[str, Callable[..., Any]]]:
     for title, names in reference.namespaces():
         for name, offered in names.items():
             classes += [offered] if inspect.isclass(offered) else []
-            is_checked = inspect.isclass(offered) and offered not in TYPES and name not in ANSWERS | ROWS
+            is_checked = (
+                inspect.isclass(offered) and offered not in TYPES and name not in ANSWERS | ROWS | CHECKED_WHEN_USED
+            )
             if inspect.isroutine(offered) or is_checked:
                 yield f"{title}.{name}", offered
     for made in dict.fromkeys(classes):
@@ -71,7 +76,6 @@ def test_flags_of_functions_methods_and_classes_are_among_those_asked() -> None:
         "Dataflow.permutations(exhaustive)",
         "wmlab.progress.spark.fired_windows(flush)",
         "wmlab.spark.read_log(line_breaks)",
-        "wmlab.spark.Configuration(bug_6510)",
         "wmlab.chart.Scene(together)",
     }
 
@@ -89,7 +93,28 @@ def test_a_flag_of_numpy_is_a_flag() -> None:
     assert the_flag(np.False_, "closest") is False
 
 
-@pytest.mark.parametrize(("field", "offered"), [("bug_6510", "no"), ("timeout_ms", "10"), ("start_delay_ms", True)])
+@pytest.mark.parametrize(
+    ("field", "offered"),
+    [
+        ("bug_6510", "no"),
+        ("leaves_bucket", 1),
+        ("null_without_writers", None),
+        ("timeout_ms", "10"),
+        ("timeout_ms", -1),
+        ("period_ms", 0),
+        ("start_delay_ms", True),
+        ("expected_writers", 0),
+    ],
+)
 def test_a_configuration_of_a_replay_is_as_strict(field: str, offered: object) -> None:
-    with pytest.raises(Problems, match=f"{field} is {offered!r}"):
-        configurations({"other": {field: offered}})
+    for written in ({field: offered}, Configuration(**{field: offered})):  # type: ignore[arg-type]
+        with pytest.raises(Problems, match=rf"other\.{field}: give .* \(got {offered!r}\)"):
+            configurations({"other": written})
+
+
+def test_a_configuration_takes_durations_as_text_and_numbers_of_numpy() -> None:
+    written = {"timeout_ms": "10 s", "period_ms": np.int64(500), "bug_6510": np.True_, "without": ["w"]}
+    made = Configuration(timeout_ms=10_000, period_ms=500, bug_6510=True, without=("w",))
+    assert configurations({"a": written}) == {"a": made}
+    with pytest.raises(Problems, match="a: give a Configuration, or a mapping of its fields"):
+        configurations({"a": 5})  # type: ignore[dict-item]

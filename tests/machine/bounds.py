@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from wmlab.streams.model.log import Watermark
-from wmlab.streams.model.position import Position, ReaderPosition
+from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import KeyRange, Segment, split_id
 from wmlab.streams.model.window import Tracker
 
@@ -54,7 +54,7 @@ class Log:
 
     def at(self, segment: int, offset: int) -> Bounds:
         """The bounds of one place, by a tracker that begins there."""
-        return self.bounds(Tracker().advance(ReaderPosition({segment: offset}), self.entries, self.segments))
+        return self.bounds(Tracker().advance(Position({segment: offset}), self.entries, self.segments))
 
 
 def of_groups(
@@ -75,7 +75,7 @@ def of_groups(
                 for row in update:
                     offsets[row["segment_id"]] = None if row["finished"] else row["offset"]
                 tracker = Tracker() if all(row["anew"] for row in update) else tracker
-                position = ReaderPosition({segment: at for segment, at in offsets.items() if at is not None})
+                position = Position({segment: at for segment, at in offsets.items() if at is not None})
                 emitted = {emitted_ms for emitted_ms in log.emitted_ms if at_ms < emitted_ms < end_ms}
                 for moment_ms in (at_ms, *(sorted(emitted) if visible == "then" else ())):
                     until = log.known(moment_ms) if visible == "then" else len(log.entries)

@@ -93,7 +93,6 @@ NOT_COMPARED: Final = frozenset(
         "StreamHistory",
         "KeyRange",
         "Position",
-        "ReaderPosition",
         "Segment",
         "Watermark",
     ]

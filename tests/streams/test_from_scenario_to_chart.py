@@ -11,7 +11,7 @@ import wmlab as wm
 from tools import readme_picture
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.log import Watermark
-from wmlab.streams.model.position import Position, ReaderPosition
+from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import KeyRange, Segment
 from wmlab.streams.model.window import Tracker
 
@@ -84,7 +84,7 @@ def reader_model(recording: wm.trace.Recording) -> list[tuple[int | None, int | 
     found = []
     for position in windows.values():
         unread = [mark for mark in marks if tracker.cursor is None or mark[0] > tracker.cursor]
-        tracker = tracker.advance(ReaderPosition(position), unread, segments)
+        tracker = tracker.advance(Position(position), unread, segments)
         found.append((tracker.window.lower, tracker.window.upper))
     return found
 

@@ -8,7 +8,7 @@ from tests.streams.answers import runs
 from tests.streams.sim.worlds import scenario, txn_writer
 from wmlab.core.errors import ModelError, RecordingError
 from wmlab.streams.answers.history import epochs_of
-from wmlab.streams.model.position import ReaderPosition, is_valid_cut
+from wmlab.streams.model.position import Position, is_valid_cut
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import EventWriter, ReaderGroup
@@ -27,7 +27,7 @@ def run():
     return recorded()
 
 
-def unread(run, position: ReaderPosition, column: str) -> int | None:
+def unread(run, position: Position, column: str) -> int | None:
     """The smallest value of a column of events still to be read at a position."""
     history = epochs_of(run, "stream")
     later = {s.id for s in history.segments.values() if {a.id for a in history.ancestors(s.id)} & set(position.offsets)}
@@ -137,9 +137,9 @@ def test_a_watermark_is_known_when_all_before_it_in_the_log_have_been_emitted() 
     assert windows == [(100, 10), (200, 10), (300, 30), (400, 40), (500, 40)]
     design, discarded, *_ = run.read_sides()
     for at_ms, lower in windows:
-        place = ReaderPosition({0: at_ms})
+        place = Position({0: at_ms})
         assert design.window(place, at_ms).lower == discarded.window(place, at_ms).lower == lower
-    assert design.window(ReaderPosition({0: 10_000}), 250).lower == 10, "the second one was emitted at 300 ms"
+    assert design.window(Position({0: 10_000}), 250).lower == 10, "the second one was emitted at 300 ms"
 
 
 def test_ingestion_time_is_exact_for_appends_and_not_for_what_happened(run):

@@ -22,7 +22,6 @@ from wmlab.streams.answers.history import (
     group_states,
     known_watermarks,
     log_rows,
-    position_change,
     recorded_configuration,
     rows_of_stream,
     segments_of,
@@ -30,11 +29,12 @@ from wmlab.streams.answers.history import (
 )
 from wmlab.streams.model import index
 from wmlab.streams.model.cycle import CycleRules
-from wmlab.streams.model.index import IndexRecord, MarksIndex, NotedTime, ReadSide
+from wmlab.streams.model.index import IndexRecord, MarksIndex, ReadSide
 from wmlab.streams.model.log import ALWAYS, MarksLog, Watermark
-from wmlab.streams.model.position import Position, ReaderPosition, segment_bytes_between
+from wmlab.streams.model.position import Position, segment_bytes_between
+from wmlab.streams.model.replay import Received
 from wmlab.streams.model.segment import Segment, joined_ranges, same_space, segment_name
-from wmlab.streams.model.window import Followed, TimeWindow, follow_group, moves_of
+from wmlab.streams.model.window import Followed, TimeWindow, follow_group, position_moves
 from wmlab.streams.scenario.scenario import StreamScenario
 
 
@@ -63,7 +63,7 @@ def time_at(recording: Recording, cut: Mapping[Any, Any], *, stream: str | None 
     the key space once, `RecordingError` as `stream_cut_at`.
     """
     written, log, segments = _watermarks(recording, stream)
-    position = ReaderPosition(cut)
+    position = Position(cut)
     _refuse_partial(position, segments)
     return index.window_at(written, log, position, segments)
 
@@ -83,12 +83,12 @@ def bytes_between(
     return {segment_name(segment): count for segment, count in by_segment.items()}
 
 
-def group_positions(recording: Recording, *, stream: str | None = None) -> dict[str, list[tuple[int, ReaderPosition]]]:
+def group_positions(recording: Recording, *, stream: str | None = None) -> dict[str, list[tuple[int, Position]]]:
     """Of each reader group the clock (ms) and its position after every update. Raises as `stream_cut_at`."""
     rows = rows_of_stream(recording, "positions", the_stream(recording, stream))
     return {
         group: [
-            (at_ms, ReaderPosition({segment: row["offset"] for segment, row in state.items()}))
+            (at_ms, Position({segment: row["offset"] for segment, row in state.items()}))
             for at_ms, state in group_states(row for row in rows if row["group"] == group)
         ]
         for group in sorted({row["group"] for row in rows})
@@ -119,10 +119,10 @@ def group_windows(
     known, segments = known_watermarks(log_rows(recording, name)), segments_of(recording, name)
     if visible == "all":
         known = [(ALWAYS, watermark) for _, watermark in known]
-    positions = sorted(rows_of_stream(recording, "positions", name), key=lambda row: int(row["version"]))
+    positions = rows_of_stream(recording, "positions", name)
     for group in {row["group"] for row in positions} - with_map:
-        changes = (position_change(row) for row in positions if row["group"] == group)
-        windows[group] = list(_windows(follow_group(moves_of(changes), known, segments)))
+        moves = position_moves(row for row in positions if row["group"] == group)
+        windows[group] = list(_windows(follow_group(moves, known, segments)))
     return dict(sorted(windows.items()))
 
 
@@ -143,14 +143,15 @@ def read_sides(recording: Recording, *, stream: str | None = None) -> tuple[Read
     name = the_stream(recording, stream)
     rows, rules = rows_of_stream(recording, "segments", name), recorded_configuration(recording, name)
     known, segments = known_watermarks(log_rows(recording, name)), segments_of(recording, name)
+    accepted = [row for row in rows_of_stream(recording, "writer_marks", name) if row["outcome"] == "success"]
     notes = [
-        NotedTime(row["received_ms"], row["writer"], row["time"], Position(row["position"]), row["txn"] is not None)
-        for row in rows_of_stream(recording, "writer_marks", name)
-        if row["outcome"] == "success"
+        Received(row["received_ms"], row["writer"], row["time"], Position(row["position"]))
+        for row in accepted
+        if row["txn"] is None
     ]
     return (
-        index.marks_segment(known, notes, segments),
-        index.extended_attributes(known, notes, segments),
+        index.marks_segment(known, len(accepted), segments),
+        index.extended_attributes(known, len(accepted), segments),
         index.segment_index(notes, segments, (rules or CycleRules()).timeout_ms),
         index.ingestion_time(
             _appends(recording, name), {row["segment_id"]: row["sealed_ms"] for row in rows}, segments
@@ -173,11 +174,10 @@ def _watermarks(recording: Recording, stream: str | None) -> tuple[MarksIndex, M
     entries = tuple((row["revision"], watermark) for row, watermark in log_rows(recording, name))
     log = MarksLog(entries, end=entries[-1][0] if entries else 0)
     rows = sorted(rows_of_stream(recording, "watermark_index", name), key=lambda row: int(row["place"]))
-    records = (IndexRecord(row["time"], row["offset"]) for row in rows)
-    return MarksIndex().append(records), log, segments_of(recording, name)
+    return tuple(IndexRecord(row["time"], row["offset"]) for row in rows), log, segments_of(recording, name)
 
 
-def _refuse_partial(position: ReaderPosition, segments: Mapping[int, Segment]) -> None:
+def _refuse_partial(position: Position, segments: Mapping[int, Segment]) -> None:
     known = [segments[segment].keys for segment in position.offsets if segment in segments]
     space = joined_ranges(segment.keys for segment in segments.values() if segment.epoch == 0)
     if len(known) < len(position.offsets) or not same_space(known, space):

@@ -16,7 +16,7 @@ from tests.repetitions import repetitions
 from tests.streams.bounds.cases import Row, Stream, streams
 from tests.streams.bounds.frames import CHANGES, Logs, cutting, frame
 from wmlab.core.errors import ModelError
-from wmlab.streams.model.position import ReaderPosition
+from wmlab.streams.model.position import Position
 from wmlab.streams.model.window import Tracker
 
 COLUMNS = ("stream", "group", "version", "at_ms", "change", "lower", "upper", "lower_seq", "upper_seq")
@@ -50,7 +50,7 @@ def expected(stream: Stream, rows: list[Row], visible: str) -> Iterator[tuple[An
     for number, ((version, at_ms), update) in enumerate(versions):
         for row in update:
             offsets[row["segment_id"]] = None if row["finished"] else row["offset"]
-        position = ReaderPosition({segment: offset for segment, offset in offsets.items() if offset is not None})
+        position = Position({segment: offset for segment, offset in offsets.items() if offset is not None})
         if any(row["anew"] for row in update):
             tracker = Tracker()
         next_ms = versions[number + 1][0][1] if number + 1 < len(versions) else UNTIL_MS

@@ -18,7 +18,7 @@ from tests.streams.bounds.frames import CHANGES, POSITIONS, Logs, cutting, frame
 from wmlab.core.errors import ModelError
 from wmlab.streams.bounds.bounds import time_bounds
 from wmlab.streams.model.log import Watermark
-from wmlab.streams.model.position import Position, ReaderPosition
+from wmlab.streams.model.position import Position
 from wmlab.streams.model.window import Tracker
 
 BOUNDS = ("lower", "upper", "lower_seq", "upper_seq")
@@ -32,7 +32,7 @@ Bounds = dict[tuple[int, int], tuple[int | None, ...]]
 def of_fresh_trackers(stream: Stream, segments: Iterable[int], offsets: Iterable[int]) -> Bounds:
     log, asked = list(enumerate(stream.log)), product(segments, offsets)
     return {
-        (segment, offset): stream.bounds(Tracker().advance(ReaderPosition({segment: offset}), log, stream.segments))
+        (segment, offset): stream.bounds(Tracker().advance(Position({segment: offset}), log, stream.segments))
         for segment, offset in asked
     }
 

@@ -129,8 +129,6 @@ def test_the_first_watermark_waits_for_the_expected_writers_and_for_no_longer_th
     assert decision.outcome == "held", "a new leader counts anew"
     _, decision, _ = run({"a": mark(40_000)}, now_ms=0, rules=rules)
     assert decision.outcome == "emitted", "only the first watermark waits"
-    with pytest.raises(ModelError, match="0 writers cannot be expected"):
-        replace(RULES, expected_writers=0)
 
 
 def test_who_holds_the_first_watermark_in_another_way_is_not_counted_as_expected() -> None:
@@ -155,10 +153,8 @@ def test_the_clock_is_forgotten_by_who_participates_again_or_is_removed_and_runs
     assert step(state, RemovalDone("a", False), RULES) == (state, ())
 
 
-def test_a_timeout_is_a_minute_by_default_and_never_negative() -> None:
+def test_a_timeout_is_a_minute_by_default() -> None:
     assert CycleRules().timeout_ms == 60_000
-    with pytest.raises(ModelError, match="-1 ms"):
-        CycleRules(timeout_ms=-1)
 
 
 def test_with_nobody_left_an_end_of_known_time_is_appended_once_beyond_the_last_writers() -> None:

@@ -19,7 +19,7 @@ from wmlab.streams.model.log import (
     open_view,
     settle_pointer,
 )
-from wmlab.streams.model.position import Position, ReaderPosition
+from wmlab.streams.model.position import Position
 from wmlab.streams.model.window import TimeWindow, Tracker, compare_with_cut
 
 LOG: MarksLog[str] = MarksLog()
@@ -75,11 +75,11 @@ REVISIONS = [revision for revision, _ in MARKED.entries]
 
 
 def read(tracker: Tracker, log: MarksLog[Watermark], offset: int) -> Tracker:
-    return tracker.skip_truncated(log).advance(ReaderPosition({0: offset}), log, HISTORY.segments)
+    return tracker.skip_truncated(log).advance(Position({0: offset}), log, HISTORY.segments)
 
 
 def test_a_finished_segment_is_past_every_offset_and_at_its_end() -> None:
-    finished = ReaderPosition({}, ["0@0"])
+    finished = Position({}, ["0@0"])
     assert compare_with_cut(finished, Position({"0@0": 10**9}), HISTORY.segments) == 1
     assert compare_with_cut(finished, Position({"0@0": None}), HISTORY.segments) == 1
     assert compare_with_cut(finished, Position({"4@2": 0}), HISTORY.segments) == -1
@@ -90,7 +90,7 @@ def test_a_reader_behind_the_start_goes_on_there():
     assert early.window.lower == 1
     shorter = MARKED.truncate(REVISIONS[3])
     with pytest.raises(TruncatedError):
-        early.advance(ReaderPosition({0: 50}), shorter, HISTORY.segments)
+        early.advance(Position({0: 50}), shorter, HISTORY.segments)
     assert read(early, shorter, 50).window.lower == 5
 
 
@@ -109,7 +109,7 @@ def test_a_reader_reads_no_further_than_it_needs_and_goes_on_from_there() -> Non
     tracker = read(Tracker(), MARKED, 10)
     assert (tracker.fetched, tracker.cursor) == (2, REVISIONS[1])
     assert [watermark.lower for _, watermark in tracker.pending] == [2]
-    rest = tracker.advance(ReaderPosition({0: 50}), MARKED.read_after(tracker.cursor), HISTORY.segments)
+    rest = tracker.advance(Position({0: 50}), MARKED.read_after(tracker.cursor), HISTORY.segments)
     assert rest == read(tracker, MARKED, 50)
     assert rest.window == TimeWindow(5, None)
 

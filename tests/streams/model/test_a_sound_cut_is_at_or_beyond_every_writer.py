@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.streams.model.strategies import histories, positions, writers
-from wmlab.streams.model.cut import CutError, stream_cut
+from wmlab.streams.model.cut import CutError, CutRules, stream_cut
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.position import Position, behind_at_a_key, is_lineage_valid, is_valid_cut
 from wmlab.streams.model.segment import KeyRange
@@ -61,18 +61,21 @@ def test_it_is_never_behind_the_previous_cut(data: st.DataObject) -> None:
 )
 def test_without_a_usable_position_there_is_no_cut(noted: list[Position], reason: str, algorithm) -> None:
     with pytest.raises(CutError) as refused:
-        stream_cut(noted, Position({"0@0": 1}), StreamHistory.create(1), algorithm=algorithm)
+        stream_cut(noted, Position({"0@0": 1}), StreamHistory.create(1), CutRules(algorithm=algorithm))
     assert refused.value.reason == reason
 
 
 MERGED_AND_SPLIT = StreamHistory.create(2).scale(["0@0", "1@0"], into=1).scale(["2@1"], into=2)
 ORDERS = ("as_noted", "newest_first", "oldest_first")
+PRAVEGA = CutRules(algorithm="pravega")
 
 
 def test_the_order_of_the_visits_decides_about_the_cut() -> None:
     noted = [Position({"4@2": 5}), Position({"2@1": 50}), Position({"0@0": 10})]
     history = MERGED_AND_SPLIT
-    cuts = {order: stream_cut(noted, None, history, algorithm="pravega", visit_order=order) for order in ORDERS}
+    cuts = {
+        order: stream_cut(noted, None, history, CutRules(algorithm="pravega", visit_order=order)) for order in ORDERS
+    }
     assert cuts["as_noted"] == cuts["newest_first"] == Position({"0@0": 10, "4@2": 5})
     assert cuts["oldest_first"] == stream_cut(noted, None, MERGED_AND_SPLIT) == Position({"3@2": 0, "4@2": 5})
     assert not covers(cuts["newest_first"], noted[1], MERGED_AND_SPLIT)
@@ -80,13 +83,13 @@ def test_the_order_of_the_visits_decides_about_the_cut() -> None:
 
 def test_the_cut_moves_backwards_past_the_previous_one() -> None:
     noted, previous = [Position({"4@2": 5}), Position({"0@0": 10})], Position({"2@1": 50})
-    assert stream_cut(noted, previous, MERGED_AND_SPLIT, algorithm="pravega") == Position({"0@0": 10, "4@2": 5})
+    assert stream_cut(noted, previous, MERGED_AND_SPLIT, PRAVEGA) == Position({"0@0": 10, "4@2": 5})
     assert stream_cut(noted, previous, MERGED_AND_SPLIT) == Position({"3@2": 0, "4@2": 5})
 
 
 def test_the_cut_names_segments_that_no_reader_can_read_together() -> None:
     noted = [Position({"3@2": 7}), Position({"1@0": 4})]
-    cut = stream_cut(noted, None, MERGED_AND_SPLIT, algorithm="pravega")
+    cut = stream_cut(noted, None, MERGED_AND_SPLIT, PRAVEGA)
     assert cut == Position({"3@2": 7, "1@0": 4})
     assert is_valid_cut(cut, MERGED_AND_SPLIT)
     assert not is_lineage_valid(cut, MERGED_AND_SPLIT)
@@ -99,26 +102,28 @@ def test_it_and_the_cut_of_the_document_cover_every_key_all_the_same(
     algorithm, given_writers: tuple[StreamHistory, list[Position]], order
 ) -> None:
     history, noted = given_writers
-    assert is_valid_cut(stream_cut(noted, None, history, algorithm=algorithm, visit_order=order), history)
+    assert is_valid_cut(stream_cut(noted, None, history, CutRules(algorithm=algorithm, visit_order=order)), history)
 
 
 @pytest.mark.parametrize("count", [49, 98, 103])
 def test_it_never_ends_for_ranges_that_stop_short_of_one(count: int) -> None:
     history = StreamHistory.create(count, arithmetic="double")
     with pytest.raises(CutError) as refused:
-        stream_cut([Position({"0@0": 1})], None, history, algorithm="pravega")
+        stream_cut([Position({"0@0": 1})], None, history, PRAVEGA)
     assert refused.value.reason == "did not terminate"
 
 
 def test_the_cut_of_the_document_is_that_of_its_example() -> None:
     history = StreamHistory.create(2).scale(["0@0", "1@0"], into=[KeyRange.parse("0..3/5"), KeyRange.parse("3/5..1")])
     noted = [Position({"1@0": 7, "2@1": 5})]
-    assert stream_cut(noted, None, history, algorithm="document") == Position({"2@1": 5, "3@1": 0})
+    assert stream_cut(noted, None, history, CutRules(algorithm="document")) == Position({"2@1": 5, "3@1": 0})
 
 
 def test_only_the_cut_of_the_document_forgets_the_previous_one() -> None:
     history, noted, previous = StreamHistory.create(1), [Position({"0@0": 10})], Position({"0@0": 90})
-    cuts = [stream_cut(noted, previous, history, algorithm=name)[0] for name in ("document", "pravega", "sound")]
+    cuts = [
+        stream_cut(noted, previous, history, CutRules(algorithm=name))[0] for name in ("document", "pravega", "sound")
+    ]
     assert cuts == [10, 90, 90]
 
 
@@ -135,4 +140,4 @@ def test_the_upper_bound_of_the_document_is_built_by_its_three_rules(noted, expe
     """PDP-33, `addToUpperBound`: writers are visited in the order in which they are given."""
     history = StreamHistory.create(2).scale(["0@0"], into=2)
     positions = [Position(offsets) for offsets in noted]
-    assert stream_cut(positions, None, history, algorithm="document") == Position(expected)
+    assert stream_cut(positions, None, history, CutRules(algorithm="document")) == Position(expected)

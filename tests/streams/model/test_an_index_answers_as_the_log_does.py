@@ -8,11 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wmlab.core.errors import ModelError
 from wmlab.streams.model.index import (
-    RECORD_BYTES,
-    IndexRecord,
-    MarksIndex,
     caught_up,
     cut_at_time,
     missing,
@@ -20,7 +16,7 @@ from wmlab.streams.model.index import (
     window_at,
 )
 from wmlab.streams.model.log import MarksLog, TruncatedError, Watermark
-from wmlab.streams.model.position import Position, ReaderPosition
+from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import WHOLE, Segment
 from wmlab.streams.model.window import TimeWindow, Tracker
 
@@ -47,10 +43,10 @@ def test_a_time_is_answered_alike_whatever_the_index_lacks(
     marks: tuple[tuple[int, int], ...], kept: int, time: int
 ) -> None:
     log = log_of(*marks)
-    whole = caught_up(MarksIndex(), log)
-    short = MarksIndex(whole.content[: kept * RECORD_BYTES])
+    whole = caught_up((), log)
+    short = whole[:kept]
     known = [offset for lower, offset in marks if lower <= time]
-    for index in (whole, short, MarksIndex()):
+    for index in (whole, short, ()):
         cut = cut_at_time(index, log, time)
         assert (None if cut is None else cut[0]) == (known[-1] if known else None)
         closest = cut_at_time(index, log, time, closest=True)
@@ -69,44 +65,18 @@ def test_a_place_is_answered_as_a_reader_would(
         n: min(d, following[n][1] - marks[n][1]) if n in following else d for n, d in ends.items() if n < len(marks)
     }
     log = log_of(*marks, ends=ends)
-    index = MarksIndex(caught_up(MarksIndex(), log).content[: kept * RECORD_BYTES])
-    position = ReaderPosition({0: offset})
+    index = caught_up((), log)[:kept]
+    position = Position({0: offset})
     assert window_at(index, log, position, SEGMENTS) == Tracker().advance(position, log, SEGMENTS).window
-
-
-def test_a_record_has_sixteen_bytes_and_holds_negative_times() -> None:
-    index = MarksIndex().append([IndexRecord(-7, 0), IndexRecord(2**63 - 1, 32)])
-    assert len(index.content) == 2 * RECORD_BYTES == 32
-    assert [index[place] for place in range(2)] == [(-7, 0), (2**63 - 1, 32)]
-    assert index.last == (2**63 - 1, 32)
-    assert repr(index) == f"MarksIndex(2 records, last ({2**63 - 1}, 32))"
-
-
-@pytest.mark.parametrize("record", [(5, 64), (6, 32), (4, 64), (6, 0)])
-def test_records_out_of_order_and_half_a_record_are_refused(record: tuple[int, int]) -> None:
-    with pytest.raises(ModelError, match="does not follow"):
-        MarksIndex().append([IndexRecord(5, 32), IndexRecord(*record)])
-    with pytest.raises(ModelError, match="within a record"):
-        MarksIndex(b"\0" * 17)
-
-
-def test_of_two_leaders_one_writes_the_record() -> None:
-    log = log_of((1, 1), (2, 2))
-    records = missing(MarksIndex(), log)
-    first, won = MarksIndex().append_if(0, records)
-    second, also = first.append_if(0, records)
-    assert (won, also) == (True, False)
-    assert second == first
-    assert missing(first, log) == ()
 
 
 def test_a_truncated_log_answers_for_what_is_left() -> None:
     log = log_of((1, 1), (2, 2), (3, 3), (4, 4))
-    index = MarksIndex(caught_up(MarksIndex(), log).content[: 2 * RECORD_BYTES])
+    index = caught_up((), log)[:2]
     left = log.truncate(log.entries[1][0])
     assert [record.time for record in missing(index, left)] == [3, 4]
     assert cut_at_time(index, left, 3) == {0: 3}
-    assert window_at(index, left, ReaderPosition({0: 3}), SEGMENTS) == TimeWindow(3, 9)
+    assert window_at(index, left, Position({0: 3}), SEGMENTS) == TimeWindow(3, 9)
     with pytest.raises(TruncatedError):
         cut_at_time(index, left, 2)
 
@@ -114,8 +84,8 @@ def test_a_truncated_log_answers_for_what_is_left() -> None:
 def test_an_entry_begins_where_the_one_before_it_ends_and_a_tracker_goes_on_there() -> None:
     log = log_of((1, 1), (2, 2), (3, 3), (4, 4))
     assert [start_of(log, lower) for lower in (None, 1, 2, 3, 9)] == [0, 0, 32, 64, 0]
-    whole = Tracker().advance(ReaderPosition({0: 3}), log, SEGMENTS)
+    whole = Tracker().advance(Position({0: 3}), log, SEGMENTS)
     resumed = Tracker.resume(log, start_of(log, 3))
     assert (resumed.passed, resumed.fetched) == (None, 2)
-    assert resumed.advance(ReaderPosition({0: 3}), log, SEGMENTS) == whole
-    assert Tracker.resume(log, 0).advance(ReaderPosition({0: 3}), log, SEGMENTS) == whole
+    assert resumed.advance(Position({0: 3}), log, SEGMENTS) == whole
+    assert Tracker.resume(log, 0).advance(Position({0: 3}), log, SEGMENTS) == whole

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from wmlab.streams.model.history import StreamHistory
-from wmlab.streams.model.index import NotedTime, extended_attributes, ingestion_time, marks_segment, segment_index
+from wmlab.streams.model.index import extended_attributes, ingestion_time, marks_segment, segment_index
 from wmlab.streams.model.log import Watermark
-from wmlab.streams.model.position import Position, ReaderPosition
+from wmlab.streams.model.position import Position
+from wmlab.streams.model.replay import Received
 from wmlab.streams.model.window import TimeWindow
 
 SEGMENTS = StreamHistory.create(2).segments
@@ -16,20 +17,19 @@ LOG = [
     (2_000, Watermark(30, 40, Position({"0@0": 300, "1@0": 80}))),
 ]
 NOTES = [
-    NotedTime(500, "a", 10, Position({"0@0": 100, "1@0": None})),
-    NotedTime(600, "b", 20, Position({"0@0": 90, "1@0": 50})),
-    NotedTime(700, "t", 5, Position({"0@0": 95, "1@0": 50}), is_txn=True),
-    NotedTime(1_500, "a", 30, Position({"0@0": 300, "1@0": 60})),
+    Received(500, "a", 10, Position({"0@0": 100, "1@0": None})),
+    Received(600, "b", 20, Position({"0@0": 90, "1@0": 50})),
+    Received(1_500, "a", 30, Position({"0@0": 300, "1@0": 60})),
 ]
 
 
-def at(first: int, second: int) -> ReaderPosition:
-    return ReaderPosition({"0@0": first, "1@0": second})
+def at(first: int, second: int) -> Position:
+    return Position({"0@0": first, "1@0": second})
 
 
 def test_a_watermark_counts_once_it_is_known_in_both_designs_that_store_watermarks() -> None:
     for design in (marks_segment, extended_attributes):
-        window = design(LOG, NOTES, SEGMENTS).window
+        window = design(LOG, 4, SEGMENTS).window
         assert window(at(100, 50), 999) == TimeWindow(None, None)
         assert window(at(100, 50), 1_999) == TimeWindow(10, None)
         assert window(at(100, 50), 2_000) == TimeWindow(10, 40)
@@ -37,7 +37,7 @@ def test_a_watermark_counts_once_it_is_known_in_both_designs_that_store_watermar
 
 
 def test_attributes_find_a_time_with_one_request_and_take_more_bytes() -> None:
-    marks, attributes = (design(LOG, NOTES, SEGMENTS) for design in (marks_segment, extended_attributes))
+    marks, attributes = (design(LOG, 4, SEGMENTS) for design in (marks_segment, extended_attributes))
     assert (marks.requests, marks.bytes_stored, marks.search) == (4 + 2 * 2, 2 * (48 + 16), 2 + 1)
     assert (attributes.requests, attributes.bytes_stored, attributes.search) == (4 + 2, 2 * 3 * 24, 1)
 
@@ -46,7 +46,7 @@ def test_the_ids_of_the_writers_are_stored_in_both_designs_and_attributes_are_le
     """PDP-33, "Using extended attributes instead of a index segment": "less compact in terms of storage"."""
     ids = ("w1", "a-writer-of-orders")
     log = [(at_ms, replace(watermark, writers=dict.fromkeys(ids, 10))) for at_ms, watermark in LOG]
-    marks, attributes = (design(log, NOTES, SEGMENTS) for design in (marks_segment, extended_attributes))
+    marks, attributes = (design(log, 4, SEGMENTS) for design in (marks_segment, extended_attributes))
     assert marks.bytes_stored == 2 * (48 + (2 + 2) + (2 + 18) + 16)
     assert attributes.bytes_stored == 2 * (3 + len(ids)) * 24
     assert marks.bytes_stored < attributes.bytes_stored
@@ -54,12 +54,12 @@ def test_the_ids_of_the_writers_are_stored_in_both_designs_and_attributes_are_le
 
 def test_an_end_of_known_time_has_no_index_record() -> None:
     end = Watermark(30, 40, Position({"0@0": 400, "1@0": 90}), known=False)
-    marks = marks_segment([*LOG, (3_000, end)], NOTES, SEGMENTS)
+    marks = marks_segment([*LOG, (3_000, end)], 4, SEGMENTS)
     assert (marks.requests, marks.bytes_stored, marks.search) == (4 + 3 + 2, 3 * 48 + 2 * 16, 2 + 1)
     assert marks.window(at(400, 90), 3_000) == TimeWindow(None, None)
 
 
-def test_a_segment_joins_what_is_noted_in_it_and_never_hears_of_a_transaction() -> None:
+def test_a_segment_joins_what_is_noted_in_it() -> None:
     index = segment_index(NOTES, SEGMENTS, timeout_ms=60_000)
     assert index.window(at(100, 0), 500) == TimeWindow(10, None)
     assert index.window(at(99, 0), 500) == TimeWindow(None, None)
@@ -83,7 +83,7 @@ def test_ingestion_time_is_known_without_any_writer() -> None:
     assert stored.window(at(100, 0), 50) == TimeWindow(20, 10)
     assert stored.window(at(300, 0), 38) == TimeWindow(38, 35)
     assert stored.window(at(300, 0), 50) == TimeWindow(40, 35)
-    assert stored.window(ReaderPosition(), 50) == TimeWindow(None, None)
+    assert stored.window(Position(), 50) == TimeWindow(None, None)
     assert (stored.requests, stored.bytes_stored, stored.search) == (0, 3 * 16, 2)
 
 

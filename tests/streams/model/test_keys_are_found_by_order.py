@@ -110,10 +110,11 @@ def test_what_is_found_by_order_is_what_comparing_all_with_all_finds(seed: int, 
 def cut_steps(positions: list[Position], history: StreamHistory, order: cuts.VisitOrder) -> list[Any]:
     previous = floored(positions[-1])
     algorithms: list[cuts.CutAlgorithm] = ["sound", "pravega", "document"]
-    return [
-        list(cuts.cut_steps(positions[:-1], previous, history, algorithm=algorithm, visit_order=order))
-        for algorithm in algorithms
-    ]
+    steps: list[cuts.CutStep] = []
+    for algorithm in algorithms:
+        rules = cuts.CutRules(algorithm=algorithm, visit_order=order)
+        cuts.stream_cut(positions[:-1], previous, history, rules, steps=steps)
+    return steps
 
 
 def insert_by_comparing_all(cut: dict[int, int | None], segment: int, offset: int | None, history: Any) -> None:

@@ -14,7 +14,6 @@ from wmlab.streams.model.cut import stream_cut
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.position import (
     Position,
-    ReaderPosition,
     is_lineage_valid,
     is_valid_cut,
     segment_bytes_between,
@@ -73,25 +72,34 @@ def test_unknown_is_none_and_order_does_not_matter() -> None:
 
 
 def test_a_finished_segment_has_no_offset() -> None:
-    position = ReaderPosition({"1@0": 5}, ["0@0"])
+    position = Position({"1@0": 5}, ["0@0"])
     assert repr(position) == "{0@0: end, 1@0: 5}"
-    assert pickle.loads(pickle.dumps(position)) == position != ReaderPosition({"1@0": 5})
-    assert len({position, ReaderPosition({1: 5}, [0])}) == 1
+    assert pickle.loads(pickle.dumps(position)) == position != Position({"1@0": 5})
+    assert len({position, Position({1: 5}, [0])}) == 1
     with pytest.raises(ModelError, match="0@0 is finished and has an offset"):
-        ReaderPosition({"0@0": 5}, ["0@0"])
+        Position({"0@0": 5}, ["0@0"])
     with pytest.raises(AttributeError):
         position.offsets = {}
 
 
-@pytest.mark.parametrize("make", [Position, ReaderPosition])
-def test_what_is_no_position_is_refused(make) -> None:
+def test_a_segment_that_moves_keeps_the_others_as_they_are() -> None:
+    position = Position({0: None, 1: 5})
+    assert position.moved({1: 6}) == {0: None, 1: 6}
+    assert position.moved({1: None}) == {0: None}
+    assert list(position.moved({3: 1, 2: 0})) == [0, 1, 2, 3]
+    assert Position({1: 5}, [0]).moved({1: 6}) == Position({1: 6}, [0]) != {1: 6}
+    with pytest.raises(ModelError, match="Offset -1 of segment 1@0 is negative"):
+        position.moved({1: -1})
+
+
+def test_what_is_no_position_is_refused() -> None:
     with pytest.raises(ModelError, match="Offset -1 of segment 0@0 is negative"):
-        make({"0@0": -1})
+        Position({"0@0": -1})
     for offered in (5, {"0@0": "5"}):
         with pytest.raises(ModelError, match="is no position"):
-            make(offered)
+            Position(offered)  # type: ignore[arg-type]
     with pytest.raises(ModelError, match=r"0\.5 is not a segment"):
-        make({0.5: 5})
+        Position({0.5: 5})  # type: ignore[dict-item]
 
 
 MERGED_AND_SPLIT = StreamHistory.create(2).scale(["0@0", "1@0"], into=1).scale(["2@1"], into=2)

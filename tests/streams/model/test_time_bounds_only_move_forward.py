@@ -13,7 +13,7 @@ from tests.streams.model.test_a_sound_cut_is_at_or_beyond_every_writer import co
 from wmlab.streams.model import cycle
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import MarksLog, Watermark
-from wmlab.streams.model.position import ReaderPosition
+from wmlab.streams.model.position import Position
 from wmlab.streams.model.window import Tracker
 
 
@@ -74,7 +74,7 @@ def test_the_window_of_a_reader_never_moves_back(made, data: st.DataObject) -> N
     tracker = Tracker()
     for _ in range(4):
         read = data.draw(positions(history))
-        position = ReaderPosition(
+        position = Position(
             {segment: offset for segment, offset in read.items() if offset is not None},
             [segment for segment, offset in read.items() if offset is None],
         )

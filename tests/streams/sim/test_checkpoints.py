@@ -193,7 +193,7 @@ def test_another_group_begins_at_a_stream_cut_in_the_segments_and_in_the_marks(r
     begins = {row["segment_id"]: row["from_offset"] for row in reversed(world.rows("reads", group="other"))}
     assert {segment: begins[segment] for segment in cut} == cut
     assert set(begins) == set(cut) | ({s.id for s in world.stream().history.active.segments})
-    assert world.groups["other"].state.origin["stream"].marks_offset == offset
+    assert world.groups["other"].state.streams["stream"].marks_offset == offset
     assert (offset is None) is (read_side == "implementation")
     assert (world.column("windows", "lower", group="other")[0] or 0) >= world.lower_at(6_200)
 
@@ -217,7 +217,7 @@ def test_a_group_that_starts_at_a_time_begins_at_its_cut_and_reads_no_older_mark
     events = world.events
     behind = [events.event_time[(events.segment_id == s) & (events.offset > at)].min() for s, at in begins.items()]
     assert min(behind) >= (known[-1]["lower"] if known else 0)
-    offset = world.groups["late"].state.origin["stream"].marks_offset
+    offset = world.groups["late"].state.streams["stream"].marks_offset
     revisions = [0, *(mark["revision"] for mark in world.rows("watermarks"))]
     assert offset == (revisions[len(known) - 1] if known else None)
     assert world.column("windows", "lower", group="late")[0] >= time

@@ -6,7 +6,7 @@ import pytest
 
 from tests.streams.sim.worlds import run, scenario
 from wmlab.core.simulation import Uniform
-from wmlab.streams.model.position import ReaderPosition
+from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import parse_segment
 from wmlab.streams.positions import read_sides
 from wmlab.streams.scenario import script
@@ -165,7 +165,7 @@ def test_the_time_of_ingestion_does_not_pass_what_a_successor_holds_already():
     columns = list(zip(events["segment_id"], events["offset"], events["append_ms"], strict=True))
     end_of_one = max(offset for segment, offset, _ in columns if segment == ONE)
     first_of_two = min(at for segment, _, at in columns if segment == TWO)
-    assert ingested.window(ReaderPosition({ONE: end_of_one}), 12_000).lower == first_of_two < 7_005
+    assert ingested.window(Position({ONE: end_of_one}), 12_000).lower == first_of_two < 7_005
 
 
 def test_a_scale_that_waited_for_a_segment_that_was_never_made_or_for_a_deleted_stream_never_happens() -> None:

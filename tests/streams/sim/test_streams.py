@@ -13,7 +13,7 @@ from wmlab.core.values import Problems
 from wmlab.streams.api import Scenario
 from wmlab.streams.charts import watermark_cycles
 from wmlab.streams.model.index import window_at
-from wmlab.streams.model.position import ReaderPosition
+from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import parse_segment, segment_name
 from wmlab.streams.model.window import Tracker
 from wmlab.streams.scenario import network, noting, script
@@ -444,11 +444,11 @@ def test_both_bounds_are_null_from_where_the_writers_were_forgotten_to_the_next_
     assert late == {(None, None)}
     position = {s: (before["cut"][s] + end["cut"][s]) // 2 for s in lengths}
     log, segments = world.stream().log, world.stream().history.segments
-    between = Tracker().advance(ReaderPosition(position), log, segments).window
+    between = Tracker().advance(Position(position), log, segments).window
     assert (between.lower, between.upper) == (before["lower"], None)
     # Beyond the end in one segment and before it in the other: what is ahead is an end, though the next mark is known.
     first, second = sorted(lengths)
-    partly = ReaderPosition({first: end["cut"][first] + 500, second: before["cut"][second] + 500})
+    partly = Position({first: end["cut"][first] + 500, second: before["cut"][second] + 500})
     for window in (
         Tracker().advance(partly, log, segments).window,
         window_at(world.stream().index, log, partly, segments),
@@ -469,8 +469,8 @@ def late_windows(world, end, after):
         {s: end["cut"][s] + (after["cut"][s] - end["cut"][s]) * tenth // 10 for s in end["cut"]} for tenth in range(10)
     ]
     windows = [
-        *(Tracker().advance(ReaderPosition(place), stream.log, stream.history.segments).window for place in places),
-        *(window_at(stream.index, stream.log, ReaderPosition(place), stream.history.segments) for place in places),
+        *(Tracker().advance(Position(place), stream.log, stream.history.segments).window for place in places),
+        *(window_at(stream.index, stream.log, Position(place), stream.history.segments) for place in places),
     ]
     return {(window.lower, window.upper) for window in windows}
 

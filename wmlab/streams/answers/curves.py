@@ -33,16 +33,15 @@ from wmlab.streams.answers.history import (
     group_states,
     known_watermarks,
     log_rows,
-    position_change,
     rows_of_stream,
     segments_of,
 )
 from wmlab.streams.answers.run_state import RunState, RunWalk
 from wmlab.streams.answers.written import Written
 from wmlab.streams.model.log import Watermark
-from wmlab.streams.model.position import ReaderPosition
+from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import segment_name
-from wmlab.streams.model.window import Followed, compare_with_cut, follow_group, moves_of
+from wmlab.streams.model.window import Followed, compare_with_cut, follow_group, position_moves
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.scenario.script import StepClock
 
@@ -235,7 +234,7 @@ class _Group:
         self._watermarks = [row for row, _ in log]
         self._segments = segments_of(recording, stream)
         positions = sorted(rows_of("positions"), key=lambda row: int(row["version"]))
-        moves = moves_of(map(position_change, positions))
+        moves = position_moves(positions)
         self._followed: list[Followed] = list(follow_group(moves, known_watermarks(log), self._segments))
         self._since_ms = list(
             accumulate(
@@ -311,7 +310,7 @@ class _Group:
                 reader=rows[segment]["reader"] if segment in rows else None,
             )
             for segment, offset in sorted(offsets.items())
-            if compare_with_cut(ReaderPosition({segment: offset}), following.cut, self._segments) < 1
+            if compare_with_cut(Position({segment: offset}), following.cut, self._segments) < 1
         )
 
     def _by_map(self, state: GroupState, at_ms: int) -> GroupState:

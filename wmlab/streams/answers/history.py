@@ -18,7 +18,6 @@ from wmlab.streams.model.log import Watermark, known_from
 from wmlab.streams.model.position import Position, moved
 from wmlab.streams.model.replay import Configuration
 from wmlab.streams.model.segment import Segment
-from wmlab.streams.model.window import PositionChange
 from wmlab.streams.scenario.scenario import StreamScenario
 
 _NO_BOUND: Final = -(2**63)
@@ -108,12 +107,6 @@ def group_states(rows: Iterable[TableRow]) -> Iterator[tuple[int, dict[int, Tabl
             state, ((row["segment_id"], None if row["finished"] or row.get("waits") else row) for row in changed)
         )
         yield changed[-1]["at_ms"], state
-
-
-def position_change(row: TableRow) -> PositionChange:
-    """A row of the table `positions` as a change that a group can be followed by."""
-    offset = None if row["finished"] else row["offset"]
-    return PositionChange(row["version"], row["at_ms"], row["segment_id"], offset, row["anew"])
 
 
 def log_rows(recording: Recording, stream: str) -> list[tuple[TableRow, Watermark]]:

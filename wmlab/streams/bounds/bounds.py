@@ -41,9 +41,9 @@ from wmlab.streams.bounds.layout import (
 from wmlab.streams.bounds.log_by_segment import (
     Intervals,
     WatermarkColumns,
+    intervals_by_segment,
+    intervals_elsewhere,
     log_of,
-    of_others,
-    of_segments,
     parts,
 )
 
@@ -165,7 +165,7 @@ def _lookup_rows(rows: pa.Table) -> pa.Table:
     watermarks, ranges = parts(rows)
     if not len(watermarks.seq):
         return _LOOKUP.empty_table()
-    by_segment = {None: of_others(watermarks)} | dict(of_segments(watermarks, ranges))
+    by_segment = {None: intervals_elsewhere(watermarks)} | dict(intervals_by_segment(watermarks, ranges))
     indexes = [_IndexOfSegment(watermarks, intervals) for intervals in by_segment.values()]
     ends = pa.array(np.cumsum([0, *(index.size for index in indexes)]), pa.int32())
     numbers = np.concatenate([part for index in indexes for part in index.parts])

@@ -13,7 +13,6 @@ Source: PDP-33, Client Changes; upstream classes `WatermarkReaderImpl` (compare,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
 from typing import Final, Literal
 
 import numpy as np
@@ -35,7 +34,7 @@ from wmlab.streams.bounds.log_by_segment import (
     segments_in,
 )
 from wmlab.streams.model.log import ALWAYS, known_from
-from wmlab.streams.model.window import Followed, PositionChange, follow_group, moves_of
+from wmlab.streams.model.window import Followed, follow_group, position_moves
 
 GROUP_COLUMNS: Final = ("stream", "group", "version", "at_ms")
 _CHANGES: Final = {"stream": "string", "group": "string", "finished": "boolean"} | dict.fromkeys(
@@ -43,6 +42,7 @@ _CHANGES: Final = {"stream": "string", "group": "string", "finished": "boolean"}
 )
 ANEW: Final = "anew"
 """The column of positions that says that a group begins anew; a log may lack it."""
+_POSITION: Final = ("version", "at_ms", "segment_id", "offset", "finished", ANEW)
 _ROWS: Final = (
     "stream string, group string, version long, at_ms long, change string, "
     "lower long, upper long, lower_seq long, upper_seq long"
@@ -110,7 +110,7 @@ def bounds_of_group(
     """
     known_ms = known_from(watermarks.emitted_ms.tolist()) if then else [ALWAYS] * len(watermarks.seq)
     log = list(zip(known_ms, watermarks.cuts, strict=True))
-    moves = moves_of(_position_changes(changes))
+    moves = position_moves(changes.select(_POSITION).to_pylist())
     seen = [state for state in follow_group(moves, log, segments_in(ranges)) if state.is_change]
     lower, upper = (_indices(seqs) for seqs in zip(*map(_seqs, seen), strict=True))
     columns = {
@@ -121,16 +121,6 @@ def bounds_of_group(
         **bounds_at(watermarks, lower, upper),
     }
     return _ended(pa.table(columns), until_of(until_ms, changes["stream"][0].as_py()))
-
-
-def _position_changes(changes: pa.Table) -> list[PositionChange]:
-    """The rows of the positions of one group, by version."""
-    names = ("version", "at_ms", "segment_id", "offset", "finished", ANEW)
-    rows = sorted(zip(*(changes[name].to_pylist() for name in names), strict=True), key=itemgetter(0))
-    return [
-        PositionChange(version, at_ms, segment, None if finished else offset or 0, anew)
-        for version, at_ms, segment, offset, finished, anew in rows
-    ]
 
 
 def _seqs(state: Followed) -> tuple[int | None, int | None]:

@@ -32,7 +32,7 @@ from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import Watermark
 from wmlab.streams.model.replay import Configuration, Progress, advance, begin, received_of
 from wmlab.streams.model.segment import Segment
-from wmlab.streams.model.window import Followed, PositionChange, VisibleLog, follow_group, moves_of
+from wmlab.streams.model.window import Followed, VisibleLog, follow_group, position_moves
 
 FEED: Final = (
     "stream string, at_ms long, kind string, who string, time long, position map<long, long>, "
@@ -140,7 +140,7 @@ class StreamState:
                 changes.setdefault(row.who, []).append(row)
         for name, of_group in changes.items():
             since = groups.get(name)
-            moves = moves_of(_position_changes(of_group), since=since)
+            moves = position_moves(_positions(of_group), since=since)
             for state in follow_group(moves, log, by_id, since=since):
                 groups[name] = state
                 if state.is_change:
@@ -148,11 +148,12 @@ class StreamState:
         return StreamState(until_ms, segments, progress, groups), answer
 
 
-def _position_changes(rows: Iterable[Row]) -> Iterator[PositionChange]:
-    """What the rows of one group in a batch say of its position, in their order."""
+def _positions(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
+    """The rows of one group in a batch as rows of the table `positions`."""
     for row in rows:
         for segment, offset in dict(row.position).items():
-            yield PositionChange(row.version, row.at_ms, segment, offset, row.anew)
+            change = {"segment_id": segment, "offset": offset, "finished": offset is None}
+            yield change | {"version": row.version, "at_ms": row.at_ms, "anew": row.anew}
 
 
 def _watermark_row(seq: int, at_ms: int, watermark: Watermark) -> dict[str, Any]:

@@ -247,7 +247,7 @@ def intervals(index: Int64Array, reach: Int64Array, decided: BoolArray) -> Inter
     return Intervals(starts, lower, upper)
 
 
-def of_segments(watermarks: WatermarkColumns, ranges: Ranges) -> Iterator[tuple[int, Intervals]]:
+def intervals_by_segment(watermarks: WatermarkColumns, ranges: Ranges) -> Iterator[tuple[int, Intervals]]:
     """The intervals of every segment that is known or named in a cut, by id."""
     runs = Runs.of(watermarks, ranges)
     for segment in sorted(ranges.keys() | set(runs.segment.tolist())):
@@ -259,7 +259,7 @@ def of_segments(watermarks: WatermarkColumns, ranges: Ranges) -> Iterator[tuple[
         yield segment, _merged((index, reach, np.ones(len(index), np.bool_)), other, ~runs.naming(segment))
 
 
-def of_others(watermarks: WatermarkColumns) -> Intervals:
+def intervals_elsewhere(watermarks: WatermarkColumns) -> Intervals:
     """The intervals of ids of the segments that are neither known nor named in a cut, at whatever offset.
 
     A segment of unknown range is compared with all segments of a cut, so the least and the most of them decide.

@@ -1,6 +1,6 @@
 """The chart of one stream cut over the key space: the writers' positions, the furthest one, what it misses, the cut.
 
-The steps are those that the run's own algorithm takes (`model.cut.cut_steps`), on what the recorded watermark counted.
+The steps are those that the run's own algorithm takes (`model.cut.stream_cut`), on what the recorded watermark counted.
 
 Source: PDP-33, Watermark Computation, `computeGreatestUpperBound` and `computeStreamCut`.
 """
@@ -22,8 +22,9 @@ from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import bare, counted, listed, moment
 from wmlab.streams.answers.history import epochs_of, recorded_configuration
+from wmlab.streams.model import cut
 from wmlab.streams.model.cut import CutError, CutStep
-from wmlab.streams.model.cycle import CycleRules, cut_steps_by
+from wmlab.streams.model.cycle import CycleRules
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import KeyRange, segment_name
@@ -125,9 +126,10 @@ def _steps(
     positions: Sequence[Position], previous: Position | None, history: StreamHistory, rules: CycleRules
 ) -> list[CutStep]:
     """The steps to the cut of a cycle by its rules; none if there is no such cut."""
+    steps: list[CutStep] = []
     with suppress(CutError):
-        return list(cut_steps_by(rules, positions, previous, history))
-    return []
+        cut.stream_cut(positions, previous, history, rules, steps=steps)
+    return steps
 
 
 def _lanes(

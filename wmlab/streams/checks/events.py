@@ -145,14 +145,14 @@ class _LateEvents:
     """How many late events were read in one millisecond with the same excuse, or none, and the first by its words."""
 
     def __init__(self, event: dict[str, Any]) -> None:
-        self.count, self.event, self.said = 1, event, describe(event)
+        self.count, self.event, self.words = 1, event, describe(event)
 
     def add(self, event: dict[str, Any]) -> None:
         """One more."""
         self.count += 1
-        said = describe(event)
-        if said < self.said or (said == self.said and _rows_of(event) < _rows_of(self.event)):
-            self.event, self.said = event, said
+        words = describe(event)
+        if words < self.words or (words == self.words and _rows_of(event) < _rows_of(self.event)):
+            self.event, self.words = event, words
 
     @property
     def fact(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What several invariants take that stands in no table: the log in its order, and what each writer had noted when.
+"""What several invariants take that is in no table: the log in its order, and what each writer had noted when.
 
 Everything here is made of the rows of one stream, once for all rules that take it, see `wmlab.core.invariants.Derived`.
 
@@ -8,7 +8,7 @@ Source: PDP-33, Watermark Computation and Periodic Watermark Workflow; upstream 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import Final, NamedTuple
 
@@ -26,16 +26,9 @@ def ordered_log(watermarks: TableRows) -> list[TableRow]:
     return sorted(watermarks, key=lambda row: (row["seq"], row["revision"], row["emitted_ms"]))
 
 
-class CountingEntry(NamedTuple):
-    """A watermark, and `read_ms`: when the cycle that emitted it began, to read the marks first of all."""
-
-    row: TableRow
-    read_ms: int
-
-
-def counting_log(ordered_log: TableRows) -> list[CountingEntry]:
-    """The log without ends of known time, which count no writers, with when each entry's cycle read the marks."""
-    return [CountingEntry(row, marks_read_ms(row)) for row in ordered_log if row["writers"]]
+def counting_log(ordered_log: TableRows) -> list[TableRow]:
+    """The log without ends of known time, which count no writers."""
+    return [row for row in ordered_log if row["writers"]]
 
 
 def accepted_marks(writer_marks: TableRows) -> list[TableRow]:
@@ -70,16 +63,16 @@ class NotedTimes:
         received = bisect_right(self.received_ms, until_ms)
         return self.largest[received - 1] if received else None
 
-    def excuse(self, entry: CountingEntry) -> str | None:
+    def excuse(self, row: TableRow) -> str | None:
         """Why a watermark did not count the writer: `NOT_NOTED`, `DROPPED`, or None if it was on record.
 
         A mark of the very millisecond in which the cycle read the marks may have come too late for it.
         """
-        received = bisect_left(self.received_ms, entry.read_ms)
+        received = bisect_left(self.received_ms, marks_read_ms(row))
         if not received:
             return NOT_NOTED
         removed = bisect_left(self.removed_ms, self.received_ms[received - 1])
-        gone = removed < len(self.removed_ms) and self.removed_ms[removed] <= entry.row["emitted_ms"]
+        gone = removed < len(self.removed_ms) and self.removed_ms[removed] <= row["emitted_ms"]
         return DROPPED if gone else None
 
 
@@ -109,16 +102,13 @@ class WriterView(NamedTuple):
     excuse: str | None
 
 
-def views_by_writer(
-    counting_log: Sequence[CountingEntry], marks_by_writer: Mapping[str, NotedTimes]
-) -> dict[str, list[WriterView]]:
+def views_by_writer(counting_log: TableRows, marks_by_writer: Mapping[str, NotedTimes]) -> dict[str, list[WriterView]]:
     """Every watermark without the ends of known time from the side of every writer that ever noted."""
     return {writer: list(_views(counting_log, writer, marks)) for writer, marks in marks_by_writer.items()}
 
 
-def _views(log: Iterable[CountingEntry], writer: str, marks: NotedTimes) -> Iterator[WriterView]:
-    for entry in log:
-        time, until_ms = entry.row["writers"].get(writer), entry.row["emitted_ms"]
-        counted = marks.counted(entry.row, writer)
+def _views(log: TableRows, writer: str, marks: NotedTimes) -> Iterator[WriterView]:
+    for row in log:
+        counted = marks.counted(row, writer)
         position = counted[-1]["position"] if counted else None
-        yield WriterView(entry.row, time, position, marks.latest(until_ms), marks.excuse(entry))
+        yield WriterView(row, row["writers"].get(writer), position, marks.latest(row["emitted_ms"]), marks.excuse(row))

@@ -1,4 +1,4 @@
-"""What is said about a late event, and why it is its writer's doing or nobody's (I6).
+"""Of a late event whether its writer broke its promise, and how it is described (I6).
 
 A bound above the event is right about a writer that it counted if the writer had noted that time without having the
 event acknowledged; and about one that it did not count if that had been removed or had noted nothing. If any of the
@@ -31,7 +31,7 @@ EXEMPTIONS: Final = {
     NOT_NOTED: "of a writer that had noted no time",
     WRITER_BROKE_PROMISE: "of a writer that had noted a larger time",
 }
-"""Which late events are left out, by why each is its writer's doing or nobody's."""
+"""Which late events are left out, by the excuse of each."""
 
 
 class Excuses:
@@ -44,7 +44,7 @@ class Excuses:
         self.later_segments = later_segments(segments)
 
     def of(self, event: TableRow) -> str | None:
-        """Why an event, see `EVENT_FACTS`, is its writer's doing or nobody's; None if a bound was wrong about it."""
+        """The excuse of an event, see `EVENT_FACTS`; None if a bound was wrong about it."""
         if event["writer"] not in self.by_lower:
             return NOT_NOTED
         lowers, views = self.by_lower[event["writer"]]
@@ -89,7 +89,7 @@ def later_segments(segments: TableRows) -> dict[int, frozenset[int]]:
 
 
 def describe(event: TableRow) -> str:
-    """What is said about a late event, see `EVENT_FACTS`."""
+    """A late event, see `EVENT_FACTS`, in words."""
     return (
         f"an event of {name_text(event['writer'])} with time {time_text(event['event_time'])} in "
         f"{segment_name(event['segment_id'])} is read at {time_text(event['read_ms'])}, after "

@@ -44,7 +44,7 @@ def comes_to_rest(cycles: TableRows, watermarks: TableRows, accepted_marks: Tabl
     if not stands or (last["lagging"] and not beyond):
         yield Finding(True, last["at_ms"])
         return
-    awaited = f"waits for {name_text(beyond[0])}, which is beyond it" if beyond else "waits for nobody"
+    awaited = f"waits for {name_text(beyond[0])}, which is beyond it" if beyond else "waits for no writer"
     what = f"at rest the lower bound stands at {time_text(lower)} and {awaited}: {name_text(last['reason'])}"
     columns = ("stream", "controller", "at_ms", "previous_lower", "participating", "lagging", "reason")
     yield Finding(False, last["at_ms"], what, [Evidence.of("cycles", last, *columns)])

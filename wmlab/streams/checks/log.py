@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from wmlab.core.errors import ModelError
 from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text, time_text
-from wmlab.streams.checks.facts import SEGMENT_END, CountingEntry, NotedTimes
+from wmlab.streams.checks.facts import SEGMENT_END, NotedTimes
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.position import Position, behind_at_a_key, first_unpassed_ancestor
 from wmlab.streams.model.segment import Segment, gaps, segment_name
@@ -26,9 +26,9 @@ _TOO_SHORT: Final = "the log has fewer than two watermarks"
 
 
 @invariant("the lower bound strictly increases along the log", _TOO_SHORT, title="the lower bound rises")
-def lower_increases(counting_log: Sequence[CountingEntry]) -> Iterator[Finding]:
+def lower_increases(counting_log: TableRows) -> Iterator[Finding]:
     """I1: one finding per pair of neighbouring entries."""
-    for before, row in pairwise(entry.row for entry in counting_log):
+    for before, row in pairwise(counting_log):
         yield _of_pair(before, row, "lower", ok=row["lower"] > before["lower"])
 
 
@@ -149,22 +149,22 @@ def cut_never_moves_back(ordered_log: TableRows, lineage: Lineage) -> Iterator[F
 
 @invariant("the cut is at or beyond every counted writer at every key", EMPTY, title="no cut behind a counted writer")
 def cut_beyond_writers(
-    counting_log: Sequence[CountingEntry], marks_by_writer: Mapping[str, NotedTimes], lineage: Lineage
+    counting_log: TableRows, marks_by_writer: Mapping[str, NotedTimes], lineage: Lineage
 ) -> Iterator[Finding]:
     """I4: one finding per entry.
 
     A counted writer's position is that of its counted mark. A log that does not say which mark it counted is believed
     to have counted any with that time. Not decided are entries without such a mark.
     """
-    for entry in counting_log:
-        if complaint := lineage.complaint(entry.row):
+    for row in counting_log:
+        if complaint := lineage.complaint(row):
             yield Finding.undecided(complaint)
         else:
-            yield _beyond_writers(entry, marks_by_writer, lineage)
+            yield _beyond_writers(row, marks_by_writer, lineage)
 
 
-def _beyond_writers(entry: CountingEntry, marks_by_writer: Mapping[str, NotedTimes], lineage: Lineage) -> Finding:
-    row, judged = entry.row, 0
+def _beyond_writers(row: TableRow, marks_by_writer: Mapping[str, NotedTimes], lineage: Lineage) -> Finding:
+    judged = 0
     for writer in sorted(row["writers"]):
         of_writer = marks_by_writer[writer].counted(row, writer) if writer in marks_by_writer else ()
         marks = [mark for mark in of_writer if mark["position"] is not None]
@@ -174,8 +174,8 @@ def _beyond_writers(entry: CountingEntry, marks_by_writer: Mapping[str, NotedTim
             continue
         mark, back = behind[-1]
         assert back is not None
-        stands = _named(back.segment, back.offset, unknown="its start")
-        offsets = f"{_named(back.cut_segment, back.cut_offset)}, the writer in {stands}"
+        position_text = _named(back.segment, back.offset, unknown="its start")
+        offsets = f"{_named(back.cut_segment, back.cut_offset)}, the writer in {position_text}"
         position = {back.segment: back.offset}
         proof = [
             _cut_row(row, {back.cut_segment: back.cut_offset}, writers={writer: row["writers"][writer]}),

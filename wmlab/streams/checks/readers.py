@@ -6,10 +6,10 @@ A late event is one that was read first after a window of its group had shown a 
 
 A *generation* is a run of cycles of one owner of the bucket that found the same previous lower bound and some writer
 beyond it. Whoever was behind in its first cycle has recovered or is removed one timeout later, so a cycle then emits.
-Owners lose their clocks with the bucket, so a takeover begins a generation anew; while nobody owns the bucket there are
-no cycles, and nothing is judged. What does not count is the writers' doing: one that comes with an old time meanwhile
-is waited for anew, and one that notes the smallest time of all, or a position in a segment which the stream never had,
-stops every cycle; so do writers of which none notes a position in any segment.
+Owners lose their clocks with the bucket, so a takeover begins another generation. While the bucket has no owner there
+are no cycles, and nothing is judged. What the writers cause does not count: a writer that comes with an old time is
+waited for again. One that notes the smallest time of all, or a position in a segment which the stream never had, stops
+every cycle; so do writers of which none notes a position in any segment.
 
 A location of the stream has a time by its events: a noted time is before it if it was accepted before the newest
 event there was appended.
@@ -29,11 +29,11 @@ from typing import Any, Final
 
 from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text, span_text, time_text
 from wmlab.streams.checks.events import CoveredEvents
-from wmlab.streams.checks.facts import DROPPED, CountingEntry, NotedTimes, WriterView
+from wmlab.streams.checks.facts import DROPPED, NotedTimes, WriterView
 from wmlab.streams.checks.lateness import EXEMPTIONS, describe, proof_of
 from wmlab.streams.checks.log import EMPTY, WINDOW
 from wmlab.streams.model.cycle import HeldBy
-from wmlab.streams.tables import TOOK_PLACE
+from wmlab.streams.tables import TOOK_PLACE, marks_read_ms
 
 
 @invariant(
@@ -51,8 +51,9 @@ def nothing_late(delivered_events: int, late_deliveries: TableRows) -> Iterator[
     if delivered_events:
         yield Finding(True, judged=delivered_events)
     for event in late_deliveries:
-        said, because = describe(event), event["because"]
-        what = said if because is None else f"{said}; {because}"
+        what, because = describe(event), event["because"]
+        if because is not None:
+            what += f"; {because}"
         # The event is judged already, by the finding that stands for all of them.
         exemption = None if because is None else EXEMPTIONS[because]
         finding = Finding(because is not None, event["read_ms"], what, proof_of(event), judged=0, exemption=exemption)
@@ -74,11 +75,11 @@ def windows_monotone(windows: TableRows, ordered_log: TableRows, incidents: Tabl
     uppers = [row["upper"] for row in ordered_log]
     falls = any(upper < before for before, upper in pairwise(uppers))
     ends = any(not row["writers"] for row in ordered_log)
-    for life in _lives(windows, incidents):
-        yield from _findings_of_life(life, falls=falls, ends=ends)
+    for of_reader in _lives(windows, incidents):
+        yield from _findings_of_reader(of_reader, falls=falls, ends=ends)
 
 
-def _findings_of_life(windows: TableRows, *, falls: bool, ends: bool) -> Iterator[Finding]:
+def _findings_of_reader(windows: TableRows, *, falls: bool, ends: bool) -> Iterator[Finding]:
     """What was found about the windows of one life of a reader, see `windows_monotone`."""
     before: TableRow | None = None
     bounded: TableRow | None = None
@@ -171,10 +172,11 @@ def _overdue(first: TableRow, cycle: TableRow, gone: set[str]) -> Finding:
         f"timeout of {span_text(cycle['timeout_ms'])} after {name_text(cycle['controller'])} found a writer beyond it: "
         f"{name_text(cycle['reason'])}"
     )
-    said = what if blamed or lost else f"{what}; these came meanwhile with old times"
+    if not blamed and not lost:
+        what += "; these came meanwhile with old times"
     exemption = "for want of usable positions" if lost else "for writers that came with old times"
     proof = [Evidence.of("cycles", row, *_CYCLE) for row in (first, cycle)]
-    return Finding(not blamed, cycle["at_ms"], said, proof, exemption=None if blamed else exemption)
+    return Finding(not blamed, cycle["at_ms"], what, proof, exemption=None if blamed else exemption)
 
 
 def _stands(cycle: TableRow) -> bool:
@@ -218,7 +220,7 @@ def _judged(generation: Iterable[TableRow]) -> list[TableRow]:
     title="the upper bound covers noted times",
 )
 def upper_covers_noted(
-    counting_log: Sequence[CountingEntry],
+    counting_log: TableRows,
     accepted_marks: TableRows,
     covered_events: CoveredEvents,
     marks_by_writer: Mapping[str, NotedTimes],
@@ -232,9 +234,8 @@ def upper_covers_noted(
     """
     received_ms = [mark["received_ms"] for mark in accepted_marks]
     largest = list(accumulate(accepted_marks, _larger))
-    for entry in counting_log:
-        row = entry.row
-        covered = [_until_ms(entry, segment, offset, covered_events) for segment, offset in row["cut"].items()]
+    for row in counting_log:
+        covered = [_until_ms(row, segment, offset, covered_events) for segment, offset in row["cut"].items()]
         until_ms, covered_ms = max((pair for pair in covered if pair is not None), default=(None, None))
         received = 0 if until_ms is None else bisect_left(received_ms, until_ms)
         if not received:
@@ -248,7 +249,7 @@ def upper_covers_noted(
             f"{time_text(noted['time'])} at {time_text(noted['received_ms'])}, before an event was appended at "
             f"{time_text(covered_ms)} that its cut covers"
         )
-        if marks_by_writer[noted["writer"]].excuse(entry) == DROPPED:
+        if marks_by_writer[noted["writer"]].excuse(row) == DROPPED:
             what += f"; {DROPPED}"
         proof = [
             Evidence.of("watermarks", row, "stream", "seq", "upper", "emitted_ms"),
@@ -264,15 +265,13 @@ def _larger(before: TableRow, mark: TableRow) -> TableRow:
     return before if first >= second else mark
 
 
-def _until_ms(
-    entry: CountingEntry, segment: int, offset: int | None, covered_events: CoveredEvents
-) -> tuple[int, int] | None:
+def _until_ms(row: TableRow, segment: int, offset: int | None, covered_events: CoveredEvents) -> tuple[int, int] | None:
     """Until when what was noted counts for the events of one segment of a cut, and when the newest was appended."""
     covered_ms = covered_events.newest_ms(segment, offset)
     if covered_ms is None:
         return None
-    later = offset is None and covered_ms > entry.row["emitted_ms"]
-    return (covered_ms if later else min(covered_ms, entry.read_ms)), covered_ms
+    later = offset is None and covered_ms > row["emitted_ms"]
+    return (covered_ms if later else min(covered_ms, marks_read_ms(row))), covered_ms
 
 
 @invariant(

@@ -64,37 +64,36 @@ class CutStep:
     filled: tuple[KeyRange, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutRules:
+    """How a cut is computed. `visit_order` does not matter to "sound".
+
+    A segment without acknowledgement counts as offset 0; with `bug_6510` it stays None in the cut, which readers then
+    take for the end of the segment.
+    """
+
+    algorithm: CutAlgorithm = "sound"
+    visit_order: VisitOrder = "as_noted"
+    bug_6510: bool = False
+
+
+SOUND: Final = CutRules()
+
+
 def stream_cut(
     positions: Sequence[Position],
     previous: Position | None,
     history: StreamHistory,
+    rules: CutRules = SOUND,
     *,
-    algorithm: CutAlgorithm = "sound",
-    visit_order: VisitOrder = "as_noted",
-    bug_6510: bool = False,
+    steps: list[CutStep] | None = None,
 ) -> Position:
-    """The cut for the counted writers' positions, given the previous watermark's cut.
+    """The cut for the counted writers' positions and the previous watermark's cut. Raises `CutError`.
 
-    `visit_order` does not matter to "sound". A segment without acknowledgement counts as offset 0; with `bug_6510` it
-    stays None in the cut, which readers then take for the end of the segment. Raises `CutError`.
+    `steps` takes the way to it: the upper bound of the positions first, the cut itself last.
     """
-    steps = cut_steps(positions, previous, history, algorithm=algorithm, visit_order=visit_order, bug_6510=bug_6510)
-    *_, last = steps
-    return Position(last.offsets)
-
-
-def cut_steps(
-    positions: Sequence[Position],
-    previous: Position | None,
-    history: StreamHistory,
-    *,
-    algorithm: CutAlgorithm = "sound",
-    visit_order: VisitOrder = "as_noted",
-    bug_6510: bool = False,
-) -> Iterator[CutStep]:
-    """The way to that cut: the upper bound of the positions first, the cut itself last. Raises `CutError`."""
-    floors = list(positions) if bug_6510 else [floored(position) for position in positions]
-    previous_floor = Position() if previous is None else previous if bug_6510 else floored(previous)
+    floors = list(positions) if rules.bug_6510 else [floored(position) for position in positions]
+    previous_floor = Position() if previous is None else previous if rules.bug_6510 else floored(previous)
     if not any(floors):
         raise CutError("no positions", remedy="Let a counted writer note a position with at least one segment.")
     for segment in chain(*floors, previous_floor):
@@ -104,7 +103,10 @@ def cut_steps(
                 segment_name(segment),
                 remedy="Let the writer note a position in segments of the stream.",
             )
-    return _ALGORITHMS[algorithm](floors, previous_floor, history, visit_order)
+    way = list(_ALGORITHMS[rules.algorithm](floors, previous_floor, history, rules.visit_order))
+    if steps is not None:
+        steps += way
+    return Position(way[-1].offsets)
 
 
 def _sound_steps(

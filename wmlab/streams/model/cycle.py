@@ -34,16 +34,15 @@ Source: PDP-33, Periodic Watermark Workflow, and PDP-33, Config Changes (timesta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from typing import Final, Literal
 
-from wmlab.core.arguments import the_flag
 from wmlab.core.errors import ModelError
 from wmlab.core.words import bare
-from wmlab.streams.model.cut import CutAlgorithm, CutError, CutStep, VisitOrder, cut_steps
+from wmlab.streams.model.cut import CutError, CutRules, stream_cut
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import Watermark
 from wmlab.streams.model.marks import WriterMark
@@ -58,8 +57,8 @@ MIN_TIME: Final = -(2**63)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CycleRules:
-    """How a cycle runs: the timeout in ms, where it is counted from, whom it concerns, and the options of `stream_cut`.
+class CycleRules(CutRules):
+    """How a cycle runs: the timeout in ms, where it is counted from, whom it concerns, and how cuts are computed.
 
     `forgets`: of the writers that shut down or were silent for the timeout only those `behind`, or `all`; those ahead
     are silent since their last note, wherever the timeout of those behind is counted from.
@@ -73,24 +72,10 @@ class CycleRules:
     timeout_ms: int = 60_000
     timeout_from: TimeoutFrom = "first_behind"
     forgets: Forgets = "behind"
-    algorithm: CutAlgorithm = "sound"
-    visit_order: VisitOrder = "as_noted"
-    bug_6510: bool = False
     leaves_bucket: bool = True
     null_without_writers: bool = False
     first_barrier: int | None = None
     expected_writers: int = 1
-
-    def __post_init__(self) -> None:
-        for name in ("bug_6510", "leaves_bucket", "null_without_writers"):
-            the_flag(getattr(self, name), name, ModelError)
-        if self.timeout_ms < 0:
-            raise ModelError(f"A timeout of {self.timeout_ms} ms is negative.", remedy="Give 0 or more milliseconds.")
-        if self.expected_writers < 1:
-            raise ModelError(
-                f"{self.expected_writers} writers cannot be expected.",
-                remedy="Give 1, which waits for nobody, or more.",
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,26 +318,4 @@ def ending_at(end: Watermark, lengths: Mapping[int, int]) -> Watermark:
 
 def _cut(marks: Mapping[str, WriterMark], event: Observe, rules: CycleRules) -> Position:
     previous = None if event.previous is None else event.previous.cut
-    return cut_by(rules, [mark.position for mark in marks.values()], previous, event.history)
-
-
-def cut_by(
-    rules: CycleRules, positions: Sequence[Position], previous: Position | None, history: StreamHistory
-) -> Position:
-    """The cut of the counted positions by the options of a cycle, as `stream_cut` makes it; raises `CutError`."""
-    *_, last = cut_steps_by(rules, positions, previous, history)
-    return Position(last.offsets)
-
-
-def cut_steps_by(
-    rules: CycleRules, positions: Sequence[Position], previous: Position | None, history: StreamHistory
-) -> Iterator[CutStep]:
-    """The steps to that cut, as `cut_steps` makes them; raises `CutError`."""
-    return cut_steps(
-        positions,
-        previous,
-        history,
-        algorithm=rules.algorithm,
-        visit_order=rules.visit_order,
-        bug_6510=rules.bug_6510,
-    )
+    return stream_cut([mark.position for mark in marks.values()], previous, event.history, rules)

@@ -36,41 +36,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from wmlab.core.errors import ModelError
-from wmlab.streams.model.position import ReaderPosition
+from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.model.window import TimeWindow, joint
 
 StreamSegment = tuple[str, int]
 """A stream, and the id of one of its segments."""
-
-
-@dataclass(frozen=True, slots=True)
-class FinishedSegment:
-    """A segment that a group has read to its `end` (bytes), and its successors that cannot be read yet.
-
-    It counts in the position as long as there are some; one without any successor always does.
-    """
-
-    end: int
-    waiting: frozenset[int]
-
-
-@dataclass(frozen=True, slots=True)
-class StreamPosition:
-    """Where a group is in one stream: offsets of open segments, and the segments that wait for predecessors.
-
-    `marks_offset` is where to go on in the marks segment; None: at its start. `finished` are the segments that are read
-    to their end and still count.
-    """
-
-    offsets: Mapping[int, int]
-    pending: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    marks_offset: int | None = None
-    finished: Mapping[int, FinishedSegment] = field(default_factory=dict)
-
-
-GroupPosition = Mapping[str, StreamPosition]
-"""Where a group is in each of its streams: a checkpoint, or a stream cut of the group."""
 
 
 @dataclass(slots=True)
@@ -93,48 +64,52 @@ class PendingCheckpoint:
 
 @dataclass(slots=True)
 class StreamReading:
-    """What the group shares about one stream: last-read offsets in bytes, ascending by segment, and who owns what.
+    """What a group shares about one stream: last-read offsets in bytes, ascending by segment, and who owns what.
 
-    An owner of None is nobody. `pending` maps a future segment to its predecessors that are not finished. `resume` is
-    where the next owner of a segment begins to read, `times` the map of the design text, `rangeless` the segments whose
-    key range the group does not know. `finished` are the segments that are read to their end and still count.
+    An owner of None is nobody. `resume` is where the next owner of a segment begins to read. `pending` maps a future
+    segment to its predecessors; it can be read when all of them are `finished`, which maps the segments that are read
+    to their end, and still count, to that end. `times` is the map of the design text, `rangeless` are the segments
+    whose key range the group does not know. `marks_offset` is where readers begin in the marks segment (bytes); None:
+    at its start.
     """
 
     offsets: dict[int, int]
     owners: dict[int, str | None]
-    pending: dict[int, frozenset[int]]
     resume: dict[int, int]
+    pending: dict[int, frozenset[int]] = field(default_factory=dict)
+    finished: dict[int, int] = field(default_factory=dict)
     times: dict[str, TimeWindow] = field(default_factory=dict)
     rangeless: frozenset[int] = frozenset()
-    finished: dict[int, FinishedSegment] = field(default_factory=dict)
+    marks_offset: int | None = None
 
     @classmethod
-    def begin(cls, start: StreamPosition) -> StreamReading:
-        """Nobody has read anything from there on. Raises `ModelError` for a negative offset."""
-        offsets = ReaderPosition(start.offsets).offsets
-        pending, finished = dict(start.pending), dict(start.finished)
-        return cls(dict(offsets), dict.fromkeys(offsets), pending, dict(offsets), finished=finished)
+    def begin(cls, offsets: Mapping[int, int], marks_offset: int | None = None) -> StreamReading:
+        """A group that has read nothing from these offsets on, and in which nobody owns a segment."""
+        ordered = {segment: offsets[segment] for segment in sorted(offsets)}
+        return cls(ordered, dict.fromkeys(ordered), dict(ordered), marks_offset=marks_offset)
 
     def copy(self) -> StreamReading:
         """The same in an object of its own."""
-        return StreamReading(
-            dict(self.offsets),
-            dict(self.owners),
-            dict(self.pending),
-            dict(self.resume),
-            dict(self.times),
-            self.rangeless,
-            dict(self.finished),
+        return replace(
+            self,
+            offsets=dict(self.offsets),
+            owners=dict(self.owners),
+            resume=dict(self.resume),
+            pending=dict(self.pending),
+            finished=dict(self.finished),
+            times=dict(self.times),
         )
 
-    @property
-    def position(self) -> ReaderPosition:
-        """How far the group has read, as its trackers compare it: with the finished segments that still count."""
-        return ReaderPosition({**self.offsets, **self._ends})
+    def checkpoint(self, offsets: Mapping[int, int], marks_offset: int | None) -> StreamReading:
+        """The stream at other offsets of its open segments, as a reset begins it."""
+        begun = self.begin(offsets, marks_offset)
+        begun.pending, begun.finished = dict(self.pending), dict(self.finished)
+        return begun
 
     @property
-    def _ends(self) -> dict[int, int]:
-        return {segment: finished.end for segment, finished in self.finished.items()}
+    def position(self) -> Position:
+        """How far the group has read, as its trackers compare it: with the finished segments that still count."""
+        return Position({**self.offsets, **self.finished})
 
     @property
     def window(self) -> TimeWindow:
@@ -145,7 +120,7 @@ class StreamReading:
         """
         return joint(self.times.values())
 
-    def share_of(self, reader: str) -> ReaderPosition:
+    def share_of(self, reader: str) -> Position:
         """The position that a reader compares for the map of times: its own segments and those nobody owns.
 
         A finished segment that still counts is nobody's. Source: PDP-33, Client Changes ("counting as its own any
@@ -153,7 +128,7 @@ class StreamReading:
         """
         mine = {segment for segment, owner in self.owners.items() if owner in (reader, None)}
         offsets = {segment: offset for segment, offset in self.offsets.items() if segment in mine}
-        return ReaderPosition({**offsets, **self._ends})
+        return Position({**offsets, **self.finished})
 
     def owned(self, reader: str) -> list[int]:
         """The segments of a reader, ascending."""
@@ -170,26 +145,23 @@ class StreamReading:
         self.times = {reader: time for reader, time in self.times.items() if reader in owning}
 
 
+Checkpoint = Mapping[str, StreamReading]
+"""Where a group is in each of its streams, or a stream cut of the group; nobody changes it."""
+
+
 @dataclass(slots=True)
 class GroupState:
     """The whole shared state of a reader group; `streams` holds the part of each stream.
 
-    `revision` grows with every change that is made. `origin` is the checkpoint that the group began at or was last
-    taken back to.
+    `revision` grows with every change that is made.
     """
 
     streams: dict[str, StreamReading]
-    origin: GroupPosition | None = None
     revision: int = 0
     readers: set[str] = field(default_factory=set)
     generation: int = 0
     pending: PendingCheckpoint | None = None
-    checkpoints: dict[str, GroupPosition] = field(default_factory=dict)
-
-    @classmethod
-    def begin(cls, start: GroupPosition) -> GroupState:
-        """A group without readers at that position. Raises `ModelError` for a negative offset."""
-        return cls({stream: StreamReading.begin(position) for stream, position in start.items()})
+    checkpoints: dict[str, Checkpoint] = field(default_factory=dict)
 
     def copy(self) -> GroupState:
         """The same in an object of its own, to be changed."""
@@ -241,22 +213,19 @@ class GroupState:
         """A reader gives a segment back; its offset becomes `offset`, even if that is lower.
 
         The next owner begins there, and a reader that loses its last segment leaves the map of times.
-        Raises `ModelError` when the reader does not own it or the offset is negative.
+        Raises `ModelError` when the reader does not own it.
         """
         reading, number = self._reading_of(reader, segment), segment[1]
-        reading.offsets[number] = reading.resume[number] = _refuse_negative(number, offset)
+        reading.offsets[number] = reading.resume[number] = offset
         reading.owners[number] = None
         reading.forget_times()
 
     def publish(self, reader: str, offsets: Mapping[StreamSegment, int]) -> bool:
-        """A reader publishes offsets, of segments that it owns only; whether one of them is another one than before.
-
-        Raises `ModelError` for a negative offset.
-        """
+        """A reader publishes offsets, of segments that it owns only; whether one of them is another one than before."""
         moved = False
         for (stream, number), offset in self._owned_of(reader, offsets).items():
             moved |= self.streams[stream].offsets[number] != offset
-            self.streams[stream].offsets[number] = _refuse_negative(number, offset)
+            self.streams[stream].offsets[number] = offset
         return moved
 
     def complete(
@@ -270,18 +239,16 @@ class GroupState:
         reading, number = self._reading_of(reader, segment), segment[1]
         for column in (reading.offsets, reading.owners, reading.resume):
             del column[number]
-        waiting = {future: left - {number} for future, left in {**successors, **reading.pending}.items()}
-        starts = dict.fromkeys((future for future, left in waiting.items() if not left), 0)
-        reading.pending = {future: left for future, left in waiting.items() if left}
+        reading.finished[number] = end
+        waiting = {**successors, **reading.pending}
+        starts = {future: 0 for future, before in waiting.items() if before <= reading.finished.keys()}
+        reading.pending = {future: before for future, before in waiting.items() if future not in starts}
         reading.offsets = dict(sorted({**reading.offsets, **starts}.items()))
         reading.owners.update(dict.fromkeys(starts))
         reading.resume.update(starts)
-        reading.finished[number] = FinishedSegment(end, frozenset(successors))
-        reading.finished = {
-            gone: FinishedSegment(before.end, before.waiting - starts.keys())
-            for gone, before in reading.finished.items()
-            if not before.waiting or before.waiting - starts.keys()
-        }
+        released = frozenset[int]().union(*(waiting[future] for future in starts))
+        for passed in released.difference(*reading.pending.values()):
+            del reading.finished[passed]
         reading.forget_times()
 
     def note_time(self, reader: str, stream: str, window: TimeWindow) -> None:
@@ -312,9 +279,7 @@ class GroupState:
         if name in self.checkpoints:
             raise ModelError(f"There is a checkpoint {name} already.", remedy="Use a new name.")
         self.checkpoints[name] = {
-            stream: StreamPosition(
-                dict(reading.offsets), dict(reading.pending), marks_offsets.get(stream), dict(reading.finished)
-            )
+            stream: reading.checkpoint(reading.offsets, marks_offsets.get(stream))
             for stream, reading in self.streams.items()
         }
 
@@ -342,9 +307,9 @@ class GroupState:
         """
         if name not in self.checkpoints:
             raise ModelError(f"There is no checkpoint {name}.", remedy="Name one that is complete.")
-        self.origin, self.pending = self.checkpoints[name], None
+        self.pending = None
         self.generation += 1
-        self.streams = {stream: StreamReading.begin(self.origin[stream]) for stream in self.streams}
+        self.streams = {stream: self.checkpoints[name][stream].copy() for stream in self.streams}
         if not ranges:
             for reading in self.streams.values():
                 reading.rangeless = frozenset(reading.position.offsets)
@@ -380,9 +345,7 @@ class GroupState:
         positions = {}
         for stream, reading in self.streams.items():
             offsets = {s: pending.offsets.get((stream, s), reading.resume[s]) for s in reading.offsets}
-            positions[stream] = StreamPosition(
-                offsets, dict(reading.pending), pending.marks_offsets.get(stream), dict(reading.finished)
-            )
+            positions[stream] = reading.checkpoint(offsets, pending.marks_offsets.get(stream))
             reading.resume.update(offsets)
         self.checkpoints[pending.name] = positions
         self.pending = None
@@ -408,11 +371,6 @@ class GroupState:
                 f"Reader {reader} does not own segment {segment_name(segment[1])}.", remedy="Let it acquire it first."
             )
         return reading
-
-
-def _refuse_negative(segment: int, offset: int) -> int:
-    """The offset, or `ModelError` when it is negative."""
-    return ReaderPosition({segment: offset}).offsets[segment]
 
 
 Loads = Mapping[str, Mapping[StreamSegment, int]]

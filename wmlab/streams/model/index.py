@@ -1,13 +1,12 @@
 """The index of the marks segment, from times to cuts and back; and the designs of the read side.
 
 Beside the marks segment lies an index segment of fixed records of 16 bytes: a time and an offset in the marks
-segment, each a signed 64-bit number. The time is the lower bound of a watermark; the offset is where its entry begins,
-so that reading the log after it gives the entry first. Lower bounds grow along the log, so both questions are binary
-searches over the records.
+segment. The time is the lower bound of a watermark; the offset is where its entry begins, so that reading the log after
+it gives the entry first. Lower bounds grow along the log, so both questions are binary searches over the records.
 
 The log is written first, so the index may be shorter: after a crash between the two appends, or while another leader
-is about to write. Whoever appends next writes what is missing from the tail of the log, and only if the index still
-ends where it was read to end. The questions look at the tail of the log themselves, so they never miss an entry.
+is about to write. The next append fills in the records that are missing since the index was last written. The questions
+look at the tail of the log themselves, so they never miss an entry.
 
 Each design of the read side gives the time bounds that a reader could know at a position and a clock time, and says
 what it costs.
@@ -28,22 +27,19 @@ designs (PDP-33, Discarded Approaches) are wmlab's.
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from wmlab.core.errors import ModelError
 from wmlab.streams.model.log import MarksLog, Watermark, entry_bytes
-from wmlab.streams.model.position import Position, ReaderPosition
+from wmlab.streams.model.position import Position
+from wmlab.streams.model.replay import Received
 from wmlab.streams.model.segment import Segment
 from wmlab.streams.model.window import TimeWindow, Tracker, compare_with_cut, joint
 
 RECORD_BYTES: Final = 16
 """Length of a record."""
-
-_RECORD: Final = struct.Struct(">qq")
 
 
 class IndexRecord(NamedTuple):
@@ -53,63 +49,13 @@ class IndexRecord(NamedTuple):
     offset: int
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class MarksIndex:
-    """An index segment, immutable: `content` is its bytes.
-
-    Raises `ModelError` when they are no whole number of records.
-    """
-
-    content: bytes = b""
-
-    def __post_init__(self) -> None:
-        if len(self.content) % RECORD_BYTES:
-            raise ModelError(
-                f"An index of {len(self.content)} bytes ends within a record.",
-                remedy=f"Give a multiple of {RECORD_BYTES} bytes.",
-            )
-
-    def __len__(self) -> int:
-        return len(self.content) // RECORD_BYTES
-
-    def __getitem__(self, index: int) -> IndexRecord:
-        if not 0 <= index < len(self):
-            raise IndexError(index)
-        return IndexRecord(*_RECORD.unpack_from(self.content, index * RECORD_BYTES))
-
-    @property
-    def last(self) -> IndexRecord | None:
-        """The newest record."""
-        return self[len(self) - 1] if self.content else None
-
-    def append(self, records: Iterable[IndexRecord]) -> MarksIndex:
-        """The index with more records. Raises `ModelError` unless times and offsets grow."""
-        content, last = bytearray(self.content), self.last
-        for record in records:
-            if last is not None and not (last.time < record.time and last.offset < record.offset):
-                raise ModelError(
-                    f"Record ({record.time}, {record.offset}) does not follow ({last.time}, {last.offset}).",
-                    remedy="Append the watermarks in the order of the log.",
-                )
-            content += _RECORD.pack(*record)
-            last = record
-        return MarksIndex(bytes(content))
-
-    def append_if(self, expected_bytes: int, records: Iterable[IndexRecord]) -> tuple[MarksIndex, bool]:
-        """Append only if the index is still that long; else the same index and False.
-
-        Raises `ModelError` as `append`.
-        """
-        return (self.append(records), True) if len(self.content) == expected_bytes else (self, False)
-
-    def __repr__(self) -> str:
-        last = self.last
-        return f"MarksIndex({len(self)} records{'' if last is None else f', last {tuple(last)}'})"
+MarksIndex = tuple[IndexRecord, ...]
+"""An index segment; times and offsets grow along it."""
 
 
 def missing(index: MarksIndex, log: MarksLog[Watermark]) -> tuple[IndexRecord, ...]:
     """The records of the watermarks that the index does not have yet, oldest first; ends of known time have none."""
-    last = -1 if index.last is None else index.last.offset
+    last = index[-1].offset if index else -1
     begin = max(last, log.oldest)
     entries = log.read_after(begin)
     starts = (begin, *(revision for revision, _ in entries))
@@ -123,7 +69,7 @@ def missing(index: MarksIndex, log: MarksLog[Watermark]) -> tuple[IndexRecord, .
 def caught_up(index: MarksIndex, log: MarksLog[Watermark]) -> MarksIndex:
     """The index with a record for every entry of the log."""
     records = missing(index, log)
-    return index.append(records) if records else index
+    return (*index, *records) if records else index
 
 
 def cut_at_time(index: MarksIndex, log: MarksLog[Watermark], time: int, *, closest: bool = False) -> Position | None:
@@ -144,15 +90,15 @@ def record_at(index: MarksIndex, log: MarksLog[Watermark], time: int, *, closest
     watermark it is the first, of two equally close ones the earlier; None only when there is no watermark.
     """
     index = caught_up(index, log)
-    later = _first(0, len(index), lambda i: index[i].time > time)
+    later = bisect_right(index, time, key=lambda record: record.time)
     if closest:
-        around = [index[i] for i in (later - 1, later) if 0 <= i < len(index)]
+        around = index[max(0, later - 1) : later + 1]
         return min(around, key=lambda record: abs(record.time - time), default=None)
     return index[later - 1] if later else None
 
 
 def window_at(
-    index: MarksIndex, log: MarksLog[Watermark], position: ReaderPosition, segments: Mapping[int, Segment]
+    index: MarksIndex, log: MarksLog[Watermark], position: Position, segments: Mapping[int, Segment]
 ) -> TimeWindow:
     """The time at a stream cut or reader position: what a reader that stands there can know.
 
@@ -195,20 +141,10 @@ def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
 
 Known = Sequence[tuple[int, Watermark]]
 """Watermarks with the clock time in ms from which on each is known, ascending."""
-BoundsAt = Callable[[ReaderPosition, int], TimeWindow]
+BoundsAt = Callable[[Position, int], TimeWindow]
 """The bounds at a position and a clock time in ms."""
 
 _TRIPLE_BYTES: Final = 24
-
-
-class NotedTime(NamedTuple):
-    """An accepted note: when it arrived (ms), by whom, its time and position, and whether a transaction made it."""
-
-    at_ms: int
-    writer: str
-    time: int
-    position: Position
-    is_txn: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,37 +162,38 @@ class ReadSide:
     search: int
 
 
-def marks_segment(log: Known, notes: Sequence[NotedTime], segments: Mapping[int, Segment]) -> ReadSide:
-    """The design: a note goes to one controller, a watermark to the marks segment and to its index."""
+def marks_segment(log: Known, notes: int, segments: Mapping[int, Segment]) -> ReadSide:
+    """The design: each of the `notes` goes to one controller, a watermark to the marks segment and to its index."""
     indexed = [watermark for _, watermark in log if watermark.known]
     stored = sum(entry_bytes(watermark) for _, watermark in log) + RECORD_BYTES * len(indexed)
-    requests, search = len(notes) + len(log) + len(indexed), _halvings([indexed]) + 1
+    requests, search = notes + len(log) + len(indexed), _halvings([indexed]) + 1
     return ReadSide("marks segment", _following(log, segments), requests, stored, search)
 
 
-def extended_attributes(log: Known, notes: Sequence[NotedTime], segments: Mapping[int, Segment]) -> ReadSide:
+def extended_attributes(log: Known, notes: int, segments: Mapping[int, Segment]) -> ReadSide:
     """The same watermarks as attributes under their times: the upper bound, each segment of the cut, and each writer.
 
     One call of `findNextAttributeFollowing` finds a time.
     """
     stored = sum(_TRIPLE_BYTES * (1 + len(watermark.cut) + len(watermark.writers)) for _, watermark in log)
-    return ReadSide("extended attributes", _following(log, segments), len(notes) + len(log), stored, 1)
+    return ReadSide("extended attributes", _following(log, segments), notes + len(log), stored, 1)
 
 
-def segment_index(notes: Sequence[NotedTime], segments: Mapping[int, Segment], timeout_ms: int) -> ReadSide:
+def segment_index(notes: Sequence[Received], segments: Mapping[int, Segment], timeout_ms: int) -> ReadSide:
     """Each note goes to every segment that the writer has open, which joins it with what others noted there.
 
-    A writer counts until it has been silent for `timeout_ms`. The group's lower bound is the smallest of its segments',
-    its upper bound the largest; unknown while one segment's is.
+    `notes` are the accepted ones of writers: a segment never hears of a transaction. A writer counts until it has been
+    silent for `timeout_ms`. The group's lower bound is the smallest of its segments', its upper bound the largest;
+    unknown while one segment's is.
     """
     logs = {segment: _joined(segment, notes, timeout_ms) for segment in segments}
 
-    def window(position: ReaderPosition, now_ms: int) -> TimeWindow:
+    def window(position: Position, now_ms: int) -> TimeWindow:
         offsets = position.offsets.items()
-        windows = [_following(logs[s], segments)(ReaderPosition({s: offset}), now_ms) for s, offset in offsets]
+        windows = [_following(logs[s], segments)(Position({s: offset}), now_ms) for s, offset in offsets]
         return joint(windows)
 
-    requests = sum(len(note.position) for note in notes if not note.is_txn)
+    requests = sum(len(note.position) for note in notes)
     stored = _TRIPLE_BYTES * sum(map(len, logs.values()))
     return ReadSide("time index per segment", window, requests, stored, _halvings(logs.values()))
 
@@ -280,12 +217,12 @@ def ingestion_time(
             later = [first_ms[other] for other in first_ms if other > segment and segments[other].keys.overlaps(keys)]
             end_of[segment] = min([at_ms, *later])
 
-    def window(position: ReaderPosition, now_ms: int) -> TimeWindow:
+    def window(position: Position, now_ms: int) -> TimeWindow:
         following: list[int] = []
         read: list[int] = []
         for segment, offset in position.offsets.items():
             stored, end_ms = appends.get(segment, ()), end_of[segment]
-            first_unread = bisect_right(stored, offset, key=lambda append: append[0])
+            first_unread = bisect_right(stored, offset or 0, key=lambda append: append[0])
             rest = [at_ms for _, at_ms in stored[first_unread : first_unread + 1]]
             following += [now_ms, *rest, *([] if end_ms is None else [end_ms])]
             read += [at_ms for _, at_ms in stored[max(0, first_unread - 1) : first_unread]]
@@ -298,26 +235,26 @@ def ingestion_time(
 def _following(log: Known, segments: Mapping[int, Segment]) -> BoundsAt:
     """What a reader that follows the log knows from the watermarks that there were by then."""
 
-    def window(position: ReaderPosition, now_ms: int) -> TimeWindow:
+    def window(position: Position, now_ms: int) -> TimeWindow:
         known = log[: bisect_right(log, now_ms, key=lambda entry: entry[0])]
         return Tracker().advance(position, known, segments).window
 
     return window
 
 
-def _joined(segment: int, notes: Sequence[NotedTime], timeout_ms: int) -> Known:
+def _joined(segment: int, notes: Sequence[Received], timeout_ms: int) -> Known:
     """A segment's own watermarks: one whenever the smallest time of its writers grows."""
-    latest: dict[str, NotedTime] = {}
+    latest: dict[str, Received] = {}
     log: list[tuple[int, Watermark]] = []
     for note in notes:
-        if note.is_txn or segment not in note.position:
+        if segment not in note.position:
             continue
         latest[note.writer] = note
-        counted = [n for n in latest.values() if n is note or note.at_ms - n.at_ms < timeout_ms]
-        times = [n.time for n in counted]
+        counted = [n for n in latest.values() if n is note or note.received_ms - n.received_ms < timeout_ms]
+        times = [n.time for n in counted if n.time is not None]
         if not log or min(times) > log[-1][1].lower:
             end = max(n.position[segment] or 0 for n in counted)
-            log.append((note.at_ms, Watermark(min(times), max(times), Position({segment: end}))))
+            log.append((note.received_ms, Watermark(min(times), max(times), Position({segment: end}))))
     return log
 
 

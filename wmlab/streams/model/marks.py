@@ -42,12 +42,12 @@ def acknowledge(position: Position, segment: int, length: int) -> Position:
     if segment not in position:
         raise ModelError(f"The writer does not hold segment {segment}.", remedy="Let it open the segment first.")
     before = position[segment]
-    return position if before is not None and before >= length else position.replaced(segment, length)
+    return position if before is not None and before >= length else position.moved({segment: length})
 
 
 def remove_segment(position: Position, segment: int) -> Position:
     """The position after the writer has dealt with the seal of a segment."""
-    return Position({other: offset for other, offset in position.items() if other != segment})
+    return position.moved({segment: None})
 
 
 @dataclass(frozen=True, slots=True)

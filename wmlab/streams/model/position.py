@@ -13,7 +13,6 @@ Computation; upstream classes `WriterPosition`, `StreamCutReferenceRecord`, `Pos
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
-from dataclasses import dataclass
 from fractions import Fraction
 from heapq import heappop, heappush
 from typing import Any, TypeVar
@@ -27,17 +26,28 @@ PerSegment = TypeVar("PerSegment")
 
 
 class Position(Mapping[int, int | None]):
-    """Immutable, hashable map from segment id to offset in bytes; None: nothing acknowledged yet.
+    """Immutable, hashable map from segment id to offset in bytes, and the segments that are `finished`.
 
-    Segments are given as ids or as "number@epoch" and kept in ascending order. Raises `ModelError` for a negative
-    offset or a name that is not a segment.
+    None: nothing acknowledged yet. Segments are given as ids or as "number@epoch" and kept in ascending order; one that
+    is finished has no offset. Raises `ModelError` for a negative offset, a name that is not a segment, and a finished
+    segment with an offset.
     """
 
-    __slots__ = ("_offsets",)
+    __slots__ = ("_finished", "_offsets")
 
-    def __init__(self, offsets: Mapping[int, int | None] | Mapping[str, int | None] | None = None) -> None:
+    def __init__(
+        self,
+        offsets: Mapping[int, int | None] | Mapping[str, int | None] | None = None,
+        finished: Iterable[int] | Iterable[str] = (),
+    ) -> None:
         by_segment: dict[int, int | None] = _checked_offsets(offsets)
         self._offsets = {segment: by_segment[segment] for segment in sorted(by_segment)}
+        self._finished = frozenset(as_segment_id(segment) for segment in finished)
+        if both := sorted(self._finished & by_segment.keys()):
+            raise ModelError(
+                f"Segment {segment_name(both[0])} is finished and has an offset.",
+                remedy="List it either among the offsets or among the finished segments.",
+            )
 
     def __getitem__(self, segment: int) -> int | None:
         return self._offsets[segment]
@@ -56,12 +66,21 @@ class Position(Mapping[int, int | None]):
         """The offsets by ascending segment id."""
         return self._offsets
 
-    def replaced(self, segment: int, offset: int) -> Position:
-        """The position with another offset in a segment that it has. Raises `ModelError` for a negative offset."""
-        if offset < 0:
-            _checked_offsets({segment: offset})  # which refuses it
+    @property
+    def finished(self) -> frozenset[int]:
+        """The ids of the segments that a reader group has read to their end and not released."""
+        return self._finished
+
+    def moved(self, changes: Mapping[int, int | None]) -> Position:
+        """The position with other offsets in some segments; None: the segment leaves the position.
+
+        Raises `ModelError` for a negative offset. Of many segments only those that change are looked at.
+        """
+        after = moved(self._offsets, _checked_offsets(changes).items())
+        if self._finished or not after.keys() <= self._offsets.keys():
+            return Position(after, self._finished)
         made = object.__new__(Position)
-        made._offsets = {**self._offsets, segment: offset}
+        made._offsets, made._finished = after, self._finished
         return made
 
     def keys(self) -> KeysView[int]:
@@ -76,58 +95,18 @@ class Position(Mapping[int, int | None]):
         """Segment ids and offsets, ascending."""
         return self._offsets.items()
 
-    def __hash__(self) -> int:
-        return hash(tuple(self._offsets.items()))
-
-    def __repr__(self) -> str:
-        return "{" + ", ".join(f"{segment_name(s)}: {'–' if o is None else o}" for s, o in self.items()) + "}"
-
-
-@dataclass(frozen=True, slots=True)
-class ReaderPosition:
-    """A reader group's position: offsets of open segments, and the segments it finished but has not released.
-
-    Segments are given as ids or as "number@epoch"; a segment is in one of the two, never in both. Raises `ModelError`
-    for a negative offset or a segment in both.
-    """
-
-    offsets: Mapping[int, int]
-    finished: frozenset[int]
-
-    def __init__(
-        self, offsets: Mapping[int, int] | Mapping[str, int] | None = None, finished: Iterable[int] | Iterable[str] = ()
-    ) -> None:
-        open_offsets = _checked_offsets(offsets)
-        ended = frozenset(as_segment_id(segment) for segment in finished)
-        if both := sorted(ended & open_offsets.keys()):
-            raise ModelError(
-                f"Segment {segment_name(both[0])} is finished and has an offset.",
-                remedy="List it either among the offsets or among the finished segments.",
-            )
-        object.__setattr__(self, "offsets", {segment: open_offsets[segment] for segment in sorted(open_offsets)})
-        object.__setattr__(self, "finished", ended)
-
-    def moved(self, changes: Iterable[tuple[int, int | None]]) -> ReaderPosition:
-        """The position with other offsets in some of its open segments; None: the segment leaves the position.
-
-        Raises `ModelError` for a negative offset. Of many open segments only those that change are looked at.
-        """
-        changed = _checked_offsets(dict(changes))
-        after = moved(self.offsets, changed.items())
-        if not self.finished and after.keys() <= self.offsets.keys():
-            made = object.__new__(ReaderPosition)
-            object.__setattr__(made, "offsets", after)
-            object.__setattr__(made, "finished", self.finished)
-            return made
-        return ReaderPosition(after, self.finished)
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Position):
+            return self._offsets == other._offsets and self._finished == other._finished
+        return isinstance(other, Mapping) and not self._finished and self._offsets == dict(other)
 
     def __hash__(self) -> int:
-        return hash((tuple(self.offsets.items()), self.finished))
+        return hash((tuple(self._offsets.items()), self._finished))
 
     def __repr__(self) -> str:
-        texts = {segment: str(offset) for segment, offset in self.offsets.items()}
-        texts |= dict.fromkeys(self.finished, "end")
-        return "{" + ", ".join(f"{segment_name(s)}: {texts[s]}" for s in sorted(texts)) + "}"
+        texts = {segment: "–" if offset is None else str(offset) for segment, offset in self.items()}
+        texts |= dict.fromkeys(self._finished, "end")
+        return "{" + ", ".join(f"{segment_name(segment)}: {texts[segment]}" for segment in sorted(texts)) + "}"
 
 
 def behind_at_a_key(
@@ -255,9 +234,14 @@ def segment_bytes_between(
 
 
 def moved(state: Mapping[int, PerSegment], changes: Iterable[tuple[int, PerSegment | None]]) -> dict[int, PerSegment]:
-    """What a group has of each open segment after an update, which has None for a segment that leaves its position."""
-    after: dict[int, PerSegment | None] = {**state, **dict(changes)}
-    return {segment: offset for segment, offset in after.items() if offset is not None}
+    """What there is of each segment after an update, in which None stands for a segment that has gone."""
+    after = dict(state)
+    for segment, changed in changes:
+        if changed is None:
+            after.pop(segment, None)
+        else:
+            after[segment] = changed
+    return after
 
 
 def _covering(cut: Iterable[int], history: StreamHistory) -> list[Segment]:

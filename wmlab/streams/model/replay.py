@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from wmlab.core.errors import ModelError
 from wmlab.streams.model import cycle
 from wmlab.streams.model.cycle import CycleRules, CycleState
 from wmlab.streams.model.history import StreamHistory
@@ -36,14 +35,6 @@ class Configuration(CycleRules):
     start_delay_ms: int | None = None
     note_rule: NoteRule = "implementation"
     without: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        CycleRules.__post_init__(self)
-        if self.period_ms < 1 or (self.start_delay_ms or 0) < 0:
-            raise ModelError(
-                f"A period of {self.period_ms} ms with a start delay of {self.start_delay_ms} ms cannot be run.",
-                remedy="Give a period of at least 1 ms and a delay of 0 or more, or None for one period.",
-            )
 
     @property
     def delay_ms(self) -> int:

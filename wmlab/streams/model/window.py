@@ -19,10 +19,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
-from typing import Final, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from wmlab.streams.model.log import MarksLog, Watermark
-from wmlab.streams.model.position import Position, ReaderPosition
+from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import Segment
 
 WorkItem = TypeVar("WorkItem")
@@ -45,23 +45,23 @@ class LatestItem(Generic[WorkItem]):
         return LatestItem(self.waiting)
 
 
-def compare_with_cut(position: ReaderPosition, cut: Position, segments: Mapping[int, Segment]) -> int:
+def compare_with_cut(position: Position, cut: Position, segments: Mapping[int, Segment]) -> int:
     """1 when the group is at or past the cut, -1 when it is before, 0 when it is past in places and before in others.
 
     Each segment of the position is compared with the same segment of the cut, or else with all segments of the cut
     over some of its keys: by id, and by offset in the same segment, where the end is beyond every offset. A segment
     whose key range is unknown (not in `segments`) is taken to overlap everything. None in a cut is the end of the
-    segment. Nothing to compare gives 1.
+    segment, and in the position its start. Nothing to compare gives 1.
     """
     ahead = behind = False
     ends = cut.offsets
     for segment, offset in (*position.offsets.items(), *((finished, _END) for finished in position.finished)):
         if segment in ends:
-            cut_at = ends[segment]
+            cut_at, reached = ends[segment], offset or 0
             end = _END if cut_at is None else cut_at
-            if offset > end:
+            if reached > end:
                 ahead = True
-            elif offset < end:
+            elif reached < end:
                 behind = True
         else:
             others = [other for other in ends if _may_overlap(segments.get(segment), segments.get(other))]
@@ -129,7 +129,7 @@ class Tracker:
 
     def advance(
         self,
-        position: ReaderPosition,
+        position: Position,
         log: MarksLog[Watermark] | Iterable[tuple[int, Watermark]],
         segments: Mapping[int, Segment],
     ) -> Tracker:
@@ -199,35 +199,29 @@ class VisibleLog(Protocol):
 
 
 class Move(NamedTuple):
-    """A version of a group: from `at_ms` (clock) on it stands at `position`; `anew`: with a new tracker, by a reset."""
+    """A version of a group: from `at_ms` (clock) on it has read up to `position`; `is_reset`: with a new tracker."""
 
     version: int
     at_ms: int
-    position: ReaderPosition
-    anew: bool = False
+    position: Position
+    is_reset: bool = False
 
 
-class PositionChange(NamedTuple):
-    """From `version` and `at_ms` (clock) on a group has read `segment` up to `offset`; None: that left its position."""
+def position_moves(rows: Iterable[Mapping[str, Any]], *, since: Followed | None = None) -> Iterator[Move]:
+    """The versions of a group, from rows of the table `positions` in any order; it goes on `since` then.
 
-    version: int
-    at_ms: int
-    segment: int
-    offset: int | None
-    anew: bool | None = False
-
-
-def moves_of(changes: Iterable[PositionChange], *, since: Followed | None = None) -> Iterator[Move]:
-    """The versions of a group, from the changes of its position in their order; it goes on `since` then.
-
-    The changes of one version are one move, which is `anew` if all of them are.
+    The rows of one version are one move, which is a reset if all of them have `anew`. A segment leaves the position
+    in a row with `finished`.
     """
-    position = ReaderPosition() if since is None else since.move.position
-    for version, of_version in groupby(changes, key=itemgetter(0)):
+    position = Position() if since is None else since.move.position
+    ordered = sorted(rows, key=itemgetter("version"))
+    for version, of_version in groupby(ordered, key=itemgetter("version")):
         together = list(of_version)
-        position = position.moved((change.segment, change.offset) for change in together)
-        anew = all(change.anew for change in together)
-        yield Move(version, max(change.at_ms for change in together), position, anew)
+        position = position.moved(
+            {row["segment_id"]: None if row["finished"] else row["offset"] or 0 for row in together}
+        )
+        is_reset = all(row["anew"] for row in together)
+        yield Move(version, max(row["at_ms"] for row in together), position, is_reset)
 
 
 class Followed(NamedTuple):
@@ -276,7 +270,7 @@ def follow_group(
                 yield group
         if move is not None:
             visible = _visible_at(move.at_ms, log, visible)
-            group = read(move.at_ms, "position", move, Tracker() if group is None or move.anew else group.tracker)
+            group = read(move.at_ms, "position", move, Tracker() if group is None or move.is_reset else group.tracker)
             yield group
 
 

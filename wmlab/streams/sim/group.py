@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from wmlab.core.errors import ScenarioError
 from wmlab.streams.model.group import (
-    GroupPosition,
+    Checkpoint,
     GroupState,
-    StreamPosition,
+    StreamReading,
     StreamSegment,
     fair_share,
     is_least_loaded,
     to_release,
 )
 from wmlab.streams.model.index import record_at, start_of, window_at
-from wmlab.streams.model.position import ReaderPosition
+from wmlab.streams.model.position import Position
 from wmlab.streams.scenario.parts import SEGMENT_STORE, ReaderGroup
 from wmlab.streams.sim.network import Message
 from wmlab.streams.sim.node import Node, Steps
@@ -110,7 +110,7 @@ class Balance:
         if not stream_world.log.entries:
             return 0
         passed = window_at(
-            stream_world.index, stream_world.log, ReaderPosition({number: offset}), stream_world.history.segments
+            stream_world.index, stream_world.log, Position({number: offset}), stream_world.history.segments
         ).lower
         first, last = stream_world.log.entries[0][1].lower, stream_world.log.entries[-1][1].lower
         return last - (first if passed is None else passed)
@@ -144,25 +144,19 @@ class SharedState(Node):
     def start(self) -> None:
         """Bring the group to life at its starting position."""
         origin = self._origin()
-        heads = {name: StreamPosition(stream_world.head) for name, stream_world in self.streams.items()}
-        start = heads if origin is None else {name: origin[name] for name in self.streams}
-        self.state = GroupState.begin(start)
-        self.state.origin = origin
-        nowhere = GroupState.begin(dict.fromkeys(self.streams, StreamPosition({})))
+        self.state = GroupState({name: origin[name].copy() for name in self.streams})
+        nowhere = GroupState({name: StreamReading.begin({}) for name in self.streams})
         self._write_positions(nowhere, self.state, None, None)
         self.state.readers.update(self.part.reader_names())
 
-    def _origin(self) -> GroupPosition | None:
-        """Where the group is to begin in each stream; None: at the head of all."""
+    def _origin(self) -> Checkpoint:
+        """Where the group is to begin in each stream: by default at the head of all."""
         if self.part.starting_checkpoint is not None:
             return self._checkpoint_of_another(self.part.starting_checkpoint)
-        if self.part.starting_time is not None:
-            return {
-                name: _position_at(stream_world, self.part.starting_time) for name, stream_world in self.streams.items()
-            }
-        return None
+        time = self.part.starting_time
+        return {name: _reading_at(stream_world, time) for name, stream_world in self.streams.items()}
 
-    def _checkpoint_of_another(self, name: str) -> GroupPosition:
+    def _checkpoint_of_another(self, name: str) -> Checkpoint:
         for other in self.world.groups.values():
             checkpoint = other.state.checkpoints.get(name)
             reads_the_same = all(
@@ -344,13 +338,13 @@ class SharedState(Node):
                 self.write(name, "positions", reader=publisher, waits=segment in reading.finished, **row)
 
 
-def _position_at(stream_world: StreamWorld, time: int) -> StreamPosition:
-    """The stream cut of a time, and where its entry begins in the marks segment; the head before the first."""
-    record = record_at(stream_world.index, stream_world.log, time)
+def _reading_at(stream_world: StreamWorld, time: int | None) -> StreamReading:
+    """A group that begins at the stream cut of a time; without a time and before the first cut, at the head."""
+    record = None if time is None else record_at(stream_world.index, stream_world.log, time)
     if record is None:
-        return StreamPosition(stream_world.head)
+        return StreamReading.begin(stream_world.head)
     cut = stream_world.log.first_after(record.offset)[1].cut
-    return StreamPosition({segment: offset or 0 for segment, offset in cut.items()}, marks_offset=record.offset)
+    return StreamReading.begin({segment: offset or 0 for segment, offset in cut.items()}, record.offset)
 
 
 def _concerned(before: GroupState, after: GroupState) -> list[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from wmlab.streams.model.group import GroupState, StreamReading, StreamSegment
 from wmlab.streams.model.index import start_of
-from wmlab.streams.model.position import ReaderPosition
+from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import Segment
 from wmlab.streams.model.window import LatestItem, TimeWindow, Tracker
 from wmlab.streams.scenario.parts import SEGMENT_STORE, ReaderGroup
@@ -70,9 +70,9 @@ class Follower:
         self._group = group
         self._stream_world = stream_world
         self.tracker = tracker
-        self._queue: LatestItem[tuple[ReaderPosition, Mapping[int, Segment]]] = LatestItem()
+        self._queue: LatestItem[tuple[Position, Mapping[int, Segment]]] = LatestItem()
 
-    def offer(self, position: ReaderPosition, segments: Mapping[int, Segment]) -> None:
+    def offer(self, position: Position, segments: Mapping[int, Segment]) -> None:
         """A newer position: worked on at once, or when the one before is done."""
         idle = not self._queue.working_on
         self._queue = self._queue.offer((position, segments))
@@ -94,7 +94,7 @@ class Follower:
 
 
 def _advance(
-    tracker: Tracker, position: ReaderPosition, segments: Mapping[int, Segment], stream_world: StreamWorld
+    tracker: Tracker, position: Position, segments: Mapping[int, Segment], stream_world: StreamWorld
 ) -> Tracker:
     """The tracker after a position: unmoved while the marks cannot be read, past what was truncated."""
     log = stream_world.readable_log
@@ -108,7 +108,7 @@ class ReaderWindows:
         self._group = group
         self._part = group.part
         self._reader = reader
-        self._origin = state.origin
+        self._marks_offsets = {stream: reading.marks_offset for stream, reading in state.streams.items()}
         self.last_seen = dict.fromkeys(group.streams, TimeWindow(None, None))
         self._written: dict[str, TimeWindow] = {}
         self._passed = {stream: self._tracker(stream) for stream in group.streams}
@@ -125,7 +125,7 @@ class ReaderWindows:
         far behind: then it compares anew, and the time may go back.
         """
         offsets = reading.share_of(self._reader).offsets
-        share = ReaderPosition({segment: reached.get((stream, segment), offsets[segment]) for segment in offsets})
+        share = Position({segment: reached.get((stream, segment), offsets[segment]) for segment in offsets})
         counted = share.offsets.keys() - reading.finished.keys()
         if not counted <= self._compared.get(stream, frozenset()):
             self._passed[stream] = self._tracker(stream)
@@ -172,7 +172,7 @@ class ReaderWindows:
         return {segment: known for segment, known in segments.items() if segment not in reading.rangeless}
 
     def _tracker(self, stream: str) -> Tracker:
-        offset = None if self._origin is None else self._origin[stream].marks_offset
+        offset = self._marks_offsets[stream]
         return Tracker() if offset is None else Tracker.resume(self._group.streams[stream].log, offset)
 
 

@@ -44,7 +44,7 @@ class StreamWorld:
         self.store: dict[int, StoredSegment] = {}
         self.history = created_history(part, first_number)
         self.log: MarksLog[Watermark] = MarksLog(number=generation - 1)
-        self.index = MarksIndex()
+        self.index: MarksIndex = ()
         self.log_missing = False
         self.deleted = False
         self.head = {segment.id: 0 for segment in self.history.active.segments}
@@ -151,11 +151,10 @@ class StreamWorld:
     def write_index(self, controller: str, appended: Watermark | None = None) -> None:
         """Append a record for every entry of the log that has none; `appended` is the watermark appended just now.
 
-        The append is conditional on the length read, so of two leaders only one writes each record. Records of other
-        watermarks are marked as recovered: a leader stopped before it could write them.
+        Records of other watermarks are marked as recovered: a leader stopped before it could write them.
         """
         records, first = missing(self.index, self.log), len(self.index)
-        self.index, _ = self.index.append_if(len(self.index.content), records)
+        self.index += records
         for index, record in enumerate(records, first):
             self.journal.write(
                 "watermark_index",
