@@ -17,6 +17,7 @@ CASES = {
         "cold",
         "curves",
         "growth",
+        "load",
         "log",
         "memory",
         "progress",

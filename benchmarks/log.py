@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
 from benchmarks.measure import Answer, Contender, measured, table
-from wmlab.core.spark.log import read_log, stragglers
+from wmlab.core.spark.log import of_log, stragglers
 from wmlab.core.spark.session import spark_session
 
 ROWS = 30_000_000
@@ -66,7 +66,7 @@ def write_log(folder: Path, rows: int, *, seed: int) -> int:
 def by_spark(log: Path) -> Answer:
     """Rows by lag, each weighted with it, and the stragglers, by Spark."""
     spark = spark_session("local[2]")
-    rows = read_log(spark, log, key=None)
+    rows = of_log(spark.read.parquet(str(log)), key=None)
     good = rows.where("reason is null")
     lags = good.groupBy((F.col("arrival_ms") - F.col("event_time")).alias("lag")).count()
     answer = lags.agg(

@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -73,7 +74,7 @@ def test_what_to_do_is_said_in_options(tmp_path: Path, capsys: pytest.CaptureFix
     for arguments, remedy in [
         (["explain", target, "--stream", "parcels"], "name one of them with --stream ..."),
         (["explain", target, "--reader", "r"], "give --at-ms ..., or leave it out"),
-        (["advise", "dengue", "--event-time", "when"], "--event-time 'event_time', --arrival 'arrival_ms'"),
+        (["advise", "dengue", "--event-time", "when"], "--event-time event_time, --arrival arrival_ms"),
         (["explain", str(ROOT / "data/scenarios/first_bounds.yaml")], "is a file"),
     ]:
         assert main(arguments) == 1
@@ -157,9 +158,11 @@ def test_profile_says_what_is_dirty_and_fails_if_anything_is(
     assert main(["profile", "dengue"]) == 0
     assert "Nothing in it is seen to be dirty" in " ".join(capsys.readouterr().out.split())
     assert main(["profile", export]) == 1
-    assert "--event-time 'taken_at', --arrival 'received_at', --writer 'device'" in capsys.readouterr().err
+    assert "--event-time taken_at, --arrival received_at, --writer device" in capsys.readouterr().err
     assert main(["profile", export, *columns, "--bad-rows", "refuse"]) == 1
-    assert "presses.csv has 3 bad rows" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "presses.csv has 3 bad rows" in told
+    assert told.endswith("To repair it: repair those rows, or leave them out with --bad-rows drop.\n")
 
 
 def test_advise_reads_raw_logs_and_leaves_out_bad_rows_if_asked(
@@ -198,6 +201,43 @@ def test_advise_says_what_it_does_not_take(options: list[str], said: str, capsys
     told = capsys.readouterr()
     assert said in told.err
     assert told.out == ""
+
+
+def test_options_of_logs_may_differ_by_column(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "till.csv"
+    rows = [f"2024-07-20,{n // 60:02}:{n % 60:02},1500,2" for n in range(600)]
+    log.write_text("\n".join(["day,clock,late,number", *rows]))
+    options = ["--event-time", "day", "--event-time", "clock", "--delay", "late", "--count", "number"]
+    zone = ["--timezone", "event-time=Europe/Berlin", "--unit", "delay=ms", "--unit", "event_time=s"]
+    assert main(["profile", str(log), *options, *zone]) in (0, 1)
+    told = " ".join(capsys.readouterr().out.split())
+    assert "1 200 records" in told
+    assert "2024-07-19 22:00" in told
+    assert main(["profile", str(log), *options, "--unit", "weeks"]) == 1
+    assert "unit is 'weeks'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "remedy"),
+    [
+        (
+            "ts,received_at\nsoon,5\n",
+            "--format '%d/%m/%Y %H:%M:%S'; or repair those rows, or leave them out with --bad-rows",
+        ),
+        ("ts,received_at\n1e300,5\n", "such as --unit us; or"),
+        ("ts\n5\n", "--event-time ts, --arrival ..., --writer ... if these are the columns that you mean; or say"),
+        ("ts\n5\n", "such as --form json."),
+        ("", "give a log with at least one event."),
+    ],
+)
+def test_the_remedy_of_a_shell_has_no_python(
+    tmp_path: Path, content: str, remedy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "log.csv").write_text(content)
+    assert main(["advise", str(tmp_path / "log.csv"), "--event-time", "ts", "--arrival", "received_at"]) == 1
+    told = capsys.readouterr().err
+    assert remedy in told
+    assert not re.search(r"\w=\S|\w\(|\.\w+\(", told.partition("To repair it")[2])
 
 
 def test_the_help_of_advise_tells_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:

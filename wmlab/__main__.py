@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import wmlab as wm
 from wmlab.core.errors import WmlabError
 from wmlab.core.files import NOTEBOOKS, as_path
+from wmlab.core.logs import TIMES
 from wmlab.core.waiting import waiting_for
 from wmlab.core.words import counted
 
@@ -156,12 +160,21 @@ def parser() -> argparse.ArgumentParser:
 def _of_log(command: argparse.ArgumentParser, *, bad_rows: str) -> None:
     """The arguments of `wm.trace.load`; `bad_rows` is what the command does with them by default."""
     command.add_argument("log", metavar="LOG", help="a file, or the name of a log that comes with wmlab")
-    command.add_argument("--event-time", metavar="COLUMN", help="when an event happened (default: event_time)")
-    command.add_argument("--arrival", metavar="COLUMN", help="when it arrived (default: arrival_ms)")
+    for name, about in (("event-time", "when an event happened (default: event_time)"), ("arrival", "when it arrived")):
+        two = f"{about}; twice for the columns of its date and of its time of day"
+        command.add_argument(f"--{name}", metavar="COLUMN", action="append", help=two)
+    command.add_argument("--delay", metavar="COLUMN", help="how long after that it arrived, in place of --arrival")
     command.add_argument("--writer", metavar="COLUMN", help="who sent it (default: writer)")
     command.add_argument("--key", metavar="COLUMN", help="its key (default: the writer, if other columns are named)")
-    command.add_argument("--unit", choices=["d", "s", "ms", "us", "ns"], help="of times that are numbers (default: ms)")
-    command.add_argument("--format", metavar="FORMAT", help="of times that are texts, as '%%d.%%m.%%Y %%H:%%M:%%S'")
+    command.add_argument("--count", metavar="COLUMN", help="how many records a row stands for (default: one)")
+    for name, about in (
+        ("unit", "of times that are numbers: d, s, ms, us or ns (default: ms)"),
+        ("format", "of times that are texts, as '%%d.%%m.%%Y %%H:%%M:%%S'"),
+        ("timezone", "of local times, as Europe/Berlin (default: UTC)"),
+        ("origin", "the date from which numbers count, as 1899-12-30 (default: 1970-01-01)"),
+    ):
+        each = f"{about}; of one column as event_time=VALUE, arrival=VALUE or delay=VALUE"
+        command.add_argument(f"--{name}", metavar="VALUE", action="append", help=each)
     command.add_argument("--encoding", metavar="NAME", help="of the file (default: utf-8)")
     command.add_argument("--form", choices=["csv", "tsv", "json", "parquet"], help="of the file (default: by its name)")
     command.add_argument(
@@ -200,7 +213,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _as_options(message: str, options: argparse.Namespace) -> str:
     """A message in which the arguments of Python that this command has stand as options: --stream NAME, not stream=."""
     names = "|".join(sorted(vars(options)))
-    return re.sub(rf"\b({names})=(?=\S)", lambda match: f"--{match[1].replace('_', '-')} ", message)
+    value = r"'[^']*'|\{[^}]*\}|\.\.\.|(?=\S)"
+    return re.sub(rf"\b({names})=({value})", lambda match: _as_option(match[1], match[2]), message)
+
+
+def _as_option(name: str, value: str) -> str:
+    """An argument and its value, a text or a dict of texts, as they are written in a shell."""
+    option = f"--{name.replace('_', '-')}"
+    if value.startswith("{"):
+        each = [shlex.quote(f"{column}={text}") for column, text in ast.literal_eval(value).items()]
+        return " ".join(f"{option} {pair}" for pair in each)
+    return f"{option} {shlex.quote(ast.literal_eval(value)) if value.startswith(chr(39)) else value}"
 
 
 def _demo(options: argparse.Namespace) -> int:
@@ -288,13 +311,25 @@ def _explain_job(options: argparse.Namespace) -> int:
     return 0
 
 
-def _columns(options: argparse.Namespace) -> dict[str, str | None]:
+def _columns(options: argparse.Namespace) -> dict[str, Any]:
     """The arguments of `wm.trace.load` that were given."""
-    names = ("event_time", "arrival", "writer", "key", "unit", "format", "encoding", "form", "bad_rows")
+    names = ("writer", "key", "count", "delay", "encoding", "form", "bad_rows")
     columns = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
-    if any(name in columns for name in ("event_time", "arrival", "writer")):
+    columns |= {name: given[0] if len(given) == 1 else given for name in TIMES[:2] if (given := getattr(options, name))}
+    for name in ("unit", "format", "timezone", "origin"):
+        pairs = [_of_column(given) for given in getattr(options, name) or ()]
+        if pairs:
+            columns[name] = dict(pairs) if pairs[-1][0] else pairs[-1][1]
+    if any(name in columns for name in ("event_time", "arrival", "delay", "writer")):
         columns.setdefault("key", None)
     return columns
+
+
+def _of_column(given: str) -> tuple[str, str]:
+    """The argument for which an option is given, and its value: event_time=s; no argument if it is for all columns."""
+    argument, _, value = given.partition("=")
+    argument = argument.replace("-", "_")
+    return (argument, value) if argument in TIMES else ("", given)
 
 
 def _profile(options: argparse.Namespace) -> int:

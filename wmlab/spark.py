@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from wmlab.core import namespace
-from wmlab.core.spark.log import read_log, stragglers
+from wmlab.core.spark.log import of_log, stragglers
 from wmlab.core.spark.schemas import dataframe, spark_schema
 from wmlab.core.spark.session import log_path, spark_session
 from wmlab.core.stragglers import stragglers_over
@@ -29,9 +29,9 @@ __all__ = [
     "group_time_bounds",
     "live",
     "log_path",
+    "of_log",
     "perfect_watermark",
     "quality_of_bounds",
-    "read_log",
     "replay",
     "spark_session",
     "stragglers",

@@ -30,9 +30,9 @@ from wmlab.spark import (
     group_perfect_watermark,
     group_time_bounds,
     live,
+    of_log,
     perfect_watermark,
     quality_of_bounds,
-    read_log,
     spark_session,
     stragglers,
     stragglers_over,
@@ -128,8 +128,8 @@ def _of_others(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _of_logs_and_runs(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
-    log = read_log(spark, folder / "log.csv", key=None)
-    yield "read_log", log
+    log = of_log(spark.read.csv(str(folder / "log.csv"), header=True), key=None)
+    yield "of_log", log
     good = log.where("reason is null")
     yield "stragglers", stragglers(good, every_ms=5_000)
     yield "stragglers_over", [repr(stragglers_over(good, every_ms=5_000))]

@@ -79,7 +79,7 @@ FOR_SPARK_ALONE: Final = {
 
 NO_RULES: Final = {
     "coalesced", "dataframe", "feed", "fired_windows", "group_time_bounds", "live", "log_path", "progress",
-    "read_log", "replay", "spark_session", "write_feed",
+    "of_log", "replay", "spark_session", "write_feed",
 }  # fmt: skip
 """Functions of a Spark namespace that make a session, move tables, or call a rule of a model, of core or of a twin."""
 

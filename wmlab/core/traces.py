@@ -10,25 +10,42 @@ header; those of a trace in order of arrival.
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import EllipsisType
 from typing import Any, Final, Literal, NamedTuple, get_args
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from wmlab.core import frames
 from wmlab.core.answers import html_table
-from wmlab.core.columns import BEFORE_1970, SHIFT, LogColumns, in_words, judged, require_good
 from wmlab.core.errors import TraceError
 from wmlab.core.files import DATA, as_path
-from wmlab.core.log_files import FileForm, LogRows, Refused, files_of, head_of, log_name, read_files, rows_of_table
-from wmlab.core.nested import steps_of
+from wmlab.core.logs import (
+    BEFORE_1970,
+    SHIFT,
+    FileForm,
+    Frame,
+    LogColumns,
+    LogRows,
+    Refused,
+    TimeColumn,
+    files_of,
+    in_words,
+    is_frame,
+    kinds_in,
+    log_name,
+    read_files,
+    refused_rows,
+    require_form,
+    require_good,
+    trace_columns,
+)
 from wmlab.core.schemas import MANIFEST_FILE
-from wmlab.core.times import SAMPLE_ROWS, BadTimeError, TimeUnit, ms_of
+from wmlab.core.times import BadTimeError, TimeUnit, moment_ms
 from wmlab.core.values import Problem, Problems
 from wmlab.core.words import DAY_MS, grouped, shown, utc
 
@@ -50,8 +67,11 @@ REFUSED_SCHEMA: Final = pa.schema(
 """The rows of a log that a trace leaves out: the file and the row in it, from 1 and without the header; the column, or
 null for the row as a whole; its text; and the reason."""
 
-OF_READ_LOG: Final = (*TRACE_SCHEMA.names, "reason", "text", "file", "row")
-"""The columns of what `wm.spark.read_log` returns."""
+LOG_SCHEMA: Final = pa.schema(
+    [pa.field(field.name, field.type) for field in TRACE_SCHEMA]
+    + [pa.field(name, pa.string()) for name in ("reason", "text")]
+)
+"""What `wm.spark.of_log` returns: the columns of a trace, and of a bad row why it is refused and its values."""
 BadRows = Literal["refuse", "drop"]
 """What becomes of a log with bad rows: it is refused, or they are left out and listed."""
 
@@ -133,12 +153,6 @@ class Trace:
         """The least and the largest event time, in milliseconds since 1970."""
         ends = pc.min_max(self.table["event_time"])
         return ends["min"].as_py(), ends["max"].as_py()
-
-    @property
-    def unit_doubtful(self) -> bool:
-        """Whether the arrivals are of 1970, or after 2969, which a wrong unit makes of times of today."""
-        first, last = self.span_ms
-        return first > 5 * DAY_MS and (last < 365 * DAY_MS or last > 365_000 * DAY_MS)
 
     @property
     def out_of_order(self) -> int:
@@ -254,7 +268,7 @@ class Trace:
             "arrivals (UTC)": f"{_date(first)} to {_date(last)}",
             "out of order": f"{self.out_of_order / self.rows:.1%}",
         }
-        if self.unit_doubtful:
+        if unit_doubts(self):
             facts["of these times: is unit= right?"] = "doubtful"
         if self.early:
             facts["arrive before they happen"] = grouped(self.early)
@@ -275,6 +289,80 @@ def refused_kinds(refused: pa.Table) -> list[tuple[str | None, str, int]]:
     return [(kind["column"], kind["reason"], kind["row_count"]) for kind in counts]
 
 
+@dataclass(frozen=True, slots=True)
+class UnitDoubt:
+    """That the times of a log are read in a wrong unit: what shows it, and what to do."""
+
+    text: str
+    remedy: str
+
+
+_UNIT_REMEDY: Final = "Name the unit of each column, such as unit={'event_time': 's', 'arrival': 'ms'}."
+_RATIOS: Final = (1e3, 1e6, 1e9, DAY_MS, DAY_MS / 1e3)
+"""By how much times of one moment differ that are read in two units."""
+_INSTANT_MS: Final = 100_000_000_000
+"""From which year on, 1973, a time is no small number of a clock that begins at 0."""
+_LAST_YEAR_MS: Final = 110 * 365 * DAY_MS
+"""The year, 2079, after which nothing has happened yet."""
+_DATE_FORMATS: Final = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S", 17: "%Y%m%d%H%M%S%f"}
+"""Dates that look like numbers, by how many digits they have."""
+
+
+def unit_doubts(trace: Trace) -> tuple[UnitDoubt, ...]:
+    """What shows that a column of times is in another unit than it was read in, by the median of each column.
+
+    The digits of its numbers are those of dates, the two columns differ by the factor of two units, or most times are
+    of 1970 or after 2079. Times of a clock that begins at 0 are none of that.
+    """
+    columns = (("event_time", "event", "event_time"), ("arrival", "arrival", "arrival_ms"))
+    middle = {}
+    doubts = []
+    for argument, noun, name in columns:
+        values = trace.table[name].to_numpy()
+        middle[argument] = int(np.quantile(values, 0.5, method="inverted_cdf"))
+        if time_format := _format_in_digits(values):
+            text = f"the numbers of its {noun} times are dates, digit by digit"
+            doubts.append(UnitDoubt(text, f"Name their form: format={{'{argument}': '{time_format}'}}."))
+    event, arrival = middle["event_time"], middle["arrival"]
+    if doubts or not event or not arrival:
+        return tuple(doubts)
+    ratio = max(arrival / event, event / arrival)
+    if max(event, arrival) > _INSTANT_MS and any(0.7 < ratio / known < 1.4 for known in _RATIOS):
+        apart = f"{grouped(abs(arrival - event) // (365 * DAY_MS))} years {'before' if event < arrival else 'after'}"
+        text = f"its events are {apart} their arrival, in the median: one of the two columns is in another unit"
+        return (UnitDoubt(text, _UNIT_REMEDY),)
+    for argument, noun, _ in columns:
+        if 5 * DAY_MS < middle[argument] < 365 * DAY_MS or middle[argument] > _LAST_YEAR_MS:
+            text = f"most of its {noun} times are of the year {_year(middle[argument])}"
+            remedy = "Name the unit of its times, such as unit='s', or the date that they count from, as in "
+            doubts.append(UnitDoubt(text, f"{remedy}origin='1899-12-30'."))
+    return tuple(doubts)
+
+
+def _format_in_digits(values: Any) -> str | None:
+    """The format of dates that have been read as numbers of ms, s or d; None: they are numbers."""
+    some = values[:: max(1, len(values) // 1_000)]
+    for ms_per_tick in (1, 1_000, DAY_MS):
+        digits = some // ms_per_tick
+        for count, time_format in _DATE_FORMATS.items():
+            days = digits // 10 ** (count - 8)
+            years, months, days_of_month = days // 10_000, days // 100 % 100, days % 100
+            is_date = (years >= 1900) & (years < 2100) & (months >= 1) & (months <= 12)
+            is_date &= (days_of_month >= 1) & (days_of_month <= 31) & (some % ms_per_tick == 0)
+            if count >= 12:
+                is_date &= (digits // 10 ** (count - 10) % 100 < 24) & (digits // 10 ** (count - 12) % 100 < 60)
+            if is_date.mean() > 0.98:
+                return time_format
+    return None
+
+
+def _year(time_ms: int) -> str:
+    try:
+        return str(utc(time_ms).year)
+    except OverflowError:
+        return grouped(1970 + time_ms // (365 * DAY_MS + DAY_MS // 4))
+
+
 def names() -> tuple[str, ...]:
     """The traces that come with wmlab, in alphabetical order; raises `TraceError` if there are none."""
     bundled = _bundled()
@@ -293,12 +381,16 @@ def _bundled() -> tuple[str, ...]:
 def load(
     source: Any,
     *,
-    event_time: str = "event_time",
-    arrival: str = "arrival_ms",
+    event_time: TimeColumn = "event_time",
+    arrival: TimeColumn = "arrival_ms",
     writer: str | EllipsisType | None = ...,
     key: str | EllipsisType | None = ...,
-    unit: TimeUnit = "ms",
-    format: str | None = None,
+    count: str | None = None,
+    delay: str | None = None,
+    unit: TimeUnit | Mapping[str, TimeUnit] = "ms",
+    format: str | Mapping[str, str] | None = None,
+    timezone: str | Mapping[str, str] | None = None,
+    origin: str | Mapping[str, str] | None = None,
     encoding: str = "utf-8",
     form: FileForm | None = None,
     bad_rows: BadRows = "refuse",
@@ -306,19 +398,23 @@ def load(
 ) -> Trace:
     """A log as a trace: one that comes with wmlab by its name, else a file, a folder of files, or a data frame.
 
-    A file is Parquet, CSV (with commas, semicolons, tabs or bars), or JSON, one document a line or an array of them; it
-    may be compressed (.gz, .bz2, .zst). `form` ("csv", "tsv", "json", "parquet") says so where neither the name of the
-    file nor its beginning does. The files of a folder are read in the order of their names. A data frame is one of
-    pandas, PyArrow, Polars or Spark, such as `wm.spark.read_log` gives.
+    A file is Parquet, CSV (with commas, semicolons, tabs or bars), or JSON: documents one after the other, or an array
+    of them; it may be compressed (.gz, .bz2, .zst). `form` ("csv", "tsv", "json", "parquet") says so where neither the
+    name of the file nor its beginning does. The files of a folder are read in the order of their names. A data frame is
+    one of pandas, PyArrow, Polars or Spark, such as `wm.spark.of_log` gives.
 
     The arguments name the columns. In JSON and nested columns a path names a value, `a.b.c`, and `rxInfo[].time` makes
-    one row of each element of the array. Without `writer` and `key` the columns "writer" and "key" are taken where
-    there are such; `writer=None` makes the whole log one writer, named as the trace; `key=None` takes the writer as
-    key, so that all events of a writer go to one segment.
+    one row of each element of the array. A date and a time of day may be in two columns, `event_time=("day", "clock")`.
+    With `delay` there is no column of arrivals: a record arrives so long after its event time. `count` is the column
+    that says how many records a row stands for. Without `writer` and `key` the columns "writer" and "key" are taken
+    where there are such; `writer=None` makes the whole log one writer, named as the trace; `key=None` takes the writer
+    as key, so that all events of a writer go to one segment.
 
-    Times are numbers of `unit` ("d", "s", "ms", "us" or "ns") since 1970, timestamps, or texts: ISO 8601, RFC 2822, or
-    what `format` says, as of `datetime.strptime`. The first 1,000 rows decide whether a column of texts holds numbers,
-    dates or texts of the format; `wmlab/core/times.py` has the forms. Times are UTC if they name no zone; what is finer
+    Times are numbers of `unit` ("d", "s", "ms", "us" or "ns") since 1970, or since the date `origin` ("1899-12-30" for
+    the days of spreadsheets), timestamps, or texts: ISO 8601, RFC 2822, or what `format` says, as of
+    `datetime.strptime`. The first 1,000 rows decide whether a column of texts holds numbers, dates or texts of the
+    format; `wmlab/core/times.py` has the forms. What names no zone is UTC, or of `timezone`, as "Europe/Berlin", with
+    its summer time. Each of the four may differ by column: `unit={"event_time": "s", "delay": "ms"}`. What is finer
     than a millisecond is dropped, of floating-point numbers rounded. Event times may be before 1970; arrivals may not.
     Rows are sorted by arrival, stably.
 
@@ -326,10 +422,11 @@ def load(
     `bad_rows="drop"` such rows are left out, and `Trace.refused` lists them with their reasons. Raises `TraceError`: no
     such trace, file or column, types that do not fit, bad rows, no good row.
     """
-    wanted = LogColumns(event_time, arrival, writer, key, unit, format, encoding, form)
+    wanted = LogColumns(event_time, arrival, writer, key, count, delay, unit, format, timezone, origin)
+    require_form(form, encoding)
     if bad_rows not in get_args(BadRows):
         raise TraceError(f"bad_rows is {shown(bad_rows)}.", remedy="give 'refuse' or 'drop'.")
-    if frames.is_frame(source):
+    if is_frame(source):
         return _of_frame(source, wanted, bad_rows, name or "log")
     path = as_path(source, TraceError)
     if path.suffix == "" and path.name == str(source) and (path.name in _bundled() or not path.exists()):
@@ -343,89 +440,44 @@ def load(
         raise TraceError(f"there is no file {path}.", remedy="check the path.")
     if (path / MANIFEST_FILE).is_file():
         raise TraceError(f"{path} is a recording, not a log.", remedy="open it with wm.load, which has its events.")
-    return _of_files(path, wanted, bad_rows, name or log_name(path))
+    rows, columns = read_files(files_of(path), wanted, form, encoding)
+    return _trace(rows, columns, path.name, bad_rows, name or log_name(path))
 
 
-def _of_files(path: Path, wanted: LogColumns, bad_rows: BadRows, name: str) -> Trace:
-    files = files_of(path)
-    try:
-        head = head_of(files[0], wanted.form, wanted.encoding)
-        if head.form == "parquet":
-            schema = pq.ParquetDataset(files[0]).schema
-            columns = wanted.located_in(path.name, schema.names, _has(schema.names))
-            return _trace(
-                read_files(files, columns.named, head, wanted.encoding), columns, None, path.name, bad_rows, name
-            )
-    except (OSError, EOFError, pa.ArrowException) as failure:
-        raise TraceError(
-            f"{files[0]} cannot be read: {failure}.", remedy="give a whole file; form= says how it is written."
-        ) from failure
-    if not head.lines:
-        raise TraceError(f"{files[0]} is empty.", remedy="give a log with at least one event.")
-    columns = wanted.located_in(path.name, head.names, head.has)
-    rows = read_files(files, columns.named, head, wanted.encoding)
-    return _trace(rows, columns, head.sample, path.name, bad_rows, name)
-
-
-def _of_frame(frame: Any, wanted: LogColumns, bad_rows: BadRows, name: str) -> Trace:
-    """The trace in a data frame; of what `read_log` gives, the good rows in their order, and the others as refused."""
-    frame = frames.opened(frame)
-    names = frames.names_of(frame)
-    columns = wanted.located_in("the data frame", names, _has(names))
-    if not set(OF_READ_LOG) <= set(names):
-        rows = rows_of_table(
-            frames.table_of(frame, [_top(column, names) for column in columns.named]), columns.named, name
-        )
-        return _trace(rows, columns, None, "the data frame", bad_rows, name)
-    table = frames.table_of(frame, [*columns.named, "reason", "text", "file", "row"])
-    table = table.take(pc.sort_indices(table, [("file", "ascending"), ("row", "ascending")]))
+def _of_frame(offered: Any, wanted: LogColumns, bad_rows: BadRows, name: str) -> Trace:
+    """The trace in a data frame; of what `of_log` gives, the good rows, and the others as refused."""
+    frame = Frame(offered, name)
+    columns = wanted.located_in("the data frame", frame)
+    if not set(LOG_SCHEMA.names) <= set(frame.names):
+        return _trace(frame.rows(columns.named), columns, "the data frame", bad_rows, name)
+    table = frame.table(LOG_SCHEMA.names)
     is_good = pc.is_null(table["reason"])
-    rows = rows_of_table(table.filter(is_good), columns.named, name)
-    refused = [
-        Refused(row["file"], row["row"], None, row["text"], row["reason"])
-        for row in table.filter(pc.invert(is_good)).to_pylist()
-    ]
-    return _trace(replace(rows, left_out=tuple(refused)), columns, None, "the data frame", bad_rows, name)
+    bad = zip(np.flatnonzero(pc.invert(is_good)), table.filter(pc.invert(is_good)).to_pylist(), strict=True)
+    refused = pa.Table.from_pylist(
+        [Refused(name, int(row) + 1, None, values["text"], values["reason"])._asdict() for row, values in bad],
+        schema=REFUSED_SCHEMA,
+    )
+    good = Frame(table.filter(is_good), name)
+    return replace(_trace(good.rows(columns.named), columns, "the data frame", bad_rows, name), refused=refused)
 
 
-def _has(names: Sequence[str]) -> Callable[[str], int]:
-    """How many columns have a name, or lead to what a path names."""
-    return lambda name: names.count(name) or names.count(_top(name, names))
-
-
-def _top(name: str, names: Sequence[str]) -> str:
-    """The column that a name or a path begins with."""
-    return name if name in names else str(steps_of(name)[0])
-
-
-def _trace(
-    rows: LogRows,
-    columns: LogColumns,
-    sample: Callable[[str], Sequence[str | None]] | None,
-    where: str,
-    bad_rows: BadRows,
-    name: str,
-) -> Trace:
-    total = rows.table.num_rows + len(rows.refused)
-    if not total:
+def _trace(rows: LogRows, columns: LogColumns, where: str, bad_rows: BadRows, name: str) -> Trace:
+    if not rows.table.num_rows and not rows.refused:
         raise TraceError(f"{where} has no rows.", remedy="give a log with at least one event.")
-    checked = judged(rows, columns, sample or (lambda column: _first_texts(rows.table[column])), name)
-    if bad_rows == "refuse" or not len(checked.columns["event_time"]):
-        require_good(checked, where, total)
-    table = pa.table(list(checked.columns.values()), schema=TRACE_SCHEMA)
-    table = table.take(pc.sort_indices(table["arrival_ms"])).combine_chunks()
-    refused = [row._asdict() for row in (*rows.left_out, *checked.refused)]
+    made = trace_columns(rows.table, columns, kinds_in(rows.table, columns), name)
+    records = made.record_rows()
+    if bad_rows == "refuse" or not len(records):
+        require_good(rows, made.faults, where)
+    if not len(records):
+        raise TraceError(f"{where} has no records: all counts are 0.", remedy="name another column of counts.")
+    table = pa.table([column.take(pa.array(records)) for column in made.columns.values()], TRACE_SCHEMA)
+    refused = refused_rows(rows, made.faults)
     return Trace(
         name,
-        table,
-        refused=pa.Table.from_pylist(refused, schema=REFUSED_SCHEMA),
-        event_time_column=columns.event_time,
+        table.take(pc.sort_indices(table["arrival_ms"])).combine_chunks(),
+        refused=pa.Table.from_pylist([row._asdict() for row in refused], schema=REFUSED_SCHEMA),
+        event_time_column=columns.event_time if isinstance(columns.event_time, str) else " ".join(columns.event_time),
     )
-
-
-def _first_texts(column: Any) -> list[str | None]:
-    first: list[str | None] = column.slice(0, SAMPLE_ROWS).to_pylist()
-    return first
 
 
 def load_each(names: Iterable[str | None]) -> dict[str, Trace]:
@@ -457,7 +509,7 @@ def _moment_ms(moment: int | str) -> int:
     if type(moment) is int and -(2**63) <= moment < 2**63:
         return moment
     try:
-        return ms_of(str(moment), "dates")
+        return moment_ms(str(moment))
     except BadTimeError as wrong:
         raise TraceError(
             f"{moment!r} is not a moment: it {wrong}.",

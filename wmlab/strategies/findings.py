@@ -12,8 +12,8 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from wmlab.core.columns import in_words
-from wmlab.core.traces import Trace, refused_kinds
+from wmlab.core.logs import in_words
+from wmlab.core.traces import Trace, refused_kinds, unit_doubts
 from wmlab.core.words import counted, grouped, listed, moment, rounded, shown
 from wmlab.strategies.clocks import WriterClock, copies
 from wmlab.strategies.replay import Log
@@ -76,12 +76,8 @@ def _bad_rows(trace: Trace) -> Iterator[Finding]:
 
 
 def _unit(trace: Trace) -> Iterator[Finding]:
-    if trace.unit_doubtful:
-        yield Finding(
-            kind="unit",
-            text=f"its records arrive from {moment(trace.span_ms[0], clock_ms=trace.span_ms[1])} on",
-            remedy="Name the unit of its times: unit='d', 's', 'ms', 'us' or 'ns'.",
-        )
+    for doubt in unit_doubts(trace):
+        yield Finding(kind="unit", text=doubt.text, remedy=doubt.remedy)
 
 
 def _wrong_times(suspects: Suspects) -> Iterator[Finding]:

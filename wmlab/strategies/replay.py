@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from wmlab.core.errors import ModelError, TraceError
-from wmlab.core.frames import is_frame
+from wmlab.core.logs import is_frame
 from wmlab.core.times import Int64Array
 from wmlab.core.traces import TRACE_SCHEMA, Trace, load
 from wmlab.core.words import grouped, shown
@@ -85,7 +85,7 @@ class Log:
 
 
 def as_trace(trace: Any) -> Trace:
-    """A trace as it is; of a data frame with the columns of one, as `wm.spark.read_log` gives, what `load` reads in it.
+    """A trace as it is; of a data frame with the columns of one, as `wm.spark.of_log` gives, what `load` reads in it.
 
     Raises `ModelError` for anything else, and for a time that stands for "unknown" or for the end of the input;
     `TraceError` for a frame that is no trace.

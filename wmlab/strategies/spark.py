@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import or_
-from typing import Any, Final
+from typing import Any
 
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Window
@@ -24,9 +24,6 @@ from wmlab.strategies.model.strategy import Positive, require_argument
 __all__ = ["lateness_curve"]
 __getattr__, __dir__ = namespace(__name__, former={"frontier": "lateness_curve"})
 
-_ROW_IN_FILE: Final = ("file", "row")
-"""The columns by which `wm.spark.read_log` says where a row stands."""
-
 
 def lateness_curve(
     log: DataFrame,
@@ -39,9 +36,8 @@ def lateness_curve(
     """The lateness curve of a log with the columns of a trace, as `wm.strategy.lateness_curve`.
 
     The log is in the order of the columns `order`; the first is a number, and those after it decide between equal
-    values. By default that is arrival_ms, then file and row, which a log of `wm.spark.read_log` has. Rows that are
-    equal in all of them are taken in the order of their event time, in which the fewest are late; so the answer
-    depends on the rows only, never on how Spark has partitioned them.
+    values. By default that is arrival_ms. Rows that are equal in all of them are taken in the order of their event
+    time, in which the fewest are late; so the answer depends on the rows only, never on how Spark has partitioned them.
 
     The log is cut into `parts` stretches of the first column: one pass finds the largest event time of each, a second
     the lateness of each row from what came before, in its stretch and in those before. The driver holds the different
@@ -49,7 +45,7 @@ def lateness_curve(
     without rows, with a row that lacks a value, or with times whose distance does not fit into 64 bits.
     """
     if order is None:
-        order = ["arrival_ms", *(column for column in _ROW_IN_FILE if column in log.columns)]
+        order = ["arrival_ms"]
     if isinstance(order, str) or not order:
         raise ModelError(f"order is {order!r}.", remedy="Give a list of columns, the first a number.")
     require_argument("parts", parts, Positive)
@@ -63,7 +59,7 @@ def lateness_curve(
     low, high, unknown = log.agg(F.min(first), F.max(first), without).first() or (None, None, 0)
     if unknown:
         problem = f"{unknown} rows of the log lack one of {', '.join(needed)}."
-        raise TraceError(problem, remedy='Leave them out: of a log of read_log, keep where("reason is null").')
+        raise TraceError(problem, remedy='Leave them out: of a log of of_log, keep where("reason is null").')
     if low is None or high is None:
         raise TraceError("The log has no rows.", remedy="Give a log with at least one event.")
     # As doubles, since two columns of 64 bits may be farther apart than 64 bits; equal values are in one stretch.

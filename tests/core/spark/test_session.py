@@ -79,7 +79,6 @@ VERBS: dict[str, Callable[[Any], Any]] = {
     "coalesced": OF_A_DATAFLOW.coalesced,
     "check of query plans": OF_PLANS.check,
     "dataframe": lambda given: wm.spark.dataframe(given, OF_STREAMS.table("events")),
-    "read_log": lambda given: wm.spark.read_log(given, "log.csv"),
     "sweep": lambda given: ONE_SECOND.sweep(given, seeds=[1]),
 }
 

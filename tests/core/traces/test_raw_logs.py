@@ -137,7 +137,7 @@ def test_bytes_of_another_encoding_are_bad_rows_and_merge_no_writers(tmp_path, n
         rows = [{"event_time": 1, "arrival_ms": 2, "writer": writer, "key": "k"} for writer in writers]
         text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
     file.write_text(text, encoding="latin-1")
-    assert "holds bytes that are not of the encoding" in problem_of(file)
+    assert "'writer' holds U+FFFD, which stands for bytes that were not of the encoding" in problem_of(file)
     assert "encoding='latin-1'" in problem_of(file)
     trace = traces.load(file, bad_rows="drop")
     assert (trace.writer_names, [row[0] for row in refused(trace)]) == (("Maier",), [1, 2])
@@ -167,11 +167,11 @@ def test_the_form_is_that_of_the_name_or_of_the_content(tmp_path, name, packed):
     assert (trace.name, list(trace.events())) == ("x", [(AT_MS, AT_MS + 1_000, "w", "k")])
 
 
-def test_content_that_says_nothing_is_refused_with_what_was_tried(tmp_path, monkeypatch):
+def test_content_that_says_nothing_is_read_as_csv(tmp_path, monkeypatch):
     file = tmp_path / "export"
     file.write_text("hello\n")
-    assert "begins with 'hello': it is no Parquet (which begins with PAR1), no JSON" in problem_of(file)
-    assert "form='csv', 'tsv', 'json' or 'parquet'" in problem_of(file)
+    assert "export has no column 'event_time'; it has 'hello'" in problem_of(file)
+    assert "or say how it is written, such as form='json'." in problem_of(file)
     assert "form is 'xml'" in problem_of(file, form="xml")
     file.write_text("event_time\n1\n")
     one = traces.load(file, arrival="event_time", form="csv")

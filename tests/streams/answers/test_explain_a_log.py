@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from wmlab.core.answers import Stragglers
-from wmlab.core.spark.log import read_log, stragglers
+from wmlab.core.spark.log import of_log, stragglers
 from wmlab.core.stragglers import stragglers_over
 from wmlab.streams.answers.explain import BoundExplanation
 from wmlab.streams.api import Scenario
@@ -95,7 +95,7 @@ def run_of_three(tmp_path_factory: pytest.TempPathFactory) -> tuple[StreamRecord
 def of_events(spark: SparkSession, run_of_three: tuple[StreamRecording, Path]) -> tuple[list[Row], Stragglers]:
     """Who is furthest behind in the log, second by second, and over all."""
     columns = {"event_time": "event_time", "arrival": "arrival_ms", "writer": "writer", "key": "key"}
-    log = read_log(spark, str(run_of_three[1]), **columns)
+    log = of_log(spark.read.parquet(str(run_of_three[1])), **columns)
     return stragglers(log, 1_000).collect(), stragglers_over(log, 1_000)
 
 
