@@ -10,7 +10,7 @@ Source: PDP-33, Stream Cuts, Periodic Watermark Workflow and Watermarking in the
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from operator import attrgetter
@@ -39,6 +39,8 @@ from wmlab.streams.model.segment import segment_name
 from wmlab.streams.tables import TOOK_PLACE, Subject
 
 _Value = TypeVar("_Value")
+Clock = Callable[[int], str]
+"""Writes a time (ms) as the axis beside it does."""
 _Integers = npt.NDArray[np.int64]
 
 
@@ -64,6 +66,24 @@ class SegmentState:
         """Its number and epoch, as "1@0"."""
         return segment_name(self.segment_id)
 
+    @property
+    def unread(self) -> int:
+        """How many bytes the group has not read."""
+        return self.length - (self.offset or 0)
+
+    @property
+    def title(self) -> str:
+        """Its name and its reader: "1@0, read by readers-0"."""
+        return self.name if self.offset is None else f"{self.name}, read by {self.reader or 'nobody'}"
+
+    @property
+    def words(self) -> str:
+        """Whether it is open, how long it is, who reads it, and how much is not read."""
+        is_open = "open" if self.sealed_ms is None else "sealed"
+        reader = "" if self.offset is None else f", read by {self.reader or 'nobody'}"
+        unread = "" if self.offset is None else f", {size_words(self.unread)} not read"
+        return f"segment {self.name}, {is_open}, {size_words(self.length)}{reader}{unread}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
@@ -81,6 +101,11 @@ class Note:
     def accepted(self) -> bool:
         """Whether it counts."""
         return self.outcome == "success"
+
+    def words(self, writer: str, clock: Clock) -> str:
+        """What the writer noted, and why that was refused."""
+        outcome = "" if self.accepted else f", refused: {self.outcome}"
+        return f"writer {writer} noted {clock(self.time)}{outcome}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +126,12 @@ class WriterState:
         """Its last note that was accepted."""
         return next((note for note in reversed(self.notes) if note.accepted), None)
 
+    def words(self, clock: Clock) -> str:
+        """What it noted and what befell it: "writer w2 noted 25.2 s, crashed, waited for"."""
+        noted = "has noted no time" if self.newest is None else f"noted {clock(self.newest.time)}"
+        states = [self.state, "waited for" * self.awaited, "dropped" * self.dropped]
+        return ", ".join([f"writer {self.writer} {noted}", *filter(None, states)])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatermarkState:
@@ -115,6 +146,11 @@ class WatermarkState:
     cut: Mapping[int, int | None]
     emitted_ms: int
 
+    def words(self, clock: Clock) -> str:
+        """Its bounds, and when it was emitted."""
+        window = window_words(self.lower, self.upper, clock)
+        return f"watermark {window}, emitted {_without_day(clock(self.emitted_ms), beside=window)}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderState:
@@ -128,6 +164,36 @@ class ReaderState:
     upper: int | None
     looked_ms: int | None
     state: str
+
+    def words(self, clock: Clock) -> str:
+        """What it sees, and what befell it."""
+        window = window_words(self.lower, self.upper, clock)
+        seen = "has not looked yet" if self.looked_ms is None else f"sees {window}"
+        return ", ".join(filter(None, [f"reader {self.reader} {seen}", self.state]))
+
+
+def window_words(lower: int | None, upper: int | None, clock: Clock) -> str:
+    """Two bounds in words; a day is written once."""
+    low, high = (None if bound is None else clock(bound) for bound in (lower, upper))
+    if low is None:
+        return "no bounds" if high is None else f"no lower bound, upper bound {high}"
+    if high is None:
+        return f"{low}, no upper bound"
+    return low if low == high else f"{low} to {_without_day(high, beside=low)}"
+
+
+def _without_day(time: str, *, beside: str) -> str:
+    """An instant without its day beside one of the same day: "14:00:09" beside "Jan 3, 14:00:05"."""
+    day, comma, clock = time.partition(", ")
+    return clock if comma and beside.startswith(f"{day}, ") else time
+
+
+def size_words(size: int) -> str:
+    """A number of bytes: "480 B", "12.3 kB", "1.2 MB"."""
+    for unit, name in ((1_000_000, "MB"), (1_000, "kB")):
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size} B"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
