@@ -215,7 +215,7 @@ def test_a_value_that_is_committed_in_the_panel_moves_the_picture(shoot: ModuleT
     timeout = panel.get_by_label("Timeout", exact=True)
     timeout.fill("4 s")
     timeout.press("Enter")
-    panel.get_by_text("was held back most by the cycles (period)").wait_for()
+    panel.get_by_text("was held back most by the next cycle (period)").wait_for()
     page.wait_for_function(f"before => {CURVES} !== before", arg=before)
     timeout.fill("-5 s")
     timeout.press("Enter")

@@ -41,7 +41,7 @@ _WITHOUT_PARTY: Final = {
     CauseKind.NO_MARK: "no noted time",
     CauseKind.FIRST_CYCLE: "no cycle yet",
     CauseKind.EXPECTED: "expected writers",
-    CauseKind.PERIOD: "the cycles",
+    CauseKind.PERIOD: "the next cycle",
     CauseKind.CONTROLLER: "controllers",
     CauseKind.STORE: "stores",
     CauseKind.NO_WRITER_LEFT: "no active writer",
@@ -103,14 +103,16 @@ def cost_sentences(stream: str, rows: Sequence[TableRow]) -> str:
     alone = [row for row in rows if is_alone(row) and row["cost_ms"]]
     first = alone[0] if not total_ms and alone else rows[0]
     held, cost = rounded(first["held_ms"]), rounded(round(first["cost_ms"] or 0))
+    # Who is no party has no name to begin a sentence with.
+    who = first["who"].capitalize() if first["who"] in _WITHOUT_PARTY.values() else first["who"]
     if total_ms:
         return (
-            f"{first['who']} ({first['why']}) cost most: without it the watermark of {stream} would have been {cost} "
+            f"{who} ({first['why']}) cost most: without it the watermark of {stream} would have been {cost} "
             f"higher on average. That is {first['cost_ms'] / total_ms:.0%} of what all causes cost; it held for {held}."
         )
     if alone:
         return (
-            f"{first['who']} ({first['why']}) held the watermark of {stream} for {held}, with nobody else to compare. "
+            f"{who} ({first['why']}) held the watermark of {stream} for {held}, with nobody else to compare. "
             f"Behind the clock, that makes {cost} of mean lag."
         )
     return f"Nobody held the watermark of {stream} below what the others had noted."
