@@ -82,7 +82,7 @@ def answers(recording: StreamRecording) -> Iterator[Any]:
         yield chart(recording).sentence
     scrubber = recording.scrub()
     yield sorted((event.at_ms, event.who, event.what) for event in scrubber.events)
-    view = MomentView.of(recording, read_states(recording, "orders"))
+    view = MomentView.of(read_states(recording, "orders"))
     yield [sorted(describe_moment(view, at_ms)) for at_ms in range(500, 22_000, 700)]
 
 

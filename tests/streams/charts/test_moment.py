@@ -21,7 +21,7 @@ from wmlab.streams.answers.moment import read_states
 from wmlab.streams.charts.moment import MomentView, describe_moment, draw_moment
 
 STATES = read_states(everything(), "orders")
-VIEW = MomentView.of(everything(), STATES)
+VIEW = MomentView.of(STATES)
 MOMENTS = st.integers(0, LENGTH_MS)
 KEYS, TIMES = 0, 1
 

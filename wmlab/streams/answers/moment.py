@@ -25,15 +25,10 @@ from wmlab.core.answers import Verdicts
 from wmlab.core.errors import RecordingError
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
-from wmlab.streams.answers.faults import ActiveFaults
-from wmlab.streams.answers.history import (
-    CLOCKS,
-    events_of,
-    group_states,
-    rows_of_stream,
-    scenario_span,
-    without_ends,
-)
+from wmlab.streams.answers.curves import Curves
+from wmlab.streams.answers.history import CLOCKS, events_of, scenario_span, without_ends
+from wmlab.streams.answers.run_state import RunState
+from wmlab.streams.answers.stream_tables import StreamTables
 from wmlab.streams.answers.timeline import Moment
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.tables import TOOK_PLACE, Subject
@@ -283,31 +278,27 @@ class RecordedStates:
     high_ms: int
     shares_clock: bool
     appends: Mapping[int, Appends]
+    curves: Curves
     _newest_times: tuple[_Integers, _Integers]
     _segments: Sequence[TableRow]
     _positions: _Timed[Mapping[int, TableRow]]
     _watermarks: _Timed[WatermarkState]
-    _cycles: _Timed[TableRow]
     _notes: Mapping[str, _Timed[Note]]
-    _drops: Mapping[str, _Timed[int]]
-    _incidents: _Timed[TableRow]
     _windows: Mapping[str, _Timed[TableRow]]
     _joined_ms: Mapping[str, int]
 
     def at(self, at_ms: int) -> StreamState:
         """The state at a moment (clock, ms)."""
-        faults = ActiveFaults()
-        for row in self._incidents.until(at_ms):
-            faults.step(row)
+        known = self.curves.state_at(at_ms)
         return StreamState(
             stream=self.stream,
             at_ms=at_ms,
             group=self.group,
             segments=tuple(self._segments_at(at_ms)),
             watermarks=self._watermarks.until(at_ms),
-            writers=tuple(self._writer(writer, at_ms, faults) for writer in self._notes),
+            writers=tuple(self._writer(writer, known) for writer in self._notes),
             readers=tuple(
-                self._reader(reader, at_ms, faults)
+                self._reader(reader, known)
                 for reader in sorted(self._windows)
                 if self._joined_ms.get(reader, at_ms) <= at_ms
             ),
@@ -332,26 +323,25 @@ class RecordedStates:
                     reader=None if read is None else read["reader"],
                 )
 
-    def _writer(self, writer: str, at_ms: int, faults: ActiveFaults) -> WriterState:
-        notes, cycle = self._notes[writer].until(at_ms), self._cycles.last(at_ms, {})
-        dropped_ms = self._drops[writer].last(at_ms, -1) if writer in self._drops else None
-        accepted = next((note.received_ms for note in reversed(notes) if note.accepted), None)
+    def _writer(self, writer: str, known: RunState) -> WriterState:
+        notes = self._notes[writer].until(known.at_ms)
+        has_noted = any(note.accepted for note in notes)
         return WriterState(
             writer=writer,
             notes=notes,
-            state=_state(faults, "writer", writer, at_ms),
-            awaited=writer in cycle.get("lagging", ()),
-            dropped=dropped_ms is not None and accepted is not None and accepted <= dropped_ms,
+            state=_state(known, "writer", writer),
+            awaited=writer in (known.cycle or {}).get("lagging", ()),
+            dropped=has_noted and writer not in known.on_record,
         )
 
-    def _reader(self, reader: str, at_ms: int, faults: ActiveFaults) -> ReaderState:
-        window = self._windows[reader].last(at_ms, {})
+    def _reader(self, reader: str, known: RunState) -> ReaderState:
+        window = self._windows[reader].last(known.at_ms, {})
         return ReaderState(
             reader=reader,
             lower=window.get("lower"),
             upper=window.get("upper"),
             looked_ms=window.get("at_ms"),
-            state=_state(faults, "reader", reader, at_ms),
+            state=_state(known, "reader", reader),
         )
 
     def newest_time(self, at_ms: int) -> int:
@@ -381,9 +371,11 @@ def read_states(recording: Recording, stream: str, *, group: str | None = None) 
 
     Raises `RecordingError` for a group that did not read the stream, and for a stream in which nothing happened.
     """
-    rows = {table: rows_of_stream(recording, table, stream) for table in _TABLES}
-    chosen = _the_group(stream, rows, group)
-    of_group = {table: [row for row in rows[table] if row["group"] == chosen] for table in ("positions", "windows")}
+    curves = Curves(recording, stream)
+    tables = curves.tables
+    rows = {table: tables.rows(table) for table in _TABLES}
+    chosen = _the_group(tables, group)
+    windows = [row for row in rows["windows"] if row["group"] == chosen]
     appends, wrote = _appends(recording, stream)
     clocks = [row[CLOCKS[table]] for table in _TABLES if table != "segments" for row in rows[table]]
     clocks += [int(end) for of in appends.values() for end in (of.at_ms[0], of.at_ms[-1])]
@@ -403,17 +395,13 @@ def read_states(recording: Recording, stream: str, *, group: str | None = None) 
         high_ms=high_ms,
         shares_clock=apart_ms <= high_ms - low_ms,
         appends=appends,
+        curves=curves,
         _newest_times=_newest_times(appends, accepted),
         _segments=sorted(rows["segments"], key=lambda row: (row["low"], row["segment_id"])),
-        _positions=_Timed.of(group_states(of_group["positions"])),
+        _positions=_Timed.of(() if chosen is None else tables.of_group(chosen).states),
         _watermarks=_Timed.of((row["emitted_ms"], _watermark(row)) for row in without_ends(rows["watermarks"])),
-        _cycles=_Timed.of((row["at_ms"], row) for row in rows["cycles"]),
         _notes={writer: notes.get(writer, _Timed([], [])) for writer in sorted(notes.keys() | wrote)},
-        _drops=_by_party((name, row["at_ms"], row["at_ms"]) for row in rows["cycles"] for name in row["removed"]),
-        _incidents=_Timed.of(
-            (row["at_ms"], row) for row in sorted(rows["incidents"], key=lambda row: int(row["at_ms"]))
-        ),
-        _windows=_by_party((row["reader"], row["at_ms"], row) for row in of_group["windows"]),
+        _windows=_by_party((row["reader"], row["at_ms"], row) for row in windows),
         _joined_ms={row["target"]: row["at_ms"] for row in reversed(incidents) if row["kind"] == "join"},
     )
 
@@ -430,17 +418,17 @@ _TABLES: Final = (
 )
 
 
-def _state(faults: ActiveFaults, subject: Subject, party: str, at_ms: int) -> str:
-    """What befell a party and lasts at a moment; "" for nothing."""
-    fault = faults.of(subject, party, at_ms=at_ms)
+def _state(known: RunState, subject: Subject, party: str) -> str:
+    """What befell a party and lasts; "" for nothing."""
+    fault = known.faults.of(subject, party, at_ms=known.at_ms)
     return "" if fault is None else fault.kind.value
 
 
-def _the_group(stream: str, rows: Mapping[str, Sequence[TableRow]], group: str | None) -> str | None:
-    groups = sorted({row["group"] for row in (*rows["positions"], *rows["windows"])})
+def _the_group(tables: StreamTables, group: str | None) -> str | None:
+    groups = tables.groups
     if group is not None and group not in groups:
         raise RecordingError(
-            f"No reader group {group!r} read the stream {stream!r}.",
+            f"No reader group {group!r} read the stream {tables.stream!r}.",
             remedy=f"Name one of: {', '.join(groups)}." if groups else "Leave the group out: nobody read.",
         )
     return group or next(iter(groups), None)

@@ -12,8 +12,8 @@ from wmlab.core.charts.scene import Value
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import rounded
-from wmlab.streams.answers.history import rows_of_stream
 from wmlab.streams.answers.step_curves import lengths_ms
+from wmlab.streams.answers.stream_tables import StreamTables
 
 GroupSegments = tuple[int, Mapping[int, TableRow]]
 """When an update was made, and the newest row of each open segment after it."""
@@ -32,12 +32,8 @@ class TimesOfReaders(NamedTuple):
 
 def recorded_maps(recording: Recording, stream: str, group: str) -> list[TimesOfReaders]:
     """The group's own map after each update of its state; empty when it shares none, or no table has it."""
-    updates = sorted(rows_of_stream(recording, "group_updates", stream), key=lambda row: int(row["revision"]))
-    return [
-        TimesOfReaders(row["at_ms"], dict(row["lowers"]), row["lower"])
-        for row in updates
-        if row["group"] == group and row["outcome"] == "applied" and row["lowers"] is not None
-    ]
+    maps = StreamTables(recording, stream).of_group(group).maps
+    return [TimesOfReaders(row["at_ms"], dict(row["lowers"]), row["lower"]) for row in maps]
 
 
 def stretches_of(reader: str, states: Sequence[GroupSegments]) -> Iterator[tuple[int, int, list[int]]]:

@@ -118,7 +118,7 @@ def time_bounds(
         recording = the_recording(recording, "watermarks", "cycles")
         curves = Curves(recording, the_stream(recording, table.stream))
         # Bounds at the positions of events, and those in hindsight, are no curve of a group.
-        if not table.complete_log and (table.reader is not None or table.group in curves.groups):
+        if not table.complete_log and (table.reader is not None or table.group in curves.tables.groups):
             curve = Curve(group=table.group, reader=table.reader)
 
     if curves is None or table.complete_log:

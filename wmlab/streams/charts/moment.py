@@ -22,7 +22,7 @@ from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Path, Rule,
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import is_instant
-from wmlab.streams.answers.curves import LOG, Curve, Curves
+from wmlab.streams.answers.curves import LOG, Curve
 from wmlab.streams.answers.explain import explain_curve, moment_of_run
 from wmlab.streams.answers.moment import (
     Clock,
@@ -79,30 +79,28 @@ def moment(
     name = one_stream(recording, stream, "segments")
     the_moment(at_ms, ChartError, start_ms=recording.start_ms)
     at = moment_of_run(recording, at_ms)
-    return draw_moment(MomentView.of(recording, read_states(recording, name, group=group)), at, title=title)
+    return draw_moment(MomentView.of(read_states(recording, name, group=group)), at, title=title)
 
 
 @dataclass(frozen=True, slots=True)
 class MomentView:
-    """The states and causes of a stream, and how long the axis of its moments is: `behind` and `ahead` (ms)."""
+    """The states of a stream, and how long the axis of its moments is: `behind` and `ahead` (ms)."""
 
     states: RecordedStates
-    curves: Curves
     behind: int
     ahead: int
 
     @classmethod
-    def of(cls, recording: Recording, states: RecordedStates) -> MomentView:
+    def of(cls, states: RecordedStates) -> MomentView:
         """The axis reaches back over nearly all lags of noted times and bounds, and ahead to the times beyond now."""
-        curves = Curves(recording, states.stream)
         sample = share_of(list(states.known_times()), _SAMPLE)
         lags = sorted(_now(states, until_ms) - time for _, until_ms, time in sample)
         ahead = sorted(time - _now(states, from_ms) for from_ms, _, time in sample)
         if not lags:  # nobody has noted a time
-            return cls(states, curves, min(states.high_ms - states.low_ms, _WITHOUT_TIMES_MS), _WITHOUT_TIMES_MS // 20)
+            return cls(states, min(states.high_ms - states.low_ms, _WITHOUT_TIMES_MS), _WITHOUT_TIMES_MS // 20)
         usual = max(lags[len(lags) // 2], 20)
         behind = min(max(lags[-1], _NEAR * usual), _FAR * usual)
-        return cls(states, curves, behind + behind // 10, min(max(ahead[-1], 0), behind) + behind // 20)
+        return cls(states, behind + behind // 10, min(max(ahead[-1], 0), behind) + behind // 20)
 
     def axis(self, at_ms: int) -> Axis:
         """The axis of a moment; it begins with the run and then moves along with the moment."""
@@ -152,7 +150,7 @@ def words_of_clock(view: MomentView, at_ms: int) -> str:
 def _sentence(view: MomentView, state: StreamState) -> str:
     """What holds the lower bound that the drawn group knows at the moment, or that of the log if nobody reads."""
     curve = LOG if state.group is None else Curve(group=state.group)
-    return explain_curve(view.curves, curve, state.stream, state.at_ms).sentence
+    return explain_curve(view.states.curves, curve, state.stream, state.at_ms).sentence
 
 
 @dataclass(frozen=True, slots=True)
