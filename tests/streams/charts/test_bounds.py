@@ -183,8 +183,9 @@ def folded(frame: pd.DataFrame) -> str:
 
 def test_a_stop_that_is_longer_than_the_usual_step_has_its_interval(bounds: Bounds, incidents: list[Any]) -> None:
     assert sentence(bounds(incidents=incidents)) == (
-        "The watermark (lower bound) rose from 1.0 s to 58.0 s, and was unknown for 3.0 s. It stopped for 23.0 s, from "
-        "32.0 s to 55.0 s. It was safe wherever that can be checked, on average 5.9 s behind the perfect watermark."
+        "The watermark that group billing knew rose from 1.0 s to 58.0 s, and was unknown for 3.0 s. "
+        "It stopped for 23.0 s, from 32.0 s to 55.0 s. It was safe wherever that can be checked, on average 5.9 s "
+        "behind the perfect watermark."
     )
     dates = "It stopped for 23.0 s, from Jan 3, 14:00:32 to Jan 3, 14:00:55."
     assert dates in sentence(bounds(start_ms=JAN_3_2014))
@@ -369,7 +370,7 @@ def test_the_unknown_is_drawn_as_unknown(bounds: Bounds) -> None:
     assert tick_labels(chart.scene.panels[1].up) == ["lower unknown", "upper unknown"]
     assert (
         sentence(bounds(lower=pd.NA, upper=pd.NA))
-        == "The watermark (lower bound) was never known, and neither was an upper bound."
+        == "The watermark that group billing knew was never known, and neither was an upper bound."
     )
     nothing = time_bounds(bounds(lower=pd.NA, upper=pd.NA, perfect_watermark=pd.NA))
     assert nothing.scene.panels[0].note == "no bound is known"

@@ -33,7 +33,6 @@ _VERBS: Final = {
 }
 _NOTABLE: Final = 3
 """A stop is worth a sentence if it is so many times as long as the usual step."""
-_LOWER: Final = "The watermark (lower bound)"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -132,12 +131,21 @@ def bounds_sentences(table: BoundsTable, cause_words: CauseWords = lambda *_: ""
 
 def _unknown(table: BoundsTable) -> str:
     upper = "" if any(value is not None for value in table.upper) else ", and neither was an upper bound"
-    return f"{_LOWER} was never known{upper}."
+    return f"{_subject(table)} was never known{upper}."
+
+
+def _subject(table: BoundsTable) -> str:
+    """What the lower bound is: a watermark as somebody sees it, which is not always the newest one."""
+    seen = f"that group {table.group} knew" if table.group is not None else "(lower bound)"
+    if table.reader is not None:
+        seen = f"that {table.reader} saw"
+    hindsight = "In hindsight, the" if table.complete_log else "The"
+    return f"{hindsight} watermark {seen}"
 
 
 def _movement(table: BoundsTable, known: Sequence[int]) -> str:
     event = time_words([*table.lower, *table.upper, *table.perfect], clock=table.at_ms)
-    lower = f"In hindsight, {_LOWER[:1].lower()}{_LOWER[1:]}" if table.complete_log else _LOWER
+    lower = _subject(table)
     missing = how_long(lengths_ms(table.at_ms), [value is None for value in table.lower])
     unknown = f", and was unknown {missing}" if missing else ""
     if table.longest_stop is None:

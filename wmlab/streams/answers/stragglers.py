@@ -41,7 +41,7 @@ _WITHOUT_PARTY: Final = {
     CauseKind.NO_MARK: "no noted time",
     CauseKind.FIRST_CYCLE: "no cycle yet",
     CauseKind.EXPECTED: "expected writers",
-    CauseKind.PERIOD: "the next cycle",
+    CauseKind.PERIOD: "the cycle period",
     CauseKind.CONTROLLER: "controllers",
     CauseKind.STORE: "stores",
     CauseKind.NO_WRITER_LEFT: "no active writer",
