@@ -54,11 +54,11 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
     writers = sorted({row["writer"] for row in marks})
     end_ms = max([marks[-1]["received_ms"], *cycles_ms])
     missing = missing_marks(marks, end_ms)
-    held_by = list(Curves(recording, name).spans(LOG, start_ms=marks[0]["received_ms"], end_ms=end_ms))
-    holding = holding_writers(held_by)
+    causes = list(Curves(recording, name).spans(LOG, start_ms=marks[0]["received_ms"], end_ms=end_ms))
+    holding = holding_writers(causes)
     accepted = [row for row in marks if row["outcome"] == "success"]
     refused = [row for row in marks if row["outcome"] != "success"]
-    sentence = joined(noting_sentences(name, marks, holding), missing_cycles(held_by))
+    sentence = joined(noting_sentences(name, marks, holding), missing_cycles(causes))
     fewer = drawn_words(
         (_MOST_MARKS, len(accepted), "accepted marks"),
         (_MOST_MARKS, len(refused), "refused marks"),

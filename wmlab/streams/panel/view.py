@@ -27,7 +27,7 @@ _STYLE: Final = f"""<style>
 .wmlab-panel [data-uncommitted] {{border-color:var(--jp-warn-color1) !important}}
 .wmlab-panel :is(.widget-text,.widget-textarea):has([data-uncommitted]) {{position:relative;overflow:visible}}
 .wmlab-panel :is(.widget-text,.widget-textarea):has([data-uncommitted])::after {{
-position:absolute;z-index:1;padding:0 6px;white-space:nowrap;
+position:absolute;z-index:10;padding:0 6px;white-space:nowrap;
 color:var(--jp-warn-color1);background:var(--jp-layout-color0)}}
 .wmlab-panel .widget-text:has([data-uncommitted])::after {{content:"Enter takes it";left:100%;top:4px}}
 .wmlab-panel .widget-textarea:has([data-uncommitted])::after {{content:"Not run yet";right:22px;top:4px}}
