@@ -64,6 +64,8 @@ def test_check_and_explain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "w2" in capsys.readouterr().out
     assert main(["explain", target, "--at-ms", "36000", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)
+    assert main(["explain", target, "--at-ms", "36000", "--group", "readers"]) == 0
+    assert capsys.readouterr().out.startswith("The readers ")
     assert main(["explain", target]) == 0
     assert "w2" in capsys.readouterr().out
 
@@ -74,6 +76,7 @@ def test_what_to_do_is_said_in_options(tmp_path: Path, capsys: pytest.CaptureFix
     for arguments, remedy in [
         (["explain", target, "--stream", "parcels"], "name one of them with --stream ..."),
         (["explain", target, "--reader", "r"], "give --at-ms ..., or leave it out"),
+        (["explain", target, "--group", "readers"], "give --at-ms ..., or leave it out"),
         (["advise", "dengue", "--event-time", "when"], "--event-time event_time, --arrival arrival_ms"),
         (["explain", str(ROOT / "data/scenarios/first_bounds.yaml")], "is a file"),
     ]:

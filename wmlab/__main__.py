@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import wmlab as wm
-from wmlab.core.errors import WmlabError
+from wmlab.core.errors import RecordingError, WmlabError
 from wmlab.core.files import NOTEBOOKS, as_path
 from wmlab.core.logs import TIMES
 from wmlab.core.waiting import waiting_for
@@ -94,6 +94,7 @@ def parser() -> argparse.ArgumentParser:
         "--at-ms", metavar="MOMENT", type=_number_or_text, help="the moment: ms of the clock, 36s, or a date"
     )
     command.add_argument("--reader", metavar="NAME", help="as seen by this reader")
+    command.add_argument("--group", metavar="NAME", help="as known by this reader group of a stream")
     command.add_argument("--stream", metavar="NAME", help="of this stream or query (default: the only one)")
     command.add_argument("--json", action="store_true", help="as JSON")
     command.set_defaults(run=_explain)
@@ -287,7 +288,13 @@ def _check(options: argparse.Namespace) -> int:
 
 def _explain(options: argparse.Namespace) -> int:
     recording = wm.load(options.directory)
-    answer = recording.explain(at_ms=options.at_ms, reader=options.reader, stream=options.stream)
+    if options.group is not None and recording.kind != "streams":
+        raise RecordingError(
+            f"A recording of {recording.kind} has no reader groups, got group {options.group!r}.",
+            remedy="leave --group out.",
+        )
+    of_group = {} if options.group is None else {"group": options.group}
+    answer = recording.explain(at_ms=options.at_ms, reader=options.reader, stream=options.stream, **of_group)
     print(answer.to_json() if options.json else answer)
     return 0
 

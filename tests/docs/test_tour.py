@@ -41,9 +41,16 @@ MAKERS = {"streams/sim/load.py", "streams/sim/writer.py"}
 """They choose the time and when to note it; what they hold is no note yet, but a number."""
 CARRIERS = (
     *(Position, Note, WriterMark, Versioned, Watermark, TimeWindow, Journal),
-    *(kind for kind in vars(scene).values() if isinstance(kind, type) and kind.__module__ == scene.__name__),
+    *(
+        kind
+        for kind in vars(scene).values()
+        if isinstance(kind, type) and kind.__module__ == scene.__name__ and kind is not scene.ConstantSpan
+    ),
 )
-"""What the note is in the simulator, what keeps the rows of the run, and what a chart is drawn from."""
+"""What the note is in the simulator, what keeps the rows of the run, and what a chart is drawn from.
+
+A constant span is a fact about a curve, and no part of a drawing.
+"""
 DEPTH, LOOKED_AT = 3, 12
 
 

@@ -82,7 +82,7 @@ def answers(recording: StreamRecording) -> Iterator[Any]:
         yield chart(recording).sentence
     scrubber = recording.scrub()
     yield sorted((event.at_ms, event.who, event.what) for event in scrubber.events)
-    view = MomentView.of(recording, read_states(recording, "orders"))
+    view = MomentView.of(read_states(recording, "orders"))
     yield [sorted(describe_moment(view, at_ms)) for at_ms in range(500, 22_000, 700)]
 
 
@@ -112,7 +112,7 @@ def test_the_chart_and_the_verdicts_do_not_read_names(plain: StreamRecording, sp
     for recording in (plain, other):
         sentences.append(charts.time_bounds(recording.time_bounds(spark), recording=recording).sentence)
         verdicts.append(repr(recording.check("I6", "I9", "I10")))
-    assert f": {PLAIN} was down)" in sentences[0]
+    assert f": {PLAIN} was down." in sentences[0]
     assert renamed(sentences[0], "nobody is w 900 000 ms") == sentences[1]
     assert renamed(verdicts[0], "nobody is w 900 000 ms") == verdicts[1]
 

@@ -16,9 +16,9 @@ from wmlab.streams.api import Scenario
 from wmlab.streams.panel import YAML, ScenarioPanel, examples, panel
 from wmlab.streams.panel.edits import changed, with_part, without_part
 from wmlab.streams.panel.fields import FAULTS, Field, fields_of, parts_of
-from wmlab.streams.panel.kept import differences, names_of_runs
 from wmlab.streams.panel.options import OPTIONS, SECTIONS
 from wmlab.streams.panel.pictures import PICTURES
+from wmlab.streams.panel.run_names import differences, names_of_runs
 from wmlab.streams.panel.words import duration_in_words, fault_in_words
 from wmlab.streams.recording import StreamRecording, record
 from wmlab.streams.scenario import script
@@ -325,7 +325,7 @@ def test_a_mistake_stands_at_its_field_and_the_last_run_stays(shown: ScenarioPan
     assert (shown.scenario, shown.recording, len(shown.mistakes)) == (FIRST_BOUNDS, run, 1)
     assert repr(shown).endswith(", 1 mistake")
     shown.keep().check()
-    assert (shown.kept, shown.verdicts) == ({}, None)
+    assert (shown.kept_runs, shown.verdicts) == ({}, None)
     assert "has no run" in shown._view.notice.value
     shown.undo()
     assert (timeout.entry.value, mistake_at(shown, TIMEOUT), shown.mistakes) == ("15 s", "", ())
@@ -370,7 +370,8 @@ def test_the_yaml_is_the_whole_scenario_and_its_mistakes_have_lines(shown: Scena
     assert "Line 29, sead: no such field." in lines
     assert "sead" in box.value
     shown.write("wmlab: 1\nname: [x\n")
-    assert "line 3" in shown._view.wrong_lines.value
+    assert "Line 2: This is no YAML" in shown._view.wrong_lines.value
+    assert "<code>2: name: [x</code>" in shown._view.wrong_lines.value
     shown.write(FIRST_BOUNDS.replace(seed=8).to_yaml())
     assert (shown._view.wrong_lines.value, shown.scenario.seed, type(shown.scenario)) == ("", 8, Scenario)
 
@@ -403,27 +404,27 @@ def test_an_example_is_opened_by_its_name(shown: ScenarioPanel) -> None:
 
 def test_kept_runs_are_compared_and_called_by_what_differs(shown: ScenarioPanel) -> None:
     shown.keep()
-    assert list(shown.kept) == ["a split and a dead writer"]
+    assert list(shown.kept_runs) == ["a split and a dead writer"]
     assert shown._view.comparison.value == ""
     first = shown.recording
     stream(shown).change(TIMEOUT, "4 s").keep()
-    assert list(shown.kept) == ["timeout 15 s", "timeout 4 s"]
-    assert shown.kept["timeout 15 s"] is first
+    assert list(shown.kept_runs) == ["timeout 15 s", "timeout 4 s"]
+    assert shown.kept_runs["timeout 15 s"] is first
     assert "Kept as “timeout 4 s”" in shown._view.notice.value
     assert "timestamp_aggregation" not in shown._view.comparison.value
     assert ">Timeout</td><td>15 s</td><td>4 s</td>" in shown._view.comparison.value
     shown.keep()
-    assert len(shown.kept) == 2
+    assert len(shown.kept_runs) == 2
     assert "is kept as “timeout 4 s”" in shown._view.notice.value
     shown.undo().keep()
-    assert len(shown.kept) == 2
+    assert len(shown.kept_runs) == 2
     assert repr(shown).endswith("2 runs kept")
 
 
 def test_kept_runs_of_a_stream_that_was_renamed_are_compared(shown: ScenarioPanel) -> None:
     shown.keep().write(FIRST_BOUNDS.to_yaml().replace("name: orders", "name: renamed")).keep()
     assert "<svg" in shown._view.comparison.value
-    assert list(shown.kept) == ["name orders", "name renamed"]
+    assert list(shown.kept_runs) == ["name orders", "name renamed"]
 
 
 class Judged:
@@ -458,7 +459,7 @@ def test_a_run_that_fails_or_is_interrupted_leaves_the_last_one(
     assert (shown.recording, picture(shown)) == (run, drawn)
     assert said in shown._view.notice.value
     assert "The picture shows the run before." in shown._view.notice.value
-    assert shown.keep().kept == {}
+    assert shown.keep().kept_runs == {}
     monkeypatch.setattr("wmlab.streams.panel.record", record)
     assert shown.change(TIMEOUT, "5 s").recording is not run
 

@@ -101,6 +101,17 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[object, object]:
 _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
+class NotYaml(ScenarioError):
+    """A text that is no YAML: what is wrong in which `line` (None: in no particular one)."""
+
+    def __init__(self, source: str, error: yaml.YAMLError, text: str) -> None:
+        self.complaint, self.line = _complaint(error), _line_of(error, text)
+        at = "" if self.line is None else f"line {self.line}: "
+        super().__init__(
+            f"{source} is not a scenario in YAML: {at}{self.complaint}.", remedy="correct the file at that place."
+        )
+
+
 def parse_scenario(text: str, source: str) -> tuple[dict[str, Any], Lines]:
     """The data of a scenario file and the line of each of its fields; `source` names the file in errors."""
     if not isinstance(text, str):
@@ -108,9 +119,7 @@ def parse_scenario(text: str, source: str) -> tuple[dict[str, Any], Lines]:
     try:
         data, root = _load(text)
     except yaml.YAMLError as error:
-        raise ScenarioError(
-            f"{source} is not a scenario in YAML: {_complaint(error, text)}.", remedy="correct the file at that place."
-        ) from None
+        raise NotYaml(source, error, text) from None
     if not isinstance(data, dict):
         raise ScenarioError(
             f"{source} holds {_kind(data)}, not a scenario.",
@@ -144,7 +153,7 @@ def parse_fragment(text: str) -> Any:
         return _load(text)[0]
     except yaml.YAMLError as error:
         raise ScenarioError(
-            f"{shown(text.strip())} is not YAML: {_complaint(error, text)}.",
+            f"{shown(text.strip())} is not YAML: {_complaint(error)}.",
             remedy="correct it, for example as {kind: wall_clock}.",
         ) from None
 
@@ -163,11 +172,14 @@ def dump_fragment(data: object, *, one_line: bool) -> str:
     return text.strip().removesuffix("...").strip()
 
 
-def _complaint(error: yaml.YAMLError, text: str) -> str:
+def _complaint(error: yaml.YAMLError) -> str:
+    return getattr(error, "problem", None) or " ".join(str(error).split())
+
+
+def _line_of(error: yaml.YAMLError, text: str) -> int | None:
     mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or " ".join(str(error).split())
     # At the end of a text the mark is behind its last line.
-    return f"line {min(mark.line, text.count(chr(10))) + 1}: {problem}" if mark is not None else problem
+    return None if mark is None else max(1, min(mark.line + 1, len(text.splitlines())))
 
 
 def _kind(data: object) -> str:

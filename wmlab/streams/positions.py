@@ -19,7 +19,6 @@ from wmlab.core.recording import Recording
 from wmlab.streams.answers.history import (
     epochs_of,
     furthest,
-    group_states,
     known_watermarks,
     log_rows,
     recorded_configuration,
@@ -27,15 +26,15 @@ from wmlab.streams.answers.history import (
     segments_of,
     the_stream,
 )
+from wmlab.streams.answers.stream_tables import StreamTables
 from wmlab.streams.model import index
 from wmlab.streams.model.cycle import CycleRules
 from wmlab.streams.model.index import IndexRecord, MarksIndex, ReadSide
-from wmlab.streams.model.log import ALWAYS, MarksLog, Watermark
+from wmlab.streams.model.log import MarksLog, Watermark
 from wmlab.streams.model.position import Position, segment_bytes_between
 from wmlab.streams.model.replay import Received
 from wmlab.streams.model.segment import Segment, joined_ranges, same_space, segment_name
-from wmlab.streams.model.window import Followed, TimeWindow, follow_group, position_moves
-from wmlab.streams.scenario.scenario import StreamScenario
+from wmlab.streams.model.window import Followed, TimeWindow
 
 
 def stream_cut_at(
@@ -85,13 +84,13 @@ def bytes_between(
 
 def group_positions(recording: Recording, *, stream: str | None = None) -> dict[str, list[tuple[int, Position]]]:
     """Of each reader group the clock (ms) and its position after every update. Raises as `stream_cut_at`."""
-    rows = rows_of_stream(recording, "positions", the_stream(recording, stream))
+    tables = StreamTables(recording, the_stream(recording, stream))
     return {
         group: [
             (at_ms, Position({segment: row["offset"] for segment, row in state.items()}))
-            for at_ms, state in group_states(row for row in rows if row["group"] == group)
+            for at_ms, state in tables.of_group(group).states
         ]
-        for group in sorted({row["group"] for row in rows})
+        for group in sorted({str(row["group"]) for row in tables.rows("positions")})
     }
 
 
@@ -109,21 +108,15 @@ def group_windows(
     Source: PDP-33, Client Changes (getCurrentTimeWindow on the group's state).
     """
     the_choice(visible, "visible", ("all", "then"))
-    name, scenario = the_stream(recording, stream), recording.scenario_as(StreamScenario)
-    groups = () if scenario is None else scenario.resolved.groups
-    with_map = {group.name for group in groups if group.read_side == "document" and visible == "then"}
+    tables = StreamTables(recording, the_stream(recording, stream))
     windows: dict[str, list[tuple[int, TimeWindow]]] = {}
-    for row in rows_of_stream(recording, "group_updates", name):
-        if row["group"] in with_map:
-            windows.setdefault(row["group"], []).append((row["at_ms"], TimeWindow(row["lower"], row["upper"])))
-    known, segments = known_watermarks(log_rows(recording, name)), segments_of(recording, name)
-    if visible == "all":
-        known = [(ALWAYS, watermark) for _, watermark in known]
-    positions = rows_of_stream(recording, "positions", name)
-    for group in {row["group"] for row in positions} - with_map:
-        moves = position_moves(row for row in positions if row["group"] == group)
-        windows[group] = list(_windows(follow_group(moves, known, segments)))
-    return dict(sorted(windows.items()))
+    for group in sorted({str(row["group"]) for name in ("positions", "group_updates") for row in tables.rows(name)}):
+        history = tables.of_group(group)
+        if history.maps and visible == "then":
+            windows[group] = [(row["at_ms"], TimeWindow(row["lower"], row["upper"])) for row in history.maps]
+        elif history.states:
+            windows[group] = list(_windows(history.followed(in_hindsight=visible == "all")))
+    return windows
 
 
 def _windows(followed: Iterable[Followed]) -> Iterator[tuple[int, TimeWindow]]:

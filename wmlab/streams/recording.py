@@ -16,7 +16,6 @@ from wmlab.core.overlap import warn_of_times_apart
 from wmlab.core.recording import Recording, recorded
 from wmlab.core.waiting import PROGRESS_AFTER_S, is_interactive
 from wmlab.streams import positions, simulate
-from wmlab.streams.answers.delays import delays
 from wmlab.streams.answers.explain import explain
 from wmlab.streams.answers.history import recorded_configuration, scenario_span, the_stream
 from wmlab.streams.answers.measures import ownership
@@ -41,7 +40,6 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
     group_windows = positions.group_windows
     read_sides = positions.read_sides
     explain = explain
-    delays = delays
     timeline = timeline
     ownership = ownership
     measures = measures

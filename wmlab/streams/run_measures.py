@@ -12,8 +12,8 @@ from wmlab.core.recording import Recording
 from wmlab.core.run_measures import BrokenPromises, RunMeasures
 from wmlab.core.times import Int64Array
 from wmlab.streams.answers.history import events_of, late_events, of_stream, rows_of_stream, the_stream, without_ends
+from wmlab.streams.answers.lag import lag_spread, seen_windows
 from wmlab.streams.answers.measures import BoundSteps, Measures, bounds_of, lags
-from wmlab.streams.charts.lag import lag_spread, seen_windows
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.tables import end_ms
 

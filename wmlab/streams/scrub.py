@@ -301,7 +301,7 @@ def scrub(
 ) -> Scrubber:
     """Look at the moments of a stream of a recording, beginning at `at_ms`; `recording.scrub` calls this."""
     name = the_stream(recording, stream)
-    view = MomentView.of(recording, read_states(recording, name, group=group))
+    view = MomentView.of(read_states(recording, name, group=group))
     begin_ms = None if at_ms is None else the_moment(at_ms, ChartError, start_ms=recording.start_ms)
     violated = () if verdicts is None else violations(verdicts, name)
     return Scrubber(recording, view, at_ms=begin_ms, violated=violated)

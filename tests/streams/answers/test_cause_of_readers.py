@@ -32,9 +32,8 @@ def slow() -> Recording:
 def test_a_segment_that_is_not_read_yet_holds_the_reader(slow: Recording) -> None:
     explained = at(slow, 5_000)
     assert explained.sentence == (
-        "r-0 still sees the watermark 89 ms since 4.8 s: 2 052 bytes of segment 0@0 "
-        "(last read by r-0) and 1 188 bytes of segment "
-        "1@0 (last read by r-1) remain to be read before the next watermark. The newest watermark is 1.7 s."
+        "r-0 still sees the watermark 89 ms since 4.8 s. To reach the next watermark, 3 240 bytes of segments 0@0 and "
+        "1@0 must be read, by r-0 and r-1. The newest watermark is 1.7 s."
     )
     assert [(s.name, s.reader, s.offset, s.needed) for s in explained.cause.parties] == [
         ("0@0", "r-0", 19_440, 21_492),
@@ -79,20 +78,19 @@ def logged(positions: list[Row], *windows: Row, **tables: list[Row]) -> Recordin
 def test_a_reader_before_the_first_cut_has_bytes_to_read() -> None:
     explained = at(logged([position(40, 1, 1_500)], window(None, 2_300)), 2_500)
     assert explained.sentence == (
-        "r-0 knows no watermark yet: 60 bytes of segment 0@0 "
-        "(last read by r-0) remain to be read before the next watermark. "
+        "r-0 knows no watermark yet. To reach the next watermark, 60 bytes of segment 0@0 must be read, by r-0. "
         "The newest watermark is 20 ms."
     )
     unowned = at(logged([position(0, 1, 1_500, None)], window(None, 2_300)), 2_500)
     assert unowned.cause.kind is CauseKind.ASSIGNMENT
-    assert "nobody has published a position in segment 0@0" in unowned.sentence
+    assert "Nobody has published a position in segment 0@0" in unowned.sentence
 
 
 def test_a_reader_that_is_paused_is_named_with_its_pause() -> None:
     pause = fault("pause", "r-0", 1_600, subject="reader", until_ms=9_000)
     explained = at(logged([position(140, 1, 1_500)], window(10, 1_550), incidents=[pause]), 2_500)
     assert explained.sentence == (
-        "r-0 still sees the watermark 10 ms since 1.6 s: r-0 has been paused since 1.6 s and goes on at 9.0 s at the "
+        "r-0 still sees the watermark 10 ms since 1.6 s. It has been paused since 1.6 s and goes on at 9.0 s at the "
         "earliest. The newest watermark is 20 ms."
     )
     assert (explained.cause.kind, explained.cause.earliest_ms) == (CauseKind.READER, 9_000)
@@ -113,7 +111,7 @@ def test_a_group_that_has_passed_the_cut_waits_for_the_next_look_of_its_reader()
     explained = at(logged(positions, window(10, 2_300)), 2_500)
     assert explained.cause.kind is CauseKind.NEXT_LOOK
     assert explained.sentence == (
-        "r-0 still sees the watermark 10 ms since 2.3 s: r-0 has not looked since then; its group has passed a newer "
+        "r-0 still sees the watermark 10 ms since 2.3 s. It has not looked since then; its group has passed a newer "
         "watermark. The newest watermark is 20 ms."
     )
     looked = at(logged(positions, window(10, 2_300), window(10, 2_450)), 2_500)
@@ -124,7 +122,7 @@ def test_a_segment_of_an_older_epoch_has_to_be_finished() -> None:
     split = [segment(), segment(1, 1, "0..1/2"), segment(2, 1, "1/2..1")]
     later = watermark(0, 1_100, w1=10) | {"cut": {2**32 + 1: 0, 2**32 + 2: 0}}
     explained = at(logged([position(40, 1, 1_500)], window(None, 2_300), watermarks=[later], segments=split), 2_500)
-    assert "the rest of segment 0@0 (last read by r-0) remain to be read" in explained.sentence
+    assert "the rest of segment 0@0 must be read, by r-0" in explained.sentence
     assert explained.cause.parties[0].needed is None
 
 

@@ -8,6 +8,7 @@ from tests.streams.answers.runs import fault, written
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.faults import Fault, FaultKind
 from wmlab.streams.answers.run_state import RunWalk
+from wmlab.streams.answers.stream_tables import StreamTables
 from wmlab.streams.api import Scenario
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, Stream, TransactionalWriter
@@ -15,7 +16,7 @@ from wmlab.streams.tables import Subject
 
 
 def fault_at(recording: Recording, at_ms: int, party: str = "w", subject: Subject = "writer") -> Fault | None:
-    return RunWalk(recording, "orders").at(at_ms).faults.of(subject, party, at_ms=at_ms)
+    return RunWalk(StreamTables(recording, "orders")).at(at_ms).faults.of(subject, party, at_ms=at_ms)
 
 
 def kind_at(recording: Recording, at_ms: int, party: str = "w", subject: Subject = "writer") -> FaultKind | None:
@@ -62,7 +63,7 @@ def test_a_partition_cuts_off_the_nodes_of_both_sides_until_it_heals() -> None:
     assert active is not None
     assert (active.kind, active.since_ms, active.until_ms) == (FaultKind.CUT_OFF, 100, 400)
     assert active.apart_from == ("c1", "segment-store")
-    faults = RunWalk(recording, "orders").at(200).faults
+    faults = RunWalk(StreamTables(recording, "orders")).at(200).faults
     assert faults.of("controller", "c1", at_ms=200, needs=("metadata-store",)) is None
     assert faults.of("writer", "w", at_ms=200, needs=("segment-store",)) is not None
     assert kind_at(recording, 400) is None

@@ -7,6 +7,7 @@ import pyarrow as pa
 from tests.streams.answers.runs import owned, written
 from wmlab.streams.answers.history import group_states, late_events
 from wmlab.streams.answers.run_state import RunWalk
+from wmlab.streams.answers.stream_tables import StreamTables
 
 
 def change(version: int, segment: int, offset: int, *, finished: bool = False) -> dict[str, Any]:
@@ -34,4 +35,4 @@ def test_an_event_is_late_below_the_last_bound_emitted_before_it() -> None:
 
 def test_a_bucket_that_changes_hands_has_the_new_owner_in_whatever_order_that_is_recorded() -> None:
     recording = written(ownership=[owned(0, "c2", 900, None, "orders"), owned(0, "c1", 0, 900, "orders")])
-    assert [RunWalk(recording, "orders").at(at_ms).owner for at_ms in (899, 900)] == ["c1", "c2"]
+    assert [RunWalk(StreamTables(recording, "orders")).at(at_ms).owner for at_ms in (899, 900)] == ["c1", "c2"]

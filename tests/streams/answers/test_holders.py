@@ -54,7 +54,7 @@ def test_costs_are_averages_over_the_run() -> None:
         ("w2", "slowest", 1, 5_000, 7_000, 1_125.0, CLOCK),
         ("w1", "lagging", 1, 2_500, 3_000, 750.0, OTHERS),
         ("w1", "slowest", 1, 1_000, 3_000, 300.0, OTHERS),
-        ("the cycles", "period", 1, 500, 3_000, 150.0, NOTED),
+        ("the cycle period", "period", 1, 500, 3_000, 150.0, NOTED),
         ("no cycle yet", "first cycle", 1, 1_000, None, None, NONE),
     ]
 
@@ -122,7 +122,7 @@ def test_the_dead_writer_and_the_slow_one_share_a_run(run: Recording) -> None:
     assert found.sentence.startswith(
         "The watermark stopped for longest at 28.9 s, for 11.0 s from 33.0 s to 44.0 s: w2 was down. Over 60 000 ms "
         "the lower bound of orders was held back most by w2 (lagging): for 10 000 ms, which cost 1 320 ms of mean lag; "
-        "next the cycles (period, 742 ms)"
+        "next the cycle period (period, 742 ms)"
     )
 
 
@@ -167,7 +167,7 @@ def test_a_single_writer_is_measured_against_the_clock_and_no_line_says_nothing(
     assert found.sentence == (
         "The watermark stopped for longest at 500 ms, for 8.0 s from 1.0 s to 9.0 s: w1 noted no later time. Over "
         "10 000 ms the lower bound of orders was held back most by w1 (lagging): for 6 900 ms, which cost 3 416 ms of "
-        "mean lag; next w1 (slowest, 150 ms) and the cycles (period, 85 ms)."
+        "mean lag; next w1 (slowest, 150 ms) and the cycle period (period, 85 ms)."
     )
     assert "unknown" not in repr(found) + found._repr_html_()
     assert "lagging: cycles emitted nothing and waited for this writer" in repr(found)

@@ -15,6 +15,7 @@ from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.moment import read_states, violations
 from wmlab.streams.answers.run_state import RunWalk
+from wmlab.streams.answers.stream_tables import StreamTables
 from wmlab.streams.api import Scenario
 from wmlab.streams.recording import StreamRecording
 from wmlab.streams.scenario import script
@@ -125,7 +126,7 @@ def test_what_befell_a_writer_is_what_explain_says(faults: list[tuple[str, str]]
     states = read_states(recording, "orders")
     moments = [100 * n for n in range(1, len(faults) + 1)]
     assert [states.at(at_ms).writers[0].state for at_ms in moments] == expected
-    walk = RunWalk(recording, "orders")
+    walk = RunWalk(StreamTables(recording, "orders"))
     faults = [walk.at(at_ms).faults.of("writer", "w", at_ms=at_ms) for at_ms in moments]
     assert ["" if active is None else active.kind for active in faults] == expected
 

@@ -25,8 +25,8 @@ def test_the_smallest_bound_is_known_where_all_are() -> None:
     assert chart.data["aligned"] == [None, 0, 500, 1_000]
     assert chart.data["apart_ms"] == [None, 500, 3_500, 3_000]
     assert chart.sentence == (
-        "2 streams had a lower bound for 4.0 s; a had the smallest one for 2.0 s. They were 2.0 s apart on average, "
-        "and 3.5 s at most, at 3.0 s."
+        "The watermarks of 2 streams were all known for 4.0 s. That of a was the smallest one for 2.0 s. "
+        "They were 2.0 s apart on average, and 3.5 s at most, at 3.0 s."
     )
 
 
@@ -61,7 +61,9 @@ def test_what_cannot_be_compared_is_refused() -> None:
     with pytest.raises(ChartError, match="a and b are never all known at once"):
         wm.chart.alignment(table((0, "a", 1), (0, "b", None), (1_000, "b", None)))
     same = wm.chart.alignment(table((0, "a", 5), (0, "b", 5), (1_000, "a", 6), (1_000, "b", 6)))
-    assert same.sentence == "2 streams had a lower bound for 1.0 s, and it was the same one all the time."
+    assert same.sentence == (
+        "The watermarks of 2 streams were all known for 1.0 s, and they were the same all the time."
+    )
 
 
 def test_streams_of_two_epochs_have_no_time_in_common() -> None:
@@ -81,7 +83,7 @@ def test_streams_of_two_epochs_have_no_time_in_common() -> None:
     with pytest.warns(TimesApartWarning, match="orders and deliveries, which group readers reads together"):
         run = scenario.record()
     chart = wm.chart.alignment(run)
-    assert "orders had the smallest one" in chart.sentence
+    assert "That of orders was the smallest one" in chart.sentence
     known = [row for row, apart in enumerate(chart.data["apart_ms"]) if apart is not None]
     assert known
     assert all(chart.data["aligned"][row] < a_day <= chart.data["lower of deliveries"][row] for row in known)

@@ -23,9 +23,11 @@ import pytest
 from tests.core.charts.layers import layers_of, points, stretches, tick_labels
 from tests.streams.charts.recordings import Remote, all_charts, frame
 from wmlab.core.charts.chart import Chart
+from wmlab.core.charts.plotly import draw_heading
 from wmlab.core.charts.scene import Dots, Steps
 from wmlab.core.errors import ChartError
-from wmlab.streams.charts.bounds import CAP, Happening, bounds_in_words, read_bounds, time_bounds
+from wmlab.streams.answers.bounds_table import UPPER_BOUND, Incident, bounds_sentences, upper_bound_sentences
+from wmlab.streams.charts.bounds import CAP, read_bounds, time_bounds
 
 Bounds = Callable[..., pd.DataFrame]
 JAN_3_2014 = 1_388_757_600_000
@@ -103,8 +105,8 @@ def test_rows_of_one_moment_are_ordered_by_version_or_else_by_what_they_hold() -
 
 
 def test_happenings_are_gathered_once_from_dicts_rows_and_arrays(bounds: Bounds, incidents: list[Any]) -> None:
-    expected = [Happening(20_000, "scale", "0@0 → 2@1, 3@1"), Happening(30_000, "crash", "w2")]
-    expected.append(Happening(55_000, "restart", "w2"))
+    expected = [Incident(20_000, "scale", "0@0 → 2@1, 3@1"), Incident(30_000, "crash", "w2")]
+    expected.append(Incident(55_000, "restart", "w2"))
     assert read_bounds(bounds(incidents=incidents)).incidents == expected
     arrays = [
         None if cell is None else np.array([Struct(**entry) for entry in cell], dtype=object) for cell in incidents
@@ -113,23 +115,21 @@ def test_happenings_are_gathered_once_from_dicts_rows_and_arrays(bounds: Bounds,
 
 
 @pytest.mark.parametrize(
-    ("kind", "what", "target", "party", "label"),
+    ("kind", "what", "target", "label"),
     [
-        ("crash", "w2", None, "w2", "w2 crashes"),
-        ("crash", "w2 crashes", "w2", "w2", "w2 crashes"),
-        ("crash", "w2 crashes", None, "w2 crashes", "w2 crashes crashes"),
-        ("silence", "w2 falls silent", "w2", "w2", "w2 falls silent"),
-        ("idle", "w2 is not running", "w2", "w2", "w2 is not running"),
-        ("scale", "0@0 → 2@1, 3@1", "0@0", "0@0", "scale 0@0 → 2@1, 3@1"),
-        ("pause", None, None, "", "pause"),
+        ("crash", "w2", None, "w2 crashes"),
+        ("crash", "w2 crashes", "w2", "w2 crashes"),
+        ("crash", "w2 crashes", None, "w2 crashes crashes"),
+        ("silence", "w2 falls silent", "w2", "w2 falls silent"),
+        ("idle", "w2 is not running", "w2", "w2 is not running"),
+        ("scale", "0@0 → 2@1, 3@1", "0@0", "scale 0@0 → 2@1, 3@1"),
+        ("pause", None, None, "pause"),
     ],
 )
-def test_a_happening_has_a_party_and_a_label(
-    bounds: Bounds, kind: str, what: str | None, target: str | None, party: str, label: str
-) -> None:
+def test_an_incident_has_a_label(bounds: Bounds, kind: str, what: str | None, target: str | None, label: str) -> None:
     cell = [{"at_ms": 7, "kind": kind, "what": what, "target": target}]
-    (happening,) = read_bounds(bounds(incidents=[cell] * 61)).incidents
-    assert (happening.subject_and_target, happening.label) == (("", party), label)
+    (incident,) = read_bounds(bounds(incidents=[cell] * 61)).incidents
+    assert incident.label == label
 
 
 def without(column: str) -> Any:
@@ -174,18 +174,45 @@ def test_a_table_that_does_not_fit_is_refused_with_a_remedy(
 
 
 def sentence(frame: pd.DataFrame) -> str:
-    return bounds_in_words(read_bounds(frame))
+    return bounds_sentences(read_bounds(frame))
 
 
-def test_the_longest_stop_has_its_interval(bounds: Bounds, incidents: list[Any]) -> None:
+def folded(frame: pd.DataFrame) -> str:
+    return upper_bound_sentences(read_bounds(frame))
+
+
+def test_a_stop_that_is_longer_than_the_usual_step_has_its_interval(bounds: Bounds, incidents: list[Any]) -> None:
     assert sentence(bounds(incidents=incidents)) == (
-        "The lower bound rose from 1.0 s to 58.0 s and stopped for 23.0 s at most (from 32.0 s to 55.0 s). It is safe "
-        "throughout the 57.0 s that can be checked and on average 5.9 s behind the perfect watermark. "
-        "There was no lower bound for 3.0 s and no upper bound for 1.0 s. "
-        "An upper bound is known only while a watermark is ahead of the reader."
+        "The watermark that group billing knew rose from 1.0 s to 58.0 s, and was unknown for 3.0 s. "
+        "It stopped for 23.0 s, from 32.0 s to 55.0 s. It was safe wherever that can be checked, on average 5.9 s "
+        "behind the perfect watermark."
     )
-    dates = "stopped for 23.0 s at most (from Jan 3, 14:00:32 to Jan 3, 14:00:55)"
+    dates = "It stopped for 23.0 s, from Jan 3, 14:00:32 to Jan 3, 14:00:55."
     assert dates in sentence(bounds(start_ms=JAN_3_2014))
+
+
+def test_what_there_is_to_say_of_the_upper_bound_is_folded(bounds: Bounds) -> None:
+    chart = time_bounds(bounds())
+    assert chart.scene.folded == {
+        UPPER_BOUND: (
+            "It is the latest time that a writer had noted ahead of the reader. It is a hint: it says nothing certain "
+            "about events. It was unknown for 1.0 s. It is known only while a watermark is ahead of the reader."
+        )
+    }
+    assert draw_heading(chart.scene).endswith("of the reader.</details>")
+    assert "It was never known here." in folded(bounds(upper=pd.NA))
+    assert "It was unknown in 1 row." in folded(at_times([0, 1_000, 1_000], [0, 5_000, None]))
+    assert folded(frame([0, 1_000], [20_000, 5_000])).endswith("It was below the perfect watermark for 1.0 s.")
+
+
+def test_an_ordinary_step_is_no_stop() -> None:
+    """A bound that rises with each cycle of 10 s, one of them late by half a period."""
+    asked: list[int] = []
+    at_ms = [0, 10_000, 20_000, 35_000, 45_000, 55_000]
+    table = read_bounds(at_times(at_ms, [1, 2, 3, 4, 5, 6]))
+    text = bounds_sentences(table, lambda *span_ms: asked.extend(span_ms) or "w2 was down")
+    assert text == "The watermark (lower bound) rose from 1 ms to 6 ms. It never stopped for longer than 15.0 s."
+    assert not asked
 
 
 def test_the_cause_of_the_longest_stop_stands_after_its_interval(bounds: Bounds) -> None:
@@ -196,7 +223,7 @@ def test_the_cause_of_the_longest_stop_stands_after_its_interval(bounds: Bounds)
         return "w2 was down"
 
     table = read_bounds(bounds())
-    assert "for 23.0 s at most (from 32.0 s to 55.0 s: w2 was down)." in bounds_in_words(table, cause_words)
+    assert "It stopped for 23.0 s, from 32.0 s to 55.0 s: w2 was down." in bounds_sentences(table, cause_words)
     assert asked == [(32_000, 55_000)]
 
 
@@ -206,45 +233,34 @@ def test_the_cause_of_the_longest_stop_stands_after_its_interval(bounds: Bounds)
         (
             [0, 1_000, 2_000, 3_000],
             None,
-            "The lower bound rose from 0 s to 3.0 s and stopped for 1.0 s at most (from 0 s to 1.0 s).",
+            "The watermark (lower bound) rose from 0 s to 3.0 s. It never stopped for longer than 1.0 s.",
         ),
-        (
-            [1, 2, 3, 3, 3, 3],
-            None,
-            "rose from 1 ms to 3 ms and stopped for 3.0 s at most (from 2.0 s to the end at 5.0 s).",
-        ),
+        ([1, 2, 3, 3, 3, 3], None, "rose from 1 ms to 3 ms. It stopped for 3.0 s, from 2.0 s to the end at 5.0 s."),
         (
             [0, 2_000, 3_000, 4_000],
             [1_000, 1_000, 2_900, 9_000],
-            "(from 0 s to 1.0 s). It is not safe: it is above the perfect watermark for 2.0 s of the 3.0 s "
-            "that can be checked, in 2 of 4 rows, first at 1.0 s, by up to 1.0 s.",
+            "It was unsafe for 2.0 s of 3.0 s, from 1.0 s on: above the perfect watermark by up to 1.0 s.",
         ),
         (
             [5_000, 4_000, 6_000],
             None,
-            "moved from 5.0 s to 6.0 s and stopped for 1.0 s at most (from 0 s to 1.0 s). "
-            "The lower bound went back once.",
-        ),
-        (
-            [0, 1_000],
-            [20_000, 5_000],
-            "The upper bound, which is a hint, is below the perfect watermark for 1.0 s.",
+            "went back once between 5.0 s and 6.0 s. It never stopped for longer than 1.0 s.",
         ),
         (
             [5],
             [9],
-            "The lower bound is 5 ms at 0 s. It is safe in the only row that can be checked, 4 ms behind the "
-            "perfect watermark.",
+            "The watermark (lower bound) is 5 ms at 0 s. It was safe wherever that can be checked, on average 4 ms "
+            "behind the perfect watermark.",
         ),
-        ([5, 5], [5, 5], "It is safe all the time and on average at the perfect watermark."),
+        (
+            [5, 5],
+            [5, 5],
+            "The watermark (lower bound) stayed at 5 ms. It stopped for 1.0 s, from 0 s to the end at 1.0 s. It was "
+            "safe all the time, at the perfect watermark.",
+        ),
         ([0, 0], [1, 9], "on average 1 ms behind the perfect watermark."),
         ([0, 0, 0], [1, 2, 9], "on average 2 ms behind the perfect watermark."),
-        ([None, None], [5, 5], "The lower bound is unknown all the time."),
-        (
-            [5, 9],
-            [None, None],
-            "The lower bound rose from 5 ms to 9 ms and stopped for 1.0 s at most (from 0 s to 1.0 s).",
-        ),
+        ([None, None], [5, 5], "The watermark (lower bound) was never known."),
     ],
 )
 def test_small_tables_are_described_in_whole_sentences(
@@ -261,36 +277,33 @@ def at_times(at_ms: list[int], lower: list[int | None], perfect: list[int | None
 def test_how_often_a_row_was_written_changes_no_number() -> None:
     """The same curve with a row at each change, and with a row every 100 ms."""
     at_ms, lower, perfect = [0, 4_000, 5_000, 60_000], [None, 2_000, 4_000, 4_000], [3_000, 3_000, 3_500, 3_500]
-    text = (
-        "The lower bound rose from 2.0 s to 4.0 s and stopped for 55.0 s at most (from 5.0 s to the end at 60.0 s). "
-        "It is not safe: it is above the perfect watermark for 55.0 s of the 56.0 s that can be checked, in {}, first "
-        "at 5.0 s, by up to 500 ms."
-    )
     few = sentence(at_times(at_ms, lower, perfect))
-    assert few.startswith(text.format("2 of 3 rows"))
-    assert "There was no lower bound for 4.0 s and no upper bound for 4.0 s. An" in few
+    assert few == (
+        "The watermark (lower bound) rose from 2.0 s to 4.0 s, and was unknown for 4.0 s. It stopped for 55.0 s, from "
+        "5.0 s to the end at 60.0 s. It was unsafe for 55.0 s of 56.0 s, from 5.0 s on: above the perfect watermark by "
+        "up to 500 ms."
+    )
     times = [*range(0, 60_000, 100), 60_000]
     last = [max(n for n, at in enumerate(at_ms) if at <= time) for time in times]
-    many = sentence(at_times(times, [lower[n] for n in last], [perfect[n] for n in last]))
-    assert many == few.replace("2 of 3 rows", "551 of 561 rows")
+    assert sentence(at_times(times, [lower[n] for n in last], [perfect[n] for n in last])) == few
 
 
 def test_a_mean_is_one_over_time() -> None:
     """1 s behind for 9 s, and 101 s behind for one."""
     behind = sentence(at_times([0, 9_000, 10_000], [0, 1, 2], [1_000, 101_001, 101_001]))
-    assert "It is safe all the time and on average 11.0 s behind the perfect watermark" in behind
+    assert "It was safe all the time, on average 11.0 s behind the perfect watermark." in behind
 
 
 def test_what_holds_for_no_time_is_counted_in_rows() -> None:
     last = sentence(at_times([0, 1_000, 1_000], [0, 5_000, None], [1, 2, 3]))
-    assert "It is not safe: it is above the perfect watermark in 1 of 2 rows, first at 1.0 s" in last
-    assert "There was no lower bound in 1 row and no upper bound in 1 row. An" in last
+    assert "It was unsafe in 1 row of 2, from 1.0 s on" in last
+    assert "and was unknown in 1 row." in last
 
 
 def test_what_is_marked_of_many_stretches_is_said() -> None:
     lower: list[int | None] = [4, 0] * 100
     chart = time_bounds(frame(lower, [2] * 200))
-    assert "Of 100 stretches that are not safe the first 60 are marked." in " ".join(chart.scene.subtitle.split())
+    assert "Drawn are 60 of 100 stretches that are not safe, the first." in " ".join(chart.scene.subtitle.split())
     assert len(layers_of(chart, 0)["not safe"].xs) == 60
 
 
@@ -355,7 +368,10 @@ def test_the_unknown_is_drawn_as_unknown(bounds: Bounds) -> None:
     unknown = {name: stretches(blocks) for name, blocks in strip.items()}
     assert unknown == {"lower unknown": [(0, 3_000)], "upper unknown": [(59_000, 60_000)]}
     assert tick_labels(chart.scene.panels[1].up) == ["lower unknown", "upper unknown"]
-    assert sentence(bounds(lower=pd.NA, upper=pd.NA)) == "Both bounds are unknown all the time."
+    assert (
+        sentence(bounds(lower=pd.NA, upper=pd.NA))
+        == "The watermark that group billing knew was never known, and neither was an upper bound."
+    )
     nothing = time_bounds(bounds(lower=pd.NA, upper=pd.NA, perfect_watermark=pd.NA))
     assert nothing.scene.panels[0].note == "no bound is known"
 

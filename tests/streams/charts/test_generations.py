@@ -30,7 +30,7 @@ def tills(
 
 
 def roles_of(chart: wm.chart.Chart, writer: str) -> list[str]:
-    rows = zip(chart.data["writer"], chart.data["place"], strict=True)
+    rows = zip(chart.data["writer"], chart.data["standing"], strict=True)
     return [place.partition(":")[0] + place[-8:] * place.startswith("left") for name, place in rows if name == writer]
 
 
@@ -41,13 +41,13 @@ def test_case_a_is_a_writer_that_has_stopped() -> None:
     chart = wm.chart.generations(tills(CRASH))
     assert set(roles_of(chart, "a")) == {"in the generation"}
     assert roles_of(chart, "c")[-5:] == ["left out(case a)"] * 4 + ["removed from the known set"]
-    assert "c was left out of 4 generations from 13.0 s on, since it noted nothing, and was removed" in chart.sentence
+    assert "c was left out of 4 generations from 13.0 s on, since it noted nothing. It was removed" in chart.sentence
 
 
 def test_a_writer_that_shut_down_is_removed_without_being_left_out() -> None:
     chart = wm.chart.generations(tills(wm.script.ShutDownWriter(at_ms=10_000, writer="c")))
     assert set(roles_of(chart, "c")) == {"in the generation", "removed from the known set"}
-    assert chart.sentence.endswith("; c was removed at 13.0 s, without being left out before.")
+    assert chart.sentence.endswith(". c was removed at 13.0 s, without being left out before.")
 
 
 def test_case_b_is_a_writer_that_notes_older_times() -> None:
@@ -58,7 +58,7 @@ def test_case_b_is_a_writer_that_notes_older_times() -> None:
     roles = roles_of(chart, "c")
     assert set(roles) == {"left out(case b)", "in the generation"}
     assert roles == sorted(roles, reverse=True)  # first left out, then in
-    assert "since it noted older times, and came back" in chart.sentence
+    assert "since it noted older times. It came back after 2.0 s." in chart.sentence
 
 
 def test_a_dot_stands_for_every_row_of_the_cycles_and_lines_for_those_who_were_left_out() -> None:
@@ -74,7 +74,7 @@ def test_a_dot_stands_for_every_row_of_the_cycles_and_lines_for_those_who_were_l
 
 def test_without_anybody_left_out_it_says_so() -> None:
     chart = wm.chart.generations(tills())
-    assert chart.sentence.endswith("looked at 3 known writers of sales; all were in every generation.")
+    assert chart.sentence.endswith("looked at 3 known writers of sales. All were in every generation.")
 
 
 def test_a_recording_without_cycles_is_refused() -> None:

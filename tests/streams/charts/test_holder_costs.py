@@ -25,8 +25,8 @@ RUN = table(
 
 def test_the_sentence_names_the_most_expensive_holder() -> None:
     assert repr(holder_costs(RUN)) == (
-        "w2 (lagging) cost most: the lower bound of orders was on average 900 ms lower for it, 75% of what all "
-        "holders cost; it held for 10.0 s."
+        "w2 (lagging) cost most: without it the watermark of orders would have been 900 ms higher on average. "
+        "That is 75% of what all causes cost; it held for 10.0 s."
     )
 
 
@@ -49,12 +49,12 @@ def test_only_the_most_expensive_are_drawn_of_many() -> None:
     chart = holder_costs(many)
     assert len(layers_of(chart)["lagging"].boxes) == 12
     assert len(chart.data["who"]) == 20
-    assert "8 more cost less." in chart.scene.subtitle
+    assert "Drawn are 12 of 20 causes, those with the largest cost." in chart.scene.subtitle
 
 
 def test_a_run_without_cost_says_so() -> None:
     free = table(("w1", "slowest", 100, None, None))
-    assert holder_costs(free).sentence == "Nobody held the lower bound of orders below what the others had noted."
+    assert holder_costs(free).sentence == "Nobody held the watermark of orders below what the others had noted."
 
 
 def test_costs_against_the_clock_are_told_apart() -> None:
@@ -64,13 +64,13 @@ def test_costs_against_the_clock_are_told_apart() -> None:
     alone = alone.assign(against=["the clock", "the others", "no bound"])
     chart = holder_costs(alone)
     assert chart.sentence.startswith("w2 (lagging) cost most: ")
-    assert "100% of what all holders cost" in chart.sentence
+    assert "100% of what all causes cost" in chart.sentence
     assert tick_labels(chart.scene.panels[0].up) == ["w2 (lagging)", "nobody", "w1 (slowest, alone)"]
     labels = [box.label for bars in layers_of_kind(chart, Blocks) for box in bars.boxes]
     assert {"700 ms behind the clock, held 100 ms", "no bound, held 9 ms"} <= {*labels}
     assert holder_costs(alone[:1]).sentence == (
-        "w1 (slowest) held the lower bound of orders for 100 ms with nobody else to compare: behind the clock, that "
-        "makes 700 ms of mean lag."
+        "w1 (slowest) held the watermark of orders for 100 ms, with nobody else to compare. "
+        "Behind the clock, that makes 700 ms of mean lag."
     )
 
 

@@ -26,8 +26,9 @@ TALK = table(
 
 def test_the_sentence_counts_and_names_what_was_lost() -> None:
     assert repr(message_diagram(TALK, around_ms=30_000)) == (
-        "4 messages of orders passed between 4 parties from 29 500 ms to 30 500 ms: 2 note, 1 ack, 1 append. The "
-        "slowest, a note from w1 to controller-0, took 60 ms. 1 did not arrive, a note from w2 to controller-0."
+        "4 messages of orders passed between 4 parties from 29.5 s to 30.5 s. Their kinds: 2 note, 1 ack and 1 "
+        "append. The slowest, a note from w1 to controller-0, took 60 ms. 1 did not arrive, a note from w2 to "
+        "controller-0."
     )
 
 
@@ -42,19 +43,19 @@ def test_messages_about_no_stream_are_shown_with_those_of_a_stream() -> None:
     plan = table((30_020, 30_030, "coordinator", "controller-0", "shares changed"), stream=None)
     chart = message_diagram(pd.concat([TALK, plan]), around_ms=30_000)
     assert chart.sentence.startswith("5 messages of orders passed between 5 parties")
-    assert chart.scene.title == "What was said in orders around 30 000 ms?"
+    assert chart.scene.title == "What was said in orders around 30 s?"
     shown = dict(zip(chart.data["kind"], chart.data["stream"], strict=True))
     assert (shown["shares changed"], shown["append"]) == (None, "orders")
     alone = message_diagram(plan, around_ms=30_000)
     assert alone.sentence.startswith("1 message of no stream passed between 2 parties")
-    assert alone.scene.title == "What was said around 30 000 ms?"
+    assert alone.scene.title == "What was said around 30 s?"
 
 
 def test_messages_of_one_kind_are_counted_and_drawn_by_sender() -> None:
     appends = table(*((n, n + 5, "w1" if n % 3 else "w2", "store", "append") for n in range(60)))
     chart = message_diagram(appends, around_ms=30, span_ms=200)
     assert "60 messages of orders passed between 3 parties from" in chart.sentence
-    assert ": 40 append from w1, 20 append from w2. The slowest" in chart.sentence
+    assert "Their kinds: 40 append from w1 and 20 append from w2. The slowest" in chart.sentence
     drawn = layers_of(chart)
     assert [len(drawn[f"append from {writer}"].xs) for writer in ("w1", "w2")] == [40 * 3 - 1, 20 * 3 - 1]
 
@@ -88,7 +89,7 @@ def test_of_very_many_messages_the_nearest_are_drawn() -> None:
     assert len(chart.data["kind"]) == 1_000
     arrived = layers_of(chart)["arrived"].xs
     assert (len(arrived), min(arrived), max(arrived)) == (240, 381, 620)
-    assert "Drawn are the 240 nearest." in chart.scene.subtitle
+    assert "Drawn are 240 of 1 000 messages, the nearest." in chart.scene.subtitle
 
 
 def test_real_clocks_are_written_in_utc() -> None:
@@ -101,7 +102,7 @@ def test_real_clocks_are_written_in_utc() -> None:
     ("offered", "at", "message"),
     [
         (TALK.drop(columns="sender"), {"around_ms": 30_000}, "no column 'sender'"),
-        (TALK, {"around_ms": 50_000}, "No message was on its way within 500 ms of 50 000 ms"),
+        (TALK, {"around_ms": 50_000}, "No message was on its way within 500 ms of 50 s"),
         (TALK, {"around_ms": 30_000, "span_ms": 0}, "A span of 0 ms"),
         (TALK, {"around_ms": "30"}, "around_ms is '30'"),
         (TALK, {"around_ms": 30_000, "parties": "w1"}, "parties is 'w1'"),

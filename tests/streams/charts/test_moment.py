@@ -21,7 +21,7 @@ from wmlab.streams.answers.moment import read_states
 from wmlab.streams.charts.moment import MomentView, describe_moment, draw_moment
 
 STATES = read_states(everything(), "orders")
-VIEW = MomentView.of(everything(), STATES)
+VIEW = MomentView.of(STATES)
 MOMENTS = st.integers(0, LENGTH_MS)
 KEYS, TIMES = 0, 1
 
@@ -108,7 +108,7 @@ def test_everything_lies_on_the_axis_with_the_moment(at_ms: int) -> None:
 def test_each_lane_says_its_times_and_what_befell_its_party() -> None:
     words = lane_words(drawn(16_000))
     assert words[-4].startswith("writer w2 noted 11.")
-    assert words[-4].endswith("s, crashed, awaited")
+    assert words[-4].endswith("s, crashed, waited for")
     assert re.fullmatch(r"watermark \d+\.\d s to \d+\.\d s, emitted \d+\.\d s", words[-3])
     assert re.fullmatch(r"reader billing-0 sees \d+\.\d s(, no upper bound| to \d+\.\d s)", words[-2])
     assert lane_words(drawn(0)) == [
@@ -173,7 +173,7 @@ def test_of_many_writers_those_furthest_behind_have_a_lane() -> None:
     marks = [mark(f"w{n:02}", at_ms - 100 * n, at_ms) for n in range(20) for at_ms in (5_000, 10_000)]
     chart = wm.chart.moment(written(writer_marks=marks), 10_000)
     assert [words.split()[1] for words in lane_words(chart)[:-1]] == [f"w{n}" for n in range(12, 20)]
-    assert chart.scene.subtitle.endswith(" Not drawn: 12 writers and readers that are further on.")
+    assert chart.scene.subtitle.endswith(" Drawn are 8 of 20 writers and readers, those furthest behind.")
     assert len([row for row in chart.data["what"] if row == "noted"]) == 20
 
 

@@ -88,8 +88,8 @@ def test_a_recording_is_no_table(draw: Callable[..., Chart]) -> None:
     [
         (
             view.key_space,
-            "Stream orders had 3 segments, 2 of them open at the end; 2 cuts were emitted, and the last one stood "
-            "2.0 s of writing behind the end.",
+            "2 watermarks of orders were emitted, each with a cut. The last cut was 2.0 s of writing before the end. "
+            "The stream had 3 segments, 2 of them open at the end.",
             {
                 "segment": [(0, 4_000), (3_990, 6_000), (3_990, 6_000)],
                 "stream cut of a watermark": [
@@ -105,8 +105,8 @@ def test_a_recording_is_no_table(draw: Callable[..., Chart]) -> None:
         ),
         (
             view.event_vs_arrival,
-            "Half of the 5 events of orders arrived within 100 ms of their time, the slowest after 3.0 s; 1 arrived "
-            "below the lower bound that a watermark had given before.",
+            "1 of 5 events of orders arrived below a watermark that had been given before. "
+            "Half arrived within 100 ms of their time, the slowest after 3.0 s.",
             {
                 "event below the lower bound": [(3_500, 500)],
                 "lower bound": [(2_500, 800), (5_000, 2_800), (6_000, 2_800)],
@@ -114,7 +114,7 @@ def test_a_recording_is_no_table(draw: Callable[..., Chart]) -> None:
         ),
         (
             view.writer_marks,
-            "12 marks were noted in orders, 1 of them refused; w2 held the lower bound longest, for 3.0 s from 5.0 s.",
+            "w2 held the watermark of orders longest, for 3.0 s from 5.0 s. 12 marks were noted, 1 of them refused.",
             {
                 "accepted": [
                     *((at_ms, writer) for at_ms in (1_000, 2_000, 3_000) for writer in (0, 1)),
@@ -127,7 +127,7 @@ def test_a_recording_is_no_table(draw: Callable[..., Chart]) -> None:
         ),
         (
             view.watermark_cycles,
-            "4 cycles ran for orders, 2 of them emitted a watermark; both others waited for w2.",
+            "2 of 4 cycles of orders emitted a watermark. Both others waited for w2.",
             {
                 "emitted": [(2_500, 0), (5_000, 0)],
                 "held": [(7_000, 0), (8_000, 0)],
@@ -136,8 +136,8 @@ def test_a_recording_is_no_table(draw: Callable[..., Chart]) -> None:
         ),
         (
             view.bucket_ownership,
-            "2 buckets were owned by c0 21%, c1 79% (fairness 0.74); between owners there was 1 gap, the longest "
-            "1 500 ms for bucket 0 from 3 000 ms.",
+            "2 buckets were owned by c0 21%, c1 79% (fairness 0.74). Between owners there was 1 gap, in which no "
+            "watermark is made, the longest 1.5 s for bucket 0 from 3.0 s.",
             {"no owner": [(3_000, 4_500)]},
         ),
     ],
@@ -161,7 +161,7 @@ def test_boxes_and_markers_say_what_they_are() -> None:
     segments = layers_of(view.key_space(recording()))["segment"]
     assert [box.label for box in segments.boxes] == ["0@0", "1@1", "2@1"]
     held = layers_of(view.watermark_cycles(recording()))["held"]
-    assert held.hover == ["7 000 ms, c0: waits for w2", "8 000 ms, c0: waits for w2"]
+    assert held.hover == ["7.0 s, c0: waits for w2", "8.0 s, c0: waits for w2"]
     marks = layers_of(view.writer_marks(recording()))
     boxes = [*marks["no mark when one was due"].boxes, *marks["held the lower bound"].boxes]
     assert [(box.y_low + box.y_high) / 2 for box in boxes] == [1, 1], "both are of w2, which has the second row"
@@ -183,7 +183,7 @@ def test_from_an_end_of_known_time_on_no_bound_is_drawn() -> None:
     chart = view.event_vs_arrival(recording(watermarks=[first, *(row | {"writers": {}} for row in ends)]))
     assert list(layers_of(chart)["lower bound"].ys) == [800, None, None]
     ended = recording(watermarks=[row | {"writers": {}} for row in (first, *ends)])
-    assert "none arrived below" in view.event_vs_arrival(ended).sentence
+    assert "None of 5 events of orders arrived below" in view.event_vs_arrival(ended).sentence
 
 
 def test_events_of_another_time_stand_at_the_rim_and_are_counted() -> None:
@@ -220,17 +220,17 @@ def test_who_held_the_bound_is_drawn_as_explain_says() -> None:
 @pytest.mark.parametrize(
     ("lagging", "words"),
     [
-        ([["w2"]], "the other one waited for w2"),
-        ([["w2"], ["w2", "w3"], ["w2"]], "all 3 others waited for w2"),
+        ([["w2"]], "The other one waited for w2"),
+        ([["w2"], ["w2", "w3"], ["w2"]], "All 3 others waited for w2"),
         ([["w2"], ["w3"], ["w2"]], "2 of the 3 others waited for w2"),
-        ([[], [], []], "all 3 others were held because: waits for w2"),
+        ([[], [], []], "All 3 others were held: waits for w2"),
     ],
 )
 def test_the_others_are_all_or_some(lagging: list[list[str]], words: str) -> None:
     rows = recording().table("cycles").to_pylist()
     emitted, held = ([row for row in rows if (row["outcome"] == "emitted") is kind] for kind in (True, False))
     cycles = [*emitted, *(held[0] | {"at_ms": 9_000 + n, "lagging": names} for n, names in enumerate(lagging))]
-    assert view.watermark_cycles(recording(cycles=cycles)).sentence.endswith(f"emitted a watermark; {words}.")
+    assert view.watermark_cycles(recording(cycles=cycles)).sentence.endswith(f"emitted a watermark. {words}.")
 
 
 def test_a_run_of_one_controller_has_no_ownership() -> None:
@@ -264,8 +264,8 @@ def test_cuts_that_are_not_drawn_are_counted() -> None:
 def test_lag_and_uncertainty_come_from_the_windows() -> None:
     chart = view.lag(recording())
     assert chart.sentence == (
-        "For half of the time the lower bound of orders stood at most 3.2 s behind the clock of its readers, and 4.7 s "
-        "at worst; where both bounds were known they were at most 1.1 s apart for half of the time."
+        "Readers of orders saw the watermark at most 3.2 s behind their clocks for half of the time, and 4.7 s at "
+        "worst. Where both bounds were known, they were at most 1.1 s apart for half of the time."
     )
     assert points(layers_of(chart)["r0"]) == [(2_600, 1_800), (5_500, 4_700), (5_500, 2_700), (6_500, 3_700)]
     assert chart.data["lag_ms"] == [1_800, 2_700, 3_700]
@@ -288,7 +288,7 @@ def test_a_distribution_of_nothing_asks_for_the_reason() -> None:
     unknown = [row | {"lower": None, "upper": None} for row in recording().table("windows").to_pylist()]
     with pytest.raises(ChartError, match="ever knew a lower bound"):
         view.lag_distribution(recording(windows=unknown))
-    assert view.lag(recording(windows=unknown)).sentence == "No reader of orders ever knew a lower bound."
+    assert view.lag(recording(windows=unknown)).sentence == "No reader of orders ever knew a watermark."
 
 
 def test_lineage_joins_segments_whose_keys_were_handed_over() -> None:
@@ -466,4 +466,4 @@ def test_the_marks_and_stretches_that_are_not_drawn_are_counted() -> None:
     # After every third mark the next one comes late.
     gaps = [mark | {"received_ms": 1_000 * n + 9_000 * (n // 3), "outcome": "success"} for n in range(1_200)]
     subtitle = view.writer_marks(recording(writer_marks=gaps, cycles=[])).scene.subtitle
-    assert subtitle.endswith(" Drawn are the 300 longest of 399 stretches without a mark that was due.")
+    assert subtitle.endswith(" and 300 of 399 stretches without a mark that was due, the longest.")

@@ -67,7 +67,7 @@ def test_the_time_of_a_dead_reader_is_that_of_the_group_until_its_segments_are_t
     assert ahead > stopped == least
     ahead, gone, least = at[20_000]
     assert (ahead, gone) == (least, None)
-    assert "it was the time of readers-1, which was behind" in chart.sentence
+    assert "it was the one that readers-1 had passed, which was behind" in chart.sentence
 
 
 def test_the_lanes_have_the_segments_of_each_reader() -> None:

@@ -17,9 +17,10 @@ from wmlab.core.errors import RecordingError
 from wmlab.core.storage import GrowingTable, StoredTable
 from wmlab.streams.recording import StreamRecording
 from wmlab.streams.scenario import script
+from wmlab.streams.scenario.clocks import LocalClock
 from wmlab.streams.scenario.parts import Clock, Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
 from wmlab.streams.sim import load
-from wmlab.streams.sim.load import Backlog, Load, LocalClock
+from wmlab.streams.sim.load import Backlog, Load
 
 TWO = [Stream("a", segments=2), Stream("b", segments=1)]
 WRITERS = [

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from tests.streams.sim.worlds import run, scenario
 from wmlab.streams.model.segment import KeyRange, Segment
 from wmlab.streams.scenario import noting, script
+from wmlab.streams.scenario.clocks import LocalClock
 from wmlab.streams.scenario.parts import Clock, Controllers, EventWriter, Stream
-from wmlab.streams.sim.load import Backlog, Load, LocalClock, Routes, time_to_note
+from wmlab.streams.sim.load import Backlog, Load, Routes, time_to_note
 from wmlab.streams.sim.store import StoredSegment
 
 MANY = 10_000

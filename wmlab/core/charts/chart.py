@@ -23,7 +23,7 @@ from wmlab.core.errors import ChartError
 from wmlab.core.files import as_path
 from wmlab.core.recording import Recording
 from wmlab.core.waiting import waiting_for
-from wmlab.core.words import is_instant, listed, rounded, shown
+from wmlab.core.words import grouped, is_instant, listed, rounded, shown
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go  # type: ignore[import-untyped]
@@ -105,6 +105,21 @@ def share_of(rows: Sequence[_Entry], most: int) -> list[_Entry]:
     if len(rows) <= most:
         return list(rows)
     return [rows[(n + 1) * len(rows) // most - 1] for n in range(most)]
+
+
+def drawn_words(*parts: tuple[int, int, str]) -> str:
+    """Which part of what there is a chart shows, as a sentence; "" if it shows all.
+
+    >>> drawn_words((300, 1_200, "cycles"), (8, 8, "writers"))
+    'Drawn are 300 of 1 200 cycles.'
+    """
+    shares = [f"{grouped(most)} of {grouped(count)} {what}" for most, count, what in parts if most < count]
+    return f"Drawn are {listed(shares)}." if shares else ""
+
+
+def joined(*sentences: str) -> str:
+    """Sentences one after the other, without those that are empty."""
+    return " ".join(filter(None, sentences))
 
 
 def incident_words(kind: str, detail: str) -> str:

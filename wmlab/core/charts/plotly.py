@@ -122,10 +122,16 @@ class _Frame:
 
 def draw_heading(scene: Scene) -> str:
     """Question and answer as HTML, which wraps where it stands: above a figure without them."""
-    paragraph = f"<p style='font-family:{escape(FONT)};margin:0 0 4px;max-width:{_HEADING_PX}px;"
+    style = f"font-family:{escape(FONT)};margin:0 0 4px;max-width:{_HEADING_PX}px;"
+    paragraph = f"<p style='{style}"
     title = f"{paragraph}font-size:{TITLE_PX}px'><b>{escape(glued(scene.title))}</b></p>"
     answer = scene.answer(_arrange(scene, headed=False).labels)
-    return f"{title}{paragraph}font-size:{TEXT_PX}px'>{escape(glued(answer))}</p>"
+    folded = "".join(
+        f"<details style='{style}font-size:{TEXT_PX}px'><summary>{escape(question)}</summary>{escape(glued(text))}"
+        "</details>"
+        for question, text in scene.folded.items()
+    )
+    return f"{title}{paragraph}font-size:{TEXT_PX}px'>{escape(glued(answer))}</p>{folded}"
 
 
 def draw_plotly(scene: Scene, *, headed: bool = True) -> go.Figure:

@@ -11,8 +11,8 @@ row i is drawn from xs[i] to xs[i + 1], also when row i + 1 is unknown; there th
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final, Literal, TypeVar
 
@@ -461,7 +461,8 @@ RuleLabels = tuple[int, list[Placed | None]]
 class Scene:
     """A whole picture: question, answer, the x axis, the panels from top to bottom, and the rules across them.
 
-    Rules beyond the ends of the x axis are left out. With `together` a hover box shows all values at one x.
+    Rules beyond the ends of the x axis are left out. With `together` a hover box shows all values at one x. `folded`
+    are further questions with their answers, which a page shows when a reader opens them, and a still picture not.
     """
 
     title: str
@@ -470,6 +471,7 @@ class Scene:
     panels: Sequence[Panel]
     rules: Sequence[Rule] = ()
     together: bool = False
+    folded: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         the_flag(self.together, "together", ChartError)

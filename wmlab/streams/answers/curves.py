@@ -9,11 +9,10 @@ Source: PDP-33, Periodic Watermark Workflow and Watermarking in the Reader.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, groupby, pairwise
-from typing import Any
+from itertools import accumulate, pairwise
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.invariants import TableRow
@@ -29,23 +28,15 @@ from wmlab.streams.answers.cause import (
     cause_of_log,
     cause_of_reader,
 )
-from wmlab.streams.answers.history import (
-    group_states,
-    known_watermarks,
-    log_rows,
-    rows_of_stream,
-    segments_of,
-)
 from wmlab.streams.answers.run_state import RunState, RunWalk
+from wmlab.streams.answers.stream_tables import GroupHistory, StreamTables
 from wmlab.streams.answers.written import Written
 from wmlab.streams.model.log import Watermark
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import segment_name
-from wmlab.streams.model.window import Followed, compare_with_cut, follow_group, position_moves
+from wmlab.streams.model.window import Followed, compare_with_cut
+from wmlab.streams.scenario.clocks import LocalClock
 from wmlab.streams.scenario.scenario import StreamScenario
-from wmlab.streams.scenario.script import StepClock
-
-_MILLION = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,44 +55,29 @@ class Curves:
     """The curves of one stream of a recording; tables are read when they are needed, and once."""
 
     def __init__(self, recording: Recording, stream: str) -> None:
-        self._recording = recording
-        self._stream = stream
-        self._groups: dict[str, _Group] = {}
+        self.tables = StreamTables(recording, stream)
         self.written = Written(recording, stream)
+        self._groups: dict[str, _Group] = {}
 
     @cached_property
     def _walk(self) -> RunWalk:
-        return RunWalk(self._recording, self._stream)
+        return RunWalk(self.tables)
 
     @cached_property
     def _scenario(self) -> StreamScenario | None:
-        return self._recording.scenario_as(StreamScenario)
-
-    @cached_property
-    def _windows(self) -> Mapping[str, list[TableRow]]:
-        """What each reader saw, by time."""
-        rows = sorted(self._rows("windows"), key=lambda row: (row["reader"], row["at_ms"]))
-        return {reader: list(of_reader) for reader, of_reader in groupby(rows, key=lambda row: str(row["reader"]))}
-
-    def _rows(self, table: str) -> list[dict[str, Any]]:
-        return rows_of_stream(self._recording, table, self._stream)
+        return self.tables.recording.scenario_as(StreamScenario)
 
     def state_at(self, at_ms: int) -> RunState:
         """The machine of the log in its state at `at_ms`."""
         return self._walk.at(at_ms)
 
-    @cached_property
-    def groups(self) -> list[str]:
-        """The reader groups of the stream."""
-        return sorted({str(row["group"]) for table in ("positions", "windows") for row in self._rows(table)})
-
     def group_of(self, reader: str) -> str:
         """The group of a reader; raises `RecordingError` for one that never looked at a window of the stream."""
-        looks = self._windows.get(reader)
+        looks = self.tables.windows.get(reader)
         if looks is None:
-            known = ", ".join(sorted(self._windows)) or "none"
+            known = ", ".join(sorted(self.tables.windows)) or "none"
             raise RecordingError(
-                f"The recording {self._recording.name!r} has no reader {reader!r} of {self._stream}; "
+                f"The recording {self.tables.recording.name!r} has no reader {reader!r} of {self.tables.stream}; "
                 f"its readers: {known}.",
                 remedy="name one of them, or leave the reader out to explain the stream's own bound.",
             )
@@ -117,7 +93,7 @@ class Curves:
         if curve.reader is None:
             cause = cause_of_group(state, known)
         else:
-            looks = self._windows[curve.reader]
+            looks = self.tables.windows[curve.reader]
             index = bisect_right(looks, at_ms, key=lambda row: int(row["at_ms"])) - 1
             seen = looks[index] if index >= 0 else None
             lower = None if seen is None else seen["lower"]
@@ -133,7 +109,7 @@ class Curves:
         state = self._walk.at(at_ms)
         row = state.bound
         if curve.reader is not None:
-            looks = [look for look in self._windows[curve.reader] if look["at_ms"] <= at_ms]
+            looks = [look for look in self.tables.windows[curve.reader] if look["at_ms"] <= at_ms]
             upper = looks[-1]["upper"] if looks else None
             return upper, ()
         if curve.group is not None:
@@ -147,7 +123,7 @@ class Curves:
         times = set(self._walk.times) | set(self._due_times())
         if curve.group is not None or curve.reader is not None:
             times |= set(self._group(curve.group or self.group_of(str(curve.reader))).times)
-            times |= {row["at_ms"] for row in self._windows.get(curve.reader or "", ())}
+            times |= {row["at_ms"] for row in self.tables.windows.get(curve.reader or "", ())}
         before: CauseSpan | None = None
         moments = [start_ms, *sorted(time for time in times if start_ms < time < end_ms), end_ms]
         for from_ms, to_ms in pairwise(moments):
@@ -163,18 +139,18 @@ class Curves:
 
     def _due_times(self) -> Iterator[int]:
         """From when on each planned cycle is overdue, if it does not run."""
-        return (row["due_ms"] + 1 for row in self._rows("cycles") if row.get("due_ms") is not None)
+        return (row["due_ms"] + 1 for row in self.tables.rows("cycles") if row.get("due_ms") is not None)
 
     def _group(self, name: str | None) -> _Group:
-        names = self.groups
+        names = self.tables.groups
         if name is None or name not in names:
             raise RecordingError(
-                f"The recording {self._recording.name!r} has no reader group {name!r} of {self._stream}; its groups: "
-                f"{', '.join(names) or 'none'}.",
+                f"The recording {self.tables.recording.name!r} has no reader group {name!r} of {self.tables.stream}; "
+                f"its groups: {', '.join(names) or 'none'}.",
                 remedy="name one of them, or leave the group out to explain the stream's own bound.",
             )
         if name not in self._groups:
-            self._groups[name] = _Group(self._recording, self._stream, name)
+            self._groups[name] = _Group(self.tables.of_group(name))
         return self._groups[name]
 
     def _complete(self, cause: Cause, state: RunState) -> Cause:
@@ -203,13 +179,7 @@ class Curves:
         part = next((part for part in scenario.writers if writer in (part.name, part.id)), None) if scenario else None
         if scenario is None or part is None:
             return 0
-        since_ms = at_ms - scenario.start_ms
-        steps = (
-            action.by_ms
-            for action in scenario.script
-            if isinstance(action, StepClock) and action.party == part.name and action.at_ms <= since_ms
-        )
-        return part.clock.skew_ms + since_ms * part.clock.drift_ppm // _MILLION + sum(steps)
+        return LocalClock.of(scenario, part.name, part.clock).ahead_ms(at_ms)
 
 
 def _same(before: Cause, cause: Cause) -> bool:
@@ -226,16 +196,10 @@ def _same(before: Cause, cause: Cause) -> bool:
 class _Group:
     """What one reader group knew over time, from its positions and the watermarks, or from its map of times."""
 
-    def __init__(self, recording: Recording, stream: str, name: str) -> None:
-        def rows_of(table: str) -> list[dict[str, Any]]:
-            return [row for row in rows_of_stream(recording, table, stream) if row["group"] == name]
-
-        log = log_rows(recording, stream)
-        self._watermarks = [row for row, _ in log]
-        self._segments = segments_of(recording, stream)
-        positions = sorted(rows_of("positions"), key=lambda row: int(row["version"]))
-        moves = position_moves(positions)
-        self._followed: list[Followed] = list(follow_group(moves, known_watermarks(log), self._segments))
+    def __init__(self, history: GroupHistory) -> None:
+        self._watermarks = [row for row, _ in history.tables.log]
+        self._segments = history.tables.segments
+        self._followed = history.followed()
         self._since_ms = list(
             accumulate(
                 self._followed[1:],
@@ -245,11 +209,9 @@ class _Group:
                 initial=(self._followed[0].at_ms, self._followed[0].tracker.lower_seq) if self._followed else None,
             )
         )
-        self._owners = list(group_states(positions))
-        updates = [row for row in rows_of("group_updates") if row["outcome"] == "applied" and row["lowers"] is not None]
-        self._map = sorted(updates, key=lambda row: (row["at_ms"], row["revision"]))
+        self._owners, self._map = history.states, history.maps
         self._read: dict[int, tuple[list[int], list[int]]] = {}
-        for row in sorted(rows_of("reads"), key=lambda row: int(row["at_ms"])):
+        for row in sorted(history.rows("reads"), key=lambda row: int(row["at_ms"])):
             times, ends = self._read.setdefault(row["segment_id"], ([], []))
             times.append(row["at_ms"])
             ends.append(max(row["to_offset"], ends[-1] if ends else 0))

@@ -13,10 +13,10 @@ from wmlab.core.arguments import the_choice, the_moment
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words, moment
-from wmlab.streams.answers.cause import Cause
+from wmlab.streams.answers.cause import Cause, longest_cause
 from wmlab.streams.answers.curves import LOG, Curve, Curves
 from wmlab.streams.answers.history import rows_of_stream, scenario_span, the_stream
-from wmlab.streams.answers.sentences import GROUP, log_sentences, reader_sentences, upper_sentences
+from wmlab.streams.answers.sentences import GROUP, because, log_sentences, reader_sentences, upper_sentences
 from wmlab.streams.answers.stragglers import stragglers_of
 from wmlab.streams.answers.together import streams_apart
 from wmlab.streams.answers.written import SilentWriter
@@ -121,6 +121,12 @@ def explain_curve(curves: Curves, curve: Curve, stream: str, at_ms: int, *, boun
         silent=silent,
         sentence=sentence,
     )
+
+
+def stretch_words(curves: Curves, curve: Curve, from_ms: int, to_ms: int) -> str:
+    """What held a curve from one moment to another (clock, ms), as a clause: "w2 was down"; "" if it is not known."""
+    longest = longest_cause(list(curves.spans(curve, start_ms=from_ms, end_ms=to_ms)))
+    return "" if longest is None else because(longest.cause)
 
 
 def _silent(silent: SilentWriter | None, at_ms: int) -> str:

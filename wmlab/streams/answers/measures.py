@@ -18,7 +18,7 @@ from wmlab.core.errors import RecordingError
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.run_measures import Lag
-from wmlab.core.words import counted, moment, span
+from wmlab.core.words import clock_words, counted, rounded
 from wmlab.streams.model.coordination import fairness
 from wmlab.streams.scenario.checks import controllers_of
 from wmlab.streams.scenario.scenario import StreamScenario
@@ -90,11 +90,12 @@ class Ownership(Answer):
         were = "was" if self.buckets == 1 else "were"
         text = f"{counted(self.buckets, 'bucket')} {were} owned by {shares} (fairness {self.fairness:.2f})"
         if not self.gaps:
-            return f"{text}; no bucket was without an owner once it had one."
+            return f"{text}. No bucket was without an owner once it had one."
         bucket, begin, end = max(self.gaps, key=lambda gap: gap[2] - gap[1])
         were = "was" if len(self.gaps) == 1 else "were"
-        longest = f"{span(end - begin)} for bucket {bucket} from {moment(begin)}"
-        return f"{text}; between owners there {were} {counted(len(self.gaps), 'gap')}, the longest {longest}."
+        longest = f"the longest {rounded(end - begin)} for bucket {bucket} from {clock_words(begin)}"
+        gaps = f"{counted(len(self.gaps), 'gap')}, in which no watermark is made"
+        return f"{text}. Between owners there {were} {gaps}, {longest}."
 
 
 def ownership(recording: Recording) -> Ownership:

@@ -10,7 +10,7 @@ Source: PDP-33, Stream Cuts, Periodic Watermark Workflow and Watermarking in the
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from operator import attrgetter
@@ -25,20 +25,17 @@ from wmlab.core.answers import Verdicts
 from wmlab.core.errors import RecordingError
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
-from wmlab.streams.answers.faults import ActiveFaults
-from wmlab.streams.answers.history import (
-    CLOCKS,
-    events_of,
-    group_states,
-    rows_of_stream,
-    scenario_span,
-    without_ends,
-)
+from wmlab.streams.answers.curves import Curves
+from wmlab.streams.answers.history import CLOCKS, events_of, scenario_span, without_ends
+from wmlab.streams.answers.run_state import RunState
+from wmlab.streams.answers.stream_tables import StreamTables
 from wmlab.streams.answers.timeline import Moment
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.tables import TOOK_PLACE, Subject
 
 _Value = TypeVar("_Value")
+Clock = Callable[[int], str]
+"""Writes a time (ms) as the axis beside it does."""
 _Integers = npt.NDArray[np.int64]
 
 
@@ -64,6 +61,24 @@ class SegmentState:
         """Its number and epoch, as "1@0"."""
         return segment_name(self.segment_id)
 
+    @property
+    def unread(self) -> int:
+        """How many bytes the group has not read."""
+        return self.length - (self.offset or 0)
+
+    @property
+    def title(self) -> str:
+        """Its name and its reader: "1@0, read by readers-0"."""
+        return self.name if self.offset is None else f"{self.name}, read by {self.reader or 'nobody'}"
+
+    @property
+    def words(self) -> str:
+        """Whether it is open, how long it is, who reads it, and how much is not read."""
+        is_open = "open" if self.sealed_ms is None else "sealed"
+        reader = "" if self.offset is None else f", read by {self.reader or 'nobody'}"
+        unread = "" if self.offset is None else f", {size_words(self.unread)} not read"
+        return f"segment {self.name}, {is_open}, {size_words(self.length)}{reader}{unread}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
@@ -81,6 +96,11 @@ class Note:
     def accepted(self) -> bool:
         """Whether it counts."""
         return self.outcome == "success"
+
+    def words(self, writer: str, clock: Clock) -> str:
+        """What the writer noted, and why that was refused."""
+        outcome = "" if self.accepted else f", refused: {self.outcome}"
+        return f"writer {writer} noted {clock(self.time)}{outcome}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +121,12 @@ class WriterState:
         """Its last note that was accepted."""
         return next((note for note in reversed(self.notes) if note.accepted), None)
 
+    def words(self, clock: Clock) -> str:
+        """What it noted and what befell it: "writer w2 noted 25.2 s, crashed, waited for"."""
+        noted = "has noted no time" if self.newest is None else f"noted {clock(self.newest.time)}"
+        states = [self.state, "waited for" * self.awaited, "dropped" * self.dropped]
+        return ", ".join([f"writer {self.writer} {noted}", *filter(None, states)])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatermarkState:
@@ -115,6 +141,11 @@ class WatermarkState:
     cut: Mapping[int, int | None]
     emitted_ms: int
 
+    def words(self, clock: Clock) -> str:
+        """Its bounds, and when it was emitted."""
+        window = window_words(self.lower, self.upper, clock)
+        return f"watermark {window}, emitted {_without_day(clock(self.emitted_ms), beside=window)}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderState:
@@ -128,6 +159,36 @@ class ReaderState:
     upper: int | None
     looked_ms: int | None
     state: str
+
+    def words(self, clock: Clock) -> str:
+        """What it sees, and what befell it."""
+        window = window_words(self.lower, self.upper, clock)
+        seen = "has not looked yet" if self.looked_ms is None else f"sees {window}"
+        return ", ".join(filter(None, [f"reader {self.reader} {seen}", self.state]))
+
+
+def window_words(lower: int | None, upper: int | None, clock: Clock) -> str:
+    """Two bounds in words; a day is written once."""
+    low, high = (None if bound is None else clock(bound) for bound in (lower, upper))
+    if low is None:
+        return "no bounds" if high is None else f"no lower bound, upper bound {high}"
+    if high is None:
+        return f"{low}, no upper bound"
+    return low if low == high else f"{low} to {_without_day(high, beside=low)}"
+
+
+def _without_day(time: str, *, beside: str) -> str:
+    """An instant without its day beside one of the same day: "14:00:09" beside "Jan 3, 14:00:05"."""
+    day, comma, clock = time.partition(", ")
+    return clock if comma and beside.startswith(f"{day}, ") else time
+
+
+def size_words(size: int) -> str:
+    """A number of bytes: "480 B", "12.3 kB", "1.2 MB"."""
+    for unit, name in ((1_000_000, "MB"), (1_000, "kB")):
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size} B"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,31 +278,27 @@ class RecordedStates:
     high_ms: int
     shares_clock: bool
     appends: Mapping[int, Appends]
+    curves: Curves
     _newest_times: tuple[_Integers, _Integers]
     _segments: Sequence[TableRow]
     _positions: _Timed[Mapping[int, TableRow]]
     _watermarks: _Timed[WatermarkState]
-    _cycles: _Timed[TableRow]
     _notes: Mapping[str, _Timed[Note]]
-    _drops: Mapping[str, _Timed[int]]
-    _incidents: _Timed[TableRow]
     _windows: Mapping[str, _Timed[TableRow]]
     _joined_ms: Mapping[str, int]
 
     def at(self, at_ms: int) -> StreamState:
         """The state at a moment (clock, ms)."""
-        faults = ActiveFaults()
-        for row in self._incidents.until(at_ms):
-            faults.step(row)
+        known = self.curves.state_at(at_ms)
         return StreamState(
             stream=self.stream,
             at_ms=at_ms,
             group=self.group,
             segments=tuple(self._segments_at(at_ms)),
             watermarks=self._watermarks.until(at_ms),
-            writers=tuple(self._writer(writer, at_ms, faults) for writer in self._notes),
+            writers=tuple(self._writer(writer, known) for writer in self._notes),
             readers=tuple(
-                self._reader(reader, at_ms, faults)
+                self._reader(reader, known)
                 for reader in sorted(self._windows)
                 if self._joined_ms.get(reader, at_ms) <= at_ms
             ),
@@ -266,26 +323,25 @@ class RecordedStates:
                     reader=None if read is None else read["reader"],
                 )
 
-    def _writer(self, writer: str, at_ms: int, faults: ActiveFaults) -> WriterState:
-        notes, cycle = self._notes[writer].until(at_ms), self._cycles.last(at_ms, {})
-        dropped_ms = self._drops[writer].last(at_ms, -1) if writer in self._drops else None
-        accepted = next((note.received_ms for note in reversed(notes) if note.accepted), None)
+    def _writer(self, writer: str, known: RunState) -> WriterState:
+        notes = self._notes[writer].until(known.at_ms)
+        has_noted = any(note.accepted for note in notes)
         return WriterState(
             writer=writer,
             notes=notes,
-            state=_state(faults, "writer", writer, at_ms),
-            awaited=writer in cycle.get("lagging", ()),
-            dropped=dropped_ms is not None and accepted is not None and accepted <= dropped_ms,
+            state=_state(known, "writer", writer),
+            awaited=writer in (known.cycle or {}).get("lagging", ()),
+            dropped=has_noted and writer not in known.on_record,
         )
 
-    def _reader(self, reader: str, at_ms: int, faults: ActiveFaults) -> ReaderState:
-        window = self._windows[reader].last(at_ms, {})
+    def _reader(self, reader: str, known: RunState) -> ReaderState:
+        window = self._windows[reader].last(known.at_ms, {})
         return ReaderState(
             reader=reader,
             lower=window.get("lower"),
             upper=window.get("upper"),
             looked_ms=window.get("at_ms"),
-            state=_state(faults, "reader", reader, at_ms),
+            state=_state(known, "reader", reader),
         )
 
     def newest_time(self, at_ms: int) -> int:
@@ -315,9 +371,11 @@ def read_states(recording: Recording, stream: str, *, group: str | None = None) 
 
     Raises `RecordingError` for a group that did not read the stream, and for a stream in which nothing happened.
     """
-    rows = {table: rows_of_stream(recording, table, stream) for table in _TABLES}
-    chosen = _the_group(stream, rows, group)
-    of_group = {table: [row for row in rows[table] if row["group"] == chosen] for table in ("positions", "windows")}
+    curves = Curves(recording, stream)
+    tables = curves.tables
+    rows = {table: tables.rows(table) for table in _TABLES}
+    chosen = _the_group(tables, group)
+    windows = [row for row in rows["windows"] if row["group"] == chosen]
     appends, wrote = _appends(recording, stream)
     clocks = [row[CLOCKS[table]] for table in _TABLES if table != "segments" for row in rows[table]]
     clocks += [int(end) for of in appends.values() for end in (of.at_ms[0], of.at_ms[-1])]
@@ -337,17 +395,13 @@ def read_states(recording: Recording, stream: str, *, group: str | None = None) 
         high_ms=high_ms,
         shares_clock=apart_ms <= high_ms - low_ms,
         appends=appends,
+        curves=curves,
         _newest_times=_newest_times(appends, accepted),
         _segments=sorted(rows["segments"], key=lambda row: (row["low"], row["segment_id"])),
-        _positions=_Timed.of(group_states(of_group["positions"])),
+        _positions=_Timed.of(() if chosen is None else tables.of_group(chosen).states),
         _watermarks=_Timed.of((row["emitted_ms"], _watermark(row)) for row in without_ends(rows["watermarks"])),
-        _cycles=_Timed.of((row["at_ms"], row) for row in rows["cycles"]),
         _notes={writer: notes.get(writer, _Timed([], [])) for writer in sorted(notes.keys() | wrote)},
-        _drops=_by_party((name, row["at_ms"], row["at_ms"]) for row in rows["cycles"] for name in row["removed"]),
-        _incidents=_Timed.of(
-            (row["at_ms"], row) for row in sorted(rows["incidents"], key=lambda row: int(row["at_ms"]))
-        ),
-        _windows=_by_party((row["reader"], row["at_ms"], row) for row in of_group["windows"]),
+        _windows=_by_party((row["reader"], row["at_ms"], row) for row in windows),
         _joined_ms={row["target"]: row["at_ms"] for row in reversed(incidents) if row["kind"] == "join"},
     )
 
@@ -364,17 +418,17 @@ _TABLES: Final = (
 )
 
 
-def _state(faults: ActiveFaults, subject: Subject, party: str, at_ms: int) -> str:
-    """What befell a party and lasts at a moment; "" for nothing."""
-    fault = faults.of(subject, party, at_ms=at_ms)
+def _state(known: RunState, subject: Subject, party: str) -> str:
+    """What befell a party and lasts; "" for nothing."""
+    fault = known.faults.of(subject, party, at_ms=known.at_ms)
     return "" if fault is None else fault.kind.value
 
 
-def _the_group(stream: str, rows: Mapping[str, Sequence[TableRow]], group: str | None) -> str | None:
-    groups = sorted({row["group"] for row in (*rows["positions"], *rows["windows"])})
+def _the_group(tables: StreamTables, group: str | None) -> str | None:
+    groups = tables.groups
     if group is not None and group not in groups:
         raise RecordingError(
-            f"No reader group {group!r} read the stream {stream!r}.",
+            f"No reader group {group!r} read the stream {tables.stream!r}.",
             remedy=f"Name one of: {', '.join(groups)}." if groups else "Leave the group out: nobody read.",
         )
     return group or next(iter(groups), None)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from wmlab.core.invariants import TableRow
-from wmlab.core.recording import Recording
 from wmlab.streams.answers.faults import ActiveFaults, Fault
-from wmlab.streams.answers.history import CLOCKS, owners_of, rows_of_stream
+from wmlab.streams.answers.history import CLOCKS, owners_of
+from wmlab.streams.answers.stream_tables import StreamTables
 from wmlab.streams.model.cycle import HeldBy
 from wmlab.streams.scenario.parts import METADATA_STORE, SEGMENT_STORE
 from wmlab.streams.tables import TOOK_PLACE
@@ -154,19 +154,19 @@ _ORDER: Final = ("incidents", "ownership", "writer_marks", "cycles", "watermarks
 
 
 class RunWalk:
-    """Goes through a recording of one stream: `at` gives the one machine in its state at a moment.
+    """Goes through the tables of one stream: `at` gives the one machine in its state at a moment.
 
     Moments may be asked in any order; ascending ones cost one pass in all. `times` are those of the changes.
     """
 
-    def __init__(self, recording: Recording, stream: str) -> None:
+    def __init__(self, tables: StreamTables) -> None:
         rows: list[tuple[int, int, str, TableRow]] = [
             (row[CLOCKS[table]], order, table, row)
             for order, table in enumerate(_ORDER)
             if table != "ownership"
-            for row in rows_of_stream(recording, table, stream)
+            for row in tables.rows(table)
         ]
-        for row in owners_of(recording, stream):
+        for row in owners_of(tables.recording, tables.stream):
             for at_ms, owner in ((row["from_ms"], row["controller"]), (row["to_ms"], None)):
                 if at_ms is not None:
                     rows.append((at_ms, 1, "ownership", {"at_ms": at_ms, "controller": owner}))

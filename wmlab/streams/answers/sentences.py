@@ -70,12 +70,11 @@ def reader_sentences(cause: Cause, who: str) -> str:
     if cause.kind is CauseKind.NEWEST and cause.log is not None:
         newest = f"{who} {know} the newest watermark. " if cause.bound is not None else ""
         return f"{newest}{log_sentences(cause.log)}"
-    value = f"{who} {know} no watermark yet: "
+    value = f"{who} {know} no watermark yet."
     if cause.bound is not None:
-        value = f"{who} still {see} the watermark {_time(cause, cause.bound)} since {clock_words(cause.since_ms)}: "
-    newest = "" if cause.newest is None else f" The newest watermark is {_time(cause, cause.newest)}."
-    held = _held_log(cause.log)
-    return f"{value}{_reader_reason(cause)}.{newest}{held}"
+        value = f"{who} still {see} the watermark {_time(cause, cause.bound)} since {clock_words(cause.since_ms)}."
+    newest = "" if cause.newest is None else f"The newest watermark is {_time(cause, cause.newest)}."
+    return " ".join(filter(None, [value, *_reader_reason(cause, who), newest, _held_log(cause.log)]))
 
 
 GROUP: Final = "The readers"
@@ -304,50 +303,56 @@ def _the(party: Party) -> str:
 _SEGMENTS: Final = ("marks segment",)
 
 
-def _reader_reason(cause: Cause) -> str:
+def _reader_reason(cause: Cause, who: str) -> list[str]:
+    """What keeps `who` from knowing the newest watermark."""
     parties = cause.parties
     names = listed(cause.names, most=_NAMED, rest="others")
+    it = "It" if names == who else names
     match cause.kind:
         case CauseKind.READER:
-            texts = [f"{party.name} has been {state_words(party.fault)}" for party in parties[:_NAMED] if party.fault]
-            again = (
-                "" if cause.earliest_ms is None else f" and goes on at {clock_words(cause.earliest_ms)} at the earliest"
-            )
-            return f"{listed(texts)}{again}"
+            at_fault = [party for party in parties[:_NAMED] if party.fault is not None]
+            states = [f"{it if len(parties) == 1 else party.name} has been {_state(party)}" for party in at_fault]
+            until = "" if cause.earliest_ms is None else f"{clock_words(cause.earliest_ms)} at the earliest"
+            if len(states) == 1:
+                return [f"{states[0]}{f' and goes on at {until}' if until else ''}."]
+            return [*(f"{state}." for state in states), f"The last of them goes on at {until}." if until else ""]
         case CauseKind.STORE:
-            texts = [f"{_the(party)} has been {state_words(party.fault)}" for party in parties if party.fault]
-            return listed(texts)
+            return [f"{_the(party).capitalize()} has been {_state(party)}." for party in parties if party.fault]
         case CauseKind.ASSIGNMENT:
-            return f"nobody has published a position in {_segments(parties)}"
+            return [f"Nobody has published a position in {_segments(parties)}."]
         case CauseKind.UNREAD:
-            return (
-                f"{listed([_unread(party) for party in parties[:_NAMED]])} remain to be read before the next watermark"
-            )
+            return [_unread(parties)]
         case CauseKind.PUBLICATION:
             readers = sorted({party.reader for party in parties if party.reader is not None})
             has = "has" if len(readers) == 1 else "have"
-            return f"{listed(readers, most=_NAMED, rest='others')} {has} read further, and not published that yet"
+            return [f"{listed(readers, most=_NAMED, rest='others')} {has} read further, and not published that yet."]
         case CauseKind.NOT_STARTED:
-            return "no position is published yet" if not parties else f"{names} has not looked yet"
+            return ["No position is published yet." if not parties else f"{it} has not looked yet."]
         case CauseKind.NEXT_LOOK:
-            return f"{names} has not looked since then; its group has passed a newer watermark"
+            return [f"{it} has not looked since then; its group has passed a newer watermark."]
         case CauseKind.SHARED_STATE:
-            return f"{names or 'the group'} has an older copy of the state of the group"
-    return "the cause is not known"
+            return [f"{it or 'The group'} has an older copy of the state of the group."]
+    return ["The cause is not known."]
+
+
+def _state(party: Party) -> str:
+    return "" if party.fault is None else state_words(party.fault)
 
 
 def _segments(parties: Sequence[Party]) -> str:
     return f"segment{'s' if len(parties) > 1 else ''} {listed([party.name for party in parties], most=_NAMED)}"
 
 
-def _unread(party: Party) -> str:
-    if party.needed is None:
-        return f"the rest of segment {party.name} (last read by {party.reader})"
-    return f"{grouped(party.needed - (party.offset or 0))} bytes of segment {party.name} (last read by {party.reader})"
+def _unread(parties: Sequence[Party]) -> str:
+    """What is to be read before the next watermark, and who reads it."""
+    readers = listed(sorted({party.reader for party in parties if party.reader is not None}), most=_NAMED)
+    needed = [party.needed - (party.offset or 0) for party in parties if party.needed is not None]
+    size = f"{grouped(sum(needed))} bytes" if len(needed) == len(parties) else "the rest"
+    return f"To reach the next watermark, {size} of {_segments(parties)} must be read, by {readers}."
 
 
 def _held_log(log: Cause | None) -> str:
     """Whom the log's own bound waits for, where it has stopped."""
     if log is None or not log.waits or log.kind is not CauseKind.LAGGING:
         return ""
-    return f" It waits for {listed(log.names, most=_NAMED, rest='others')}."
+    return f"It waits for {listed(log.names, most=_NAMED, rest='others')}."

@@ -13,6 +13,7 @@ from typing import Final
 import pyarrow.compute as pc
 
 from wmlab.core.answers import Against, Stragglers, Stretch, stragglers_from
+from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words, is_instant, rounded
 from wmlab.streams.answers import history as recorded
@@ -40,7 +41,7 @@ _WITHOUT_PARTY: Final = {
     CauseKind.NO_MARK: "no noted time",
     CauseKind.FIRST_CYCLE: "no cycle yet",
     CauseKind.EXPECTED: "expected writers",
-    CauseKind.PERIOD: "the cycles",
+    CauseKind.PERIOD: "the cycle period",
     CauseKind.CONTROLLER: "controllers",
     CauseKind.STORE: "stores",
     CauseKind.NO_WRITER_LEFT: "no active writer",
@@ -94,6 +95,39 @@ def stall_sentence(spans: Sequence[CauseSpan]) -> str:
         f"The watermark stopped for longest at {clock_words(stall[0].cause.bound, clock_ms=from_ms)}, for "
         f"{rounded(to_ms - from_ms)} from {clock_words(from_ms)} to {clock_words(to_ms)}{cause}."
     )
+
+
+def cost_sentences(stream: str, rows: Sequence[TableRow]) -> str:
+    """What the first of the rows of `explain` cost; those that cost against the clock come after all others."""
+    total_ms = sum(row["cost_ms"] or 0 for row in rows if not is_alone(row))
+    alone = [row for row in rows if is_alone(row) and row["cost_ms"]]
+    first = alone[0] if not total_ms and alone else rows[0]
+    held, cost = rounded(first["held_ms"]), rounded(round(first["cost_ms"] or 0))
+    # Who is no party has no name to begin a sentence with.
+    who = first["who"].capitalize() if first["who"] in _WITHOUT_PARTY.values() else first["who"]
+    if total_ms:
+        return (
+            f"{who} ({first['why']}) cost most: without it the watermark of {stream} would have been {cost} "
+            f"higher on average. That is {first['cost_ms'] / total_ms:.0%} of what all causes cost; it held for {held}."
+        )
+    if alone:
+        return (
+            f"{who} ({first['why']}) held the watermark of {stream} for {held}, with nobody else to compare. "
+            f"Behind the clock, that makes {cost} of mean lag."
+        )
+    return f"Nobody held the watermark of {stream} below what the others had noted."
+
+
+def cost_words(row: TableRow) -> str:
+    """The cost of a row of `explain`."""
+    if row["cost_ms"] is None:
+        return "no bound" if row.get("against") == "no bound" else "cost unknown"
+    return f"{rounded(round(row['cost_ms']))}{' behind the clock' if is_alone(row) else ''}"
+
+
+def is_alone(row: TableRow) -> bool:
+    """Whether the cost of a row of `explain` is measured against the clock, since nobody else was there."""
+    return row.get("against") == "the clock"
 
 
 def holders(cause: Cause) -> tuple[str, ...]:

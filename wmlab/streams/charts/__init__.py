@@ -9,7 +9,6 @@ from wmlab.core.charts.axis import Numbers, Tick, time_axis
 from wmlab.core.charts.chart import Chart, template
 from wmlab.core.charts.diagram import Diagram
 from wmlab.core.charts.scene import Dots, Panel, Path, Rule, Scene, Steps
-from wmlab.streams.charts.age_of_bounds import delays
 from wmlab.streams.charts.alignment import alignment
 from wmlab.streams.charts.bounds import time_bounds
 from wmlab.streams.charts.diagrams import lineage, message_diagram, topology
@@ -35,7 +34,6 @@ __all__ = [
     "Tick",
     "alignment",
     "bucket_ownership",
-    "delays",
     "event_vs_arrival",
     "generations",
     "holder_costs",

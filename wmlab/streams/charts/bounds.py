@@ -4,20 +4,28 @@ The main panel has the reader's clock to the right and event time upwards. There
 and their distance is hard to see, so a panel below shows it: bound minus perfect watermark, or bound minus clock if the
 perfect watermark is not known and both are measured alike. Between the two a strip shows where a bound is unknown.
 
-The lower bound says that no event with a smaller time is still to come; the perfect watermark is the smallest time
-that really was still to come. A lower bound above it is not safe. The upper bound is the largest time a writer had
-noted ahead of the reader; it is a hint and says nothing certain about events (pravega/pravega#4182).
+What the bounds mean, and what the sentences say of them, is in `wmlab.streams.answers.bounds_table`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import compress, pairwise
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import compress
 from typing import Any, Final
 
-from wmlab.core.charts.axis import Axis, OverTime, bulk_of_first, duration_unit, time_axis, time_words
-from wmlab.core.charts.chart import SHAPES, Chart, incident_words, one_value, plain_columns, the_recording, whole
+from wmlab.core.charts.axis import Axis, OverTime, bulk_of_first, duration_unit, time_axis
+from wmlab.core.charts.chart import (
+    SHAPES,
+    Chart,
+    drawn_words,
+    joined,
+    one_value,
+    plain_columns,
+    the_recording,
+    whole,
+)
 from wmlab.core.charts.scene import (
     Between,
     Blocks,
@@ -32,7 +40,6 @@ from wmlab.core.charts.scene import (
     Value,
     at_rim,
     behind_clock,
-    constant_spans,
     lanes,
     minus,
     thin,
@@ -41,14 +48,16 @@ from wmlab.core.charts.scene import (
 )
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import counted, grouped, rounded
-from wmlab.streams.answers.cause import longest_cause
+from wmlab.streams.answers.bounds_table import (
+    UPPER_BOUND,
+    BoundsTable,
+    Incident,
+    bounds_sentences,
+    upper_bound_sentences,
+)
 from wmlab.streams.answers.curves import LOG, Curve, Curves
-from wmlab.streams.answers.explain import explain_curve
+from wmlab.streams.answers.explain import explain_curve, stretch_words
 from wmlab.streams.answers.history import the_stream
-from wmlab.streams.answers.sentences import because
-from wmlab.streams.charts.intervals import how_long, lengths_ms, mean_of, time_of
-from wmlab.streams.tables import TOOK_PLACE
 
 CAP: Final = 800
 """Rows drawn at most, about: more than a notebook is wide in pixels, and few enough to store."""
@@ -74,79 +83,8 @@ _CURVES: Final = {
     "lower": "lower bound",
 }
 _SHORT: Final = {"later": "upper, known later,"}
-_VERBS: Final = {
-    "crash": "crashes",
-    "restart": "restarts",
-    "silence": "falls silent",
-    "speak": "speaks again",
-    "idle": "is idle",
-    "active": "is active again",
-    "shut_down": "shuts down",
-    "upgrade": "runs with another client",
-}
 _RIM_PERCENT: Final = 8
 """Room around the values, so that what stands at the rim is not taken for one of them."""
-_NOTABLE: Final = 3
-"""A stall is worth a sentence if it is so many times as long as the usual one."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Happening:
-    """Something that happened to the stream: when, its kind (scale, crash, silence and so on), and in words.
-
-    `target` is to whom or what; without it `what` says that of a crash and the like. `took_place` is False for what a
-    script asked of somebody that was not there.
-    """
-
-    at_ms: int
-    kind: str
-    what: str
-    subject: str = ""
-    target: str = ""
-    took_place: bool = True
-
-    @property
-    def subject_and_target(self) -> tuple[str, str]:
-        """To whom or what it happened, and what that is, as far as it is known."""
-        return self.subject, self.target or self.what
-
-    @property
-    def label(self) -> str:
-        """What a chart writes beside its line: "w2 crashes", "scale 0@0 → 2@1, 3@1", "payments aborts"."""
-        if self.kind in _VERBS and self.what and not self.target:
-            return f"{self.what} {_VERBS[self.kind]}"
-        return incident_words(self.kind, self.what)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoundsTable:
-    """The bounds that one reader or group saw, ascending by `at_ms`; None is unknown.
-
-    `perfect_watermark` and `upper_later` are None as a whole if the table has no such column. `complete_log`:
-    watermarks counted before they were emitted.
-    """
-
-    stream: str
-    group: str | None
-    reader: str | None
-    at_ms: list[int]
-    lower: list[Value]
-    upper: list[Value]
-    perfect_watermark: list[Value] | None
-    incidents: list[Happening]
-    complete_log: bool = False
-    upper_later: list[Value] | None = None
-
-    @property
-    def later(self) -> list[Value]:
-        """The upper bound that became known later, where none was known then."""
-        later = self.upper_later or [None] * len(self.at_ms)
-        return [later if upper is None else None for upper, later in zip(self.upper, later, strict=True)]
-
-    @property
-    def perfect(self) -> list[Value]:
-        """The perfect watermark, unknown throughout if there is no such column."""
-        return self.perfect_watermark or [None] * len(self.at_ms)
 
 
 def time_bounds(
@@ -180,22 +118,19 @@ def time_bounds(
         recording = the_recording(recording, "watermarks", "cycles")
         curves = Curves(recording, the_stream(recording, table.stream))
         # Bounds at the positions of events, and those in hindsight, are no curve of a group.
-        if not table.complete_log and (table.reader is not None or table.group in curves.groups):
+        if not table.complete_log and (table.reader is not None or table.group in curves.tables.groups):
             curve = Curve(group=table.group, reader=table.reader)
 
-    def cause_words(from_ms: int, to_ms: int) -> str:
-        if curves is None or table.complete_log:
-            return ""
-        longest = longest_cause(list(curves.spans(curve, start_ms=from_ms, end_ms=to_ms)))
-        return "" if longest is None else because(longest.cause)
-
-    sentence = bounds_in_words(table, cause_words)
+    if curves is None or table.complete_log:
+        sentence = bounds_sentences(table)
+    else:
+        sentence = bounds_sentences(table, partial(stretch_words, curves, curve))
     data: dict[str, list[Any]] = {"at_ms": table.at_ms, "lower": table.lower, "upper": table.upper}
     if table.perfect_watermark is not None:
         data["perfect_watermark"] = table.perfect_watermark
     if table.upper_later is not None:
         data["upper_later"] = table.upper_later
-    data["incidents"] = [{"at_ms": h.at_ms, "kind": h.kind, "what": h.what} for h in table.incidents]
+    data["incidents"] = [{"at_ms": row.at_ms, "kind": row.kind, "what": row.what} for row in table.incidents]
     drawn: dict[str, Any] = {"sentence": sentence, "data": data, "scene": _compose(table, sentence, title)}
     if curves is None:
         return Chart(**drawn)
@@ -237,113 +172,21 @@ def read_bounds(frame: Any, *, group: str | None = None) -> BoundsTable:
         perfect_watermark=perfect if "perfect_watermark" in cells else None,
         upper_later=later if "upper_later" in cells else None,
         incidents=sorted(
-            {_happening(entry) for cell in cells.get("incidents", []) if cell is not None for entry in cell}
+            {_incident(entry) for cell in cells.get("incidents", []) if cell is not None for entry in cell}
         ),
         complete_log=cells.get("visible", [""])[0] == "all",
     )
 
 
-def _happening(entry: Any) -> Happening:
+def _incident(entry: Any) -> Incident:
     fields = entry.asDict() if hasattr(entry, "asDict") else entry
     if not isinstance(fields, Mapping) or not {"at_ms", "kind", "what"} <= fields.keys():
         raise ChartError(
             f"Column 'incidents' holds {entry!r}.",
             remedy="Give each cell as a list of structs with at_ms, kind and what, or null.",
         )
-    kind, what, subject, target = (str(fields.get(name) or "") for name in ("kind", "what", "subject", "target"))
-    took_place = fields.get("outcome") in (TOOK_PLACE, None)
-    return Happening(whole("at_ms", fields["at_ms"]) or 0, kind, what, subject, target, took_place)
-
-
-def bounds_in_words(table: BoundsTable, cause_words: Callable[[int, int], str] = lambda *_: "") -> str:
-    """The answer in a few sentences, computed in integers from all rows and the time for which each holds.
-
-    `cause_words` says what held the curve from one moment to another (clock, ms), as a clause; "" if it is not known.
-    """
-    known = [value for value in table.lower if value is not None]
-    back = sum(later < earlier for earlier, later in pairwise(known))
-    widths = minus(table.upper, table.perfect)
-    below = how_long(lengths_ms(table.at_ms), [width is not None and width < 0 for width in widths])
-    sentences = (
-        "In hindsight: marks count before they were emitted" if table.complete_log else "",
-        _movement(table, known, "moved" if back else "rose", cause_words),
-        _safety(table),
-        f"The lower bound went back {'once' if back == 1 else f'{grouped(back)} times'}" if back else "",
-        _unknown_times(table),
-        f"The upper bound, which is a hint, is below the perfect watermark {below}" if below else "",
-    )
-    return " ".join(f"{sentence}." for sentence in sentences if sentence)
-
-
-def _movement(
-    table: BoundsTable, known: Sequence[int], verb: str, cause_words: Callable[[int, int], str] = lambda *_: ""
-) -> str:
-    if not known:
-        bounds = "The lower bound is" if any(value is not None for value in table.upper) else "Both bounds are"
-        return f"{bounds} unknown all the time"
-    clock = time_words(table.at_ms)
-    event = time_words([*table.lower, *table.upper, *table.perfect], clock=table.at_ms)
-    spans = [interval for interval in constant_spans(table.at_ms, table.lower) if interval.value is not None]
-    longest = max(spans, key=lambda interval: interval.length_ms)
-    if longest.length_ms == 0:
-        return f"The lower bound is {event(known[-1])} at {clock(table.at_ms[-1])}"
-    until = "" if longest.ended else "the end at "
-    cause = cause_words(longest.from_ms, longest.to_ms)
-    stretch = f"from {clock(longest.from_ms)} to {until}{clock(longest.to_ms)}{f': {cause}' if cause else ''}"
-    lasted = rounded(longest.length_ms)
-    if len(spans) == 1:
-        return f"The lower bound stopped at {event(longest.value or 0)} for {lasted} ({stretch})"
-    moved = f"{verb} from {event(known[0])} to {event(known[-1])}"
-    return f"The lower bound {moved} and stopped for {lasted} at most ({stretch})"
-
-
-def _safety(table: BoundsTable) -> str:
-    """For how long the lower bound is above the perfect watermark; empty if that cannot be checked anywhere."""
-    behind, lengths = minus(table.perfect, table.lower), lengths_ms(table.at_ms)
-    checked, unsafe = [slack is not None for slack in behind], [slack is not None and slack < 0 for slack in behind]
-    checked_ms, unsafe_ms = time_of(lengths, checked), time_of(lengths, unsafe)
-    if not any(checked):
-        return ""
-    rows = counted(sum(checked), "row")
-    if any(unsafe):
-        of_rows = f"in {grouped(sum(unsafe))} of {rows}"
-        share = f"for {rounded(unsafe_ms)} of the {rounded(checked_ms)} that can be checked, {of_rows}"
-        first_ms, most = table.at_ms[unsafe.index(True)], -min(slack for slack in behind if slack is not None)
-        return (
-            f"It is not safe: it is above the perfect watermark {share if unsafe_ms else of_rows}, "
-            f"first at {time_words(table.at_ms)(first_ms)}, by up to {rounded(most)}"
-        )
-    mean_ms = mean_of(behind, lengths)
-    distance = f"{rounded(mean_ms)} behind the perfect watermark" if mean_ms else "at the perfect watermark"
-    if sum(checked) == 1 and not checked_ms:
-        return f"It is safe in the only row that can be checked, {distance}"
-    where = f"throughout the {rounded(checked_ms)} that can be checked" if checked_ms else f"in all {rows}"
-    if all(checked) and checked_ms:
-        where = "all the time"
-    return f"It is safe {where} and on average {distance}"
-
-
-def _unknown_times(table: BoundsTable) -> str:
-    """For how long which bound is unknown, but for what `_movement` says."""
-    lengths = lengths_ms(table.at_ms)
-    missing = {"lower": [value is None for value in table.lower], "upper": [value is None for value in table.upper]}
-    if all(missing["lower"]):
-        missing = {} if all(missing["upper"]) else {"upper": missing["upper"]}
-    times = {
-        bound: "all the time" if all(rows) else how_long(lengths, rows) for bound, rows in missing.items() if any(rows)
-    }
-    if not times:
-        return ""
-    clauses = [
-        f"never {'a lower' if bound == 'lower' else 'an upper'} bound"
-        if all(missing[bound])
-        else f"no {bound} bound {time}"
-        for bound, time in times.items()
-    ]
-    only = ""
-    if "upper" in times and not table.complete_log and not all(missing["upper"]):
-        only = ". An upper bound is known only while a watermark is ahead of the reader"
-    return f"There was {' and '.join(clauses)}{only}"
+    kind, what, target = (str(fields.get(name) or "") for name in ("kind", "what", "target"))
+    return Incident(whole("at_ms", fields["at_ms"]) or 0, kind, what, target)
 
 
 def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
@@ -352,7 +195,7 @@ def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
     rows = thin([table.lower, table.upper, table.later, table.perfect, excess, above], CAP, xs=table.at_ms)
     at_ms = [table.at_ms[i] for i in rows]
     curves = {role: [values[i] for i in rows] for role, values in _curves(table).items() if values is not None}
-    clock = time_axis("reader's clock", [*table.at_ms, *(happening.at_ms for happening in table.incidents)])
+    clock = time_axis("reader's clock", [*table.at_ms, *(incident.at_ms for incident in table.incidents)])
     every = {
         _CURVES[role]: OverTime.steps(table.at_ms, values)
         for role, values in reversed(_curves(table).items())
@@ -364,7 +207,7 @@ def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
         event = time_axis("event time", ends, pad_percent=_RIM_PERCENT, clock=table.at_ms)
     unit = duration_unit(max(clock.high - clock.low, event.high - event.low))
     clock, event = replace(clock, unit=unit), replace(event, unit=unit)
-    alarms = _alarms(table, excess)
+    alarms = table.breaches
     main: list[Layer] = [Between(xs=at_ms, lows=curves["lower"], highs=curves["upper"])]
     main += [
         Steps(name=_CURVES[role], role=role, xs=at_ms, ys=values, labelled=role != "later", legend=role == "later")
@@ -372,18 +215,18 @@ def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
     ]
     main.append(_crosses([(at, lower) for at, lower, _ in alarms[:_MOST_ALARMS]]))
     note = "" if any(curve.pieces for curve in every.values()) else "no bound is known"
-    positions = len(table.at_ms)
-    fewer = "" if len(rows) == positions else f" Drawn are {grouped(len(rows))} of {grouped(positions)} rows."
-    if len(alarms) > _MOST_ALARMS:
-        fewer += f" Of {grouped(len(alarms))} stretches that are not safe the first {_MOST_ALARMS} are marked."
+    fewer = drawn_words(
+        (len(rows), len(table.at_ms), "rows"), (_MOST_ALARMS, len(alarms), "stretches that are not safe, the first")
+    )
     distances, beyond = _distance(table, at_ms, curves, clock, event, alarms[:_MOST_ALARMS])
-    notes = [event.said_beyond({f"the {name}": curve for name, curve in every.items()}), beyond]
+    every_beyond = event.said_beyond({f"the {name}": curve for name, curve in every.items()})
     return Scene(
         title=title or _question(table),
-        subtitle=sentence + fewer + "".join(f" {text}" for text in notes if text),
+        subtitle=joined(sentence, fewer, every_beyond, beyond),
+        folded={UPPER_BOUND: upper_bound_sentences(table)},
         across=clock,
         panels=[Panel(up=event, layers=at_rim(event, main), height=290.0, note=note), *_unknown(table), *distances],
-        rules=[Rule(h.at_ms, h.label, SHAPES.get(h.kind, "circle")) for h in table.incidents],
+        rules=[Rule(row.at_ms, row.label, SHAPES.get(row.kind, "circle")) for row in table.incidents],
         together=True,
     )
 
@@ -505,13 +348,3 @@ def _crosses(points: Sequence[tuple[int, int]]) -> Dots:
         hover=["lower bound above the perfect watermark"] * len(points),
         size=5.0,
     )
-
-
-def _alarms(table: BoundsTable, excess: Sequence[Value]) -> list[tuple[int, int, int]]:
-    """First positions of every stretch with lower above the perfect watermark: (clock, lower, by how much)."""
-    rows = zip(table.at_ms, table.lower, excess, [None, *excess[:-1]], strict=True)
-    return [
-        (at, lower, above)
-        for at, lower, above, before in rows
-        if lower is not None and above is not None and above > 0 >= (before or 0)
-    ]

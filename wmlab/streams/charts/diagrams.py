@@ -9,57 +9,48 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise, product
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pyarrow as pa
 
 from wmlab.core.arguments import the_duration, the_moment, the_names
-from wmlab.core.charts.axis import Axis, Coordinate, duration_unit, format_instant
-from wmlab.core.charts.chart import Chart, one_stream, one_value, plain_columns, stream_rows, the_recording
+from wmlab.core.charts.axis import Axis, Coordinate, duration_unit
+from wmlab.core.charts.chart import (
+    Chart,
+    drawn_words,
+    joined,
+    one_stream,
+    one_value,
+    plain_columns,
+    stream_rows,
+    the_recording,
+)
 from wmlab.core.charts.diagram import Diagram
 from wmlab.core.charts.scene import Dots, Layer, Path, Scene, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import counted, in_mermaid, is_instant, moment, rounded
+from wmlab.core.words import clock_words, counted, in_mermaid, is_instant, rounded
 from wmlab.streams.answers.history import segments_of
+from wmlab.streams.answers.messages import (
+    Message,
+    by_frequency,
+    exact_clock,
+    kinds_of,
+    lineage_sentence,
+    message_sentences,
+    topology_sentence,
+)
 from wmlab.streams.model.segment import segment_name
 
 _MOST: Final = 240
 """Messages drawn at most: more lines cannot be distinguished."""
 _CLOSE: Final = 40
 """Messages from which on the lines are thin."""
-_NAMED: Final = 4
 _LOOKS: Final = ("lower", "upper", "perfect")
 """The roles of the three most frequent kinds; all others share the next."""
 _OTHER: Final = "unknown"
 _STUB_SHARE: Final = 0.02
 _LIFELINE_HEIGHT: Final = 50.0
-
-
-class Message(NamedTuple):
-    """One message of the protocol, a row of its table.
-
-    `received_ms` is None if it was lost, or still on its way at the end; `stream` is None if it is about no stream,
-    such as what controllers and coordinator say to each other.
-    """
-
-    stream: str | None
-    sent_ms: int
-    received_ms: int | None
-    sender: str
-    receiver: str
-    kind: str
-    content: str
-
-    @property
-    def end_ms(self) -> int:
-        """When it left the network, as far as known."""
-        return self.sent_ms if self.received_ms is None else self.received_ms
-
-    @property
-    def phrase(self) -> str:
-        """The message in words."""
-        return f"{'an' if self.kind[:1] in 'aeiou' else 'a'} {self.kind} from {self.sender} to {self.receiver}"
 
 
 Course = tuple[Message, Coordinate, Coordinate, Coordinate, Coordinate]
@@ -103,7 +94,7 @@ def message_diagram(
     ]
     if not messages:
         raise ChartError(
-            f"No message was on its way within {rounded(span_ms // 2)} of {_clock_words(around_ms, span_ms)}.",
+            f"No message was on its way within {rounded(span_ms // 2)} of {exact_clock(around_ms, span_ms)}.",
             remedy="Choose another moment, a longer span_ms, or record a scenario that keeps its messages.",
         )
     streams = sorted({message.stream for message in messages if message.stream is not None})
@@ -114,12 +105,12 @@ def message_diagram(
     nodes = list(dict.fromkeys(parties or _side_by_side(near)))
     clock = Axis("clock", from_ms, to_ms, is_instant([from_ms, to_ms]), duration_unit(span_ms))
     moment = Path(name="moment", role="mark", xs=[around_ms] * 2, ys=(-0.5, len(nodes) - 0.5), legend=False)
-    sentence = _describe(messages, "".join(streams) or "no stream", clock)
-    fewer = f" Drawn are the {len(near)} nearest." if len(near) < len(messages) else ""
+    sentence = message_sentences(messages, "".join(streams) or "no stream", from_ms, to_ms)
+    fewer = drawn_words((len(near), len(messages), "messages, the nearest"))
     within = f" in {streams[0]}" if streams else ""
     scene = Scene(
-        title=title or f"What was said{within} around {_clock_words(around_ms, span_ms)}?",
-        subtitle=sentence + fewer,
+        title=title or f"What was said{within} around {exact_clock(around_ms, span_ms)}?",
+        subtitle=joined(sentence, fewer),
         across=clock,
         panels=[
             lanes(nodes, [moment, *_layers([_course(m, nodes, span_ms) for m in near], clock)], height=_LIFELINE_HEIGHT)
@@ -152,8 +143,8 @@ def _course(message: Message, nodes: Sequence[str], span_ms: int) -> Course:
 
 def _layers(courses: Sequence[Course], clock: Axis) -> list[Layer]:
     """The courses by kind, or sender, and where they end; the three most frequent have roles of their own."""
-    names = _names([message for message, *_ in courses])
-    groups = [name for name, _ in _by_frequency(names)]
+    names = kinds_of([message for message, *_ in courses])
+    groups = [name for name, _ in by_frequency(names)]
     own, others = groups[: len(_LOOKS)], groups[len(_LOOKS) :]
     named = list(zip(names, courses, strict=True))
     layers: list[Layer] = [_lines(group, role, named, [group], clock) for group, role in zip(own, _LOOKS, strict=False)]
@@ -187,7 +178,7 @@ def _ends(name: str, courses: Sequence[Course]) -> Dots:
         shape="cross" if is_loss else "circle",
         xs=[arrived for *_, arrived, _ in courses],
         ys=[end for *_, end in courses],
-        hover=[f"{m.kind}: {m.sender} → {m.receiver} {m.content}".strip() for m, *_ in courses],
+        hover=[message.words for message, *_ in courses],
         size=4.5 if is_loss else 3.0,
         legend=is_loss,
     )
@@ -204,49 +195,6 @@ def _side_by_side(messages: Sequence[Message]) -> list[str]:
     return ordered
 
 
-def _clock_words(at_ms: int, span_ms: int) -> str:
-    """A time on the clock, exact to the millisecond, or as an instant in UTC as fine as the span shows."""
-    return format_instant(at_ms, span_ms=span_ms) if is_instant([at_ms]) else moment(at_ms)
-
-
-def _describe(messages: Sequence[Message], subject: str, clock: Axis) -> str:
-    """The answer in one to three sentences."""
-    nodes = {node for message in messages for node in (message.sender, message.receiver)}
-    number = counted(len(messages), "message")
-    begin, end = (_clock_words(at_ms, clock.high - clock.low) for at_ms in (clock.low, clock.high))
-    where = f"passed between {len(nodes)} parties from {begin} to {end}"
-    sentences = [f"{number} of {subject} {where}: {_counts(messages)}."]
-    if arrived := [message for message in messages if message.received_ms is not None]:
-        slow = max(arrived, key=lambda message: message.end_ms - message.sent_ms)
-        sentences.append(f"The slowest, {slow.phrase}, took {rounded(slow.end_ms - slow.sent_ms)}.")
-    if lost := [message for message in messages if message.received_ms is None]:
-        first = "first " if len(lost) > 1 else ""
-        sentences.append(f"{len(lost)} did not arrive, {first}{lost[0].phrase}.")
-    return " ".join(sentences)
-
-
-def _names(messages: Sequence[Message]) -> list[str]:
-    """What each message is counted and drawn as: its kind, or if all are of one kind, its kind and sender."""
-    if len({message.kind for message in messages}) > 1:
-        return [message.kind for message in messages]
-    return [f"{message.kind} from {message.sender}" for message in messages]
-
-
-def _by_frequency(names: Sequence[str]) -> list[tuple[str, int]]:
-    """How often each name occurs, the most frequent first."""
-    return sorted(Counter(names).items(), key=lambda item: (-item[1], item[0]))
-
-
-def _counts(messages: Sequence[Message]) -> str:
-    """How many messages of which kind, or sender, the most frequent first; the rare ones of many are only counted."""
-    counts = _by_frequency(_names(messages))
-    named = counts if len(counts) <= _NAMED + 1 else counts[:_NAMED]
-    listed = ", ".join(f"{n} {name}" for name, n in named)
-    rest = counts[len(named) :]
-    noun = "kinds" if len({message.kind for message in messages}) > 1 else "senders"
-    return f"{listed} and {sum(n for _, n in rest)} more of {len(rest)} other {noun}" if rest else listed
-
-
 def lineage(recording: Recording, *, stream: str | None = None) -> Diagram:
     """Which segment came out of which, by overlap of their keys at a seal.
 
@@ -256,7 +204,7 @@ def lineage(recording: Recording, *, stream: str | None = None) -> Diagram:
     rows = stream_rows(recording, "segments", name, by="segment_id")
     lines = ["flowchart LR"]
     for row in rows:
-        until = "open" if row["sealed_ms"] is None else f"sealed at {moment(row['sealed_ms'])}"
+        until = "open" if row["sealed_ms"] is None else f"sealed at {clock_words(row['sealed_ms'])}"
         lines.append(f'  s{row["segment_id"]}["{segment_name(row["segment_id"])}: keys {row["keys"]}, {until}"]')
     segments = segments_of(recording, name)
     epochs = [set(row["segment_ids"]) for row in stream_rows(recording, "epochs", name, by="epoch")]
@@ -266,10 +214,7 @@ def lineage(recording: Recording, *, stream: str | None = None) -> Diagram:
         for old, new in product(sorted(before - after), sorted(after - before))
         if segments[old].keys.overlaps(segments[new].keys)
     ]
-    sealed = sum(row["sealed_ms"] is not None for row in rows)
-    return Diagram(
-        f"Stream {name}: {counted(len(rows), 'segment')}, {sealed} of them sealed and succeeded.", "\n".join(lines)
-    )
+    return Diagram(lineage_sentence(name, rows), "\n".join(lines))
 
 
 def topology(recording: Recording) -> Diagram:
@@ -299,7 +244,7 @@ def topology(recording: Recording) -> Diagram:
         counts.append(counted(len(names), noun))
         lines += [f"  {_id(node)}{shape.format(name=in_mermaid(node))}" for node in names]
         lines += ["  " + arrow.format(node=_id(node), stream=_id(stream)) for stream, node in sorted(pairs)]
-    return Diagram(f"{', '.join(counts)}.", "\n".join(lines))
+    return Diagram(topology_sentence(counts), "\n".join(lines))
 
 
 def _pairs(recording: Recording, table: str, column: str) -> set[tuple[str, str]]:

@@ -6,16 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from wmlab.core.charts.axis import bulk, time_axis
-from wmlab.core.charts.chart import Chart, columns_of, faults, one_stream, share_of, stream_rows
+from wmlab.core.charts.chart import Chart, columns_of, drawn_words, faults, joined, one_stream, share_of, stream_rows
 from wmlab.core.charts.scene import Dots, Layer, Panel, Scene, Steps, at_rim, thin
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
-from wmlab.core.words import counted, grouped, rounded
+from wmlab.streams.answers.arrivals import Delays, arrival_sentences, extremes
 from wmlab.streams.answers.history import events_of, late_events, without_ends
 from wmlab.streams.answers.measures import bounds_of
 
@@ -40,13 +38,11 @@ def event_vs_arrival(recording: Recording, *, stream: str | None = None, title: 
         for part in events_of(recording, name, "append_ms", "event_time"):
             yield late_events(part, marks) if too_late else part
 
-    delays, delayed = _delays(parts())
-    count, lates = int(delayed.sum()), sum(part.num_rows for part in parts(too_late=True))
-    events, late = _spread(parts(), count), _spread(parts(too_late=True), lates)
+    delays, lates = Delays.of(parts()), sum(part.num_rows for part in parts(too_late=True))
+    events, late = _spread(parts(), delays.count), _spread(parts(too_late=True), lates)
     drawn = share_of(events, _MOST_EVENTS)
-    drawn += [row for row in _extremes(parts()) if row not in drawn]
-    sentence = _sentence(name, delays, delayed, lates)
-    fewer = f" Drawn are {grouped(len(drawn))} of {grouped(count)} events." if len(drawn) < count else ""
+    drawn += [row for row in extremes(parts()) if row not in drawn]
+    sentence = arrival_sentences(name, delays, lates)
     times = [row["event_time"] for row in (*events, *drawn, *late)]
     bounds = [mark[side] for mark in without_ends(marks) for side in _SIDES]
     arrivals = [*(row["append_ms"] for row in events), *(row["emitted_ms"] for row in marks)]
@@ -57,10 +53,10 @@ def event_vs_arrival(recording: Recording, *, stream: str | None = None, title: 
         _dots("event below the lower bound", "alarm", late, 4.0),
     ]
     every = (time for part in parts() for time in part["event_time"].to_pylist())
-    fewer += f" {said}" if (said := up.said_beyond({"event": every, "bound": bounds})) else ""
+    beyond = up.said_beyond({"event": every, "bound": bounds})
     scene = Scene(
         title=title or f"When did the events of {name} happen, and when did they arrive?",
-        subtitle=sentence + fewer,
+        subtitle=joined(sentence, drawn_words((len(drawn), delays.count, "events")), beyond),
         across=time_axis("arrival", arrivals),
         panels=[Panel(up=up, height=320.0, layers=at_rim(up, layers))],
         rules=faults(recording, name),
@@ -92,29 +88,6 @@ def _bounds(marks: Sequence[TableRow], end_ms: int) -> list[Steps]:
     ]
 
 
-def _delays(parts: Iterable[pa.Table]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The delays that occur, in ms and ascending, and how many events have each."""
-    counts = pa.table({"delay": pa.array([], pa.int64()), "count": pa.array([], pa.int64())})
-    for part in parts:
-        delay = pc.subtract(part["append_ms"], part["event_time"])
-        counts = pa.concat_tables([counts, pa.table([delay, pa.repeat(1, len(delay))], counts.schema)])
-        counts = counts.group_by("delay").aggregate([("count", "sum")]).rename_columns(counts.column_names)
-    counts = counts.sort_by("delay")
-    return counts["delay"].to_numpy(), counts["count"].to_numpy()
-
-
-def _extremes(parts: Iterable[pa.Table]) -> list[TableRow]:
-    """The first event that arrived soonest after its time, and the first that arrived latest."""
-    extremes: list[TableRow] = []
-    for part in parts:
-        if part.num_rows:
-            delay = pc.subtract(part["append_ms"], part["event_time"]).to_numpy()
-            extremes += part.take([int(delay.argmin()), int(delay.argmax())]).to_pylist()
-            extremes.sort(key=lambda row: row["append_ms"] - row["event_time"])
-            extremes = [extremes[0], extremes[-1]]
-    return extremes
-
-
 def _spread(parts: Iterable[pa.Table], count: int) -> list[TableRow]:
     """The `count` rows of all parts, or `_MOST_IN_DATA` of them as `share_of` chooses, in order of arrival."""
     indices = (np.arange(min(count, _MOST_IN_DATA)) + 1) * count // min(max(count, 1), _MOST_IN_DATA) - 1
@@ -125,13 +98,3 @@ def _spread(parts: Iterable[pa.Table], count: int) -> list[TableRow]:
         begin = end
     rows: list[TableRow] = pa.concat_tables(chosen).sort_by("append_ms").to_pylist() if chosen else []
     return rows
-
-
-def _sentence(name: str, delays: npt.NDArray[np.int64], delayed: npt.NDArray[np.int64], late: int) -> str:
-    count = int(delayed.sum())
-    half, most = int(delays[delayed.cumsum().searchsorted(count // 2, side="right")]), int(delays[-1])
-    lateness = "none arrived below a lower bound" if not late else f"{grouped(late)} arrived below the lower bound"
-    return (
-        f"Half of the {counted(count, 'event')} of {name} arrived within {rounded(half)} of their time, "
-        f"the slowest after {rounded(most)}; {lateness} that a watermark had given before."
-    )

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from itertools import groupby
-from statistics import median
 from typing import Any, Final
 
-import pyarrow.compute as pc
-
 from wmlab.core.charts.axis import Axis, Numbers, OverTime, Tick, bulk, bulk_of_curves, nice_step, time_axis
-from wmlab.core.charts.chart import SERIES, Chart, columns, faults, one_stream, one_value, plain_columns, the_recording
+from wmlab.core.charts.chart import (
+    SERIES,
+    Chart,
+    columns,
+    drawn_words,
+    faults,
+    joined,
+    one_stream,
+    one_value,
+    plain_columns,
+    the_recording,
+)
 from wmlab.core.charts.scene import (
     Blocks,
     Box,
@@ -20,7 +27,6 @@ from wmlab.core.charts.scene import (
     Path,
     Scene,
     Steps,
-    Value,
     at_rim,
     behind_clock,
     merge_equal,
@@ -29,13 +35,27 @@ from wmlab.core.charts.scene import (
 )
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import grouped, rounded, span
-from wmlab.streams.answers.curves import LOG, Curves
-from wmlab.streams.answers.history import events_of, late_events, of_stream, without_ends
-from wmlab.streams.answers.measures import bounds_of, lags
-from wmlab.streams.answers.stragglers import missing_cycles
-from wmlab.streams.charts.intervals import Spread, lengths_ms
-from wmlab.streams.tables import end_ms
+from wmlab.core.words import rounded
+from wmlab.streams.answers.history import without_ends
+from wmlab.streams.answers.lag import (
+    SeenWindows,
+    by_mean_lag,
+    lag_sentences,
+    lag_spread,
+    seen_windows,
+    uncertainty_spread,
+)
+from wmlab.streams.answers.step_curves import Spread
+from wmlab.streams.answers.trade_off import (
+    RunFigures,
+    field_words,
+    medians,
+    percent,
+    replay_sentences,
+    replayed_figures,
+    sweep_sentences,
+    value_words,
+)
 
 _MOST: Final = 500
 _BINS: Final = 40
@@ -51,10 +71,10 @@ def lag(recording: Recording, *, stream: str | None = None, title: str | None = 
     """
     name = one_stream(recording, stream, "windows")
     windows = seen_windows(recording, name)
-    order = sorted(windows, key=lambda reader: -(_mean_lag(windows[reader]) or 0))
+    order = by_mean_lag(windows)
     shown = {reader: windows[reader] for reader in order[: len(SERIES)]}
-    sentence = _sentence(recording, name, windows)
-    left_out = f" Of {len(order)} readers the {len(shown)} with most lag are drawn." if len(shown) < len(order) else ""
+    sentence = lag_sentences(recording, name, windows)
+    most_lag = drawn_words((len(shown), len(order), "readers, those with most lag"))
     lines, curves = list[Path](), list[Steps]()
     lags, widths = dict[str, OverTime](), dict[str, OverTime]()
     for (reader, (at_ms, lower, upper)), role in zip(shown.items(), SERIES, strict=False):
@@ -75,7 +95,7 @@ def lag(recording: Recording, *, stream: str | None = None, title: str | None = 
         beyond.append(up.said_beyond(widths))
     scene = Scene(
         title=title or f"How far behind the clock were the bounds of {name}, and how far apart?",
-        subtitle=sentence + left_out + "".join(f" {text}" for text in beyond if text),
+        subtitle=joined(sentence, most_lag, *beyond),
         across=time_axis("reader's clock", [at for at_ms, _, _ in shown.values() for at in at_ms]),
         panels=panels,
         rules=faults(recording, name),
@@ -98,7 +118,7 @@ def lag_distribution(recording: Recording, *, stream: str | None = None, title: 
     """
     name = one_stream(recording, stream, "windows")
     windows = seen_windows(recording, name)
-    lags, widths = lag_spread(windows), _uncertainty(windows)
+    lags, widths = lag_spread(windows), uncertainty_spread(windows)
     if lags is None:
         raise ChartError(
             f"No reader of {name} ever knew a lower bound.", remedy="Ask recording.explain() what held it back."
@@ -114,60 +134,14 @@ def lag_distribution(recording: Recording, *, stream: str | None = None, title: 
     low -= _RIM_BINS * step if any(values and values[0] < low for values in beyond) else 0
     high += _RIM_BINS * step if any(values and values[-1] > high for values in beyond) else 0
     across = time_axis("lag, uncertainty", [low, high])
-    sentence = _sentence(recording, name, windows)
-    notes = f" {said}" if (said := across.said_beyond(curves)) else ""
+    sentence = lag_sentences(recording, name, windows)
     scene = Scene(
         title=title or f"For how long was which lag and uncertainty there in {name}?",
-        subtitle=sentence + notes,
+        subtitle=joined(sentence, across.said_beyond(curves)),
         across=across,
         panels=[_histogram(what, role, spread, step, across) for what, role, spread in spreads],
     )
     return Chart(sentence=sentence, data=_data(windows), scene=scene)
-
-
-SeenWindows = dict[str, tuple[list[int], list[Value], list[Value]]]
-"""Of each reader the clock, ascending, and the lower and upper bound that it saw then; None: unknown."""
-
-
-def seen_windows(recording: Recording, name: str) -> SeenWindows:
-    """The windows that the readers of a stream saw."""
-    seen = of_stream(recording.table("windows"), name).sort_by([("reader", "ascending"), ("at_ms", "ascending")])
-    windows: SeenWindows = {}
-    for reader in seen["reader"].unique().to_pylist():
-        rows = seen.filter(pc.equal(seen["reader"], reader))
-        at_ms, lower, upper = (rows[column].to_pylist() for column in ("at_ms", "lower", "upper"))
-        windows[reader] = at_ms, lower, upper
-    return windows
-
-
-def lag_spread(windows: SeenWindows) -> Spread | None:
-    """For how long the readers saw a lower bound so far behind their clock; None if they never knew one."""
-    pieces = [
-        (at - bound, at - bound + length, length)
-        for at_ms, lower, _ in windows.values()
-        for at, bound, length in zip(at_ms, lower, lengths_ms(at_ms), strict=True)
-        if bound is not None
-    ]
-    return Spread.of(*zip(*pieces, strict=True)) if pieces else None
-
-
-def _uncertainty(windows: SeenWindows) -> Spread | None:
-    """For how long the bounds that the readers saw were so far apart; None if they never knew both."""
-    pieces = [
-        (width, width, length)
-        for at_ms, lower, upper in windows.values()
-        for width, length in zip(minus(upper, lower), lengths_ms(at_ms), strict=True)
-        if width is not None
-    ]
-    return Spread.of(*zip(*pieces, strict=True)) if pieces else None
-
-
-def _mean_lag(seen: tuple[list[int], list[Value], list[Value]]) -> float | None:
-    """The mean lag of one reader over time."""
-    spread = lag_spread({"": seen})
-    if spread is None:
-        return None
-    return float(((spread.first + spread.last) / 2 * spread.weight).sum() / spread.total_ms)
 
 
 def _data(windows: SeenWindows) -> dict[str, list[Any]]:
@@ -214,25 +188,6 @@ def _histogram(what: str, role: str, spread: Spread, step: int, across: Axis) ->
     return Panel(up=up, layers=[blocks, rim], height=140.0)
 
 
-def _sentence(recording: Recording, name: str, windows: SeenWindows) -> str:
-    lags, widths = lag_spread(windows), _uncertainty(windows)
-    if lags is None:
-        return f"No reader of {name} ever knew a lower bound."
-    text = (
-        f"For half of the time the lower bound of {name} stood at most {rounded(lags.median)} behind the clock of its "
-        f"readers, and {rounded(lags.largest)} at worst"
-    )
-    apart = "an upper bound was never known"
-    if widths is not None:
-        apart = f"where both bounds were known they were at most {rounded(widths.median)} apart for half of the time"
-    clock = [at for at_ms, _, _ in windows.values() for at in at_ms]
-    stall = missing_cycles(list(Curves(recording, name).spans(LOG, start_ms=min(clock), end_ms=max(clock))))
-    return f"{text}; {apart}. {stall}".rstrip()
-
-
-RunFigures = tuple[Any, int, float]
-"""A value or configuration, the mean lag of the lower bound in ms, and the late events, a share of all."""
-
 _REPLAYED: Final = ("stream", "config", "seq", "lower", "upper", "emitted_ms")
 
 
@@ -256,21 +211,10 @@ def sweep(table: Any, *, by: str | None = None, title: str | None = None) -> Cha
         raise ChartError("No run of the sweep has a lower bound.", remedy="See its column 'error', or record one run.")
     known = ((value, round(lag), share) for value, lag, share in rows)
     runs = sorted(known, key=lambda run: (run[0] is not None, run[0]))
-    values = list(dict.fromkeys(value for value, _, _ in runs))
-    labels = [_label(by, value) for value in values]
-    lag, late = _medians(runs)
-    unclean = {value for value, _, share in runs if share}
-    clean = [label for value, label in zip(values, labels, strict=True) if value not in unclean]
-    without = f"the first at which no run had any is {clean[0]}" if clean else "at every value some run had late events"
-    first, last = ((rounded(round(lag[end])), _percent(late[end])) for end in (0, -1))
-    sentence = (
-        f"From a {_words(by)} of {labels[0]} to {labels[-1]} the mean lag of the median run goes from {first[0]} to "
-        f"{last[0]}, and its late events from {first[1]} to {last[1]}; {without}."
-    )
-    question = title or f"How does the {_words(by)} trade lag against late events?"
-    dropped = len(columns[by]) - len(rows)
-    note = f" {grouped(dropped)} of {grouped(len(columns[by]))} runs have no lag and are left out." if dropped else ""
-    return _chart(question, sentence, note, by, labels, runs)
+    labels = [value_words(by, value) for value in dict.fromkeys(value for value, _, _ in runs)]
+    question = title or f"How does the {field_words(by)} trade lag against late events?"
+    note = drawn_words((len(rows), len(columns[by]), "runs, those with a lag"))
+    return _chart(question, sweep_sentences(by, runs), note, by, labels, runs)
 
 
 def replay(watermarks: Any, recording: Recording | None = None, *, title: str | None = None) -> Chart:
@@ -293,31 +237,9 @@ def replay(watermarks: Any, recording: Recording | None = None, *, title: str | 
     name = one_stream(recording, rows[0]["stream"], "events")
     rows.sort(key=lambda row: (row["config"], row["seq"]))
     logs = {config: list(log) for config, log in groupby(rows, key=lambda row: str(row["config"]))}
-    late, events = dict.fromkeys(logs, 0), 0
-    for part in events_of(recording, name, "append_ms", "event_time"):
-        events += part.num_rows
-        for config, log in logs.items():
-            late[config] += late_events(part, log).num_rows
-    runs: list[RunFigures] = []
-    for config, log in logs.items():
-        lag_ms = lags(bounds_of(log, max(end_ms(recording) or 0, log[-1]["emitted_ms"] + 1)))["lag_ms"] or 0
-        runs.append((config, round(lag_ms), late[config] / events))
-    runs.sort(key=lambda run: (run[1], run[0]))
-    safe = [run for run in runs if not run[2]]
-    if safe:
-        answer = f"With {safe[0][0]} no event would have been late, at a mean lag of {rounded(safe[0][1])}"
-        others = [run for run in runs if run[2]]
-        sentence = f"{answer}, the least of all."
-        if others:
-            config, lag_ms, share = others[0]
-            sentence = (
-                f"{answer}; with {config} the lag would be {rounded(lag_ms)} and {_percent(share)} of the events late."
-            )
-    else:
-        least = min(runs, key=lambda run: run[2])
-        sentence = f"Events would have been late with all; fewest, {_percent(least[2])}, with {least[0]}."
+    runs = replayed_figures(recording, name, logs)
     question = title or f"Which configuration would {name} have needed?"
-    return _chart(question, sentence, "", "config", [config for config, _, _ in runs], runs)
+    return _chart(question, replay_sentences(runs), "", "config", [config for config, _, _ in runs], runs)
 
 
 def _chart(
@@ -327,44 +249,20 @@ def _chart(
     indices = {value: index for index, value in enumerate(dict.fromkeys(value for value, _, _ in runs))}
     at = [indices[value] for value, _, _ in runs]
     lag, late = [lag_ms for _, lag_ms, _ in runs], [100 * share for _, _, share in runs]
-    middle_lag, middle_late = _medians(runs)
+    middle_lag, middle_late = medians(runs)
     several, panels = len(runs) > len(indices), []
     lags_axis = time_axis("mean lag", [0, *bulk(lag)], pad_percent=5)
-    note += f" {said}" if (said := lags_axis.said_beyond({"run": lag})) else ""
+    note = joined(note, lags_axis.said_beyond({"run": lag}))
     shares = Numbers("late events (%)", 0, max(1.0, 1.05 * max(late)))
     for role, up, values, words, middle in (
         ("lower", lags_axis, lag, [rounded(lag_ms) for lag_ms in lag], middle_lag),
-        ("upper", shares, late, [_percent(share) for _, _, share in runs], [100 * share for share in middle_late]),
+        ("upper", shares, late, [percent(share) for _, _, share in runs], [100 * share for share in middle_late]),
     ):
         hover = [f"{labels[index]}: {word}" for index, word in zip(at, words, strict=True)]
         line = Path(name="median of the runs", role=role, xs=list(range(len(middle))), ys=middle, legend=several)
         dots = Dots(name="a run", role=role, shape="circle", xs=at, ys=values, hover=hover, legend=False)
         panels.append(Panel(up=up, layers=at_rim(up, [line, dots]) if up is lags_axis else [line, dots], height=200.0))
     ticks = tuple(Tick(index, label) for index, label in enumerate(labels))
-    across = Numbers(_words(by), -0.5, len(labels) - 0.5, marked=ticks)
-    scene = Scene(title=question, subtitle=sentence + note, across=across, panels=panels)
+    across = Numbers(field_words(by), -0.5, len(labels) - 0.5, marked=ticks)
+    scene = Scene(title=question, subtitle=joined(sentence, note), across=across, panels=panels)
     return Chart(sentence=sentence, data=columns(runs, by, "lag_ms", "late_share"), scene=scene)
-
-
-def _medians(runs: Sequence[RunFigures]) -> tuple[list[float], list[float]]:
-    """The medians of both measures by value, in the order of the runs."""
-    by_value = [list(same) for _, same in groupby(runs, key=lambda run: run[0])]
-    lags = [median(lag for _, lag, _ in same) for same in by_value]
-    return lags, [median(share for _, _, share in same) for same in by_value]
-
-
-def _label(by: str, value: Any) -> str:
-    """A value beside its tick: of milliseconds, as seconds where that is shorter."""
-    if not (by.endswith("_ms") and isinstance(value, int)):
-        return str(value)
-    return f"{value // 1_000} s" if value and value % 1_000 == 0 else span(value)
-
-
-def _words(by: str) -> str:
-    """A field in words, without its unit, which its values have."""
-    return "configuration" if by == "config" else by.removesuffix("_ms").replace("_", " ")
-
-
-def _percent(share: float) -> str:
-    """A share in words: nothing, or a percentage of two digits, never with an exponent."""
-    return f"{Decimal(f'{100 * share:.2g}'):f}%" if share else "none"

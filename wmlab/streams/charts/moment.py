@@ -17,14 +17,15 @@ from typing import Final
 
 from wmlab.core.arguments import the_moment
 from wmlab.core.charts.axis import Axis, Coordinate, Numbers, Tick, duration_unit, time_words
-from wmlab.core.charts.chart import Chart, columns, one_stream, share_of
+from wmlab.core.charts.chart import Chart, columns, drawn_words, joined, one_stream, share_of
 from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Path, Rule, Scene, Shape
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import is_instant
-from wmlab.streams.answers.curves import LOG, Curve, Curves
+from wmlab.streams.answers.curves import LOG, Curve
 from wmlab.streams.answers.explain import explain_curve, moment_of_run
 from wmlab.streams.answers.moment import (
+    Clock,
     Note,
     ReaderState,
     RecordedStates,
@@ -33,6 +34,8 @@ from wmlab.streams.answers.moment import (
     WatermarkState,
     WriterState,
     read_states,
+    size_words,
+    window_words,
 )
 from wmlab.streams.model.segment import segment_name
 
@@ -76,30 +79,28 @@ def moment(
     name = one_stream(recording, stream, "segments")
     the_moment(at_ms, ChartError, start_ms=recording.start_ms)
     at = moment_of_run(recording, at_ms)
-    return draw_moment(MomentView.of(recording, read_states(recording, name, group=group)), at, title=title)
+    return draw_moment(MomentView.of(read_states(recording, name, group=group)), at, title=title)
 
 
 @dataclass(frozen=True, slots=True)
 class MomentView:
-    """The states and causes of a stream, and how long the axis of its moments is: `behind` and `ahead` (ms)."""
+    """The states of a stream, and how long the axis of its moments is: `behind` and `ahead` (ms)."""
 
     states: RecordedStates
-    curves: Curves
     behind: int
     ahead: int
 
     @classmethod
-    def of(cls, recording: Recording, states: RecordedStates) -> MomentView:
+    def of(cls, states: RecordedStates) -> MomentView:
         """The axis reaches back over nearly all lags of noted times and bounds, and ahead to the times beyond now."""
-        curves = Curves(recording, states.stream)
         sample = share_of(list(states.known_times()), _SAMPLE)
         lags = sorted(_now(states, until_ms) - time for _, until_ms, time in sample)
         ahead = sorted(time - _now(states, from_ms) for from_ms, _, time in sample)
         if not lags:  # nobody has noted a time
-            return cls(states, curves, min(states.high_ms - states.low_ms, _WITHOUT_TIMES_MS), _WITHOUT_TIMES_MS // 20)
+            return cls(states, min(states.high_ms - states.low_ms, _WITHOUT_TIMES_MS), _WITHOUT_TIMES_MS // 20)
         usual = max(lags[len(lags) // 2], 20)
         behind = min(max(lags[-1], _NEAR * usual), _FAR * usual)
-        return cls(states, curves, behind + behind // 10, min(max(ahead[-1], 0), behind) + behind // 20)
+        return cls(states, behind + behind // 10, min(max(ahead[-1], 0), behind) + behind // 20)
 
     def axis(self, at_ms: int) -> Axis:
         """The axis of a moment; it begins with the run and then moves along with the moment."""
@@ -124,15 +125,15 @@ def draw_moment(view: MomentView, at_ms: int, *, title: str | None = None) -> Ch
     drawn = _Drawn(state, view.states, axis, words)
     sentence = _sentence(view, state)
     lanes: list[_Lane] = [*_furthest(state.writers), _Watermark(state.watermark), *_furthest(state.readers)]
-    left_out = len(state.writers) + 1 + len(state.readers) - len(lanes)
-    fewer = f" Not drawn: {left_out} writers and readers that are further on." if left_out else ""
+    parties = len(state.writers) + len(state.readers)
+    fewer = drawn_words((len(lanes) - 1, parties, "writers and readers, those furthest behind"))
     now = _now(view.states, at_ms)
     return Chart(
         sentence=sentence,
         data=columns([*_facts(state)], "party", "what", "segment", "value"),
         scene=Scene(
             title=title or f"What was written, noted and read of {state.stream} at {words_of_clock(view, at_ms)}?",
-            subtitle=sentence + fewer,
+            subtitle=joined(sentence, fewer),
             across=axis,
             panels=[_key_space(drawn), _lanes(drawn, lanes)],
             rules=[Rule(now, f"now, {words(now)}" if view.states.shares_clock else "newest event time")],
@@ -149,7 +150,7 @@ def words_of_clock(view: MomentView, at_ms: int) -> str:
 def _sentence(view: MomentView, state: StreamState) -> str:
     """What holds the lower bound that the drawn group knows at the moment, or that of the log if nobody reads."""
     curve = LOG if state.group is None else Curve(group=state.group)
-    return explain_curve(view.curves, curve, state.stream, state.at_ms).sentence
+    return explain_curve(view.states.curves, curve, state.stream, state.at_ms).sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +166,8 @@ _Party = WriterState | ReaderState
 
 def _furthest(parties: Sequence[_Party]) -> list[_Party]:
     """As many as have a lane, those that are furthest behind, in the order of their names."""
-    kept = sorted(parties, key=_time_of)[:_MOST_LANES]
-    return [party for party in parties if party in kept]
+    behind = sorted(parties, key=_time_of)[:_MOST_LANES]
+    return [party for party in parties if party in behind]
 
 
 def _time_of(party: _Party) -> float:
@@ -182,7 +183,7 @@ class _Drawn:
     state: StreamState
     states: RecordedStates
     axis: Axis
-    words: Callable[[int], str]
+    words: Clock
 
     def inside(self, x: int) -> int:
         """The value itself, or the end of the axis that is nearest to it."""
@@ -233,10 +234,10 @@ def _segments(drawn: _Drawn, segments: Sequence[SegmentState]) -> list[Blocks]:
     blocks, words = [], []
     for segment in segments:
         left, right = drawn.ends(segment)
-        middle, hover = (segment.low + segment.high) / 2, _segment_words(segment)
+        middle, hover = (segment.low + segment.high) / 2, segment.words
         blocks.append(Box(left, right, segment.low, segment.high, hover=hover))
         room = drawn.axis.high if segment.sealed_ms is None else right  # nothing is drawn behind an open segment
-        words.append(Box(left, room, middle, segment.high, f"{segment.name}{_read_by(segment)}", hover))
+        words.append(Box(left, room, middle, segment.high, segment.title, hover))
     seen = Blocks(name="segment", role="unknown", boxes=blocks, opacity=0.16, legend=False)
     return [seen, _unseen(words)]
 
@@ -246,23 +247,13 @@ def _unseen(boxes: Sequence[Box]) -> Blocks:
     return Blocks(name="words", role="text", boxes=boxes, opacity=0, legend=False, outlined=False)
 
 
-def _segment_words(segment: SegmentState) -> str:
-    is_open = "open" if segment.sealed_ms is None else "sealed"
-    unread = "" if segment.offset is None else f", {size_words(segment.length - segment.offset)} not read"
-    return f"segment {segment.name}, {is_open}, {size_words(segment.length)}{_read_by(segment)}{unread}"
-
-
-def _read_by(segment: SegmentState) -> str:
-    return "" if segment.offset is None else f", read by {segment.reader or 'nobody'}"
-
-
 def _unread(drawn: _Drawn, segments: Sequence[SegmentState], group: str) -> Blocks:
     """What the group has not read: in the lower half of each segment, below the words of the segment."""
     boxes = []
     for segment in segments:
         if segment.offset is not None:
             left, right = drawn.inside(drawn.x_of(segment, segment.offset)), drawn.ends(segment)[1]
-            middle, unread = (segment.low + segment.high) / 2, segment.length - segment.offset
+            middle, unread = (segment.low + segment.high) / 2, segment.unread
             right = right if unread else left
             hover = f"segment {segment.name}: {size_words(unread)} not read by {group}"
             boxes.append(Box(left, right, segment.low, middle, hover=hover))
@@ -370,10 +361,10 @@ def _words(drawn: _Drawn, lanes: Sequence[_Lane]) -> Blocks:
 def describe_moment(view: MomentView, at_ms: int) -> list[str]:
     """What the chart of a moment shows, a line for each segment and each party."""
     state, axis = view.states.at(at_ms), view.axis(at_ms)
-    words = time_words([axis.low, axis.high], clock=[view.states.low_ms])
+    clock = time_words([axis.low, axis.high], clock=[view.states.low_ms])
     parties: list[_Lane] = [*state.writers, _Watermark(state.watermark), *state.readers]
     segments = [segment for segment in state.segments if segment.sealed_ms is None or segment.offset is not None]
-    return [*map(_segment_words, segments), *(_lane_words(party, words) for party in parties)]
+    return [*(segment.words for segment in segments), *(_lane_words(party, clock) for party in parties)]
 
 
 def _name(party: _Lane) -> str:
@@ -388,35 +379,11 @@ def _with_short_name(text: str, name: str) -> str:
     return text if len(name) <= letters else text.replace(name, f"{name[: letters - 1]}…", 1)
 
 
-def _lane_words(party: _Lane, words: Callable[[int], str]) -> str:
-    """A party, its times and what befell it: "writer w2 noted 25.2 s, crashed, awaited"."""
-    if isinstance(party, WriterState):
-        noted = "has noted no time" if party.newest is None else f"noted {words(party.newest.time)}"
-        states = [party.state, "awaited" * party.awaited, "dropped" * party.dropped]
-        return ", ".join([f"writer {party.writer} {noted}", *filter(None, states)])
-    between = _between(*_bounds(party), words)
-    if isinstance(party, ReaderState):
-        seen = "has not looked yet" if party.looked_ms is None else f"sees {between}"
-        return ", ".join(filter(None, [f"reader {party.reader} {seen}", party.state]))
-    if party.mark is None:
-        return "no watermark yet"
-    return f"watermark {between}, emitted {_without_day(words(party.mark.emitted_ms), beside=between)}"
-
-
-def _between(lower: int | None, upper: int | None, words: Callable[[int], str]) -> str:
-    """Two bounds in words; a day is written once."""
-    low, high = (None if bound is None else words(bound) for bound in (lower, upper))
-    if low is None:
-        return "no bounds" if high is None else f"no lower bound, upper bound {high}"
-    if high is None:
-        return f"{low}, no upper bound"
-    return low if low == high else f"{low} to {_without_day(high, beside=low)}"
-
-
-def _without_day(time: str, *, beside: str) -> str:
-    """An instant without its day beside one of the same day: "14:00:09" beside "Jan 3, 14:00:05"."""
-    day, comma, clock = time.partition(", ")
-    return clock if comma and beside.startswith(f"{day}, ") else time
+def _lane_words(party: _Lane, clock: Clock) -> str:
+    """A party, its times and what befell it: "writer w2 noted 25.2 s, crashed, waited for"."""
+    if isinstance(party, _Watermark):
+        return "no watermark yet" if party.mark is None else party.mark.words(clock)
+    return party.words(clock)
 
 
 def _windows(drawn: _Drawn, bounds: Sequence[tuple[int, int | None, int | None]]) -> list[Blocks]:
@@ -427,7 +394,7 @@ def _windows(drawn: _Drawn, bounds: Sequence[tuple[int, int | None, int | None]]
     for lane, lower, upper in bounds:
         left = drawn.axis.low if lower is None else drawn.inside(lower)
         right = drawn.axis.high if upper is None else drawn.inside(upper)
-        box = Box(left, right, lane + top, lane + bottom, hover=_between(lower, upper, drawn.words))
+        box = Box(left, right, lane + top, lane + bottom, hover=window_words(lower, upper, drawn.words))
         if lower is not None and upper is not None:
             known.append(box)
         elif lower is not None or upper is not None:
@@ -440,10 +407,10 @@ def _windows(drawn: _Drawn, bounds: Sequence[tuple[int, int | None, int | None]]
 
 def _notes(drawn: _Drawn, writers: Sequence[tuple[int, WriterState]]) -> list[Dots]:
     """The times that writers noted: the newest one large, refused ones as crosses."""
-    shown = [(lane, writer, note) for lane, writer in writers for note in writer.notes if drawn.covers(note.time)]
+    on_axis = [(lane, writer, note) for lane, writer in writers for note in writer.notes if drawn.covers(note.time)]
 
     def dots(name: str, role: str, shape: Shape, size: float, chosen: Callable[[WriterState, Note], bool]) -> Dots:
-        of = [(lane, writer, note) for lane, writer, note in shown if chosen(writer, note)]
+        of = [(lane, writer, note) for lane, writer, note in on_axis if chosen(writer, note)]
         return Dots(
             name=name,
             role=role,
@@ -451,7 +418,7 @@ def _notes(drawn: _Drawn, writers: Sequence[tuple[int, WriterState]]) -> list[Do
             size=size,
             xs=[note.time for _, _, note in of],
             ys=[lane + sum(_MARKS) / 2 for lane, _, _ in of],
-            hover=[_note_words(drawn, writer, note) for _, writer, note in of],
+            hover=[note.words(writer.writer, drawn.words) for _, writer, note in of],
             legend=name != "earlier noted time",
         )
 
@@ -466,11 +433,6 @@ def _notes(drawn: _Drawn, writers: Sequence[tuple[int, WriterState]]) -> list[Do
         dots("newest noted time", "title", "diamond", 5.0, lambda writer, note: note is writer.newest),
         dots("refused note", "alarm", "cross", 3.5, lambda _, note: not note.accepted),
     ]
-
-
-def _note_words(drawn: _Drawn, writer: WriterState, note: Note) -> str:
-    outcome = "" if note.accepted else f", refused: {note.outcome}"
-    return f"writer {writer.writer} noted {drawn.words(note.time)}{outcome}"
 
 
 def _beyond(
@@ -491,14 +453,6 @@ def _beyond(
         hover=[f"{drawn.words(time)}, beyond the axis" for _, time in outside],
         legend=False,
     )
-
-
-def size_words(size: int) -> str:
-    """A number of bytes: "480 B", "12.3 kB", "1.2 MB"."""
-    for unit, name in ((1_000_000, "MB"), (1_000, "kB")):
-        if size >= unit:
-            return f"{size / unit:.1f} {name}"
-    return f"{size} B"
 
 
 def _facts(state: StreamState) -> Iterator[tuple[str, str, str | None, int | None]]:

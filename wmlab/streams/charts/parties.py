@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from itertools import chain, pairwise, repeat
-from statistics import median
+from itertools import chain, repeat
 from typing import Any, Final
 
 from wmlab.core.charts.axis import Axis, OverTime, bulk_of_curves, duration_unit, time_axis
@@ -14,33 +12,30 @@ from wmlab.core.charts.chart import (
     SHAPES,
     Chart,
     columns_of,
+    drawn_words,
     faults,
+    joined,
     one_stream,
     plain_columns,
     share_of,
     stream_rows,
     the_recording,
-    when,
 )
 from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Rule, Scene, Steps, at_rim, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
-from wmlab.core.words import bare, counted, grouped, moment, rounded
-from wmlab.streams.answers.cause import OF_WRITERS, CauseKind, CauseSpan
+from wmlab.core.words import clock_words, rounded
 from wmlab.streams.answers.curves import LOG, Curves
+from wmlab.streams.answers.cycles import cycle_sentences, cycle_words
 from wmlab.streams.answers.measures import last_ms, owner_rows, ownership
-from wmlab.streams.answers.stragglers import missing_cycles
-
-LabelledSpan = tuple[str, int, int, str]
-"""A writer, from when to when, and the words for the hover box."""
+from wmlab.streams.answers.noting import WriterSpan, holding_writers, mark_words, missing_marks, noting_sentences
+from wmlab.streams.answers.stragglers import cost_sentences, cost_words, is_alone, missing_cycles
 
 _MOST_MARKS: Final = 500
 _MOST_SPANS: Final = 300
-_SILENT_AFTER: Final = 1.5
-"""A writer counts as silent after this many of its usual intervals without a mark."""
 _COST_COLUMNS: Final = ("stream", "who", "why", "stretches", "held_ms", "worst_ms", "cost_ms")
-_MOST_BLOCKING: Final = 12
+_MOST_HOLDERS: Final = 12
 _ROLE: Final = {"lagging": "upper", "slowest": "lower"}
 """Colour by cause: waited for, or merely the slowest; any other cause is grey."""
 
@@ -58,33 +53,28 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
     cycles_ms = [row["at_ms"] for row in stream_rows(recording, "cycles", name, by="at_ms")]
     writers = sorted({row["writer"] for row in marks})
     end_ms = max([marks[-1]["received_ms"], *cycles_ms])
-    silent = _silences(marks, writers, end_ms)
-    held_by = list(Curves(recording, name).spans(LOG, start_ms=marks[0]["received_ms"], end_ms=end_ms))
-    blocking = _blocking_spans(held_by)
+    missing = missing_marks(marks, end_ms)
+    causes = list(Curves(recording, name).spans(LOG, start_ms=marks[0]["received_ms"], end_ms=end_ms))
+    holding = holding_writers(causes)
     accepted = [row for row in marks if row["outcome"] == "success"]
     refused = [row for row in marks if row["outcome"] != "success"]
-    stall = missing_cycles(held_by)
-    sentence = f"{_marks_sentence(name, marks, refused, blocking)}. {stall}".rstrip()
-    part = "".join(
-        f" Drawn are {_MOST_MARKS} of {grouped(len(rows))} {outcome} marks."
-        for outcome, rows in (("accepted", accepted), ("refused", refused))
-        if len(rows) > _MOST_MARKS
-    )
-    part += "".join(
-        f" Drawn are the {_MOST_SPANS} longest of {grouped(len(spans))} stretches {which}."
-        for which, spans in (("that held the lower bound", blocking), ("without a mark that was due", silent))
-        if len(spans) > _MOST_SPANS
+    sentence = joined(noting_sentences(name, marks, holding), missing_cycles(causes))
+    fewer = drawn_words(
+        (_MOST_MARKS, len(accepted), "accepted marks"),
+        (_MOST_MARKS, len(refused), "refused marks"),
+        (_MOST_SPANS, len(holding), "stretches that held the watermark, the longest"),
+        (_MOST_SPANS, len(missing), "stretches without a mark that was due, the longest"),
     )
     scene = Scene(
         title=title or f"Who noted time in {name}, and who held its lower bound?",
-        subtitle=sentence + part,
+        subtitle=joined(sentence, fewer),
         across=time_axis("clock", [marks[0]["received_ms"], *cycles_ms[:1], end_ms]),
         panels=[
             lanes(
                 writers,
                 [
-                    _blocks("held the lower bound", "lower", blocking, writers, 0.30),
-                    _blocks("no mark when one was due", "alarm", silent, writers, 0.12),
+                    _blocks("held the lower bound", "lower", holding, writers, 0.30),
+                    _blocks("no mark when one was due", "alarm", missing, writers, 0.12),
                     _dots("accepted", "third", share_of(accepted, _MOST_MARKS), writers),
                     _dots("refused", "alarm", share_of(refused, _MOST_MARKS), writers),
                 ],
@@ -96,41 +86,19 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
     return Chart(sentence=sentence, data=data, scene=scene)
 
 
-def _silences(marks: Sequence[TableRow], writers: Sequence[str], end_ms: int) -> list[LabelledSpan]:
-    silences = []
-    for writer in writers:
-        received = [row["received_ms"] for row in marks if row["writer"] == writer]
-        gaps = [after - before for before, after in pairwise(received)]
-        due_ms = round(_SILENT_AFTER * median(gaps)) if gaps else end_ms
-        for before, after in pairwise([*received, end_ms]):
-            if after - before > due_ms:
-                words = f"{writer}: no mark for {rounded(after - before)}"
-                silences.append((writer, before + due_ms, after, words))
-    return silences
-
-
-def _blocking_spans(cause_spans: Sequence[CauseSpan]) -> list[LabelledSpan]:
-    """Spans in which a writer blocked the bound, neighbours joined."""
-    spans: list[LabelledSpan] = []
-    newest: dict[str, int] = {}
-    for span in cause_spans:
-        why = "waited for" if span.cause.kind is CauseKind.LAGGING else "the slowest"
-        for writer in span.cause.names if span.cause.kind in OF_WRITERS else ():
-            index = newest.get(writer)
-            if index is not None and spans[index][2] == span.from_ms:
-                spans[index] = (writer, spans[index][1], span.to_ms, spans[index][3])
-            else:
-                newest[writer] = len(spans)
-                spans.append((writer, span.from_ms, span.to_ms, f"{writer} held the lower bound: {why}"))
-    return spans
-
-
-def _blocks(name: str, role: str, spans: Sequence[LabelledSpan], writers: Sequence[str], opacity: float) -> Blocks:
+def _blocks(name: str, role: str, spans: Sequence[WriterSpan], writers: Sequence[str], opacity: float) -> Blocks:
     half = 0.42 if role == "lower" else 0.22
     boxes = [
-        Box(begin, end, writers.index(writer) - half, writers.index(writer) + half, "", words)
-        for writer, begin, end, words in sorted(spans, key=lambda s: s[1] - s[2])[:_MOST_SPANS]
-        if writer in writers
+        Box(
+            span.from_ms,
+            span.to_ms,
+            writers.index(span.writer) - half,
+            writers.index(span.writer) + half,
+            "",
+            span.words,
+        )
+        for span in sorted(spans, key=lambda span: span.from_ms - span.to_ms)[:_MOST_SPANS]
+        if span.writer in writers
     ]
     return Blocks(name=name, role=role, boxes=boxes, opacity=opacity)
 
@@ -142,26 +110,9 @@ def _dots(name: str, role: str, marks: Sequence[TableRow], writers: Sequence[str
         shape="cross" if role == "alarm" else "circle",
         xs=[row["received_ms"] for row in marks],
         ys=[writers.index(row["writer"]) for row in marks],
-        hover=[
-            f"{row['writer']} noted {bare(row['time'], clock_ms=row['noted_ms'])} at {moment(row['noted_ms'])}; "
-            f"{row['controller']}: {row['outcome']}"
-            for row in marks
-        ],
+        hover=[mark_words(row) for row in marks],
         size=2.6 if role == "third" else 4.5,
     )
-
-
-def _marks_sentence(
-    name: str, marks: Sequence[TableRow], refused: Sequence[TableRow], blocking: Sequence[LabelledSpan]
-) -> str:
-    were = "was" if len(marks) == 1 else "were"
-    text = f"{counted(len(marks), 'mark')} {were} noted in {name}, {grouped(len(refused))} of them refused"
-    longest = max(blocking, key=lambda span: span[2] - span[1], default=None)
-    if longest is None:
-        return f"{text}; no writer held the lower bound"
-    writer, begin, end, _ = longest
-    since = when(begin, span_ms=marks[-1]["received_ms"] - marks[0]["received_ms"])
-    return f"{text}; {writer} held the lower bound longest, for {rounded(end - begin)} from {since}"
 
 
 def holder_costs(table: Any, *, title: str | None = None) -> Chart:
@@ -181,27 +132,22 @@ def holder_costs(table: Any, *, title: str | None = None) -> Chart:
         count = f"it has {len(streams)}: {', '.join(streams[:6])}" if streams else "it has no rows"
         raise ChartError(f"One chart shows the holders of one stream; {count}.", remedy="Keep the rows of one stream.")
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    rows.sort(key=lambda row: (_is_alone(row), -(row["cost_ms"] or 0), -row["held_ms"]))
-    sentence = _costs_sentence(streams[0], rows)
-    left_out = f" {len(rows) - _MOST_BLOCKING} more cost less." if len(rows) > _MOST_BLOCKING else ""
-    shown = rows[:_MOST_BLOCKING]
+    rows.sort(key=lambda row: (is_alone(row), -(row["cost_ms"] or 0), -row["held_ms"]))
+    sentence = cost_sentences(streams[0], rows)
+    fewer = drawn_words((_MOST_HOLDERS, len(rows), "causes, those with the largest cost"))
+    shown = rows[:_MOST_HOLDERS]
     top_ms = max(1, *(round(row["cost_ms"] or 0) for row in shown))
     scene = Scene(
         title=title or f"Who held the lower bound of {streams[0]}, and what did it cost?",
-        subtitle=sentence + left_out,
+        subtitle=joined(sentence, fewer),
         across=Axis("raised the mean lag by", 0, top_ms, False, duration_unit(top_ms)),
         panels=[lanes([_name(row) for row in shown], _bars(shown))],
     )
     return Chart(sentence=sentence, data=columns_of(rows, _COST_COLUMNS), scene=scene)
 
 
-def _is_alone(row: TableRow) -> bool:
-    """Whether a straggler's cost is measured against the clock, since nobody else was there."""
-    return row.get("against") == "the clock"
-
-
 def _name(row: TableRow) -> str:
-    alone = ", alone" if _is_alone(row) else ""
+    alone = ", alone" if is_alone(row) else ""
     return f"{row['who']} ({row['why']}{alone})" if row["why"] in _ROLE or alone else str(row["who"])
 
 
@@ -209,7 +155,7 @@ def _bars(shown: Sequence[TableRow]) -> list[Blocks]:
     """The bars by cause, each with its price beside it."""
     bars: dict[str, list[Box]] = {}
     for index, row in enumerate(shown):
-        price = _price(row)
+        price = cost_words(row)
         label = f"{price}, held {rounded(row['held_ms'])}"
         box = Box(0, round(row["cost_ms"] or 0), index - 0.3, index + 0.3, label, f"{_name(row)}: {label}")
         bars.setdefault(row["why"], []).append(box)
@@ -217,32 +163,6 @@ def _bars(shown: Sequence[TableRow]) -> list[Blocks]:
         Blocks(name=why, role=_ROLE.get(why, "unknown"), boxes=boxes, opacity=0.85, legend=False, beside=True)
         for why, boxes in bars.items()
     ]
-
-
-def _price(row: TableRow) -> str:
-    if row["cost_ms"] is None:
-        return "no bound" if row.get("against") == "no bound" else "cost unknown"
-    return f"{rounded(round(row['cost_ms']))}{' behind the clock' if _is_alone(row) else ''}"
-
-
-def _costs_sentence(stream: str, rows: Sequence[TableRow]) -> str:
-    total = sum(row["cost_ms"] or 0 for row in rows if not _is_alone(row))
-    alone = [row for row in rows if _is_alone(row) and row["cost_ms"]]
-    if not total and alone:
-        first = alone[0]
-        return (
-            f"{first['who']} ({first['why']}) held the lower bound of {stream} for {rounded(first['held_ms'])} with "
-            f"nobody else to compare: behind the clock, that makes {rounded(round(first['cost_ms']))} of mean lag."
-        )
-    if not total:
-        return f"Nobody held the lower bound of {stream} below what the others had noted."
-    first = rows[0]
-    cost = first["cost_ms"]
-    return (
-        f"{first['who']} ({first['why']}) cost most: the lower bound of {stream} was on average "
-        f"{rounded(round(cost))} lower for it, {cost / total:.0%} of what all holders cost; it held "
-        f"for {rounded(first['held_ms'])}."
-    )
 
 
 _MOST_CYCLES: Final = 600
@@ -260,8 +180,8 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
     controllers = sorted({row["controller"] for row in cycles})
     shown = share_of(cycles, _MOST_CYCLES)
     held_by = list(Curves(recording, name).spans(LOG, start_ms=cycles[0]["at_ms"], end_ms=cycles[-1]["at_ms"]))
-    sentence = f"{_describe_cycles(name, cycles)}. {missing_cycles(held_by)}".rstrip()
-    fewer = f" Drawn are {grouped(len(shown))} of {grouped(len(cycles))} cycles." if len(shown) < len(cycles) else ""
+    sentence = joined(cycle_sentences(name, cycles), missing_cycles(held_by))
+    fewer = drawn_words((len(shown), len(cycles), "cycles"))
     times = OverTime.steps([row["at_ms"] for row in cycles], [row["previous_lower"] for row in cycles])
     last = OverTime.steps([0], [mark["lower"] for mark in stream_rows(recording, "watermarks", name)][-1:])
     bound = Steps(
@@ -273,10 +193,9 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
     clock = [cycles[0]["at_ms"], cycles[-1]["at_ms"]]
     ends = bulk_of_curves([times], [last], least_ms=clock[1] - clock[0])
     up = time_axis("event time", ends, pad_percent=5, clock=clock)
-    fewer += f" {said}" if (said := up.said_beyond({"the previous lower bound": times})) else ""
     scene = Scene(
         title=title or f"When did the watermark cycle of {name} emit, and why not?",
-        subtitle=sentence + fewer,
+        subtitle=joined(sentence, fewer, up.said_beyond({"the previous lower bound": times})),
         across=time_axis("clock", clock, pad_percent=2),
         panels=[
             lanes(controllers, [_cycles(emitted, shown, controllers) for emitted in (True, False)]),
@@ -296,31 +215,9 @@ def _cycles(emitted: bool, shown: Sequence[TableRow], controllers: Sequence[str]
         shape="circle" if emitted else "cross",
         xs=[row["at_ms"] for row in cycles],
         ys=[controllers.index(row["controller"]) for row in cycles],
-        hover=[_cycle_in_words(row) for row in cycles],
+        hover=[cycle_words(row) for row in cycles],
         size=3.0 if emitted else 4.0,
     )
-
-
-def _cycle_in_words(row: TableRow) -> str:
-    removed = f"; dropped {', '.join(row['removed'])}" if row["removed"] else ""
-    return f"{moment(row['at_ms'])}, {row['controller']}: {row['reason'] or row['outcome']}{removed}"
-
-
-def _describe_cycles(name: str, cycles: Sequence[TableRow]) -> str:
-    not_emitted = [row for row in cycles if row["outcome"] != "emitted"]
-    emitted = grouped(len(cycles) - len(not_emitted))
-    text = f"{counted(len(cycles), 'cycle')} ran for {name}, {emitted} of them emitted a watermark"
-    if not not_emitted:
-        return f"{text}; none was held"
-    waited = Counter(writer for row in not_emitted for writer in row["lagging"])
-    reasons = waited or Counter(row["reason"] for row in not_emitted)
-    cause, count = min(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
-    all_of_them = {1: "the other one", 2: "both others"}.get(
-        len(not_emitted), f"all {grouped(len(not_emitted))} others"
-    )
-    others = all_of_them if count == len(not_emitted) else f"{grouped(count)} of the {grouped(len(not_emitted))} others"
-    were = "was" if count == 1 else "were"
-    return f"{text}; {others} {f'waited for {cause}' if waited else f'{were} held because: {cause}'}"
 
 
 def bucket_ownership(recording: Recording, *, title: str | None = None) -> Chart:
@@ -337,14 +234,14 @@ def bucket_ownership(recording: Recording, *, title: str | None = None) -> Chart
     used = sorted({row["bucket"] for row in rows if row["streams"]})
     buckets = (used or every)[:_MOST_BUCKETS]
     which = "those with streams" if buckets == used else "the first with streams" if used else "the first"
-    fewer = f" Drawn are {len(buckets)} of {len(every)} buckets, {which}." if buckets != every else ""
+    fewer = drawn_words((len(buckets), len(every), f"buckets, {which}"))
     controllers = sorted({row["controller"] for row in rows})
     roles = chain(SERIES, repeat("unknown"))
     layers = [_owned(controller, next(roles), rows, buckets, end_ms) for controller in controllers]
     layers.append(_nobody(owners.gaps, buckets))
     scene = Scene(
         title=title or "Who owned which bucket of streams?",
-        subtitle=owners.sentence + fewer,
+        subtitle=joined(owners.sentence, fewer),
         across=time_axis("clock", [min(row["from_ms"] for row in rows), end_ms]),
         panels=[lanes([_lane(bucket, rows) for bucket in buckets], layers)],
         rules=_crashes(recording, controllers),
@@ -365,7 +262,7 @@ def _owned(controller: str, role: str, rows: Sequence[TableRow], buckets: Sequen
         if row["controller"] == controller and row["bucket"] in buckets:
             to_ms = end_ms if row["to_ms"] is None else row["to_ms"]
             lane = buckets.index(row["bucket"])
-            words = f"bucket {row['bucket']}: {controller} from {moment(row['from_ms'])} to {moment(to_ms)}"
+            words = f"bucket {row['bucket']}: {controller} from {clock_words(row['from_ms'])} to {clock_words(to_ms)}"
             boxes.append(Box(row["from_ms"], to_ms, lane - 0.36, lane + 0.36, controller, words))
     return Blocks(name=controller, role=role, boxes=boxes)
 

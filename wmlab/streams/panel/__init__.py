@@ -22,14 +22,15 @@ from wmlab.core.files import DATA
 from wmlab.core.live_view import display_live
 from wmlab.core.mistakes import Location
 from wmlab.core.run_comparison import compare
+from wmlab.core.scenario_file import NotYaml
 from wmlab.core.values import Problem, Problems
 from wmlab.core.words import counted, grouped
 from wmlab.streams.panel.controls import Control
 from wmlab.streams.panel.edits import changed, removable, with_part, without_part
 from wmlab.streams.panel.fields import Field, fields_of, parts_of
-from wmlab.streams.panel.kept import differences, names_of_runs
 from wmlab.streams.panel.options import SECTIONS
 from wmlab.streams.panel.pictures import LAG_DISTRIBUTION, PICTURES, answer_at, readers_of
+from wmlab.streams.panel.run_names import differences, names_of_runs
 from wmlab.streams.panel.view import PanelView
 from wmlab.streams.recording import StreamRecording, record
 from wmlab.streams.scenario.scenario import StreamScenario
@@ -54,7 +55,8 @@ class ScenarioPanel:
     """A scenario as widgets that is recorded and redrawn at every change; what it holds is there for the notebook.
 
     `scenario` is the last one without mistakes, `mistakes` what is wrong with what was put in last, `recording` the
-    last run, `kept` the kept runs by what differs, `verdicts` the judgement of the last run, None if there is none.
+    last run, `kept_runs` those to compare, by what differs, `verdicts` the judgement of the last run, None if there is
+    none.
     After a run that was interrupted or failed `recording` is that of a scenario before; the panel says so, and neither
     keeps nor checks it.
     """
@@ -63,9 +65,9 @@ class ScenarioPanel:
         scenario.to_yaml()  # refuses a Python function, which the box of YAML would lose
         self.mistakes: tuple[Problem, ...] = ()
         self.recording: StreamRecording | None = None
-        self.kept: dict[str, StreamRecording] = {}
+        self.kept_runs: dict[str, StreamRecording] = {}
         self.verdicts: Verdicts | None = None
-        self._kept: list[tuple[StreamScenario, StreamRecording]] = []
+        self._kept_scenarios: list[tuple[StreamScenario, StreamRecording]] = []
         self._history = [scenario]
         self._index = 0
         self._recorded: StreamScenario | None = None
@@ -83,7 +85,7 @@ class ScenarioPanel:
         rows = 0 if self.recording is None else sum(self.recording.counts.values())
         state = f"{grouped(rows)} rows recorded" if rows else "not recorded"
         wrong = f", {counted(len(self.mistakes), 'mistake')}" if self.mistakes else ""
-        runs = f", {counted(len(self.kept), 'run')} kept" if self.kept else ""
+        runs = f", {counted(len(self.kept_runs), 'run')} kept" if self.kept_runs else ""
         return f"Panel of scenario {self.scenario.name!r}: {state}{wrong}{runs}"
 
     def _ipython_display_(self) -> None:
@@ -167,13 +169,17 @@ class ScenarioPanel:
         """Keep the run, and compare it with the others that were kept; each is called by what differs."""
         if (recording := self._run_of_form()) is None:
             return self
-        same = (name for name, (scenario, _) in zip(self.kept, self._kept, strict=True) if scenario == self.scenario)
+        same = (
+            name
+            for name, (scenario, _) in zip(self.kept_runs, self._kept_scenarios, strict=True)
+            if scenario == self.scenario
+        )
         if (name := next(same, None)) is not None:
             return self._say(f"This run is kept as “{name}”.")
-        self._kept.append((self.scenario, recording))
-        scenarios, runs = zip(*self._kept, strict=True)
+        self._kept_scenarios.append((self.scenario, recording))
+        scenarios, runs = zip(*self._kept_scenarios, strict=True)
         names = names_of_runs(scenarios)
-        self.kept = dict(zip(names, runs, strict=True))
+        self.kept_runs = dict(zip(names, runs, strict=True))
         if len(runs) > 1:
             self._view.comparison.value = _html_or_error(lambda: self._compared(scenarios))
             return self._say(f"Kept as “{names[-1]}”.")
@@ -247,13 +253,13 @@ class ScenarioPanel:
         try:
             scenario = make()
         except WmlabError as wrong:
-            self.mistakes = wrong.problems if isinstance(wrong, Problems) else (Problem((), _in_one(wrong)),)
+            self.mistakes = _problems(wrong)
             sentences = [_mistake(problem, control) for problem in self.mistakes]
             self._view.undo.disabled = False
             if control is not None:
                 control.refuse(" ".join(sentences))
             elif text is not None:
-                self._view.wrong_lines.value = _list(sentences)
+                self._view.wrong_lines.value = _with_lines(self.mistakes, sentences, text)
             else:
                 self._say(" ".join(sentences), alert=True)
             return False
@@ -366,10 +372,10 @@ class ScenarioPanel:
         bundles = list(_bundles(self._chart))
         if picture != LAG_DISTRIBUTION:
             answer = partial(answer_at, recording, picture, stream, reader)
-            bundles.append(self._asked(answer, self._chart.scene.across))
+            bundles.append(self._click_output(answer, self._chart.scene.across))
         view.drawn.outputs = tuple(map(_output, bundles))
 
-    def _asked(self, answer: Callable[[int], str], across: AnyAxis) -> dict[str, Any]:
+    def _click_output(self, answer: Callable[[int], str], across: AnyAxis) -> dict[str, Any]:
         """What a click on the picture asks, as an output."""
         if self._clicked is None:
             self._clicked = ClickedMoment(answer, across)
@@ -382,7 +388,9 @@ class ScenarioPanel:
     def _compared(self, scenarios: tuple[StreamScenario, ...]) -> str:
         # A stream that was renamed between two runs is the only one of each.
         alone = all(len(scenario.all_streams) == 1 for scenario in scenarios)
-        comparison = compare(*self.kept.values(), labels=list(self.kept), stream=None if alone else self._stream)
+        comparison = compare(
+            *self.kept_runs.values(), labels=list(self.kept_runs), stream=None if alone else self._stream
+        )
         return dataclasses.replace(comparison, differs=differences(scenarios))._repr_html_()
 
 
@@ -420,13 +428,28 @@ def _mistake(problem: Problem, control: Control | None) -> str:
     own = control is not None and problem.location[: len(control.field.path)] == control.field.path
     line = "" if problem.line is None else f"Line {problem.line}, "
     at = "" if own or not problem.location else f"{line}{problem.path}: "
+    if not problem.location and line:
+        at = f"{line.removesuffix(', ')}: "
     message = f"{problem.message[:1].upper() if not at else problem.message[:1]}{problem.message[1:]}"
     return f"{at}{message.removesuffix('.')}."
 
 
-def _list(sentences: list[str]) -> str:
-    lines = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
-    return f"<ul class='wmlab-mistake' role='alert'>{lines}</ul>"
+def _problems(wrong: WmlabError) -> tuple[Problem, ...]:
+    """The mistakes that an error is about, with their lines as far as they are known."""
+    if isinstance(wrong, Problems):
+        return tuple(wrong.problems)
+    if isinstance(wrong, NotYaml):
+        return (Problem((), f"This is no YAML: {wrong.complaint}", line=wrong.line),)
+    return (Problem((), _in_one(wrong)),)
+
+
+def _with_lines(mistakes: Iterable[Problem], sentences: Iterable[str], text: str) -> str:
+    """Mistakes in a text, each with the line that it is in."""
+    lines, items = text.splitlines(), []
+    for mistake, sentence in zip(mistakes, sentences, strict=True):
+        line = "" if mistake.line is None else f"<br><code>{mistake.line}: {escape(lines[mistake.line - 1])}</code>"
+        items.append(f"<li>{escape(sentence)}{line}</li>")
+    return f"<ul class='wmlab-mistake' role='alert'>{''.join(items)}</ul>"
 
 
 def _html_or_error(make: Callable[[], str]) -> str:

@@ -39,7 +39,7 @@ class Control:
                 continuous_update=False,
                 readout=False,
                 tooltip=f"{field.label}: {field.help}",
-                layout=ui.Layout(flex="0 1 38%", min_width="80px"),
+                layout=ui.Layout(flex="0 1 30%", min_width="80px"),
             )
             self._slider.observe(lambda change: self._offer(change["new"]), "value")
             widgets.append(self._slider)

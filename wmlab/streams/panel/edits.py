@@ -108,8 +108,8 @@ def _of_kind(scenario: StreamScenario, path: Location, kind: str) -> dict[str, A
     fields = {field.name for field in dataclasses.fields(made)}
     if kind.endswith("_transaction"):
         fields -= {"writer"}  # the one that is named may have no transactions
-    kept = {name: content for name, content in raw.items() if name in fields} if isinstance(raw, dict) else {}
-    return _filled(scenario, kept | ({"kind": kind} if "kind" in fields else {}), made)
+    shared = {name: content for name, content in raw.items() if name in fields} if isinstance(raw, dict) else {}
+    return _filled(scenario, shared | ({"kind": kind} if "kind" in fields else {}), made)
 
 
 def _filled(scenario: StreamScenario, raw: Mapping[str, Any], made: type) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+import anywidget
 import ipywidgets as ui
 
 from wmlab.core.live_view import HIDES_THE_STILL, KeyGuard
@@ -23,7 +24,47 @@ _STYLE: Final = f"""<style>
 .wmlab-panel {{container-type:inline-size}}
 @container (max-width:860px) {{.wmlab-panel .wmlab-fields {{max-height:236px;overflow-y:auto}}}}
 .wmlab-panel textarea {{font-family:var(--jp-code-font-family)}}
+.wmlab-panel [data-uncommitted] {{border-color:var(--jp-warn-color1) !important}}
+.wmlab-panel :is(.widget-text,.widget-textarea):has([data-uncommitted]) {{position:relative;overflow:visible}}
+.wmlab-panel :is(.widget-text,.widget-textarea):has([data-uncommitted])::after {{
+position:absolute;z-index:10;padding:0 6px;white-space:nowrap;
+color:var(--jp-warn-color1);background:var(--jp-layout-color0)}}
+.wmlab-panel .widget-text:has([data-uncommitted])::after {{content:"Enter takes it";left:100%;top:4px}}
+.wmlab-panel .widget-textarea:has([data-uncommitted])::after {{content:"Not run yet";right:22px;top:4px}}
+.wmlab-panel .wmlab-mistake code {{white-space:pre-wrap}}
 </style>"""
+
+
+class UncommittedMark(anywidget.AnyWidget):
+    """Marks a box of text of the panel from the first key until its value is committed; it shows nothing.
+
+    A box is committed by Enter, or when it loses the focus; one of several lines by Shift+Enter.
+    """
+
+    _esm = """
+    const boxes = ".wmlab-panel input[type=text], .wmlab-panel textarea"
+    const mark = (target, on) => target.matches?.(boxes) && target.toggleAttribute("data-uncommitted", on)
+    const type = ({ target }) => mark(target, true)
+    const leave = ({ target }) => mark(target, false)
+    const press = event => {
+        const { target, key, shiftKey } = event
+        if (key !== "Enter" || !target.matches?.(boxes)) return
+        if (target.localName === "input") return mark(target, false)
+        if (!shiftKey) return
+        event.preventDefault()
+        target.blur()
+        target.focus()
+    }
+    const heard = { input: type, change: leave, focusout: leave, keydown: press }
+    const render = ({ el }) => {
+        el.hidden = true
+        for (const [name, hear] of Object.entries(heard)) window.addEventListener(name, hear, true)
+        return () => {
+            for (const [name, hear] of Object.entries(heard)) window.removeEventListener(name, hear, true)
+        }
+    }
+    export default { render }
+    """
 
 
 class PanelView:
@@ -45,7 +86,11 @@ class PanelView:
         self.text = ui.Textarea(continuous_update=False, rows=22, layout=ui.Layout(width="auto"))
         self.wrong_lines = ui.HTML()
         self.yaml = ui.VBox(
-            [ui.HTML("The whole scenario. It runs when you leave the box."), self.text, self.wrong_lines]
+            [
+                ui.HTML("The whole scenario. Shift+Enter runs it, and so does leaving the box."),
+                self.text,
+                self.wrong_lines,
+            ]
         )
         self.picture = ui.Dropdown(description="Picture", options=list(pictures), layout=_fitting())
         self.reader = ui.Dropdown(description="Reader", options=[], layout=_fitting())
@@ -62,7 +107,7 @@ class PanelView:
             ui.VBox(seen, layout=ui.Layout(flex="2 1 480px", min_width="0")),
         ]
         style = ui.HTML(_STYLE, layout=ui.Layout(display="none"))
-        self.root = ui.VBox([style, KeyGuard(), _row(columns)])
+        self.root = ui.VBox([style, KeyGuard(), UncommittedMark(), _row(columns)])
         classes = {
             "wmlab-live": self.root,
             "wmlab-keys": self.root,

@@ -31,8 +31,8 @@ from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import LeaderView, NoSuchLogError, TruncatedError, Watermark
 from wmlab.streams.model.marks import NoteOutcome
 from wmlab.streams.model.wire import Leave, Lengths, Note
+from wmlab.streams.scenario.clocks import LocalClock
 from wmlab.streams.scenario.parts import COORDINATOR, METADATA_STORE, SEGMENT_STORE, Clock, controller_name
-from wmlab.streams.sim.load import LocalClock
 from wmlab.streams.sim.network import Message, Way
 from wmlab.streams.sim.node import Answer, Node, Reply, Result, Steps
 from wmlab.streams.sim.store import UNAVAILABLE, UnavailableError, WriterMarks

@@ -35,8 +35,9 @@ from wmlab.streams.model.marks import (
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import Segment
 from wmlab.streams.model.wire import EVENT_HEADER_BYTES, AppendRequest, DataAppended, Leave, Lengths, Note
+from wmlab.streams.scenario.clocks import LocalClock
 from wmlab.streams.scenario.parts import SEGMENT_STORE, EventWriter, WriterPart, process_name
-from wmlab.streams.sim.load import Backlog, Load, LocalClock, Routes, time_to_note
+from wmlab.streams.sim.load import Backlog, Load, Routes, time_to_note
 from wmlab.streams.sim.network import Message, Way
 from wmlab.streams.sim.node import Answer, Node, Reply, Result, Signal, Steps
 from wmlab.streams.sim.store import UNAVAILABLE

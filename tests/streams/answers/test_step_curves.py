@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from wmlab.core.charts.scene import Value, behind_clock, thinned
-from wmlab.streams.charts.intervals import Spread, how_long, lengths_ms, mean_of
+from wmlab.streams.answers.step_curves import Spread, how_long, lengths_ms, mean_of
 
 CAP = 60
 

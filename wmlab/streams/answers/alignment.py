@@ -1,0 +1,116 @@
+"""Several lower bounds side by side: the smallest one of all, how far they are apart, and which one is behind.
+
+Source: PDP-33, Applications reading from multiple streams; PDP-33, Client Changes (the least time of all readers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from wmlab.core.charts.axis import time_words
+from wmlab.core.charts.scene import Value
+from wmlab.core.errors import ChartError
+from wmlab.core.words import counted, listed, rounded
+from wmlab.streams.answers.step_curves import lengths_ms
+
+BoundCurve = Mapping[int, Value]
+"""A lower bound by the clock time from which on it holds, ascending."""
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Lower bounds by name, each with its value at every one of the times `at_ms`; None: unknown."""
+
+    at_ms: Sequence[int]
+    lowers: Mapping[str, Sequence[Value]]
+
+    @classmethod
+    def of(cls, curves: Mapping[str, BoundCurve]) -> Alignment:
+        """From curves that change at times of their own."""
+        at_ms = sorted({at for curve in curves.values() for at in curve})
+        return cls(at_ms, {name: held(curve, at_ms) for name, curve in curves.items()})
+
+    @cached_property
+    def smallest(self) -> list[Value]:
+        """The smallest bound of all; unknown while one of them is."""
+        return [min(known) if len(known) == len(self.lowers) else None for known in self._known]
+
+    @cached_property
+    def largest(self) -> list[Value]:
+        """The largest bound of all; unknown while one of them is."""
+        return [max(known) if len(known) == len(self.lowers) else None for known in self._known]
+
+    @cached_property
+    def apart_ms(self) -> list[Value]:
+        """How far they are apart."""
+        ends = zip(self.smallest, self.largest, strict=True)
+        return [None if low is None or high is None else high - low for low, high in ends]
+
+    @property
+    def _known(self) -> list[list[int]]:
+        rows = zip(*self.lowers.values(), strict=True)
+        return [[bound for bound in row if bound is not None] for row in rows]
+
+    def sentences(self, noun: str) -> str:
+        """Which one was behind for how long, and how far they were apart; `noun` says what has a bound.
+
+        Raises `ChartError` if they are never all known at once.
+        """
+        known = [(row, length) for row, length in enumerate(lengths_ms(self.at_ms)) if self.apart_ms[row] is not None]
+        if not known:
+            raise ChartError(
+                f"The lower bounds of {listed([*self.lowers])} are never all known at once.",
+                remedy="Ask recording.explain() what held them back, or keep the values whose bounds are known.",
+            )
+        total_ms = sum(length for _, length in known)
+        behind_ms = {
+            name: sum(length for row, length in known if self.apart_ms[row] and lower[row] == self.smallest[row])
+            for name, lower in self.lowers.items()
+        }
+        widest = max((row for row, _ in known), key=lambda row: self.apart_ms[row] or 0)
+        text = f"The watermarks of {counted(len(self.lowers), noun)} were all known for {rounded(total_ms)}"
+        if not self.apart_ms[widest]:
+            return f"{text}, and they were the same all the time."
+        mean_ms = round(sum((self.apart_ms[row] or 0) * length for row, length in known) / max(total_ms, 1))
+        name, at = max(behind_ms, key=lambda each: behind_ms[each]), time_words(self.at_ms)(self.at_ms[widest])
+        most_ms = self.apart_ms[widest] or 0
+        return (
+            f"{text}. That of {name} was the smallest one for {rounded(behind_ms[name])}. "
+            f"They were {rounded(mean_ms)} apart on average, and {rounded(most_ms)} at most, at {at}."
+        )
+
+
+def smallest_of(curves: Sequence[BoundCurve]) -> BoundCurve:
+    """The smallest of curves, each from its first time on; unknown while one of them is."""
+    at_ms = sorted({at for curve in curves for at in curve})
+    lowers = [held(curve, at_ms) for curve in curves]
+    begins = [min(curve) for curve in curves]
+    smallest: dict[int, Value] = {}
+    for at, *row in zip(at_ms, *lowers, strict=True):
+        begun = [lower for lower, begin in zip(row, begins, strict=True) if at >= begin]
+        known = [lower for lower in begun if lower is not None]
+        smallest[at] = min(known) if len(known) == len(begun) else None
+    return smallest
+
+
+def held(curve: BoundCurve, at_ms: Iterable[int]) -> list[Value]:
+    """The value of a curve at each of these times, which include its own; None before its first."""
+    lower: Value = None
+    values = []
+    for at in at_ms:
+        lower = curve.get(at, lower)
+        values.append(lower)
+    return values
+
+
+def bounds_by(
+    names: Sequence[Any], readers: Sequence[Any], at_ms: Sequence[int], lowers: Sequence[Value]
+) -> dict[str, BoundCurve]:
+    """The lower bound of each name over the clock, from rows in any order: the smallest that its readers have."""
+    by_name: dict[str, dict[Any, dict[int, Value]]] = {}
+    for at, lower, name, reader in sorted(zip(at_ms, lowers, names, readers, strict=True), key=lambda row: row[0]):
+        by_name.setdefault(str(name), {}).setdefault(reader, {})[at] = lower
+    return {name: smallest_of([*of_readers.values()]) for name, of_readers in sorted(by_name.items())}

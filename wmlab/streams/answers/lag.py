@@ -1,0 +1,81 @@
+"""What the readers of a stream saw of its watermarks: how far the bounds were behind their clocks, and how far apart.
+
+A window holds until the reader's next one, so between two of them the lag grows with the clock.
+"""
+
+from __future__ import annotations
+
+import pyarrow.compute as pc
+
+from wmlab.core.charts.scene import Value, minus
+from wmlab.core.recording import Recording
+from wmlab.core.words import rounded
+from wmlab.streams.answers.curves import LOG, Curves
+from wmlab.streams.answers.history import of_stream
+from wmlab.streams.answers.step_curves import Spread, lengths_ms
+from wmlab.streams.answers.stragglers import missing_cycles
+
+SeenWindows = dict[str, tuple[list[int], list[Value], list[Value]]]
+"""Of each reader the clock, ascending, and the lower and upper bound that it saw then; None: unknown."""
+
+
+def seen_windows(recording: Recording, stream: str) -> SeenWindows:
+    """The windows that the readers of a stream saw."""
+    seen = of_stream(recording.table("windows"), stream).sort_by([("reader", "ascending"), ("at_ms", "ascending")])
+    windows: SeenWindows = {}
+    for reader in seen["reader"].unique().to_pylist():
+        rows = seen.filter(pc.equal(seen["reader"], reader))
+        at_ms, lower, upper = (rows[column].to_pylist() for column in ("at_ms", "lower", "upper"))
+        windows[reader] = at_ms, lower, upper
+    return windows
+
+
+def lag_spread(windows: SeenWindows) -> Spread | None:
+    """For how long the readers saw a lower bound so far behind their clock; None if they never knew one."""
+    pieces = [
+        (at - bound, at - bound + length, length)
+        for at_ms, lower, _ in windows.values()
+        for at, bound, length in zip(at_ms, lower, lengths_ms(at_ms), strict=True)
+        if bound is not None
+    ]
+    return Spread.of(*zip(*pieces, strict=True)) if pieces else None
+
+
+def uncertainty_spread(windows: SeenWindows) -> Spread | None:
+    """For how long the bounds that the readers saw were so far apart; None if they never knew both."""
+    pieces = [
+        (width, width, length)
+        for at_ms, lower, upper in windows.values()
+        for width, length in zip(minus(upper, lower), lengths_ms(at_ms), strict=True)
+        if width is not None
+    ]
+    return Spread.of(*zip(*pieces, strict=True)) if pieces else None
+
+
+def by_mean_lag(windows: SeenWindows) -> list[str]:
+    """The readers, first those with the largest mean lag over time."""
+    return sorted(windows, key=lambda reader: -(_mean_lag(windows, reader) or 0))
+
+
+def _mean_lag(windows: SeenWindows, reader: str) -> float | None:
+    spread = lag_spread({reader: windows[reader]})
+    if spread is None:
+        return None
+    return float(((spread.first + spread.last) / 2 * spread.weight).sum() / spread.total_ms)
+
+
+def lag_sentences(recording: Recording, stream: str, windows: SeenWindows) -> str:
+    """How far the bounds were behind the clocks of readers and apart, and when no cycle ran."""
+    lags, widths = lag_spread(windows), uncertainty_spread(windows)
+    if lags is None:
+        return f"No reader of {stream} ever knew a watermark."
+    lag = (
+        f"Readers of {stream} saw the watermark at most {rounded(lags.median)} behind their clocks for half of the "
+        f"time, and {rounded(lags.largest)} at worst."
+    )
+    apart = "An upper bound was never known."
+    if widths is not None:
+        apart = f"Where both bounds were known, they were at most {rounded(widths.median)} apart for half of the time."
+    clock = [at for at_ms, _, _ in windows.values() for at in at_ms]
+    stall = missing_cycles(list(Curves(recording, stream).spans(LOG, start_ms=min(clock), end_ms=max(clock))))
+    return " ".join(filter(None, [lag, apart, stall]))

@@ -1,0 +1,117 @@
+"""How the stream cut of a watermark came about: the positions counted, the furthest one, what it misses, the cut.
+
+The steps are those that the run's own algorithm takes (`model.cut.stream_cut`), on what the recorded watermark counted.
+
+Source: PDP-33, Watermark Computation, `computeGreatestUpperBound` and `computeStreamCut`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from wmlab.core.errors import ChartError
+from wmlab.core.invariants import TableRow
+from wmlab.core.recording import Recording
+from wmlab.core.words import clock_words, counted, listed
+from wmlab.streams.answers.history import epochs_of, recorded_configuration, rows_of_stream
+from wmlab.streams.model.cut import CutError, CutStep, stream_cut
+from wmlab.streams.model.cycle import CycleRules
+from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.model.position import Position
+from wmlab.streams.model.segment import segment_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutOfWatermark:
+    """A recorded watermark and the steps to its cut.
+
+    `positions` are those of the writers that it counts, `before` the cut before where the algorithm uses it, else
+    empty.
+    """
+
+    watermark: TableRow
+    positions: Mapping[str, Position]
+    before: Mapping[int, int | None]
+    steps: Sequence[CutStep]
+    history: StreamHistory
+
+    def sentences(self, stream: str) -> str:
+        """The furthest position, what it misses, and the cut."""
+        first, last = self.steps[0].offsets, self.steps[-1].offsets
+        time = clock_words(self.watermark["lower"], clock_ms=self.watermark["emitted_ms"])
+        texts = [
+            f"The watermark {time} of {stream} counts {counted(len(self.positions), 'writer')}.",
+            f"The furthest position is {_cut_words(first)}.",
+        ]
+        if missing := self.history.gaps(first):
+            completed = sorted(segment for segment in last if segment not in first)
+            segments = listed([offset_words(segment, last[segment]) for segment in completed])
+            keys = listed([keys.text for keys in missing])
+            texts.append(f"No position covers the keys {keys}, so the cut takes {segments}.")
+        is_cut = dict(first) == dict(last)
+        texts.append("It has all keys and is the stream cut." if is_cut else f"The stream cut is {_cut_words(last)}.")
+        return " ".join(texts)
+
+
+def cut_at(recording: Recording, stream: str, at_ms: int | None) -> CutOfWatermark:
+    """The newest watermark at `at_ms` (clock, ms; None: the last one that counts a writer) and the steps to its cut.
+
+    Raises `ChartError` if there is none that counts writers, or if its cut does not follow from their positions.
+    """
+    marks = sorted(rows_of_stream(recording, "watermarks", stream), key=lambda row: int(row["emitted_ms"]))
+    mark, previous = _chosen(marks, at_ms)
+    positions, history = _positions(recording, stream, mark), epochs_of(recording, stream)
+    rules = recorded_configuration(recording, stream) or CycleRules()
+    steps: list[CutStep] = []
+    with suppress(CutError):
+        stream_cut([*positions.values()], previous, history, rules, steps=steps)
+    if not steps or dict(steps[-1].offsets) != dict(mark["cut"]):
+        raise ChartError(
+            f"The cut of the watermark of {clock_words(mark['emitted_ms'])} does not follow from the recorded "
+            "positions.",
+            remedy="Draw a recording that was made of a scenario, with its tables writer_marks and epochs.",
+        )
+    before = {} if previous is None or rules.algorithm == "document" else dict(previous)
+    return CutOfWatermark(watermark=mark, positions=positions, before=before, steps=steps, history=history)
+
+
+def _chosen(marks: Sequence[TableRow], at_ms: int | None) -> tuple[TableRow, Position | None]:
+    """The watermark and the cut before it, if there is one; without a moment the last one that counts a writer."""
+    known = [row for row in marks if at_ms is None or row["emitted_ms"] <= at_ms]
+    if at_ms is None:
+        known = known[: max((index + 1 for index, row in enumerate(known) if row["writers"]), default=len(known))]
+    if not known:
+        raise ChartError(
+            f"No watermark was emitted until {clock_words(at_ms or 0)}.",
+            remedy=f"Choose at_ms from {marks[0]['emitted_ms']} on.",
+        )
+    if not known[-1]["writers"]:
+        raise ChartError(
+            f"The watermark of {clock_words(known[-1]['emitted_ms'])} counts no writer, so its cut is no upper bound.",
+            remedy="Choose another moment with at_ms=....",
+        )
+    return known[-1], Position(dict(known[-2]["cut"])) if len(known) > 1 else None
+
+
+def _positions(recording: Recording, stream: str, mark: TableRow) -> dict[str, Position]:
+    """The position that each writer of the watermark had noted with its time."""
+    counted_times, received = dict(mark["writers"]), dict(mark.get("counted") or {})
+    positions: dict[str, Position] = {}
+    rows = rows_of_stream(recording, "writer_marks", stream)
+    for row in sorted(rows, key=lambda row: int(row["received_ms"])):
+        writer, at_ms = row["writer"], row["received_ms"]
+        is_counted = at_ms <= mark["emitted_ms"] if received.get(writer) is None else at_ms == received[writer]
+        if is_counted and row["outcome"] == "success" and counted_times.get(writer) == row["time"]:
+            positions[writer] = Position(dict(row["position"]))
+    return {writer: positions[writer] for writer in counted_times if writer in positions}
+
+
+def offset_words(segment: int, offset: int | None) -> str:
+    """A segment with an offset as the document writes it, "2/off2"."""
+    return f"{segment_name(segment)}/{'end' if offset is None else offset}"
+
+
+def _cut_words(offsets: Mapping[int, int | None]) -> str:
+    return f"({', '.join(offset_words(segment, offset) for segment, offset in sorted(offsets.items()))})"
