@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import simpy
 from simpy.events import NORMAL, PENDING, URGENT, EventPriority
 
 from wmlab.streams.sim.network import Message, Way
-
-if TYPE_CHECKING:
-    from wmlab.streams.sim.world import World
+from wmlab.streams.sim.world import World
 
 Result = TypeVar("Result")
 Steps = Generator[simpy.Event, Any, Result]
