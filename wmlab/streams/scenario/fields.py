@@ -69,7 +69,7 @@ def processes_of(
 
 
 @value
-class ScenarioFields(ScenarioFile):
+class ScenarioFields(ScenarioFile, only_field="writers", users_call_it="wm.Scenario"):
     """What `StreamScenario` says about its fields, which its checks and the simulator read."""
 
     name: Annotated[str, Field(min_length=1, max_length=200)]

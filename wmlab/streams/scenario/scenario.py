@@ -59,7 +59,7 @@ NAMESPACES: Final = {
 
 
 @value
-class StreamScenario(ScenarioFields, only_field="writers", users_call_it="wm.Scenario"):
+class StreamScenario(ScenarioFields):
     """A stream or several, who writes and reads them, and what happens to them.
 
     Give `stream` for one or `streams` for several; then every writer and every reader group names its own. `name` is
@@ -218,6 +218,3 @@ def _of_group(group: ReaderGroup, field: str, duration_ms: int, segments: int) -
     if group.publish_timer == "pravega":
         refreshes = span_ms // group.group_refresh_ms * group.readers
         yield Cost("refreshes", f"{field}.group_refresh_ms", refreshes, _ROW, 35)
-    if group.automatic_checkpoint_every_ms is not None:
-        count = span_ms // group.automatic_checkpoint_every_ms
-        yield Cost("checkpoints", f"{field}.automatic_checkpoint_every_ms", count * group.readers, _ROW, 35)

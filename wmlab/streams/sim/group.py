@@ -7,7 +7,6 @@ Possibilities", for rebalancing by time instead of bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import count
 from typing import Any
 
 from wmlab.core.errors import ScenarioError
@@ -293,12 +292,6 @@ class SharedState(Node):
                     cut=None if position is None else dict(position.offsets),
                     marks_offset=None if position is None else position.marks_offset,
                 )
-
-    def take_checkpoints(self, every_ms: int) -> Steps[None]:
-        """Ask for a checkpoint in regular intervals."""
-        for number in count(1):
-            yield self.world.env.timeout(every_ms)
-            yield from self.checkpoint(f"automatic {number}")
 
     def _travel(self, node: Node, sender: str, receiver: str, kind: str) -> Steps[None]:
         only = next(iter(self.streams.values())).title if len(self.streams) == 1 else None

@@ -433,8 +433,6 @@ class RunningGroup(SharedState):
         super().start()
         for name in self.part.reader_names():
             self.add(name)
-        if self.part.automatic_checkpoint_every_ms is not None:
-            self.do(self.take_checkpoints(self.part.automatic_checkpoint_every_ms))
 
     def add(self, name: str, *, join: bool = False) -> None:
         """Start a reader; with `join` it still has to become a member."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import simpy
@@ -165,9 +165,9 @@ class TxnWriter(WriterProcess):
             append = AppendRequest(
                 segment_id, len(part), self.part.event_bytes, handle.numbers[segment_id], txn=handle.txn.name
             )
-            self.do(self._appending(handle, self._append(handle, append, self.backlog.times_of(part))))
+            self._append(handle, append, self.backlog.times_of(part))
 
-    def _append(self, handle: TxnHandle, append: AppendRequest, times: NDArray[np.int64]) -> Steps[Any]:
+    def _append(self, handle: TxnHandle, append: AppendRequest, times: NDArray[np.int64]) -> None:
         """Write a batch in a transaction; at the segment store it is kept beside the segment until that is merged."""
 
         def store() -> Reply | None:
@@ -179,12 +179,11 @@ class TxnWriter(WriterProcess):
             carried = length if self.stream.part.acks_carry_offset else None
             return Reply("acknowledge", DataAppended(append, carried), carried)
 
-        return self.ask_store("append", append, store)
+        def on_answer(_: object) -> None:
+            handle.unanswered -= 1
+            self._request_next()
 
-    def _appending(self, handle: TxnHandle, answer: Steps[Any]) -> Steps[None]:
-        yield from answer
-        handle.unanswered -= 1
-        self._request_next()
+        self.ask_store("append", append, store, on_answer)
 
     def begin(self) -> str:
         """Ask for a new transaction; returns its name."""

@@ -49,10 +49,10 @@ NO_EVENTS: Final = np.empty(0, np.int64)
 _SEALED: Final = "sealed"
 
 
-REPEATED_AFTER: Final = frozenset(
-    {NoteOutcome.WRITE_CONFLICT.value, NoteOutcome.DATA_NOT_FOUND.value, UNAVAILABLE, None}
-)
-"""The outcomes after which a call is repeated; None: no answer in time."""
+REPEATED_AFTER: Final = frozenset({NoteOutcome.WRITE_CONFLICT.value, NoteOutcome.DATA_NOT_FOUND.value, UNAVAILABLE})
+"""The outcomes after which a call is repeated."""
+_ATTEMPTS: Final = 10
+"""After so many calls in all a writer gives up (upstream class `ControllerImplConfig`, as the waits between them)."""
 REPLIES: Final = {
     "get successors": "successors",
     "begin transaction": "transaction begun",
@@ -71,6 +71,11 @@ class _Seal:
     outstanding: int = 0
 
 
+def _wait_ms(failures: int) -> int:
+    """The wait after that many failures, one at least: ten times as long after each, and never more than 20 s."""
+    return int(min(20_000, 10 ** (failures - 1)))
+
+
 class Client(Node):
     """A node that calls the controllers about its `stream`."""
 
@@ -78,7 +83,6 @@ class Client(Node):
         super().__init__(stream.world, name)
         self.stream = stream
         self.controllers = controllers
-        self._retry = stream.world.network.part.retry
         self.forget_controllers()
 
     def forget_controllers(self) -> None:
@@ -88,16 +92,15 @@ class Client(Node):
 
     def call(self, kind: str, content: Note | Leave) -> Steps[None]:
         """Note a time, or say that a writer leaves; repeat it until that has an outcome."""
-        for failures in range(1, self._retry.attempts + 1):
+        for failures in range(1, _ATTEMPTS + 1):
             controller = next(self._next_controller)
             request = Message(self.stream.title, self.name, controller.name, kind, content)
-            serve, within_ms = partial(controller.receive, content), self._retry.answer_within_ms
-            outcome = yield from self.ask(request, serve, way=Way.CALL, answer_within_ms=within_ms)
-            if outcome in (UNAVAILABLE, None):
+            outcome = yield from self.ask(request, partial(controller.receive, content), way=Way.CALL)
+            if outcome == UNAVAILABLE:
                 self._failed = controller
-            if outcome not in REPEATED_AFTER or failures == self._retry.attempts:
+            if outcome not in REPEATED_AFTER or failures == _ATTEMPTS:
                 return
-            yield self.world.env.timeout(self._retry.wait_ms(failures))
+            yield self.world.env.timeout(_wait_ms(failures))
 
     def ask_controller(
         self,
@@ -122,7 +125,7 @@ class Client(Node):
             if result is not None:
                 return result
             self._failed = controller
-            yield self.world.env.timeout(self._retry.wait_ms(failures))
+            yield self.world.env.timeout(_wait_ms(failures))
         raise AssertionError
 
     def _choose(self) -> Iterator[Controller]:
@@ -227,8 +230,10 @@ class WriterProcess(Client):
         """Write down that a call of this process was refused."""
         self.stream.refuse(self.name, call, problem)
 
-    def ask_store(self, kind: str, content: object, act: Callable[[], Reply | None]) -> Steps[Any]:
-        """Have something done at the segment store, on the connection to it; the result of its reply, if there is one.
+    def ask_store(
+        self, kind: str, content: object, act: Callable[[], Reply | None], on_answer: Callable[[Any], None]
+    ) -> None:
+        """Have something done at the segment store, on the connection to it; `on_answer` gets the result of its reply.
 
         A store from which the stream is gone does not answer.
         """
@@ -237,7 +242,7 @@ class WriterProcess(Client):
             if (reply := act()) is not None:
                 answer(reply)
 
-        return self.ask(Message(self.stream.title, self.name, SEGMENT_STORE, kind, content), serve)
+        self.submit(Message(self.stream.title, self.name, SEGMENT_STORE, kind, content), serve, on_answer)
 
     def _sending(self) -> Steps[None]:
         env = self.world.env
@@ -317,24 +322,24 @@ class Writer(WriterProcess):
         self._numbers[segment_id] += len(events)
         request = AppendRequest(segment_id, len(events), self.part.event_bytes, self._numbers[segment_id])
         times = self.backlog.times_of(events)
-        answer = self.ask_store("append", request, partial(self._store, request, times))
-        self.do(self._appending(answer, segment_id, events, resent_from))
+        on_answer = partial(self._on_appended, segment_id, events, resent_from)
+        self.ask_store("append", request, partial(self._store, request, times), on_answer)
 
-    def _appending(
-        self, answer: Steps[Any], segment_id: int, events: NDArray[np.int64], resent_from: int | None
-    ) -> Steps[None]:
+    def _on_appended(
+        self, segment_id: int, events: NDArray[np.int64], resent_from: int | None, length: int | str | None
+    ) -> None:
         """Learn the length of the segment, or that it is sealed.
 
         Only with a length is the append done: its events are not covered by the position before that. An older server
         does not say it, and then it has to be asked for.
         """
-        length = yield from answer
-        if length is _SEALED:
+        if length is None:
+            asked, measure = Lengths({segment_id: None}), partial(self._measure, segment_id)
+            self.ask_store("get length", asked, measure, partial(self._on_appended, segment_id, events, resent_from))
+            return
+        if isinstance(length, str):
             self._on_sealed(segment_id, events)
         else:
-            if length is None:
-                asked = Lengths({segment_id: None})
-                length = yield from self.ask_store("get length", asked, partial(self._measure, segment_id))
             if segment_id in self.position:
                 self.position = acknowledge(self.position, segment_id, length)
             self.backlog.acknowledge(events)
