@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Final
 
 from wmlab.streams.scenario.checks import overlaps
-from wmlab.streams.scenario.parts import Controllers, Stream
-from wmlab.streams.scenario.script import Action
+from wmlab.streams.scenario.parts import Controllers, Stream, controller_name
+from wmlab.streams.scenario.script import Action, AddController
 
 ONE: Final = Controllers()
 
@@ -20,6 +20,8 @@ def without_overlaps(
     kept: list[Action] = []
     for action in script:
         more = [*kept, action]
-        if not any(overlaps(SimpleNamespace(script=more, all_streams=streams, controllers=controllers))):
+        count = controllers.count + sum(isinstance(other, AddController) for other in more)
+        names = tuple(map(controller_name, range(count)))
+        if not any(overlaps(SimpleNamespace(script=more, all_streams=streams, controller_names=names))):
             kept = more
     return kept

@@ -31,8 +31,7 @@ network = Network(delay=LogNormal(20.0, 0.7), inside=Exponential(2.0), loss=0.1,
 streams = [Stream("a", timestamp_aggregation_timeout_ms=2_000), Stream("b", segments=3)]
 Scenario("replay", streams=streams, writers=writers,
     readers=[ReaderGroup("ra", readers=2, rate_per_s=700, stream="a", state_latency_ms=None, publish_every_ms=300),
-        ReaderGroup("rab", readers=3, streams=["a", "b"], rebalance="time", publish_timer="pravega",
-            automatic_checkpoint_every_ms=2_000)],
+        ReaderGroup("rab", readers=3, streams=["a", "b"], rebalance="time", publish_timer="pravega")],
     controllers=Controllers(4, buckets=9, period_ms=400, period_jitter_ms=50, contact="random",
         session_timeout_ms=1_000, redistribute_every_ms=500),
     network=network, script=actions, duration_ms=12_000, seed=5).record(sys.argv[1], progress=False)

@@ -49,7 +49,7 @@ DURATIONS: Final = [field for field in NUMBERS if field.name == "ms" or field.na
 TEXTS: Final = [field for field in FIELDS if str in field.choices and field.name != "initial"]
 NEGATIVE: Final = {
     "drift_ppm", "key", "priority", "skew_ms", "starting_time", "time", "streams.StepClock.by_ms",
-    "streams.Scenario.start_ms", "streams.StreamScenario.start_ms",
+    "streams.Scenario.start_ms", "streams.StreamScenario.start_ms", "streams.ScenarioFields.start_ms",
 }  # fmt: skip
 """The fields that may be negative, by their name in all classes or in one."""
 FRACTIONS: Final = {
@@ -59,12 +59,12 @@ FRACTIONS: Final = {
 SHARES: Final = {"loss", "duplication", "reordering"}
 """Parts of a whole, below 1."""
 ABOVE_ZERO: Final = {
-    "answer_within_ms", "attempts", "automatic_checkpoint_every_ms", "automatic_note_period_ms", "batch_ms",
+    "automatic_note_period_ms", "batch_ms",
     "buckets", "buffer_records", "capacity", "commit_batch", "count", "duration_ms", "expected_writers", "first",
-    "first_ms", "flush_every_ms", "for_ms", "group_refresh_ms", "growth", "hold_ms", "into", "keys", "lease_ms",
-    "limit", "median_ms", "most_ms", "multiple", "note_every_ms", "noticed_after_ms", "open_ms", "parallelism",
+    "flush_every_ms", "for_ms", "group_refresh_ms", "growth", "hold_ms", "into", "keys", "lease_ms",
+    "limit", "median_ms", "note_every_ms", "noticed_after_ms", "open_ms", "parallelism",
     "partitions", "period_ms", "poll_ms", "processes", "publish_every_ms", "queue_size", "read_every_ms", "readers",
-    "recreate_after_ms", "reordering_ms", "restart_after_ms", "retransmit_ms", "segments", "sequence",
+    "recreate_after_ms", "reordering_ms", "restart_after_ms", "segments", "sequence",
     "session_timeout_ms", "size_ms", "slide_ms", "snapshot_every_ms", "timeout_ms", "ttl_ms", "unit_ms", "worker",
     "dataflow.AddPartition.at_ms", "dataflow.RemovePartition.at_ms", "dataflow.Restart.at_ms",
     "dataflow.LatePartition.by_ms", "dataflow.Disorder.by_ms", "dataflow.SlowCalls.by_ms",

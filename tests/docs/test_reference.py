@@ -79,7 +79,7 @@ def test_what_an_application_calls_on_a_recording_is_a_method_and_what_it_reads_
     )
     assert [name for name in verbs.split() if " | method | " not in TEXTS[f"StreamRecording.{name}"]] == []
     assert " | attribute | " in TEXTS["Recording.name"]
-    assert {"EarliestOpen", "Network", "Retry"} <= TEXTS.keys()
+    assert {"EarliestOpen", "Network", "Uniform"} <= TEXTS.keys()
 
 
 def test_what_classes_have_in_common_is_described_once() -> None:

@@ -23,7 +23,7 @@ from tests.overlaps import without_overlaps
 from wmlab.core.recording import Recording
 from wmlab.streams.api import Scenario
 from wmlab.streams.model.history import StreamHistory
-from wmlab.streams.scenario.checks import controllers_of, process_names, readers_of
+from wmlab.streams.scenario.fields import processes_of
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
 from wmlab.streams.scenario.script import Action
@@ -115,7 +115,7 @@ class Machine(RuleBasedStateMachine):
     def a_process(self, data: st.DataObject, *kinds: type[AnyWriter]) -> str:
         """A process of any writer of these kinds."""
         writers = [writer for writer in self.writers if isinstance(writer, kinds)]
-        return data.draw(st.sampled_from(process_names(writers, self.script)))
+        return data.draw(st.sampled_from([name for name, _, _ in processes_of(writers, self.script)]))
 
     def has(self, kind: type[AnyWriter]) -> bool:
         """Whether there is a writer of that kind."""
@@ -134,17 +134,17 @@ class Machine(RuleBasedStateMachine):
     @property
     def all_processes(self) -> list[str]:
         """All processes of all writers there are by now."""
-        return process_names(self.writers, self.script)
+        return [name for name, _, _ in processes_of(self.writers, self.script)]
 
     @property
     def controller_names(self) -> tuple[str, ...]:
         """The controllers there are by now."""
-        return controllers_of(self.scenario)
+        return self.scenario.controller_names
 
     @property
     def reader_names(self) -> tuple[str, ...]:
         """The readers there are by now."""
-        return readers_of(self.scenario)
+        return self.scenario.reader_names
 
     @property
     def scenario(self) -> Scenario:

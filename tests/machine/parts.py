@@ -150,7 +150,6 @@ def networks(*, slow: bool) -> Makers[Network]:
         duplication=[0.0, 0.2],
         reordering=[0.0, 0.2],
         reordering_ms=[400],
-        retry=[network.Retry(), network.Retry(answer_within_ms=150, first_ms=20)],
         keep_messages=[False, True],
     )
 
@@ -178,5 +177,4 @@ def reader_groups(*, shares_times: bool) -> Makers[ReaderGroup]:
         rebalance=["segments", "bytes", "time"],
         rebalance_slack_bytes=[500],
         rebalance_slack_ms=[200],
-        automatic_checkpoint_every_ms=[None, 600],
     )

@@ -161,14 +161,16 @@ def _computed(tree: ast.AST) -> Iterator[int]:
             yield node.lineno
 
 
-def circles(package_root: Path) -> list[tuple[str, ...]]:
-    """Every set of modules that import each other, imports in functions included, those for typing only not."""
+def circles(package_root: Path, *, for_typing: bool = False) -> list[tuple[str, ...]]:
+    """Every set of modules that import each other, those in functions included; `for_typing`: those for typing too."""
     modules = {_dotted(path, package_root): path for path in package_root.rglob("*.py")}
     arrows = {
         name: {
             target
             for entry in imports(ast.parse(path.read_text(encoding="utf-8")), name.rpartition(".")[0])
-            if not entry.only_typing and (target := _module(entry.module, modules)) is not None and target != name
+            if (for_typing or not entry.only_typing)
+            and (target := _module(entry.module, modules)) is not None
+            and target != name
         }
         for name, path in modules.items()
     }

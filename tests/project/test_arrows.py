@@ -21,6 +21,11 @@ def test_no_modules_import_each_other_but_the_parties_of_a_simulator() -> None:
     assert [knot for knot in knots if not all(".sim." in name for name in knot)] == []
 
 
+def test_no_modules_of_streams_import_each_other_even_for_typing() -> None:
+    knots = arrows.circles(source.PACKAGE, for_typing=True)
+    assert [knot for knot in knots if any(name.startswith("wmlab.streams.") for name in knot)] == []
+
+
 ALONG_AN_ARROW = [
     ("streams/model/a.py", "from fractions import Fraction\nfrom wmlab.core.errors import ModelError"),
     ("streams/model/a.py", "from . import cut"),
@@ -66,8 +71,10 @@ def test_a_forbidden_import_is_found(tmp_path: Path, place: str, text: str, culp
 def test_a_circle_is_found(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("def f():\n    from wmlab import b")
     (tmp_path / "b.py").write_text("import wmlab.a")
-    (tmp_path / "c.py").write_text("from wmlab.a import f")
+    (tmp_path / "c.py").write_text("from wmlab.a import f\nif TYPE_CHECKING:\n    import wmlab.d")
+    (tmp_path / "d.py").write_text("import wmlab.c")
     assert arrows.circles(tmp_path) == [("wmlab.a", "wmlab.b")]
+    assert arrows.circles(tmp_path, for_typing=True) == [("wmlab.a", "wmlab.b"), ("wmlab.c", "wmlab.d")]
 
 
 def test_notebooks_use_the_public_face_only() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -52,49 +51,34 @@ def test_every_combination_is_a_row_whose_figures_are_those_of_its_run(spark: Sp
 def test_rows_do_not_depend_on_who_runs_them_or_when(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     grid: dict[str, Any] = {"seeds": range(2), "period_ms": [500, 2_000]}
     together = rows(SCENARIO.sweep(spark, progress=False, **grid))
-    monkeypatch.setattr(sweeping, "_WAVE", 3)
+    monkeypatch.setattr(sweeping, "_BATCH", 3)
     assert rows(SCENARIO.sweep(spark, progress=False, **grid)) == together
     cases = [SCENARIO.replace(controllers=wm.Controllers(period_ms=row["period_ms"])) for row in together]
     alone = [sweeping.figures_of(case.replace(seed=row["seed"]))[0] for case, row in zip(cases, together, strict=True)]
     assert [{name: row[name] for name in sweeping.FIGURES.names} for row in together] == alone
 
 
-def test_a_sweep_that_was_stopped_goes_on_where_it_was(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sweeping, "_WAVE", 2)
-    told: list[int] = []
+def test_a_function_gets_the_progress_and_stops_the_sweep(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeping, "_BATCH", 2)
+    percents: list[int] = []
 
     def stop(percent: int) -> None:
-        told.append(percent)
-        if len(told) == 2:
+        percents.append(percent)
+        if len(percents) == 2:
             raise KeyboardInterrupt
 
-    to = tmp_path / "rows"
     with pytest.raises(KeyboardInterrupt):
-        SCENARIO.sweep(spark, seeds=range(5), to=to, progress=stop)
-    assert told == [40, 80]
-    assert len(list(to.glob("*.json"))) == 4
-    stored, damaged, *_ = sorted(to.glob("*.json"))
-    stored.write_text(json.dumps(json.loads(stored.read_text()) | {"events": -1}))
-    damaged.write_text(damaged.read_text()[:20])
-    waves: list[int] = []
-    run = sweeping._wave
-    monkeypatch.setattr(
-        sweeping, "_wave", lambda spark, cases, asked: waves.append(len(cases)) or run(spark, cases, asked)
-    )
-    found = rows(SCENARIO.sweep(spark, seeds=np.arange(5), to=to, progress=False))
-    assert waves == [2]
-    assert sorted(row["events"] == -1 for row in found) == [False] * 4 + [True]
+        SCENARIO.sweep(spark, seeds=np.arange(5), progress=stop)
+    assert percents == [40, 80]
 
 
-def test_a_failed_run_is_a_row_with_its_error(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_failed_run_is_a_row_with_its_error(spark: SparkSession) -> None:
     two = SCENARIO.replace(
         stream=wm.Stream(),
         streams=[wm.Stream("s"), wm.Stream("t")],
         writers=[wm.EventWriter("w1", rate_per_s=1, stream="s"), wm.EventWriter("w2", rate_per_s=1, stream="t")],
     )
-    (row,) = rows(two.sweep(spark, to=tmp_path, progress=False))
+    (row,) = rows(two.sweep(spark, progress=False))
     assert row["error"].startswith("RecordingError: The recording 'swept' has several streams")
     assert row["lag_ms"] is None
     (row,) = rows(two.sweep(spark, stream="s", progress=False))

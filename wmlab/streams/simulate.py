@@ -15,6 +15,8 @@ from wmlab.core.storage import GrowingTable, StoredTable
 from wmlab.streams.model.segment import key_of
 from wmlab.streams.scenario.scenario import StreamScenario, is_replayed
 from wmlab.streams.sim.load import Load
+from wmlab.streams.sim.parties import Parties
+from wmlab.streams.sim.run import journals_of, run_to_end
 from wmlab.streams.sim.world import World
 from wmlab.streams.tables import TABLES
 
@@ -36,9 +38,9 @@ def simulate(
         growing[stream].append(_events(stream, journal.events(tuple(writer.name for writer in scenario.writers))))
 
     try:
-        world = World(scenario, _trace_loads(scenario), take)
-        world.run(progress)
-        journals = world.journals()
+        parties = Parties(World(scenario, take), _trace_loads(scenario))
+        run_to_end(parties, progress)
+        journals = journals_of(parties)
         schemas = {name: schema for name, schema in TABLES.items() if name != "events"}
         rows = {name: [row for journal in journals.values() for row in journal.rows.get(name, ())] for name in schemas}
         for stream, journal in journals.items():

@@ -1,20 +1,17 @@
 """A sweep: one scenario under a grid of its fields and seeds, each run a task on an executor, one row a run.
 
-A run is a scenario and gives the same row wherever and whenever it is run. Runs are handed out in waves; after each
-wave its rows are stored, so that a sweep that was stopped goes on where it was.
+A run is a scenario and gives the same row wherever and whenever it is run.
 """
 
 from __future__ import annotations
 
 import gc
-import hashlib
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
-from pathlib import Path
 from typing import Any, Final, NamedTuple
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -52,10 +49,10 @@ FIGURES: Final = pa.schema(
     ]
 )
 """The figures of a run, null where unknown."""
-_WAVE: Final = 32
-"""The least number of runs between two moments at which rows are stored; enough for the cores of a machine."""
-_WAVES: Final = 10
-"""A large grid is handed out in this many waves, so that a stopped sweep has lost a tenth of it at most."""
+_BATCH: Final = 32
+"""The least number of runs that are handed out together, after which the progress bar moves."""
+_BATCHES: Final = 10
+"""A large grid is handed out in this many batches."""
 
 
 class Question(NamedTuple):
@@ -71,7 +68,6 @@ def sweep(
     *,
     seeds: Iterable[int] | None = None,
     stream: str | None = None,
-    to: str | Path | None = None,
     check: bool = False,
     progress: bool | Callable[[int], None] = True,
     **swept: Iterable[Any],
@@ -88,8 +84,7 @@ def sweep(
     held_ms for how long; violations, how often the invariants of `recording.check()` are broken in the stream; and
     error, why a run failed. What is unknown is null. Violations are counted with `check` only, in the task of the run.
 
-    With `to` the rows are kept in that directory, a file a run; what is there already is not run again, unless it had
-    failed. `progress` is that of `record`; a function that raises stops the sweep. Raises `Problems` for a value that a
+    `progress` is that of `record`; a function that raises stops the sweep. Raises `Problems` for a value that a
     field does not take, and `ScenarioError` for a name that means no field or several, two names of one field, or
     values that are no list.
     """
@@ -107,7 +102,7 @@ def sweep(
     from wmlab.core.spark.session import the_session
 
     spark = the_session(spark)
-    figures = _run_all(spark, cases, Question(stream, check), None if to is None else Path(to), progress)
+    figures = _run_all(spark, cases, Question(stream, check), progress)
     columns = {name.replace(".", "_"): _column([chosen[n] for chosen, _ in grid]) for n, name in enumerate(paths)}
     columns["seed"] = _column([seed for _, seed in grid])
     columns |= {field.name: pa.array([row[field.name] for row in figures], field.type) for field in FIGURES}
@@ -170,34 +165,24 @@ def _column(values: Sequence[Any]) -> pa.Array:
 
 
 def _run_all(
-    spark: Any,
-    cases: Sequence[StreamScenario],
-    question: Question,
-    to: Path | None,
-    progress: bool | Callable[[int], None],
+    spark: Any, cases: Sequence[StreamScenario], question: Question, progress: bool | Callable[[int], None]
 ) -> list[dict[str, Any]]:
     """The figures of all cases, in their order."""
-    keys = [_key(case, question) for case in cases]
-    rows = {} if to is None else _stored(to, keys)
-    missing = [case for case in dict(zip(keys, cases, strict=True)).items() if case[0] not in rows]
+    rows: list[dict[str, Any]] = []
     hidden = callable(progress) or not (progress and is_interactive())
+    # A larger grid has larger batches, for the cores of a cluster.
+    size = max(_BATCH, len(cases) // _BATCHES)
     with tqdm(total=len(cases), desc="runs", delay=PROGRESS_AFTER_S, leave=False, disable=hidden) as bar:
-        bar.update(len(cases) - len(missing))
-        # A larger grid has larger waves, for the cores of a cluster.
-        size = max(_WAVE, len(missing) // _WAVES)
-        for at in range(0, len(missing), size):
-            wave = missing[at : at + size]
-            for (key, _), row in zip(wave, _wave(spark, [case for _, case in wave], question), strict=True):
-                rows[key] = row
-                if to is not None:
-                    _store(to, key, row)
-            bar.update(len(wave))
+        for begin in range(0, len(cases), size):
+            batch = cases[begin : begin + size]
+            rows += _run_batch(spark, batch, question)
+            bar.update(len(batch))
             if callable(progress):
-                progress(100 - 100 * (len(missing) - at - len(wave)) // len(cases))
-    return [rows[key] for key in keys]
+                progress(100 * len(rows) // len(cases))
+    return rows
 
 
-def _wave(spark: Any, cases: Sequence[StreamScenario], question: Question) -> list[dict[str, Any]]:
+def _run_batch(spark: Any, cases: Sequence[StreamScenario], question: Question) -> list[dict[str, Any]]:
     """The figures of some cases, each from a task of its own. Whatever stops the wait for them stops the tasks."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -210,7 +195,7 @@ def _wave(spark: Any, cases: Sequence[StreamScenario], question: Question) -> li
                     row["violations"] = violations_of(recording, the_stream(recording, question.stream))
                 yield pa.record_batch({"id": [index], "row": [json.dumps(row)]})
 
-    tag = f"wmlab-sweep-{_key(cases[0], question)}"
+    tag = f"wmlab-sweep-{uuid4().hex}"
     spark.addTag(tag)
     try:
         runs = spark.range(0, len(cases), 1, len(cases))
@@ -242,25 +227,3 @@ def figures_of(scenario: StreamScenario, stream: str | None = None) -> tuple[dic
     if stragglers:
         row |= {"held_by": stragglers[0].who, "held_ms": stragglers[0].held_ms}
     return row, recording
-
-
-def _key(case: StreamScenario, question: Question) -> str:
-    """What a run is known by: all that decides on its figures."""
-    return hashlib.sha256(json.dumps([case.to_dict(), question, FIGURES.names]).encode()).hexdigest()[:20]
-
-
-def _stored(to: Path, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """The rows in the directory, without those of runs that failed or whose file is damaged."""
-    to.mkdir(parents=True, exist_ok=True)
-    rows = {}
-    for key in keys:
-        with suppress(FileNotFoundError, ValueError):
-            rows[key] = json.loads((to / f"{key}.json").read_text("utf-8"))
-    return {key: row for key, row in rows.items() if row["error"] is None}
-
-
-def _store(to: Path, key: str, row: Mapping[str, Any]) -> None:
-    """Write a row whole or not at all."""
-    half = to / f".{key}"
-    half.write_text(json.dumps(row), "utf-8")
-    half.replace(to / f"{key}.json")

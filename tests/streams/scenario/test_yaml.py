@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.machine import actions, parts
+from tests.overlaps import without_overlaps
 from wmlab.core.errors import ScenarioError
 from wmlab.core.values import Problems
 from wmlab.streams.api import Scenario
@@ -66,7 +67,9 @@ scenarios = st.builds(
     ),
     controllers=finished(parts.controllers(slow=True), period_ms=PERIODS),
     network=finished(parts.networks(slow=True)),
-    script=st.lists(acts, min_size=3, max_size=9, unique_by=lambda act: "new" if act.kind in ONCE else act.kind),
+    script=st.lists(acts, min_size=3, max_size=9, unique_by=lambda act: "new" if act.kind in ONCE else act.kind).map(
+        without_overlaps
+    ),
     duration_ms=st.just(1_000),
     start_ms=st.integers(-(10**12), 10**13),
     seed=st.integers(0, 2**63 - 1),

@@ -53,12 +53,6 @@ def test_who_has_reported_changes_no_segment_until_the_checkpoint_is_complete():
     assert min(world.column("positions", "at_ms", finished=True)) >= 9_000
 
 
-def test_automatic_checkpoints_come_at_their_period():
-    world = run(readers=group(automatic_checkpoint_every_ms=4_200))
-    assert world.column("checkpoints", "checkpoint") == [f"automatic {n}" for n in range(1, 5)]
-    assert world.column("checkpoints", "completed_ms") == [4_500, 8_500, 13_000, 17_000]
-
-
 @pytest.mark.parametrize("read_side", ["implementation", "document"])
 def test_a_reset_takes_the_group_back_and_everything_after_the_checkpoint_is_read_again(read_side):
     world = run(stream=FOUR, readers=group(read_side=read_side), script=[TAKEN, BACK])
@@ -277,7 +271,6 @@ LIVES = st.fixed_dictionaries(
             state_latency_ms=[0, 7],
             rebalance=["segments", "bytes", "time"],
             tracker_ms=[0, 400],
-            automatic_checkpoint_every_ms=[None, 1_300],
         ),
         "seed": st.integers(0, 2**20),
     }

@@ -315,6 +315,6 @@ def assert_claims_hold(case):
     world.first_reads_are_complete()
     assert [row for row in world.txns(state="committed").values() if row["committed_ms"] > 20_000]
     for bucket in range(2):
-        spans = [(r["from_ms"], r["to_ms"]) for r in world.shared.rows.get("ownership", ()) if r["bucket"] == bucket]
+        spans = [(r["from_ms"], r["to_ms"]) for r in world.rows("ownership") if r["bucket"] == bucket]
         assert all(to is not None and to <= later for (_, to), (later, _) in pairwise(spans))
     return all_noted

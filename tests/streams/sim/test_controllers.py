@@ -14,7 +14,7 @@ from wmlab.streams.model.coordination import bucket_of, qualified_name
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.window import Tracker
 from wmlab.streams.scenario import script
-from wmlab.streams.scenario.network import Network, Retry
+from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.noting import Never
 from wmlab.streams.scenario.parts import Clock, Controllers, EventWriter, ReaderGroup, Stream
 
@@ -63,18 +63,17 @@ def called(world):
 
 
 @pytest.mark.parametrize(
-    ("fault", "retry"),
+    "fault",
     [
-        (script.CrashController(at_ms=5_000, controller="controller-1"), Retry()),
-        (script.RemoveController(at_ms=5_000, controller="controller-1"), Retry()),
-        (script.Partition(at_ms=5_000, a="controller-1", b="writers"), Retry(answer_within_ms=100)),
+        script.CrashController(at_ms=5_000, controller="controller-1"),
+        script.RemoveController(at_ms=5_000, controller="controller-1"),
     ],
 )
-def test_a_sticky_writer_keeps_its_controller_until_that_fails(fault, retry):
+def test_a_sticky_writer_keeps_its_controller_until_that_fails(fault):
     writers = [EventWriter(f"w{n}", rate_per_s=10, note_every_ms=200) for n in range(12)]
     fleet = Controllers(3, buckets=4, contact="sticky", **FAST)
     assert all(len(calls) == 1 for calls in called(run(writers=writers, controllers=fleet)).values())
-    world = run(writers=writers, controllers=fleet, script=[fault], network=Network(retry=retry))
+    world = run(writers=writers, controllers=fleet, script=[fault])
     calls = called(world)
     assert {call for first, *_ in calls.values() for call in [first]} == {f"controller-{n}" for n in range(3)}
     for process, (first, *others) in calls.items():

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from itertools import accumulate
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from tests.streams.sim.worlds import clocked, run, scenario
 from wmlab.core.simulation import Exponential, Fixed, LogNormal, Uniform, delays_ms, generator
 from wmlab.core.values import Problems
 from wmlab.streams.scenario import script
-from wmlab.streams.scenario.network import Network, Retry
+from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import EventWriter, Stream
 
 WRITERS = scenario().writers
@@ -132,7 +133,7 @@ def test_a_lost_note_is_as_if_it_had_never_been_called():
 
 
 def test_a_connection_loses_nothing_but_time():
-    calm, lossy = run(latency_ms=5), run(latency_ms=5, network=Network(loss=0.5, retransmit_ms=700))
+    calm, lossy = run(latency_ms=5), run(latency_ms=5, network=Network(loss=0.8))
     for writer in ("w1", "w2"):
         before, after = calm.events_of(writer), lossy.events_of(writer)
         assert {t for t, _ in before if t < 12_000} == {t for t, _ in after if t < 12_000}
@@ -190,20 +191,13 @@ def test_a_partition_from_the_store_delays_events_but_loses_none():
 
 
 def test_retries_back_off_and_give_up():
-    retry = Retry()
-    assert [retry.wait_ms(failures) for failures in range(1, 7)] == [1, 10, 100, 1_000, 10_000, 20_000]
-    writer, gone = clocked(note_every_ms=15_000), script.StoreUnavailable(at_ms=900, for_ms=19_000)
-    world = run(writers=[writer], script=[gone], network=Network(retry=Retry(attempts=4)))
-    tried = [at - 15_000 for at in world.column("writer_marks", "received_ms")]
-    assert tried == [5, 5 + 11, 5 + 11 + 20, 5 + 11 + 20 + 110]
+    writer, gone = clocked(rate_per_s=0, note_every_ms=150_000), script.StoreUnavailable(at_ms=900, for_ms=298_000)
+    world = run(writers=[writer], script=[gone], duration_ms=299_000)
+    waits_ms = [1, 10, 100, 1_000, 10_000, 20_000, 20_000, 20_000, 20_000]
+    # Between two attempts lie the wait, the answer to the first and the way of the second.
+    expected = accumulate(waits_ms, lambda at_ms, wait_ms: at_ms + 10 + wait_ms, initial=150_005)
+    assert world.column("writer_marks", "received_ms") == list(expected)
     assert set(world.outcomes()) == {"unavailable"}
-
-
-def test_a_writer_that_waits_for_answers_repeats_a_lost_note():
-    network = Network(loss=0.4, retry=Retry(answer_within_ms=300))
-    noted = run(writers=QUIET, network=network).column("writer_marks", "noted_ms")
-    assert set(range(1_000, 18_000, 1_000)) <= set(noted)
-    assert len(run(writers=QUIET, network=Network(loss=0.4)).rows("writer_marks")) < 17
 
 
 def test_another_party_leaves_the_draws_of_a_link_as_they_were():

@@ -43,9 +43,9 @@ def replayed(world: Run) -> list[tuple[Any, ...]]:
     config = world.scenario.controllers.configuration(world.stream().part)
     history = StreamHistory.of(world.stream().history.segments.values())
     cuts = {row["emitted_ms"]: row["cut"] for row in world.rows("watermarks") if not row["writers"]}
-    progress, entries, found = begin(config, world.start_ms), received(world), []
-    begin_ms = world.start_ms
-    for until_ms in (*(at_ms + 1 for at_ms in sorted(cuts)), world.end_ms):
+    progress, entries, found = begin(config, world.world.start_ms), received(world), []
+    begin_ms = world.world.start_ms
+    for until_ms in (*(at_ms + 1 for at_ms in sorted(cuts)), world.world.end_ms):
         new = [entry for entry in entries if begin_ms <= entry.received_ms < until_ms]
         progress, emitted = advance(progress, new, history, config, until_ms=until_ms)
         found += emitted

@@ -36,7 +36,7 @@ def test_synthetic_loads_are_sorted_and_inside_the_run():
 
 
 def test_a_run_before_1970_is_the_same_run_earlier():
-    readers = ReaderGroup(readers=2, publish_timer="pravega", automatic_checkpoint_every_ms=4_000)
+    readers = ReaderGroup(readers=2, publish_timer="pravega")
     now, early = run(readers=readers), run(readers=readers, start_ms=-1_000_000)
     for table in ("writer_marks", "watermarks", "positions", "windows", "reads"):
         times = [name for name in now.rows(table)[0] if name.endswith("_ms") or name in ("time", "lower", "upper")]

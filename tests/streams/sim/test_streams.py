@@ -19,6 +19,7 @@ from wmlab.streams.model.window import Tracker
 from wmlab.streams.scenario import network, noting, script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
 from wmlab.streams.sim.load import Load
+from wmlab.streams.sim.run import journals_of
 from wmlab.streams.tables import TABLES
 
 
@@ -101,8 +102,8 @@ def test_s11_a_stream_that_is_created_again_begins_anew():
 def test_s11_a_stream_that_stays_deleted_is_silent():
     crash = script.CrashWriter(at_ms=2_000, writer="w2", restart_after_ms=9_000)
     world = run(script=[script.DeleteStream(at_ms=9_000), crash])
-    assert list(world.journals()) == ["stream", None]
-    journal = world.journals()["stream"]
+    assert list(journals_of(world)) == ["stream", None]
+    journal = journals_of(world)["stream"]
     assert max(journal.events(()).append_ms) < 9_100
     assert max(row["at_ms"] for row in journal.rows["windows"]) <= 9_000
     assert len(journal.rows["segments"]) == 2

@@ -227,7 +227,7 @@ def test_a_shutdown_between_transactions_begins_one_more_for_what_waits():
 
 
 def test_a_conflict_while_noting_fails_the_batch_which_is_tried_again(monkeypatch):
-    world = Run(scenario(writers=[txn_writer()], stream=Stream()), {})
+    world = Run(scenario(writers=[txn_writer()], stream=Stream()))
     write, asked = world.metadata.note, []
 
     def conflict_once(note, read, clock_ms):
@@ -235,7 +235,7 @@ def test_a_conflict_while_noting_fails_the_batch_which_is_tried_again(monkeypatc
         return NoteOutcome.WRITE_CONFLICT.value if len(asked) == 1 else write(note, read, clock_ms)
 
     monkeypatch.setattr(world.metadata, "note", conflict_once)
-    world.run()
+    world.to_end()
     assert asked[:3] == ["t-1", "t-1", "t-2"]
     assert "t-1" in world.txns(state="committed")
     world.assert_merged_once()

@@ -1,5 +1,7 @@
 """Small scenarios for the tests of the simulator, what their runs have written, and what every run must keep."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
@@ -13,14 +15,30 @@ from wmlab.streams.api import Scenario
 from wmlab.streams.model.segment import parse_segment
 from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
+from wmlab.streams.scenario.scenario import StreamScenario
+from wmlab.streams.sim.parties import Parties
 from wmlab.streams.sim.reader import RunningGroup
+from wmlab.streams.sim.run import journals_of, run_to_end
 from wmlab.streams.sim.world import World
 
 FOUR = Stream(segments=4, timestamp_aggregation_timeout_ms=5_000)
 
 
-class Run(World):
+class Run(Parties):
     """A run with questions to what it has written, in its first stream unless another one is named."""
+
+    def __init__(self, case: Scenario, traces: Mapping[str, Any] | None = None) -> None:
+        super().__init__(World(case), traces or {})
+
+    def to_end(self) -> Run:
+        """The run after its end."""
+        run_to_end(self)
+        return self
+
+    @property
+    def scenario(self) -> StreamScenario:
+        """The scenario, with all that was left to its rules filled in."""
+        return self.world.scenario
 
     @property
     def group(self) -> RunningGroup:
@@ -34,7 +52,8 @@ class Run(World):
 
     def rows(self, table: str, *span_ms: int, of: str | None = None, **where: object) -> list[Mapping[str, Any]]:
         """The rows with the given values, after a time, or between two; `of` a stream, by its title."""
-        journal = self.shared if table in ("messages", "ownership") else self.journals()[of or self.stream().title]
+        titled = None if table in ("messages", "ownership") else of or self.stream().title
+        journal = journals_of(self)[titled]
         found = [row for row in journal.rows.get(table, []) if all(row[name] == where[name] for name in where)]
         at = "emitted_ms" if table == "watermarks" else "at_ms"
         after_ms, before_ms = (*span_ms, None, None)[:2]
@@ -180,9 +199,7 @@ def run(traces: Mapping[str, Any] | None = None, **fields: Any) -> Run:
 
 
 def run_of(case: Scenario, traces: Mapping[str, Any] | None = None) -> Run:
-    world = Run(case, traces or {})
-    world.run()
-    return world
+    return Run(case, traces).to_end()
 
 
 def noted(at_ms: int, writer: str, time: int, position: Mapping[str, int | None] | None = None) -> script.NoteTime:

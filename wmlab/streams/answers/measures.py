@@ -20,7 +20,6 @@ from wmlab.core.recording import Recording
 from wmlab.core.run_measures import Lag
 from wmlab.core.words import clock_words, counted, rounded
 from wmlab.streams.model.coordination import fairness
-from wmlab.streams.scenario.checks import controllers_of
 from wmlab.streams.scenario.scenario import StreamScenario
 
 BoundSteps = Sequence[tuple[int, int | None, int | None]]
@@ -110,7 +109,7 @@ def ownership(recording: Recording) -> Ownership:
             remedy="record a scenario with several controllers.",
         )
     end_ms, scenario = last_ms(recording, rows), recording.scenario_as(StreamScenario)
-    controllers = set(controllers_of(scenario) if scenario else ()) | {row["controller"] for row in rows}
+    controllers = set(scenario.controller_names if scenario else ()) | {row["controller"] for row in rows}
     owned_ms = dict.fromkeys(sorted(controllers), 0)
     for row in rows:
         owned_ms[row["controller"]] += (end_ms if row["to_ms"] is None else row["to_ms"]) - row["from_ms"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
+from typing import Any, Final, NamedTuple, get_args
 
 from wmlab.core.errors import ModelError
 from wmlab.core.values import Problem, in_words, unknown
@@ -13,6 +13,7 @@ from wmlab.core.words import grouped
 from wmlab.streams.model.coordination import DEFAULT_SCOPE, qualified_name
 from wmlab.streams.model.segment import parse_segment, segment_name, split_id
 from wmlab.streams.scenario import script
+from wmlab.streams.scenario.fields import AT_THE_START, ScenarioFields, processes_of
 from wmlab.streams.scenario.noting import EarliestOpen
 from wmlab.streams.scenario.parts import (
     EVERY,
@@ -24,11 +25,7 @@ from wmlab.streams.scenario.parts import (
     WriterPart,
     controller_name,
     created_history,
-    process_name,
 )
-
-if TYPE_CHECKING:
-    from wmlab.streams.scenario.scenario import StreamScenario
 
 _ON_TRANSACTIONS = (
     script.AbortTransaction,
@@ -36,26 +33,6 @@ _ON_TRANSACTIONS = (
     script.SlowTransaction,
     script.WriteInTransaction,
 )
-_AT_THE_START = (-1, -1)
-
-
-def process_names(writers: Sequence[WriterPart], actions: Sequence[script.Action]) -> list[str]:
-    """The names of all processes: each writer, and the further ones of a writer, `w1/2`, `w1/3` and so on."""
-    return [name for name, _, _ in _processes(writers, actions)]
-
-
-def _processes(
-    writers: Sequence[WriterPart], actions: Sequence[script.Action]
-) -> Iterator[tuple[str, WriterPart, tuple[int, int]]]:
-    """Every process: its name, its writer, and the action that starts it, by its time and its index in the script."""
-    for writer in writers:
-        starts = [_AT_THE_START] * (writer.processes if isinstance(writer, EventWriter) else 1)
-        starts += sorted(
-            (action.at_ms, index)
-            for index, action in enumerate(actions)
-            if isinstance(action, script.DuplicateWriter) and action.writer == writer.name
-        )
-        yield from ((process_name(writer.name, n), writer, start) for n, start in enumerate(starts, start=1))
 
 
 def clients_of(
@@ -67,15 +44,15 @@ def clients_of(
         for index, action in enumerate(actions)
         if isinstance(action, script.UpgradeWriter) and action.writer == process
     )
-    clients = [(_AT_THE_START, writer)]
+    clients = [(AT_THE_START, writer)]
     for moment, upgrade in upgrades:
         clients.append((moment, upgrade.client(clients[-1][1])))
     return clients
 
 
-def _writer_problems(scenario: StreamScenario) -> Iterator[Problem]:
+def _writer_problems(scenario: ScenarioFields) -> Iterator[Problem]:
     """Actions that their writer cannot carry out, or on a process that a later action starts."""
-    by_process = {name: (writer, start) for name, writer, start in _processes(scenario.writers, scenario.script)}
+    by_process = {name: (writer, start) for name, writer, start in processes_of(scenario.writers, scenario.script)}
     for index, action in enumerate(scenario.script):
         name = getattr(action, "writer", "")
         process = by_process.get(name)
@@ -113,14 +90,14 @@ def _refusal(action: script.Action, writer: WriterPart) -> str | None:
     return None
 
 
-def _reader_problems(scenario: StreamScenario) -> Iterator[Problem]:
+def _reader_problems(scenario: ScenarioFields) -> Iterator[Problem]:
     """Actions before there is a group, on groups, readers and checkpoints that nothing makes, or making one twice."""
     groups = scenario.groups
     on_readers = [(n, a) for n, a in enumerate(scenario.script) if isinstance(a, get_args(script.ReaderAction))]
     if not groups:
         yield from (Problem(("script", n), "concerns readers, and the scenario has none") for n, _ in on_readers)
         return
-    readers = Counter(readers_of(scenario))
+    readers = Counter(scenario.reader_names)
     makes = (script.Checkpoint, script.TakeStreamCut)
     checkpoints = Counter((a.group or groups[0].name, a.name) for _, a in on_readers if isinstance(a, makes))
     homes = {name: group.name for group in groups for name in group.reader_names()}
@@ -143,7 +120,7 @@ def _reader_problems(scenario: StreamScenario) -> Iterator[Problem]:
         yield from unknown(("readers",), "checkpoint of another group", part.starting_checkpoint, others)
 
 
-def _map_problems(scenario: StreamScenario) -> Iterator[Problem]:
+def _map_problems(scenario: ScenarioFields) -> Iterator[Problem]:
     """Groups that are to enter times into a map that they do not have."""
     for index, part in enumerate(scenario.resolved.groups):
         if part.enters_time != "at_publish" and (part.read_side != "document" or not part.time_windows):
@@ -181,7 +158,7 @@ CONTROLLER_ROLES = ("leader", "committer", "distributor")
 """What a script may call a controller besides its name."""
 
 
-def problems_across(scenario: StreamScenario) -> Iterator[Problem]:
+def problems_across(scenario: ScenarioFields) -> Iterator[Problem]:
     """All mistakes across the parts of a scenario."""
     yield from _stream_problems(scenario)
     for kind, field, named in (
@@ -193,7 +170,7 @@ def problems_across(scenario: StreamScenario) -> Iterator[Problem]:
         for index, part in enumerate(named):
             if counts[part.name] > 1:
                 yield Problem((field, index, "name"), f"another {kind} is called {part.name!r} too")
-    processes = Counter(process_names(scenario.writers, scenario.script))
+    processes = Counter(scenario.process_names)
     for index, writer in enumerate(scenario.writers):
         if processes[writer.name] > sum(other.name == writer.name for other in scenario.writers):
             yield Problem(("writers", index, "name"), f"another writer has a process called {writer.name!r}")
@@ -213,19 +190,7 @@ def problems_across(scenario: StreamScenario) -> Iterator[Problem]:
     yield from overlaps(scenario)
 
 
-def controllers_of(scenario: StreamScenario) -> tuple[str, ...]:
-    """The names of all controllers that there are at the start or that join later."""
-    joining = sum(isinstance(action, script.AddController) for action in scenario.script)
-    return tuple(controller_name(index) for index in range(scenario.controllers.count + joining))
-
-
-def readers_of(scenario: StreamScenario) -> tuple[str, ...]:
-    """The names of all readers that there are at the start or that join later."""
-    joining = tuple(action.reader for action in scenario.script if isinstance(action, script.AddReader))
-    return (*(name for group in scenario.groups for name in group.reader_names()), *joining)
-
-
-def _stream_problems(scenario: StreamScenario) -> Iterator[Problem]:
+def _stream_problems(scenario: ScenarioFields) -> Iterator[Problem]:
     if scenario.streams and scenario.stream != type(scenario.stream)():
         yield Problem(("streams",), "give either stream or streams, not both")
     names = [stream.name for stream in scenario.all_streams]
@@ -257,10 +222,10 @@ def _automatic_problems(writer: WriterPart, stream: Stream) -> Iterator[tuple[st
         yield "automatic_note_period_ms", "needs automatically_note_time"
 
 
-def _name_problems(scenario: StreamScenario) -> Iterator[Problem]:
+def _name_problems(scenario: ScenarioFields) -> Iterator[Problem]:
     """Actions after the end, and names in them that nobody has."""
-    processes, controllers = sorted(process_names(scenario.writers, scenario.script)), controllers_of(scenario)
-    everybody = [*EVERY, *SERVICES, *processes, *controllers, *readers_of(scenario)]
+    processes, controllers = sorted(scenario.process_names), scenario.controller_names
+    everybody = [*EVERY, *SERVICES, *processes, *controllers, *scenario.reader_names]
     known = {
         "writer": ("writer", processes),
         "controller": ("controller", [*CONTROLLER_ROLES, *controllers]),
@@ -277,7 +242,7 @@ def _name_problems(scenario: StreamScenario) -> Iterator[Problem]:
             yield from unknown(("script", index, field), kind, getattr(action, field, None), names)
 
 
-def _scale_problems(scenario: StreamScenario) -> Iterator[Problem]:
+def _scale_problems(scenario: ScenarioFields) -> Iterator[Problem]:
     """Actions on streams that are not there, scales that their history refuses, and segments that they never have.
 
     They are tried in order of time.
@@ -293,7 +258,7 @@ def _scale_problems(scenario: StreamScenario) -> Iterator[Problem]:
                 yield from _segment_problems(location, release.segment, name, histories.numbers[name])
 
 
-def segment_to_seal(scenario: StreamScenario, at_ms: int) -> str | None:
+def segment_to_seal(scenario: ScenarioFields, at_ms: int) -> str | None:
     """A segment of the first stream that is open at a moment and at the end, as `number@epoch`; None: there is none."""
     stream = scenario.all_streams[0].name
     histories = _Histories(scenario)
@@ -308,9 +273,9 @@ def segment_to_seal(scenario: StreamScenario, at_ms: int) -> str | None:
 class _Histories:
     """The segments of every stream as a script changes them; `numbers` are all that a stream ever has."""
 
-    def __init__(self, scenario: StreamScenario) -> None:
+    def __init__(self, scenario: ScenarioFields) -> None:
         self._streams = {stream.name: stream for stream in scenario.resolved.all_streams}
-        later = created_later(scenario)
+        later = scenario.created_later
         self._present = {name: created_history(stream) for name, stream in self._streams.items() if name not in later}
         self._first = Counter[str]()
         self._sealed: set[str] = set()
@@ -373,19 +338,10 @@ def _segment_problems(
         yield Problem(location, f"the stream {stream!r} has no segment of that number; there are: {known}")
 
 
-def created_later(scenario: StreamScenario) -> tuple[str, ...]:
-    """The streams that are not there at the start: the first action that creates or deletes them creates them."""
-    first: dict[str, script.Action] = {}
-    for action in sorted(scenario.script, key=lambda action: action.at_ms):
-        if isinstance(action, script.CreateStream | script.DeleteStream):
-            first.setdefault(action.stream or scenario.all_streams[0].name, action)
-    return tuple(name for name, action in first.items() if isinstance(action, script.CreateStream))
-
-
 _OnStream = script.Scale | script.TruncateStream | script.SealStream | script.CreateStream | script.DeleteStream
 
 
-def _steps(scenario: StreamScenario) -> Iterator[tuple[int, int, str, _OnStream | None]]:
+def _steps(scenario: ScenarioFields) -> Iterator[tuple[int, int, str, _OnStream | None]]:
     """What changes a stream's segments: when, index in the script, stream, and the action; None: it is created anew."""
     names = {stream.name for stream in scenario.all_streams}
     for index, action in enumerate(scenario.script):
@@ -395,7 +351,7 @@ def _steps(scenario: StreamScenario) -> Iterator[tuple[int, int, str, _OnStream 
                 yield action.at_ms + action.recreate_after_ms, index, name, None
 
 
-def _controller_problems(scenario: StreamScenario) -> Iterator[Problem]:
+def _controller_problems(scenario: ScenarioFields) -> Iterator[Problem]:
     """Actions on a controller, by its name, before it joins."""
     joining = sorted(
         (action.at_ms, index)
@@ -410,7 +366,7 @@ def _controller_problems(scenario: StreamScenario) -> Iterator[Problem]:
                 yield Problem(("script", index, field), f"starts at {joined[0]} (got {action.at_ms})")
 
 
-def _transaction_problems(scenario: StreamScenario) -> Iterator[Problem]:
+def _transaction_problems(scenario: ScenarioFields) -> Iterator[Problem]:
     """Transactions with a name that none of their writer ever has."""
     for index, action in enumerate(scenario.script):
         named, writer = getattr(action, "transaction", None), getattr(action, "writer", "")
@@ -419,11 +375,11 @@ def _transaction_problems(scenario: StreamScenario) -> Iterator[Problem]:
             yield Problem(("script", index, "transaction"), f"{message} (got {named!r})")
 
 
-def _partition_problems(scenario: StreamScenario) -> Iterator[Problem]:
+def _partition_problems(scenario: ScenarioFields) -> Iterator[Problem]:
     """Sides between which nothing ever passes."""
-    kinds = dict.fromkeys(process_names(scenario.writers, scenario.script), "writers")
-    kinds |= dict.fromkeys(readers_of(scenario), "readers")
-    kinds |= dict.fromkeys(controllers_of(scenario), "controllers")
+    kinds = dict.fromkeys(scenario.process_names, "writers")
+    kinds |= dict.fromkeys(scenario.reader_names, "readers")
+    kinds |= dict.fromkeys(scenario.controller_names, "controllers")
     for index, action in enumerate(scenario.script):
         if not isinstance(action, script.Partition) or action.a == action.b:
             continue
@@ -473,7 +429,7 @@ _FAULTS: Final[Mapping[type[Any], _Fault]] = {
 }
 
 
-def overlaps(scenario: StreamScenario) -> Iterator[Problem]:
+def overlaps(scenario: ScenarioFields) -> Iterator[Problem]:
     """Faults that overlap with an earlier one of the same party: a crash while it is down, a pause while paused.
 
     A controller that is named by its role is known only if there is one, and what waits for a point has no moment. A
@@ -508,7 +464,7 @@ def _creates(action: _OnStream | None) -> bool:
     return action is None or isinstance(action, script.CreateStream)
 
 
-def _party(scenario: StreamScenario, action: script.Action) -> str | None:
+def _party(scenario: ScenarioFields, action: script.Action) -> str | None:
     """What a fault befalls, as it is called; None: that is known only in the run."""
     stream = getattr(action, "stream", None) or scenario.all_streams[0].name
     match action:
@@ -521,7 +477,7 @@ def _party(scenario: StreamScenario, action: script.Action) -> str | None:
         case script.CrashController() | script.PauseController() if action.point is not None:
             return None
         case script.CrashController() | script.PauseController() if action.controller in CONTROLLER_ROLES:
-            controllers = controllers_of(scenario)
+            controllers = scenario.controller_names
             return controllers[0] if len(controllers) == 1 else None
     named = (getattr(action, field, None) for field in ("writer", "reader", "controller"))
     return next((name for name in named if name is not None), None)

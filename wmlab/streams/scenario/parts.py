@@ -328,7 +328,6 @@ class ReaderGroup:
     - `rebalance`: which readers give segments back to those with less. `segments` counts them, once the members have
       changed; `bytes` sums what remains to be read; `time` sums how far segments are behind the last mark (PDP-33,
       "Future Possibilities"). Differences up to `rebalance_slack_bytes` or `rebalance_slack_ms` are left alone.
-    - `automatic_checkpoint_every_ms`: a checkpoint that often; Pravega takes one every 30 s.
     - `starting_time`: begin at the stream cut that the watermark index has for a time, or at the head if there is none
       (PDP-33, "Future Possibilities"); `starting_checkpoint`: begin where another group was at a checkpoint or stream
       cut. With either its readers go on in the marks segment from there on.
@@ -355,7 +354,6 @@ class ReaderGroup:
     rebalance: Literal["segments", "bytes", "time"] = "segments"
     rebalance_slack_bytes: Offset = 100_000
     rebalance_slack_ms: Ms = 5_000
-    automatic_checkpoint_every_ms: Period | None = None
     starting_time: Time | None = None
     starting_checkpoint: Name | None = None
     stream: StreamName | None = None
@@ -402,8 +400,8 @@ class Controllers:
     intentional delay). Each later watermark cycle runs `period_ms` after the one before has ended, plus up to
     `period_jitter_ms`.
     `contact` says which controller a writer calls next: all in turn (`round_robin`), any (`random`), or the one that it
-    called before (`sticky`) until that fails: it has left, refuses, cannot reach its store, or gives no answer in time
-    (`Retry(answer_within_ms=...)`). Then it draws another one. PDP-33 wants no "affinity requirements for writers", so
+    called before (`sticky`) until that fails: it has left, refuses, or cannot reach its store. Then it draws another
+    one. PDP-33 wants no "affinity requirements for writers", so
     the bounds must not depend on it. `clocks` are the clocks of the first controllers, which they
     measure a writer's silence with; the others have an exact one.
 

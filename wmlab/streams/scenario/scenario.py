@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated, Final, Self, TypeGuard
+from typing import Final, Self, TypeGuard
 
 import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pydantic import Discriminator, Field, Tag
 
 from wmlab.core import traces
 from wmlab.core.answers import Cell, as_lines, html_card
 from wmlab.core.durations import duration_text
 from wmlab.core.estimate import Cost
-from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.schemas import ROW_GROUP
 from wmlab.core.values import (
-    Ms,
-    Period,
     Problem,
-    Rules,
     RuleTable,
-    SignedMs,
-    branch,
     value,
 )
 from wmlab.core.words import counted
-from wmlab.streams.scenario.checks import problems_across, process_names
-from wmlab.streams.scenario.network import Network
+from wmlab.streams.scenario.checks import problems_across
+from wmlab.streams.scenario.fields import ScenarioFields
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter, WriterPart
 from wmlab.streams.scenario.script import Action, Scale, SilenceWriter
 
@@ -65,34 +57,9 @@ NAMESPACES: Final = {
 }
 """Where users find the classes of these modules."""
 
-_NO_GROUP, _ONE_GROUP, _SEVERAL_GROUPS = branch("no group"), branch("one group"), branch("several groups")
-_EVENT_WRITER, _TRANSACTIONAL_WRITER = branch("event writer"), branch("transactional writer")
-
-
-def _how_many_groups(raw: object) -> str:
-    return _SEVERAL_GROUPS if isinstance(raw, list | tuple) else _NO_GROUP if raw is None else _ONE_GROUP
-
-
-def _which_writer(raw: object) -> str:
-    """Which writer a value is; plain data that does not say so is an event writer."""
-    kind = raw.get("kind") if isinstance(raw, Mapping) else getattr(raw, "kind", None)
-    return _TRANSACTIONAL_WRITER if kind == "transactional" else _EVENT_WRITER
-
-
-_Readers = Annotated[
-    Annotated[ReaderGroup, Tag(_ONE_GROUP)]
-    | Annotated[tuple[ReaderGroup, ...], Tag(_SEVERAL_GROUPS)]
-    | Annotated[None, Tag(_NO_GROUP)],
-    Discriminator(_how_many_groups),
-]
-_Writer = Annotated[
-    Annotated[EventWriter, Tag(_EVENT_WRITER)] | Annotated[TransactionalWriter, Tag(_TRANSACTIONAL_WRITER)],
-    Discriminator(_which_writer),
-]
-
 
 @value
-class StreamScenario(ScenarioFile, only_field="writers", users_call_it="wm.Scenario"):
+class StreamScenario(ScenarioFields):
     """A stream or several, who writes and reads them, and what happens to them.
 
     Give `stream` for one or `streams` for several; then every writer and every reader group names its own. `name` is
@@ -103,30 +70,11 @@ class StreamScenario(ScenarioFile, only_field="writers", users_call_it="wm.Scena
     itself; `options` shows what is in effect. The same scenario always gives the same recording.
     """
 
-    name: Annotated[str, Field(min_length=1, max_length=200)]
-    _: dataclasses.KW_ONLY
-    stream: Stream = Stream()
-    streams: Annotated[tuple[Stream, ...], Field(max_length=10_000)] = ()
-    writers: Annotated[tuple[_Writer, ...], Field(min_length=1, max_length=10_000)]
-    readers: _Readers = None
-    controllers: Controllers = Controllers()
-    network: Network = Network()
-    script: tuple[Action, ...] = ()
-    duration_ms: Period
-    start_ms: SignedMs = 0
-    latency_ms: Ms = 5
-    seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
-    rules: Rules = "sound"
     rule_table = RULE_TABLE
     _namespaces = NAMESPACES
 
     def _problems(self) -> Iterator[Problem]:
         return problems_across(self)
-
-    @property
-    def all_streams(self) -> tuple[Stream, ...]:
-        """The streams, in whichever of the two ways they were given."""
-        return self.streams or (self.stream,)
 
     def followed_by_quiet(self, quiet_ms: int) -> Self:
         """The same scenario, which goes on for `quiet_ms` (ms) in which all its writers are silent."""
@@ -137,7 +85,7 @@ class StreamScenario(ScenarioFile, only_field="writers", users_call_it="wm.Scena
             replace(action, for_ms=None) if self._is_silent_after(action) else action for action in self.script
         ]
         silent = {action.writer for action in script if self._is_silent_after(action)}
-        others = [name for name in process_names(self.writers, self.script) if name not in silent]
+        others = [name for name in self.process_names if name not in silent]
         script += [SilenceWriter(at_ms=self.duration_ms, writer=process) for process in others]
         return self.replace(duration_ms=self.duration_ms + quiet_ms, script=script)
 
@@ -146,22 +94,6 @@ class StreamScenario(ScenarioFile, only_field="writers", users_call_it="wm.Scena
         if not isinstance(action, SilenceWriter):
             return False
         return action.for_ms is None or action.at_ms + action.for_ms >= self.duration_ms
-
-    def stream_titled(self, title: str | None) -> Stream:
-        """The stream that the tables call `title`, its name or `name#2` and so on; the first one if there is none."""
-        name = None if title is None else str(title).partition("#")[0]
-        return next((stream for stream in self.all_streams if stream.name == name), self.all_streams[0])
-
-    def groups_of(self, stream: Stream) -> tuple[ReaderGroup, ...]:
-        """The reader groups that read a stream."""
-        return tuple(g for g in self.groups if stream.name in (g.streams or (g.stream or stream.name,)))
-
-    @property
-    def groups(self) -> tuple[ReaderGroup, ...]:
-        """The reader groups: none, one, or several."""
-        if self.readers is None:
-            return ()
-        return self.readers if isinstance(self.readers, tuple) else (self.readers,)
 
     def _costs(self) -> Iterator[Cost]:
         return costs(self.resolved)
@@ -286,6 +218,3 @@ def _of_group(group: ReaderGroup, field: str, duration_ms: int, segments: int) -
     if group.publish_timer == "pravega":
         refreshes = span_ms // group.group_refresh_ms * group.readers
         yield Cost("refreshes", f"{field}.group_refresh_ms", refreshes, _ROW, 35)
-    if group.automatic_checkpoint_every_ms is not None:
-        count = span_ms // group.automatic_checkpoint_every_ms
-        yield Cost("checkpoints", f"{field}.automatic_checkpoint_every_ms", count * group.readers, _ROW, 35)

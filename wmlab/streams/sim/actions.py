@@ -8,28 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from wmlab.core.errors import ScenarioError
+from wmlab.core.simulation import Journal
 from wmlab.core.words import bare, counted, listed, span
 from wmlab.streams.model.coordination import Session
 from wmlab.streams.model.position import Position, is_lineage_valid, is_valid_cut
 from wmlab.streams.model.segment import parse_segment, segment_name, split_id
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import COORDINATOR
+from wmlab.streams.sim.controller import Controller
 from wmlab.streams.sim.node import Steps
+from wmlab.streams.sim.parties import Parties
+from wmlab.streams.sim.reader import ReaderProcess, RunningGroup
 from wmlab.streams.sim.stream import StreamWorld
 from wmlab.streams.sim.transactions import SteppedScale
 from wmlab.streams.sim.txn_writer import TxnWriter
+from wmlab.streams.sim.world import Incident
 from wmlab.streams.sim.writer import Writer, WriterProcess
-from wmlab.streams.tables import NEVER_CAME, NO_EFFECT, NOBODY_THERE, TOOK_PLACE, IncidentOutcome, Subject
-
-if TYPE_CHECKING:
-    from wmlab.streams.sim.controller import Controller
-    from wmlab.streams.sim.reader import ReaderProcess, RunningGroup
-    from wmlab.streams.sim.world import World
+from wmlab.streams.tables import NEVER_CAME, NO_EFFECT, NOBODY_THERE, TOOK_PLACE, IncidentOutcome
 
 AnyWriter = TypeVar("AnyWriter", bound=WriterProcess)
 _OLDEST = "its oldest transaction"
@@ -41,29 +41,28 @@ class _NoTargetError(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PendingAction:
-    """What an action is still to do, to whom, and the phrase that says so."""
+    """What an action is still to do: the incident of it, whose detail says so, and where that is written down."""
 
-    scope: World | StreamWorld
-    kind: str
-    subject: Subject
-    target: str
-    to_do: str
+    incident: Incident
+    journals: tuple[Journal, ...] = ()
 
 
 class Actions:
     """Carries out the actions of a script: each method is called like the `kind` of its action."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, parties: Parties) -> None:
+        self.parties = parties
+        self.world = parties.world
+        self._record = parties.world.record_incident
         self._pending_actions: list[PendingAction] = []
 
     def write_pending_actions(self) -> None:
         """Write down, at the end of the run, what waited for a moment that has not come."""
         for pending in self._pending_actions:
-            detail = f"{pending.to_do}, which never came"
-            pending.scope.record_incident(pending.kind, pending.subject, pending.target, detail, outcome=NEVER_CAME)
-        for stream in self.world.all_streams():
-            stream.transactions.write_lost_replies()
+            detail = f"{pending.incident.detail}, which never came"
+            self._record(replace(pending.incident, detail=detail, outcome=NEVER_CAME), *pending.journals)
+        for stream in self.parties.all_streams():
+            self.parties.transactions_of(stream).write_lost_replies()
 
     def _when_it_comes(self, pending: PendingAction, act: Callable[[], None]) -> Callable[[], None]:
         """What is to be called at the moment that an action waits for."""
@@ -84,30 +83,37 @@ class Actions:
         with suppress(_NoTargetError):
             getattr(self, action.kind)(action)
 
-    def _span(
-        self,
-        scope: World | StreamWorld | RunningGroup,
-        subject: Subject,
-        target: str,
-        for_ms: int | None,
-        begin: tuple[str, str],
-        end: tuple[str, str],
-    ) -> None:
-        """Write down that something begins, and after `for_ms`, if ever, that it ends: each a kind and a predicate."""
-        scope.record_incident(begin[0], subject, target, f"{target} {begin[1]}", for_ms=for_ms)
-        if for_ms is not None:
-            self.world.after(for_ms, scope.record_incident, end[0], subject, target, f"{target} {end[1]}")
+    def _span(self, begin: Incident, end: tuple[str, str], *journals: Journal) -> None:
+        """Write down that something begins, and after its `for_ms`, if any, its end: a kind and a predicate."""
+        self._record(begin, *journals)
+        if begin.for_ms is not None:
+            ended = Incident(end[0], begin.subject, begin.target, f"{begin.target} {end[1]}")
+            self.world.after(begin.for_ms, self._record, ended, *journals)
 
     def _until(self, for_ms: int | None) -> float:
         return float("inf") if for_ms is None else self.world.now_ms + for_ms
 
     # Controllers, and the log they write.
 
+    def _controller_named(self, role: str, stream: StreamWorld) -> Controller | None:
+        """The controller of a name or role; None when nobody has the role right now."""
+        parties, state = self.parties, self.parties.coordinator.state
+        match role:
+            case "committer":
+                return parties.transactions_of(stream).committer()
+            case "leader":
+                session = state.nodes.get(stream.bucket)
+            case "distributor":
+                session = state.distributor
+            case _:
+                return parties.controllers.find(role)
+        return None if session is None else parties.controllers[session.controller]
+
     def _controller(self, kind: str, role: str, stream: str | None = None) -> Controller:
         """The controller of that name or role; if there is none, an incident that says so, and `_NoTargetError`."""
-        controller = self.world.controllers.find(role, self.world.stream(stream).name)
+        controller = self._controller_named(role, self.parties.stream(stream))
         if controller is None or (kind == "expire" and controller.session is None):
-            self.world.record_incident(kind, "controller", role, f"nobody is {role} now", outcome=NOBODY_THERE)
+            self._record(Incident(kind, "controller", role, f"nobody is {role} now", outcome=NOBODY_THERE))
             raise _NoTargetError
         return controller
 
@@ -120,9 +126,9 @@ class Actions:
             act(controller, "")
         else:
             words = f" {action.point.replace('_', ' ')}"
-            stream = self.world.stream(action.stream).name
+            stream = self.parties.stream(action.stream).name
             to_do = f"{controller.name} was to {kind}{words}"
-            pending = PendingAction(self.world, kind, "controller", controller.name, to_do)
+            pending = PendingAction(Incident(kind, "controller", controller.name, to_do))
             come = self._when_it_comes(pending, partial(act, controller, words))
             controller.armed.append((action.point, stream, come))
 
@@ -133,14 +139,14 @@ class Actions:
         def crash(controller: Controller, at: str) -> None:
             controller.stop(crashed=True)
             detail = f"{controller.name} crashes{at}"
-            world.record_incident("crash", "controller", controller.name, detail, for_ms=action.restart_after_ms)
+            self._record(Incident("crash", "controller", controller.name, detail, for_ms=action.restart_after_ms))
             if action.restart_after_ms is not None:
                 world.after(action.restart_after_ms, restart, controller)
 
         def restart(controller: Controller) -> None:
-            if not controller.is_running and controller in world.controllers.members:
+            if not controller.is_running and controller in self.parties.controllers.members:
                 controller.start()
-                world.record_incident("restart", "controller", controller.name, f"{controller.name} restarts")
+                self._record(Incident("restart", "controller", controller.name, f"{controller.name} restarts"))
 
         self._at_point("crash", action, crash)
 
@@ -149,8 +155,9 @@ class Actions:
 
         def pause(controller: Controller, at: str) -> None:
             controller.pause_for(action.for_ms)
-            begin, end = ("pause", f"pauses{at}"), ("resume", "goes on")
-            self._span(self.world, "controller", controller.name, action.for_ms, begin, end)
+            detail = f"{controller.name} pauses{at}"
+            begin = Incident("pause", "controller", controller.name, detail, for_ms=action.for_ms)
+            self._span(begin, ("resume", "goes on"))
 
         self._at_point("pause", action, pause)
 
@@ -159,68 +166,69 @@ class Actions:
         controller = self._controller("expire", action.controller, action.stream)
         if controller.session is not None:
             detail = f"session of {controller.name} expires"
-            self.world.record_incident("expire", "controller", controller.name, detail, for_ms=action.notice_after_ms)
-            self.world.coordinator.close(controller.session)
+            self._record(Incident("expire", "controller", controller.name, detail, for_ms=action.notice_after_ms))
+            self.parties.coordinator.close(controller.session)
             controller.notice_expiry(action.notice_after_ms)
 
     def lose_bucket_owner(self, action: script.LoseBucketOwner) -> None:
         """Leave a stream's bucket without an owner for a while."""
-        stream = self.world.stream(action.stream)
-        bucket = self.world.metadata.bucket(stream.name)
-        title = f"bucket {bucket}"
-        stream.record_incident("unowned", "bucket", title, f"nobody owns {title}", for_ms=action.for_ms)
-        self.world.coordinator.hold_back(bucket, action.for_ms)
-        self.world.after(action.for_ms, stream.record_incident, "ownable", "bucket", title, f"{title} can be owned")
+        stream = self.parties.stream(action.stream)
+        title = f"bucket {stream.bucket}"
+        self._record(Incident("unowned", "bucket", title, f"nobody owns {title}", for_ms=action.for_ms), stream.journal)
+        self.parties.coordinator.hold_back(stream.bucket, action.for_ms)
+        ownable = Incident("ownable", "bucket", title, f"{title} can be owned")
+        self.world.after(action.for_ms, self._record, ownable, stream.journal)
 
     def add_controller(self, _: script.AddController) -> None:
         """One more controller."""
-        controller = self.world.controllers.add()
+        controller = self.parties.controllers.add()
         controller.start()
-        self.world.record_incident("join", "controller", controller.name, f"{controller.name} joins")
+        self._record(Incident("join", "controller", controller.name, f"{controller.name} joins"))
 
     def remove_controller(self, action: script.RemoveController) -> None:
         """A controller leaves in good order."""
-        controller, members = self._controller("leave", action.controller), self.world.controllers.members
+        controller, members = self._controller("leave", action.controller), self.parties.controllers.members
         if controller in members and len(members) > 1:
             members.remove(controller)
         controller.stop(crashed=False)
-        self.world.record_incident("leave", "controller", controller.name, f"{controller.name} leaves")
+        self._record(Incident("leave", "controller", controller.name, f"{controller.name} leaves"))
 
     def lose_marks_segment(self, action: script.LoseMarksSegment) -> None:
         """The marks segment cannot be found for a while."""
-        stream = self.world.stream(action.stream)
+        stream = self.parties.stream(action.stream)
 
         def set_missing(missing: bool) -> None:
             stream.log_missing = missing
             kind, words = ("lose", "missing") if missing else ("find", "back")
             detail, for_ms = f"the marks segment is {words}", action.for_ms if missing else None
-            stream.record_incident(kind, "marks segment", "marks segment", detail, for_ms=for_ms)
+            self._record(Incident(kind, "marks segment", "marks segment", detail, for_ms=for_ms), stream.journal)
 
         set_missing(True)
         self.world.after(action.for_ms, set_missing, False)
 
     def truncate_marks(self, action: script.TruncateMarks) -> None:
         """Only the newest entries of the marks segment stay."""
-        stream = self.world.stream(action.stream)
+        stream = self.parties.stream(action.stream)
         entries = stream.log.entries
         if len(entries) > action.keep:
             stream.log = stream.log.truncate(entries[len(entries) - action.keep - 1][0])
         watermarks_left = counted(len(stream.log.entries), "watermark")
-        stream.record_incident(
-            "truncate", "marks segment", "marks segment", f"the marks segment keeps {watermarks_left}"
+        self._record(
+            Incident("truncate", "marks segment", "marks segment", f"the marks segment keeps {watermarks_left}"),
+            stream.journal,
         )
 
     # The network, the stores and the clocks.
 
     def partition(self, action: script.Partition) -> None:
         """Separate two sides for a while; a controller without its coordinator loses its session after the timeout."""
-        world, sides = self.world, f"{action.a} and {action.b}"
-        nodes = world.nodes(action.a), world.nodes(action.b)
+        world, parties, sides = self.world, self.parties, f"{action.a} and {action.b}"
+        nodes = world.scenario.nodes(action.a), world.scenario.nodes(action.b)
         partition = world.network.separate(*nodes, holds_calls=action.calls == "held")
         separated = tuple(sorted(nodes[0])), tuple(sorted(nodes[1]))
         detail = f"{sides} are separated"
-        world.record_incident("partition", "network", sides, detail, for_ms=action.for_ms, sides=separated)
-        alone = [member for member in world.controllers.members if partition.separates(member.name, COORDINATOR)]
+        self._record(Incident("partition", "network", sides, detail, for_ms=action.for_ms, sides=separated))
+        alone = [member for member in parties.controllers.members if partition.separates(member.name, COORDINATOR)]
 
         def expire_if_alone(controller: Controller, session: Session | None) -> None:
             if (
@@ -228,15 +236,15 @@ class Actions:
                 and session == controller.session
                 and world.network.is_separated(controller.name, COORDINATOR)
             ):
-                world.coordinator.close(session)
+                parties.coordinator.close(session)
 
         def heal() -> None:
             world.network.heal(partition)
-            world.record_incident("heal", "network", sides, f"{sides} are connected again")
+            self._record(Incident("heal", "network", sides, f"{sides} are connected again"))
             for controller in alone:
                 # It learns that its session has ended, or its share of the buckets.
-                world.coordinator.plan()
-                if controller.session is not None and controller.session not in world.coordinator.state.sessions:
+                parties.coordinator.plan()
+                if controller.session is not None and controller.session not in parties.coordinator.state.sessions:
                     controller.notice_expiry(world.scenario.latency_ms)
                 else:
                     controller.rebalance_buckets()
@@ -248,16 +256,17 @@ class Actions:
 
     def store_unavailable(self, action: script.StoreUnavailable) -> None:
         """Let a store refuse everything for a while."""
-        self.world.metadata.refuse(action.store, action.for_ms)
-        begin, end = ("unavailable", "unavailable"), ("available", "available again")
-        self._span(self.world, "store", action.store.replace("_", " "), action.for_ms, begin, end)
+        self.world.refuse(action.store, action.for_ms)
+        store = action.store.replace("_", " ")
+        begin = Incident("unavailable", "store", store, f"{store} unavailable", for_ms=action.for_ms)
+        self._span(begin, ("available", "available again"))
 
     def step_clock(self, action: script.StepClock) -> None:
         """The clocks follow the script by themselves; this writes it down."""
         direction = "forward" if action.by_ms >= 0 else "back"
         is_writer = any(writer.name == action.party for writer in self.world.scenario.writers)
         detail = f"clock of {action.party} set {direction} by {span(abs(action.by_ms))}"
-        self.world.record_incident("clock", "writer" if is_writer else "controller", action.party, detail)
+        self._record(Incident("clock", "writer" if is_writer else "controller", action.party, detail))
 
     # Reader groups.
 
@@ -266,19 +275,21 @@ class Actions:
 
         `_NoTargetError` if its streams were gone when it was to start, which is no incident of a stream.
         """
-        group = self.world.groups.get(self.world.scenario.groups[0].name if name is None else name)
+        group = self.parties.groups.get(self.world.scenario.groups[0].name if name is None else name)
         if group is None:
             raise _NoTargetError
         return group
 
     def _reader(self, kind: str, name: str) -> ReaderProcess:
         """The running reader of that name; if there is none, an incident that says so, and `_NoTargetError`."""
-        for group in self.world.groups.values():
+        for group in self.parties.groups.values():
             reader = group.readers.get(name)
             if reader is not None and reader.is_running:
                 return reader
             if reader is not None:
-                group.record_incident(kind, "reader", name, f"{name} is not running", outcome=NOBODY_THERE)
+                self._record(
+                    Incident(kind, "reader", name, f"{name} is not running", outcome=NOBODY_THERE), *group.journals
+                )
         raise _NoTargetError
 
     def add_reader(self, action: script.AddReader) -> None:
@@ -286,14 +297,14 @@ class Actions:
         group = self._group(action.group)
         group.balance.members_changed = True
         group.add(action.reader, join=True)
-        group.record_incident("join", "reader", action.reader, f"{action.reader} joins")
+        self._record(Incident("join", "reader", action.reader, f"{action.reader} joins"), *group.journals)
 
     def remove_reader(self, action: script.RemoveReader) -> None:
         """A reader closes, and reports its position."""
         reader = self._reader("leave", action.reader)
         reader.crash()
         reader.do(reader.group.remove(reader, "leave", reader.offsets))
-        reader.group.record_incident("leave", "reader", reader.name, f"{reader.name} leaves")
+        self._record(Incident("leave", "reader", reader.name, f"{reader.name} leaves"), *reader.group.journals)
 
     def crash_reader(self, action: script.CrashReader) -> None:
         """Crash a reader; declare it offline and start it again if the script says so."""
@@ -301,7 +312,7 @@ class Actions:
         group = reader.group
         reader.crash()
         detail = f"{reader.name} crashes"
-        group.record_incident("crash", "reader", reader.name, detail, for_ms=action.restart_after_ms)
+        self._record(Incident("crash", "reader", reader.name, detail, for_ms=action.restart_after_ms), *group.journals)
 
         def offline() -> Steps[None]:
             if not group.readers[action.reader].is_running:
@@ -310,7 +321,7 @@ class Actions:
         def restart() -> Steps[None]:
             yield from offline()
             group.add(action.reader, join=True)
-            group.record_incident("restart", "reader", action.reader, f"{action.reader} restarts")
+            self._record(Incident("restart", "reader", action.reader, f"{action.reader} restarts"), *group.journals)
 
         def begin(steps: Callable[[], Steps[None]]) -> None:
             group.do(steps())
@@ -323,7 +334,8 @@ class Actions:
         """A reader does nothing for a while."""
         reader = self._reader("pause", action.reader)
         reader.paused_until = self._until(action.for_ms)
-        self._span(reader.group, "reader", reader.name, action.for_ms, ("pause", "pauses"), ("resume", "goes on"))
+        begin = Incident("pause", "reader", reader.name, f"{reader.name} pauses", for_ms=action.for_ms)
+        self._span(begin, ("resume", "goes on"), *reader.group.journals)
 
     def release_segment(self, action: script.ReleaseSegment) -> None:
         """A reader gives a segment back, if it owns it."""
@@ -336,19 +348,19 @@ class Actions:
             reader.do(reader.give_back(segment))
         what, outcome = "releases" if owned else "does not own", TOOK_PLACE if owned else NO_EFFECT
         detail = f"{reader.name} {what} {action.segment}"
-        group.record_incident("release", "reader", reader.name, detail, outcome=outcome)
+        self._record(Incident("release", "reader", reader.name, detail, outcome=outcome), *group.journals)
 
     def checkpoint(self, action: script.Checkpoint) -> None:
         """Ask a group for a checkpoint."""
         group = self._group(action.group)
         group.do(group.checkpoint(action.name))
-        group.record_incident("checkpoint", "group", group.part.name, f"checkpoint {action.name}")
+        self._record(Incident("checkpoint", "group", group.part.name, f"checkpoint {action.name}"), *group.journals)
 
     def take_stream_cut(self, action: script.TakeStreamCut) -> None:
         """Take the stream cut that a group has published."""
         group = self._group(action.group)
         group.do(group.take_cut(action.name))
-        group.record_incident("stream_cut", "group", group.part.name, f"stream cut {action.name}")
+        self._record(Incident("stream_cut", "group", group.part.name, f"stream cut {action.name}"), *group.journals)
 
     def reset_to_checkpoint(self, action: script.ResetToCheckpoint) -> None:
         """Take a group back to a checkpoint, if it is complete."""
@@ -362,7 +374,7 @@ class Actions:
         else:
             group.do(group.reset(name, ranges=action.ranges))
             detail = f"back to checkpoint {name}"
-        group.record_incident("reset", "group", group.part.name, detail, outcome=outcome)
+        self._record(Incident("reset", "group", group.part.name, detail, outcome=outcome), *group.journals)
 
     # Whole streams.
 
@@ -372,11 +384,13 @@ class Actions:
         The seals arrive one message later, so that for a moment predecessors and successors are both open; in steps
         the first one is sent then. Source: upstream `ScaleOperationTask`.
         """
-        stream = self.world.stream(action.stream)
+        stream = self.parties.stream(action.stream)
+        transactions = self.parties.transactions_of(stream)
+        to_do = f"the scale of {', '.join(action.seal)} was to begin when no commit was in work"
+        waits = Incident("scale", "segments", ", ".join(action.seal), to_do)
 
         def never(why: str) -> None:
-            detail = f"{pending.to_do}, but {why}"
-            stream.record_incident("scale", "segments", pending.target, detail, outcome=NEVER_CAME)
+            self._record(replace(waits, detail=f"{to_do}, but {why}", outcome=NEVER_CAME), stream.journal)
 
         def scale() -> None:
             if stream.deleted:
@@ -394,22 +408,18 @@ class Actions:
             created = [segment for segment in stream.history.active.segments if segment not in active]
             stream.open_epoch(created)
             if action.seal_every_ms is None:
-                stream.later(stream.seal, sealed)
+                self.world.later(stream.seal, sealed)
             else:
-                stream.transactions.scale_in_steps(SteppedScale(tuple(sealed), action.seal_every_ms))
+                transactions.scale_in_steps(SteppedScale(tuple(sealed), action.seal_every_ms))
             names = ", ".join(segment_name(segment_id) for segment_id in sealed)
             change = f"{names} → {', '.join(segment.name for segment in created)}"
-            stream.record_incident("scale", "segments", names, change)
+            self._record(Incident("scale", "segments", names, change), stream.journal)
 
-        names = ", ".join(action.seal)
-        pending = PendingAction(
-            stream, "scale", "segments", names, f"the scale of {names} was to begin when no commit was in work"
-        )
-        stream.transactions.when_idle(self._when_it_comes(pending, scale))
+        transactions.when_idle(self._when_it_comes(PendingAction(waits, (stream.journal,)), scale))
 
     def truncate_stream(self, action: script.TruncateStream) -> None:
         """Drop what lies before a cut, once no scale in steps is in work; a new reader group starts there."""
-        stream = self.world.stream(action.stream)
+        stream = self.parties.stream(action.stream)
 
         def truncate() -> None:
             if stream.deleted:
@@ -425,113 +435,120 @@ class Actions:
                     remedy="Name segments that cover the key space once, each readable when the others are.",
                 )
             stream.truncate(cut)
-            stream.record_incident("truncate", "stream", stream.name, f"{stream.name} is truncated")
+            self._record(Incident("truncate", "stream", stream.name, f"{stream.name} is truncated"), stream.journal)
 
         to_do = f"{stream.name} was to be truncated when no scale was in work"
-        pending = PendingAction(stream, "truncate", "stream", stream.name, to_do)
-        stream.transactions.after_scale(self._when_it_comes(pending, truncate))
+        pending = PendingAction(Incident("truncate", "stream", stream.name, to_do), (stream.journal,))
+        self.parties.transactions_of(stream).after_scale(self._when_it_comes(pending, truncate))
 
     def seal_stream(self, action: script.SealStream) -> None:
         """Abort what is open, wait for what is to be committed, and seal all segments; nothing follows them."""
-        stream = self.world.stream(action.stream)
+        stream = self.parties.stream(action.stream)
 
         def seal() -> None:
             # The seals arrive one message later, as those of a scale do.
-            stream.later(stream.seal, stream.history.active.ids)
-            stream.record_incident("seal", "stream", stream.name, f"{stream.name} is sealed")
+            self.world.later(stream.seal, stream.history.active.ids)
+            self._record(Incident("seal", "stream", stream.name, f"{stream.name} is sealed"), stream.journal)
 
-        stream.transactions.close()
+        transactions = self.parties.transactions_of(stream)
+        transactions.close()
         to_do = f"{stream.name} was to be sealed when all was committed"
-        pending = PendingAction(stream, "seal", "stream", stream.name, to_do)
-        stream.transactions.when_idle(self._when_it_comes(pending, seal), drained=True)
+        pending = PendingAction(Incident("seal", "stream", stream.name, to_do), (stream.journal,))
+        transactions.when_idle(self._when_it_comes(pending, seal), drained=True)
 
     def delete_stream(self, action: script.DeleteStream) -> None:
         """Delete a stream; its writers and readers stop, and start again when it is created anew."""
-        world, stream = self.world, self.world.stream(action.stream)
-        stream.record_incident("delete", "stream", stream.name, f"{stream.name} is deleted")
-        for writer in world.writers.values():
+        parties, stream = self.parties, self.parties.stream(action.stream)
+        self._record(Incident("delete", "stream", stream.name, f"{stream.name} is deleted"), stream.journal)
+        for writer in parties.writers.values():
             if writer.stream is stream and writer.has_begun:
                 writer.crash()
-        stream.delete()
+        parties.delete_stream(stream)
         if action.recreate_after_ms is not None:
-            world.after(action.recreate_after_ms, self._create, stream.name)
+            self.world.after(action.recreate_after_ms, self._create, stream.name)
 
     def create_stream(self, action: script.CreateStream) -> None:
         """Create a stream; its writers and readers start."""
         self._create(action.stream)
 
     def _create(self, name: str) -> None:
-        world, old = self.world, self.world.stream(name)
-        again = old in world.past
-        first_number = 1 + max(segment.number for segment in old.history.segments.values()) if again else 0
-        new = StreamWorld(world, old.part, generation=old.generation + again, first_number=first_number)
-        world.streams[name] = new
-        new.open()
-        new.record_incident("create", "stream", name, f"{name} is created{' again' if again else ''}")
-        since_ms = world.now_ms - world.scenario.start_ms
-        for writer in world.writers.values():
+        parties, old = self.parties, self.parties.stream(name)
+        new = parties.create_stream(name)
+        again = " again" if old in parties.deleted_streams else ""
+        self._record(Incident("create", "stream", name, f"{name} is created{again}"), new.journal)
+        since_ms = self.world.now_ms - self.world.start_ms
+        for writer in parties.writers.values():
             if writer.stream is old:
                 writer.stream = new
                 if writer.has_begun or writer.part.starts_ms < since_ms:
                     writer.restart("lost")
-        for group in world.scenario.groups:
-            if not group.streams and world.stream(group.stream) is new and group.starts_ms < since_ms:
-                world.start_group(group)
+        for group in self.world.scenario.groups:
+            if not group.streams and parties.stream(group.stream) is new and group.starts_ms < since_ms:
+                parties.start_group(group)
 
     # Writers and their transactions.
 
     def _running(self, kind: str, name: str, of: type[AnyWriter]) -> AnyWriter:
         """The writer process of that name; when it has crashed or not begun, an incident and `_NoTargetError`."""
-        writer = self.world.writers[name]
+        writer = self.parties.writers[name]
         if isinstance(writer, of) and writer.is_running:
             return writer
-        writer.stream.record_incident(kind, "writer", name, f"{name} is not running", outcome=NOBODY_THERE)
+        self._record(
+            Incident(kind, "writer", name, f"{name} is not running", outcome=NOBODY_THERE), writer.stream.journal
+        )
         raise _NoTargetError
 
     def _restart_later(self, action: script.CrashWriter | script.ShutDownWriter) -> None:
         def restart() -> None:
-            writer = self.world.writers[action.writer]
+            writer = self.parties.writers[action.writer]
             writer.restart(action.backlog)
-            writer.stream.record_incident("restart", "writer", action.writer, f"{action.writer} restarts")
+            self._record(
+                Incident("restart", "writer", action.writer, f"{action.writer} restarts"), writer.stream.journal
+            )
 
         if action.restart_after_ms is not None:
             self.world.after(action.restart_after_ms, restart)
 
     def crash_writer(self, action: script.CrashWriter) -> None:
         """Crash a writer, and start it again if the script says so."""
-        writer = self.world.writers[action.writer]
+        writer = self.parties.writers[action.writer]
         writer.crash()
         detail = f"{action.writer} crashes"
-        writer.stream.record_incident("crash", "writer", action.writer, detail, for_ms=action.restart_after_ms)
+        self._record(
+            Incident("crash", "writer", action.writer, detail, for_ms=action.restart_after_ms), writer.stream.journal
+        )
         self._restart_later(action)
 
     def silence_writer(self, action: script.SilenceWriter) -> None:
         """A writer notes nothing for a while."""
-        writer = self.world.writers[action.writer]
+        writer = self.parties.writers[action.writer]
         writer.silent_until = self._until(action.for_ms)
-        begin, end = ("silence", "falls silent"), ("speak", "speaks again")
-        self._span(writer.stream, "writer", action.writer, action.for_ms, begin, end)
+        begin = Incident("silence", "writer", action.writer, f"{action.writer} falls silent", for_ms=action.for_ms)
+        self._span(begin, ("speak", "speaks again"), writer.stream.journal)
 
     def mark_idle(self, action: script.MarkIdle) -> None:
         """A writer says that it is idle, and notes nothing for a while."""
         writer = self._running("idle", action.writer, WriterProcess)
         writer.silent_until = self._until(action.for_ms)
         writer.leave("mark idle")
-        begin, end = ("idle", "is idle"), ("active", "is active again")
-        self._span(writer.stream, "writer", action.writer, action.for_ms, begin, end)
+        begin = Incident("idle", "writer", action.writer, f"{action.writer} is idle", for_ms=action.for_ms)
+        self._span(begin, ("active", "is active again"), writer.stream.journal)
 
     def note_time(self, action: script.NoteTime) -> None:
         """The application notes a time."""
         writer = self._running("note", action.writer, Writer)
         detail = f"{action.writer} notes {bare(action.time, clock_ms=self.world.now_ms)}"
-        writer.stream.record_incident("note", "writer", action.writer, detail)
+        self._record(Incident("note", "writer", action.writer, detail), writer.stream.journal)
         writer.note_explicitly(action.time, None if action.position is None else dict(action.position))
 
     def shut_down_writer(self, action: script.ShutDownWriter) -> None:
         """Close a writer in order, and start it again if the script says so."""
         writer = self._running("shut_down", action.writer, WriterProcess)
         detail = f"{action.writer} shuts down"
-        writer.stream.record_incident("shut_down", "writer", action.writer, detail, for_ms=action.restart_after_ms)
+        self._record(
+            Incident("shut_down", "writer", action.writer, detail, for_ms=action.restart_after_ms),
+            writer.stream.journal,
+        )
 
         def leave() -> Steps[None]:
             yield from writer.close()
@@ -543,7 +560,7 @@ class Actions:
             writer.leave("shut down")
 
         to_do = f"{action.writer} was to leave when all that it wrote was acknowledged"
-        pending = PendingAction(writer.stream, "shut_down", "writer", action.writer, to_do)
+        pending = PendingAction(Incident("shut_down", "writer", action.writer, to_do), (writer.stream.journal,))
         self._pending_actions.append(pending)
         writer.do(leave())
         self._restart_later(action)
@@ -556,29 +573,31 @@ class Actions:
             yield from writer.close()
             writer.part = action.client(writer.part)
             writer.restart("kept")
-            writer.stream.record_incident(
-                "upgrade", "writer", action.writer, f"{action.writer} runs with another client"
+            self._record(
+                Incident("upgrade", "writer", action.writer, f"{action.writer} runs with another client"),
+                writer.stream.journal,
             )
 
         writer.do(upgrade())
 
     def duplicate_writer(self, action: script.DuplicateWriter) -> None:
         """A second process under the same writer id, with a load of its own from now on."""
-        writer = self.world.writers[action.writer]
+        writer = self.parties.writers[action.writer]
         if isinstance(writer, Writer):
             load = writer.backlog.from_now_on(self.world.now_ms, moves=action.load == "moves")
-            number = 1 + sum(other.part.name == writer.part.name for other in self.world.writers.values())
-            second = Writer(writer.stream, writer.part, writer.index, (load,), number)
-            self.world.writers[second.name] = second
+            number = 1 + sum(other.part.name == writer.part.name for other in self.parties.writers.values())
+            second = Writer(writer.stream, writer.controllers, writer.part, writer.index, (load,), number)
+            self.parties.writers[second.name] = second
             second.start()
-            writer.stream.record_incident(
-                "duplicate", "writer", second.name, f"{second.name} starts beside {writer.name}"
+            self._record(
+                Incident("duplicate", "writer", second.name, f"{second.name} starts beside {writer.name}"),
+                writer.stream.journal,
             )
 
     def _transacting(self, kind: str, writer: str, does: str) -> TxnWriter:
         """A running transactional writer; what it does is written down."""
         process = self._running(kind, writer, TxnWriter)
-        process.stream.record_incident(kind, "writer", writer, f"{writer} {does}")
+        self._record(Incident(kind, "writer", writer, f"{writer} {does}"), process.stream.journal)
         return process
 
     def commit_transaction(self, action: script.CommitTransaction) -> None:
@@ -603,18 +622,21 @@ class Actions:
 
     def lose_merge_reply(self, action: script.LoseMergeReply) -> None:
         """The next answers to merge requests are lost."""
-        stream = self.world.stream(action.stream)
-        stream.transactions.lost_replies += [action.noticed_after_ms] * action.count
+        stream = self.parties.stream(action.stream)
+        self.parties.transactions_of(stream).lost_replies += [action.noticed_after_ms] * action.count
         replies = "merge reply is" if action.count == 1 else f"{action.count} merge replies are"
-        stream.record_incident("lose_merge_reply", "store", "segment store", f"the next {replies} lost")
+        self._record(Incident("lose_merge_reply", "store", "segment store", f"the next {replies} lost"), stream.journal)
 
     def crash_commit_handler(self, action: script.CrashCommitHandler) -> None:
         """The commit handler fails when it comes to a point, and writes that down then."""
-        stream, point = self.world.stream(action.stream), action.point.replace("_", " ")
+        stream, point = self.parties.stream(action.stream), action.point.replace("_", " ")
         kind, handler = "crash_commit_handler", "commit handler"
-        pending = PendingAction(stream, kind, "commit handler", handler, f"the commit handler was to crash {point}")
+        to_do = f"the commit handler was to crash {point}"
+        pending = PendingAction(Incident(kind, "commit handler", handler, to_do), (stream.journal,))
 
         def crash() -> None:
-            stream.record_incident(kind, "commit handler", handler, f"the commit handler crashes {point}")
+            self._record(
+                Incident(kind, "commit handler", handler, f"the commit handler crashes {point}"), stream.journal
+            )
 
-        stream.transactions.armed.append((action, self._when_it_comes(pending, crash)))
+        self.parties.transactions_of(stream).armed.append((action, self._when_it_comes(pending, crash)))

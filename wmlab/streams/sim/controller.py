@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import simpy
 
@@ -33,13 +33,13 @@ from wmlab.streams.model.marks import NoteOutcome
 from wmlab.streams.model.wire import Leave, Lengths, Note
 from wmlab.streams.scenario.clocks import LocalClock
 from wmlab.streams.scenario.parts import COORDINATOR, METADATA_STORE, SEGMENT_STORE, Clock, controller_name
+from wmlab.streams.sim.coordinator import Coordinator
+from wmlab.streams.sim.metadata import MetadataStore, WriterMarks
 from wmlab.streams.sim.network import Message, Way
 from wmlab.streams.sim.node import Answer, Node, Reply, Result, Steps
-from wmlab.streams.sim.store import UNAVAILABLE, UnavailableError, WriterMarks
-
-if TYPE_CHECKING:
-    from wmlab.streams.sim.stream import StreamWorld
-    from wmlab.streams.sim.world import World
+from wmlab.streams.sim.store import UNAVAILABLE, UnavailableError
+from wmlab.streams.sim.stream import StreamWorld
+from wmlab.streams.sim.world import World
 
 _CONTEST_MS: Final = 10
 """How long a controller takes in a contest to try for one bucket."""
@@ -54,10 +54,14 @@ class StreamMemory:
 
 
 class Controller(Node):
-    """One controller process."""
+    """One controller process, and the two services that it works with."""
 
-    def __init__(self, world: World, name: str, clock: LocalClock) -> None:
+    def __init__(
+        self, world: World, metadata: MetadataStore, coordinator: Coordinator, name: str, clock: LocalClock
+    ) -> None:
         super().__init__(world, name)
+        self.metadata = metadata
+        self.coordinator = coordinator
         self.clock = clock
         self.is_running = False
         self.session: Session | None = None
@@ -83,7 +87,7 @@ class Controller(Node):
         self.is_running = True
         self._sessions += 1
         self.session = Session(self.name, self._sessions)
-        self.world.coordinator.open(self.session)
+        self.coordinator.open(self.session)
 
     def crash(self) -> None:
         """End everything: what was in memory is lost, and the connections break."""
@@ -96,9 +100,9 @@ class Controller(Node):
         self.is_running = False
         self.crash()
         if session is not None and crashed:
-            self.world.after(self._part.session_timeout_ms, self.world.coordinator.close, session)
+            self.world.after(self._part.session_timeout_ms, self.coordinator.close, session)
         elif session is not None:
-            self.world.coordinator.close(session)
+            self.coordinator.close(session)
 
     def pause_for(self, for_ms: int) -> None:
         """Freeze for a while; the session may end meanwhile, which the controller learns after it has gone on."""
@@ -106,14 +110,14 @@ class Controller(Node):
             return
         self.pause()
         if for_ms > self._part.session_timeout_ms and self.session is not None:
-            self.world.after(self._part.session_timeout_ms, self.world.coordinator.close, self.session)
+            self.world.after(self._part.session_timeout_ms, self.coordinator.close, self.session)
         self.do(self._pausing(for_ms))
 
     def _pausing(self, for_ms: int) -> Steps[None]:
         yield self.world.env.timeout(for_ms)
         self.resume()
-        self.world.coordinator.plan()
-        if self.session not in self.world.coordinator.state.sessions:
+        self.coordinator.plan()
+        if self.session not in self.coordinator.state.sessions:
             self.notice_expiry(self.world.scenario.latency_ms)
 
     def notice_expiry(self, after_ms: int) -> None:
@@ -161,8 +165,8 @@ class Controller(Node):
         A note counts as judged at the moment of the compare-and-set, from which on cycles find it. That a writer
         leaves, which marks it as no longer alive, counts as received when it was heard (upstream `removeWriter`).
         """
-        world, metadata, heard_ms = self.world, self.world.metadata, self.world.now_ms
-        stream = world.streams[message.stream]
+        world, metadata, heard_ms = self.world, self.metadata, self.world.now_ms
+        stream = metadata.streams[message.stream]
         leaves = isinstance(message, Leave)
 
         def judged(outcome: str) -> str:
@@ -210,8 +214,7 @@ class Controller(Node):
         self._rebalance()
 
     def _rebalance(self) -> None:
-        coordinator = self.world.coordinator
-        session = self.session
+        coordinator, session = self.coordinator, self.session
         if session is None or session not in coordinator.state.sessions:
             return
         if self._part.distribution == "contest":
@@ -226,15 +229,13 @@ class Controller(Node):
 
     def _take(self, bucket: int, session: Session) -> None:
         """Try to take a bucket; with it come the cycles of its streams, and the commits that a leader makes."""
-        if self.world.coordinator.take(bucket, session):
+        if self.coordinator.take(bucket, session):
             message = Message(None, self.name, COORDINATOR, "take bucket", bucket)
             self.world.network.carry(message, lambda: None, way=Way.INSIDE)
             self.buckets.add(bucket)
-            for stream in self.world.metadata.members(bucket):
+            for stream in self.metadata.members(bucket):
                 self.add_work(stream)
-            for world in self.world.streams.values():
-                if world.part.committer == "leader":
-                    world.transactions.wake()
+            self.coordinator.wake_committers(of_leaders=True)
 
     def _contest_for(self, free: Iterable[int]) -> None:
         """Try to take these buckets, one after the other in an order of its own, behind those it is trying already."""
@@ -254,7 +255,7 @@ class Controller(Node):
     def release_bucket(self, bucket: int) -> None:
         """Stop working on a bucket; the clocks of its streams are lost."""
         self.buckets.discard(bucket)
-        for stream in self.world.metadata.members(bucket):
+        for stream in self.metadata.members(bucket):
             self.drop_work(stream)
             self.memory.pop(stream, None)
 
@@ -271,7 +272,7 @@ class Controller(Node):
 
     def _cycles(self, stream: str, entry: int) -> Steps[None]:
         """Run the cycles of a stream, as long as it is in one of the buckets."""
-        wait_ms = self._part.configuration(self.world.streams[stream].part).delay_ms
+        wait_ms = self._part.configuration(self.metadata.streams[stream].part).delay_ms
         last_cycle: JournalRow = {}
         # With the fault, the entry goes back into the queue before the news that the stream has left arrives.
         while self._is_current(stream, entry) or self._part.double_work_entry:
@@ -282,7 +283,7 @@ class Controller(Node):
             if not self._is_current(stream, entry):
                 return
             yield from self.ready()
-            last_cycle = yield from watermark_cycle(self, self.world.streams[stream])
+            last_cycle = yield from watermark_cycle(self, self.metadata.streams[stream])
             wait_ms = self._part.period_ms
 
     def _is_current(self, stream: str, entry: int) -> bool:
@@ -339,7 +340,7 @@ class _Cycle:
     def __init__(self, controller: Controller, stream: StreamWorld) -> None:
         self.controller = controller
         self.stream = stream
-        self.began_ms = stream.now_ms
+        self.began_ms = stream.world.now_ms
         self.removed: list[str] = []
         self.marks = WriterMarks()
         self.memory = controller.memory.setdefault(stream.name, StreamMemory(stream.log.number))
@@ -352,14 +353,14 @@ class _Cycle:
 
     def steps(self) -> Steps[JournalRow]:
         """Read the marks, then the log, decide, and carry the decision out."""
-        stream = self.stream
+        stream, metadata = self.stream, self.controller.metadata
         self.marks = yield from self._ask(METADATA_STORE, "read marks", self._read_marks)
         yield from self._failpoint("after_marks")
         view = yield from self._ask(SEGMENT_STORE, "read log", self._open_log)
         yield from self._failpoint("after_log")
         history = yield from self._ask(METADATA_STORE, "read epochs", stream.read_history)
         observation = cycle.Observe(
-            now_ms=self.controller.clock.read(stream.now_ms),
+            now_ms=self.controller.clock.read(stream.world.now_ms),
             marks=dict(self.marks.table.marks),
             previous=None if view.previous is None else view.previous[1],
             history=history,
@@ -382,9 +383,7 @@ class _Cycle:
                         decision = replace(decision, outcome="held", cause=conflict, reason=lost)
                 case cycle.LeaveBucket():
                     yield from self._failpoint("before_leave")
-                    yield from self._ask(
-                        METADATA_STORE, "leave bucket", lambda: stream.world.metadata.leave(stream.name)
-                    )
+                    yield from self._ask(METADATA_STORE, "leave bucket", lambda: metadata.leave(stream.name))
         return self.write(decision)
 
     def _open_log(self) -> LeaderView[Watermark]:
@@ -406,7 +405,7 @@ class _Cycle:
 
     def _read_marks(self) -> WriterMarks:
         """All marks of the stream, as they are now."""
-        marks = self.stream.world.metadata.marks(self.stream.name)
+        marks = self.controller.metadata.marks(self.stream.name)
         return WriterMarks() if marks is None else marks.copy()
 
     def _remove(self, effect: cycle.RemoveWriter) -> Steps[None]:
@@ -415,7 +414,7 @@ class _Cycle:
         outcome = yield from self._ask(
             METADATA_STORE,
             "remove writer",
-            lambda: stream.world.metadata.remove(stream.name, effect.writer, effect.mark),
+            lambda: self.controller.metadata.remove(stream.name, effect.writer, effect.mark),
         )
         done = cycle.RemovalDone(effect.writer, outcome is NoteOutcome.OK)
         self.memory.state, _ = cycle.step(self.memory.state, done, stream.part.rules)
@@ -443,7 +442,7 @@ class _Cycle:
 
     def _behind_since_ms(self, writers: Iterable[str]) -> dict[str, int]:
         """From when the timeout of each of these writers counts; the memory has it on the controller's own clock."""
-        now_ms, rules = self.stream.now_ms, self.stream.part.rules
+        now_ms, rules = self.controller.world.now_ms, self.stream.part.rules
         ahead_ms = self.controller.clock.read(now_ms) - now_ms
         since_ms = partial(
             cycle.inactive_since,
@@ -472,10 +471,13 @@ class _Cycle:
 class Controllers:
     """The controllers: `members` are those that writers know of and call, running or not; others left for good."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, metadata: MetadataStore, coordinator: Coordinator) -> None:
         self._world = world
+        self._metadata = metadata
+        self.coordinator = coordinator
         self._all: dict[str, Controller] = {}
         self.members: list[Controller] = []
+        metadata.owners = coordinator.owners = self.members
         for _ in range(world.scenario.controllers.count):
             self.add()
 
@@ -484,20 +486,13 @@ class Controllers:
         index = len(self._all)
         name, clocks = controller_name(index), self._world.scenario.controllers.clocks
         clock = LocalClock.of(self._world.scenario, name, clocks[index] if index < len(clocks) else Clock())
-        self._all[name] = Controller(self._world, name, clock)
+        self._all[name] = Controller(self._world, self._metadata, self.coordinator, name, clock)
         self.members.append(self._all[name])
         return self._all[name]
 
     def __getitem__(self, name: str) -> Controller:
         return self._all[name]
 
-    def find(self, role: str, stream: str) -> Controller | None:
-        """The controller of a name or role; None when nobody has the role right now."""
-        state = self._world.coordinator.state
-        if role == "committer":
-            return self._world.streams[stream].transactions.committer()
-        if role not in ("leader", "distributor"):
-            return self._all.get(role)
-        leads = role == "leader"
-        session = state.nodes.get(self._world.metadata.bucket(stream)) if leads else state.distributor
-        return None if session is None else self._all[session.controller]
+    def find(self, name: str) -> Controller | None:
+        """The controller of that name; None if there never was one."""
+        return self._all.get(name)

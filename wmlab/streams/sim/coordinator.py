@@ -7,18 +7,55 @@ and `BucketService`.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Protocol
 
-from wmlab.streams.model.coordination import Coordination, Session
+from wmlab.streams.model.coordination import Coordination, Session, bucket_of, qualified_name
 from wmlab.streams.scenario.parts import COORDINATOR
 from wmlab.streams.sim.network import Message, Way
+from wmlab.streams.sim.world import World
 
-if TYPE_CHECKING:
-    from wmlab.streams.sim.world import World
+
+class BucketOwner(Protocol):
+    """A controller as the coordination service and the metadata store know it: what they notify it of."""
+
+    name: str
+    session: Session | None
+    buckets: set[int]
+
+    @property
+    def is_working(self) -> bool:
+        """Whether the process runs and is not paused."""
+
+    def rebalance_buckets(self) -> None:
+        """The shares have changed, or a bucket is free."""
+
+    def release_bucket(self, bucket: int) -> None:
+        """The bucket is another's now."""
+
+    def add_work(self, stream: str) -> None:
+        """A stream has come into one of the buckets."""
+
+    def drop_work(self, stream: str) -> None:
+        """A stream has left one of the buckets."""
+
+
+class Committer(Protocol):
+    """Commits the transactions of a stream; `follows_leader`: on the controller that owns its bucket."""
+
+    @property
+    def follows_leader(self) -> bool:
+        """Whether a new owner of the bucket takes the commits over."""
+
+    def wake(self) -> None:
+        """Commit what waits, if a controller can now."""
 
 
 class Coordinator:
-    """One service for all controllers, and the table `ownership`."""
+    """One service for all controllers, and the table `ownership`.
+
+    `owners` are the controllers that it notifies, `committers` what commits on them, by the name of the stream.
+    """
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -27,14 +64,17 @@ class Coordinator:
         self._next_ms = world.scenario.start_ms
         self._planned_ms: int | None = None
         self._blocked_buckets: Counter[int] = Counter()
-        self._homes = {part.name: world.metadata.bucket(part.name) for part in world.scenario.all_streams}
+        names = [part.name for part in world.scenario.all_streams]
+        self._homes = {name: bucket_of(qualified_name(name), self._part.buckets) for name in names}
         self._open_rows: dict[int, dict[str, object]] = {}
+        self.owners: Sequence[BucketOwner] = ()
+        self.committers: dict[str, Committer] = {}
 
     def open(self, session: Session) -> None:
         """A controller is there: the buckets are distributed anew, not at once but soon."""
         self.state = self.state.open(session)
         self.plan()
-        self._wake_committers()
+        self.wake_committers()
 
     def close(self, session: Session) -> None:
         """A session ends: its nodes vanish, and others may take their buckets."""
@@ -51,12 +91,13 @@ class Coordinator:
         self.plan()
         for bucket in lost:
             self._announce(bucket)
-        self._wake_committers()
+        self.wake_committers()
 
-    def _wake_committers(self) -> None:
-        """Sessions have changed: commits that waited for a controller may have one."""
-        for stream in self._world.streams.values():
-            stream.transactions.wake()
+    def wake_committers(self, *, of_leaders: bool = False) -> None:
+        """Sessions have changed, or only who leads a stream: commits that waited for a controller may have one."""
+        for committer in self.committers.values():
+            if committer.follows_leader or not of_leaders:
+                committer.wake()
 
     def plan(self) -> None:
         """Distribute at the next moment that is allowed; all joins of this very moment count.
@@ -76,7 +117,7 @@ class Coordinator:
             return
         self._planned_ms = None
         elected = self.state.distributor
-        distributor = None if elected is None else self._world.controllers[elected.controller]
+        distributor = None if elected is None else self._owner(elected)
         if distributor is None or distributor.session != elected or not distributor.is_working:
             return
         if self._world.network.is_separated(distributor.name, COORDINATOR):
@@ -87,10 +128,14 @@ class Coordinator:
         self._world.network.carry(request, lambda: None, way=Way.INSIDE)
         self._announce()
 
+    def _owner(self, session: Session) -> BucketOwner | None:
+        """The controller of a session; None if it has left for good."""
+        return next((owner for owner in self.owners if owner.name == session.controller), None)
+
     def _announce(self, bucket: int | None = None) -> None:
         """The shares have changed, or the node of a bucket has gone: whoever ought to own it tries again."""
         anybody = bucket is None or self._part.distribution == "contest"
-        for controller in self._world.controllers.members:
+        for controller in self.owners:
             if anybody or bucket in self.state.share(controller.name):
                 news = Message(None, COORDINATOR, controller.name, "shares changed")
                 self._world.network.notify(news, controller.rebalance_buckets)
@@ -124,7 +169,9 @@ class Coordinator:
         self._blocked_buckets[bucket] += 1
         owner = self.state.nodes.get(bucket)
         if owner is not None:
-            self._world.controllers[owner.controller].release_bucket(bucket)
+            controller = self._owner(owner)
+            if controller is not None:
+                controller.release_bucket(bucket)
             self.release(bucket, owner)
         self._world.after(for_ms, self._let_go, bucket)
 

@@ -7,10 +7,10 @@ Possibilities", for rebalancing by time instead of bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wmlab.core.errors import ScenarioError
+from wmlab.core.simulation import Journal
 from wmlab.streams.model.group import (
     Checkpoint,
     GroupState,
@@ -25,11 +25,8 @@ from wmlab.streams.model.position import Position
 from wmlab.streams.scenario.parts import SEGMENT_STORE, ReaderGroup
 from wmlab.streams.sim.network import Message
 from wmlab.streams.sim.node import Node, Steps
-from wmlab.streams.tables import TOOK_PLACE, IncidentOutcome, Subject
-
-if TYPE_CHECKING:
-    from wmlab.streams.sim.stream import StreamWorld
-    from wmlab.streams.sim.world import World
+from wmlab.streams.sim.stream import StreamWorld
+from wmlab.streams.sim.world import World
 
 _PATIENCE = 3
 
@@ -126,12 +123,15 @@ class SharedState(Node):
     The state lives in the segment store, and whoever reads or changes it sends messages there; the application that
     asks for checkpoints and resets does so under the name of the group. A changed copy takes its place, so what a
     reader has fetched stays as it was. `by_time`: the document's design, in which readers share the times they have
-    passed.
+    passed. `groups` are all groups of the run by name, at whose checkpoints it may begin.
     """
 
-    def __init__(self, world: World, part: ReaderGroup, streams: Iterable[StreamWorld]) -> None:
+    def __init__(
+        self, world: World, part: ReaderGroup, streams: Iterable[StreamWorld], groups: Mapping[str, SharedState]
+    ) -> None:
         super().__init__(world, part.name)
         self.part = part
+        self._groups = groups
         self.streams = {stream_world.name: stream_world for stream_world in streams}
         self.state = GroupState({})
         self.balance = Balance(self)
@@ -157,7 +157,7 @@ class SharedState(Node):
         return {name: _reading_at(stream_world, time) for name, stream_world in self.streams.items()}
 
     def _checkpoint_of_another(self, name: str) -> Checkpoint:
-        for other in self.world.groups.values():
+        for other in self._groups.values():
             checkpoint = other.state.checkpoints.get(name)
             reads_the_same = all(
                 other.streams.get(stream) is stream_world for stream, stream_world in self.streams.items()
@@ -173,19 +173,10 @@ class SharedState(Node):
         """Write down what the group does now in a stream."""
         self.streams[stream].journal.write(table, group=self.part.name, at_ms=self.world.now_ms, **row)
 
-    def record_incident(
-        self,
-        kind: str,
-        subject: Subject,
-        target: str,
-        detail: str,
-        *,
-        outcome: IncidentOutcome = TOOK_PLACE,
-        for_ms: int | None = None,
-    ) -> None:
-        """Write down something that was made to happen to the group: a row for each of its streams."""
-        for stream_world in self.streams.values():
-            stream_world.record_incident(kind, subject, target, detail, outcome=outcome, for_ms=for_ms)
+    @property
+    def journals(self) -> list[Journal]:
+        """The journals of its streams."""
+        return [stream_world.journal for stream_world in self.streams.values()]
 
     def fetch(self, reader: Node) -> Steps[GroupState]:
         """The present state, one round trip of a reader later."""
@@ -301,12 +292,6 @@ class SharedState(Node):
                     cut=None if position is None else dict(position.offsets),
                     marks_offset=None if position is None else position.marks_offset,
                 )
-
-    def take_checkpoints(self, every_ms: int) -> Steps[None]:
-        """Ask for a checkpoint in regular intervals."""
-        for number in count(1):
-            yield self.world.env.timeout(every_ms)
-            yield from self.checkpoint(f"automatic {number}")
 
     def _travel(self, node: Node, sender: str, receiver: str, kind: str) -> Steps[None]:
         only = next(iter(self.streams.values())).title if len(self.streams) == 1 else None

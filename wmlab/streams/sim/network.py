@@ -12,11 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from wmlab.core.simulation import Fixed, Journal, Simulation, Timer, chances, delays_ms, generator
 from wmlab.streams.model.wire import Lengths
 from wmlab.streams.scenario.scenario import StreamScenario
+
+_RETRANSMIT_MS: Final = 200
+"""After how long a message that was lost on a connection is sent again."""
 
 
 class Way(Enum):
@@ -167,7 +170,7 @@ class SimulatedNetwork:
         delay_ms = next(channel.delays) if packet.delay_ms is None else packet.delay_ms
         if packet.reliable:
             while self._happens(channel, part.loss):
-                delay_ms += part.retransmit_ms
+                delay_ms += _RETRANSMIT_MS
         elif self._happens(channel, part.loss):
             return
         else:

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import simpy
 from simpy.events import NORMAL, PENDING, URGENT, EventPriority
 
 from wmlab.streams.sim.network import Message, Way
-
-if TYPE_CHECKING:
-    from wmlab.streams.sim.world import World
+from wmlab.streams.sim.world import World
 
 Result = TypeVar("Result")
 Steps = Generator[simpy.Event, Any, Result]
@@ -67,6 +65,7 @@ class Node:
         self.world = world
         self.name = name
         # In the order of their beginnings; one that has ended, or waits for an answer that was lost, leaves memory.
+        # It is another dictionary after a crash.
         self._doing: WeakKeyDictionary[simpy.Process, None] = WeakKeyDictionary()
         self._resumed: simpy.Event | None = None
         self._crashed_ms: float | None = None
@@ -122,10 +121,9 @@ class Node:
         serve: Callable[[Answer], None],
         *,
         way: Way = Way.CONNECTION,
-        answer_within_ms: int | None = None,
         unheard: Callable[[Any], None] | None = None,
     ) -> Steps[Any]:
-        """Send a request; the steps wait for the result that the first answer to it brings, None: no answer in time.
+        """Send a request; the steps wait for the result that the first answer to it brings.
 
         `serve` is done where the request arrives, once for each copy of it. What is on its way arrives, whatever
         becomes of this node; after a crash nobody hears of the answer, and `unheard` gets the result.
@@ -136,9 +134,23 @@ class Node:
             self.world.network.carry(request.reply(reply.kind, reply.content), answer.send, reply.result, way=way)
 
         self.world.network.carry(request, serve, send_back, way=way)
-        if answer_within_ms is not None:
-            self.world.after(answer_within_ms, answer.send, None)
         return self._hear(answer, unheard)
+
+    def submit(self, request: Message, serve: Callable[[Answer], None], on_answer: Callable[[Any], None]) -> None:
+        """Send a request on a connection and go on; `on_answer` gets the result of the answer, after a crash nobody.
+
+        It needs no coroutine of its own. For nodes that are not paused: nothing holds `on_answer` up.
+        """
+        network, life = self.world.network, self._doing
+
+        def hear(result: Any) -> None:
+            if self._doing is life:
+                on_answer(result)
+
+        def send_back(reply: Reply) -> None:
+            network.carry(request.reply(reply.kind, reply.content), hear, reply.result)
+
+        network.carry(request, serve, send_back)
 
     def _hear(self, answer: Signal, unheard: Callable[[Any], None] | None) -> Steps[Any]:
         try:

@@ -11,7 +11,7 @@ Source: PDP-33, "Client Changes"; upstream `EventStreamReaderImpl`, `ReaderGroup
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from wmlab.streams.model.group import GroupState, StreamReading, StreamSegment
 from wmlab.streams.model.index import start_of
@@ -21,11 +21,9 @@ from wmlab.streams.model.window import LatestItem, TimeWindow, Tracker
 from wmlab.streams.scenario.parts import SEGMENT_STORE, ReaderGroup
 from wmlab.streams.sim.group import GroupChange, SharedState
 from wmlab.streams.sim.node import Node, Steps
-
-if TYPE_CHECKING:
-    from wmlab.streams.sim.store import StoredSegment
-    from wmlab.streams.sim.stream import StreamWorld
-    from wmlab.streams.sim.world import World
+from wmlab.streams.sim.store import StoredSegment
+from wmlab.streams.sim.stream import StreamWorld
+from wmlab.streams.sim.world import Incident, World
 
 
 class Timers:
@@ -290,7 +288,8 @@ class ReaderProcess(Node):
             self._generation = state.generation
             self._progress = {}
             self.windows = ReaderWindows(self.group, self.name, state)
-            self.group.record_incident("anew", "reader", self.name, f"{self.name} begins anew")
+            incident = Incident("anew", "reader", self.name, f"{self.name} begins anew")
+            self.world.record_incident(incident, *self.group.journals)
         owned = tuple(segment for segment in state.owned(self.name) if segment not in self._leaving)
         if tuple(self._progress) != owned:
             self._progress = {segment: self._progress.get(segment) or self._begin_in(segment) for segment in owned}
@@ -423,8 +422,10 @@ class ReaderProcess(Node):
 class RunningGroup(SharedState):
     """A group with its readers."""
 
-    def __init__(self, world: World, part: ReaderGroup, streams: Iterable[StreamWorld]) -> None:
-        super().__init__(world, part, streams)
+    def __init__(
+        self, world: World, part: ReaderGroup, streams: Iterable[StreamWorld], groups: Mapping[str, SharedState]
+    ) -> None:
+        super().__init__(world, part, streams, groups)
         self.readers: dict[str, ReaderProcess] = {}
 
     def start(self) -> None:
@@ -432,8 +433,6 @@ class RunningGroup(SharedState):
         super().start()
         for name in self.part.reader_names():
             self.add(name)
-        if self.part.automatic_checkpoint_every_ms is not None:
-            self.do(self.take_checkpoints(self.part.automatic_checkpoint_every_ms))
 
     def add(self, name: str, *, join: bool = False) -> None:
         """Start a reader; with `join` it still has to become a member."""

@@ -1,6 +1,6 @@
 """One stream of a run: its segments, its epochs, its log of watermarks, and the rows of its tables.
 
-Writers and readers know the world only through their stream. A stream that is deleted and created again is another
+A stream that is deleted and created again is another
 stream of the same name: its tables are called `name#2`.
 """
 
@@ -8,24 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 from wmlab.core.simulation import Journal
+from wmlab.streams.model.coordination import bucket_of, qualified_name
 from wmlab.streams.model.history import Epoch, StreamHistory
 from wmlab.streams.model.index import MarksIndex, missing
 from wmlab.streams.model.log import LeaderView, MarksLog, NoSuchLogError, Watermark, open_view, settle_pointer
 from wmlab.streams.model.segment import Segment
 from wmlab.streams.scenario.parts import Stream, created_history
 from wmlab.streams.sim.store import StoredSegment, UnavailableError
-from wmlab.streams.sim.transactions import Transactions
-from wmlab.streams.tables import TOOK_PLACE, IncidentOutcome, Sides, Subject
-
-if TYPE_CHECKING:
-    from wmlab.streams.sim.world import World
+from wmlab.streams.sim.world import World
 
 
 class StreamWorld:
-    """A stream as its writers, its readers and the controllers see it; `title` is what the tables call it."""
+    """A stream as its writers, its readers and the controllers see it.
+
+    `title` is what the tables call it, `bucket` is the bucket that its full name falls into.
+    """
 
     def __init__(self, world: World, part: Stream, *, generation: int = 1, first_number: int = 0) -> None:
         self.world = world
@@ -33,14 +32,9 @@ class StreamWorld:
         self.name = part.name
         self.generation = generation
         self.title = part.name if generation == 1 else f"{part.name}#{generation}"
-        self.scenario = world.scenario
-        self.env = world.env
-        self.end_ms = world.end_ms
-        self.network = world.network
-        self.after = world.after
-        self.later = world.later
+        self.bucket = bucket_of(qualified_name(part.name), world.scenario.controllers.buckets)
         taken = world.take_events and partial(world.take_events, self.title)
-        self.journal = Journal(common={"stream": self.title}, take_events=taken)
+        self.journal = world.journals[part.name] = Journal(common={"stream": self.title}, take_events=taken)
         self.store: dict[int, StoredSegment] = {}
         self.history = created_history(part, first_number)
         self.log: MarksLog[Watermark] = MarksLog(number=generation - 1)
@@ -48,17 +42,6 @@ class StreamWorld:
         self.log_missing = False
         self.deleted = False
         self.head = {segment.id: 0 for segment in self.history.active.segments}
-        self.transactions = Transactions(self)
-
-    @property
-    def now_ms(self) -> int:
-        """The simulated clock."""
-        return int(self.env.now)
-
-    def open(self) -> None:
-        """Begin the stream: its records in the metadata store, its first epoch and segments."""
-        self.world.metadata.create(self.name)
-        self.open_epoch(self.history.active.segments)
 
     def open_epoch(self, created: Iterable[Segment]) -> None:
         """Open the new segments of the active epoch and write both down."""
@@ -69,18 +52,18 @@ class StreamWorld:
         """Open those segments that are new."""
         for segment in created:
             if segment.id not in self.store:
-                self.store[segment.id] = StoredSegment(self.now_ms)
+                self.store[segment.id] = StoredSegment(self.world.now_ms)
 
     def write_epoch(self, epoch: Epoch) -> None:
         """Write an epoch down."""
         ids = sorted(segment.id for segment in epoch.segments)
-        self.journal.write("epochs", epoch=epoch.number, kind=epoch.kind, at_ms=self.now_ms, segment_ids=ids)
+        self.journal.write("epochs", epoch=epoch.number, kind=epoch.kind, at_ms=self.world.now_ms, segment_ids=ids)
 
     def seal(self, segments: Iterable[int]) -> None:
         """Seal segments in the store, so that they refuse appends."""
         for segment_id in segments:
             if self.store[segment_id].sealed_ms is None:
-                self.store[segment_id].sealed_ms = self.now_ms
+                self.store[segment_id].sealed_ms = self.world.now_ms
 
     def truncate(self, cut: Mapping[int, int]) -> None:
         """Drop what lies before a cut, at event boundaries; the marks stay, and `head` is the cut."""
@@ -89,20 +72,14 @@ class StreamWorld:
                 self.store[ancestor.id].truncate(self.store[ancestor.id].length)
         self.head = {segment_id: self.store[segment_id].truncate(offset) for segment_id, offset in cut.items()}
 
-    def delete(self) -> None:
-        """End the stream: nobody reaches its records and its bytes any more, its tables are kept."""
-        self.deleted = True
-        self.world.metadata.delete(self.name)
-        self.world.past.append(self)
-
     def read_history(self) -> StreamHistory:
         """The epochs and segments, as a cycle reads them. Raises `UnavailableError`."""
-        self.world.metadata.require("segment_metadata")
+        self.world.require("segment_metadata")
         return self.history
 
     def open_log(self, number: int) -> LeaderView[Watermark]:
         """What a cycle reads of the marks segment with that number. Raises as `open_view`, and `UnavailableError`."""
-        self.world.metadata.require("marks_segment")
+        self.world.require("marks_segment")
         if self.log_missing or self.deleted:
             raise NoSuchLogError("The marks segment is missing.", remedy="Wait until it is back.")
         self.log, view = open_view(self.log, number=number)
@@ -112,7 +89,7 @@ class StreamWorld:
     def readable_log(self) -> MarksLog[Watermark] | None:
         """The log as a reader gets it now; None while it cannot be read."""
         try:
-            self.world.metadata.require("marks_segment")
+            self.world.require("marks_segment")
         except UnavailableError:
             return None
         return None if self.log_missing or self.deleted else self.log
@@ -143,7 +120,7 @@ class StreamWorld:
                 counted={writer: received_ms[writer] for writer in watermark.writers},
                 controller=controller,
                 cycle_ms=cycle_ms,
-                emitted_ms=self.now_ms,
+                emitted_ms=self.world.now_ms,
                 revision=revision,
             )
         return revision is not None
@@ -162,7 +139,7 @@ class StreamWorld:
                 time=record.time,
                 offset=record.offset,
                 controller=controller,
-                appended_ms=self.now_ms,
+                appended_ms=self.world.now_ms,
                 recovered=appended is None or record.time != appended.lower,
             )
 
@@ -172,26 +149,7 @@ class StreamWorld:
 
     def refuse(self, process: str, call: str, problem: str) -> None:
         """Write down that a call was refused."""
-        self.journal.write("errors", at_ms=self.now_ms, process=process, call=call, problem=problem)
-
-    def record_incident(
-        self,
-        kind: str,
-        subject: Subject,
-        target: str,
-        detail: str,
-        *,
-        outcome: IncidentOutcome = TOOK_PLACE,
-        for_ms: int | None = None,
-        sides: Sides | None = None,
-    ) -> None:
-        """Write down what happened to whom, in one short phrase; `subject` is what the target is.
-
-        `for_ms` is how long it lasts by the script; `sides` are the nodes on either side of a partition.
-        """
-        row = {"kind": kind, "subject": subject, "target": target, "detail": detail, "outcome": outcome}
-        until_ms = None if for_ms is None else self.now_ms + for_ms
-        self.journal.write("incidents", at_ms=self.now_ms, until_ms=until_ms, sides=sides, **row)
+        self.journal.write("errors", at_ms=self.world.now_ms, process=process, call=call, problem=problem)
 
     def write_segments(self) -> None:
         """Write down all segments, at the end of the run."""

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -32,26 +32,36 @@ import numpy as np
 from wmlab.core.errors import ModelError
 from wmlab.core.words import counted
 from wmlab.streams.model import txn as rules
-from wmlab.streams.model.coordination import Session
+from wmlab.streams.model.coordination import Session, bucket_of, qualified_name
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.marks import NoteOutcome
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.model.txn import CommittedTxn, TxnEvent, TxnState
 from wmlab.streams.model.wire import EVENT_HEADER_BYTES, Lengths, Note
-from wmlab.streams.scenario.parts import METADATA_STORE, SEGMENT_STORE
+from wmlab.streams.scenario.parts import METADATA_STORE, SEGMENT_STORE, TransactionalWriter
 from wmlab.streams.scenario.script import CrashCommitHandler
+from wmlab.streams.sim.controller import Controller, Controllers
 from wmlab.streams.sim.network import Message
+from wmlab.streams.sim.node import Steps
 from wmlab.streams.sim.store import UNAVAILABLE, UnavailableError
+from wmlab.streams.sim.stream import StreamWorld
+from wmlab.streams.sim.world import Incident
 from wmlab.streams.tables import NEVER_CAME
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from wmlab.streams.sim.controller import Controller
-    from wmlab.streams.sim.node import Steps
-    from wmlab.streams.sim.stream import StreamWorld
-    from wmlab.streams.sim.txn_writer import TxnWriter
+
+class TxnClient(Protocol):
+    """The writer of a transaction, as its stream knows it."""
+
+    name: str
+    index: int
+    part: TransactionalWriter
+
+    def on_done(self, txn: Txn) -> None:
+        """A transaction is committed or aborted."""
 
 
 @dataclass(slots=True, eq=False)
@@ -62,7 +72,7 @@ class Txn:
     """
 
     name: str
-    client: TxnWriter
+    client: TxnClient
     epoch: int
     begun_ms: int
     state: TxnState = TxnState.OPEN
@@ -97,12 +107,12 @@ class Txn:
         if parts:
             times, size = np.concatenate(parts), EVENT_HEADER_BYTES + self.client.part.event_bytes
             before = stream.store[target_id].append(len(times), size)
-            stream.journal.append(target_id, before, size, times, stream.now_ms, self.client.index)
+            stream.journal.append(target_id, before, size, times, stream.world.now_ms, self.client.index)
         return True
 
 
 CommitStepResult = TypeVar("CommitStepResult")
-_Ask = Callable[..., "Steps[Any]"]
+_Ask = Callable[..., Steps[Any]]
 """Asks a store for a batch or a scale: which store, the name of the request, what it does, and its content."""
 _RETRY_MS = 100
 _COLUMNS = ("epoch", "begun_ms", "commit_requested_ms", "committed_ms", "aborted_ms", "time", "batch", "events")
@@ -180,8 +190,9 @@ class Transactions:
     an action in `armed`, and calls what stands beside it.
     """
 
-    def __init__(self, stream: StreamWorld) -> None:
+    def __init__(self, stream: StreamWorld, controllers: Controllers) -> None:
         self.stream = stream
+        self._controllers = controllers
         self.records: dict[str, Txn] = {}
         self.armed: list[tuple[CrashCommitHandler, Callable[[], None]]] = []
         self.lost_replies: list[int] = []
@@ -194,7 +205,7 @@ class Transactions:
         self._scale: SteppedScale | None = None
         self._changes: list[tuple[bool, Callable[[], None]]] = []
 
-    def begin(self, controller: Controller, client: TxnWriter, name: str) -> Steps[Txn | Literal[False]]:
+    def begin(self, controller: Controller, client: TxnClient, name: str) -> Steps[Txn | Literal[False]]:
         """Begin a transaction in the active epoch; False: the stream is sealed or deleted."""
         stream = self.stream
 
@@ -203,7 +214,7 @@ class Transactions:
                 if self._closed or stream.deleted:
                     stream.refuse(client.name, "begin", f"{name}: {stream.name} takes no more transactions.")
                     return False
-                self.records[name] = Txn(name, client, stream.history.active.number, stream.now_ms)
+                self.records[name] = Txn(name, client, stream.history.active.number, stream.world.now_ms)
             return self.records[name]
 
         return (yield from controller.ask_at(METADATA_STORE, stream, "create transaction", create))
@@ -213,9 +224,9 @@ class Transactions:
 
         def request() -> None:
             if self._step(txn, TxnEvent.COMMIT, "commit") and txn.commit_requested_ms is None:
-                txn.commit_requested_ms, txn.time = self.stream.now_ms, time
+                txn.commit_requested_ms, txn.time = self.stream.world.now_ms, time
                 self._waiting.append(txn)
-                self.stream.after(txn.client.part.commit_latency_ms, self.wake)
+                self.stream.world.after(txn.client.part.commit_latency_ms, self.wake)
 
         yield from controller.ask_at(METADATA_STORE, self.stream, "record commit", request)
         return True
@@ -227,7 +238,7 @@ class Transactions:
         def aborted() -> None:
             txn.state = rules.next_state(txn.state, TxnEvent.DELETED)
             if txn.aborted_ms is None:
-                txn.aborted_ms = stream.now_ms
+                txn.aborted_ms = stream.world.now_ms
 
         def accept() -> bool:
             return self._step(txn, TxnEvent.ABORT, "abort")
@@ -244,7 +255,7 @@ class Transactions:
 
         def try_again_unless(done: bool | None) -> None:
             if not done:
-                self.stream.after(self.stream.scenario.controllers.session_timeout_ms, self.expire, txn)
+                self.stream.world.after(self.stream.world.scenario.controllers.session_timeout_ms, self.expire, txn)
 
         controller = self.committer()
         if controller is None:
@@ -270,7 +281,8 @@ class Transactions:
         """Write down, at the end of the run, how many answers were to be lost and never came."""
         if self.lost_replies:
             answers = f"{counted(len(self.lost_replies), 'answer')} to merge requests to be lost never came"
-            self.stream.record_incident("lose_merge_reply", "store", "segment store", answers, outcome=NEVER_CAME)
+            incident = Incident("lose_merge_reply", "store", "segment store", answers, outcome=NEVER_CAME)
+            self.stream.world.record_incident(incident, self.stream.journal)
 
     def write(self) -> None:
         """Write all transactions down as they are now."""
@@ -284,15 +296,20 @@ class Transactions:
                 **{name: getattr(txn, name) for name in _COLUMNS},
             )
 
+    @property
+    def follows_leader(self) -> bool:
+        """Whether the controller that owns the stream's bucket commits; otherwise one drawn by the stream's name."""
+        return self.stream.part.committer == "leader"
+
     def committer(self) -> Controller | None:
         """The controller that commits: the stream's leader, or the same one while its session lasts; None: nobody."""
-        world = self.stream.world
-        sessions = world.coordinator.state.sessions
-        if self.stream.part.committer == "leader":
-            self._host = world.coordinator.state.nodes.get(world.metadata.bucket(self.stream.name))
-        elif self._host not in sessions:
-            self._host = sessions[world.metadata.bucket(self.stream.name, len(sessions))] if sessions else None
-        return None if self._host is None else world.controllers[self._host.controller]
+        state = self._controllers.coordinator.state
+        if self.follows_leader:
+            self._host = state.nodes.get(self.stream.bucket)
+        elif self._host not in state.sessions:
+            sessions, name = state.sessions, qualified_name(self.stream.name)
+            self._host = sessions[bucket_of(name, len(sessions))] if sessions else None
+        return None if self._host is None else self._controllers[self._host.controller]
 
     def wake(self) -> None:
         """Commit what waits, or go on with the scale, unless that is being done or nobody can."""
@@ -312,8 +329,7 @@ class Transactions:
 
     def _has_passed_on(self, controller: Controller) -> bool:
         """Whether a leader knows that another one commits now; one whose session has ended unnoticed does not."""
-        bucket = self.stream.world.metadata.bucket(self.stream.name)
-        return self.stream.part.committer == "leader" and bucket not in controller.buckets
+        return self.follows_leader and self.stream.bucket not in controller.buckets
 
     def when_idle(self, change: Callable[[], None], *, drained: bool = False) -> None:
         """Change the stream's segments now, or when the batch in work is committed; `drained`: when nothing waits."""
@@ -323,7 +339,7 @@ class Transactions:
     def scale_in_steps(self, scale: SteppedScale) -> None:
         """Seal the segments of a scale one by one; the first seal is sent one message later, as those at once are."""
         self._scale = scale
-        self.stream.later(self.wake)
+        self.stream.world.later(self.wake)
 
     def after_scale(self, change: Callable[[], None]) -> None:
         """Make a change now, or when the scale in work is done."""
@@ -404,7 +420,7 @@ class Transactions:
             for txn in batch.txns:
                 self._waiting.remove(txn)
                 txn.state = rules.next_state(txn.state, TxnEvent.MERGED)
-                txn.committed_ms = self.stream.now_ms
+                txn.committed_ms = self.stream.world.now_ms
             self._batch = None
             self._make_changes()
 
@@ -423,7 +439,7 @@ class Transactions:
         yield from ask(METADATA_STORE, "record committed", record)
         for txn in batch.txns:
             news = Message(self.stream.title, controller.name, txn.client.name, "committed", txn)
-            self.stream.network.carry(news, txn.client.on_done, txn)
+            self.stream.world.network.carry(news, txn.client.on_done, txn)
 
     def _finish_scale(self, controller: Controller, scale: SteppedScale) -> Steps[None]:
         def complete() -> None:
@@ -507,7 +523,8 @@ class Transactions:
                 stream.write_epoch(copy)
                 stream.write_epoch(active)
                 detail = f"epoch {copy.reference} again as {copy.number}, then epoch {before.number} as {active.number}"
-                stream.record_incident("roll", "epoch", f"epoch {copy.reference}", detail)
+                incident = Incident("roll", "epoch", f"epoch {copy.reference}", detail)
+                stream.world.record_incident(incident, stream.journal)
 
         yield from ask(SEGMENT_STORE, "turn epochs", open_and_seal)
         yield from ask(METADATA_STORE, "record epochs", record)
@@ -523,7 +540,7 @@ class Transactions:
         ]
         for index, mark in rules.marks_of([committed for _, committed in noting], part.txn_marks):
             txn, committed = noting[index]
-            noted_ms = self.stream.now_ms if txn.commit_requested_ms is None else txn.commit_requested_ms
+            noted_ms = self.stream.world.now_ms if txn.commit_requested_ms is None else txn.commit_requested_ms
             note = Note(self.stream.name, committed.writer, mark.time, mark.position, noted_ms, txn=txn.name)
             if self._batch is not batch or self.stream.deleted:
                 raise _SupersededError

@@ -9,8 +9,9 @@ happen in the order of their requests.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import simpy
@@ -21,15 +22,15 @@ from wmlab.streams.model.txn import TxnState, refuse_unless_open
 from wmlab.streams.model.wire import EVENT_HEADER_BYTES, AppendRequest, CommitRequest, DataAppended
 from wmlab.streams.scenario.parts import TransactionalWriter
 from wmlab.streams.scenario.script import CommitTime
+from wmlab.streams.sim.controller import Controllers
 from wmlab.streams.sim.load import Load, Routes, time_to_note
 from wmlab.streams.sim.node import Reply, Signal, Steps
+from wmlab.streams.sim.stream import StreamWorld
+from wmlab.streams.sim.transactions import Transactions, Txn
 from wmlab.streams.sim.writer import NO_EVENTS, WriterProcess
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from wmlab.streams.sim.stream import StreamWorld
-    from wmlab.streams.sim.transactions import Txn
 
 
 @dataclass(slots=True, eq=False)
@@ -51,12 +52,21 @@ class TxnHandle:
 
 
 class TxnWriter(WriterProcess):
-    """One transactional writer process."""
+    """One transactional writer process; `transactions` are those of every stream by its title."""
 
     part: TransactionalWriter
 
-    def __init__(self, stream: StreamWorld, part: TransactionalWriter, index: int, load: Load) -> None:
-        super().__init__(stream, part, index, (load,), part.name)
+    def __init__(
+        self,
+        stream: StreamWorld,
+        controllers: Controllers,
+        transactions: Mapping[str, Transactions],
+        part: TransactionalWriter,
+        index: int,
+        load: Load,
+    ) -> None:
+        super().__init__(stream, controllers, part, index, (load,), part.name)
+        self._all_transactions = transactions
         self._begun = 0
         self._pending: list[NDArray[np.int64]] = []
 
@@ -69,7 +79,11 @@ class TxnWriter(WriterProcess):
         self._planned_ms: dict[str, int] = {}
         self._requested: dict[str, simpy.Event] = {}
         self._unfinished: dict[str, None] = {}
-        self._all_finished = Signal(self.stream.env)
+        self._all_finished = Signal(self.world.env)
+
+    @property
+    def _transactions(self) -> Transactions:
+        return self._all_transactions[self.stream.title]
 
     def _work(self) -> None:
         """Begin and commit transactions."""
@@ -77,7 +91,7 @@ class TxnWriter(WriterProcess):
 
     def _working(self) -> Steps[None]:
         """Begin a transaction every period; one that is late delays the next."""
-        env, part = self.stream.env, self.part
+        env, part = self.world.env, self.part
         open_ms = part.every_ms if part.open_ms is None else part.open_ms
         planned_ms = int(env.now)
         while not self.closed:
@@ -94,7 +108,7 @@ class TxnWriter(WriterProcess):
 
     def _committing(self, name: str) -> Steps[None]:
         """Commit a transaction when its time has come, and wait until the controller has the request."""
-        env = self.stream.env
+        env = self.world.env
         while env.now < self._planned_ms[name] or name not in self.handles:
             yield env.timeout(max(1, self._planned_ms[name] - int(env.now)))
             if self.closed:
@@ -111,14 +125,14 @@ class TxnWriter(WriterProcess):
                 self._let_expire(self.handles[name].txn)
 
     def _let_expire(self, txn: Txn) -> None:
-        self.stream.after(self.part.lease_ms, self.stream.transactions.expire, txn)
+        self.world.after(self.part.lease_ms, self._transactions.expire, txn)
 
     def restart(self, backlog: str) -> None:
         """Begin again; what was not committed is lost, or kept to be written once more."""
         keep = backlog == "kept"
         never_seen = [*self._pending, *(handle.events for handle in (*self._open, *self._to_request))]
         self._pending = []
-        self.backlog.start_over(self.stream.now_ms, keep=keep)
+        self.backlog.start_over(self.world.now_ms, keep=keep)
         for events in never_seen if keep else ():
             self.backlog.reopen(events)
             self._pending.append(events)
@@ -127,7 +141,7 @@ class TxnWriter(WriterProcess):
     def close(self) -> Steps[None]:
         """Commit what is open, and wait until all commits are done."""
         self.closed = True
-        self._send(self.backlog.pop_ready(self.stream.now_ms))
+        self._send(self.backlog.pop_ready(self.world.now_ms))
         beginning = any(name not in self.handles for name in self._unfinished)
         if any(map(len, self._pending)) and not beginning:
             self.begin()
@@ -151,9 +165,9 @@ class TxnWriter(WriterProcess):
             append = AppendRequest(
                 segment_id, len(part), self.part.event_bytes, handle.numbers[segment_id], txn=handle.txn.name
             )
-            self.do(self._appending(handle, self._append(handle, append, self.backlog.times_of(part))))
+            self._append(handle, append, self.backlog.times_of(part))
 
-    def _append(self, handle: TxnHandle, append: AppendRequest, times: NDArray[np.int64]) -> Steps[Any]:
+    def _append(self, handle: TxnHandle, append: AppendRequest, times: NDArray[np.int64]) -> None:
         """Write a batch in a transaction; at the segment store it is kept beside the segment until that is merged."""
 
         def store() -> Reply | None:
@@ -165,25 +179,24 @@ class TxnWriter(WriterProcess):
             carried = length if self.stream.part.acks_carry_offset else None
             return Reply("acknowledge", DataAppended(append, carried), carried)
 
-        return self.ask_store("append", append, store)
+        def on_answer(_: object) -> None:
+            handle.unanswered -= 1
+            self._request_next()
 
-    def _appending(self, handle: TxnHandle, answer: Steps[Any]) -> Steps[None]:
-        yield from answer
-        handle.unanswered -= 1
-        self._request_next()
+        self.ask_store("append", append, store, on_answer)
 
     def begin(self) -> str:
         """Ask for a new transaction; returns its name."""
         self._begun += 1
         name = f"{self.part.name}-{self._begun}"
         self._unfinished[name] = None
-        self._requested[name] = self.stream.env.event()
+        self._requested[name] = self.world.env.event()
         self.do(self._beginning(name))
         return name
 
     def _beginning(self, name: str) -> Steps[None]:
         """Ask for a transaction, and write in it what waits; False: the stream takes none any more."""
-        transactions = self.stream.transactions
+        transactions = self._transactions
         txn: Txn | Literal[False] = yield from self.ask_controller(
             "begin transaction",
             name,
@@ -224,7 +237,7 @@ class TxnWriter(WriterProcess):
     def write(self, name: str | None) -> None:
         """Write what was given so far in the named or the oldest open transaction, if that is open."""
         if (handle := self._named(name, "write in")) is not None:
-            self._send(self.backlog.pop_ready(self.stream.now_ms), handle)
+            self._send(self.backlog.pop_ready(self.world.now_ms), handle)
 
     def abort(self, name: str | None, backlog: str) -> None:
         """Abort the named or the oldest open transaction, if that is open."""
@@ -242,7 +255,7 @@ class TxnWriter(WriterProcess):
             self._send(events)
 
     def _aborting(self, txn: Txn) -> Steps[None]:
-        transactions = self.stream.transactions
+        transactions = self._transactions
         yield from self.ask_controller("abort transaction", txn, lambda controller: transactions.abort(controller, txn))
         self.on_done(txn)
 
@@ -264,7 +277,7 @@ class TxnWriter(WriterProcess):
         self._open.remove(handle)
         self._to_request.append(handle)
         self.backlog.acknowledge(handle.events)
-        now_ms = self.stream.now_ms
+        now_ms = self.world.now_ms
         if self.notes_automatically:
             time = self.clock.read(now_ms)
         elif time == "policy":
@@ -284,7 +297,7 @@ class TxnWriter(WriterProcess):
 
     def _requesting(self, txn: Txn, time: int | None) -> Steps[None]:
         """Have a controller record that a transaction is to be committed: then `commit` returns."""
-        transactions = self.stream.transactions
+        transactions = self._transactions
         request = CommitRequest(self.stream.name, self.part.id, time, txn.name)
         yield from self.ask_controller(
             "commit transaction", txn, lambda controller: transactions.commit(controller, txn, time), request

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from wmlab.core.errors import ModelError
-from wmlab.core.simulation import generator
 from wmlab.streams.model.marks import (
     AutomaticNotes,
     NoteOutcome,
@@ -37,25 +36,24 @@ from wmlab.streams.model.segment import Segment
 from wmlab.streams.model.wire import EVENT_HEADER_BYTES, AppendRequest, DataAppended, Leave, Lengths, Note
 from wmlab.streams.scenario.clocks import LocalClock
 from wmlab.streams.scenario.parts import SEGMENT_STORE, EventWriter, WriterPart, process_name
+from wmlab.streams.sim.controller import Controller, Controllers
 from wmlab.streams.sim.load import Backlog, Load, Routes, time_to_note
 from wmlab.streams.sim.network import Message, Way
 from wmlab.streams.sim.node import Answer, Node, Reply, Result, Signal, Steps
 from wmlab.streams.sim.store import UNAVAILABLE
+from wmlab.streams.sim.stream import StreamWorld
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from wmlab.streams.sim.controller import Controller
-    from wmlab.streams.sim.stream import StreamWorld
 
 NO_EVENTS: Final = np.empty(0, np.int64)
 _SEALED: Final = "sealed"
 
 
-REPEATED_AFTER: Final = frozenset(
-    {NoteOutcome.WRITE_CONFLICT.value, NoteOutcome.DATA_NOT_FOUND.value, UNAVAILABLE, None}
-)
-"""The outcomes after which a call is repeated; None: no answer in time."""
+REPEATED_AFTER: Final = frozenset({NoteOutcome.WRITE_CONFLICT.value, NoteOutcome.DATA_NOT_FOUND.value, UNAVAILABLE})
+"""The outcomes after which a call is repeated."""
+_ATTEMPTS: Final = 10
+"""After so many calls in all a writer gives up (upstream class `ControllerImplConfig`, as the waits between them)."""
 REPLIES: Final = {
     "get successors": "successors",
     "begin transaction": "transaction begun",
@@ -74,13 +72,18 @@ class _Seal:
     outstanding: int = 0
 
 
+def _wait_ms(failures: int) -> int:
+    """The wait after that many failures, one at least: ten times as long after each, and never more than 20 s."""
+    return int(min(20_000, 10 ** (failures - 1)))
+
+
 class Client(Node):
     """A node that calls the controllers about its `stream`."""
 
-    def __init__(self, stream: StreamWorld, name: str) -> None:
+    def __init__(self, stream: StreamWorld, controllers: Controllers, name: str) -> None:
         super().__init__(stream.world, name)
         self.stream = stream
-        self._retry = stream.network.part.retry
+        self.controllers = controllers
         self.forget_controllers()
 
     def forget_controllers(self) -> None:
@@ -90,16 +93,15 @@ class Client(Node):
 
     def call(self, kind: str, content: Note | Leave) -> Steps[None]:
         """Note a time, or say that a writer leaves; repeat it until that has an outcome."""
-        for failures in range(1, self._retry.attempts + 1):
+        for failures in range(1, _ATTEMPTS + 1):
             controller = next(self._next_controller)
             request = Message(self.stream.title, self.name, controller.name, kind, content)
-            serve, within_ms = partial(controller.receive, content), self._retry.answer_within_ms
-            outcome = yield from self.ask(request, serve, way=Way.CALL, answer_within_ms=within_ms)
-            if outcome in (UNAVAILABLE, None):
+            outcome = yield from self.ask(request, partial(controller.receive, content), way=Way.CALL)
+            if outcome == UNAVAILABLE:
                 self._failed = controller
-            if outcome not in REPEATED_AFTER or failures == self._retry.attempts:
+            if outcome not in REPEATED_AFTER or failures == _ATTEMPTS:
                 return
-            yield self.world.env.timeout(self._retry.wait_ms(failures))
+            yield self.world.env.timeout(_wait_ms(failures))
 
     def ask_controller(
         self,
@@ -124,16 +126,16 @@ class Client(Node):
             if result is not None:
                 return result
             self._failed = controller
-            yield self.world.env.timeout(self._retry.wait_ms(failures))
+            yield self.world.env.timeout(_wait_ms(failures))
         raise AssertionError
 
     def _choose(self) -> Iterator[Controller]:
         """The controller to call next: one after the other, drawn for each call, or the one before until it fails."""
-        fleet, contact = self.stream.world.controllers, self.stream.scenario.controllers.contact
-        draws = generator(self.stream.scenario.seed, f"controllers of {self.name}")
+        contact = self.world.scenario.controllers.contact
+        draws = self.world.draws(f"controllers of {self.name}")
         kept: Controller | None = None
         for index in count():
-            known = fleet.members
+            known = self.controllers.members
             if contact == "round_robin":
                 yield known[index % len(known)]
             elif contact == "random":
@@ -154,17 +156,25 @@ class WriterProcess(Client):
 
     part: WriterPart
 
-    def __init__(self, stream: StreamWorld, part: WriterPart, index: int, load: Iterable[Load], name: str) -> None:
-        super().__init__(stream, name)
+    def __init__(
+        self,
+        stream: StreamWorld,
+        controllers: Controllers,
+        part: WriterPart,
+        index: int,
+        load: Iterable[Load],
+        name: str,
+    ) -> None:
+        super().__init__(stream, controllers, name)
         self.part = part
         self.index = index
         self.has_begun = False
         self.is_running = False
         self.closed = False
-        self.silent_until: float = stream.now_ms
-        self.clock = LocalClock.of(stream.scenario, part.name, part.clock)
+        self.silent_until: float = self.world.now_ms
+        self.clock = LocalClock.of(self.world.scenario, part.name, part.clock)
         self.backlog = Backlog(
-            load, self.clock, start_ms=stream.scenario.start_ms, batch_ms=part.batch_ms, time_by=part.event_time
+            load, self.clock, start_ms=self.world.start_ms, batch_ms=part.batch_ms, time_by=part.event_time
         )
         self._reset()
 
@@ -203,7 +213,7 @@ class WriterProcess(Client):
 
     def restart(self, backlog: str) -> None:
         """Begin again; events that happened meanwhile are lost, or kept to be sent at once."""
-        self.backlog.start_over(self.stream.now_ms, keep=backlog == "kept")
+        self.backlog.start_over(self.world.now_ms, keep=backlog == "kept")
         self.start()
 
     def close(self) -> Steps[None]:
@@ -215,14 +225,16 @@ class WriterProcess(Client):
         if self.part.id is None:
             self.refuse(call)
         else:
-            self.do(self.call(call, Leave(self.stream.name, self.part.id, self.name, call, self.stream.now_ms)))
+            self.do(self.call(call, Leave(self.stream.name, self.part.id, self.name, call, self.world.now_ms)))
 
     def refuse(self, call: str, problem: str = "The writer has no id under which a time could be kept.") -> None:
         """Write down that a call of this process was refused."""
         self.stream.refuse(self.name, call, problem)
 
-    def ask_store(self, kind: str, content: object, act: Callable[[], Reply | None]) -> Steps[Any]:
-        """Have something done at the segment store, on the connection to it; the result of its reply, if there is one.
+    def ask_store(
+        self, kind: str, content: object, act: Callable[[], Reply | None], on_answer: Callable[[Any], None]
+    ) -> None:
+        """Have something done at the segment store, on the connection to it; `on_answer` gets the result of its reply.
 
         A store from which the stream is gone does not answer.
         """
@@ -231,13 +243,13 @@ class WriterProcess(Client):
             if (reply := act()) is not None:
                 answer(reply)
 
-        return self.ask(Message(self.stream.title, self.name, SEGMENT_STORE, kind, content), serve)
+        self.submit(Message(self.stream.title, self.name, SEGMENT_STORE, kind, content), serve, on_answer)
 
     def _sending(self) -> Steps[None]:
-        env = self.stream.env
+        env = self.world.env
         while (due := self.backlog.next_tick) is not None:
             tick = max(due, int(env.now))
-            if tick >= self.stream.end_ms:
+            if tick >= self.world.end_ms:
                 return
             yield env.timeout(tick - env.now)
             if self.closed:
@@ -251,9 +263,15 @@ class Writer(WriterProcess):
     part: EventWriter
 
     def __init__(
-        self, stream: StreamWorld, part: EventWriter, index: int, load: Iterable[Load], number: int = 1
+        self,
+        stream: StreamWorld,
+        controllers: Controllers,
+        part: EventWriter,
+        index: int,
+        load: Iterable[Load],
+        number: int = 1,
     ) -> None:
-        super().__init__(stream, part, index, load, process_name(part.name, number))
+        super().__init__(stream, controllers, part, index, load, process_name(part.name, number))
 
     def _reset(self) -> None:
         super()._reset()
@@ -270,9 +288,9 @@ class Writer(WriterProcess):
         active = self.stream.history.active.segments
         self.position = add_segments(self.position, (segment.id for segment in active))
         self.routes = Routes.of(active)
-        now_ms, every_ms = self.stream.now_ms, self.part.note_every_ms
+        now_ms, every_ms = self.world.now_ms, self.part.note_every_ms
         if self._automatic is not None:
-            self.do(self._noting(self._automatic.times_ms(now_ms, self.stream.end_ms)))
+            self.do(self._noting(self._automatic.times_ms(now_ms, self.world.end_ms)))
         elif every_ms is not None:
             self.do(self._noting(count(now_ms + every_ms, every_ms)))
 
@@ -283,8 +301,8 @@ class Writer(WriterProcess):
 
     def flush(self) -> Steps[None]:
         """Send what the application has handed over so far, and wait until all of it is acknowledged."""
-        self._send(self.backlog.pop_ready(self.stream.now_ms))
-        flushed = Signal(self.stream.env)
+        self._send(self.backlog.pop_ready(self.world.now_ms))
+        flushed = Signal(self.world.env)
         self._flushes.append((self.backlog.unanswered(), flushed))
         self._end_flushes()
         yield flushed
@@ -305,24 +323,24 @@ class Writer(WriterProcess):
         self._numbers[segment_id] += len(events)
         request = AppendRequest(segment_id, len(events), self.part.event_bytes, self._numbers[segment_id])
         times = self.backlog.times_of(events)
-        answer = self.ask_store("append", request, partial(self._store, request, times))
-        self.do(self._appending(answer, segment_id, events, resent_from))
+        on_answer = partial(self._on_appended, segment_id, events, resent_from)
+        self.ask_store("append", request, partial(self._store, request, times), on_answer)
 
-    def _appending(
-        self, answer: Steps[Any], segment_id: int, events: NDArray[np.int64], resent_from: int | None
-    ) -> Steps[None]:
+    def _on_appended(
+        self, segment_id: int, events: NDArray[np.int64], resent_from: int | None, length: int | str | None
+    ) -> None:
         """Learn the length of the segment, or that it is sealed.
 
         Only with a length is the append done: its events are not covered by the position before that. An older server
         does not say it, and then it has to be asked for.
         """
-        length = yield from answer
-        if length is _SEALED:
+        if length is None:
+            asked, measure = Lengths({segment_id: None}), partial(self._measure, segment_id)
+            self.ask_store("get length", asked, measure, partial(self._on_appended, segment_id, events, resent_from))
+            return
+        if isinstance(length, str):
             self._on_sealed(segment_id, events)
         else:
-            if length is None:
-                asked = Lengths({segment_id: None})
-                length = yield from self.ask_store("get length", asked, partial(self._measure, segment_id))
             if segment_id in self.position:
                 self.position = acknowledge(self.position, segment_id, length)
             self.backlog.acknowledge(events)
@@ -343,7 +361,7 @@ class Writer(WriterProcess):
         if len(times):
             size = EVENT_HEADER_BYTES + request.event_bytes
             before = segment.append(len(times), size)
-            stream.journal.append(request.segment, before, size, times, stream.now_ms, self.index)
+            stream.journal.append(request.segment, before, size, times, self.world.now_ms, self.index)
         carried = segment.length if stream.part.acks_carry_offset else None
         return Reply("acknowledge", DataAppended(request, carried), carried)
 
@@ -394,17 +412,16 @@ class Writer(WriterProcess):
 
     def _noting(self, times_ms: Iterable[int]) -> Steps[None]:
         """Note the time at each of these times, unless the writer is silent then, until it is closed."""
-        stream = self.stream
         for at_ms in times_ms:
-            yield stream.env.timeout(at_ms - stream.now_ms)
+            yield self.world.env.timeout(at_ms - self.world.now_ms)
             if self.closed and not self.part.auto_note_survives_close:
                 return
-            if stream.now_ms >= self.silent_until:
+            if self.world.now_ms >= self.silent_until:
                 self.note_chosen()
 
     def note_chosen(self) -> None:
         """Note the time that the policy chooses, if it chooses one; in automatic mode the clock."""
-        now_ms = self.stream.now_ms
+        now_ms = self.world.now_ms
         if self._automatic is not None:
             self._note(self.clock.read(now_ms))
         elif (time := time_to_note(self.part.noting, self.backlog, now_ms)) is not None:
@@ -423,7 +440,7 @@ class Writer(WriterProcess):
         if self.part.id is None:
             self.refuse("note time")
         else:
-            self.do(self._note_as(self.part.id, time, position, self.stream.now_ms))
+            self.do(self._note_as(self.part.id, time, position, self.world.now_ms))
 
     def _note_as(self, writer: str, time: int, position: Position | None, noted_ms: int) -> Steps[None]:
         if self.part.flush_before_note:
