@@ -6,10 +6,8 @@ import json
 import re
 from collections import Counter
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,16 +16,8 @@ from tests.dataflow.flows import ROWS, WINDOW, joined, line, merged, source
 from wmlab import dataflow as flow
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
-from wmlab.dataflow.answers.lowest import LowestFrames, LowestSessions
-from wmlab.dataflow.answers.replay import Playback, TakenStimulus
-from wmlab.dataflow.answers.run import DataflowRun, Explanation
-from wmlab.dataflow.answers.windows import WindowState
-from wmlab.dataflow.model.aggregate import Aggregation
-from wmlab.dataflow.model.items import Event, Watermark
-from wmlab.dataflow.model.processor import EdgeRow
+from wmlab.dataflow.answers.run import Explanation
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, RealTimeLag
-from wmlab.dataflow.model.window import SessionProcessor, WindowProcessor, WindowShape
-from wmlab.dataflow.sim.layout import FRAMES
 
 
 @pytest.fixture(scope="module")
@@ -284,10 +274,10 @@ def clocked_mapper(by_clock: bool, idle_ms: int) -> EventTimeMapper:
     return EventTimeMapper(policy=policy, idle_timeout_ms=idle_ms or None)
 
 
-def parallel(stages: int = 1, **fields: Any) -> Recording:
+def parallel(**fields: Any) -> Recording:
     """Two instances of a window by id, of which the second stands still from 250 ms to 600 ms."""
     given = {"partitions": 4, "parallelism": 2, "idle_timeout_ms": 300}
-    window = flow.Window("w", 50, column="t", by="id", aggregates={"n": "count()"}, parallelism=2, stages=stages)
+    window = flow.Window("w", 50, column="t", by="id", aggregates={"n": "count()"}, parallelism=2)
     faults = [flow.Stall("w", instance=1, at_ms=250, for_ms=350)]
     rows = [(n, 10 * n) for n in range(60)]
     return line(source("s", rows, **given), window, **{"faults": faults, "jitter_ms": 3.0, **fields}).record()
@@ -313,10 +303,9 @@ def test_a_window_waits_where_its_rows_are() -> None:
     assert any(straggler.who in {"s[0]", "s[1]"} for straggler in longest)
 
 
-@pytest.mark.parametrize("stages", [1, 2])
 @pytest.mark.parametrize("seed", range(3))
-def test_no_instance_that_has_let_a_window_out_is_said_to_wait_for_it(seed: int, stages: int) -> None:
-    run = parallel(stages, seed=seed)
+def test_no_instance_that_has_let_a_window_out_is_said_to_wait_for_it(seed: int) -> None:
+    run = parallel(seed=seed)
     queues = {queue["queue"]: queue for queue in run.table("queues").to_pylist()}
     items = [item for item in run.table("items").to_pylist() if item["kind"] == "event"]
     came = [(item, queues[item["queue"]]) for item in items]
@@ -338,11 +327,8 @@ def test_no_instance_that_has_let_a_window_out_is_said_to_wait_for_it(seed: int,
                 if queue["source"] == "s" and item["taken_ms"] is not None and item["taken_ms"] <= at_ms
             ]
             mine = [queue for item, queue in read_in if end - 50 <= item["time"] < end]
-            if stages == 1:
-                counts = Counter(queue["target_instance"] for queue in mine)
-                assert parts == {(n, count) for n, count in counts.items() if n not in left}
-            elif not left:
-                assert sum(rows for _, rows in parts) == len(mine)
+            counts = Counter(queue["target_instance"] for queue in mine)
+            assert parts == {(n, count) for n, count in counts.items() if n not in left}
 
 
 def test_a_window_is_not_empty_while_its_result_cannot_leave_or_its_rows_are_on_a_queue() -> None:
@@ -465,14 +451,6 @@ def test_a_dropped_row_is_not_taken_for_the_same_row_on_another_edge() -> None:
     (dropped,) = recording.why_dropped()
     assert dropped.row == {"t": 380, "u": 110}
     assert "holds 5 rows" in recording.explain(window=400).sentence
-
-
-def test_in_two_stages_it_is_the_same(run: Recording) -> None:
-    staged = merged(replace(WINDOW, name="count", stages=2), faults=merged().faults).record()
-    assert staged.explain(window=80).cause == "came out"
-    waiting = staged.explain(window=80, at_ms=200)
-    assert (waiting.cause, waiting.release_ms) == ("waiting", 370)
-    assert waiting.holders == run.explain(window=80, at_ms=200).holders
 
 
 def test_a_session_needs_a_watermark_beyond_its_end() -> None:
@@ -624,20 +602,6 @@ def test_questions_that_have_no_answer_are_refused(run: Recording, question: dic
         run.explain(**question)
 
 
-def test_a_playback_goes_on_to_a_later_moment_and_begins_anew_for_an_earlier_one() -> None:
-    followed: list[int] = []
-
-    def step(total: int, number: int) -> int:
-        followed.append(number)
-        return total + number
-
-    playback = Playback(int, step, [(10, 1), (20, 2), (20, 3), (30, 4)])
-    assert [playback.at(at_ms) for at_ms in (5, 10, 20, 25)] == [0, 1, 6, 6]
-    assert followed == [1, 2, 3]
-    assert [playback.at(at_ms) for at_ms in (19, 40)] == [1, 10]
-    assert followed == [1, 2, 3, 1, 2, 3, 4]
-
-
 SAVED = {"guarantee": "exactly_once", "snapshot_every_ms": 50, "duration_ms": 900}
 
 
@@ -658,150 +622,13 @@ COUNTED = {"column": "t", "aggregates": {"n": "count()"}}
 TWICE = {"faults": (flow.Restart(180), flow.Restart(280))}
 
 
-def rows_replayed(recording: Recording, monkeypatch: pytest.MonkeyPatch, **question: Any) -> int:
-    """How many rows an answer feeds to the rules of windows."""
-    stimuli = Counter[str]()
-    steps = [(rule, rule.step) for rule in (WindowProcessor, SessionProcessor)]
-    for rule, step in steps:
-
-        def counted(rule: Any, state: Any, stimulus: Any, step: Any = step) -> Any:
-            stimuli[type(stimulus).__name__] += 1
-            return step(rule, state, stimulus)
-
-        monkeypatch.setattr(rule, "step", counted)
-    recording.explain(**question)
-    monkeypatch.undo()
-    return stimuli["EdgeRow"]
-
-
-def rows_taken(recording: Recording, entry: str) -> int:
-    into = {queue["queue"] for queue in recording.table("queues").to_pylist() if queue["target"] == entry}
-    items = recording.table("items").to_pylist()
-    return sum(i["kind"] == "event" and i["queue"] in into and i["taken_ms"] is not None for i in items)
-
-
-@pytest.mark.parametrize("question", [{}, {"at_ms": 600}, {"window": 400, "at_ms": 600}, {"row": {"t": 240}}])
-@pytest.mark.parametrize("parallelism", [1, 2])
-def test_an_answer_feeds_every_row_to_the_rule_of_its_window_once(
-    parallelism: int, question: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also over restarts, where an execution goes on from the state that the one before has come to."""
-    again = restarted(flow.Window("w", 200, **COUNTED, by="k", parallelism=parallelism), **TWICE)
-    assert len(again.table("executions")) == 3
-    assert rows_replayed(again, monkeypatch, **question) == rows_taken(again, "w") > 14
-    assert rows_replayed(merged().record(), monkeypatch) == rows_taken(merged().record(), "count") > 30
-
-
-def test_of_two_stages_only_what_comes_while_a_barrier_passes_is_fed_to_both_states(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    again = restarted(flow.Window("w", 200, **COUNTED, by="k", parallelism=2, stages=2), **TWICE)
-    taken = rows_taken(again, f"w{FRAMES}")
-    assert 14 < rows_replayed(again, monkeypatch) <= taken + 2
-
-
-class _CountedRow(dict[str, Any]):
-    """A row that counts how often a column of it is read."""
-
-    reads = 0
-
-    def __getitem__(self, name: str) -> Any:
-        _CountedRow.reads += 1
-        return super().__getitem__(name)
-
-
-# The window of the row comes out in both runs: one that waits in the shorter run would be another answer with fewer
-# reads.
-@pytest.mark.parametrize("question", [{}, {"at_ms": 4_000}, {"row": {"id": 290}}, {"window": 3_800}])
-def test_an_answer_about_a_run_of_twice_the_rows_reads_at_most_twice_as_many(
-    question: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def reads(rows: int) -> int:
-        window = flow.Window("w", 200, **COUNTED, by="k", parallelism=2, stages=2)
-        first = flow.Source("s", columns=["id", "t", "k"], rows=[[n, 10 * n, n % 3] for n in range(rows)],
-                            arrival="t", times="t", partitions=2)  # fmt: skip
-        faults = (flow.Restart(5 * rows), flow.Restart(8 * rows))
-        saved = {**SAVED, "duration_ms": 10 * rows + 100, "faults": faults}
-        recording = flow.Dataflow("long", vertices=[first, window, flow.Sink("out")],
-                                  edges=["s -> w", "w -> out"], **saved).record()  # fmt: skip
-        _CountedRow.reads = 0
-        recording.explain(**question)
-        return _CountedRow.reads
-
-    to_pylist = pa.Table.to_pylist
-
-    class Counting(DataflowRun):
-        def __init__(self, recording: Recording) -> None:
-            super().__init__(recording)
-            self.rows = cache(lambda table: [_CountedRow(row) for row in to_pylist(recording.table(table))])
-
-    monkeypatch.setattr("wmlab.dataflow.answers.explain.DataflowRun", Counting)
-    few, many = reads(400), reads(800)
-    assert 10_000 < few < many < 2.3 * few
-
-
-@pytest.mark.parametrize(
-    "window",
-    [
-        flow.Window("w", 2_000, slide_ms=100, **COUNTED),
-        flow.SessionWindow("w", 15, **COUNTED, by="k"),
-    ],
-    ids=["window", "session"],
-)
-def test_over_the_run_no_moment_looks_at_all_open_windows(window: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a run whose windows all stay open only a few are looked at, for each moment."""
-    visits = Counter[str]()
-    for kind in (LowestFrames, LowestSessions):
-        for name in ("every", "at", "_rows", "_named"):
-            if (known := getattr(kind, name, None)) is not None:
-
-                def counting(*given: Any, known: Any = known, name: str = name) -> Any:
-                    visits[name] += 1
-                    return known(*given)
-
-                monkeypatch.setattr(kind, name, counting)
-    times = flow.EventTime("t", lag_ms=100_000)
-    rows = [[10 * n, n % 3] for n in range(400)]
-    first = flow.Source("s", columns=["t", "k"], rows=rows, times=times)
-    line(first, window, duration_ms=4_100).record().explain()
-    assert visits["every"] == 0
-    moments = 201
-    # Each moment looks at one window: at its 20 frames at most, or at the session and whether it is still there.
-    assert 0 < visits["at"] + visits["_rows"] + visits["_named"] <= (1 + 20) * moments + 400
-
-
-@pytest.mark.parametrize("needed", [1, 95, 400, 2_000])
-@pytest.mark.parametrize("kind", ["window", "session"])
-@given(times=st.lists(st.tuples(st.integers(0, 400), st.integers(0, 2)), max_size=12), closed=st.integers(0, 300))
-@settings(max_examples=25, deadline=None)
-def test_the_first_open_window_is_the_lowest_of_all(
-    kind: str, needed: int, times: list[tuple[int, int]], closed: int
-) -> None:
-    counted = (Aggregation("count", None),)
-    rule: Any = SessionProcessor(timeout=20, time=0, group=(1,), aggregates=counted)
-    if kind == "window":
-        rule = WindowProcessor(shape=WindowShape(90, 30), time=0, aggregates=counted)
-    state = WindowState(rule, rule.start())
-    for number, values in enumerate(times):
-        stimulus = EdgeRow(0, Event(values))
-        if not rule.step(state.state, stimulus).drops:
-            state.follow(TakenStimulus(number, stimulus, is_saved=True))
-        if number == len(times) // 2:
-            state.follow(TakenStimulus(number, Watermark(0, closed), is_saved=True))
-    every = sorted(state.open(0), key=lambda window: window.end)
-    assert state.first_open(0, needed) == next((window for window in every if window.needed >= needed), None)
-    for end in {window.end for window in every}:
-        assert list(state.open_at(0, end)) == [window for window in every if window.end == end]
-
-
 @pytest.mark.parametrize(
     "window",
     [
         flow.Window("w", 200, **COUNTED),
-        flow.Window("w", 200, **COUNTED, by="k", parallelism=2, stages=2),
         flow.SessionWindow("w", 60, **COUNTED),
     ],
-    ids=["window", "two stages", "session"],
+    ids=["window", "session"],
 )
 def test_after_a_restart_a_window_holds_the_rows_of_its_snapshot(window: Any) -> None:
     again, never = restarted(window), restarted(window, faults=())

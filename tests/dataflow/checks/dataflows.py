@@ -30,7 +30,6 @@ def generated(number: int, **fields: Any) -> flow.Dataflow:
         40,
         column="t",
         aggregates={"n": "count()"},
-        stages=draws.choice([1, 2]),
         parallelism=draws.randint(1, 2),
     )
     middle = [flow.Merge("m", parallelism=draws.randint(1, 2)), flow.Filter("f", where="k > 0")]

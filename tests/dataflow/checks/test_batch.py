@@ -83,10 +83,9 @@ SHAPED = {"column": "t", "by": "k", "aggregates": AGGREGATES}
     ("vertex", "lag"),
     [
         (flow.Window("w", 90, slide_ms=30, parallelism=2, **SHAPED), 0),
-        (flow.Window("w", 50, parallelism=2, stages=2, **SHAPED), DISORDER),
         (flow.SessionWindow("w", 20, parallelism=2, **SHAPED), 10),
     ],
-    ids=["sliding, with late rows", "tumbling in two stages", "sessions, with late rows"],
+    ids=["sliding, with late rows", "sessions, with late rows"],
 )
 def test_the_batch_query_gives_the_windows_of_the_run(spark: SparkSession, vertex: Any, lag: int) -> None:
     recordings = runs(vertex, lag=lag)

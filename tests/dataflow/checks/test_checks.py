@@ -178,9 +178,8 @@ def test_a_processor_of_ones_own_breaks_each_rule_about_watermarks_and_is_found(
     assert judged(spark, forwards, name).verdict == "ok"
 
 
-@pytest.mark.parametrize("stages", [1, 2])
-def test_of_a_window_that_sends_bounds_only_no_other_watermarks_are_due(stages: int) -> None:
-    window = flow.Window("w", 100, column="t", aggregates={"n": "count()"}, stages=stages, bounds_only=True)
+def test_of_a_window_that_sends_bounds_only_no_other_watermarks_are_due() -> None:
+    window = flow.Window("w", 100, column="t", aggregates={"n": "count()"}, bounds_only=True)
     vertices = [source("a", range(3, 500, 20)), window, flow.Sink("out")]
     again = {"guarantee": "exactly_once", "snapshot_every_ms": 90, "faults": [flow.Restart(350)]}
     run = flow.Dataflow("bounds", vertices=vertices, edges=["a -> w -> out"], **again).record()

@@ -86,11 +86,6 @@ def test_grouped_times_cost_a_look_at_every_group() -> None:
     assert rows(without, "vertices", vertex="count")[0]["keys"] == [(0, "end")]
 
 
-def test_grouped_times_need_the_groups_in_one_place() -> None:
-    with pytest.raises(Problems, match="needs the groups in one place"):
-        count(by="u", grouped_times=True, stages=2)
-
-
 BOTH = [flow.EventTime("t"), flow.EventTime("u", key=1)]
 
 

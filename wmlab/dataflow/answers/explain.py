@@ -23,12 +23,12 @@ from wmlab.core.arguments import the_moment
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, moment, span
-from wmlab.dataflow.answers.outcome import WindowAnswers, dropped_rows, explain_row, the_window
+from wmlab.dataflow.answers.outcome import WindowAnswers, dropped_rows, explain_row, window_vertex
 from wmlab.dataflow.answers.run import DataflowRun, Drops, Explanation, Holder, StateForecast
 from wmlab.dataflow.answers.search import Search
 from wmlab.dataflow.answers.together import joins_apart
-from wmlab.dataflow.answers.windows import OpenWindow
 from wmlab.dataflow.model.join import START
+from wmlab.dataflow.model.window import OpenWindow
 from wmlab.dataflow.sim.layout import OWN_BY_INPUT
 
 _MOMENTS: Final = 200
@@ -74,7 +74,7 @@ def explain(
         ]
         if len(ends) not in (1, 2):
             raise RecordingError(f"window is {window}.", remedy="give its end, or (start, end).")
-        name = the_window(run, vertex)
+        name = window_vertex(run, vertex)
         return WindowAnswers(Search(run, until_ms), name).explanation(ends[0] if len(ends) == 2 else None, ends[-1])
     if row is not None:
         return explain_row(run, row, at_ms=until_ms, vertex=vertex)
@@ -174,12 +174,12 @@ def key_status(search: Search, vertex: str, key: int | None, instance: int | Non
 def _key_status(search: Search, vertex: str, instance: int, key: int, windows: WindowAnswers | None) -> KeyStatus:
     outwards = vertex in search.joins or search.run.vertex(vertex)["kind"] in {"source", OWN_BY_INPUT}
     merged = None if outwards else search.level(vertex, instance, "global")
-    mark = (search.output(vertex, instance).watermarks if merged is None else merged.emitted).get(key)
+    mark = (search.job.sent(vertex, instance) if merged is None else merged.emitted).get(key)
     needed = START if mark is None else mark[0] + 1
     # One that the watermark has closed is on its way out.
     window = None if windows is None else windows.first_open(instance, needed)
-    if window is not None:
-        needed = window.needed
+    if windows is not None and window is not None:
+        needed = windows.rule.closed_by(window.end)
     holders = search.holders(vertex, instance, key, needed, at="output" if outwards else "inputs")
     return KeyStatus(instance=instance, key=key, mark=mark, needed=needed, window=window, holders=holders)
 

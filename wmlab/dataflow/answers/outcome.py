@@ -12,20 +12,21 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, Final
+from functools import cached_property
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, cast
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.words import counted, grouped, listed, moment, shown
 from wmlab.dataflow.answers.run import DataflowRun, DroppedRow, Explanation, RecordedRow, listing, read
-from wmlab.dataflow.answers.search import Search, unique_holders
-from wmlab.dataflow.answers.windows import OpenWindow, WindowResult
+from wmlab.dataflow.answers.search import Search, history_of, unique_holders
 from wmlab.dataflow.model.aggregate import group_of
-from wmlab.dataflow.model.items import MIN
-from wmlab.dataflow.model.window import SessionProcessor
-from wmlab.dataflow.sim.layout import FRAMES
+from wmlab.dataflow.model.items import MIN, Event
+from wmlab.dataflow.model.window import OpenWindow, SessionProcessor, WindowProcessor
+from wmlab.dataflow.scenario.vertices import plain_value
 
 
-def the_window(run: DataflowRun, vertex: str | None) -> str:
+def window_vertex(run: DataflowRun, vertex: str | None) -> str:
     """The window vertex of that name, or the only one; raises `RecordingError` if there is no one answer."""
     known = list(run.rules.windows)
     if vertex is not None and run.vertex(vertex)["vertex"] in known:
@@ -39,47 +40,76 @@ def the_window(run: DataflowRun, vertex: str | None) -> str:
     )
 
 
+class WindowResult(NamedTuple):
+    """A result of a window vertex: in which execution and when it left which instance (clock ms), and the row."""
+
+    instance: int
+    execution: int
+    at_ms: int
+    row: Mapping[str, Any]
+
+
 class WindowAnswers:
     """The windows or sessions of a vertex at the moment of a search."""
 
     def __init__(self, search: Search, vertex: str) -> None:
         self.search, self.run, self.vertex = search, search.run, vertex
-        self.rows = search.window_rows(vertex)
-        self.rule, self.entry, self.key = self.rows.rule, search.windows[vertex].entry, self.rows.rule.key
-        self._several = self.rows.instances > 1
+        self.recorded = search.windows[vertex]
+        self.rule = cast("WindowProcessor | SessionProcessor", self.recorded.rule)
+        self.key: int = self.rule.key
+        self.instances = range(search.run.vertex(vertex)["parallelism"])
+        self._several = len(self.instances) > 1
 
-    def open(self) -> list[OpenWindow]:
-        """The windows that hold rows and have not come out, by their end, one for each instance that has some."""
-        playbacks = enumerate(self.rows.playbacks)
-        every = (window for n, playback in playbacks for window in playback.at(self.search.at_ms).open(n))
-        return sorted(every, key=lambda window: (window.end, window.instance))
+    def values(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
+        """A row that came in as the rule takes it."""
+        return tuple(plain_value(row[name]) for name in self.recorded.inputs[0])
+
+    def open(self, instance: int) -> list[OpenWindow]:
+        """The windows of an instance that hold rows, or whose results have not left it, by their end."""
+        leaving_items = self.search.job.leaving(self.vertex, instance)
+        results: Iterator[Any] = (item.values for item in leaving_items if isinstance(item, Event))
+        groups = len(self.rule.group) if isinstance(self.rule, SessionProcessor) else 0
+        leaving = Counter((row[0], row[1], row[2 : 2 + groups]) for row in results)
+        windows = [OpenWindow(start, end, count, group) for (start, end, group), count in leaving.items()]
+        return sorted(
+            [*windows, *self.rule.open(self.search.job.processor_state(self.vertex, instance))], key=itemgetter(1)
+        )
 
     def first_open(self, instance: int, needed: int) -> OpenWindow | None:
         """Of the windows of an instance that a watermark of `needed` or higher closes the one that ends first."""
-        return self.rows.playbacks[instance].at(self.search.at_ms).first_open(instance, needed)
+        windows = self.open(instance)
+        return next((window for window in windows if self.rule.closed_by(window.end) >= needed), None)
 
-    def _open_at(self, end: int) -> Iterator[OpenWindow]:
-        """Those of `open` with that end."""
-        for instance, playback in enumerate(self.rows.playbacks):
-            yield from playback.at(self.search.at_ms).open_at(instance, end)
+    @cached_property
+    def results(self) -> list[WindowResult]:
+        """The results that had left, by instance, execution and the clock; one that went to several queues once."""
+        once = {(result.instance, result.at_ms, str(result.row)): result for result in self._every_result()}
+        return sorted(once.values(), key=itemgetter(0, 2))
 
-    def _results(self, start: int | None, end: int) -> list[WindowResult]:
-        """The results of windows with that end (and, if given, that start) that had left."""
-        known = self.rows.results.get(end, ())
-        return [
-            result for result in known if result.at_ms <= self.search.at_ms and start in {None, result.row["start"]}
-        ]
+    def _every_result(self) -> Iterator[WindowResult]:
+        for instance in self.instances:
+            for execution, saved_ms in history_of(self.run, self.search.execution, self.vertex, instance):
+                until_ms = self.search.at_ms if saved_ms is None else min(saved_ms, self.search.at_ms)
+                for queue in self.run.out_of(self.vertex, instance):
+                    for item in self.run.indexed("items").get((execution, queue["queue"]), ()):
+                        if item["kind"] == "event" and item["put_ms"] <= until_ms:
+                            yield WindowResult(instance, execution, item["put_ms"], read(item["row"]))
 
     def explanation(self, start: int | None, end: int, instance: int | None = None) -> Explanation:
         """Why the window with that end (and, if given, that start) has or has not come out of any, or one, instance."""
-        results = [result for result in self._results(start, end) if instance in {None, result.instance}]
+        results = [
+            result
+            for result in self.results
+            if result.row["end"] == end and start in {None, result.row["start"]} and instance in {None, result.instance}
+        ]
         waiting = [
-            window
-            for window in self._open_at(end)
-            if start in {None, window.start} and instance in {None, window.instance}
+            (number, window)
+            for number in (self.instances if instance is None else [instance])
+            for window in self.open(number)
+            if window.end == end and start in {None, window.start}
         ]
         if waiting:
-            return self._waits([w for w in waiting if w.start == waiting[0].start], results)
+            return self._waits([(n, w) for n, w in waiting if w.start == waiting[0][1].start], results)
         return self._came_out(end, results) if results else self._empty(start, end)
 
     def _came_out(self, end: int, results: Sequence[WindowResult]) -> Explanation:
@@ -112,11 +142,12 @@ class WindowAnswers:
         ]
         return f"came out {listed(parts)}"
 
-    def _waits(self, windows: Sequence[OpenWindow], results: Sequence[WindowResult] = ()) -> Explanation:
-        """`windows` are the parts of one window, by instance, and `results` what has come out of others."""
-        needed, rows = windows[0].needed, Counter[int]()
-        for window in windows:
-            rows[window.instance] += window.rows
+    def _waits(self, windows: Sequence[tuple[int, OpenWindow]], results: Sequence[WindowResult] = ()) -> Explanation:
+        """`windows` are the parts of one window, with their instances, and `results` what has come out of others."""
+        start, end = windows[0][1].start, windows[0][1].end
+        needed, rows = self.rule.closed_by(end), Counter[int]()
+        for instance, window in windows:
+            rows[instance] += window.rows
         watermarks = {
             number: self.search.level(self.vertex, number, "global").emitted.get(self.key, (None, None))
             for number in rows
@@ -143,7 +174,6 @@ class WindowAnswers:
         instance = min(rows, key=lambda number: (_least(watermarks[number][0]), number))
         watermark, since_ms = watermarks[instance]
         fields = {"instance": instance, "watermark": watermark, "since_ms": since_ms}
-        start, end = windows[0].start, windows[0].end
         return self._explanation("waiting", start, end, text, holders=holders, release_ms=release_ms, **fields)
 
     def _empty(self, start: int | None, end: int) -> Explanation:
@@ -152,10 +182,8 @@ class WindowAnswers:
         begins = end - size if start is None else start
         # The sessions that there are at that stretch of time, or the windows that there can be.
         if isinstance(self.rule, SessionProcessor):
-            left = [
-                (result.row["start"], result.row["end"]) for of_end in self.rows.results.values() for result in of_end
-            ]
-            every = [*((window.start, window.end) for window in self.open()), *left]
+            left = [(result.row["start"], result.row["end"]) for result in self.results]
+            every = [*((window.start, window.end) for n in self.instances for window in self.open(n)), *left]
             near = [(starts, ends) for starts, ends in every if starts < end and ends > begins]
         else:
             near = list(self.rule.shape.windows_of(end - 1))
@@ -166,7 +194,7 @@ class WindowAnswers:
                 remedy="ask for one that there is, by its end or as (start, end).",
             )
         late = sum(
-            drop["vertex"] == self.entry and drop["at_ms"] <= at_ms and begins <= drop["time"] < end
+            drop["vertex"] == self.vertex and drop["at_ms"] <= at_ms and begins <= drop["time"] < end
             for drop in self.run.rows("drops")
         )
         lost = (
@@ -185,9 +213,9 @@ class WindowAnswers:
     def _on_queue(self, begins: int, end: int) -> int:
         """How many rows with a time in a stretch lie on the queues in front of it."""
         return sum(
-            begins <= self.rows.values(read(item["row"]))[self._time_on(queue["edge"])] < end
-            for instance in range(self.run.vertex(self.entry)["parallelism"])
-            for queue in self.run.into(self.entry, instance)
+            begins <= self.values(read(item["row"]))[self._time_on(queue["edge"])] < end
+            for instance in range(self.run.vertex(self.vertex)["parallelism"])
+            for queue in self.run.into(self.vertex, instance)
             for item in self.search.rows("items", queue["queue"])
             if item["kind"] == "event" and self.search.still(item["taken_ms"])
         )
@@ -203,11 +231,12 @@ class WindowAnswers:
 
     def of(self, row: Mapping[str, Any], edge: int) -> list[tuple[int, int]]:
         """The windows that a row belongs to which came on an input edge, or its session while that is open."""
-        values = self.rows.values(row)
+        values = self.values(row)
         if not isinstance(self.rule, SessionProcessor):
             return list(self.rule.shape.windows_of(values[self._time_on(edge)]))
         time, group = values[self.rule.time], group_of(values, self.rule.group)
-        return [(s.start, s.end) for s in self.open() if s.group == group and s.start <= time < s.end]
+        every = [window for instance in self.instances for window in self.open(instance)]
+        return [(s.start, s.end) for s in every if s.group == group and s.start <= time < s.end]
 
 
 def _least(watermark: int | None) -> int:
@@ -238,10 +267,10 @@ def explain_row(run: DataflowRun, row: Mapping[str, Any], *, at_ms: int, vertex:
 
 
 def dropped_rows(run: DataflowRun, row: Mapping[str, Any], *, vertex: str | None = None) -> Iterator[DroppedRow]:
-    """The rows left out that have the columns of `row`, at all vertices or at one, or at the first of its stages."""
+    """The rows left out that have the columns of `row`, at all vertices or at one."""
     for drop in run.rows("drops"):
         values = read(drop["row"])
-        if _has(values, row) and (vertex is None or drop["vertex"] in {vertex, vertex + FRAMES}):
+        if _has(values, row) and (vertex is None or drop["vertex"] == vertex):
             known = {**drop, "passed_ms": _passed_ms(run, drop), "row": values}
             yield DroppedRow(**{field.name: known[field.name] for field in fields(DroppedRow)})
 
@@ -256,7 +285,7 @@ def _passed_ms(run: DataflowRun, drop: RecordedRow) -> int | None:
 
 def _first_step(run: DataflowRun, of_key: tuple[Any, ...], watermark: int) -> RecordedRow | None:
     """The first step of coalescing, of an execution, vertex, instance, level and key, that emitted this or more."""
-    values, steps = run.once(_emitted_watermarks).get(of_key, ((), ()))
+    values, steps = run.cached(_emitted_watermarks).get(of_key, ((), ()))
     index = bisect_left(values, watermark)
     return steps[index] if index < len(values) else None
 
@@ -317,7 +346,6 @@ class _Fate:
         items = [
             (order.index(queue["target"]), item["put_ms"], number, queue, item)
             for number, queue in enumerate(self.run.queues)
-            if queue["source"] != queue["target"] + FRAMES
             for item in self.search.items_so_far(queue)
             if item["kind"] == "event" and self._is(read(item["row"]))
         ]
@@ -330,8 +358,8 @@ class _Fate:
             source = self.run.instance_name(queue["source"], queue["source_instance"])
             sentence = f"waits on the queue from {source} to {label} since {moment(item['put_ms'])}"
             return self._fate("on queue", name, item["put_ms"], sentence, instance=instance)
-        if name.removesuffix(FRAMES) in self.search.windows:
-            return self._in_window(name.removesuffix(FRAMES), queue, values)
+        if name in self.search.windows:
+            return self._in_window(name, queue, values)
         if name in self.search.joins:
             # Of a broadcast every instance has a copy.
             copies = [
@@ -349,7 +377,7 @@ class _Fate:
     def _in_window(self, name: str, queue: RecordedRow, values: Mapping[str, Any]) -> Explanation:
         """In the first of its windows that has not come out of its instance, or in the last one that has."""
         windows = WindowAnswers(self.search, name)
-        instance = windows.rows.instance_of(windows.rows.values(values), queue["target_instance"])
+        instance = queue["target_instance"]
         answers = [windows.explanation(*window, instance) for window in windows.of(values, queue["edge"])]
         label = self.run.instance_name(name, instance)
         if not answers:

@@ -21,6 +21,7 @@ from wmlab.core.answers import Answer, Cell, TableAnswer
 from wmlab.core.errors import RecordingError, WmlabError
 from wmlab.core.recording import Recording
 from wmlab.core.words import bare, counted, grouped, is_instant, listed, moment, span
+from wmlab.dataflow.answers.job import Job, job_of
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of, no_dataflow
 from wmlab.dataflow.sim.layout import OWN_BY_INPUT
 from wmlab.dataflow.sim.rules import DataflowRules, rules_of
@@ -54,8 +55,8 @@ class DataflowRun:
         self.executions = self.rows("executions")
         self._made: dict[tuple[Any, ...], Any] = {}
 
-    def once(self, make: Callable[..., Made], *arguments: Any) -> Made:
-        """What `make(run, *arguments)` gives, which is made once and kept; see `answers.replay`."""
+    def cached(self, make: Callable[..., Made], *arguments: Any) -> Made:
+        """What `make(run, *arguments)` gives, which is made once and kept."""
         key = (make, *arguments)
         if key not in self._made:
             self._made[key] = make(self, *arguments)
@@ -67,6 +68,11 @@ class DataflowRun:
         """The last vertex that waits for watermarks, or else the last one, a sink."""
         waiting = [name for name, known in self.vertices.items() if known["kind"] in _WAITING]
         return [*self.vertices, *waiting][-1]
+
+    @cached_property
+    def job(self) -> Job:
+        """The job, which can be run again up to a moment."""
+        return job_of(self._recording)
 
     @cached_property
     def rules(self) -> DataflowRules:

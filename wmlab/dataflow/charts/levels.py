@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Any, Final, Literal
 
@@ -15,11 +15,33 @@ from wmlab.core.recording import Recording
 from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.words import grouped, moment, rounded, span
 from wmlab.dataflow.answers.permutations import Permutations, Permuted
-from wmlab.dataflow.answers.replay import LevelState
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, listing, read
 from wmlab.dataflow.model.items import MIN
 
 State = Literal["active", "idle", "done"]
+
+
+@dataclass(slots=True, kw_only=True)
+class LevelState:
+    """One level of coalescing: which inputs count, are idle or have ended, and what each brought.
+
+    `watermarks` is the last one by input and key, `emitted` by key what came out: (watermark, clock ms).
+    """
+
+    active: Sequence[int]
+    idle: Sequence[int] = ()
+    done: Sequence[int] = ()
+    watermarks: dict[tuple[int, int], int] = field(default_factory=dict)
+    emitted: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def follow(self, row: RecordedRow) -> LevelState:
+        """After a step of coalescing."""
+        self.active, self.idle, self.done = row["active"], row["idle"], row["done"]
+        if row["input"] is not None and row["key"] is not None and row["value"] is not None:
+            self.watermarks[row["input"], row["key"]] = row["value"]
+        for key, value in row["emitted"]:
+            self.emitted[key] = value, row["at_ms"]
+        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

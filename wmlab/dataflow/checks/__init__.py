@@ -199,4 +199,4 @@ def _totals_in_memory(recording: Recording, chosen: Mapping[str, Invariant]) -> 
 
 def _limits(rules: DataflowRules) -> dict[str, int]:
     known = [(rule, rule.limit) for rule in rules.results.values()]
-    return {name: limit for rule, limit in known if limit is not None for name in {rule.vertex, rule.entry}}
+    return {name: limit for rule, limit in known if limit is not None for name in [rule.vertex]}

@@ -45,9 +45,9 @@ _RESULT: Final = {
 def windows_of_on_time_rows(items: DataFrame, queues: DataFrame, drops: DataFrame, window: RecordedRule) -> DataFrame:
     """Every window or session that holds an on-time row, with its result.
 
-    Takes tables of a recording and a window or session of it. Returns stream, execution, instance (null for a window in
-    two stages, whose results do not depend on it), start and end (exclusive) in the unit of the times, and row: the
-    result as the JSON text that the dataflow writes. Nothing is executed here. Raises `ModelError` for a join.
+    Takes tables of a recording and a window or session of it. Returns stream, execution, instance, start and end
+    (exclusive) in the unit of the times, and row: the result as the JSON text that the dataflow writes. Nothing is
+    executed here. Raises `ModelError` for a join.
     Source: upstream classes `SlidingWindowP` and `SessionWindowP`.
     """
     if isinstance(window.rule, AnyJoin):
@@ -102,7 +102,7 @@ def on_time_rows(taken: DataFrame, drops: DataFrame, rules: Iterable[RecordedRul
     Columns: stream, execution, vertex (the one that took it), instance, edge, taken, taken_ms, time, row. A dropped row
     is known by its text. Of several with the same text as many are left out as were dropped.
     """
-    entries = [rule.entry for rule in rules]
+    entries = [rule.vertex for rule in rules]
     same = ("stream", "execution", "vertex", "instance", "edge", "row")
     rows = taken.select(*same, "taken", "taken_ms", "time", F.lit(0).alias("_dropped"))
     dropped = drops.select(*same, F.lit(1).alias("_dropped"))
@@ -134,8 +134,8 @@ class ResultProgress(NamedTuple):
         return self.completed or (self.released is not None and time is not None and time <= self.released)
 
 
-ReachedByInstance = Mapping[tuple[str, int, int | None], ResultProgress]
-"""What windows and joins had reached, by vertex, execution and instance; no instance for a window in two stages."""
+ReachedByInstance = Mapping[tuple[str, int, int], ResultProgress]
+"""What windows and joins had reached, by vertex, execution and instance."""
 
 
 def reached_by_instance(
@@ -145,13 +145,13 @@ def reached_by_instance(
     channels: Channels,
     executions: TableRows,
 ) -> ReachedByInstance:
-    """How far each window and join of a dataflow had come; of a window in two stages, the instance that is behind."""
+    """How far each window and join of a dataflow had come."""
     completed = {row["execution"]: row["outcome"] == "completed" for row in executions if row["snapshot"] is None}
     watermarks: dict[str, list[TableRow]] = {}
     for item in specials:
         if item["kind"] == "watermark":
             watermarks.setdefault(channels.source[item["queue"]][0], []).append(item)
-    reached: dict[tuple[str, int, int | None], ResultProgress] = {}
+    reached: dict[tuple[str, int, int], ResultProgress] = {}
     for rule in rules.results.values():
         for (execution, instance), busy_ms in _busy_ms(rule, queue_loads, channels).items():
             if execution in completed:
@@ -160,7 +160,7 @@ def reached_by_instance(
                     for item in watermarks.get(rule.vertex, ())
                     if item["execution"] == execution and item["key"] == _key_of(rule) and item["put_ms"] < busy_ms
                 ]
-                released = _released(rule, left, channels, instance)
+                released = _released(left, channels, instance)
                 reached[rule.vertex, execution, instance] = ResultProgress(completed[execution], busy_ms, released)
     return reached
 
@@ -174,32 +174,24 @@ def _key_of(rule: RecordedRule) -> int | None:
     return rule.rule.key
 
 
-def _busy_ms(rule: RecordedRule, queue_loads: TableRows, channels: Channels) -> dict[tuple[int, int | None], int]:
-    """When each instance took something last, by execution and instance; of two stages, the one that stopped first."""
+def _busy_ms(rule: RecordedRule, queue_loads: TableRows, channels: Channels) -> dict[tuple[int, int], int]:
+    """When each instance took something last, by execution and instance."""
     busy: dict[tuple[int, int], int] = {}
     for load in queue_loads:
         vertex, instance = channels.target[load["queue"]]
-        if vertex == rule.entry and load["taken_ms"] is not None:
+        if vertex == rule.vertex and load["taken_ms"] is not None:
             where = load["execution"], instance
             busy[where] = max(busy.get(where, load["taken_ms"]), load["taken_ms"])
-    if rule.one_stage:
-        return {(execution, instance): taken_ms for (execution, instance), taken_ms in busy.items()}
-    first: dict[tuple[int, int | None], int] = {}
-    for (execution, _), taken_ms in busy.items():
-        first[execution, None] = min(first.get((execution, None), taken_ms), taken_ms)
-    return first
+    return busy
 
 
-def _released(rule: RecordedRule, left: TableRows, channels: Channels, instance: int | None) -> int | None:
-    """The highest of these watermarks that left an instance, or the lowest of those of all instances."""
+def _released(left: TableRows, channels: Channels, instance: int) -> int | None:
+    """The highest of these watermarks that left an instance."""
     highest: dict[int, int] = {}
     for item in left:
         _, sender = channels.source[item["queue"]]
         highest[sender] = max(highest.get(sender, item["value"]), item["value"])
-    if instance is not None:
-        return highest.get(instance)
-    senders = {number for vertex, number in channels.source.values() if vertex == rule.vertex}
-    return min(highest.values()) if senders == highest.keys() else None
+    return highest.get(instance)
 
 
 def _mapped(
@@ -248,13 +240,12 @@ def windows_of(rows: DataFrame, rules: Iterable[RecordedRule], reached: ReachedB
     those that must have come out.
     """
     by_vertex = {rule.vertex: rule for rule in rules}
-    by_entry = {rule.entry: rule for rule in by_vertex.values()}
 
     def placed(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        rule = by_entry.get(row["vertex"])
+        rule = by_vertex.get(row["vertex"])
         if rule is None:
             return
-        instance = row["instance"] if rule.one_stage else None
+        instance = row["instance"]
         if reached is not None:
             known = reached.get((rule.vertex, row["execution"], instance))
             if known is None or not known.handled(row["taken_ms"]):
@@ -497,7 +488,7 @@ def _came(
         vertex, sender = channels.source[item["queue"]]
         if vertex not in by_vertex or item["queue"] not in channels.first:
             return
-        instance = sender if by_vertex[vertex].one_stage else None
+        instance = sender
         at = _same(item, "stream", "execution", "row") | {"vertex": vertex, "instance": instance}
         if (vertex, item["execution"], instance) in reached and counts(at):
             yield at | {"result": _alike(item["row"]), "least": 0, "most": 0, "came": 1, "at_ms": item["put_ms"]}

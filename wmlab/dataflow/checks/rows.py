@@ -29,7 +29,7 @@ from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invari
 from wmlab.core.spark.schemas import spark_schema
 from wmlab.core.spark.verdict import batch_invariant, findings, row_of
 from wmlab.dataflow.checks.channels import Channels, time_key
-from wmlab.dataflow.sim.layout import FRAMES, OWN_BY_INPUT
+from wmlab.dataflow.sim.layout import OWN_BY_INPUT
 
 _AT_ONCE: Final = ("map", "filter", "flat map", "merge", "late drop", "hash join")
 _KEEPING: Final = (*_AT_ONCE, "async map", "custom", OWN_BY_INPUT, "stateful map")
@@ -189,17 +189,14 @@ def _judged(left: DataFrame, ok: Column, what: str) -> DataFrame:
 def drops_by_rule(
     drops: TableRows,
     coalescing: TableRows,
-    vertices: TableRows,
     executions: TableRows,
 ) -> Iterator[Finding]:
     """K9: a row is dropped only below its limit, which is not beyond the watermark its instance had; one finding each.
 
-    A join has the watermarks of each edge, all others those coalesced over the edges. Partial results on their way
-    between two stages stand for a whole frame, and are late already at the limit less one. Executions that began from a
+    A join has the watermarks of each edge, all others those coalesced over the edges. Executions that began from a
     snapshot are left out, since it held watermarks of the one before.
     """
     fresh = {row["execution"] for row in executions if row["snapshot"] is None}
-    staged = {row["vertex"].removesuffix(FRAMES) for row in vertices if row["vertex"].endswith(FRAMES)}
     watermarks: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
     for step in coalescing:
         edge = step["edge"] if step["level"] == "edge" else None
@@ -215,7 +212,7 @@ def drops_by_rule(
         # Those of the same millisecond count.
         watermark = risen.get(scope, _NONE).before(drop["at_ms"], with_equal=True)
         below = drop["margin"] == drop["limit"] - drop["time"] and drop["margin"] > 0
-        if below and watermark is not None and drop["limit"] <= watermark + (drop["vertex"] in staged):
+        if below and watermark is not None and drop["limit"] <= watermark:
             yield Finding(True, drop["at_ms"])
             continue
         what = (
