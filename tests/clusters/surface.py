@@ -19,8 +19,6 @@ from wmlab import dataflow as flow
 from wmlab import progress as plans
 from wmlab import script
 from wmlab.core.answers import Verdicts
-from wmlab.dataflow.sim.rules import rules_of
-from wmlab.dataflow.spark import join_of_on_time_rows, windows_of_on_time_rows
 from wmlab.open import read_recording
 from wmlab.progress.spark import fired_windows, progress
 from wmlab.spark import (
@@ -116,11 +114,7 @@ def _of_streams(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
 
 def _of_others(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
     run = read_recording(folder / "dataflow")
-    window, joined = (rules_of(run.dataflow).results[name] for name in ("count", "pairs"))
-    tables = [run.spark(spark, name) for name in ("items", "queues", "drops")]
     yield "coalesced", run.coalesced(spark)
-    yield "windows_of_on_time_rows", windows_of_on_time_rows(*tables, window)
-    yield "join_of_on_time_rows", join_of_on_time_rows(*tables, joined)
     run = read_recording(folder / "plan")
     buffers = run.spark(spark, "buffers").where("operator = 'build'")
     yield "progress", progress(buffers)

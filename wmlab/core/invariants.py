@@ -7,7 +7,7 @@ everything that could be decided was in order, or "unknown" when nothing could b
 it says what went wrong and why that does not count, and the verdict says how many such things it leaves out.
 
 An `Invariant` is a rule in Python over the rows of one stream, which runs in memory. `wmlab.core.spark.verdict` brings
-the rows of very many streams to it, and has the other kind, which is a query over the rows of all streams.
+the rows of very many streams to it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -23,7 +23,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wmlab.core.answers import Verdicts, unknown_invariant
-from wmlab.core.errors import ModelError
 from wmlab.core.words import TIME_MARK, counted, grouped, listed
 
 Entry = TypeVar("Entry")
@@ -149,24 +148,34 @@ def of_one_stream(tables: Mapping[str, pa.Table], stream: str) -> dict[str, pa.T
 
 def judged_in_memory(
     recording: str,
-    invariants: Mapping[str, Any],
+    invariants: Mapping[str, Invariant],
     totals: Callable[[Mapping[str, Invariant]], Iterable[TableRow]],
     only: Sequence[str],
 ) -> Verdicts:
-    """The verdicts on a recording without Spark; `totals` makes the rows of `TOTALS` for the rules that are chosen.
+    """The verdicts on a recording; `totals` makes the rows of `TOTALS` for the rules that are chosen.
 
-    `only` names those that are judged; without names, all that are rules over the rows of one stream are. Raises
-    `ModelError` for a name that is none, and for a query, which only Spark can answer.
+    `only` names those that are judged; without names, all are. Raises `ModelError` for a name that is none.
     """
-    rules = {name: entry for name, entry in invariants.items() if isinstance(entry, Invariant)}
     chosen = chosen_of(invariants, only)
-    if queries := [name for name in only if name not in rules]:
-        raise ModelError(
-            f"{queries[0]} is a query over whole tables, which is not judged in memory.",
-            remedy=f"name rules ({', '.join(rules)}), or ask recording.check(spark, {queries[0]!r}).",
-        )
-    judged = {name: rules[name] for name in chosen if name in rules}
-    return Verdicts.of(recording, verdicts_of(judged, list(totals(judged))))
+    return Verdicts.of(recording, verdicts_of(chosen, list(totals(chosen))))
+
+
+def check_in_memory(in_memory: Callable[..., Verdicts], recording: Any, only: Sequence[Any]) -> Verdicts:
+    """The verdicts of `in_memory(recording, *only)`, as the verb `check` of a recording gives them.
+
+    A Spark session before the names, as in the version before, is not used, which the answer notes.
+    """
+    if only and (only[0] is None or _is_session(only[0])):
+        return replace(in_memory(recording, *only[1:]), notes=(_SESSION_NOTE,))
+    return in_memory(recording, *only)
+
+
+_SESSION_NOTE: Final = "check takes no Spark session any more: leave it out. The next version refuses one."
+
+
+def _is_session(offered: object) -> bool:
+    """Whether this is a session of Spark or of Spark Connect, by its name: a check does not import PySpark."""
+    return any(kind.__name__ == "SparkSession" for kind in type(offered).__mro__)
 
 
 def with_liveness(
