@@ -168,7 +168,9 @@ def test_a_fault_that_never_fits_is_refused_and_one_that_fits_with_others_is_not
 
 
 def test_a_hunt_compares_the_results_of_a_dataflow_with_a_batch() -> None:
-    found = wm.hunt(load_scenario(scenario_files.FOLDER / "flows" / "flink_7728.yaml"), seeds=2, invariants=["K10"])
+    found = wm.hunt(
+        load_scenario(scenario_files.FOLDER / "flows" / "flink_7728.yaml"), seeds=range(2), invariants=["K10"]
+    )
     assert [entry.invariant for entry in found.violations] == []
     assert len(found.runs) == 2
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, cast
 
 from wmlab.core.answers import Verdicts
 from wmlab.core.invariants import check_in_memory
-from wmlab.core.overlap import warn_of_times_apart
 from wmlab.core.recording import Recording, recorded
 from wmlab.core.values import value
 from wmlab.dataflow.answers import explain as answers
 from wmlab.dataflow.answers.job import Ran
 from wmlab.dataflow.answers.permutations import results as permutations
 from wmlab.dataflow.answers.results import results
-from wmlab.dataflow.answers.together import REMEDY_FOR_JOINS, joins_apart
+from wmlab.dataflow.answers.sentences import failure_of
 from wmlab.dataflow.run_measures import measures
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
-from wmlab.dataflow.scenario.vertices import Join
-from wmlab.dataflow.sim.rules import rules_of
 from wmlab.dataflow.simulate import readings_of, simulate
 from wmlab.dataflow.tables import DATAFLOW_TABLES
 
@@ -62,7 +60,7 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
         """
         from wmlab.dataflow.checks import in_memory
 
-        return check_in_memory(in_memory, self, only)
+        return replace(check_in_memory(in_memory, self, only), failure=failure_of(self))
 
     def coalesced(self, spark: Any = None) -> Any:
         """The coalesced watermarks after every step of the coalescers, as a Spark DataFrame.
@@ -79,17 +77,9 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
 
 
 def record(dataflow: DataflowScenario, path: str | Path | None = None) -> DataflowRecording:
-    """Run a dataflow and return everything that happened; with `path`, keep it there.
-
-    Warns with `TimesApartWarning` if no rows of a join could meet, since the times of its inputs do not overlap
-    in the run; where warnings are errors, the error has the recording as `recording`.
-    """
+    """Run a dataflow and return everything that happened; with `path`, keep it there."""
     ran = Ran(dataflow, readings_of(dataflow))
-    recording = recorded(DataflowRecording, dataflow, lambda _: simulate(*ran), path).running(ran)
-    if any(isinstance(vertex, Join) for vertex in dataflow.vertices):
-        apart = joins_apart(recording, rules_of(dataflow).joins).values()
-        warn_of_times_apart(recording, apart, REMEDY_FOR_JOINS)
-    return recording
+    return recorded(DataflowRecording, dataflow, lambda _: simulate(*ran), path).running(ran)
 
 
 @value

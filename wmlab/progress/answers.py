@@ -35,7 +35,6 @@ from wmlab.progress.scenario import (
     tracker_rules_of,
 )
 
-REMEDY_FOR_SIDES: Final = "bring the times of both sides to one epoch in their sources, or make the windows longer"
 _SILENT: Final = "it had sent nothing complete"
 _GAP: Final = "a gap, behind which buffers wait"
 _SLOWEST: Final = "nothing newer had come of it"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from wmlab.core.overlap import warn_of_times_apart
 from wmlab.core.recording import Recording, recorded
 from wmlab.core.values import value
-from wmlab.progress.answers import REMEDY_FOR_SIDES, blocking_origins_at, explain_plan, joins_apart
+from wmlab.progress.answers import blocking_origins_at, explain_plan
 from wmlab.progress.diagram import plan_as_mermaid
 from wmlab.progress.run_measures import measures
 from wmlab.progress.scenario import ProgressScenario
@@ -39,14 +38,8 @@ class ProgressRecording(Recording, kind="progress", schemas=PROGRESS_TABLES):
 
 
 def record(scenario: ProgressScenario, path: str | Path | None = None) -> ProgressRecording:
-    """Run a scenario of query plans and return everything that happened; with `path`, keep it there.
-
-    Warns with `TimesApartWarning` if no records of a join could meet, since the times of its sides do not overlap in
-    the run; where warnings are errors, the error has the recording as `recording`.
-    """
-    recording = recorded(ProgressRecording, scenario, lambda _: simulate(scenario), path)
-    warn_of_times_apart(recording, joins_apart(recording).values(), REMEDY_FOR_SIDES)
-    return recording
+    """Run a scenario of query plans and return everything that happened; with `path`, keep it there."""
+    return recorded(ProgressRecording, scenario, lambda _: simulate(scenario), path)
 
 
 @value

@@ -222,7 +222,7 @@ def test_what_holds_it_is_the_input_that_has_the_key() -> None:
     vertices = [source("a", (0, 10), idle_timeout_ms=0), source("b", (0, 500), idle_timeout_ms=0), UNION]
     sentence = recorded(vertices, ["a -> both -> out", "b -> both"]).explain(at_ms=900, vertex="both").sentence
     assert "held by partition 0 of a: its watermark is 10 ms" in sentence
-    assert sentence.endswith("released by a row with t ≥ 11 ms in partition 0 of a")
+    assert sentence.endswith("It is released by a row with t ≥ 11 ms in partition 0 of a.")
 
 
 def test_checks_judge_it_by_the_watermarks_of_each_input() -> None:

@@ -50,7 +50,6 @@ def test_windows_over_a_merge(
     assert not rows(run, "drops")
 
 
-@pytest.mark.filterwarnings("ignore::wmlab.core.overlap.TimesApartWarning")
 @pytest.mark.parametrize("outer", [None, "left", "right"])
 @pytest.mark.parametrize("copies", [1, 2])
 @RUNS

@@ -34,8 +34,8 @@ def test_a_window_reads_the_time_of_each_input_from_its_own_column() -> None:
         for start in (0, 100)
     ]
     assert rows(run, "drops") == []
-    waiting = explain(run, row={"t": 240, "u": 245}, at_ms=9_000)
-    assert "the window from 200 ms to 300 ms" in waiting.sentence
+    waiting = explain(run, window=300, at_ms=9_000)
+    assert "The window from 200 ms to 300 ms of count holds" in waiting.sentence
 
 
 @pytest.mark.parametrize(

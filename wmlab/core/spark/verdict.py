@@ -30,8 +30,7 @@ def check(
 
     `inputs` has what rules take, by name, see `Inputs`; tables of a recording may be DataFrames or `Reduced`, too. A
     function without arguments is called when its input is first taken. `only` names the invariants that are judged;
-    without names, all are. Raises `ModelError`
-    for one that is none.
+    without names, all are. Raises `ModelError` for one that is none.
     """
     chosen = chosen_of(invariants, only)
     from wmlab.core.waiting import waiting_for  # this module is loaded by Spark's workers, too, where nobody looks on

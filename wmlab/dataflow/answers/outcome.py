@@ -1,6 +1,4 @@
-"""What became of one window, or of one row: it came out, was dropped, or waits, and for whom.
-
-A row is found by some of its columns. Behind a vertex that makes other columns of it, it is another row.
+"""What became of one window: it came out, holds no row, or waits, and for whom; and which rows were dropped.
 
 Source: "Keyed watermark support", WM rules and Changes to window aggregation processors; "Stream-to-stream join",
 edge cases; upstream classes `SlidingWindowP`, `SessionWindowP`.
@@ -11,16 +9,18 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import cached_property
 from operator import itemgetter
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from wmlab.core.errors import RecordingError
-from wmlab.core.words import counted, grouped, listed, moment, shown
-from wmlab.dataflow.answers.run import DataflowRun, DroppedRow, Explanation, RecordedRow, listing, read
+from wmlab.core.words import counted, exact_words, listed, shown
+from wmlab.dataflow.answers.cause import release_ms_of
+from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
 from wmlab.dataflow.answers.search import Search, history_of, unique_holders
-from wmlab.dataflow.model.aggregate import group_of
+from wmlab.dataflow.answers.sentences import failure_sentence, first, held_sentence, release_sentence
+from wmlab.dataflow.answers.values import DroppedRow, Explanation
 from wmlab.dataflow.model.items import MIN, Event
 from wmlab.dataflow.model.window import OpenWindow, SessionProcessor, WindowProcessor
 from wmlab.dataflow.scenario.vertices import plain_value
@@ -113,7 +113,7 @@ class WindowAnswers:
         return self._came_out(end, results) if results else self._empty(start, end)
 
     def _came_out(self, end: int, results: Sequence[WindowResult]) -> Explanation:
-        """The first step that merged a watermark which closes the window let it come out, or else the end."""
+        """The first step that coalesced a watermark which closes the window let it come out, or else the end."""
         firsts = {result.instance: (result.at_ms, result.instance, result.execution) for result in reversed(results)}
         # It is out when the last of its instances has let it out.
         at_ms, instance, execution = max(firsts.values())
@@ -125,18 +125,19 @@ class WindowAnswers:
             source = next(sources, self.vertex)
             did = {"idle": "became idle", "done": "ended"}.get(step["stimulus"], "brought it")
             let = f"the watermark reached {self.run.time(watermark)} when {source} {did}"
-        text = f"came out at {moment(at_ms)} with {counted(len(results), 'result')}: {let}"
+        text = f"came out at {exact_words(at_ms)} with {counted(len(results), 'result')}: {let}"
         if self._several:
             text = f"{self._left(results)}: at {self.run.instance_name(self.vertex, instance)} {let}"
         start = results[0].row["start"]
-        return self._explanation("came out", start, end, text, instance=instance, watermark=watermark, since_ms=at_ms)
+        sentence = f"{self._name(start, end)} {text}."
+        return self._explanation("came out", end, sentence, instance=instance, watermark=watermark, since_ms=at_ms)
 
     def _left(self, results: Sequence[WindowResult]) -> str:
         """Which instances the results left, and when."""
         firsts = {result.instance: result.at_ms for result in reversed(results)}
         counts = Counter(result.instance for result in results)
         parts = [
-            f"of {self.run.instance_name(self.vertex, number)} at {moment(at_ms)} with "
+            f"of {self.run.instance_name(self.vertex, number)} at {exact_words(at_ms)} with "
             f"{counted(counts[number], 'result')}"
             for number, at_ms in sorted(firsts.items(), key=lambda entry: (entry[1], entry[0]))
         ]
@@ -168,13 +169,21 @@ class WindowAnswers:
         text = f"{text} and waits for watermark {self.run.time(needed)} of key {self.key}"
         if results:
             text = f"{self._left(results)}, but still {text}"
-        free = "that watermark has come, and the result has not left yet"
-        text, release_ms = self.search.waiting(text, holders, free=free)
         # Of several instances the one that is furthest from it.
         instance = min(rows, key=lambda number: (_least(watermarks[number][0]), number))
         watermark, since_ms = watermarks[instance]
         fields = {"instance": instance, "watermark": watermark, "since_ms": since_ms}
-        return self._explanation("waiting", start, end, text, holders=holders, release_ms=release_ms, **fields)
+        waits, failure = f"{self._name(start, end)} {text}.", failure_sentence(self.search.end)
+        if failure:
+            return self._explanation("failed", end, first(failure, waits), **fields)
+        release_ms = release_ms_of(holders, self.search.at_ms)
+        free = "That watermark has come, and the result has not left yet."
+        sentence = first(
+            waits,
+            held_sentence(self.run, holders) or free,
+            release_sentence(self.run, holders, release_ms),
+        )
+        return self._explanation("waiting", end, sentence, holders=holders, release_ms=release_ms, **fields)
 
     def _empty(self, start: int | None, end: int) -> Explanation:
         at_ms = self.search.at_ms
@@ -207,8 +216,8 @@ class WindowAnswers:
         if on_queue:
             verb = "waits" if on_queue == 1 else "wait"
             why = f"; {counted(on_queue, 'row')} of its time {verb} on a queue to be taken"
-        text = f"holds no row at {moment(at_ms)}{why}{lost}"
-        return self._explanation("empty", begins, end, text)
+        sentence = f"{self._name(begins, end)} holds no row at {exact_words(at_ms)}{why}{lost}."
+        return self._explanation("empty", end, first(failure_sentence(self.search.end), sentence))
 
     def _on_queue(self, begins: int, end: int) -> int:
         """How many rows with a time in a stretch lie on the queues in front of it."""
@@ -224,50 +233,29 @@ class WindowAnswers:
         """The column of the time on an input edge."""
         return self.rule.time if isinstance(self.rule, SessionProcessor) else self.rule.time_on(edge)
 
-    def _explanation(self, cause: str, start: int, end: int, text: str, **fields: Any) -> Explanation:
-        sentence = f"the window from {self.run.time(start)} to {self.run.time(end)} of {self.vertex} {text}"
-        fields |= {"cause": cause, "vertex": self.vertex, "key": self.key, "needed": self.rule.closed_by(end)}
-        return self.search.explanation("window", sentence=sentence, **fields)
+    def _name(self, start: int, end: int) -> str:
+        return f"The window from {self.run.time(start)} to {self.run.time(end)} of {self.vertex}"
 
-    def of(self, row: Mapping[str, Any], edge: int) -> list[tuple[int, int]]:
-        """The windows that a row belongs to which came on an input edge, or its session while that is open."""
-        values = self.values(row)
-        if not isinstance(self.rule, SessionProcessor):
-            return list(self.rule.shape.windows_of(values[self._time_on(edge)]))
-        time, group = values[self.rule.time], group_of(values, self.rule.group)
-        every = [window for instance in self.instances for window in self.open(instance)]
-        return [(s.start, s.end) for s in every if s.group == group and s.start <= time < s.end]
+    def _explanation(self, cause: str, end: int, sentence: str, **fields: Any) -> Explanation:
+        return Explanation(
+            at_ms=self.search.at_ms,
+            stream=self.run.stream,
+            asked="window",
+            vertex=self.vertex,
+            key=self.key,
+            cause=cause,
+            needed=self.rule.closed_by(end),
+            sentence=sentence,
+            **fields,
+        )
 
 
 def _least(watermark: int | None) -> int:
     return MIN if watermark is None else watermark
 
 
-def explain_row(run: DataflowRun, row: Mapping[str, Any], *, at_ms: int, vertex: str | None = None) -> Explanation:
-    """What had become of the row at `at_ms`; with `vertex`, of the row that this source read.
-
-    Raises `RecordingError` if no source had read such a row.
-    """
-    alike = [
-        read_row
-        for (_, name, _), rows in run.indexed("source_rows").items()
-        for read_row in rows
-        if vertex in {None, name} and read_row["at_ms"] <= at_ms and _has(read(read_row["row"]), row)
-    ]
-    if not alike:
-        wanted = ", ".join(f"{name} {value!r}" for name, value in row.items())
-        raise RecordingError(
-            f"no source of {run.stream!r} had read a row with {wanted or 'no columns'} by {moment(at_ms)}.",
-            remedy="ask for columns that a source has, or later.",
-        )
-    fate = _Fate(Search(run, at_ms), dict(row), alike[0])
-    answer = fate.explanation()
-    more = f" (the first of {grouped(len(alike))} such rows)" if answer.drop is None and len(alike) > 1 else ""
-    return replace(answer, sentence=f"row ({listing(fate.values)}){more} {answer.sentence}")
-
-
 def dropped_rows(run: DataflowRun, row: Mapping[str, Any], *, vertex: str | None = None) -> Iterator[DroppedRow]:
-    """The rows left out that have the columns of `row`, at all vertices or at one."""
+    """The dropped rows that have the columns of `row`, at all vertices or at one."""
     for drop in run.rows("drops"):
         values = read(drop["row"])
         if _has(values, row) and (vertex is None or drop["vertex"] == vertex):
@@ -311,119 +299,3 @@ def _has(values: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
         raise RecordingError(f"row is {shown(row)}.", remedy="give some of its columns, as in row={'id': 7}.")
     plain = all(name in values and values[name] == value for name, value in row.items())
     return plain or all(values.get(f"right_{name}", values.get(name, ...)) == value for name, value in row.items())
-
-
-class _Fate:
-    """One row, followed through the dataflow up to the moment of the question."""
-
-    def __init__(self, search: Search, wanted: Mapping[str, Any], first: RecordedRow) -> None:
-        self.search, self.run, self.wanted, self.first = search, search.run, wanted, first
-        self.values = read(first["row"])
-
-    def explanation(self) -> Explanation:
-        """Where it is, or what became of it."""
-        source, read_ms = self.first["vertex"], self.first["at_ms"]
-        if not self.first["passed"]:
-            sentence = f"was rejected by the filter of source {source} at {moment(read_ms)}"
-            return self._fate("rejected", source, read_ms, sentence)
-        for drop in dropped_rows(self.run, self.wanted):
-            if drop.at_ms <= self.search.at_ms and self._is(drop.row):
-                return self._fate("dropped", drop.vertex, drop.at_ms, f"was {drop.sentence}", drop=drop, key=drop.key)
-        for out in self.run.rows("sunk"):
-            if out["at_ms"] <= self.search.at_ms and self._is(read(out["row"])):
-                sentence = f"came out at {out['vertex']} at {moment(out['at_ms'])}"
-                return self._fate("came out", out["vertex"], out["at_ms"], sentence)
-        return self._on_its_way()
-
-    def _is(self, values: Mapping[str, Any]) -> bool:
-        """Whether this is the row: it has the columns asked for, and all others that it shares are the same."""
-        shared = {name: value for name, value in self.values.items() if name in values or f"right_{name}" in values}
-        return _has(values, self.wanted) and _has(values, shared)
-
-    def _on_its_way(self) -> Explanation:
-        """By the last item that is the row, in the order of the flow."""
-        order = list(self.run.vertices)
-        items = [
-            (order.index(queue["target"]), item["put_ms"], number, queue, item)
-            for number, queue in enumerate(self.run.queues)
-            for item in self.search.items_so_far(queue)
-            if item["kind"] == "event" and self._is(read(item["row"]))
-        ]
-        if not items:
-            return self._fate("unknown", self.first["vertex"], None, f"has not left source {self.first['vertex']} yet")
-        *_, queue, item = max(items, key=lambda entry: entry[:3])
-        name, values, instance = queue["target"], read(item["row"]), queue["target_instance"]
-        label = self.run.instance_name(name, instance)
-        if self.search.still(item["taken_ms"]):
-            source = self.run.instance_name(queue["source"], queue["source_instance"])
-            sentence = f"waits on the queue from {source} to {label} since {moment(item['put_ms'])}"
-            return self._fate("on queue", name, item["put_ms"], sentence, instance=instance)
-        if name in self.search.windows:
-            return self._in_window(name, queue, values)
-        if name in self.search.joins:
-            # Of a broadcast every instance has a copy.
-            copies = [
-                other
-                for *_, other, copy in items
-                if other["target"] == name and not self.search.still(copy["taken_ms"])
-            ]
-            return self._in_join(name, copies, values)
-        cause, what = _TAKEN.get(self.run.vertices[name]["kind"], ("gone", "made another row of it"))
-        if name in self.run.rules.completing:
-            what = "made another row of it, or keeps it for when its inputs have ended"
-        sentence = f"was taken by {label} at {moment(item['taken_ms'])}, which {what}"
-        return self._fate(cause, name, item["taken_ms"], sentence, instance=instance)
-
-    def _in_window(self, name: str, queue: RecordedRow, values: Mapping[str, Any]) -> Explanation:
-        """In the first of its windows that has not come out of its instance, or in the last one that has."""
-        windows = WindowAnswers(self.search, name)
-        instance = queue["target_instance"]
-        answers = [windows.explanation(*window, instance) for window in windows.of(values, queue["edge"])]
-        label = self.run.instance_name(name, instance)
-        if not answers:
-            return self._fate("gone", name, None, f"is part of a session of {label} that has come out")
-        answer = next((answer for answer in answers if answer.cause in {"waiting", "failed"}), answers[-1])
-        return replace(answer, asked="row", sentence=f"went into {label}: {answer.sentence}")
-
-    def _in_join(self, name: str, queues: Sequence[RecordedRow], values: Mapping[str, Any]) -> Explanation:
-        """Kept, by each instance that took it, until the limit of its key there passes its time."""
-        join, edge = self.search.joins[name], queues[0]["edge"]
-        key = min(join.keys[edge])
-        time = values[self.run.vertices[queues[0]["source"]]["keys"][key]]
-        limits = {
-            number: self.search.join_state(name, number).limits[key]
-            for number in sorted({queue["target_instance"] for queue in queues if queue["edge"] == edge})
-        }
-        # The instance that keeps it longest.
-        instance = min(limits, key=lambda number: limits[number])
-        limit = limits[instance]
-        keeping = listed([self.run.instance_name(name, number) for number in limits if limits[number] <= time])
-        if time < limit:
-            label = listed([self.run.instance_name(name, number) for number in limits])
-            lowest = "it is" if len(limits) == 1 else "the lowest of them is"
-            sentence = (
-                f"was in {label} until its limit of key {key} had passed {self.run.time(time)}; "
-                f"{lowest} {self.run.time(limit)} now"
-            )
-            return self._fate("gone", name, None, sentence, instance=instance, key=key)
-        holders = self.search.holders(name, instance, key, time + 1, at="limit")
-        then = "leaves without a partner" if join.outer == edge else "is given up"
-        text = (
-            f"is kept by {keeping}, where no partner has come; it {then} when the limit of key {key} passes "
-            f"{self.run.time(time)}"
-        )
-        text, release_ms = self.search.waiting(text, holders)
-        about = {"instance": instance, "key": key, "needed": time + 1, "holders": holders, "release_ms": release_ms}
-        return self._fate("waiting", name, None, text, **about)
-
-    def _fate(self, cause: str, vertex: str, since_ms: int | None, sentence: str, **about: Any) -> Explanation:
-        about |= {"cause": cause, "vertex": vertex, "since_ms": since_ms, "sentence": sentence}
-        return self.search.explanation("row", **about)
-
-
-_TAKEN: Final = {
-    "filter": ("rejected", "rejected it"),
-    "hash join": ("gone", "gave it with its partners, or keeps it as a row of its batch"),
-    "async map": ("waiting", "has not given its result back"),
-}
-"""What became of a row that a vertex of this kind took and did not pass on: in one word, and in a phrase."""

@@ -4,7 +4,7 @@ At every level the inputs that count and are below the value hold it; of these e
 feeds it, up to the partition of a source, a queue, a vertex with work in flight, or an input that has no such key. A
 join needs both of its sides: for the watermarks of the key, and for those that raise its limit.
 
-An input is left out when it is idle. That releases the value only if some other input has reached it; and never
+An input is excluded when it is idle. That releases the value only if some other input has reached it; and never
 across a join, to which idle inputs make no difference.
 
 Source: "Keyed watermark support", Description of current behavior, WM generation, Coalescing of WMs with different
@@ -20,25 +20,16 @@ from typing import Any, Literal
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.words import moment
+from wmlab.dataflow.answers.cause import Holder, Kind
 from wmlab.dataflow.answers.job import LevelName, LevelState
-from wmlab.dataflow.answers.run import (
-    BEGINS,
-    Asked,
-    DataflowRun,
-    Explanation,
-    Holder,
-    Kind,
-    RecordedRow,
-    held_by,
-    released_by,
-)
+from wmlab.dataflow.answers.run import BEGINS, DataflowRun, RecordedRow
 from wmlab.dataflow.model.items import DONE, MIN, FrameGrid, Idle, Watermark
 from wmlab.dataflow.model.join import START, JoinState
 from wmlab.dataflow.model.source import FixedLag
 from wmlab.dataflow.sim.layout import OWN_BY_INPUT
 
 Blocking = tuple[Holder, bool]
-"""What blocks, and whether another input has reached the value, so that it helps when that is left out."""
+"""What blocks, and whether another input has reached the value, so that it helps when that is excluded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +42,7 @@ class Target:
     ahead: int | None = None
     reached: bool = False
 
-    def beside(self, watermarks: Iterable[int | None], vertex: str) -> Target:
+    def one_step_upstream(self, watermarks: Iterable[int | None], vertex: str) -> Target:
         """The same one step upstream of `vertex`, where the other inputs have these watermarks."""
         known = [watermark for watermark in watermarks if watermark is not None]
         ahead = min([*known, *([] if self.ahead is None else [self.ahead])], default=None)
@@ -79,7 +70,7 @@ class Search:
             raise RecordingError(f"at {moment(at_ms)} nothing had begun.", remedy=remedy)
         self.run, self.execution, self.at_ms = run, begun[-1], at_ms
         self.job = run.job.at(at_ms)
-        self.outcome: str = "running" if self.still(self.execution["ended_ms"]) else self.execution["outcome"]
+        self.end = run.end_at(at_ms)
         self.windows, self.joins = run.rules.windows, run.rules.joins
 
     def still(self, until_ms: int | None) -> bool:
@@ -93,15 +84,6 @@ class Search:
             if row[clock] <= self.at_ms:
                 yield row
 
-    def items_so_far(self, queue: RecordedRow) -> Iterator[RecordedRow]:
-        """The items put on a queue by the moment; of executions before a restart, those taken before the snapshot."""
-        where = queue["target"], queue["target_instance"]
-        for execution, saved_ms in history_of(self.run, self.execution, *where):
-            for item in self.run.indexed("items").get((execution, queue["queue"]), ()):
-                saved = saved_ms is None or (item["taken_ms"] is not None and item["taken_ms"] <= saved_ms)
-                if saved and item["put_ms"] <= self.at_ms:
-                    yield item
-
     def level(self, vertex: str, instance: int, name: LevelName, edge: int | None = None) -> LevelState:
         """A level of coalescing of an instance."""
         return self.job.level(vertex, instance, name, edge)
@@ -112,46 +94,14 @@ class Search:
         return state
 
     def holders(
-        self, vertex: str, instance: int, key: int, value: int, *, at: Literal["inputs", "output", "limit"]
+        self, vertex: str, instance: int, key: int, value: int, *, at: Literal["inputs", "output"]
     ) -> tuple[Holder, ...]:
-        """What keeps a watermark below `value`, each once: the merged one of all inputs, the one that leaves an
-        instance, or the limit of the key in a join."""
-        search = {"inputs": self._merged, "output": self._output, "limit": self._limit}[at]
+        """What keeps a watermark below `value`, each once: the coalesced one of all inputs, or the one that leaves."""
+        search = {"inputs": self._coalesced, "output": self._output}[at]
         result = _without_idle_release(search(vertex, instance, Target(key, value)))
         through = [tuple(name for name in holder.through if name != vertex) for holder, _ in result]
         return unique_holders(
             replace(holder, through=names) for (holder, _), names in zip(result, through, strict=True)
-        )
-
-    @property
-    def end(self) -> str:
-        """How and when the job had failed or was complete, in words; empty if it was running."""
-        ended = {"failed": "failed", "completed": "was complete"}.get(self.outcome)
-        reason = f": {self.execution['reason']}" if self.execution["reason"] else ""
-        return f"the job {ended} at {moment(self.execution['ended_ms'])}{reason}" if ended else ""
-
-    def waiting(
-        self, text: str, holders: Sequence[Holder], *, free: str = "", idles: bool = True
-    ) -> tuple[str, int | None]:
-        """What waits (`text`), who holds it (`free` without holders) and what releases it, in one sentence, and when.
-
-        It is released, if nothing else happens, when the last holder is left out as idle; None if one never is. Without
-        `idles` that is not considered. In a job that has failed nothing releases it.
-        """
-        if self.outcome == "failed":
-            return text, None
-        known = [holder.idle_at_ms for holder in holders if holder.idle_at_ms is not None]
-        release_ms = max([self.at_ms, *known]) if idles and known and len(known) == len(holders) else None
-        parts = (text, held_by(self.run, holders) or free, released_by(self.run, holders, release_ms))
-        return "; ".join(part for part in parts if part), release_ms
-
-    def explanation(self, asked: Asked, *, cause: str, sentence: str, **fields: Any) -> Explanation:
-        """An answer about the moment; `fields` are the other ones of `Explanation`."""
-        if self.outcome == "failed" and cause in {"waiting", "on queue"}:
-            cause, sentence = "failed", f"{sentence}; {self.end}"
-            fields |= {"holders": ()}
-        return Explanation(
-            at_ms=self.at_ms, stream=self.run.stream, asked=asked, cause=cause, sentence=sentence, **fields
         )
 
     def _output(self, vertex: str, instance: int, target: Target) -> list[Blocking]:
@@ -166,7 +116,7 @@ class Search:
             return self._by_input(vertex, instance, target)
         if vertex not in self.joins:
             target = self._on_grid(vertex, target)
-            return self._merged(vertex, instance, target) or self._inside(vertex, instance, target)
+            return self._coalesced(vertex, instance, target) or self._inside(vertex, instance, target)
         received = self.join_state(vertex, instance).received[target.key]
         result = [] if received != START and received >= target.value else self._side(vertex, instance, target)
         if self.joins[vertex].output == "state":
@@ -200,7 +150,7 @@ class Search:
     def _queue_to(self, queue: RecordedRow) -> str:
         return self.run.instance_name(queue["target"], queue["target_instance"])
 
-    def _merged(self, vertex: str, instance: int, target: Target, edge: int | None = None) -> list[Blocking]:
+    def _coalesced(self, vertex: str, instance: int, target: Target, edge: int | None = None) -> list[Blocking]:
         """All input edges of an instance or, with `edge`, the queues of that one."""
         level = self.level(vertex, instance, "global" if edge is None else "edge", edge)
         emitted = level.emitted.get(target.key)
@@ -216,10 +166,10 @@ class Search:
             watermark = watermarks[number]
             if watermark is not None and watermark >= target.value:
                 continue
-            # Those that were left out may still be let through when all are.
-            beside = target.beside([w for other, w in watermarks.items() if other != number], vertex)
+            # Those that are excluded may still be let through when all are.
+            beside = target.one_step_upstream([w for other, w in watermarks.items() if other != number], vertex)
             if edge is None:
-                result += self._merged(vertex, instance, beside, number) or self._taken(
+                result += self._coalesced(vertex, instance, beside, number) or self._taken(
                     vertex, instance, beside, number
                 )
             else:
@@ -266,18 +216,18 @@ class Search:
         It does not matter how far the others are, and neither idle inputs nor ended ones let anything through.
         """
         alone = Target(target.key, target.value, (vertex, *target.through))
-        result = _without_idle_release(self._merged(vertex, instance, alone, edge))
+        result = _without_idle_release(self._coalesced(vertex, instance, alone, edge))
         return [(replace(holder, end_helps=False), helps) for holder, helps in result]
 
     def _on_grid(self, vertex: str, target: Target) -> Target:
-        """The watermark that has to be merged for `target` to leave, where only multiples of a number leave."""
+        """The watermark that has to be coalesced for `target` to leave, where only multiples of a number leave."""
         grid = self.run.vertex(vertex).get("grid")
         if grid is None or target.value == START:
             return target
         return replace(target, value=FrameGrid(grid).higher(target.value - 1))
 
     def _by_input(self, vertex: str, instance: int, target: Target) -> list[Blocking]:
-        """The holders behind each input that has the key; what a processor of one's own makes of it, it alone knows."""
+        """The holders behind each input that has the key; what a custom processor makes of it, it alone knows."""
         queues = self.run.into(vertex, instance)
         edges = sorted({queue["edge"] for queue in queues if target.key in queue["keys"]})
         result = [blocking for edge in edges for blocking in self._edge(vertex, instance, target, edge)]
@@ -288,9 +238,10 @@ class Search:
         partitions = Partitions(self, vertex, instance, target.key)
         if partitions.mapper.frames is None:
             return [self._blocking(vertex, instance, "no watermark", target)]
-        if target.value != START:
+        awaited = target.value
+        if awaited != START:
             # What a source sends is throttled, so a partition has reached the value when it has reached its frame.
-            target = replace(target, value=partitions.mapper.frames.higher(target.value - 1))
+            target = replace(target, value=partitions.mapper.frames.higher(awaited - 1))
         last_kind = self.job.last_kind(vertex, instance)
         if last_kind == "done":
             return [self._blocking(vertex, instance, "ended", target)]
@@ -303,11 +254,14 @@ class Search:
         announced = last_kind == "idle"
         result: list[Blocking] = []
         for number in below or partitions.numbers:
-            kind: Kind = "idle" if announced else "mute"
+            kind: Kind = "idle" if announced else "silent"
             if below:
                 kind = "clock" if partitions.reached_by_clock(number, target.value) else "slow"
+                mark = partitions.watermark(number)
+                if kind == "slow" and awaited != START and mark is not None and mark >= awaited:
+                    kind = "throttled"
             others = [partitions.watermark(other) for other in partitions.numbers if other != number]
-            beside = target.beside(others, vertex)
+            beside = target.one_step_upstream(others, vertex)
             result.append((partitions.holder(number, beside, kind), beside.reached or kind == "clock"))
         return result or [self._blocking(vertex, instance, "idle", target)]
 
@@ -373,22 +327,22 @@ class Partitions:
         return None if self.mapper.frames is None or watermark is None else self.mapper.frames.floor(watermark)
 
     def idle(self, number: int) -> bool:
-        """Whether it is left out."""
+        """Whether it is excluded."""
         return self._partitions[number].state.idle(self.at_ms)
 
     def reached_by_clock(self, number: int, value: int) -> bool:
-        """Whether the clock brings a partition to a watermark before it is left out."""
-        left_out_ms = self._partitions[number].state.deadline_ms
-        return self.by_clock and (left_out_ms is None or value + self.lag < left_out_ms)
+        """Whether the clock brings a partition to a watermark before it is excluded."""
+        becomes_idle_ms = self._partitions[number].state.deadline_ms
+        return self.by_clock and (becomes_idle_ms is None or value + self.lag < becomes_idle_ms)
 
     def holder(self, number: int, target: Target, kind: Kind) -> Holder:
         """It as a holder."""
         state, last_ms, rejected = self._partitions[number]
-        left_out_ms = state.deadline_ms
+        becomes_idle_ms = state.deadline_ms
         # What brings it to the value: an event of this time or, if the clock moves it, this time of the clock.
         needs = target.value + self.lag
         silent = rejected and self.mapper.deviations.rejected_rows_silent
-        idle_at_ms = left_out_ms if kind == "slow" and not silent else None
+        idle_at_ms = becomes_idle_ms if kind in {"slow", "throttled"} and not silent else None
         row_after_ms = None
         if kind == "clock":
             idle_at_ms = needs
@@ -406,9 +360,10 @@ class Partitions:
             last_ms=last_ms,
             rejected=rejected,
             needs_time=needs if by_events and target.value != START else None,
+            next_mark=target.value if kind == "throttled" else None,
             row_after_ms=row_after_ms,
             idle_at_ms=idle_at_ms,
-            idle_since_ms=left_out_ms if kind == "idle" else None,
+            idle_since_ms=becomes_idle_ms if kind == "idle" else None,
             parallelism=self._parallelism,
         )
-        return holder if kind == "slow" else replace(holder, behind_by=None)
+        return holder if kind in {"slow", "throttled"} else replace(holder, behind_by=None)
