@@ -245,3 +245,22 @@ def test_every_server_of_a_local_cluster_listens_on_loopback_only(told: list[str
 @pytest.mark.long
 def test_another_session_can_be_started_after_one_was_stopped_or_its_java_has_died(told: list[str]) -> None:
     assert [line.partition(" on ")[2] for line in told[-3:]] == ["local[1] 3 True"] * 3
+
+
+def test_the_folders_of_jvms_that_are_gone_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session.tempfile, "tempdir", str(tmp_path))
+    logs = {}
+    for name in ("wmlab-scratch-gone", "wmlab-scratch-running", "wmlab-other"):
+        (tmp_path / name).mkdir()
+        logs[name] = session._locked_log(tmp_path / name)
+    (tmp_path / "wmlab-scratch-without-log").mkdir()
+    with logs.pop("wmlab-scratch-running") as log:
+        jvm = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, stdout=log)
+    for log in logs.values():
+        log.close()
+    session.remove_abandoned_folders()
+    left = ["wmlab-other", "wmlab-scratch-running", "wmlab-scratch-without-log"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == left
+    jvm.communicate(b"\n")
+    session.remove_abandoned_folders()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["wmlab-other", "wmlab-scratch-without-log"]

@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, BinaryIO, Final, cast
 from urllib.parse import urlsplit
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -30,6 +30,11 @@ from pyspark.sql import SparkSession
 from wmlab.core.errors import SessionError
 from wmlab.core.waiting import waiting_for
 from wmlab.core.words import shown
+
+try:
+    import fcntl
+except ImportError:  # Windows, where temporary files are cleared by the system
+    fcntl = None  # type: ignore[assignment]
 
 VARIABLE: Final = "WMLAB_SPARK"
 """Names the master: `local[2]`, `spark://host:7077`, or `sc://host:15002` for Spark Connect. Default `local[*]`."""
@@ -90,6 +95,10 @@ _SOCKETS: Final = "spark.python.unix.domain.socket."
 """How the JVM and Spark's Python workers of this user talk. Over TCP every task waits 40 ms for an acknowledgement."""
 _SOCKET_DIR_BYTES: Final = 60
 """The path of a socket has at most 103 bytes on macOS, of which the file takes 43."""
+
+_SCRATCH: Final = "wmlab-scratch-"
+"""How the name of a scratch folder begins."""
+_LOG: Final = "spark.log"
 
 _LOOKED_UP: Final = ("functions", "PythonUtils", "PythonSQLUtils", "org.apache.spark.sql.functions")
 """Classes that PySpark looks up by name at each call, which searches all jars; they are kept instead."""
@@ -255,14 +264,43 @@ def _look_for_wmlab(spark: SparkSession, master: str) -> None:
         )
 
 
+def remove_abandoned_folders() -> None:
+    """Remove the scratch folders of JVMs that are gone: a process that is killed does not remove its own.
+
+    A JVM holds a lock on the log in its folder as long as it lives, even if it outlives the process that started it.
+    A folder without a log belongs to a JVM that others have started, and stays.
+    """
+    if fcntl is None:
+        return
+    for path in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*/{_LOG}"):
+        with suppress(OSError), path.open("rb") as log:  # held by its JVM, of another user, or just removed
+            fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path.parent, ignore_errors=True)
+
+
+def _locked_log(home: Path) -> BinaryIO:
+    """The log of the JVM that is about to start, with a lock that the JVM inherits with its output."""
+    path = home / "starting.log"
+    log = path.open("wb")
+    if fcntl is not None:
+        fcntl.flock(log, fcntl.LOCK_SH)
+    path.rename(home / _LOG)  # once it is locked, so that no other process takes it for abandoned
+    return log
+
+
 def _embedded(master: str) -> SparkSession:
     """A session whose JVM, started here, sends all its output to a log file; after a stopped one, in the same JVM."""
     from pyspark.java_gateway import launch_gateway
 
     global _log_file, _first_worker
     settings = dict(_DRIVER)
-    home = Path(tempfile.mkdtemp(prefix="wmlab-spark-"))
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    gateway = SparkContext._gateway
+    if gateway is None or _log_file is None:
+        remove_abandoned_folders()
+        home = Path(tempfile.mkdtemp(prefix=_SCRATCH))
+        atexit.register(shutil.rmtree, home, ignore_errors=True)
+    else:
+        home = _log_file.parent
     if master.startswith("local") or urlsplit(master).hostname in ("localhost", "127.0.0.1"):
         # The servers of a local cluster would listen on all addresses.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -275,10 +313,9 @@ def _embedded(master: str) -> SparkSession:
         settings |= WITH_CLASSES
     settings |= {"spark.sql.warehouse.dir": str(home / "warehouse"), "spark.local.dir": str(home)}
     conf = SparkConf().setAll(list(settings.items()))
-    gateway = SparkContext._gateway
     if gateway is None:
-        _log_file = home / "spark.log"
-        with _log_file.open("wb") as log:
+        with _locked_log(home) as log:
+            _log_file = home / _LOG
             output = {"stdout": log, "stderr": log}
             gateway = launch_gateway(conf=conf, popen_kwargs=output)  # type: ignore[no-untyped-call]
     # What the JVM was started with, by PYSPARK_SUBMIT_ARGS for one, stands.
