@@ -12,9 +12,6 @@ from tests import scenario_files
 from wmlab.open import load_scenario
 
 RUNS: list[tuple[str, dict[str, Any]]] = [
-    ("flows/hazelcast_20740", {"deviations": ["rejected_rows_silent"]}),
-    ("flows/hazelcast_26474", {"mode": "hz"}),
-    ("flows/hazelcast_22440", {}),
     ("progress_diagram", {"rules": "design"}),
     ("progress_diagram", {}),
 ]
