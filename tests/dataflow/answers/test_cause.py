@@ -75,7 +75,7 @@ def test_state_that_stopped_growing_is_bounded_and_one_that_grows_is_not_judged(
     run = joined().record()
     settled = run.explain(at_ms=890).state
     assert (settled.bounded, settled.is_growing) == (True, False)
-    assert f"it stopped growing at {settled.peak_ms} ms" in settled.sentence
+    assert f"it stopped growing at {settled.peak}, at {settled.peak_ms} ms." in settled.sentence
     growing = joined(5).record().explain(at_ms=450).state
     assert growing.bounded is None
     assert growing.sentence.endswith("and no limit was seen in 450 ms.")

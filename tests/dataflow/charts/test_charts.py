@@ -259,4 +259,4 @@ def test_a_chart_of_one_instance_of_several_names_it_and_the_size_of_all_has_no_
         if row["vertex"] == "w" and row["buffer"] == "all":
             total[row["instance"]] = row["size"]
     assert rows_of(chart)[-1][2] == sum(total.values())
-    assert f": w holds {sum(total.values())}," in chart.sentence
+    assert f"Yes: w holds {sum(total.values())}; it stopped growing at 41" in chart.sentence

@@ -1,8 +1,8 @@
 """How much a vertex holds, and whether that stays bounded, as far as the run shows it.
 
-    yes          it has stopped growing: its peak is older than half of the time that was seen
+    yes          it has stopped growing: no new peak came for more than twice the longest time between two
     no           it has reached its limit
-    not known    it set a new peak in the second half of the time, or held something for too short a time
+    not known    it grew until lately
 
 Nothing is extrapolated. Source: "Stream-to-stream join", memory management.
 """
@@ -13,10 +13,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
+from typing import Final
 
 from wmlab.core.answers import Answer
 from wmlab.core.words import exact_words, grouped
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, instance_name
+
+_LONGER: Final = 2
+"""So many times the longest time between two new peaks without one: then the state has stopped growing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -57,8 +61,7 @@ class HeldState(Answer):
         if self.bounded is False:
             return f"{self.name} has reached its limit of {grouped(self.limit or 0)}."
         if self.bounded:
-            most = "and never more" if self.size == self.peak else f"at most {grouped(self.peak)}"
-            return f"{holds}, {most}; it stopped growing at {exact_words(self.peak_ms)}."
+            return f"{holds}; it stopped growing at {grouped(self.peak)}, at {exact_words(self.peak_ms)}."
         shrank = "has never shrunk" if self.shrank_ms is None else f"last shrank at {exact_words(self.shrank_ms)}"
         limit = f"no limit was seen in {exact_words(self.seen_ms)}"
         if self.limit is not None:
@@ -84,7 +87,9 @@ def held_state(
     peak_ms = next(at for at, size in points if size == peak)
     result = run.rules.results.get(vertex)
     limit = None if result is None else result.limit
-    bounded = True if at_ms - peak_ms > (at_ms - begun_ms) / 2 else None
+    peaks_ms = [begun_ms, *_peaks_ms(points)]
+    longest_ms = max(later - earlier for earlier, later in pairwise(peaks_ms))
+    bounded = True if at_ms - peak_ms > _LONGER * longest_ms else None
     if limit is not None and _is_full(run, execution, vertex, limit, points, copies, instance, at_ms):
         bounded = False
     return HeldState(
@@ -100,6 +105,16 @@ def held_state(
         limit=limit,
         bounded=bounded,
     )
+
+
+def _peaks_ms(points: list[tuple[int, int]]) -> list[int]:
+    """When each new peak came; at least the first size is one."""
+    moments, peak = list[int](), -1
+    for at_ms, size in points:
+        if size > peak:
+            moments.append(at_ms)
+            peak = size
+    return moments
 
 
 def _is_full(
