@@ -141,7 +141,6 @@ flow = wm.dataflow.Dataflow.load("join_over_join").record()
 """,
         (
             Entry("wm.dataflow.chart.coalescing", 'wm.dataflow.chart.coalescing(flow, vertex="joinOuter")'),
-            Entry("wm.dataflow.chart.input_activity", 'wm.dataflow.chart.input_activity(flow, vertex="joinOuter")'),
             Entry("wm.dataflow.chart.state_size", 'wm.dataflow.chart.state_size(flow, vertex="joinOuter")'),
             Entry(
                 "wm.dataflow.chart.queue_diagram",

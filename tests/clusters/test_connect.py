@@ -34,8 +34,8 @@ def server(spark: SparkSession) -> Iterator[str]:
 @pytest.mark.long
 def test_spark_connect_gives_the_answers_of_spark_embedded(spark: SparkSession, server: str, tmp_path: Path) -> None:
     surface.make(tmp_path)
-    expected = surface.answers(spark, tmp_path, checks=False)
-    command = [sys.executable, "-m", "tests.clusters.surface", server, str(tmp_path), "--no-checks"]
+    expected = surface.answers(spark, tmp_path)
+    command = [sys.executable, "-m", "tests.clusters.surface", server, str(tmp_path)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     found = json.loads(done.stdout)
     assert [name for name in expected if found[name] != expected[name]] == []

@@ -73,7 +73,6 @@ def test_flags_of_functions_methods_and_classes_are_among_those_asked() -> None:
         "Scenario.sweep(check)",
         "Scenario.record(progress)",
         "Recording.save(overwrite)",
-        "Dataflow.permutations(exhaustive)",
         "wmlab.progress.spark.fired_windows(flush)",
         "wmlab.chart.Scene(together)",
     }

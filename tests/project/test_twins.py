@@ -41,23 +41,6 @@ TWINS: Final = (
         "millions of positions find their bounds by a compiled search, and none is sent to Python",
     ),
     Twin(
-        ("dataflow/model", "WindowProcessor", "SessionProcessor"),
-        ("dataflow/checks", "windows_of_on_time_rows"),
-        (
-            "test_the_batch_query_gives_the_windows_of_the_run",
-            "test_the_batch_query_reads_the_time_of_each_input_from_its_own_column",
-        ),
-        "the windows and sessions of rows",
-        "a batch query that knows no watermark judges what a run gave",
-    ),
-    Twin(
-        ("dataflow/model", "StreamJoin"),
-        ("dataflow/checks", "join_of_on_time_rows"),
-        ("test_the_batch_query_gives_the_pairs_of_the_run",),
-        "the pairs of a join",
-        "a batch query that knows no watermark judges what a run gave",
-    ),
-    Twin(
         ("strategies", "lateness_curve"),
         ("strategies", "lateness_curve"),
         ("test_the_lateness_curve_of_spark_is_that_of_the_trace",),
@@ -126,10 +109,10 @@ def test_both_writings_and_their_comparison_exist(twin: Twin) -> None:
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/design.md"])
-def test_readme_and_design_name_these_four_and_no_other_and_give_the_reasons(name: str) -> None:
-    assert len(TWINS) == 4
+def test_readme_and_design_name_these_two_and_no_other_and_give_the_reasons(name: str) -> None:
+    assert len(TWINS) == 2
     text = (source.ROOT / name).read_text(encoding="utf-8")
-    (listed,) = re.findall(r"Four rules stand [^.]*:\n\n((?:- .*\n(?:  .*\n)*)+)", text)
+    (listed,) = re.findall(r"Two rules stand [^.]*:\n\n((?:- .*\n(?:  .*\n)*)+)", text)
     reasons = [" ".join(entry.split()) for entry in listed.removeprefix("- ").split("\n- ")]
     assert reasons == [f"{twin.words}: {twin.reason}" for twin in TWINS]
 

@@ -236,12 +236,13 @@ class Verdicts(TableAnswer[Verdict]):
     """One verdict per invariant, in their order; `verdicts["I4"]` is one of them, iteration gives all.
 
     `notes` are remarks about the call, such as one that goes with the next version; two answers with the same verdicts
-    are equal.
+    are equal. `failure` says that the run failed, and why; empty if it did not.
     """
 
     name: str
     verdicts: tuple[Verdict, ...]
     notes: tuple[str, ...] = field(default=(), compare=False)
+    failure: str = field(default="", compare=False)
 
     entries = "verdicts"
     heads = ("", "verdict", "judged", "what")
@@ -298,7 +299,7 @@ class Verdicts(TableAnswer[Verdict]):
             labels = [v.label for v in self.verdicts if v.verdict == outcome]
             parts += [f"{outcome}: {', '.join(labels)}"] if labels else []
         parts += [f"{v.label} leaves out {v.exceptions}" for v in self.verdicts if v.invariant in self.with_exceptions]
-        return "; ".join(parts)
+        return " ".join(filter(None, [self.failure, "; ".join(parts)]))
 
     def __repr__(self) -> str:
         return "\n".join([f"Check of {self.name!r}: {self.sentence}", *(repr(v) for v in self.verdicts), *self.notes])

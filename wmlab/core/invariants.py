@@ -6,8 +6,7 @@ the columns that matter, each as (table, row), the row as JSON. A verdict is "vi
 everything that could be decided was in order, or "unknown" when nothing could be. A good finding may have an exemption:
 it says what went wrong and why that does not count, and the verdict says how many such things it leaves out.
 
-An `Invariant` is a rule in Python over the rows of one stream, which runs in memory. `wmlab.core.spark.verdict` brings
-the rows of very many streams to it, and has the other kind, which is a query over the rows of all streams.
+An `Invariant` is a rule in Python over the rows of one stream, which runs in memory.
 """
 
 from __future__ import annotations
@@ -23,21 +22,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wmlab.core.answers import Verdicts, unknown_invariant
-from wmlab.core.errors import ModelError
 from wmlab.core.words import TIME_MARK, counted, grouped, listed
 
 Entry = TypeVar("Entry")
-"""What is asked of a recording: a rule, or a query."""
-EVIDENCE: Final = pa.list_(pa.field("element", pa.struct({"table": pa.string(), "row": pa.string()})))
-_PROOF: Final = pa.struct({"at_ms": pa.int64(), "stream": pa.string(), "what": pa.string(), "evidence": EVIDENCE})
-TOTALS: Final = pa.schema(
-    {"invariant": pa.string(), "stream": pa.string()}
-    | {name: pa.int64() for name in ("judged", "violations", "good")}
-    | {"left_out": pa.map_(pa.string(), pa.int64()), "proof": _PROOF, "harm": _PROOF, "why": pa.string()}
-)
-"""What the findings on one invariant come to: judged, violations and good (how many single things, bad findings, and
-good ones), how many good ones are left out by their `exemption`, the first bad one (`proof`), the first one left out
-(`harm`), and the first reason (`why`) that something was not decided. The stream is null for all streams."""
+"""What is asked of a recording."""
+Totals: TypeAlias = dict[str, Any]
+"""What the findings on one invariant in one stream come to, by name: invariant and stream; judged, violations and good
+(how many single things, bad findings, and good ones); left_out (how many good ones are left out, by their `exemption`);
+the first bad one (proof) and the first one left out (harm), each with at_ms, stream, what and evidence, or None; and
+the first reason (why) that something was not decided."""
 
 TableRow: TypeAlias = Mapping[str, Any]
 TableRows: TypeAlias = Sequence[TableRow]
@@ -130,7 +123,7 @@ def invariant(
 def totals_of(
     invariants: Mapping[str, Invariant], tables: Mapping[str, pa.Table], values: Inputs, stream: str
 ) -> list[dict[str, Any]]:
-    """A row of `TOTALS` for each invariant, from the tables of one stream; `values` are all other inputs."""
+    """The `Totals` of each invariant, from the tables of one stream; `values` are all other inputs."""
     inputs = _OfStream(tables, values)
     rows = []
     for name, entry in invariants.items():
@@ -149,24 +142,16 @@ def of_one_stream(tables: Mapping[str, pa.Table], stream: str) -> dict[str, pa.T
 
 def judged_in_memory(
     recording: str,
-    invariants: Mapping[str, Any],
+    invariants: Mapping[str, Invariant],
     totals: Callable[[Mapping[str, Invariant]], Iterable[TableRow]],
     only: Sequence[str],
 ) -> Verdicts:
-    """The verdicts on a recording without Spark; `totals` makes the rows of `TOTALS` for the rules that are chosen.
+    """The verdicts on a recording; `totals` makes the `Totals` of the rules that are chosen.
 
-    `only` names those that are judged; without names, all that are rules over the rows of one stream are. Raises
-    `ModelError` for a name that is none, and for a query, which only Spark can answer.
+    `only` names those that are judged; without names, all are. Raises `ModelError` for a name that is none.
     """
-    rules = {name: entry for name, entry in invariants.items() if isinstance(entry, Invariant)}
     chosen = chosen_of(invariants, only)
-    if queries := [name for name in only if name not in rules]:
-        raise ModelError(
-            f"{queries[0]} is a query over whole tables, which is not judged in memory.",
-            remedy=f"name rules ({', '.join(rules)}), or ask recording.check(spark, {queries[0]!r}).",
-        )
-    judged = {name: rules[name] for name in chosen if name in rules}
-    return Verdicts.of(recording, verdicts_of(judged, list(totals(judged))))
+    return Verdicts.of(recording, verdicts_of(chosen, list(totals(chosen))))
 
 
 def check_in_memory(in_memory: Callable[..., Verdicts], recording: Any, only: Sequence[Any]) -> Verdicts:
@@ -212,7 +197,7 @@ def require_known(only: Sequence[object], invariants: Collection[str], by_name: 
 
 
 def verdicts_of(invariants: Mapping[str, Any], totals: TableRows) -> list[dict[str, Any]]:
-    """The verdict on each invariant, in their order, from rows of `TOTALS`."""
+    """The verdict on each invariant, in their order, from `Totals`."""
     return [
         verdict_of(name, entry, [row for row in totals if row["invariant"] == name])
         for name, entry in invariants.items()
@@ -220,7 +205,7 @@ def verdicts_of(invariants: Mapping[str, Any], totals: TableRows) -> list[dict[s
 
 
 def _totals(findings: Iterable[Finding], stream: str) -> dict[str, Any]:
-    """What the findings on one stream come to, as in `TOTALS`."""
+    """What the findings on one stream come to, see `Totals`."""
     totals: dict[str, Any] = dict.fromkeys(("judged", "violations", "good"), 0)
     left_out = Counter[str]()
     first: dict[str, dict[str, Any] | None] = {"proof": None, "harm": None}
@@ -248,7 +233,7 @@ def _order(proof: TableRow) -> tuple[Any, ...]:
 
 
 def verdict_of(name: str, entry: Any, totals: TableRows) -> dict[str, Any]:
-    """The verdict on one invariant, a rule or a query, from its rows of `TOTALS`."""
+    """The verdict on one invariant from its `Totals`."""
     judged, violations, good = (sum(row[column] for row in totals) for column in ("judged", "violations", "good"))
     proof = min((row["proof"] for row in totals if row["proof"] is not None), key=_order, default=None)
     harm = min((row["harm"] for row in totals if row["harm"] is not None), key=_order, default=None)

@@ -42,7 +42,7 @@ class RunComparison(Answer):
 
     @property
     def sentence(self) -> str:
-        """Which runs broke promises, and whose bound lags most."""
+        """Which runs failed, had no bound or broke promises, and then whose bound lags most."""
         return self.chart.sentence
 
     def to_dict(self) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def draw_comparison(runs: Mapping[str, RunMeasures]) -> Chart:
     if not known:
         raise ChartError("None of the runs has a watermark.", remedy="Ask explain() of each what held it back.")
     shown = known[: len(SERIES)]
-    sentence = " ".join(filter(None, [_promises(runs), _lags(bound, runs)]))
+    sentence = " ".join(filter(None, [_failures(runs), _promises(runs), _lags(bound, runs)]))
     left_out = f" Of {len(known)} runs the first {len(shown)} are drawn." if len(shown) < len(known) else ""
     short = all(len(label) <= _SHORT for label in shown)
     curves: list[Steps] = []
@@ -192,6 +192,13 @@ def draw_comparison(runs: Mapping[str, RunMeasures]) -> Chart:
     return Chart(sentence=sentence, data=data, scene=scene)
 
 
+def _failures(runs: Mapping[str, RunMeasures]) -> str:
+    """Which runs failed or never had a bound, so that results are missing; nothing if none did."""
+    failed = [f"{label}: {run.failure}" for label, run in runs.items() if run.failure]
+    without = [without_lag(run, label) for label, run in runs.items() if not run.has_bound]
+    return " ".join([*failed, *without])
+
+
 def _promises(runs: Mapping[str, RunMeasures]) -> str:
     """Which runs broke promises; nothing if none did."""
     broken = {label: run.broken for label, run in runs.items() if run.broken is not None and run.broken.count}
@@ -205,7 +212,7 @@ def _promises(runs: Mapping[str, RunMeasures]) -> str:
 def _lags(bound: str, runs: Mapping[str, RunMeasures]) -> str:
     """Whose bound lags most, by how much, and who has no lag."""
     known = sorted((run.lag_ms, label) for label, run in runs.items() if run.lag_ms is not None)
-    without = [without_lag(run, label) for label, run in runs.items() if run.lag_ms is None]
+    without = [without_lag(run, label) for label, run in runs.items() if run.lag_ms is None and run.has_bound]
     if len(known) < 2:
         return " ".join(["Fewer than two of the runs have a lag to compare.", *without])
     (least, first), (most, last) = known[0], known[-1]

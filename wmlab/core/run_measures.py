@@ -75,7 +75,8 @@ class RunMeasures(Answer):
 
     `bound` is what the bound is called, for example "lower bound"; `lag_ms` its mean lag, None if it has none;
     `broken` what came below the bound although it had been given, None if nothing says so. A measure that is None is
-    unknown. `settings` is the scenario as plain data with every default and option, None for a log.
+    unknown. `settings` is the scenario as plain data with every default and option, None for a log. `failure` says that
+    the run failed, and why; empty if it did not.
     """
 
     name: str
@@ -85,6 +86,7 @@ class RunMeasures(Answer):
     measures: Mapping[str, Number]
     settings: Mapping[str, Any] | None = None
     broken: BrokenPromises | None = None
+    failure: str = ""
 
     @property
     def has_bound(self) -> bool:
@@ -93,8 +95,9 @@ class RunMeasures(Answer):
 
     @property
     def sentence(self) -> str:
-        """Which promises were broken, and how far the bound lags."""
-        promises = f"Promises were broken: {self.broken.text}. " if self.broken and self.broken.count else ""
+        """That the run failed, which promises were broken, and how far the bound lags."""
+        promises = f"{self.failure} " if self.failure else ""
+        promises += f"Promises were broken: {self.broken.text}. " if self.broken and self.broken.count else ""
         if self.lag_ms is not None:
             return f"{promises}The {self.bound} of {self.name} lags {span(round(self.lag_ms))} on average."
         return f"{promises}{without_lag(self, self.name)}"

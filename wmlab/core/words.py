@@ -83,6 +83,17 @@ def clock_words(time_ms: int | None, *, clock_ms: int | None = None) -> str:
     return rounded(time_ms) if is_short(time_ms) else _in_units(time_ms, cut_to_ms=SECOND_MS)
 
 
+def exact_words(time_ms: int | None, *, clock_ms: int | None = None) -> str:
+    """A time that must not be rounded, since something waits for it: "340 ms", "10.3 s", "12 min 5.25 s", an instant.
+
+    None: "unknown". `clock_ms` is a time of the clock of the same run, as for `moment`.
+    """
+    is_in_seconds = time_ms is not None and abs(time_ms) >= SECOND_MS and is_short(time_ms)
+    if time_ms is None or not is_in_seconds or is_instant([time_ms], clock=[clock_ms]):
+        return moment(time_ms, clock_ms=clock_ms)
+    return ("−" if time_ms < 0 else "") + f"{abs(time_ms) / SECOND_MS:.3f}".rstrip("0").rstrip(".") + " s"
+
+
 def bare(time_ms: int, *, clock_ms: int | None = None) -> str:
     """A time where its unit need not be said: "29 400", or as `moment` writes it from ten minutes on."""
     return moment(time_ms, clock_ms=clock_ms).removesuffix(" ms")

@@ -9,6 +9,7 @@ from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.core.run_measures import BoundSteps, BrokenPromises, Lag, RunMeasures, with_lag
 from wmlab.dataflow.answers.run import DataflowRun
+from wmlab.dataflow.answers.sentences import failure_sentence
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
 
 BOUND: Final = "watermark"
@@ -35,12 +36,13 @@ def measures(recording: Recording, stream: str | None = None) -> RunMeasures:
         steps=steps,
         lag_ms=lag.mean_ms,
         settings=None if scenario is None else scenario.settings,
-        broken=BrokenPromises(count=len(dropped), noun="row", below="left out as late"),
+        broken=BrokenPromises(count=len(dropped), noun="row", below="dropped as late"),
+        failure=failure_sentence(run.end),
         measures={
             "rows read": sum(row["passed"] for row in run.rows("source_rows")),
             f"watermarks at {vertex}": len({value for _, value in steps if value is not None}),
             **with_lag(BOUND, lag),
-            "rows left out as late": len(dropped),
+            "rows dropped as late": len(dropped),
             "results": sum(row["committed"] for row in sunk),
             "results taken back by a restart": sum(not row["committed"] for row in sunk),
             "most rows of state": max((row["size"] for row in run.rows("state")), default=0),

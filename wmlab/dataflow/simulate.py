@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from wmlab.core import traces
 from wmlab.core.recording import the_only
 from wmlab.core.values import Problem, Problems
-from wmlab.dataflow.model.permute import Choose
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.sim.source_task import Reading
@@ -27,13 +26,21 @@ from wmlab.streams.scenario.scenario import StreamScenario
 _OFFSET: Final = itemgetter("offset")
 
 
-def simulate(dataflow: DataflowScenario, choose: Choose | None = None) -> dict[str, pa.Table]:
-    """Run a dataflow; `choose` replaces chance in who takes the next turn."""
-    world = DataflowWorld(dataflow, _readings(dataflow), choose=choose)
-    return world.run().tables(DATAFLOW_TABLES)
+Readings = Mapping[str, Reading]
+"""What each source of a dataflow reads, by its name."""
 
 
-def _readings(dataflow: DataflowScenario) -> dict[str, Reading]:
+def simulate(dataflow: DataflowScenario, readings: Readings) -> dict[str, pa.Table]:
+    """The tables of a run of a dataflow, whose sources read `readings`."""
+    return world_of(dataflow, readings).run().tables(DATAFLOW_TABLES)
+
+
+def world_of(dataflow: DataflowScenario, readings: Readings) -> DataflowWorld:
+    """The job of a dataflow, which has not begun."""
+    return DataflowWorld(dataflow, readings)
+
+
+def readings_of(dataflow: DataflowScenario) -> Readings:
     """What every source reads; raises `Problems` if nothing of a trace or a recorded stream comes in the time."""
     sources = {number: vertex for number, vertex in enumerate(dataflow.vertices) if isinstance(vertex, Source)}
     readings = {source.name: _reading(dataflow, source) for source in sources.values()}

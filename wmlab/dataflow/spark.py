@@ -1,8 +1,7 @@
 """Spark on the tables of a dataflow, as functions from DataFrame to DataFrame."""
 
 from wmlab.core import namespace
-from wmlab.dataflow.checks.batch import join_of_on_time_rows, windows_of_on_time_rows
-from wmlab.dataflow.checks.watermarks import coalesced
+from wmlab.dataflow.checks.coalesced import coalesced
 
-__all__ = ["coalesced", "join_of_on_time_rows", "windows_of_on_time_rows"]
+__all__ = ["coalesced"]
 __getattr__, __dir__ = namespace(__name__)

@@ -16,16 +16,20 @@ from typing import Any, Final
 from wmlab.core.answers import Answer, Stragglers, Stretch, stragglers_from
 from wmlab.core.arguments import the_moment
 from wmlab.core.errors import RecordingError
+from wmlab.core.overlap import TimeRange, apart_text, without_common_times
 from wmlab.core.recording import Recording, the_only
 from wmlab.core.words import clock_words, counted, listed, moment
 from wmlab.progress.model.chunks import MEANING
 from wmlab.progress.model.numbers import stamp_of
 from wmlab.progress.model.tracker import BlockingOrigin, ProgressRules, ProgressTracker, blocking, supposed_origins
+from wmlab.progress.model.windows import SlidingWindows
 from wmlab.progress.scenario import (
     BUILD,
     SINK,
+    Join,
     Origins,
     ProgressScenario,
+    Query,
     origins_of,
     tracker_rules_of,
 )
@@ -160,7 +164,8 @@ def explain_plan(
 
     It is that at the build of windows or, without windows, at the sink. `stream` names the query and is needed when
     there are several. Raises `RecordingError` for a query that is not there, for a reader, which no query plan has, for
-    a moment that is not a whole number, and where nothing had come.
+    a moment that is not a whole number, and where nothing had come. Over the run it also says if the times of the sides
+    of a join do not overlap.
     """
     if reader is not None:
         raise RecordingError(f"Reader {reader!r} is named; query plans have none.", remedy="leave the reader out.")
@@ -182,6 +187,7 @@ def explain_plan(
     stretches = _stretches(arrivals, rules, {origin: emitters[origin] for origin in declared})
     run_ms = arrivals[-1]["arrived_ms"] - arrivals[0]["arrived_ms"]
     notes = _literal_note(tracker_rules_of(recording))
+    notes += [sentence for name, sentence in joins_apart(recording).items() if name == query]
     return stragglers_from(stretches, stream=query, run_ms=run_ms, bound="global watermark", notes=notes)
 
 
@@ -190,6 +196,41 @@ def _literal_note(rules: ProgressRules | None) -> list[str]:
     if rules is None or (rules.complete, rules.chunk_base) != ("literal", 0):
         return []
     return [f"By the rule 'literal' a sequence is complete when {MEANING['literal']}."]
+
+
+def joins_apart(recording: Recording) -> dict[str, str]:
+    """By query, those whose join has sides that no window could bring together, with a sentence of their times.
+
+    Sides count whose buffers came at the same time; their times are those of the slices that hold a record.
+    """
+    scenario = recording.scenario_as(ProgressScenario)
+    answers = {}
+    for query in () if scenario is None else scenario.queries:
+        if isinstance(query.window, Join):
+            size, slide = query.window.size_ms, query.window.slide_ms
+            windows = SlidingWindows(size, size if slide is None else slide)
+            apart = without_common_times(_sides(recording, query, query.window, windows))
+            if apart and windows.windows_of(apart[0].last)[-1] < windows.windows_of(apart[1].first)[0]:
+                answers[query.name] = apart_text(f"the sides of the join of {query.name}", apart)
+    return answers
+
+
+def _sides(recording: Recording, query: Query, join: Join, windows: SlidingWindows) -> list[TimeRange]:
+    """The times of the records that each side of a join has built, and when their buffers came."""
+    sources = {origin: name for name, origin in origins_of(query).at_end.items()}
+    left = join.left or (query.sources[0].name,)
+    sides: list[list[Mapping[str, Any]]] = [[], []]
+    for row in recording.table("buffers").to_pylist():
+        if (row["stream"], row["operator"]) == (query.name, BUILD) and row["slices"]:
+            sides[sources[row["origin"]] not in left].append(row)
+    ranges = []
+    for rows in sides:
+        if rows:
+            slices, arrived_ms = [start for row in rows for start in row["slices"]], [row["arrived_ms"] for row in rows]
+            name = listed(list(dict.fromkeys(sources[row["origin"]] for row in rows)))
+            last = windows.slice_of(max(slices))[1] - 1
+            ranges.append(TimeRange(name, min(slices), last, min(arrived_ms), max(arrived_ms)))
+    return ranges
 
 
 def _plans(recording: Recording) -> dict[str, Origins]:

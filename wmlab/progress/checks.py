@@ -204,7 +204,7 @@ def in_memory(recording: Recording, *only: str) -> Verdicts:
 
 
 def _totals(recording: Recording, chosen: Mapping[str, Invariant]) -> Iterator[dict[str, Any]]:
-    """A row of `TOTALS` for each chosen invariant and each query."""
+    """The `Totals` of each chosen invariant and each query."""
     inputs = inputs_of(tracker_rules_of(recording) or ProgressRules())
     buffers: pa.Table = recording.table("buffers")
     for stream in pc.unique(buffers["stream"]).to_pylist():

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, Literal, Never
+from typing import Any, Literal, Never
 
 from tqdm.auto import tqdm
 
 from wmlab.core.answers import Verdicts
 from wmlab.core.arguments import the_flag
 from wmlab.core.errors import ScenarioError
+from wmlab.core.invariants import check_in_memory
 from wmlab.core.overlap import warn_of_times_apart
 from wmlab.core.recording import Recording, recorded
 from wmlab.core.waiting import PROGRESS_AFTER_S, is_interactive
@@ -24,8 +25,6 @@ from wmlab.streams.answers.together import REMEDY_FOR_GROUPS, streams_apart
 from wmlab.streams.run_measures import measures
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.tables import TABLES
-
-_SESSION_NOTE: Final = "check takes no Spark session any more: leave it out. The next version refuses one."
 
 
 class StreamRecording(Recording, kind="streams", schemas=TABLES):
@@ -99,9 +98,7 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         """
         from wmlab.streams.checks import in_memory
 
-        if only and (only[0] is None or _is_session(only[0])):
-            return replace(in_memory(self, *only[1:]), notes=(_SESSION_NOTE,))
-        return in_memory(self, *only)
+        return check_in_memory(in_memory, self, only)
 
     def scrub(
         self,
@@ -121,11 +118,6 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         from wmlab.streams.scrub import scrub
 
         return scrub(self, at_ms=at_ms, stream=stream, group=group, verdicts=verdicts)
-
-
-def _is_session(offered: object) -> bool:
-    """Whether this is a session of Spark or of Spark Connect, by its name: a check does not import PySpark."""
-    return any(kind.__name__ == "SparkSession" for kind in type(offered).__mro__)
 
 
 def record(

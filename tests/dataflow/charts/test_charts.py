@@ -13,6 +13,7 @@ from tests.core.charts.layers import check_chart, layers_of
 from tests.dataflow.flows import ROWS, WINDOW, joined, line, merged, source
 from wmlab import dataflow as flow
 from wmlab.core.charts.chart import Chart
+from wmlab.core.charts.clicked import AnsweringChart
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.dataflow.charts.levels import blocking_ms, level_of
@@ -48,7 +49,6 @@ def rows_of(chart: Any) -> list[tuple[Any, ...]]:
     "draw",
     [
         lambda run: charts.coalescing(run, vertex="a"),
-        lambda run: charts.input_activity(run, vertex="both"),
         lambda run: charts.queue_diagram(run, from_ms=0, to_ms=50),
         lambda _: charts.state_size(joined(5, limit=60, duration_ms=400).record()),
         lambda _: charts.interleavings(wm.dataflow.permutations([[10, "idle"], [20, "idle"]])),
@@ -60,16 +60,16 @@ def test_a_chart_is_drawn_in_both_pictures(run: Recording, draw: Callable[[Recor
 
 def test_merging_at_a_source_shows_its_partitions(run: Recording) -> None:
     chart = charts.coalescing(run, vertex="a")
-    assert set(chart.data["input"]) == {"partition 0", "partition 1", "merged"}
-    merged_ = [(at, mark) for name, at, mark in rows_of(chart) if name == "merged" and mark is not None]
+    assert set(chart.data["input"]) == {"partition 0", "partition 1", "coalesced"}
+    merged_ = [(at, mark) for name, at, mark in rows_of(chart) if name == "coalesced" and mark is not None]
     sent: dict[int, int] = {}
     for row in run.table("coalescing").to_pylist():
         if row["vertex"] == "a" and row["emitted"]:
             sent[row["at_ms"]] = dict(row["emitted"])[0]
     assert merged_ == [*sent.items(), (1_000, list(sent.values())[-1])]
-    assert chart.sentence.startswith("partition 1 held the watermark of key 0 at a longest")
+    assert chart.sentence.startswith("The watermark of key 0 at a was held longest by partition 1: ")
     assert charts.coalescing(run).data == chart.data, "it is the first that merges"
-    assert set(charts.coalescing(run, vertex="both").data["input"]) == {"a", "b", "merged"}
+    assert set(charts.coalescing(run, vertex="both").data["input"]) == {"a", "b", "coalesced"}
 
 
 def test_dropped_rows_are_in_the_chart(run: Recording) -> None:
@@ -96,29 +96,32 @@ def test_who_holds_is_the_lowest_that_counts(run: Recording) -> None:
 
 
 def test_activity_tells_idle_and_ended_inputs(run: Recording) -> None:
-    chart = charts.input_activity(run, vertex="both")
-    rows = rows_of(chart)
-    assert ("b", 140, 1_000, "done") in rows
-    assert {state for name, _, _, state in rows if name == "a"} == {"active"}
-    quiet = charts.input_activity(late(faults=[], duration_ms=100).record(), vertex="both")
-    assert quiet.sentence == "No input of both was ever left out as idle."
-    idle = charts.input_activity(run, vertex="a")
-    assert idle.sentence.startswith("2 of 2 inputs of a were idle at some time")
-    stretches = [row for row in rows_of(idle) if row[0] == "partition 1"]
+    both = level_of(run, "both", 0)
+    assert (140, 1_000, "done") in both.stretches(1)
+    assert {state for *_, state in both.stretches(0)} == {"active"}
+    stretches = level_of(run, "a", 0).stretches(1)
     assert [state for *_, state in stretches][:3] == ["active", "idle", "active"]
-    assert stretches[1][1] == 370
+    assert stretches[1][0] == 370
 
 
-def test_state_grows_to_its_limit_with_a_forecast() -> None:
+def test_a_click_on_coalescing_asks_about_the_curve_that_is_drawn(run: Recording) -> None:
+    chart = charts.coalescing(run, vertex="both")
+    assert isinstance(chart, AnsweringChart)
+    assert chart.answer(200) == run.explain(200, vertex="both", key=0, instance=0).sentence
+
+
+def test_whether_state_stays_bounded_is_answered_without_a_forecast() -> None:
     stops, lives = (joined(number, limit=60, duration_ms=400).record() for number in (5, 50))
     chart = charts.state_size(stops, lives, labels=["stops", "lives"])
-    assert "stops: join holds" in chart.sentence
-    assert "it reaches its limit of 60 at" in chart.sentence
-    assert {"stops", "lives", "limit 60", "forecast for stops"} <= layers_of(chart).keys()
+    assert "stops: Not known: join holds" in chart.sentence
+    assert "lives: Yes: join holds" in chart.sentence
+    assert "it stopped growing at" in chart.sentence
+    assert {"stops", "lives", "limit 60"} == layers_of(chart).keys()
     assert max(size for run, _, size in rows_of(chart) if run == "lives") <= 6
     full = charts.state_size(joined(5, limit=60).record())
     assert "the job fails" in [rule.label for rule in full.scene.rules]
-    assert "it has reached its limit of 60" in full.sentence
+    assert full.sentence.startswith("The job failed at 670 ms: ")
+    assert full.sentence.endswith("No: join has reached its limit of 60.")
 
 
 def test_interleavings_are_bars_by_their_ends() -> None:
@@ -206,7 +209,7 @@ OTHERS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-@pytest.mark.parametrize("chart", [charts.coalescing, charts.input_activity, charts.queue_diagram, charts.state_size])
+@pytest.mark.parametrize("chart", [charts.coalescing, charts.queue_diagram, charts.state_size])
 def test_what_is_no_recording_of_a_dataflow_is_refused_with_what_to_pass(chart: Any, name: str) -> None:
     offered, expected = OTHERS[name]
     with pytest.raises(ChartError) as caught:
@@ -238,10 +241,10 @@ def test_partitions_by_the_clock_are_drawn_and_only_idleness_is_said_to_let_a_wa
         shown = {at: mark for name, at, mark in rows_of(chart) if name == f"partition {number}" and mark is not None}
         assert mine.items() <= shown.items()
         assert len(mine) > 3
-    activity = charts.input_activity(run, vertex="s")
-    stretches = {(name, begin, state) for name, begin, _, state in rows_of(activity)}
-    assert {("partition 0", 300, "idle"), ("partition 1", 305, "idle"), ("partition 0", 400, "active")} <= stretches
-    said = layers_of(activity).get("let a watermark through")
+    level = level_of(run, "s", 0)
+    stretches = {(number, begin, state) for number in (0, 1) for begin, _, state in level.stretches(number)}
+    assert {(0, 300, "idle"), (1, 305, "idle"), (0, 400, "active")} <= stretches
+    said = layers_of(chart).get("let a watermark through")
     assert said is None or len(said.xs) <= 2, "the clock moves it at every turn"
 
 
@@ -256,4 +259,4 @@ def test_a_chart_of_one_instance_of_several_names_it_and_the_size_of_all_has_no_
         if row["vertex"] == "w" and row["buffer"] == "all":
             total[row["instance"]] = row["size"]
     assert rows_of(chart)[-1][2] == sum(total.values())
-    assert chart.sentence.startswith(f"w holds {sum(total.values())},")
+    assert f"Yes: w holds {sum(total.values())}; it stopped growing at 41" in chart.sentence

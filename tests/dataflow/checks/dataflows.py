@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from wmlab import dataflow as flow
 from wmlab.core.recording import Recording
 from wmlab.core.spark.schemas import dataframe
-from wmlab.dataflow.checks import LARGE_TABLES, SMALL_TABLES
+from wmlab.dataflow.checks import TABLES as CHECKED
 
-TABLES = (*SMALL_TABLES, *LARGE_TABLES)
-"""The tables of a recording that a check takes."""
+TABLES = (*CHECKED, "state", "calls")
+"""The tables of a recording that a check takes, or a rule of the tests."""
 
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]
@@ -30,7 +30,6 @@ def generated(number: int, **fields: Any) -> flow.Dataflow:
         40,
         column="t",
         aggregates={"n": "count()"},
-        stages=draws.choice([1, 2]),
         parallelism=draws.randint(1, 2),
     )
     middle = [flow.Merge("m", parallelism=draws.randint(1, 2)), flow.Filter("f", where="k > 0")]

@@ -11,13 +11,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
-from tests.dataflow.checks.dataflows import frames
 from wmlab import dataflow as flow
-from wmlab.core.errors import ModelError
 from wmlab.core.recording import Recording
-from wmlab.dataflow.checks.batch import join_of_on_time_rows, windows_of_on_time_rows
+from wmlab.dataflow.checks.batch import pairs_of, taken_rows, windows_of
+from wmlab.dataflow.checks.channels import Channels
 from wmlab.dataflow.sim.rules import rules_of
 
 TABLES = ("items", "queues", "drops")
@@ -57,11 +55,13 @@ def sunk(recordings: dict[str, Recording]) -> dict[str, Found]:
     return {name: Counter(row["row"] for row in run.table("sunk").to_pylist()) for name, run in recordings.items()}
 
 
-def asked(spark: SparkSession, question: Any, recordings: dict[str, Recording]) -> dict[str, Found]:
+def asked(question: Any, recordings: dict[str, Recording]) -> dict[str, Found]:
     (rule,) = rules_of(next(iter(recordings.values())).dataflow).results.values()
     found: dict[str, Found] = {name: Counter() for name in recordings}
-    for row in question(*frames(spark, recordings.values(), TABLES), rule).collect():
-        found[row.stream][row.row] += 1
+    for name, run in recordings.items():
+        items, queues, drops = (run.table(table).to_pylist(maps_as_pydicts="strict") for table in TABLES)
+        for rows in taken_rows(items, drops, Channels.of(queues), rules_of(run.dataflow)).values():
+            found[name].update(result.row for result in question(rule, rows, None))
     return found
 
 
@@ -83,14 +83,13 @@ SHAPED = {"column": "t", "by": "k", "aggregates": AGGREGATES}
     ("vertex", "lag"),
     [
         (flow.Window("w", 90, slide_ms=30, parallelism=2, **SHAPED), 0),
-        (flow.Window("w", 50, parallelism=2, stages=2, **SHAPED), DISORDER),
         (flow.SessionWindow("w", 20, parallelism=2, **SHAPED), 10),
     ],
-    ids=["sliding, with late rows", "tumbling in two stages", "sessions, with late rows"],
+    ids=["sliding, with late rows", "sessions, with late rows"],
 )
-def test_the_batch_query_gives_the_windows_of_the_run(spark: SparkSession, vertex: Any, lag: int) -> None:
+def test_the_batch_query_gives_the_windows_of_the_run(vertex: Any, lag: int) -> None:
     recordings = runs(vertex, lag=lag)
-    assert plain(asked(spark, windows_of_on_time_rows, recordings)) == plain(sunk(recordings))
+    assert plain(asked(windows_of, recordings)) == plain(sunk(recordings))
     assert any(run.counts["drops"] for run in recordings.values()) is (lag < DISORDER)
 
 
@@ -106,18 +105,8 @@ def test_the_batch_query_gives_the_windows_of_the_run(spark: SparkSession, verte
     ],
     ids=["left outer, several bounds", "right outer, bounds ahead"],
 )
-def test_the_batch_query_gives_the_pairs_of_the_run(
-    spark: SparkSession, condition: str, outer: Any, copies: int
-) -> None:
+def test_the_batch_query_gives_the_pairs_of_the_run(condition: str, outer: Any, copies: int) -> None:
     recordings = runs(flow.Join("j", condition, outer=outer, parallelism=copies))
-    found = asked(spark, join_of_on_time_rows, recordings)
+    found = asked(pairs_of, recordings)
     assert found == sunk(recordings)
     assert sum(row.count("null") < 3 for rows in found.values() for row in rows) > 10
-
-
-def test_a_join_is_no_window_and_the_other_way_round(spark: SparkSession) -> None:
-    recordings = runs(flow.Join("j", "left.t - 5 <= right.t and right.t <= left.t + 5"))
-    with pytest.raises(ModelError, match="'j' is a join"):
-        asked(spark, windows_of_on_time_rows, recordings)
-    with pytest.raises(ModelError, match="'w' is no join"):
-        asked(spark, join_of_on_time_rows, runs(flow.Window("w", 50, **SHAPED)))

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
 import pytest
-from pyspark.sql import SparkSession
 
 from tests.dataflow.checks.dataflows import TABLES, Tables, altered, rows_of
-from tests.repetitions import repetitions
-from tests.scenario_files import FOLDER
-from tests.spark_jobs import adaptive_planning, jobs_so_far
+from tests.dataflow.checks.own_rules import OWN_RULES, check
 from wmlab import dataflow as flow
 from wmlab.core.answers import Verdict
 from wmlab.core.errors import ModelError
 from wmlab.core.recording import Recording
-from wmlab.core.spark.verdict import BatchInvariant
-from wmlab.dataflow.checks import INVARIANTS, in_memory
+from wmlab.dataflow.checks import INVARIANTS
 from wmlab.dataflow.recording import DataflowRecording
-
-COMPARED = tuple(name for name, entry in INVARIANTS.items() if isinstance(entry, BatchInvariant))
-"""The invariants that only Spark judges; of the others it gives the same verdicts as the judge in memory."""
 
 
 def source(name: str, moments: Any, **fields: Any) -> flow.Source:
@@ -53,42 +46,27 @@ def sound(until: int = 800, **fields: Any) -> Recording:
 SOUND = cache(sound)
 
 
-def judged(spark: SparkSession, recording: Recording, name: str) -> Verdict:
-    (verdict,) = recording.check(spark, name) if name in COMPARED else in_memory(recording, name)
+def judged(recording: Recording, name: str) -> Verdict:
+    (verdict,) = check(recording, name)
     return verdict
 
 
-@pytest.fixture(params=["false", "true"], ids=["plain", "adaptive"])
-def planned(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[SparkSession]:
-    with adaptive_planning(spark, request.param):
-        yield spark
+def test_all_is_well_in_a_sound_run() -> None:
+    verdicts = SOUND().check()
+    assert [one.invariant for one in verdicts] == list(INVARIANTS)
+    assert {one.invariant: one.what for one in [*verdicts, *check(SOUND(), *OWN_RULES)] if one.verdict != "ok"} == {}
 
 
-def verdicts_and_jobs(spark: SparkSession, recording: Recording, *only: str) -> tuple[Any, int]:
-    before = jobs_so_far(spark)
-    verdicts = recording.check(spark, *only)
-    return verdicts, jobs_so_far(spark) - before
-
-
-@pytest.mark.parametrize(
-    "dataflow", ["sound", *repetitions([], long=["flows/jet_2103", "flows/join_over_join", "flows/merge_over_join"])]
-)
-def test_a_check_is_few_jobs_of_spark(planned: SparkSession, dataflow: str) -> None:
-    """However many windows and joins a dataflow has: one query for what is on its queues, one for all invariants."""
-    recording = SOUND() if dataflow == "sound" else flow.Dataflow.load(FOLDER / f"{dataflow}.yaml").record()
-    adaptive = planned.conf.get("spark.sql.adaptive.enabled") == "true"
-    most = {"flows/jet_2103": 10, "flows/join_over_join": 12, "flows/merge_over_join": 13, "sound": 14}[dataflow]
-    verdicts, jobs = verdicts_and_jobs(planned, recording)
-    assert jobs <= (most if adaptive else 2)
-    assert verdicts_and_jobs(planned, recording, "K2", "K12")[1] == (2 if adaptive else 1)
-    if dataflow == "sound":
-        assert [one.invariant for one in verdicts] == list(INVARIANTS)
-        assert {one.invariant: one.what for one in verdicts if one.verdict != "ok"} == {}
-
-
-def test_an_unknown_invariant_is_refused(spark: SparkSession) -> None:
+def test_an_unknown_invariant_is_refused() -> None:
     with pytest.raises(ModelError, match="no invariant 'I1'"):
-        SOUND().check(spark, "I1")
+        SOUND().check("I1")
+
+
+def test_a_session_of_spark_is_not_needed_which_the_answer_notes() -> None:
+    for session in (None, type("SparkSession", (), {})()):
+        verdicts = SOUND().check(session, "K1")
+        assert [one.invariant for one in verdicts] == ["K1"]
+        assert "check takes no Spark session any more" in verdicts.notes[0]
 
 
 @cache
@@ -118,7 +96,7 @@ def woken() -> Recording:
 
 
 HZ: dict[str, tuple[Callable[[], Recording], str]] = {
-    "K3": (woken, "where merging gives no watermark"),
+    "K3": (woken, "where coalescing gives no watermark"),
     "K4": (woken, "does not say that all its inputs are idle"),
     "K6": (woken, "never left m["),
     "K11": (lossy, "where its on-time rows give 1"),
@@ -127,9 +105,9 @@ HZ: dict[str, tuple[Callable[[], Recording], str]] = {
 
 
 @pytest.mark.parametrize("name", HZ)
-def test_the_defects_of_the_shipped_code_are_found(spark: SparkSession, name: str) -> None:
+def test_the_defects_of_the_shipped_code_are_found(name: str) -> None:
     run, words = HZ[name]
-    verdict = judged(spark, run(), name)
+    verdict = judged(run(), name)
     assert verdict.verdict == "violated"
     assert words in (verdict.what or "")
 
@@ -162,35 +140,34 @@ RULES: dict[str, tuple[str, Callable[[Any, int], tuple[Any, list[int]]], str]] =
     "no latency, delayed": (
         "K15",
         lambda state, mark: (mark, [] if state is None else [state]),
-        "watermark 0 of key 0, merged by own[0] at",
+        "watermark 0 of key 0, coalesced by own[0] at",
     ),
     "no latency, dropped": ("K15", lambda state, _: (state, []), "never left"),
 }
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_processor_of_ones_own_breaks_each_rule_about_watermarks_and_is_found(spark: SparkSession, rule: str) -> None:
+def test_a_processor_of_ones_own_breaks_each_rule_about_watermarks_and_is_found(rule: str) -> None:
     name, change, words = RULES[rule]
-    verdict = judged(spark, _own(change), name)
+    verdict = judged(_own(change), name)
     assert verdict.verdict == "violated"
     assert words in (verdict.what or "")
     forwards = _own(lambda state, mark: (state, [mark]))
-    assert judged(spark, forwards, name).verdict == "ok"
+    assert judged(forwards, name).verdict == "ok"
 
 
-@pytest.mark.parametrize("stages", [1, 2])
-def test_of_a_window_that_sends_bounds_only_no_other_watermarks_are_due(stages: int) -> None:
-    window = flow.Window("w", 100, column="t", aggregates={"n": "count()"}, stages=stages, bounds_only=True)
+def test_of_a_window_that_sends_bounds_only_no_other_watermarks_are_due() -> None:
+    window = flow.Window("w", 100, column="t", aggregates={"n": "count()"}, bounds_only=True)
     vertices = [source("a", range(3, 500, 20)), window, flow.Sink("out")]
     again = {"guarantee": "exactly_once", "snapshot_every_ms": 90, "faults": [flow.Restart(350)]}
     run = flow.Dataflow("bounds", vertices=vertices, edges=["a -> w -> out"], **again).record()
     as_they_come = altered(run, {"vertices": [row | {"grid": None} for row in rows_of(run)["vertices"]]})
     for recording, expected in ((run, "ok"), (as_they_come, "violated")):
-        verdicts = in_memory(recording, "K6", "K15")
+        verdicts = check(recording, "K6", "K15")
         assert {one.invariant: one.verdict for one in verdicts} == {"K6": expected, "K15": expected}
 
 
-def test_the_batch_query_reads_the_time_of_each_input_from_its_own_column(spark: SparkSession) -> None:
+def test_the_batch_reads_the_time_of_each_input_from_its_own_column() -> None:
     columns = {"columns": ["arrival", "t", "u"], "arrival": "arrival", "ends": True}
     vertices = [
         flow.Source("a", rows=[[t, t, 0] for t in range(0, 300, 30)], times="t", **columns),
@@ -199,7 +176,7 @@ def test_the_batch_query_reads_the_time_of_each_input_from_its_own_column(spark:
         flow.Sink("out"),
     ]
     run = flow.Dataflow("two columns", vertices=vertices, edges=["a -> w -> out", "b -> w"]).record()
-    assert judged(spark, run, "K10").verdict == "ok"
+    assert judged(run, "K10").verdict == "ok"
 
 
 class Altered(NamedTuple):
@@ -231,7 +208,7 @@ WRONG = {"row": '{"start": 0, "end": 100, "k": 0, "n": 77}'}
 BROKEN = {
     "a mark twice": Altered("K1", "from m to call is not above", "items", FIFTH, MARKS, {"value": 0}),
     "idle twice": Altered("K2", "m[0] says again that it is idle", "coalescing", ALL, MERGED, {"emitted_idle": True}),
-    "a mark too high": Altered("K3", "where merging gives", "coalescing", FIRST, HEARD, {"emitted": {0: 999}}),
+    "a mark too high": Altered("K3", "where coalescing gives", "coalescing", FIRST, HEARD, {"emitted": {0: 999}}),
     "idle not said": Altered("K4", "m[0] does not say that all", "coalescing", FIRST, SAID, {"emitted_idle": False}),
     "a mark not heard": Altered("K5", "let through never reached it", "coalescing", THIRD, HEARD, None),
     "a mark not sent": Altered("K6", "never left m[0]", "items", THIRD, MARKS, None),
@@ -262,22 +239,12 @@ def alter(tables: Tables, altered_rows: Altered) -> None:
             row.update(change)
 
 
-@pytest.fixture(scope="module")
-def all_compared(spark: SparkSession) -> Any:
-    """The verdicts of Spark on one recording in which all the promises that only Spark judges are broken."""
-    tables = rows_of(SOUND())
-    for altered_rows in BROKEN.values():
-        if altered_rows.invariant in COMPARED:
-            alter(tables, altered_rows)
-    return altered(SOUND(), tables).check(spark, *COMPARED)
-
-
 @pytest.mark.parametrize("what", BROKEN)
-def test_a_broken_promise_is_proved(all_compared: Any, what: str) -> None:
+def test_a_broken_promise_is_proved(what: str) -> None:
     name, found = BROKEN[what][:2]
     tables = rows_of(SOUND())
     alter(tables, BROKEN[what])
-    (verdict,) = [all_compared[name]] if name in COMPARED else in_memory(altered(SOUND(), tables), name)
+    verdict = judged(altered(SOUND(), tables), name)
     assert (verdict.invariant, verdict.verdict) == (name, "violated")
     assert found in (verdict.what or "")
     assert 1 <= verdict.violations <= verdict.judged
@@ -285,19 +252,19 @@ def test_a_broken_promise_is_proved(all_compared: Any, what: str) -> None:
     assert all(proof.table in TABLES and proof.row for proof in verdict.evidence)
 
 
-def test_a_run_that_was_stopped_is_judged_by_what_is_settled(spark: SparkSession) -> None:
+def test_a_run_that_was_stopped_is_judged_by_what_is_settled() -> None:
     run = sound(queue_size=2, faults=(flow.Stall("w", at_ms=300), flow.Stall("j", at_ms=400)))
     assert run.table("executions")["outcome"].to_pylist() == ["running"]
-    assert [(one.verdict, one.what) for one in run.check(spark, "K10", "K11")] == [("ok", None), ("ok", None)]
+    assert [(one.verdict, one.what) for one in run.check("K10", "K11")] == [("ok", None), ("ok", None)]
 
 
-def test_what_nobody_tells_is_unknown(spark: SparkSession) -> None:
-    (verdict,) = DataflowRecording.from_tables({}, name="empty").check(spark, "K12")
+def test_what_nobody_tells_is_unknown() -> None:
+    (verdict,) = DataflowRecording.from_tables({}, name="empty").check("K10")
     assert (verdict.verdict, verdict.what) == ("unknown", "the recording does not tell its dataflow")
 
 
-def test_a_python_function_hides_no_rule_of_the_other_vertices(spark: SparkSession) -> None:
+def test_a_python_function_hides_no_rule_of_the_other_vertices() -> None:
     vertices = [source("s", range(0, 300, 30)), flow.Filter("odd", where=lambda row: row["t"] % 20), flow.Sink("out")]
     window = flow.Window("w", 100, column="t", aggregates={"n": "count()"}, limit=5)
     run = flow.Dataflow("own", vertices=[*vertices, window], edges="s -> odd -> w -> out").record()
-    assert [one.verdict for one in run.check(spark, "K10", "K12")] == ["ok", "ok"]
+    assert [one.verdict for one in check(run, "K10", "K12")] == ["ok", "ok"]

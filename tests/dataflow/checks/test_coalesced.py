@@ -12,8 +12,8 @@ from tests.dataflow.checks.dataflows import Row, frames, generated
 from wmlab import dataflow as flow
 from wmlab.core.errors import ModelError, RecordingError
 from wmlab.core.recording import Recording
-from wmlab.dataflow.checks.channels import specials_of
-from wmlab.dataflow.checks.watermarks import coalesced, coalesced_steps
+from wmlab.dataflow.checks.coalesced import coalesced
+from wmlab.dataflow.checks.watermarks import coalesced_steps
 from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations
 from wmlab.dataflow.recording import DataflowRecording
 from wmlab.streams.recording import StreamRecording
@@ -73,19 +73,6 @@ def test_spark_follows_many_dataflows_as_the_model_does_each(spark: SparkSession
     rows = [row.asDict(recursive=True) for row in asked.collect()]
     expected = [{"stream": run.name} | step for run in recordings for step in steps_of(run, BEFORE_22440)]
     assert sorted(rows, key=str) == sorted(({name: row[name] for name in asked.columns} for row in expected), key=str)
-
-
-def test_of_the_events_only_those_behind_something_else_are_needed(spark: SparkSession) -> None:
-    recording = max(recorded(DESIGN), key=lambda run: run.table("items").num_rows)
-    items = frames(spark, [recording], TABLES)[0]
-    reduced = specials_of(items)
-    fewer = [row for part in reduced.reduce(items.toArrow().to_batches()) for row in part.to_pylist()]
-    assert len(fewer) < recording.table("items").num_rows
-    steps = coalesced_steps(fewer, *(recording.table(name).to_pylist() for name in TABLES[1:]))
-    emitted = ("execution", "vertex", "instance", "level", "edge", "place", "active", "emitted", "emitted_idle")
-    found = {str([row[name] for name in emitted]) for row in steps if row["stimulus"] != "event"}
-    every = (row for row in steps_of(recording, DESIGN) if row["stimulus"] != "event")
-    assert found == {str([row[name] for name in emitted]) for row in every}
 
 
 def test_a_recording_is_followed_with_its_own_deviations(spark: SparkSession) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from tests.repetitions import repetitions
 from wmlab import dataflow as flow
@@ -22,7 +21,7 @@ def source(name: str, times: list[int], key: int = 0, **fields: Any) -> flow.Sou
 
 
 @pytest.mark.parametrize("times", repetitions([[*LOWEST, *HIGHEST]], long=[LOWEST, HIGHEST, [*LOWEST, *HIGHEST]]))
-def test_windows_sessions_and_joins_at_the_ends_are_judged(spark: SparkSession, times: list[int]) -> None:
+def test_windows_sessions_and_joins_at_the_ends_are_judged(times: list[int]) -> None:
     steps = [
         flow.Window("tumbling", 1_000, **COUNTED),
         flow.Window("sliding", 1_000, slide_ms=500, **COUNTED),
@@ -35,5 +34,5 @@ def test_windows_sessions_and_joins_at_the_ends_are_judged(spark: SparkSession, 
     dataflow = flow.Dataflow(
         "ends", vertices=[*sources, *steps, *sinks], edges=[*edges, "u -> join"], duration_ms=3_000, jitter_ms=0.0
     )
-    verdicts = {verdict.invariant: verdict for verdict in dataflow.record().check(spark, "K10", "K11")}
+    verdicts = {verdict.invariant: verdict for verdict in dataflow.record().check("K10", "K11")}
     assert {name: verdict.verdict for name, verdict in verdicts.items()} == {"K10": "ok", "K11": "ok"}

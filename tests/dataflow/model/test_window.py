@@ -15,12 +15,9 @@ from wmlab.dataflow.model.aggregate import Aggregation
 from wmlab.dataflow.model.items import MAX, MIN
 from wmlab.dataflow.model.processor import Deviations, JobFailedError, Mode, Reason
 from wmlab.dataflow.model.window import (
-    CombineStage,
-    FrameStage,
     SessionProcessor,
     WindowProcessor,
     WindowShape,
-    in_two_stages,
 )
 
 COUNT = (Aggregation("count"),)
@@ -193,56 +190,3 @@ def test_the_order_of_rows_does_not_matter(taken: list, shape: WindowShape) -> N
         driven = window(shape.size, shape.slide)
         outs.add((*driven.rows(*order), *driven.wm(5), *driven.complete()))
     assert len(outs) == 1
-
-
-def send(second: Driven, items: list) -> list:
-    return [out for item in items for out in (second.wm(item[2], item[1]) if item[0] == "wm" else second.row(*item))]
-
-
-def test_a_partial_result_for_a_closed_frame_is_dropped() -> None:
-    second = Driven(CombineStage(shape=WindowShape(4, 4), aggregates=COUNT))
-    second.wm(8)
-    second.rows((8, 1), (9, 1))
-    assert [(drop.time, drop.limit) for drop in second.drops] == [(8, 9)]
-
-
-def test_both_stages_keep_the_limit_and_restart() -> None:
-    offered = ((1, "a"), (2, "a", 1, (1, 1), 1, (1,)))
-    for stage, row in zip(in_two_stages(rule(4, 2, aggregates=SEVERAL, limit=2)), offered, strict=True):
-        driven = Driven(stage)
-        driven.row(*row)
-        with pytest.raises(JobFailedError, match="2 accumulators at a limit of 2"):
-            driven.row(*(5, "a"), *row[2:])
-        assert driven.restarted().state == driven.state
-
-
-@given(HISTORIES, SHAPES, MODES, st.sets(st.integers(0, 30)))
-def test_two_stages_give_what_one_stage_gives(history: list, shape: WindowShape, mode: Mode, flushes: set[int]) -> None:
-    window = rule(shape.size, shape.slide, mode, aggregates=SEVERAL)
-    stages = in_two_stages(window)
-    assert tuple(map(type, stages)) == (FrameStage, CombineStage)
-    one, first, second = map(Driven, (window, *stages))
-    watermark = -15
-    for number, (kind, *stimulus) in enumerate(history):
-        if number in flushes:
-            send(second, first.complete())
-        if kind == "wm":
-            watermark += stimulus[0]
-            one.wm(watermark)
-            send(second, first.wm(watermark))
-        else:
-            one.row(*stimulus)
-            first.row(*stimulus)
-    one.complete()
-    send(second, first.complete())
-    second.complete()
-    assert Counter(rows(second.out)) == Counter(rows(one.out))
-    assert len(first.drops) == len(one.drops)
-    assert second.drops == []
-
-
-def test_an_idle_first_stage_sends_what_it_holds_before_the_idle_message() -> None:
-    first, _ = map(Driven, in_two_stages(rule(4, 2)))
-    first.row(3, "a")
-    assert first.idle() == [(4, "a", 1), "idle"]
-    assert first.size == 0

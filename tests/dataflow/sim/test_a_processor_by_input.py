@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from tests.dataflow.sim.flows import kinds, marks, multiset, queue_between, recorded, results, rows, source
 from tests.scenario_files import FOLDER
@@ -223,11 +222,11 @@ def test_what_holds_it_is_the_input_that_has_the_key() -> None:
     vertices = [source("a", (0, 10), idle_timeout_ms=0), source("b", (0, 500), idle_timeout_ms=0), UNION]
     sentence = recorded(vertices, ["a -> both -> out", "b -> both"]).explain(at_ms=900, vertex="both").sentence
     assert "held by partition 0 of a: its watermark is 10 ms" in sentence
-    assert sentence.endswith("released by a row with t ≥ 11 ms in partition 0 of a")
+    assert sentence.endswith("It is released by a row with t ≥ 11 ms in partition 0 of a.")
 
 
-def test_checks_judge_it_by_the_watermarks_of_each_input(spark: SparkSession) -> None:
-    (sound,) = joined(OWN).check(spark, "K7")
+def test_checks_judge_it_by_the_watermarks_of_each_input() -> None:
+    (sound,) = joined(OWN).check("K7")
     assert sound.verdict == "ok", sound.what
 
     def hasty(state: Any, item: Any, ordinal: int) -> Made:
@@ -239,7 +238,7 @@ def test_checks_judge_it_by_the_watermarks_of_each_input(spark: SparkSession) ->
         flow.Custom("own", function=hasty, by_input=True),
     ]
     run = recorded(vertices, ["a -> own -> out", "b -> own"])
-    overtaking, at_once = run.check(spark, "K7", "K15")
+    overtaking, at_once = run.check("K7", "K15")
     assert "left own late, though it had come on time" in overtaking.what
     assert at_once.verdict == "unknown"
 

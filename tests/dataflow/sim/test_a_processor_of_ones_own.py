@@ -220,8 +220,6 @@ def test_what_it_keeps_leaves_when_its_inputs_have_ended() -> None:
     assert [row["n"] for row in results(ended)] == [5] * 4
     assert results(line(source("s", MOMENTS), own, count())) == []
     assert own.detail == "kept_to_the_end; all_kept when all inputs have ended"
-    answer = ended.explain(row={"t": 20}, at_ms=200)
-    assert "which made another row of it, or keeps it for when its inputs have ended" in answer.sentence
 
 
 def test_the_end_of_each_input_is_told_with_its_number() -> None:

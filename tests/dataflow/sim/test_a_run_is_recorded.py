@@ -39,11 +39,15 @@ def test_a_recording_is_kept_and_read_with_its_dataflow(tmp_path: Path) -> None:
     assert again.dataflow == dataflow
 
 
-def test_a_dataflow_with_a_function_runs_but_is_not_given_back() -> None:
-    run = line(TWO[0], flow.Map("twice", function=lambda row: {"t": 2 * row["t"]}))
+def test_files_do_not_keep_the_functions_of_a_dataflow(tmp_path: Path) -> None:
+    twice = flow.Map("twice", function=lambda row: {"t": 2 * row["t"]})
+    run = line(TWO[0], twice)
     assert times(run) == [2 * t for t in range(0, 1_000, 50)]
+    saved = run.save(tmp_path / "twice")
+    assert saved.dataflow.vertices == run.dataflow.vertices
+    assert twice in saved.dataflow.vertices
     with pytest.raises(RecordingError, match="Python functions"):
-        _ = run.dataflow
+        _ = Recording.read(tmp_path / "twice").dataflow
 
 
 def test_a_recording_of_something_else_has_no_dataflow() -> None:

@@ -22,8 +22,8 @@ def source(**fields: Any) -> flow.Source:
 
 
 def restarted(guarantee: str, *vertices: Any, after_snapshot: bool = False, **fields: Any) -> Recording:
-    """A restart at 250 ms, with a snapshot every 100 ms if there is a guarantee; by default windows in two stages."""
-    window = count(size_ms=50, by="k", parallelism=2, stages=2)
+    """A restart at 250 ms, with a snapshot every 100 ms if there is a guarantee; by default of windows."""
+    window = count(size_ms=50, by="k", parallelism=2)
     given: dict[str, Any] = {"faults": [flow.Restart(at_ms=250, after_snapshot=after_snapshot)], "guarantee": guarantee}
     if guarantee != "none":
         given["snapshot_every_ms"] = 100
@@ -42,7 +42,7 @@ def test_a_snapshot_is_complete_when_every_instance_has_saved() -> None:
     run = restarted("exactly_once", faults=[])
     first = rows(run, "snapshots", snapshot=1)
     assert {(row["vertex"], row["instance"]) for row in first} == {
-        ("s", 0), ("s", 1), ("count.frames", 0), ("count.frames", 1), ("count", 0), ("count", 1), ("out", 0),
+        ("s", 0), ("s", 1), ("count", 0), ("count", 1), ("out", 0),
     }  # fmt: skip
     assert {row["completed_ms"] for row in first} == {max(row["saved_ms"] for row in first)}
     assert sum(row["size"] for row in first) > 0
@@ -85,7 +85,7 @@ def test_a_restart_behind_a_terminal_snapshot_repeats_nothing() -> None:
 def test_edge_case_31_a_lower_watermark_comes_again_and_opens_windows_again() -> None:
     """The window sees watermarks go back in the second execution, and gives results that it had given before."""
     run = restarted("at_least_once", seed=3)
-    items = [item for item in queue_between(run, "count.frames", "count") if item["key"] == 0]
+    items = [item for item in queue_between(run, "s", "count") if item["key"] == 0]
     before, after = ([item["value"] for item in items if item["execution"] == number] for number in (1, 2))
     assert after[0] < before[-1]
     assert max(multiset(results(run)).values()) == 2

@@ -33,12 +33,12 @@ def source(name: str, data: list[tuple[int, int]], key: int, **fields: Any) -> f
 
 
 @RUNS
-@given(on_time(), on_time(), st.integers(0, 99), st.sampled_from([1, 2]), st.sampled_from([1, 2]), st.booleans())
+@given(on_time(), on_time(), st.integers(0, 99), st.sampled_from([1, 2]), st.booleans())
 def test_windows_over_a_merge(
-    a: list[tuple[int, int]], b: list[tuple[int, int]], seed: int, copies: int, stages: int, hops: bool
+    a: list[tuple[int, int]], b: list[tuple[int, int]], seed: int, copies: int, hops: bool
 ) -> None:
     slide = 25 if hops else 50
-    window = count(size_ms=50, slide_ms=slide, by="k", parallelism=copies, stages=stages)
+    window = count(size_ms=50, slide_ms=slide, by="k", parallelism=copies)
     vertices = [source("a", a, 0, parallelism=copies, partitions=copies), source("b", b, 0), flow.Merge("m"), window]
     run = recorded(vertices, ["a -> m -> count -> out", "b -> m"], seed=seed, queue_size=8)
     expected: Counter[tuple[int, int, int]] = Counter()
@@ -50,7 +50,6 @@ def test_windows_over_a_merge(
     assert not rows(run, "drops")
 
 
-@pytest.mark.filterwarnings("ignore::wmlab.core.overlap.TimesApartWarning")
 @pytest.mark.parametrize("outer", [None, "left", "right"])
 @pytest.mark.parametrize("copies", [1, 2])
 @RUNS

@@ -16,10 +16,9 @@ def bounded(vertex: flow.Window, **fields: Any) -> Any:
 
 
 @pytest.mark.parametrize("slide_ms", [None, 20])
-@pytest.mark.parametrize("stages", [1, 2])
 @pytest.mark.parametrize("parallelism", [1, 2])
-def test_the_output_has_watermarks_only_on_the_window_bounds(stages: int, slide_ms: Any, parallelism: int) -> None:
-    fields = {"stages": stages, "slide_ms": slide_ms, "parallelism": parallelism, "by": "t"}
+def test_the_output_has_watermarks_only_on_the_window_bounds(slide_ms: Any, parallelism: int) -> None:
+    fields = {"slide_ms": slide_ms, "parallelism": parallelism, "by": "t"}
     as_upstream, bounds = (bounded(count(bounds_only=only, **fields)) for only in (False, True))
     step_ms = slide_ms or 100
     merged, on_bounds = (marks(run, "behind", "out") for run in (as_upstream, bounds))

@@ -34,8 +34,8 @@ def test_a_window_reads_the_time_of_each_input_from_its_own_column() -> None:
         for start in (0, 100)
     ]
     assert rows(run, "drops") == []
-    waiting = explain(run, row={"t": 240, "u": 245}, at_ms=9_000)
-    assert "the window from 200 ms to 300 ms" in waiting.sentence
+    waiting = explain(run, window=300, at_ms=9_000)
+    assert "The window from 200 ms to 300 ms of count holds" in waiting.sentence
 
 
 @pytest.mark.parametrize(
@@ -84,11 +84,6 @@ def test_grouped_times_cost_a_look_at_every_group() -> None:
     assert rows(without, "state", buffer="visited") == []
     assert marks(without, "count", "out", key=1) == []
     assert rows(without, "vertices", vertex="count")[0]["keys"] == [(0, "end")]
-
-
-def test_grouped_times_need_the_groups_in_one_place() -> None:
-    with pytest.raises(Problems, match="needs the groups in one place"):
-        count(by="u", grouped_times=True, stages=2)
 
 
 BOTH = [flow.EventTime("t"), flow.EventTime("u", key=1)]

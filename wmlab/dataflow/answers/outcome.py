@@ -1,6 +1,4 @@
-"""What became of one window, or of one row: it came out, was dropped, or waits, and for whom.
-
-A row is found by some of its columns. Behind a vertex that makes other columns of it, it is another row.
+"""What became of one window: it came out, holds no row, or waits, and for whom; and which rows were dropped.
 
 Source: "Keyed watermark support", WM rules and Changes to window aggregation processors; "Stream-to-stream join",
 edge cases; upstream classes `SlidingWindowP`, `SessionWindowP`.
@@ -11,21 +9,24 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
-from typing import Any, Final
+from dataclasses import fields
+from functools import cached_property
+from operator import itemgetter
+from typing import Any, NamedTuple, cast
 
 from wmlab.core.errors import RecordingError
-from wmlab.core.words import counted, grouped, listed, moment, shown
-from wmlab.dataflow.answers.run import DataflowRun, DroppedRow, Explanation, RecordedRow, listing, read
-from wmlab.dataflow.answers.search import Search, unique_holders
-from wmlab.dataflow.answers.windows import OpenWindow, WindowResult
-from wmlab.dataflow.model.aggregate import group_of
-from wmlab.dataflow.model.items import MIN
-from wmlab.dataflow.model.window import SessionProcessor
-from wmlab.dataflow.sim.layout import FRAMES
+from wmlab.core.words import counted, exact_words, listed, shown
+from wmlab.dataflow.answers.cause import release_ms_of
+from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
+from wmlab.dataflow.answers.search import Search, history_of, unique_holders
+from wmlab.dataflow.answers.sentences import failure_sentence, first, held_sentence, release_sentence
+from wmlab.dataflow.answers.values import DroppedRow, Explanation
+from wmlab.dataflow.model.items import MIN, Event
+from wmlab.dataflow.model.window import OpenWindow, SessionProcessor, WindowProcessor
+from wmlab.dataflow.scenario.vertices import plain_value
 
 
-def the_window(run: DataflowRun, vertex: str | None) -> str:
+def window_vertex(run: DataflowRun, vertex: str | None) -> str:
     """The window vertex of that name, or the only one; raises `RecordingError` if there is no one answer."""
     known = list(run.rules.windows)
     if vertex is not None and run.vertex(vertex)["vertex"] in known:
@@ -39,51 +40,80 @@ def the_window(run: DataflowRun, vertex: str | None) -> str:
     )
 
 
+class WindowResult(NamedTuple):
+    """A result of a window vertex: in which execution and when it left which instance (clock ms), and the row."""
+
+    instance: int
+    execution: int
+    at_ms: int
+    row: Mapping[str, Any]
+
+
 class WindowAnswers:
     """The windows or sessions of a vertex at the moment of a search."""
 
     def __init__(self, search: Search, vertex: str) -> None:
         self.search, self.run, self.vertex = search, search.run, vertex
-        self.rows = search.window_rows(vertex)
-        self.rule, self.entry, self.key = self.rows.rule, search.windows[vertex].entry, self.rows.rule.key
-        self._several = self.rows.instances > 1
+        self.recorded = search.windows[vertex]
+        self.rule = cast("WindowProcessor | SessionProcessor", self.recorded.rule)
+        self.key: int = self.rule.key
+        self.instances = range(search.run.vertex(vertex)["parallelism"])
+        self._several = len(self.instances) > 1
 
-    def open(self) -> list[OpenWindow]:
-        """The windows that hold rows and have not come out, by their end, one for each instance that has some."""
-        playbacks = enumerate(self.rows.playbacks)
-        every = (window for n, playback in playbacks for window in playback.at(self.search.at_ms).open(n))
-        return sorted(every, key=lambda window: (window.end, window.instance))
+    def values(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
+        """A row that came in as the rule takes it."""
+        return tuple(plain_value(row[name]) for name in self.recorded.inputs[0])
+
+    def open(self, instance: int) -> list[OpenWindow]:
+        """The windows of an instance that hold rows, or whose results have not left it, by their end."""
+        leaving_items = self.search.job.leaving(self.vertex, instance)
+        results: Iterator[Any] = (item.values for item in leaving_items if isinstance(item, Event))
+        groups = len(self.rule.group) if isinstance(self.rule, SessionProcessor) else 0
+        leaving = Counter((row[0], row[1], row[2 : 2 + groups]) for row in results)
+        windows = [OpenWindow(start, end, count, group) for (start, end, group), count in leaving.items()]
+        return sorted(
+            [*windows, *self.rule.open(self.search.job.processor_state(self.vertex, instance))], key=itemgetter(1)
+        )
 
     def first_open(self, instance: int, needed: int) -> OpenWindow | None:
         """Of the windows of an instance that a watermark of `needed` or higher closes the one that ends first."""
-        return self.rows.playbacks[instance].at(self.search.at_ms).first_open(instance, needed)
+        windows = self.open(instance)
+        return next((window for window in windows if self.rule.closed_by(window.end) >= needed), None)
 
-    def _open_at(self, end: int) -> Iterator[OpenWindow]:
-        """Those of `open` with that end."""
-        for instance, playback in enumerate(self.rows.playbacks):
-            yield from playback.at(self.search.at_ms).open_at(instance, end)
+    @cached_property
+    def results(self) -> list[WindowResult]:
+        """The results that had left, by instance, execution and the clock; one that went to several queues once."""
+        once = {(result.instance, result.at_ms, str(result.row)): result for result in self._every_result()}
+        return sorted(once.values(), key=itemgetter(0, 2))
 
-    def _results(self, start: int | None, end: int) -> list[WindowResult]:
-        """The results of windows with that end (and, if given, that start) that had left."""
-        known = self.rows.results.get(end, ())
-        return [
-            result for result in known if result.at_ms <= self.search.at_ms and start in {None, result.row["start"]}
-        ]
+    def _every_result(self) -> Iterator[WindowResult]:
+        for instance in self.instances:
+            for execution, saved_ms in history_of(self.run, self.search.execution, self.vertex, instance):
+                until_ms = self.search.at_ms if saved_ms is None else min(saved_ms, self.search.at_ms)
+                for queue in self.run.out_of(self.vertex, instance):
+                    for item in self.run.indexed("items").get((execution, queue["queue"]), ()):
+                        if item["kind"] == "event" and item["put_ms"] <= until_ms:
+                            yield WindowResult(instance, execution, item["put_ms"], read(item["row"]))
 
     def explanation(self, start: int | None, end: int, instance: int | None = None) -> Explanation:
         """Why the window with that end (and, if given, that start) has or has not come out of any, or one, instance."""
-        results = [result for result in self._results(start, end) if instance in {None, result.instance}]
+        results = [
+            result
+            for result in self.results
+            if result.row["end"] == end and start in {None, result.row["start"]} and instance in {None, result.instance}
+        ]
         waiting = [
-            window
-            for window in self._open_at(end)
-            if start in {None, window.start} and instance in {None, window.instance}
+            (number, window)
+            for number in (self.instances if instance is None else [instance])
+            for window in self.open(number)
+            if window.end == end and start in {None, window.start}
         ]
         if waiting:
-            return self._waits([w for w in waiting if w.start == waiting[0].start], results)
+            return self._waits([(n, w) for n, w in waiting if w.start == waiting[0][1].start], results)
         return self._came_out(end, results) if results else self._empty(start, end)
 
     def _came_out(self, end: int, results: Sequence[WindowResult]) -> Explanation:
-        """The first step that merged a watermark which closes the window let it come out, or else the end."""
+        """The first step that coalesced a watermark which closes the window let it come out, or else the end."""
         firsts = {result.instance: (result.at_ms, result.instance, result.execution) for result in reversed(results)}
         # It is out when the last of its instances has let it out.
         at_ms, instance, execution = max(firsts.values())
@@ -95,28 +125,30 @@ class WindowAnswers:
             source = next(sources, self.vertex)
             did = {"idle": "became idle", "done": "ended"}.get(step["stimulus"], "brought it")
             let = f"the watermark reached {self.run.time(watermark)} when {source} {did}"
-        text = f"came out at {moment(at_ms)} with {counted(len(results), 'result')}: {let}"
+        text = f"came out at {exact_words(at_ms)} with {counted(len(results), 'result')}: {let}"
         if self._several:
             text = f"{self._left(results)}: at {self.run.instance_name(self.vertex, instance)} {let}"
         start = results[0].row["start"]
-        return self._explanation("came out", start, end, text, instance=instance, watermark=watermark, since_ms=at_ms)
+        sentence = f"{self._name(start, end)} {text}."
+        return self._explanation("came out", end, sentence, instance=instance, watermark=watermark, since_ms=at_ms)
 
     def _left(self, results: Sequence[WindowResult]) -> str:
         """Which instances the results left, and when."""
         firsts = {result.instance: result.at_ms for result in reversed(results)}
         counts = Counter(result.instance for result in results)
         parts = [
-            f"of {self.run.instance_name(self.vertex, number)} at {moment(at_ms)} with "
+            f"of {self.run.instance_name(self.vertex, number)} at {exact_words(at_ms)} with "
             f"{counted(counts[number], 'result')}"
             for number, at_ms in sorted(firsts.items(), key=lambda entry: (entry[1], entry[0]))
         ]
         return f"came out {listed(parts)}"
 
-    def _waits(self, windows: Sequence[OpenWindow], results: Sequence[WindowResult] = ()) -> Explanation:
-        """`windows` are the parts of one window, by instance, and `results` what has come out of others."""
-        needed, rows = windows[0].needed, Counter[int]()
-        for window in windows:
-            rows[window.instance] += window.rows
+    def _waits(self, windows: Sequence[tuple[int, OpenWindow]], results: Sequence[WindowResult] = ()) -> Explanation:
+        """`windows` are the parts of one window, with their instances, and `results` what has come out of others."""
+        start, end = windows[0][1].start, windows[0][1].end
+        needed, rows = self.rule.closed_by(end), Counter[int]()
+        for instance, window in windows:
+            rows[instance] += window.rows
         watermarks = {
             number: self.search.level(self.vertex, number, "global").emitted.get(self.key, (None, None))
             for number in rows
@@ -137,14 +169,21 @@ class WindowAnswers:
         text = f"{text} and waits for watermark {self.run.time(needed)} of key {self.key}"
         if results:
             text = f"{self._left(results)}, but still {text}"
-        free = "that watermark has come, and the result has not left yet"
-        text, release_ms = self.search.waiting(text, holders, free=free)
         # Of several instances the one that is furthest from it.
         instance = min(rows, key=lambda number: (_least(watermarks[number][0]), number))
         watermark, since_ms = watermarks[instance]
         fields = {"instance": instance, "watermark": watermark, "since_ms": since_ms}
-        start, end = windows[0].start, windows[0].end
-        return self._explanation("waiting", start, end, text, holders=holders, release_ms=release_ms, **fields)
+        waits, failure = f"{self._name(start, end)} {text}.", failure_sentence(self.search.end)
+        if failure:
+            return self._explanation("failed", end, first(failure, waits), **fields)
+        release_ms = release_ms_of(holders, self.search.at_ms)
+        free = "That watermark has come, and the result has not left yet."
+        sentence = first(
+            waits,
+            held_sentence(self.run, holders) or free,
+            release_sentence(self.run, holders, release_ms),
+        )
+        return self._explanation("waiting", end, sentence, holders=holders, release_ms=release_ms, **fields)
 
     def _empty(self, start: int | None, end: int) -> Explanation:
         at_ms = self.search.at_ms
@@ -152,10 +191,8 @@ class WindowAnswers:
         begins = end - size if start is None else start
         # The sessions that there are at that stretch of time, or the windows that there can be.
         if isinstance(self.rule, SessionProcessor):
-            left = [
-                (result.row["start"], result.row["end"]) for of_end in self.rows.results.values() for result in of_end
-            ]
-            every = [*((window.start, window.end) for window in self.open()), *left]
+            left = [(result.row["start"], result.row["end"]) for result in self.results]
+            every = [*((window.start, window.end) for n in self.instances for window in self.open(n)), *left]
             near = [(starts, ends) for starts, ends in every if starts < end and ends > begins]
         else:
             near = list(self.rule.shape.windows_of(end - 1))
@@ -166,7 +203,7 @@ class WindowAnswers:
                 remedy="ask for one that there is, by its end or as (start, end).",
             )
         late = sum(
-            drop["vertex"] == self.entry and drop["at_ms"] <= at_ms and begins <= drop["time"] < end
+            drop["vertex"] == self.vertex and drop["at_ms"] <= at_ms and begins <= drop["time"] < end
             for drop in self.run.rows("drops")
         )
         lost = (
@@ -179,15 +216,15 @@ class WindowAnswers:
         if on_queue:
             verb = "waits" if on_queue == 1 else "wait"
             why = f"; {counted(on_queue, 'row')} of its time {verb} on a queue to be taken"
-        text = f"holds no row at {moment(at_ms)}{why}{lost}"
-        return self._explanation("empty", begins, end, text)
+        sentence = f"{self._name(begins, end)} holds no row at {exact_words(at_ms)}{why}{lost}."
+        return self._explanation("empty", end, first(failure_sentence(self.search.end), sentence))
 
     def _on_queue(self, begins: int, end: int) -> int:
         """How many rows with a time in a stretch lie on the queues in front of it."""
         return sum(
-            begins <= self.rows.values(read(item["row"]))[self._time_on(queue["edge"])] < end
-            for instance in range(self.run.vertex(self.entry)["parallelism"])
-            for queue in self.run.into(self.entry, instance)
+            begins <= self.values(read(item["row"]))[self._time_on(queue["edge"])] < end
+            for instance in range(self.run.vertex(self.vertex)["parallelism"])
+            for queue in self.run.into(self.vertex, instance)
             for item in self.search.rows("items", queue["queue"])
             if item["kind"] == "event" and self.search.still(item["taken_ms"])
         )
@@ -196,52 +233,32 @@ class WindowAnswers:
         """The column of the time on an input edge."""
         return self.rule.time if isinstance(self.rule, SessionProcessor) else self.rule.time_on(edge)
 
-    def _explanation(self, cause: str, start: int, end: int, text: str, **fields: Any) -> Explanation:
-        sentence = f"the window from {self.run.time(start)} to {self.run.time(end)} of {self.vertex} {text}"
-        fields |= {"cause": cause, "vertex": self.vertex, "key": self.key, "needed": self.rule.closed_by(end)}
-        return self.search.explanation("window", sentence=sentence, **fields)
+    def _name(self, start: int, end: int) -> str:
+        return f"The window from {self.run.time(start)} to {self.run.time(end)} of {self.vertex}"
 
-    def of(self, row: Mapping[str, Any], edge: int) -> list[tuple[int, int]]:
-        """The windows that a row belongs to which came on an input edge, or its session while that is open."""
-        values = self.rows.values(row)
-        if not isinstance(self.rule, SessionProcessor):
-            return list(self.rule.shape.windows_of(values[self._time_on(edge)]))
-        time, group = values[self.rule.time], group_of(values, self.rule.group)
-        return [(s.start, s.end) for s in self.open() if s.group == group and s.start <= time < s.end]
+    def _explanation(self, cause: str, end: int, sentence: str, **fields: Any) -> Explanation:
+        return Explanation(
+            at_ms=self.search.at_ms,
+            stream=self.run.stream,
+            asked="window",
+            vertex=self.vertex,
+            key=self.key,
+            cause=cause,
+            needed=self.rule.closed_by(end),
+            sentence=sentence,
+            **fields,
+        )
 
 
 def _least(watermark: int | None) -> int:
     return MIN if watermark is None else watermark
 
 
-def explain_row(run: DataflowRun, row: Mapping[str, Any], *, at_ms: int, vertex: str | None = None) -> Explanation:
-    """What had become of the row at `at_ms`; with `vertex`, of the row that this source read.
-
-    Raises `RecordingError` if no source had read such a row.
-    """
-    alike = [
-        read_row
-        for (_, name, _), rows in run.indexed("source_rows").items()
-        for read_row in rows
-        if vertex in {None, name} and read_row["at_ms"] <= at_ms and _has(read(read_row["row"]), row)
-    ]
-    if not alike:
-        wanted = ", ".join(f"{name} {value!r}" for name, value in row.items())
-        raise RecordingError(
-            f"no source of {run.stream!r} had read a row with {wanted or 'no columns'} by {moment(at_ms)}.",
-            remedy="ask for columns that a source has, or later.",
-        )
-    fate = _Fate(Search(run, at_ms), dict(row), alike[0])
-    answer = fate.explanation()
-    more = f" (the first of {grouped(len(alike))} such rows)" if answer.drop is None and len(alike) > 1 else ""
-    return replace(answer, sentence=f"row ({listing(fate.values)}){more} {answer.sentence}")
-
-
 def dropped_rows(run: DataflowRun, row: Mapping[str, Any], *, vertex: str | None = None) -> Iterator[DroppedRow]:
-    """The rows left out that have the columns of `row`, at all vertices or at one, or at the first of its stages."""
+    """The dropped rows that have the columns of `row`, at all vertices or at one."""
     for drop in run.rows("drops"):
         values = read(drop["row"])
-        if _has(values, row) and (vertex is None or drop["vertex"] in {vertex, vertex + FRAMES}):
+        if _has(values, row) and (vertex is None or drop["vertex"] == vertex):
             known = {**drop, "passed_ms": _passed_ms(run, drop), "row": values}
             yield DroppedRow(**{field.name: known[field.name] for field in fields(DroppedRow)})
 
@@ -256,7 +273,7 @@ def _passed_ms(run: DataflowRun, drop: RecordedRow) -> int | None:
 
 def _first_step(run: DataflowRun, of_key: tuple[Any, ...], watermark: int) -> RecordedRow | None:
     """The first step of coalescing, of an execution, vertex, instance, level and key, that emitted this or more."""
-    values, steps = run.once(_emitted_watermarks).get(of_key, ((), ()))
+    values, steps = run.cached(_emitted_watermarks).get(of_key, ((), ()))
     index = bisect_left(values, watermark)
     return steps[index] if index < len(values) else None
 
@@ -282,120 +299,3 @@ def _has(values: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
         raise RecordingError(f"row is {shown(row)}.", remedy="give some of its columns, as in row={'id': 7}.")
     plain = all(name in values and values[name] == value for name, value in row.items())
     return plain or all(values.get(f"right_{name}", values.get(name, ...)) == value for name, value in row.items())
-
-
-class _Fate:
-    """One row, followed through the dataflow up to the moment of the question."""
-
-    def __init__(self, search: Search, wanted: Mapping[str, Any], first: RecordedRow) -> None:
-        self.search, self.run, self.wanted, self.first = search, search.run, wanted, first
-        self.values = read(first["row"])
-
-    def explanation(self) -> Explanation:
-        """Where it is, or what became of it."""
-        source, read_ms = self.first["vertex"], self.first["at_ms"]
-        if not self.first["passed"]:
-            sentence = f"was rejected by the filter of source {source} at {moment(read_ms)}"
-            return self._fate("rejected", source, read_ms, sentence)
-        for drop in dropped_rows(self.run, self.wanted):
-            if drop.at_ms <= self.search.at_ms and self._is(drop.row):
-                return self._fate("dropped", drop.vertex, drop.at_ms, f"was {drop.sentence}", drop=drop, key=drop.key)
-        for out in self.run.rows("sunk"):
-            if out["at_ms"] <= self.search.at_ms and self._is(read(out["row"])):
-                sentence = f"came out at {out['vertex']} at {moment(out['at_ms'])}"
-                return self._fate("came out", out["vertex"], out["at_ms"], sentence)
-        return self._on_its_way()
-
-    def _is(self, values: Mapping[str, Any]) -> bool:
-        """Whether this is the row: it has the columns asked for, and all others that it shares are the same."""
-        shared = {name: value for name, value in self.values.items() if name in values or f"right_{name}" in values}
-        return _has(values, self.wanted) and _has(values, shared)
-
-    def _on_its_way(self) -> Explanation:
-        """By the last item that is the row, in the order of the flow."""
-        order = list(self.run.vertices)
-        items = [
-            (order.index(queue["target"]), item["put_ms"], number, queue, item)
-            for number, queue in enumerate(self.run.queues)
-            if queue["source"] != queue["target"] + FRAMES
-            for item in self.search.items_so_far(queue)
-            if item["kind"] == "event" and self._is(read(item["row"]))
-        ]
-        if not items:
-            return self._fate("unknown", self.first["vertex"], None, f"has not left source {self.first['vertex']} yet")
-        *_, queue, item = max(items, key=lambda entry: entry[:3])
-        name, values, instance = queue["target"], read(item["row"]), queue["target_instance"]
-        label = self.run.instance_name(name, instance)
-        if self.search.still(item["taken_ms"]):
-            source = self.run.instance_name(queue["source"], queue["source_instance"])
-            sentence = f"waits on the queue from {source} to {label} since {moment(item['put_ms'])}"
-            return self._fate("on queue", name, item["put_ms"], sentence, instance=instance)
-        if name.removesuffix(FRAMES) in self.search.windows:
-            return self._in_window(name.removesuffix(FRAMES), queue, values)
-        if name in self.search.joins:
-            # Of a broadcast every instance has a copy.
-            copies = [
-                other
-                for *_, other, copy in items
-                if other["target"] == name and not self.search.still(copy["taken_ms"])
-            ]
-            return self._in_join(name, copies, values)
-        cause, what = _TAKEN.get(self.run.vertices[name]["kind"], ("gone", "made another row of it"))
-        if name in self.run.rules.completing:
-            what = "made another row of it, or keeps it for when its inputs have ended"
-        sentence = f"was taken by {label} at {moment(item['taken_ms'])}, which {what}"
-        return self._fate(cause, name, item["taken_ms"], sentence, instance=instance)
-
-    def _in_window(self, name: str, queue: RecordedRow, values: Mapping[str, Any]) -> Explanation:
-        """In the first of its windows that has not come out of its instance, or in the last one that has."""
-        windows = WindowAnswers(self.search, name)
-        instance = windows.rows.instance_of(windows.rows.values(values), queue["target_instance"])
-        answers = [windows.explanation(*window, instance) for window in windows.of(values, queue["edge"])]
-        label = self.run.instance_name(name, instance)
-        if not answers:
-            return self._fate("gone", name, None, f"is part of a session of {label} that has come out")
-        answer = next((answer for answer in answers if answer.cause in {"waiting", "failed"}), answers[-1])
-        return replace(answer, asked="row", sentence=f"went into {label}: {answer.sentence}")
-
-    def _in_join(self, name: str, queues: Sequence[RecordedRow], values: Mapping[str, Any]) -> Explanation:
-        """Kept, by each instance that took it, until the limit of its key there passes its time."""
-        join, edge = self.search.joins[name], queues[0]["edge"]
-        key = min(join.keys[edge])
-        time = values[self.run.vertices[queues[0]["source"]]["keys"][key]]
-        limits = {
-            number: self.search.join_state(name, number).limits[key]
-            for number in sorted({queue["target_instance"] for queue in queues if queue["edge"] == edge})
-        }
-        # The instance that keeps it longest.
-        instance = min(limits, key=lambda number: limits[number])
-        limit = limits[instance]
-        keeping = listed([self.run.instance_name(name, number) for number in limits if limits[number] <= time])
-        if time < limit:
-            label = listed([self.run.instance_name(name, number) for number in limits])
-            lowest = "it is" if len(limits) == 1 else "the lowest of them is"
-            sentence = (
-                f"was in {label} until its limit of key {key} had passed {self.run.time(time)}; "
-                f"{lowest} {self.run.time(limit)} now"
-            )
-            return self._fate("gone", name, None, sentence, instance=instance, key=key)
-        holders = self.search.holders(name, instance, key, time + 1, at="limit")
-        then = "leaves without a partner" if join.outer == edge else "is given up"
-        text = (
-            f"is kept by {keeping}, where no partner has come; it {then} when the limit of key {key} passes "
-            f"{self.run.time(time)}"
-        )
-        text, release_ms = self.search.waiting(text, holders)
-        about = {"instance": instance, "key": key, "needed": time + 1, "holders": holders, "release_ms": release_ms}
-        return self._fate("waiting", name, None, text, **about)
-
-    def _fate(self, cause: str, vertex: str, since_ms: int | None, sentence: str, **about: Any) -> Explanation:
-        about |= {"cause": cause, "vertex": vertex, "since_ms": since_ms, "sentence": sentence}
-        return self.search.explanation("row", **about)
-
-
-_TAKEN: Final = {
-    "filter": ("rejected", "rejected it"),
-    "hash join": ("gone", "gave it with its partners, or keeps it as a row of its batch"),
-    "async map": ("waiting", "has not given its result back"),
-}
-"""What became of a row that a vertex of this kind took and did not pass on: in one word, and in a phrase."""

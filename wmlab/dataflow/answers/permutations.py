@@ -2,40 +2,37 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from html import escape
-from itertools import islice
 from operator import and_
 from typing import Any, Final, Literal, get_args
 
 import pyarrow as pa
 
 from wmlab.core.answers import TableAnswer, text_table
-from wmlab.core.arguments import the_flag
 from wmlab.core.errors import ModelError, ScenarioError
 from wmlab.core.words import counted, grouped
 from wmlab.dataflow.model import permute
 from wmlab.dataflow.model.coalescer import KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Event, Idle, Item, watermark_instance
-from wmlab.dataflow.model.permute import Choose, OrderOutcome
+from wmlab.dataflow.model.permute import OrderOutcome
 from wmlab.dataflow.model.processor import Deviations, Mode
 from wmlab.dataflow.model.processor import deviations as of_mode
 from wmlab.dataflow.scenario.dataflow import OPTIONS, DataflowScenario
-from wmlab.dataflow.simulate import simulate
+from wmlab.dataflow.simulate import readings_of, simulate
 
 MergeRule = Literal["hazelcast", "no flush"]
-_MOST: Final = 20
+_ROWS_SHOWN: Final = 20
 _NOTHING: Final = "nothing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permuted:
     """One distinct output: what left in its order (of a dataflow, the rows of its sinks, sorted), what it ends with,
-    the number of orders that give it, and one of them: the inputs in the order of their items, or how to run it again.
+    the number of orders that give it, and one of them: the inputs in the order of their items, or the seed of a run.
 
     `failure` says why it ended early; None: it did not.
     """
@@ -50,14 +47,13 @@ class Permuted:
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Permutations(TableAnswer[Permuted]):
     """The distinct outputs, the most frequent first. `of` names what was run, `tried` counts the orders behind them,
-    `total` all there are (None: unknown); `exact` says that none is missing.
+    `total` all there are (None: unknown, since seeds were tried); `exact` says that none is missing.
     """
 
     of: str
     outcomes: tuple[Permuted, ...]
     tried: int
     total: int | None
-    exact: bool
     ends: str = "final value"
 
     entries = "outcomes"
@@ -73,6 +69,11 @@ class Permutations(TableAnswer[Permuted]):
     )
 
     @property
+    def exact(self) -> bool:
+        """Whether every order was followed, so that no output is missing."""
+        return self.total is not None
+
+    @property
     def finals(self) -> tuple[str, ...]:
         """The distinct ends of the outputs, the most frequent first."""
         counts: Counter[str] = Counter()
@@ -83,7 +84,7 @@ class Permutations(TableAnswer[Permuted]):
     @property
     def sentence(self) -> str:
         """What the orders show, in one sentence."""
-        which = "all" if self.exact else "drawn" if self.total is None else f"drawn of {grouped(self.total)}"
+        which = "all" if self.exact else "drawn"
         kinds = f"{counted(len(self.outcomes), 'distinct output')} and {counted(len(self.finals), self.ends)}"
         failed = sum(outcome.count for outcome in self.outcomes if outcome.failure is not None)
         fails = f"; {grouped(failed)} of them fail" if failed else ""
@@ -123,11 +124,11 @@ class Permutations(TableAnswer[Permuted]):
         return ("orders", "output", self.ends, "for example")
 
     def _rows(self) -> list[tuple[str, ...]]:
-        shown = self.outcomes[:_MOST]
+        shown = self.outcomes[:_ROWS_SHOWN]
         return [(grouped(entry.count), self.shown(entry), entry.final, " ".join(entry.example)) for entry in shown]
 
     def _more(self) -> list[str]:
-        left = len(self.outcomes) - _MOST
+        left = len(self.outcomes) - _ROWS_SHOWN
         return [f"{grouped(left)} more, less frequent"] if left > 0 else []
 
 
@@ -138,8 +139,6 @@ def permutations(
     deviations: Deviations | Sequence[str] | None = None,
     rule: MergeRule = "hazelcast",
     limit: int = 100_000,
-    samples: int = 2_000,
-    seed: int = 0,
 ) -> Permutations:
     """Merge the watermarks of `inputs` in every order that keeps the order within each.
 
@@ -147,8 +146,8 @@ def permutations(
     number), "idle", "event" or "done". Options: `mode` "design" or "hz", or `deviations`, a list of names, such as
     `event_leaves_idle` and `end_counts_as_active`, the two defects of Hazelcast before pull request 22440; `rule`
     "hazelcast", or "no flush", which adds the deviation `highest_held_back`: nothing is let through when no input is
-    active, as in Flink before FLINK-7728. Up to `limit` states side by side all orders are counted, beyond that
-    `samples` are drawn with `seed`. Returns `Permutations`; raises `ModelError` for any other item or name.
+    active, as in Flink before FLINK-7728. Orders that reach the same state are followed together, up to `limit` states
+    at once. Returns `Permutations`; raises `ModelError` for any other item or name, and for more states than that.
     """
     for what, chosen, known in (("mode", mode, get_args(Mode)), ("rule", rule, get_args(MergeRule))):
         if chosen not in known:
@@ -164,15 +163,17 @@ def permutations(
     coalescer = KeyedCoalescer(len(items), rules)
     total = permute.orders(items)
     outcomes = permute.explore(coalescer, items, limit=limit)
-    exact = outcomes is not None
     if outcomes is None:
-        outcomes = permute.sample_orders(coalescer, items, samples=samples, draw=random.Random(seed).randrange)
+        raise ModelError(
+            f"{counted(total, 'order')} of {counted(sum(map(len, items)), 'item')} lead to more than {grouped(limit)} "
+            "states at once.",
+            remedy="give shorter inputs, or a higher limit.",
+        )
     return Permutations(
         of=f"merging {counted(len(items), 'input')} ({words})",
         outcomes=tuple(_permuted(outcome, tuple(named)) for outcome in outcomes),
-        tried=total if exact else samples,
+        tried=total,
         total=total,
-        exact=exact,
     )
 
 
@@ -218,47 +219,25 @@ def _permuted(outcome: OrderOutcome, names: Sequence[str]) -> Permuted:
     )
 
 
-def results(dataflow: DataflowScenario, runs: int = 100, *, exhaustive: bool = False, seed: int = 0) -> Permutations:
-    """The distinct results of a dataflow over many orders; see `DataflowScenario.permutations`."""
-    exhaustive = the_flag(exhaustive, "exhaustive", ScenarioError)
+def results(dataflow: DataflowScenario, runs: int = 100, *, seed: int = 0) -> Permutations:
+    """The distinct results of a dataflow over so many seeds, from `seed` on; see `DataflowScenario.permutations`."""
     if runs < 1:
         raise ScenarioError(f"{runs} runs show nothing.", remedy="give at least one.")
-    if exhaustive:
-        ran = list(islice(_in_every_order(dataflow), runs + 1))
-    else:
-        seeds = range(seed, seed + runs)
-        ran = [_result(simulate(dataflow.replace(seed=number)), (f"seed={number}",)) for number in seeds]
-    tried = min(len(ran), runs)
-    first = {(result.output, result.failure): result for result in reversed(ran[:runs])}
-    counts = Counter((result.output, result.failure) for result in ran[:runs]).most_common()
+    seeded = {number: dataflow.replace(seed=number) for number in range(seed, seed + runs)}
+    ran = [_result(simulate(each, readings_of(each)), (f"seed={number}",)) for number, each in seeded.items()]
+    first = {(result.output, result.failure): result for result in reversed(ran)}
+    counts = Counter((result.output, result.failure) for result in ran).most_common()
     finals = {output: f"result {number}" for number, ((output, _), _) in enumerate(counts, start=1)}
     return Permutations(
-        of=f"{dataflow.name} ({'every order of turns' if exhaustive else f'seeds {seed} to {seed + tried - 1}'})",
+        of=f"{dataflow.name} (seeds {seed} to {seed + runs - 1})",
         outcomes=tuple(
             replace(first[output, failure], count=count, final="fails" if failure is not None else finals[output])
             for (output, failure), count in counts
         ),
-        tried=tried,
+        tried=runs,
         total=None,
-        exact=exhaustive and len(ran) == tried,
         ends="result",
     )
-
-
-def _in_every_order(dataflow: DataflowScenario) -> Iterator[Permuted]:
-    still = dataflow.replace(jitter_ms=0.0)
-
-    def run(choose: Choose) -> Permuted:
-        names: list[str] = []
-
-        def noted(due: Sequence[str]) -> int:
-            index = choose(due)
-            names.append(due[index])
-            return index
-
-        return _result(simulate(still, choose=noted), tuple(names))
-
-    return (result for result, _ in permute.every_choice(run))
 
 
 def _result(tables: Mapping[str, pa.Table], example: tuple[str, ...]) -> Permuted:

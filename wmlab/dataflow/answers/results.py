@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import warnings
 from typing import Any
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording, the_only
+from wmlab.dataflow.answers.sentences import failure_of
+
+
+class JobFailedWarning(UserWarning):
+    """The job of a recording failed, so that what came out of it may not be all."""
 
 
 def results(recording: Recording, *, sink: str | None = None) -> Any:
@@ -14,10 +20,13 @@ def results(recording: Recording, *, sink: str | None = None) -> Any:
 
     `at_ms` is when a row came out (clock, ms). Rows that a restart took back are among them; the table `sunk` says
     which, by `committed`. `sink` is needed when rows came out of several. Raises `RecordingError` for a sink of which
-    none came out, and for rows with a column `at_ms` of their own.
+    none came out, and for rows with a column `at_ms` of their own. If the job failed, so that rows may be missing, it
+    warns with `JobFailedWarning`.
     """
     import pandas as pd
 
+    if failure := failure_of(recording):
+        warnings.warn(f"{failure} Results may be missing.", JobFailedWarning, stacklevel=2)
     sunk = recording.to_pandas("sunk")
     if len(sunk) or sink is not None:
         name = the_only(recording, sink, sorted(sunk.vertex.unique()), "sink", "sinks", option="sink")

@@ -1,10 +1,10 @@
-"""A recorded dataflow at one moment, as known by then: its levels of merging, and what keeps a watermark from a value.
+"""A job at one moment, as known by then: its levels of coalescing, and what keeps a watermark from a value.
 
-At every level of merging the inputs that count and are below the value hold it; of these each is followed to what
+At every level the inputs that count and are below the value hold it; of these each is followed to what
 feeds it, up to the partition of a source, a queue, a vertex with work in flight, or an input that has no such key. A
 join needs both of its sides: for the watermarks of the key, and for those that raise its limit.
 
-An input is left out when it is idle. That releases the value only if some other input has reached it; and never
+An input is excluded when it is idle. That releases the value only if some other input has reached it; and never
 across a join, to which idle inputs make no difference.
 
 Source: "Keyed watermark support", Description of current behavior, WM generation, Coalescing of WMs with different
@@ -14,49 +14,22 @@ keys, Handling of keyed idle messages; "Stream-to-stream join", Implementation o
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.words import moment
-from wmlab.dataflow.answers.replay import (
-    LevelName,
-    LevelState,
-    PartitionState,
-    Playback,
-    Replayed,
-    SentItems,
-    calls_playback,
-    history_of,
-    join_playback,
-    level_playback,
-    moments_of_queue,
-    output_playback,
-    partition_playback,
-    queue_playback,
-)
-from wmlab.dataflow.answers.run import (
-    BEGINS,
-    Asked,
-    DataflowRun,
-    Explanation,
-    Holder,
-    Kind,
-    RecordedRow,
-    held_by,
-    released_by,
-)
-from wmlab.dataflow.answers.windows import WindowRows
-from wmlab.dataflow.model.items import FrameGrid
+from wmlab.dataflow.answers.cause import Holder, Kind
+from wmlab.dataflow.answers.job import LevelName, LevelState
+from wmlab.dataflow.answers.run import BEGINS, DataflowRun, RecordedRow
+from wmlab.dataflow.model.items import DONE, MIN, FrameGrid, Idle, Watermark
 from wmlab.dataflow.model.join import START, JoinState
-from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, LagPolicy
-from wmlab.dataflow.scenario.source import share
-from wmlab.dataflow.sim.layout import FRAMES, OWN_BY_INPUT
+from wmlab.dataflow.model.source import FixedLag
+from wmlab.dataflow.sim.layout import OWN_BY_INPUT
 
 Blocking = tuple[Holder, bool]
-"""What blocks, and whether another input has reached the value, so that it helps when that is left out."""
+"""What blocks, and whether another input has reached the value, so that it helps when that is excluded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +42,7 @@ class Target:
     ahead: int | None = None
     reached: bool = False
 
-    def beside(self, watermarks: Iterable[int | None], vertex: str) -> Target:
+    def one_step_upstream(self, watermarks: Iterable[int | None], vertex: str) -> Target:
         """The same one step upstream of `vertex`, where the other inputs have these watermarks."""
         known = [watermark for watermark in watermarks if watermark is not None]
         ahead = min([*known, *([] if self.ahead is None else [self.ahead])], default=None)
@@ -96,7 +69,8 @@ class Search:
         if not begun:
             raise RecordingError(f"at {moment(at_ms)} nothing had begun.", remedy=remedy)
         self.run, self.execution, self.at_ms = run, begun[-1], at_ms
-        self.outcome: str = "running" if self.still(self.execution["ended_ms"]) else self.execution["outcome"]
+        self.job = run.job.at(at_ms)
+        self.end = run.end_at(at_ms)
         self.windows, self.joins = run.rules.windows, run.rules.joins
 
     def still(self, until_ms: int | None) -> bool:
@@ -110,83 +84,28 @@ class Search:
             if row[clock] <= self.at_ms:
                 yield row
 
-    def items_so_far(self, queue: RecordedRow) -> Iterator[RecordedRow]:
-        """The items put on a queue by the moment; of executions before a restart, those taken before the snapshot."""
-        for execution, snapshot in self.run.once(history_of, self.execution["execution"]):
-            taken = None if snapshot is None else snapshot.taken(queue["target"], queue["target_instance"])
-            for item in self.run.indexed("items").get((execution, queue["queue"]), ()):
-                saved = taken is None or (item["taken"] is not None and item["taken"] < taken)
-                if saved and item["put_ms"] <= self.at_ms:
-                    yield item
-
-    def replayed(self, make: Callable[..., Playback[Replayed]], *where: Any) -> Replayed:
-        """What a playback of the execution has come to by the moment; `where` are its further arguments."""
-        return self.run.once(make, self.execution["execution"], *where).at(self.at_ms)
-
-    def window_rows(self, vertex: str) -> WindowRows:
-        """The rows, the results and the instances of a window vertex, over the whole execution."""
-        return self.run.once(WindowRows, self.execution["execution"], vertex)
-
     def level(self, vertex: str, instance: int, name: LevelName, edge: int | None = None) -> LevelState:
         """A level of coalescing of an instance."""
-        return self.replayed(level_playback, vertex, instance, name, edge)
-
-    def output(self, vertex: str, instance: int) -> SentItems:
-        """What had left an instance."""
-        return self.replayed(output_playback, vertex, instance)
+        return self.job.level(vertex, instance, name, edge)
 
     def join_state(self, vertex: str, instance: int) -> JoinState:
         """The limits of a join and the watermarks that it received."""
-        state: JoinState = self.replayed(join_playback, vertex, instance).state
+        state: JoinState = self.job.processor_state(vertex, instance)
         return state
 
     def holders(
-        self, vertex: str, instance: int, key: int, value: int, *, at: Literal["inputs", "output", "limit"]
+        self, vertex: str, instance: int, key: int, value: int, *, at: Literal["inputs", "output"]
     ) -> tuple[Holder, ...]:
-        """What keeps a watermark below `value`, each once: the merged one of all inputs, the one that leaves an
-        instance, or the limit of the key in a join."""
-        search = {"inputs": self._merged, "output": self._output, "limit": self._limit}[at]
-        result = _without_vain_hopes(search(vertex, instance, Target(key, value)))
-        # A window in two stages is one vertex to whoever asks.
-        own = {vertex, vertex + FRAMES}
-        through = [tuple(name for name in holder.through if name not in own) for holder, _ in result]
+        """What keeps a watermark below `value`, each once: the coalesced one of all inputs, or the one that leaves."""
+        search = {"inputs": self._coalesced, "output": self._output}[at]
+        result = _without_idle_release(search(vertex, instance, Target(key, value)))
+        through = [tuple(name for name in holder.through if name != vertex) for holder, _ in result]
         return unique_holders(
             replace(holder, through=names) for (holder, _), names in zip(result, through, strict=True)
         )
 
-    @property
-    def end(self) -> str:
-        """How and when the job had failed or was complete, in words; empty if it was running."""
-        ended = {"failed": "failed", "completed": "was complete"}.get(self.outcome)
-        reason = f": {self.execution['reason']}" if self.execution["reason"] else ""
-        return f"the job {ended} at {moment(self.execution['ended_ms'])}{reason}" if ended else ""
-
-    def waiting(
-        self, text: str, holders: Sequence[Holder], *, free: str = "", idles: bool = True
-    ) -> tuple[str, int | None]:
-        """What waits (`text`), who holds it (`free` without holders) and what releases it, in one sentence, and when.
-
-        It is released, if nothing else happens, when the last holder is left out as idle; None if one never is. Without
-        `idles` that is not considered. In a job that has failed nothing releases it.
-        """
-        if self.outcome == "failed":
-            return text, None
-        known = [holder.idle_at_ms for holder in holders if holder.idle_at_ms is not None]
-        release_ms = max([self.at_ms, *known]) if idles and known and len(known) == len(holders) else None
-        parts = (text, held_by(self.run, holders) or free, released_by(self.run, holders, release_ms))
-        return "; ".join(part for part in parts if part), release_ms
-
-    def explanation(self, asked: Asked, *, cause: str, sentence: str, **fields: Any) -> Explanation:
-        """An answer about the moment; `fields` are the other ones of `Explanation`."""
-        if self.outcome == "failed" and cause in {"waiting", "on queue"}:
-            cause, sentence = "failed", f"{sentence}; {self.end}"
-            fields |= {"holders": ()}
-        return Explanation(
-            at_ms=self.at_ms, stream=self.run.stream, asked=asked, cause=cause, sentence=sentence, **fields
-        )
-
     def _output(self, vertex: str, instance: int, target: Target) -> list[Blocking]:
-        sent = self.output(vertex, instance).watermarks.get(target.key)
+        sent = self.job.sent(vertex, instance).get(target.key)
         if sent is not None and sent[0] >= target.value:
             return []
         if self.run.vertex(vertex)["kind"] == "source":
@@ -197,7 +116,7 @@ class Search:
             return self._by_input(vertex, instance, target)
         if vertex not in self.joins:
             target = self._on_grid(vertex, target)
-            return self._merged(vertex, instance, target) or self._inside(vertex, instance, target)
+            return self._coalesced(vertex, instance, target) or self._inside(vertex, instance, target)
         received = self.join_state(vertex, instance).received[target.key]
         result = [] if received != START and received >= target.value else self._side(vertex, instance, target)
         if self.joins[vertex].output == "state":
@@ -206,9 +125,9 @@ class Search:
 
     def _inside(self, vertex: str, instance: int, target: Target) -> list[Blocking]:
         """The watermark has come and not gone on: calls are in flight, or there is no room behind."""
-        calls = self.replayed(calls_playback, vertex, instance)
+        calls = [call["began_ms"] for call in self.rows("calls", vertex, instance) if self.still(call["ended_ms"])]
         if calls:
-            return [self._blocking(vertex, instance, "inside", target, last_ms=min(calls.values()))]
+            return [self._blocking(vertex, instance, "inside", target, last_ms=min(calls))]
         return self._full(vertex, instance, target) or [self._blocking(vertex, instance, "inside", target)]
 
     def _taken(self, vertex: str, instance: int, target: Target, edge: int) -> list[Blocking]:
@@ -220,27 +139,18 @@ class Search:
 
     def _full(self, vertex: str, instance: int, target: Target) -> list[Blocking]:
         """The first queue of an instance that has no room, without which nothing leaves; none if all have."""
-        for queue in self.run.out_of(vertex, instance):
-            lying = self.lying(queue)
-            if len(lying) >= queue["capacity"]:
-                full_ms = self.run.once(moments_of_queue, self.execution["execution"], queue["queue"]).put[lying[-1]]
-                known: dict[str, Any] = {
-                    "last_ms": full_ms,
-                    "queue_to": self._queue_to(queue),
-                    "items_before": len(lying),
-                }
-                return [self._blocking(vertex, instance, "no room", target, **known)]
-        return []
-
-    def lying(self, queue: RecordedRow) -> range:
-        """The items on a queue at the moment, by their sequence."""
-        moments = self.run.once(moments_of_queue, self.execution["execution"], queue["queue"])
-        return range(bisect_right(moments.taken, self.at_ms), bisect_right(moments.put, self.at_ms))
+        number = self.job.full_queue(vertex, instance)
+        if number is None:
+            return []
+        on_queue = self.job.on_queue(number)
+        _, full_ms = on_queue[-1]
+        about: dict[str, Any] = {"queue_to": self._queue_to(self.run.queues[number]), "items_before": len(on_queue)}
+        return [self._blocking(vertex, instance, "no room", target, last_ms=full_ms, **about)]
 
     def _queue_to(self, queue: RecordedRow) -> str:
         return self.run.instance_name(queue["target"], queue["target_instance"])
 
-    def _merged(self, vertex: str, instance: int, target: Target, edge: int | None = None) -> list[Blocking]:
+    def _coalesced(self, vertex: str, instance: int, target: Target, edge: int | None = None) -> list[Blocking]:
         """All input edges of an instance or, with `edge`, the queues of that one."""
         level = self.level(vertex, instance, "global" if edge is None else "edge", edge)
         emitted = level.emitted.get(target.key)
@@ -256,10 +166,10 @@ class Search:
             watermark = watermarks[number]
             if watermark is not None and watermark >= target.value:
                 continue
-            # Those that were left out may still be let through when all are.
-            beside = target.beside([w for other, w in watermarks.items() if other != number], vertex)
+            # Those that are excluded may still be let through when all are.
+            beside = target.one_step_upstream([w for other, w in watermarks.items() if other != number], vertex)
             if edge is None:
-                result += self._merged(vertex, instance, beside, number) or self._taken(
+                result += self._coalesced(vertex, instance, beside, number) or self._taken(
                     vertex, instance, beside, number
                 )
             else:
@@ -271,10 +181,10 @@ class Search:
         if target.key not in queue["keys"]:
             is_batch = self.run.vertex(queue["target"])["kind"] == "hash join"
             return [self._blocking(source, instance, "batch" if is_batch else "no key", target)]
-        for item in self.replayed(queue_playback, queue["queue"]):
-            if item["kind"] in {"idle", "done"} or (item["key"] == target.key and item["value"] >= target.value):
-                before = item["sequence"] - self.lying(queue).start
-                known = {"last_ms": item["put_ms"], "queue_to": self._queue_to(queue), "items_before": before}
+        for before, (item, put_ms) in enumerate(self.job.on_queue(queue["queue"])):
+            of_key = isinstance(item, Watermark) and item.key == target.key and item.value >= target.value
+            if of_key or item == DONE or isinstance(item, Idle):
+                known: dict[str, Any] = {"last_ms": put_ms, "queue_to": self._queue_to(queue), "items_before": before}
                 return [self._blocking(source, instance, "on queue", target, **known)]
         return self._output(source, instance, target)
 
@@ -306,18 +216,18 @@ class Search:
         It does not matter how far the others are, and neither idle inputs nor ended ones let anything through.
         """
         alone = Target(target.key, target.value, (vertex, *target.through))
-        result = _without_vain_hopes(self._merged(vertex, instance, alone, edge))
+        result = _without_idle_release(self._coalesced(vertex, instance, alone, edge))
         return [(replace(holder, end_helps=False), helps) for holder, helps in result]
 
     def _on_grid(self, vertex: str, target: Target) -> Target:
-        """The watermark that has to be merged for `target` to leave, where only multiples of a number leave."""
+        """The watermark that has to be coalesced for `target` to leave, where only multiples of a number leave."""
         grid = self.run.vertex(vertex).get("grid")
         if grid is None or target.value == START:
             return target
         return replace(target, value=FrameGrid(grid).higher(target.value - 1))
 
     def _by_input(self, vertex: str, instance: int, target: Target) -> list[Blocking]:
-        """The holders behind each input that has the key; what a processor of one's own makes of it, it alone knows."""
+        """The holders behind each input that has the key; what a custom processor makes of it, it alone knows."""
         queues = self.run.into(vertex, instance)
         edges = sorted({queue["edge"] for queue in queues if target.key in queue["keys"]})
         result = [blocking for edge in edges for blocking in self._edge(vertex, instance, target, edge)]
@@ -328,11 +238,12 @@ class Search:
         partitions = Partitions(self, vertex, instance, target.key)
         if partitions.mapper.frames is None:
             return [self._blocking(vertex, instance, "no watermark", target)]
-        if target.value != START:
+        awaited = target.value
+        if awaited != START:
             # What a source sends is throttled, so a partition has reached the value when it has reached its frame.
-            target = replace(target, value=partitions.mapper.frames.higher(target.value - 1))
-        output = self.output(vertex, instance)
-        if output.ended:
+            target = replace(target, value=partitions.mapper.frames.higher(awaited - 1))
+        last_kind = self.job.last_kind(vertex, instance)
+        if last_kind == "done":
             return [self._blocking(vertex, instance, "ended", target)]
         if full := self._full(vertex, instance, target):
             return full
@@ -340,23 +251,44 @@ class Search:
         below = [number for number in active if (sent := partitions.sent(number)) is None or sent < target.value]
         if active and not below:
             return self._inside(vertex, instance, target)
-        announced = output.last_kind == "idle"
+        announced = last_kind == "idle"
         result: list[Blocking] = []
         for number in below or partitions.numbers:
-            kind: Kind = "idle" if announced else "mute"
+            kind: Kind = "idle" if announced else "silent"
             if below:
                 kind = "clock" if partitions.reached_by_clock(number, target.value) else "slow"
+                mark = partitions.watermark(number)
+                if kind == "slow" and awaited != START and mark is not None and mark >= awaited:
+                    kind = "throttled"
             others = [partitions.watermark(other) for other in partitions.numbers if other != number]
-            beside = target.beside(others, vertex)
+            beside = target.one_step_upstream(others, vertex)
             result.append((partitions.holder(number, beside, kind), beside.reached or kind == "clock"))
         return result or [self._blocking(vertex, instance, "idle", target)]
 
     def _blocking(
         self, vertex: str, instance: int, kind: Kind, target: Target, *, helps: bool | None = None, **fields: Any
     ) -> Blocking:
-        watermark, _ = self.output(vertex, instance).watermarks.get(target.key, (None, None))
+        watermark, _ = self.job.sent(vertex, instance).get(target.key, (None, None))
         fields["parallelism"] = self.run.vertex(vertex)["parallelism"]
         return target.holder(vertex, instance, kind, watermark, **fields), target.reached if helps is None else helps
+
+
+def history_of(run: DataflowRun, execution: RecordedRow, vertex: str, instance: int) -> list[tuple[int, int | None]]:
+    """The executions that an execution goes on from, each with the moment (ms) up to which it counts for an instance.
+
+    That is when the instance saved its state for the snapshot from which the next one began; itself is last, with None.
+    """
+    history: list[tuple[int, int | None]] = [(execution["execution"], None)]
+    number = execution["snapshot"]
+    while number is not None:
+        (row,) = (
+            row
+            for row in run.rows("snapshots")
+            if (row["snapshot"], row["vertex"], row["instance"]) == (number, vertex, instance)
+        )
+        history.insert(0, (row["execution"], row["saved_ms"]))
+        number = run.executions[row["execution"] - 1]["snapshot"]
+    return history
 
 
 def unique_holders(holders: Iterable[Holder]) -> tuple[Holder, ...]:
@@ -367,8 +299,8 @@ def unique_holders(holders: Iterable[Holder]) -> tuple[Holder, ...]:
     return tuple(unique.values())
 
 
-def _without_vain_hopes(result: list[Blocking]) -> list[Blocking]:
-    """The holders of one merged input: if leaving them out helps none of them, none says when that happens."""
+def _without_idle_release(result: list[Blocking]) -> list[Blocking]:
+    """If no holder's idleness would help, none says when it turns idle."""
     if any(helps for _, helps in result):
         return result
     return [(replace(holder, idle_at_ms=None), helps) for holder, helps in result]
@@ -378,26 +310,16 @@ class Partitions:
     """The partitions of a source instance: their watermarks of one key, their rows, and when they are idle."""
 
     def __init__(self, search: Search, vertex: str, instance: int, key: int) -> None:
-        self.vertex, self.instance, self.key, self.at_ms = vertex, instance, key, search.at_ms
-        source = search.run.rules.sources.get(vertex)
-        time = search.run.rules.times.get((vertex, key))
-        self._known = time is not None
-        self.mapper = EventTimeMapper(policy=LagPolicy(), idle_timeout_ms=None) if time is None else time.mapper
+        self.vertex, self.instance, self.at_ms = vertex, instance, search.at_ms
+        self.mapper, self._partitions = search.job.partitions(vertex, instance, key)
         self.lag, self.by_clock = self.mapper.policy.lag, self.mapper.policy.by_clock
         self._parallelism: int = search.run.vertex(vertex)["parallelism"]
-        self._level = search.level(vertex, instance, "partition")
-        self._states = search.replayed(partition_playback, vertex, instance, self.mapper)
-        self._unheard = PartitionState(self.mapper.start(1, now_ms=search.execution["started_ms"]))
-        self.numbers: Sequence[int] = sorted({*self._level.active, *self._level.idle})
-        if not self._level.watermarks:
-            self.numbers = sorted(self._level.active)
-            # How many partitions a stream has is known only when it is read.
-            if source is not None and source.stream is None:
-                self.numbers = share(source, instance, source.partitions)
+        self.numbers: Sequence[int] = list(self._partitions)
 
     def watermark(self, number: int) -> int | None:
         """The watermark of a partition; None: none yet."""
-        return self._level.watermarks.get((number, self.key))
+        mark = self._partitions[number].state.mark
+        return None if mark == MIN else mark
 
     def sent(self, number: int) -> int | None:
         """What the source may send for it."""
@@ -405,25 +327,22 @@ class Partitions:
         return None if self.mapper.frames is None or watermark is None else self.mapper.frames.floor(watermark)
 
     def idle(self, number: int) -> bool:
-        """Whether it is left out."""
-        return self._state(number).partition.idle(self.at_ms) if self._known else number in self._level.idle
-
-    def _state(self, number: int) -> PartitionState:
-        return self._states.get(number, self._unheard)
+        """Whether it is excluded."""
+        return self._partitions[number].state.idle(self.at_ms)
 
     def reached_by_clock(self, number: int, value: int) -> bool:
-        """Whether the clock brings a partition to a watermark before it is left out."""
-        left_out_ms = self._state(number).partition.deadline_ms
-        return self.by_clock and (left_out_ms is None or value + self.lag < left_out_ms)
+        """Whether the clock brings a partition to a watermark before it is excluded."""
+        becomes_idle_ms = self._partitions[number].state.deadline_ms
+        return self.by_clock and (becomes_idle_ms is None or value + self.lag < becomes_idle_ms)
 
     def holder(self, number: int, target: Target, kind: Kind) -> Holder:
         """It as a holder."""
-        state = self._state(number)
-        left_out_ms = state.partition.deadline_ms
+        state, last_ms, rejected = self._partitions[number]
+        becomes_idle_ms = state.deadline_ms
         # What brings it to the value: an event of this time or, if the clock moves it, this time of the clock.
         needs = target.value + self.lag
-        silent = state.rejected and self.mapper.deviations.rejected_rows_silent
-        idle_at_ms = left_out_ms if kind == "slow" and not silent else None
+        silent = rejected and self.mapper.deviations.rejected_rows_silent
+        idle_at_ms = becomes_idle_ms if kind in {"slow", "throttled"} and not silent else None
         row_after_ms = None
         if kind == "clock":
             idle_at_ms = needs
@@ -438,12 +357,13 @@ class Partitions:
             kind,
             self.watermark(number),
             partition=number,
-            last_ms=state.last_ms,
-            rejected=state.rejected,
+            last_ms=last_ms,
+            rejected=rejected,
             needs_time=needs if by_events and target.value != START else None,
+            next_mark=target.value if kind == "throttled" else None,
             row_after_ms=row_after_ms,
             idle_at_ms=idle_at_ms,
-            idle_since_ms=left_out_ms if kind == "idle" else None,
+            idle_since_ms=becomes_idle_ms if kind == "idle" else None,
             parallelism=self._parallelism,
         )
-        return holder if kind == "slow" else replace(holder, behind_by=None)
+        return holder if kind in {"slow", "throttled"} else replace(holder, behind_by=None)

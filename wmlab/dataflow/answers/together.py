@@ -14,26 +14,27 @@ from wmlab.core.overlap import TimeRange, apart_text, without_common_times
 from wmlab.core.recording import Recording
 from wmlab.dataflow.model.join import LEFT, RIGHT, StreamJoin
 
-REMEDY_FOR_JOINS = "bring the times of both inputs to one epoch before the join, or shift one in its condition"
 
-
-def joins_apart(recording: Recording, joins: Mapping[str, StreamJoin]) -> dict[str, str]:
+def joins_apart(
+    recording: Recording, joins: Mapping[str, StreamJoin], *, until_ms: int | None = None
+) -> dict[str, str]:
     """By name, those of the joins in which no two rows could meet, since their times do not overlap, with a sentence.
 
-    Joins count whose inputs have one watermarked time each, and rows that came at the same time.
+    Joins count whose inputs have one watermarked time each, and rows that came at the same time, by `until_ms` (clock).
     """
     answers = {}
     for name, join in joins.items():
-        ranges = _ranges(recording, name)
+        ranges = _ranges(recording, name, until_ms)
         if len(ranges) == 2 and _out_of_reach(join, ranges) and (apart := without_common_times(ranges)):
             answers[name] = apart_text(f"the inputs of {name}", apart)
     return answers
 
 
-def _ranges(recording: Recording, join: str) -> list[TimeRange]:
+def _ranges(recording: Recording, join: str, until_ms: int | None) -> list[TimeRange]:
     """The event times of the rows that the join got from its left and its right input."""
     queues = [queue for queue in recording.table("queues").to_pylist() if queue["target"] == join]
     items = recording.table("items").select(["queue", "time", "put_ms"]).drop_null()
+    items = items if until_ms is None else items.filter(pc.less_equal(items["put_ms"], until_ms))
     ranges = []
     for edge in (LEFT, RIGHT):
         of_edge = [queue for queue in queues if queue["edge"] == edge]

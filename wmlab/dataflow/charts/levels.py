@@ -3,34 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Any, Final, Literal
 
 from wmlab.core.charts.axis import Numbers, OverTime, bulk_of_curves, time_axis
 from wmlab.core.charts.chart import SERIES, Chart, columns, one_stream
+from wmlab.core.charts.clicked import AnsweringChart
 from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Scene, Steps, Value, at_rim, lanes, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.words import grouped, moment, rounded, span
+from wmlab.core.words import grouped, moment, span
+from wmlab.dataflow.answers.explain import explain
 from wmlab.dataflow.answers.permutations import Permutations, Permuted
-from wmlab.dataflow.answers.replay import LevelState
-from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, listing, read
+from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
+from wmlab.dataflow.answers.sentences import coalescing_sentence, row_words
 from wmlab.dataflow.model.items import MIN
 
 State = Literal["active", "idle", "done"]
+
+
+@dataclass(slots=True, kw_only=True)
+class LevelState:
+    """One level of coalescing: which inputs count, are idle or have ended, and what each brought.
+
+    `watermarks` is the last one by input and key, `emitted` by key what came out: (watermark, clock ms).
+    """
+
+    active: Sequence[int]
+    idle: Sequence[int] = ()
+    done: Sequence[int] = ()
+    watermarks: dict[tuple[int, int], int] = field(default_factory=dict)
+    emitted: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def follow(self, row: RecordedRow) -> LevelState:
+        """After a step of coalescing."""
+        self.active, self.idle, self.done = row["active"], row["idle"], row["done"]
+        if row["input"] is not None and row["key"] is not None and row["value"] is not None:
+            self.watermarks[row["input"], row["key"]] = row["value"]
+        for key, value in row["emitted"]:
+            self.emitted[key] = value, row["at_ms"]
+        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelHistory:
     """A level of coalescing of one instance over the clock: `names` of its inputs by number, `steps` in their order.
 
-    `vertex` is what the instance is called. `begun_ms` and `end_ms` are the clock of the execution that is shown,
-    `drops` the rows left out there; `note` says which execution that is, where there are several, of `run`.
+    `vertex` is what the instance is called, `place` its vertex and number. `begun_ms` and `end_ms` are the clock of the
+    execution that is shown, `drops` the rows dropped there; `note` says which execution that is, where there are
+    several, of `run`.
     """
 
     vertex: str
+    place: tuple[str, int]
     names: Mapping[int, str]
     steps: Sequence[RecordedRow]
     drops: Sequence[RecordedRow]
@@ -49,7 +76,7 @@ class LevelHistory:
         mine = (row for row in self.steps if row["input"] == number and row["key"] == key)
         return self._curve((row["at_ms"], row["value"]) for row in mine if row["value"] is not None)
 
-    def merged(self, key: int) -> tuple[list[int], list[Value]]:
+    def coalesced(self, key: int) -> tuple[list[int], list[Value]]:
         """What came out over the clock."""
         emitted = ((row["at_ms"], dict(row["emitted"])) for row in self.steps)
         return self._curve((at_ms, watermarks[key]) for at_ms, watermarks in emitted if key in watermarks)
@@ -101,8 +128,8 @@ def dataflow_run_of(recording: Recording) -> DataflowRun:
 def level_of(recording: Recording, vertex: str | None, instance: int) -> LevelHistory:
     """The level of coalescing that has the most to show at an instance: its edges, its queues, or its partitions.
 
-    Without `vertex` it is the first one that merges several inputs. The last execution is shown. Raises `ChartError`
-    for a vertex or instance that is not there, or that merged nothing.
+    Without `vertex` it is the first one that coalesces several inputs. The last execution is shown. Raises `ChartError`
+    for a vertex or instance that is not there, or that coalesced nothing.
     """
     run = dataflow_run_of(recording)
     known = run.vertex(vertex if vertex is not None else _coalescing_vertex(run), ChartError)
@@ -114,10 +141,11 @@ def level_of(recording: Recording, vertex: str | None, instance: int) -> LevelHi
     names, level = _inputs(run.into(name, instance), steps)
     of_level = [row for row in steps if row["level"] == level]
     if not of_level:
-        raise ChartError(f"{name!r} has merged nothing.", remedy="Choose a vertex that watermarks have reached.")
+        raise ChartError(f"{name!r} has coalesced nothing.", remedy="Choose a vertex that watermarks have reached.")
     begun_ms, end_ms = clock_of(run, execution)
     return LevelHistory(
         vertex=run.instance_name(name, instance),
+        place=(name, instance),
         names=names,
         steps=of_level,
         drops=drops,
@@ -129,7 +157,7 @@ def level_of(recording: Recording, vertex: str | None, instance: int) -> LevelHi
 
 
 def _coalescing_vertex(run: DataflowRun) -> str | None:
-    """The first vertex that merges several inputs, or the first that merges at all."""
+    """The first vertex that coalesces several inputs, or the first that coalesces at all."""
     most: dict[str, int] = {}
     for row in run.rows("coalescing"):
         inputs = len(row["active"]) + len(row["idle"]) + len(row["done"])
@@ -160,10 +188,10 @@ def clock_of(run: DataflowRun, execution: int | None = None) -> tuple[int, int]:
 
 
 _ROLES: Final = ("upper", "third", "fourth", "perfect")
-_MOST_ROWS: Final = 400
+_POINTS_DRAWN: Final = 400
 _LOOKS: Final[dict[State, tuple[str, str, float]]] = {
     "active": ("counts", "lower", 0.18),
-    "idle": ("idle, left out", "unknown", 0.4),
+    "idle": ("idle, excluded", "unknown", 0.4),
     "done": ("has ended", "third", 0.25),
 }
 
@@ -176,11 +204,12 @@ def coalescing(
     instance: int = 0,
     title: str | None = None,
 ) -> Chart:
-    """Draw the watermarks of one key on every input of a vertex, the merged one under them, and who was left out.
+    """Draw the watermarks of one key on every input of a vertex, the coalesced one under them, and who was excluded.
 
     Inputs are the input edges, the queues of a single edge, or the partitions of a source. `vertex` is by default the
-    first that merges several, `key` its lowest. Rows that were dropped there are crosses. Of several executions the
-    last is shown. Raises `ChartError` for a vertex, instance or key that is not there.
+    first that coalesces several, `key` its lowest. Rows that were dropped there are crosses. Of several executions the
+    last is shown. A click asks what held the watermark at that moment. Raises `ChartError` for a vertex, instance or
+    key that is not there.
     """
     level = level_of(recording, vertex, instance)
     if not level.keys:
@@ -195,16 +224,16 @@ def coalescing(
     for (number, name), role in zip(level.names.items(), cycle(_ROLES), strict=False):
         points = level.watermarks(number, chosen)
         every[f"the watermark of {name}"] = OverTime.steps(*points)
-        xs, ys = thinned(*points, _MOST_ROWS)
+        xs, ys = thinned(*points, _POINTS_DRAWN)
         curves.append(Steps(name=name, role=role, xs=xs, ys=ys))
         rows += [(name, at, y) for at, y in zip(*points, strict=True)]
         drawn += len(xs)
     fewer = left_out(drawn, len(rows))
-    xs, ys = level.merged(chosen)
-    curves.append(Steps(name="merged", role="lower", xs=xs, ys=ys))
-    rows += [("merged", at, y) for at, y in zip(xs, ys, strict=True)]
+    xs, ys = level.coalesced(chosen)
+    curves.append(Steps(name="coalesced", role="lower", xs=xs, ys=ys))
+    rows += [("coalesced", at, y) for at, y in zip(xs, ys, strict=True)]
     late = [row for row in level.drops if row["key"] == chosen]
-    every["the merged watermark"] = OverTime.steps(xs, ys)
+    every["the coalesced watermark"] = OverTime.steps(xs, ys)
     times = [row["time"] for row in late]
     ends = bulk_of_curves(every.values(), [times], least_ms=level.end_ms - level.begun_ms)
     up = time_axis("watermark", ends, pad_percent=5, clock=[level.run.times_ms])
@@ -219,26 +248,14 @@ def coalescing(
             _activity(level),
         ],
     )
-    return Chart(sentence=sentence, data=columns(rows, "input", "at_ms", "watermark"), scene=scene)
 
+    def answer(at_ms: int) -> str:
+        vertex_drawn, instance_drawn = level.place
+        return explain(recording, at_ms, vertex=vertex_drawn, key=chosen, instance=instance_drawn).sentence
 
-def input_activity(
-    recording: Recording, *, vertex: str | None = None, instance: int = 0, title: str | None = None
-) -> Chart:
-    """Draw when each input of a vertex counted, was left out as idle, or had ended, and what that let through.
-
-    That is the lower panel of `coalescing` alone. Raises `ChartError` for a vertex or instance that is not there.
-    """
-    level = level_of(recording, vertex, instance)
-    sentence = _activity_sentence(level)
-    scene = Scene(
-        title=title or f"Which inputs of {level.vertex} counted, and when?",
-        subtitle=sentence + level.note,
-        across=time_axis("clock", [level.begun_ms, level.end_ms]),
-        panels=[_activity(level)],
+    return AnsweringChart(
+        sentence=sentence, data=columns(rows, "input", "at_ms", "watermark"), scene=scene, answer=answer
     )
-    rows = [(name, *stretch) for number, name in level.names.items() for stretch in level.stretches(number)]
-    return Chart(sentence=sentence, data=columns(rows, "input", "from_ms", "to_ms", "state"), scene=scene)
 
 
 def left_out(drawn: int, points: int) -> str:
@@ -254,7 +271,7 @@ def _dropped(run: DataflowRun, late: list[RecordedRow]) -> Dots:
         xs=[row["at_ms"] for row in late],
         ys=[row["time"] for row in late],
         hover=[
-            f"{row['rule']}: {listing(read(row['row']))}, {span(row['margin'])} below {run.bare_time(row['limit'])}"
+            f"{row['rule']}: {row_words(read(row['row']))}, {span(row['margin'])} below {run.bare_time(row['limit'])}"
             for row in late
         ],
     )
@@ -280,7 +297,7 @@ def _released(level: LevelHistory) -> Dots:
     idle: set[int] = set()
     dots: list[tuple[int, int, str]] = []
     for row in level.steps:
-        # At a source the clock leaves partitions out; elsewhere the input says so.
+        # At a source the clock excludes partitions; elsewhere the input says so.
         left = sorted(set(row["idle"]) - idle) if row["stimulus"] == "tick" else [row["input"]]
         idle = set(row["idle"])
         if row["stimulus"] in {"idle", "done", "tick"} and row["emitted"] and left:
@@ -305,8 +322,8 @@ def _released(level: LevelHistory) -> Dots:
 def blocking_ms(level: LevelHistory, key: int) -> dict[int, int]:
     """For how long each input blocked: counted, with the lowest watermark of `key`, while another one was further.
 
-    What keeps the merged watermark from a value at one moment is another question, see `answers.search.Search`: inputs
-    that stand level block it together, and here none of them holds another back.
+    What keeps the coalesced watermark from a value at one moment is another question, see `answers.cause`: inputs that
+    are level block it together, and here none of them holds another back.
     """
     blocked = dict.fromkeys(level.names, 0)
     for from_ms, to_ms, state in level.states():
@@ -321,38 +338,19 @@ def blocking_ms(level: LevelHistory, key: int) -> dict[int, int]:
 def _sentence(level: LevelHistory, key: int, late: int) -> str:
     blocked = blocking_ms(level, key)
     longest = max(blocked, key=lambda number: blocked[number])
-    last = level.merged(key)[1][-1]
-    where = "has no watermark" if last is None else f"ended at {level.run.time(last)}"
-    below = "a row below it was" if late == 1 else f"{late} rows that came below it were"
-    dropped = f"; {below} dropped" if late else ""
-    if not blocked[longest]:
-        return f"No input of {level.vertex} held the others back; the merged watermark of key {key} {where}{dropped}."
-    return (
-        f"{level.names[longest]} held the watermark of key {key} at {level.vertex} longest, "
-        f"{rounded(blocked[longest])} of {rounded(level.end_ms - level.begun_ms)}; the merged one {where}{dropped}."
+    return coalescing_sentence(
+        level.run,
+        key=key,
+        where=level.vertex,
+        holder=level.names[longest] if blocked[longest] else None,
+        held_ms=blocked[longest],
+        of_ms=level.end_ms - level.begun_ms,
+        last=level.coalesced(key)[1][-1],
+        late=late,
     )
 
 
-def _activity_sentence(level: LevelHistory) -> str:
-    released = len(_released(level).xs)
-    idle = {
-        number: sum(to - begin for begin, to, state in level.stretches(number) if state == "idle")
-        for number in level.names
-    }
-    most = max(idle, key=lambda number: idle[number])
-    if not idle[most]:
-        return f"No input of {level.vertex} was ever left out as idle."
-    count = sum(length > 0 for length in idle.values())
-    times = {0: "no watermark through", 1: "a watermark through once"}.get(
-        released, f"a watermark through {released} times"
-    )
-    return (
-        f"{count} of {len(level.names)} inputs of {level.vertex} {'was' if count == 1 else 'were'} idle at some time, "
-        f"{level.names[most]} longest ({rounded(idle[most])}); that let {times}."
-    )
-
-
-_MOST: Final = 16
+_BARS_DRAWN: Final = 16
 _LONGEST: Final = 44
 _FAILS: Final = "fails"
 _OTHERS: Final = "other ends"
@@ -370,9 +368,9 @@ def interleavings(permutations: Permutations, *, title: str | None = None) -> Ch
             remedy="Draw the answer of wm.dataflow.permutations(...) or dataflow.permutations(...).",
         )
     outcomes = list(permutations)
-    drawn = outcomes[:_MOST]
-    fewer = f" Drawn are the {_MOST} most frequent of {grouped(len(outcomes))} outputs."
-    rest = fewer if len(outcomes) > _MOST else ""
+    drawn = outcomes[:_BARS_DRAWN]
+    fewer = f" Drawn are the {_BARS_DRAWN} most frequent of {grouped(len(outcomes))} outputs."
+    rest = fewer if len(outcomes) > _BARS_DRAWN else ""
     most = max(outcome.count for outcome in drawn)
     scene = Scene(
         title=title or "Does what comes out depend on the order?",

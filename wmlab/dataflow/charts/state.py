@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from wmlab.core.arguments import the_moment, the_names
@@ -12,12 +12,12 @@ from wmlab.core.charts.scene import Dots, Layer, Panel, Path, Rule, Scene, Steps
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, moment, rounded, span
-from wmlab.dataflow.answers.explain import forecast
-from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, StateForecast, listing, read
-from wmlab.dataflow.answers.search import Search
+from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
+from wmlab.dataflow.answers.sentences import failure_sentence, first, row_words
+from wmlab.dataflow.answers.state import HeldState, held_state
 from wmlab.dataflow.charts.levels import clock_of, dataflow_run_of, left_out
 
-_MOST: Final = 400
+_ITEMS_DRAWN: Final = 400
 _COLUMNS: Final = ("queue", "put_ms", "taken_ms", "kind", "key", "value", "time")
 _ROLES: Final = {"event": "perfect", "watermark": "lower", "idle": "third", "barrier": "upper", "done": "fourth"}
 _NAMES: Final = {"event": "row", "done": "end", "idle": "idle message"}
@@ -56,10 +56,10 @@ def queue_diagram(
             f"No item was on a queue between {moment(low)} and {moment(high)}.",
             remedy="Choose another stretch, or more vertices.",
         )
-    shown = sorted(items, key=lambda row: (row["put_ms"], row["queue"], row["sequence"]))[:_MOST]
-    sentence = _sentence_of_items(items, routes)
-    less = f" Drawn are the first {_MOST} of {grouped(len(items))} items." if len(items) > _MOST else ""
-    if to_ms is None or len(items) > _MOST:
+    shown = sorted(items, key=lambda row: (row["put_ms"], row["queue"], row["sequence"]))[:_ITEMS_DRAWN]
+    sentence = first(failure_sentence(run.end), _sentence_of_items(items, routes))
+    less = f" Drawn are the first {_ITEMS_DRAWN} of {grouped(len(items))} items." if len(items) > _ITEMS_DRAWN else ""
+    if to_ms is None or len(items) > _ITEMS_DRAWN:
         high = max(row["put_ms"] if row["taken_ms"] is None else row["taken_ms"] for row in shown)
     shown_ms = low, max(high, low + 1)
     instances = [(name, number) for name in wanted for number in range(run.vertices[name]["parallelism"])]
@@ -130,7 +130,7 @@ def _course(
 def _hover(row: RecordedRow) -> str:
     waited = "" if row["taken_ms"] is None else f", {span(row['taken_ms'] - row['put_ms'])} on the queue"
     if row["kind"] == "event":
-        return listing(read(row["row"])) + waited
+        return row_words(read(row["row"])) + waited
     what = {"watermark": f"watermark {row['key']}:{row['value']}", "barrier": f"barrier {row['value']}"}
     return what.get(row["kind"], _NAMES.get(row["kind"], str(row["kind"]))) + waited
 
@@ -168,9 +168,7 @@ def _sentence_of_items(items: Sequence[RecordedRow], routes: Mapping[int, Record
     return f"{text}."
 
 
-_MOST_ROWS: Final = 400
-_AHEAD: Final = 2
-"""A forecast is drawn up to so many times the length of the runs."""
+_POINTS_DRAWN: Final = 400
 
 
 def state_size(
@@ -183,8 +181,8 @@ def state_size(
     """Draw how much one vertex held in each of up to four runs, all its instances together.
 
     `vertex` is by default the one that held most; `labels` name the runs. A limit is a line where the vertex has one
-    instance; where the state grows without bound, its forecast goes on from the end of the run. Raises `ChartError` for
-    more runs, a vertex that is not there, one that held nothing in any run, or as many labels as there are not runs.
+    instance. The sentence says whether the state stays bounded: yes, no or not known, with the evidence. Raises
+    `ChartError` for more runs, a vertex that is not there, one that held nothing in any run, or labels that do not fit.
     """
     recordings = (recording, *others)
     if len(recordings) > len(SERIES):
@@ -195,29 +193,25 @@ def state_size(
     ends = [clock_of(run) for run in runs]
     begin, end = min(begun for begun, _ in ends), max(end for _, end in ends)
     curves, layers = list[tuple[list[int], list[int]]](), list[Layer]()
-    states, rules, drawn = list[StateForecast | None](), list[Rule](), 0
+    states, rules, drawn = list[HeldState | None](), list[Rule](), 0
     for run, label, role, (begun_ms, end_ms) in zip(runs, names, SERIES, ends, strict=False):
         curves.append(_sizes(run, name, begun_ms, end_ms))
-        xs, ys = thinned(*curves[-1], _MOST_ROWS)
+        xs, ys = thinned(*curves[-1], _POINTS_DRAWN)
         drawn += len(xs)
         layers.append(Steps(name=label, role=role, xs=xs, ys=ys, labelled=len(label) <= 16))
-        search = Search(run, end_ms)
-        states.append(forecast(search, name, None))
+        states.append(held_state(run, run.executions[-1], name, None, end_ms) if run.executions else None)
         fails = f"{label} fails" if others else "the job fails"
         rules += [Rule(row["ended_ms"], fails, "cross") for row in run.executions if row["outcome"] == "failed"]
-    ahead = [(label, *line) for label, state in zip(names, states, strict=True) for line in _ahead(state, begin, end)]
-    layers += [Path(name=f"forecast for {label}", role="perfect", xs=xs, ys=ys) for label, xs, ys in ahead]
-    last = max([end, *(xs[-1] for _, xs, _ in ahead)])
     # A limit is that of one instance, so that it says nothing of several together.
-    alone = [state for state in states if state is not None and not state.together]
+    alone = [state for state in states if state is not None and state.parallelism == 1]
     limits = [state.limit for state in alone if state.limit is not None][:1]
-    layers += [Path(name=f"limit {grouped(y)}", role="alarm", xs=[begin, last], ys=[y, y]) for y in limits]
-    most = max(1, *limits, *(size for _, sizes in curves for size in sizes), *(ys[-1] for _, _, ys in ahead))
-    sentence = _sentence(name, names, states)
+    layers += [Path(name=f"limit {grouped(y)}", role="alarm", xs=[begin, end], ys=[y, y]) for y in limits]
+    most = max(1, *limits, *(size for _, sizes in curves for size in sizes))
+    sentence = _sentence(name, names, runs, states)
     scene = Scene(
         title=title or f"Does what {name} holds stay bounded?",
         subtitle=sentence + left_out(drawn, sum(len(xs) for xs, _ in curves)),
-        across=time_axis("clock", [begin, last]),
+        across=time_axis("clock", [begin, end]),
         panels=[Panel(up=Numbers("rows or accumulators held", 0, most + max(most // 12, 1)), layers=layers)],
         rules=sorted(rules, key=lambda rule: rule.x),
     )
@@ -258,21 +252,15 @@ def _sizes(run: DataflowRun, vertex: str, begun_ms: int, end_ms: int) -> tuple[l
     return [*totals, end_ms], [*totals.values(), list(totals.values())[-1]]
 
 
-def _ahead(state: StateForecast | None, begin: int, end: int) -> Iterator[tuple[list[int], list[int]]]:
-    """The line of a forecast where something grows, to the limit or as far as the chart goes."""
-    if state is None or state.bounded is not False or state.rate_per_s <= 0:
-        return
-    if state.limit is not None and state.size >= state.limit and not state.together:
-        return
-    furthest = begin + _AHEAD * (end - begin)
-    until = furthest if state.limit_at_ms is None else min(state.limit_at_ms, furthest)
-    size = round(state.size + state.rate_per_s * (until - state.at_ms) / 1_000)
-    yield [state.at_ms, until], [state.size, size]
+def _sentence(
+    vertex: str, names: Sequence[str], runs: Sequence[DataflowRun], states: Sequence[HeldState | None]
+) -> str:
+    """The answer to the question of the chart for each run: yes, no or not known, with the evidence."""
+    texts = []
+    for label, run, state in zip(names, runs, states, strict=True):
+        text = f"{vertex} held nothing." if state is None else f"{_VERDICTS[state.bounded]}: {state.sentence}"
+        texts.append(first(f"{label}:" if len(names) > 1 else "", failure_sentence(run.end), text))
+    return first(*texts)
 
 
-def _sentence(vertex: str, names: Sequence[str], states: Sequence[StateForecast | None]) -> str:
-    sentences = ["nothing was held" if state is None else state.sentence for state in states]
-    if not any(states):
-        return f"{vertex} held nothing."
-    labelled = [f"{label}: {text}" for label, text in zip(names, sentences, strict=True)]
-    return f"{'; '.join(labelled if len(names) > 1 else sentences)}."
+_VERDICTS: Final = {True: "Yes", False: "No", None: "Not known"}

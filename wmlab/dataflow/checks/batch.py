@@ -1,8 +1,7 @@
-"""Windows and joins of the on-time rows of a recording as batch queries, and the results of the dataflow against them.
+"""Windows and joins of the on-time rows of a recording as a batch gives them, and the results of the dataflow beside.
 
-A batch query knows no watermarks: a window is an interval of time, a session a run of rows without a gap, and a join a
-join. Only what a row of the result looks like is left to the functions of `wmlab.dataflow.model`, row by row. One query
-has all windows and sessions of a dataflow, and another one all its joins.
+A batch knows no watermarks: a window is an interval of time, a session a run of rows without a gap, and a join a join.
+Only what a row of the result looks like is left to the functions of `wmlab.dataflow.model`, row by row.
 
 An execution that ended gave everything. One that was stopped gave at least what its last watermark released, and what
 it gave must be among what the rows can give.
@@ -13,107 +12,39 @@ Source: "Stream-to-stream join", Semantics; "Keyed watermark support", Changes t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-import pyarrow as pa
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
-
-from wmlab.core.errors import ModelError
-from wmlab.core.invariants import TableRow, TableRows
-from wmlab.core.spark.schemas import spark_schema
-from wmlab.core.spark.verdict import SO_FAR, batch_invariant, findings, row_of, undecided
+from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text
 from wmlab.dataflow.checks.channels import Channels
 from wmlab.dataflow.model.aggregate import accumulated, created, finished, group_of
-from wmlab.dataflow.model.items import MAX, MIN, RowValues
+from wmlab.dataflow.model.items import MAX, RowValues
 from wmlab.dataflow.model.join import LEFT, RIGHT, AnyJoin, BatchJoin
-from wmlab.dataflow.model.window import SessionProcessor
-from wmlab.dataflow.model.window import WindowProcessor as WindowRule
+from wmlab.dataflow.model.window import SessionProcessor, WindowProcessor
 from wmlab.dataflow.sim.rules import DataflowRules, RecordedRule
 
-_OF_RESULT: Final = ("stream", "execution", "instance", "vertex")
 _DIGITS: Final = 9
-_RESULT: Final = {
-    "stream": pa.string(),
-    "execution": pa.int64(),
-    "instance": pa.int64(),
-    "vertex": pa.string(),
-}
+InstanceRun = tuple[str, int, int]
+"""A vertex, an execution, and the number of an instance."""
 
 
-def windows_of_on_time_rows(items: DataFrame, queues: DataFrame, drops: DataFrame, window: RecordedRule) -> DataFrame:
-    """Every window or session that holds an on-time row, with its result.
+class TakenRow(NamedTuple):
+    """A row that an instance took and did not drop: when, on which edge, its time if it has one, and its values."""
 
-    Takes tables of a recording and a window or session of it. Returns stream, execution, instance (null for a window in
-    two stages, whose results do not depend on it), start and end (exclusive) in the unit of the times, and row: the
-    result as the JSON text that the dataflow writes. Nothing is executed here. Raises `ModelError` for a join.
-    Source: upstream classes `SlidingWindowP` and `SessionWindowP`.
-    """
-    if isinstance(window.rule, AnyJoin):
-        raise ModelError(f"{window.vertex!r} is a join.", remedy="Ask join_of_on_time_rows.")
-    rows = on_time_rows(_taken_rows(items, queues), drops, (window,))
-    return windows_of(rows, (window,), None).select("stream", "execution", "instance", "start", "end", "row")
+    taken: int
+    taken_ms: int
+    edge: int
+    time: int | None
+    values: RowValues
 
 
-def join_of_on_time_rows(items: DataFrame, queues: DataFrame, drops: DataFrame, join: RecordedRule) -> DataFrame:
-    """Every pair of on-time rows that meet the condition and, on the outer side, every row without a partner.
-
-    Takes tables of a recording and a join of it. Returns stream, execution, instance, padded (whether the row has no
-    partner), time (of a padded row, by the lowest key of its side; else null), and row: the result as the JSON text
-    that the dataflow writes. Nothing is executed here. Raises `ModelError` for a window.
-    Source: upstream class `StreamToStreamJoinP`.
-    """
-    if not isinstance(join.rule, AnyJoin):
-        raise ModelError(f"{join.vertex!r} is no join.", remedy="Ask windows_of_on_time_rows.")
-    rows = on_time_rows(_taken_rows(items, queues), drops, (join,))
-    return joins_of(rows, (join,), None).select("stream", "execution", "instance", "padded", "time", "row")
-
-
-_TAKEN: Final = "taken is not null and kind = 'event'"
-
-
-def _taken_rows(items: DataFrame, queues: DataFrame) -> DataFrame:
-    """The rows that instances took: the items with vertex, instance and edge, see `on_time_rows`."""
-    targets = queues.selectExpr("stream", "queue", "target as vertex", "target_instance as instance", "edge")
-    return items.where(_TAKEN).join(F.broadcast(targets), ["stream", "queue"])
-
-
-_TAKEN_ROWS: Final = pa.schema(
-    _RESULT | {"edge": pa.int64(), "row": pa.string(), "taken": pa.int64(), "taken_ms": pa.int64(), "time": pa.int64()}
-)
-
-
-def taken_by_channels(items: DataFrame, channels: Channels) -> DataFrame:
-    """The same of one dataflow, whose channels are known, so that no table of queues is sent to all executors."""
-
-    def taken(item: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        vertex, instance = channels.target[item["queue"]]
-        at = {"vertex": vertex, "instance": instance, "edge": channels.edge[item["queue"]]}
-        yield _same(item, "stream", "execution", "row", "taken", "taken_ms", "time") | at
-
-    columns = ("stream", "execution", "queue", "row", "taken", "taken_ms", "time")
-    return _mapped(items.where(_TAKEN).select(*columns), taken, _TAKEN_ROWS)
-
-
-def on_time_rows(taken: DataFrame, drops: DataFrame, rules: Iterable[RecordedRule]) -> DataFrame:
-    """The rows that windows or joins took and did not drop.
-
-    Columns: stream, execution, vertex (the one that took it), instance, edge, taken, taken_ms, time, row. A dropped row
-    is known by its text. Of several with the same text as many are left out as were dropped.
-    """
-    entries = [rule.entry for rule in rules]
-    same = ("stream", "execution", "vertex", "instance", "edge", "row")
-    rows = taken.select(*same, "taken", "taken_ms", "time", F.lit(0).alias("_dropped"))
-    dropped = drops.select(*same, F.lit(1).alias("_dropped"))
-    both = rows.unionByName(dropped, allowMissingColumns=True).where(F.col("vertex").isin(entries))
-    alike = Window.partitionBy(*same)
-    number = F.row_number().over(alike.orderBy("_dropped", "taken"))
-    counted = both.withColumns({"_number": number, "_gone": F.sum("_dropped").over(alike)})
-    return counted.where("_dropped = 0 and _number > _gone").drop("_dropped", "_number", "_gone")
-
-
-class ResultProgress(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ResultProgress:
     """How far an instance of a window or join had come in an execution that began without a snapshot.
 
     completed: whether the execution came to its end, so that all results are out. busy_ms: when it took something last;
@@ -125,44 +56,67 @@ class ResultProgress(NamedTuple):
     busy_ms: int
     released: int | None
 
-    def handled(self, taken_ms: int) -> bool:
-        """Whether the turn of a row that was taken then has come for certain."""
-        return self.completed or taken_ms < self.busy_ms
+    def handled(self, row: TakenRow) -> bool:
+        """Whether the turn of a row has come for certain."""
+        return self.completed or row.taken_ms < self.busy_ms
 
     def passed(self, time: int | None) -> bool:
         """Whether all results below a watermark have come out for certain."""
         return self.completed or (self.released is not None and time is not None and time <= self.released)
 
 
-ReachedByInstance = Mapping[tuple[str, int, int | None], ResultProgress]
-"""What windows and joins had reached, by vertex, execution and instance; no instance for a window in two stages."""
+class DueResult(NamedTuple):
+    """A result that on-time rows give, as the dataflow writes it, and whether it must have come out."""
+
+    row: str
+    due: bool
 
 
-def reached_by_instance(
-    rules: DataflowRules,
-    specials: TableRows,
-    queue_loads: TableRows,
-    channels: Channels,
-    executions: TableRows,
-) -> ReachedByInstance:
-    """How far each window and join of a dataflow had come; of a window in two stages, the instance that is behind."""
+def taken_rows(
+    items: TableRows, drops: TableRows, channels: Channels, rules: DataflowRules
+) -> dict[InstanceRun, list[TakenRow]]:
+    """The rows that windows and joins took and did not drop, in the order in which they were taken.
+
+    A dropped row is known by its text. Of several with the same text as many are left out as were dropped, the last.
+    """
+    dropped = Counter((d["vertex"], d["execution"], d["instance"], d["edge"], d["row"]) for d in drops)
+    taken: dict[InstanceRun, list[TakenRow]] = {}
+    events = [item for item in items if item["kind"] == "event" and item["taken"] is not None]
+    for item in sorted(events, key=itemgetter("taken"), reverse=True):
+        vertex, number = channels.target[item["queue"]]
+        if vertex not in rules.results:
+            continue
+        edge, instance = channels.edge[item["queue"]], (vertex, item["execution"], number)
+        if dropped[(*instance, edge, item["row"])]:
+            dropped[(*instance, edge, item["row"])] -= 1
+            continue
+        values = _values(item["row"], rules.results[vertex].inputs[edge])
+        taken.setdefault(instance, []).append(TakenRow(item["taken"], item["taken_ms"], edge, item["time"], values))
+    return {instance: rows[::-1] for instance, rows in taken.items()}
+
+
+def reached(
+    rules: DataflowRules, specials: TableRows, queue_loads: TableRows, channels: Channels, executions: TableRows
+) -> dict[InstanceRun, ResultProgress]:
+    """How far each instance of a window or join had come."""
     completed = {row["execution"]: row["outcome"] == "completed" for row in executions if row["snapshot"] is None}
-    watermarks: dict[str, list[TableRow]] = {}
+    busy: dict[InstanceRun, int] = {}
+    for load in queue_loads:
+        vertex, number = channels.target[load["queue"]]
+        if vertex in rules.results and load["execution"] in completed and load["taken_ms"] is not None:
+            instance = vertex, load["execution"], number
+            busy[instance] = max(busy.get(instance, load["taken_ms"]), load["taken_ms"])
+    released: dict[InstanceRun, int] = {}
     for item in specials:
-        if item["kind"] == "watermark":
-            watermarks.setdefault(channels.source[item["queue"]][0], []).append(item)
-    reached: dict[tuple[str, int, int | None], ResultProgress] = {}
-    for rule in rules.results.values():
-        for (execution, instance), busy_ms in _busy_ms(rule, queue_loads, channels).items():
-            if execution in completed:
-                left = [
-                    item
-                    for item in watermarks.get(rule.vertex, ())
-                    if item["execution"] == execution and item["key"] == _key_of(rule) and item["put_ms"] < busy_ms
-                ]
-                released = _released(rule, left, channels, instance)
-                reached[rule.vertex, execution, instance] = ResultProgress(completed[execution], busy_ms, released)
-    return reached
+        vertex, number = channels.source[item["queue"]]
+        instance = vertex, item["execution"], number
+        of_key = vertex in rules.results and item["key"] == _key_of(rules.results[vertex])
+        if item["kind"] == "watermark" and of_key and item["put_ms"] < busy.get(instance, 0):
+            released[instance] = max(released.get(instance, item["value"]), item["value"])
+    return {
+        instance: ResultProgress(completed[instance[1]], busy_ms, released.get(instance))
+        for instance, busy_ms in busy.items()
+    }
 
 
 def _key_of(rule: RecordedRule) -> int | None:
@@ -174,356 +128,200 @@ def _key_of(rule: RecordedRule) -> int | None:
     return rule.rule.key
 
 
-def _busy_ms(rule: RecordedRule, queue_loads: TableRows, channels: Channels) -> dict[tuple[int, int | None], int]:
-    """When each instance took something last, by execution and instance; of two stages, the one that stopped first."""
-    busy: dict[tuple[int, int], int] = {}
-    for load in queue_loads:
-        vertex, instance = channels.target[load["queue"]]
-        if vertex == rule.entry and load["taken_ms"] is not None:
-            where = load["execution"], instance
-            busy[where] = max(busy.get(where, load["taken_ms"]), load["taken_ms"])
-    if rule.one_stage:
-        return {(execution, instance): taken_ms for (execution, instance), taken_ms in busy.items()}
-    first: dict[tuple[int, int | None], int] = {}
-    for (execution, _), taken_ms in busy.items():
-        first[execution, None] = min(first.get((execution, None), taken_ms), taken_ms)
-    return first
-
-
-def _released(rule: RecordedRule, left: TableRows, channels: Channels, instance: int | None) -> int | None:
-    """The highest of these watermarks that left an instance, or the lowest of those of all instances."""
-    highest: dict[int, int] = {}
-    for item in left:
-        _, sender = channels.source[item["queue"]]
-        highest[sender] = max(highest.get(sender, item["value"]), item["value"])
-    if instance is not None:
-        return highest.get(instance)
-    senders = {number for vertex, number in channels.source.values() if vertex == rule.vertex}
-    return min(highest.values()) if senders == highest.keys() else None
-
-
-def _mapped(
-    frame: DataFrame, made: Callable[[dict[str, Any]], Iterable[dict[str, Any]]], schema: pa.Schema
-) -> DataFrame:
-    """What a function makes of each row of a frame, which are rows of `schema`."""
-
-    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            results = [result for row in batch.to_pylist() for result in made(row)]
-            yield from pa.Table.from_pylist(results, schema=schema).to_batches()
-
-    return frame.mapInArrow(rows, spark_schema(schema))
-
-
-def _same(row: TableRow, *names: str) -> dict[str, Any]:
-    return {name: row[name] for name in names}
-
-
-def _text(names: tuple[str, ...], values: RowValues) -> str:
-    """A result as the dataflow writes it."""
-    return json.dumps(dict(zip(names, values, strict=True)), ensure_ascii=False)
-
-
-def _values(text: str, columns: tuple[str, ...]) -> RowValues:
+def _values(text: str, columns: Sequence[str]) -> RowValues:
     row = json.loads(text)
-    return tuple(row[column] for column in columns)
+    return tuple(_frozen(row[column]) for column in columns)
 
 
-_IN_WINDOW: Final = (*_OF_RESULT, "group", "window")
-_PLACED: Final = pa.schema(
-    _RESULT
-    | {"group": pa.string(), "window": pa.string(), "timeout": pa.int64(), "time": pa.int64()}
-    | {"taken": pa.int64(), "row": pa.string()}
-)
-"""A row in one of the windows that it belongs to; window is null in a session, and timeout is in a window.
-
-The bounds of a window are text, [start, end] as JSON: beside a time of 64 bits they may be beyond 64 bits."""
-_WINDOWS: Final = pa.schema(_RESULT | {"start": pa.int64(), "end": pa.int64(), "row": pa.string()})
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
-def windows_of(rows: DataFrame, rules: Iterable[RecordedRule], reached: ReachedByInstance | None) -> DataFrame:
-    """The windows and sessions of rows that vertices took and did not drop; rows of others are left out.
+def _text(rule: RecordedRule, values: RowValues) -> str:
+    """A result as the dataflow writes it."""
+    return json.dumps(dict(zip(rule.columns, values, strict=True)), ensure_ascii=False)
 
-    Returns stream, execution, instance, vertex, start, end and row, as `windows_of_on_time_rows`. With `reached` only
-    those that must have come out.
+
+def windows_of(rule: RecordedRule, rows: Iterable[TakenRow], known: ResultProgress | None) -> Iterator[DueResult]:
+    """The windows or sessions of the rows of an instance; with `known` only those that must have come out."""
+    window = rule.rule
+    assert not isinstance(window, AnyJoin)
+    if known is not None:
+        rows = [row for row in rows if known.handled(row)]
+    for start, end, inside in _sessions(window, rows) if isinstance(window, SessionProcessor) else _spans(window, rows):
+        if known is None or known.passed(window.closed_by(end)):
+            accumulators = created(window.aggregates)
+            for row in sorted(inside):
+                accumulators = accumulated(window.aggregates, accumulators, row.values)
+            group = group_of(inside[0].values, window.group)
+            yield DueResult(_text(rule, (start, end, *group, *finished(window.aggregates, accumulators))), True)
+
+
+Span = tuple[int, int, list[TakenRow]]
+"""A window [start, end) and the rows in it, at least one."""
+
+
+def _spans(rule: WindowProcessor, rows: Iterable[TakenRow]) -> Iterator[Span]:
+    inside: dict[tuple[int, int, RowValues], list[TakenRow]] = {}
+    for row in rows:
+        time = row.values[rule.time_on(row.edge)]
+        for start, end in rule.shape.windows_of(time) if isinstance(time, int) else ():
+            inside.setdefault((start, end, group_of(row.values, rule.group)), []).append(row)
+    return ((start, end, of_window) for (start, end, _), of_window in inside.items())
+
+
+def _sessions(rule: SessionProcessor, rows: Iterable[TakenRow]) -> Iterator[Span]:
+    groups: dict[RowValues, list[tuple[int, TakenRow]]] = {}
+    for row in rows:
+        if isinstance(time := row.values[rule.time], int):
+            groups.setdefault(group_of(row.values, rule.group), []).append((time, row))
+    for timed in groups.values():
+        timed.sort()
+        begins = [0, *(n for n in range(1, len(timed)) if timed[n][0] - timed[n - 1][0] >= rule.timeout), len(timed)]
+        for first, behind in pairwise(begins):
+            last = timed[behind - 1][0]
+            yield timed[first][0], min(MAX, last + rule.timeout), [row for _, row in timed[first:behind]]
+
+
+def pairs_of(rule: RecordedRule, rows: Iterable[TakenRow], known: ResultProgress | None) -> Iterator[DueResult]:
+    """The pairs of the rows of an instance, and the rows without a partner; with `known` those that can have come out.
+
+    Rows without a partner are looked for among those alone whose turn has come for certain.
     """
-    by_vertex = {rule.vertex: rule for rule in rules}
-    by_entry = {rule.entry: rule for rule in by_vertex.values()}
-
-    def placed(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        rule = by_entry.get(row["vertex"])
-        if rule is None:
-            return
-        instance = row["instance"] if rule.one_stage else None
-        if reached is not None:
-            known = reached.get((rule.vertex, row["execution"], instance))
-            if known is None or not known.handled(row["taken_ms"]):
-                return
-        at = _same(row, "stream", "execution", "taken", "row") | {"vertex": rule.vertex, "instance": instance}
-        for window in _windows_of_row(rule, _values(row["row"], rule.inputs[0]), row["edge"]):
-            yield at | window
-
-    def result(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        rule = by_vertex[row["vertex"]]
-        assert not isinstance(rule.rule, AnyJoin)
-        start, end = _bounds(rule.rule, row)
-        if reached is not None:
-            known = reached[rule.vertex, row["execution"], row["instance"]]
-            if not known.passed(rule.rule.closed_by(end)):
-                return
-        taken = [_values(text, rule.inputs[0]) for text in row["rows"]]
-        accumulators = created(rule.rule.aggregates)
-        for values in taken:
-            accumulators = accumulated(rule.rule.aggregates, accumulators, values)
-        group, aggregates = group_of(taken[0], rule.rule.group), finished(rule.rule.aggregates, accumulators)
-        text = _text(rule.columns, (start, end, *group, *aggregates))
-        yield _same(row, *_OF_RESULT) | {"start": max(MIN, start), "end": min(MAX, end), "row": text}
-
-    in_windows = _mapped(rows, placed, _PLACED)
-    in_order = Window.partitionBy(*_IN_WINDOW).orderBy("time", "taken")
-    # Only in a session is there a timeout, so that a window is one run. A distance beyond 64 bits is null.
-    before = F.lag("time").over(in_order)
-    beyond = F.col("timeout").isNotNull() & before.isNotNull()
-    gap = F.coalesce(F.try_subtract("time", before) >= F.col("timeout"), beyond)
-    run = F.sum(F.col("_gap").cast("long")).over(in_order.rowsBetween(*SO_FAR))
-    runs = in_windows.withColumn("_gap", gap).withColumn("_run", run)
-    texts = F.transform(F.sort_array(F.collect_list(F.struct("taken", "row"))), lambda taken: taken["row"])
-    gathered = runs.groupBy(*_IN_WINDOW, "_run").agg(
-        texts.alias("rows"), F.min("time").alias("_first"), F.max("time").alias("_last")
-    )
-    return _mapped(gathered.select(*_OF_RESULT, "window", "_first", "_last", "rows"), result, _WINDOWS)
+    join = rule.rule
+    assert isinstance(join, AnyJoin)
+    sides = [[row for row in rows if row.edge == edge] for edge in (LEFT, RIGHT)]
+    partnered = set[int]()
+    for left, right in _candidates(join, *sides):
+        if join.condition(left.values + right.values) is True:
+            due = known is None or (known.handled(left) and known.handled(right))
+            if due:
+                partnered.add((left, right)[join.outer or 0].taken)
+            yield DueResult(_text(rule, left.values + right.values), due)
+    for row in sides[join.outer] if join.outer is not None else ():
+        if row.taken not in partnered and (known is None or known.handled(row)):
+            nulls = (None,) * len(rule.inputs[1 - row.edge])
+            values = row.values + nulls if join.outer == LEFT else nulls + row.values
+            # It leaves when the watermark of the output has passed it, at the latest; from a batch nothing more comes.
+            passed = known is None or known.passed(None if row.time is None else row.time + 1)
+            yield DueResult(_text(rule, values), passed or isinstance(join, BatchJoin))
 
 
-def _bounds(rule: WindowRule | SessionProcessor, row: dict[str, Any]) -> tuple[int, int]:
-    """The start and the end of a window, or of the session of rows from the time `_first` to `_last`."""
-    if isinstance(rule, SessionProcessor):
-        return row["_first"], min(MAX, row["_last"] + rule.timeout)
-    start, end = json.loads(row["window"])
-    return start, end
-
-
-def _windows_of_row(rule: RecordedRule, values: RowValues, edge: int) -> Iterator[dict[str, Any]]:
-    """The windows that a row belongs to, or its session, whose bounds other rows decide."""
-    assert not isinstance(rule.rule, AnyJoin)
-    time = values[rule.rule.time_on(edge) if isinstance(rule.rule, WindowRule) else rule.rule.time]
-    if not isinstance(time, int):
-        return
-    at = {"group": json.dumps(group_of(values, rule.rule.group)), "time": time}
-    if isinstance(rule.rule, SessionProcessor):
-        yield at | {"timeout": rule.rule.timeout}
-        return
-    for window in rule.rule.shape.windows_of(time):
-        yield at | {"window": json.dumps(window)}
-
-
-_SIDES: Final = pa.schema(
-    _RESULT
-    | {"edge": pa.int64(), "taken": pa.int64(), "time": pa.int64(), "handled": pa.bool_(), "pads": pa.bool_()}
-    | {"cells": pa.list_(pa.int64()), "low": pa.int64(), "high": pa.int64(), "row": pa.string()}
-)
-"""A row on one side of a join. `pads`: it comes out without a partner. A left row has a partner on the right only in
-one of its `cells`, at a time in [low, high], which are null where nothing bounds it; a right row is in one cell."""
-_RESULTS: Final = pa.schema(
-    _RESULT | {"taken": pa.int64(), "padded": pa.bool_(), "time": pa.int64(), "due": pa.bool_(), "row": pa.string()}
-)
-
-
-def joins_of(rows: DataFrame, rules: Iterable[RecordedRule], reached: ReachedByInstance | None) -> DataFrame:
-    """The pairs of rows that joins took and did not drop, and the rows without a partner; others are left out.
-
-    Returns stream, execution, instance, vertex, padded, time and row, as `join_of_on_time_rows`, and due: whether it
-    must have come out; without `reached` all must. Rows without a partner are looked for among those alone whose turn
-    has come for certain.
-    """
-    by_vertex = {rule.vertex: rule for rule in rules}
-
-    def side(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        if row["vertex"] not in by_vertex:
-            return
-        join = _join_of(by_vertex[row["vertex"]])
-        known = None if reached is None else reached.get((row["vertex"], row["execution"], row["instance"]))
-        if reached is None or known is not None:
-            handled = known is None or known.handled(row["taken_ms"])
-            at = _same(row, *_OF_RESULT, "edge", "taken", "time", "row") | {"handled": handled}
-            yield at | {"pads": row["edge"] == join.outer} | _cells(join, row["edge"], row["time"])
-
-    def pair(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        rule = by_vertex[row["vertex"]]
-        join = _join_of(rule)
-        values = *_values(row["left_row"], rule.inputs[LEFT]), *_values(row["right_row"], rule.inputs[RIGHT])
-        if join.condition(values) is True:
-            taken = row["right_taken" if join.outer == RIGHT else "left_taken"]
-            about = {"taken": taken, "padded": False, "due": row["handled"], "row": _text(rule.columns, values)}
-            yield _same(row, *_OF_RESULT) | about
-
-    def alone(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        rule = by_vertex[row["vertex"]]
-        outer = _join_of(rule).outer
-        assert outer is not None
-        values, nulls = _values(row["row"], rule.inputs[outer]), (None,) * len(rule.inputs[1 - outer])
-        text = _text(rule.columns, values + nulls if outer == LEFT else nulls + values)
-        known = None if reached is None else reached[row["vertex"], row["execution"], row["instance"]]
-        # It leaves when the watermark of the output has passed it, at the latest; from a batch nothing more comes.
-        due = (
-            known is None
-            or isinstance(_join_of(rule), BatchJoin)
-            or known.passed(None if row["time"] is None else row["time"] + 1)
-        )
-        yield _same(row, *_OF_RESULT, "taken", "time") | {"padded": True, "due": due, "row": text}
-
-    sides = _mapped(rows, side, _SIDES)
-    results = _mapped(_candidates(sides), pair, _RESULTS)
-    if any(_join_of(rule).outer is not None for rule in by_vertex.values()):
-        padded = _mapped(sides.where("pads and handled"), alone, _RESULTS)
-        # A join of the rows with their pairs would look for the pairs twice.
-        of_row = Window.partitionBy(*_OF_RESULT, "taken")
-        partnered = F.max(F.col("due") & ~F.col("padded")).over(of_row)
-        both = results.unionByName(padded).withColumn("_partnered", partnered)
-        results = both.where("not (padded and _partnered)").drop("_partnered")
-    return results.drop("taken")
-
-
-def _join_of(rule: RecordedRule) -> AnyJoin:
-    assert isinstance(rule.rule, AnyJoin)
-    return rule.rule
-
-
-def _cells(join: AnyJoin, edge: int, time: int | None) -> dict[str, Any]:
-    """Where partners of a row are: equal cells first, the exact bounds as the rest."""
-    if isinstance(join, BatchJoin):
-        return {"cells": [0]}
-    key_left, key_right = min(join.keys[LEFT]), min(join.keys[RIGHT])
-    back = join.bounds.get(key_left, {}).get(key_right)
-    ahead = join.bounds.get(key_right, {}).get(key_left)
+def _candidates(
+    join: AnyJoin, lefts: Sequence[TakenRow], rights: Sequence[TakenRow]
+) -> Iterator[tuple[TakenRow, TakenRow]]:
+    """The pairs that the bounds between the lowest keys of both sides leave."""
+    back = ahead = None
+    if not isinstance(join, BatchJoin):
+        key_left, key_right = min(join.keys[LEFT]), min(join.keys[RIGHT])
+        back, ahead = join.bounds.get(key_left, {}).get(key_right), join.bounds.get(key_right, {}).get(key_left)
     if back is None or ahead is None:
-        return {"cells": [0]}
-    if time is None:
-        return {"cells": []}
-    # right.time is in [left.time - back, left.time + ahead].
-    width = max(1, back + ahead)
-    if edge == RIGHT:
-        return {"cells": [max(MIN, time - time % width)]}
-    # No time is beyond 64 bits, so nothing is lost where the bounds are.
-    low, high = min(MAX, max(MIN, time - back)), max(MIN, min(MAX, time + ahead))
-    cells = (max(MIN, cell) for cell in range(low - low % width, max(low, high) + 1, width))
-    return {"cells": [*dict.fromkeys(cells)], "low": low, "high": high}
+        yield from ((left, right) for left in lefts for right in rights)
+        return
+    timed = sorted((row.time, row) for row in rights if row.time is not None)
+    for left in lefts:
+        if left.time is not None:
+            low = bisect_left(timed, left.time - back, key=itemgetter(0))
+            high = bisect_right(timed, left.time + ahead, key=itemgetter(0))
+            yield from ((left, right) for _, right in timed[low:high])
 
 
-def _candidates(sides: DataFrame) -> DataFrame:
-    """The pairs of each instance that the bounds between the lowest keys of both sides leave."""
-    cell = F.explode("cells").alias("_cell")
-    lefts = sides.where(F.col("edge") == LEFT).select(
-        *_OF_RESULT, cell, "low", "high", *(F.col(name).alias(f"left_{name}") for name in ("taken", "handled", "row"))
-    )
-    rights = sides.where(F.col("edge") == RIGHT).select(
-        *_OF_RESULT, cell, *(F.col(name).alias(f"right_{name}") for name in ("taken", "time", "handled", "row"))
-    )
-    pairs = lefts.join(rights.hint("merge"), [*_OF_RESULT, "_cell"]).where(
-        "low is null or right_time between low and high"
-    )
-    handled = (F.col("left_handled") & F.col("right_handled")).alias("handled")
-    return pairs.select(*_OF_RESULT, "left_taken", "right_taken", "left_row", "right_row", handled)
+Reached = Mapping[InstanceRun, ResultProgress]
+TakenRows = Mapping[InstanceRun, Sequence[TakenRow]]
 
 
-@batch_invariant(
-    "windows are those of a batch query over the on-time rows", "no window or session gave a result, or had to"
+@invariant(
+    "windows are those of a batch over the on-time rows",
+    "no window or session gave a result, or had to",
+    title="windows as in a batch",
 )
 def windows_equal_batch(
-    on_time: DataFrame,
-    items: DataFrame,
-    executions: DataFrame,
+    on_time: TakenRows,
+    items: TableRows,
+    executions: TableRows,
     rules: DataflowRules,
     channels: Channels,
-    reached: ReachedByInstance,
-) -> DataFrame:
-    """K10: the results of a window or session are those of the batch query; one finding per result."""
-    windows = tuple(rules.windows.values())
-    if not windows:
-        return _restarted(executions.limit(0))
-
-    def counts(row: dict[str, Any]) -> bool:
-        rule = rules.windows[row["vertex"]].rule
-        end = json.loads(row["row"]).get("end")
-        known = reached[row["vertex"], row["execution"], row["instance"]]
-        return known.passed(rule.closed_by(end) if isinstance(end, int) else None)  # type: ignore[union-attr]
-
-    expected = windows_of(on_time, windows, reached)
-    due = expected.withColumn("due", F.lit(True))
-    return _compared(due, _came(items, windows, channels, reached, counts)).unionByName(_restarted(executions))
+    reached: Reached,
+) -> Iterator[Finding]:
+    """K10: the results of a window or session are those of a batch; one finding per result."""
+    came = _came(items, rules.windows, channels)
+    for instance, known in reached.items():
+        if (rule := rules.windows.get(instance[0])) is not None:
+            settled = [item for item in came.get(instance, ()) if known.passed(_closed_by(rule, item))]
+            yield from _compared(instance, windows_of(rule, on_time.get(instance, ()), known), settled)
+    if rules.windows:
+        yield from _restarted(executions)
 
 
-@batch_invariant("joins are those of a batch query over the on-time rows", "no join gave a result, or had to")
-def joins_equal_batch(
-    on_time: DataFrame,
-    items: DataFrame,
-    executions: DataFrame,
-    rules: DataflowRules,
-    channels: Channels,
-    reached: ReachedByInstance,
-) -> DataFrame:
-    """K11: the results of a join are those of the batch query; one finding per result."""
-    joins = tuple(rule for rule in rules.results.values() if isinstance(rule.rule, AnyJoin))
-    if not joins:
-        return _restarted(executions.limit(0))
-    expected = joins_of(on_time, joins, reached)
-    came = _came(items, joins, channels, reached, lambda _: True)
-    return _compared(expected, came).unionByName(_restarted(executions))
+def _closed_by(rule: RecordedRule, item: TableRow) -> int | None:
+    """The watermark that releases a result; None if it is not one of a window."""
+    end = json.loads(item["row"]).get("end")
+    return rule.rule.closed_by(end) if isinstance(end, int) else None  # type: ignore[union-attr]
 
 
-def _restarted(executions: DataFrame) -> DataFrame:
-    why = "the execution began from a snapshot, whose rows are not in its tables"
-    return undecided(executions.where("snapshot is not null"), F.lit(why))
-
-
-_COUNTED: Final = pa.schema(
-    _RESULT
-    | {"result": pa.string(), "row": pa.string(), "least": pa.int64(), "most": pa.int64(), "came": pa.int64()}
-    | {"at_ms": pa.int64()}
+@invariant(
+    "joins are those of a batch over the on-time rows",
+    "no join gave a result, or had to",
+    title="joins as in a batch",
 )
-"""A result that came, or has to come `least` times and at `most` so often; `result` is the same text for equal ones."""
-
-
-def _came(
-    items: DataFrame,
-    rules: Iterable[RecordedRule],
+def joins_equal_batch(
+    on_time: TakenRows,
+    items: TableRows,
+    executions: TableRows,
+    rules: DataflowRules,
     channels: Channels,
-    reached: ReachedByInstance,
-    counts: Callable[[dict[str, Any]], bool],
-) -> DataFrame:
-    """The results that left windows or joins and are judged, as `_COUNTED`."""
-    by_vertex = {rule.vertex: rule for rule in rules}
-
-    def came(item: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        vertex, sender = channels.source[item["queue"]]
-        if vertex not in by_vertex or item["queue"] not in channels.first:
-            return
-        instance = sender if by_vertex[vertex].one_stage else None
-        at = _same(item, "stream", "execution", "row") | {"vertex": vertex, "instance": instance}
-        if (vertex, item["execution"], instance) in reached and counts(at):
-            yield at | {"result": _alike(item["row"]), "least": 0, "most": 0, "came": 1, "at_ms": item["put_ms"]}
-
-    events = items.where("kind = 'event'").select("stream", "execution", "queue", "put_ms", "row")
-    return _mapped(events, came, _COUNTED)
+    reached: Reached,
+) -> Iterator[Finding]:
+    """K11: the results of a join are those of a batch; one finding per result."""
+    joins = {name: rule for name, rule in rules.results.items() if isinstance(rule.rule, AnyJoin)}
+    came = _came(items, joins, channels)
+    for instance, known in reached.items():
+        if (rule := joins.get(instance[0])) is not None:
+            yield from _compared(instance, pairs_of(rule, on_time.get(instance, ()), known), came.get(instance, ()))
+    if joins:
+        yield from _restarted(executions)
 
 
-def _compared(expected: DataFrame, came: DataFrame) -> DataFrame:
+def _restarted(executions: TableRows) -> Iterator[Finding]:
+    why = "the execution began from a snapshot, whose rows are not in its tables"
+    return (Finding.undecided(why) for row in executions if row["snapshot"] is not None)
+
+
+def _came(items: TableRows, rules: Mapping[str, RecordedRule], channels: Channels) -> dict[InstanceRun, list[TableRow]]:
+    """The results that left instances of windows or joins, each once."""
+    came: dict[InstanceRun, list[TableRow]] = {}
+    for item in items:
+        vertex, number = channels.source[item["queue"]]
+        if item["kind"] == "event" and vertex in rules and item["queue"] in channels.first:
+            came.setdefault((vertex, item["execution"], number), []).append(item)
+    return came
+
+
+def _compared(instance: InstanceRun, expected: Iterable[DueResult], came: Iterable[TableRow]) -> Iterator[Finding]:
     """A finding for every result that came or has to come: it came often enough, and not too often."""
-
-    def counted(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        counts = {"result": _alike(row["row"]), "least": int(row["due"]), "most": 1, "came": 0}
-        yield _same(row, *_OF_RESULT, "row") | counts
-
-    both = _mapped(expected.select(*_OF_RESULT, "row", "due"), counted, _COUNTED).unionByName(came)
-    sums = (F.sum(name).alias(name) for name in ("least", "most", "came"))
-    results = both.groupBy(*_OF_RESULT, "result").agg(*sums, F.min("at_ms").alias("at_ms"), F.min("row").alias("row"))
-    times = F.when(F.col("came") < F.col("least"), F.col("least")).otherwise(F.col("most"))
-    return findings(
-        results.where("least > 0 or came > 0").withColumn("batch", times),
-        ok=F.col("came").between(F.col("least"), F.col("most")),
-        at_ms="at_ms",
-        what="{vertex} gave {came} of {row}, where its on-time rows give {batch}",
-        evidence=[row_of("items", "vertex", "execution", "instance", "row", "came", "batch")],
-    )
+    least, most, left = Counter[str](), Counter[str](), Counter[str]()
+    row: dict[str, str] = {}
+    at_ms: dict[str, int] = {}
+    for result in expected:
+        text = _alike(result.row)
+        least[text] += result.due
+        most[text] += 1
+        row.setdefault(text, result.row)
+    for item in came:
+        text = _alike(item["row"])
+        left[text] += 1
+        row.setdefault(text, item["row"])
+        at_ms[text] = min(item["put_ms"], at_ms.get(text, item["put_ms"]))
+    for text in (text for text in row if least[text] or left[text]):
+        if least[text] <= left[text] <= most[text]:
+            yield Finding(True, at_ms.get(text))
+            continue
+        vertex, execution, number = instance
+        batch = least[text] if left[text] < least[text] else most[text]
+        known = {"vertex": vertex, "execution": execution, "instance": number, "row": row[text]}
+        proof = Evidence.of("items", known, *known, came=left[text], batch=batch)
+        what = f"{name_text(vertex)} gave {left[text]} of {name_text(row[text])}, where its on-time rows give {batch}"
+        yield Finding(False, at_ms.get(text), what, [proof])
 
 
 def _alike(row: str) -> str:

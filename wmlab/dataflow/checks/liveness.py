@@ -1,4 +1,4 @@
-"""K16, what a dataflow comes to: sources that have read say how far they are, and merging stands where its inputs do.
+"""K16, what a dataflow comes to: sources that have read say how far they are, and coalescing is where its inputs are.
 
 Source: "Keyed watermark support", Description of current behavior; hazelcast issue 20740.
 """
@@ -9,33 +9,19 @@ from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import Any, Final
 
-import pyarrow as pa
-
 from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text, time_text
 from wmlab.dataflow.checks.channels import Channels
 
 _INSTANCE: Final = ("execution", "vertex", "instance")
-FIRST_READS: Final = pa.schema(
-    {"stream": pa.string(), "execution": pa.int64(), "vertex": pa.string(), "instance": pa.int64()}
-    | {"at_ms": pa.int64()}
-)
-"""When an instance of a source read its first row of a batch."""
-
-
-def first_reads(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Of batches of `source_rows`, `FIRST_READS`."""
-    for batch in batches:
-        table = pa.Table.from_batches([batch]).select(FIRST_READS.names)
-        first = table.group_by(["stream", *_INSTANCE]).aggregate([("at_ms", "min")])
-        yield from first.rename_columns(FIRST_READS.names).cast(FIRST_READS).to_batches()
 
 
 @invariant(
-    "at rest sources that have read rows have said how far, and merging stands where its inputs let it",
+    "at rest sources that have read rows have said how far, and coalescing stands where its inputs let it",
     "no source read",
+    title="everything comes to rest",
 )
 def comes_to_rest(
-    first_reads: TableRows,
+    source_rows: TableRows,
     specials: TableRows,
     coalescing: TableRows,
     vertices: TableRows,
@@ -43,9 +29,9 @@ def comes_to_rest(
     channels: Channels,
 ) -> Iterator[Finding]:
     """K16: a source that has read a row sends a watermark, says that it is idle, ends, or waits for a partition; and
-    what merges inputs has let the lowest watermark of the active ones through, or of idle ones the highest.
+    what coalesces inputs has let the lowest watermark of the active ones through, or of idle ones the highest.
 
-    One finding per instance of a source whose rows have a time, and per merging and key for which no active input is
+    One finding per instance of a source whose rows have a time, and per coalescing and key for which no active input is
     silent, in each execution that was not cut short.
     """
     lasting = {row["execution"] for row in executions if row["outcome"] in ("running", "completed")}
@@ -58,7 +44,7 @@ def comes_to_rest(
     steps = sorted((row for row in coalescing if row["level"] == "partition"), key=itemgetter("step"))
     active = {tuple(row[name] for name in _INSTANCE): row["active"] for row in steps}
     reads: dict[tuple[int, str, int], int] = {}
-    for row in first_reads:
+    for row in source_rows:
         instance = row["execution"], row["vertex"], row["instance"]
         reads[instance] = min(reads.get(instance, row["at_ms"]), row["at_ms"])
     for instance, at_ms in sorted(reads.items()):
@@ -74,16 +60,16 @@ def comes_to_rest(
         )
         proof = Evidence("source_rows", f'{{"execution":{execution},"instance":{number},"at_ms":{at_ms}}}')
         yield Finding(False, at_ms, what, [proof])
-    yield from _merged(row for row in coalescing if row["execution"] in lasting)
+    yield from _coalesced(row for row in coalescing if row["execution"] in lasting)
 
 
-def _merged(coalescing: Iterable[TableRow]) -> Iterator[Finding]:
-    """What was found about the last step of each merging."""
+def _coalesced(coalescing: Iterable[TableRow]) -> Iterator[Finding]:
+    """What was found about the last step of each coalescing."""
     steps: dict[tuple[Any, ...], list[TableRow]] = {}
     for row in coalescing:
         if row["level"] != "partition":
-            merging = (*(row[name] for name in (*_INSTANCE, "level")), row["edge"] or 0)
-            steps.setdefault(merging, []).append(row)
+            coalescer = (*(row[name] for name in (*_INSTANCE, "level")), row["edge"] or 0)
+            steps.setdefault(coalescer, []).append(row)
     for _, rows in sorted(steps.items()):
         rows.sort(key=itemgetter("step"))
         last = rows[-1]

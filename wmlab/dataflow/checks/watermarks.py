@@ -1,8 +1,7 @@
 """The coalesced watermark at every recorded step of a dataflow, and the invariants of watermarks and idle messages.
 
 What the items on the queues come to is asked of the model's own coalescer, one for each edge of an instance and one for
-all its edges. The invariants are rules over the rows of one dataflow; of the items they get only those that can move
-what is coalesced, see `channels.specials_of`.
+all its edges. The invariants are rules over the rows of one dataflow.
 
 Source: "Keyed watermark support", Description of current behavior, WM rules, Coalescing of WMs with different keys,
 Handling of keyed idle messages; `wmlab.dataflow.model.coalescer`.
@@ -13,82 +12,20 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from functools import partial
 from itertools import accumulate, pairwise
 from operator import itemgetter
 from typing import Any, Final
 
-import pyarrow as pa
-from pyspark.sql import DataFrame
-
 from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text, time_text
-from wmlab.core.spark.grouped import Reduced, TablesOfStream, by_stream
-from wmlab.core.spark.schemas import typed
-from wmlab.dataflow.checks.channels import Channels, specials_of
+from wmlab.dataflow.checks.channels import Channels
 from wmlab.dataflow.model.coalescer import KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, MIN, Event, FrameGrid, Idle, Item, Watermark
 from wmlab.dataflow.model.processor import DESIGN, Deviations, JobFailedError
-from wmlab.dataflow.tables import DATAFLOW_TABLES
 
-ITEM_COLUMNS: Final = ("stream", "execution", "queue", "sequence", "taken_ms", "taken", "kind", "key", "value")
-QUEUE_COLUMNS: Final = ("stream", "queue", "target", "target_instance", "edge", "input")
-STEP_COLUMNS: Final = (
-    "stream", "execution", "vertex", "instance", "step", "at_ms", "taken", "level", "edge", "input", "stimulus", "key",
-    "value",
-)  # fmt: skip
 COALESCER: Final = ("execution", "vertex", "instance", "level", "edge")
 """What is coalesced on its own: an edge of an instance, or all edges of it."""
-_INPUTS: Final = ("place", "at_ms", "taken", "input", "stimulus", "key", "value")
-_COALESCED: Final = pa.schema(
-    {
-        name: (pa.string() if name in {"stream", "vertex", "level", "stimulus"} else pa.int64())
-        for name in ("stream", *COALESCER, *_INPUTS)
-    }
-    | {name: pa.list_(pa.int64()) for name in ("active", "idle", "done")}
-    | {name: pa.map_(pa.int64(), pa.int64()) for name in ("coalesced", "emitted")}
-    | {"emitted_idle": pa.bool_()}
-)
+STEP_INPUTS: Final = ("place", "at_ms", "taken", "input", "stimulus", "key", "value")
 _ITEMS: Final[dict[str, Item]] = {"done": DONE, "event": Event(())}
-
-
-def coalesced(
-    items: DataFrame, queues: DataFrame, coalescing: DataFrame, *, deviations: Deviations = DESIGN
-) -> DataFrame:
-    """What coalescing has come to after every step of every instance, at the levels "edge" and "global".
-
-    Takes the tables of a recording. At level edge a step is an item that was taken, in the order in which the instance
-    took them: every watermark, idle message and end, and the events that may end an idleness. What an edge lets through
-    can wait while other edges are drained, so the steps at level global are those that `coalescing` lists, of which
-    only the stimulus is looked at. With the deviation `event_after_special` that holds at level edge, too, because no
-    table says which items were drained together. An item that the rule refuses changes nothing.
-
-    Returns one row per step with stream, execution, vertex, instance, level, edge (null at level global), place (orders
-    the steps of a level: `items.taken` at level edge, `coalescing.step` otherwise), at_ms, taken, input, stimulus, key
-    and value as in the table `coalescing`, then active, idle and done: the inputs after the step, ascending; coalesced:
-    the coalesced watermark of every key that has one, by key; emitted: those that this step let through; and
-    emitted_idle: whether it let an idle message through.
-
-    Nothing is executed here. Raises `ModelError` for a column that is missing or of another type.
-    Source: "Keyed watermark support", Coalescing of WMs with different keys; upstream class `KeyedWatermarkCoalescer`.
-    """
-    items = typed(items, "items", ITEM_COLUMNS, DATAFLOW_TABLES["items"])
-    items = items.select(*ITEM_COLUMNS)
-    tables: dict[str, DataFrame | Reduced] = {
-        # Where rows leave an input idle, each one counts.
-        "items": items if deviations.event_leaves_idle else specials_of(items),
-        "queues": typed(queues, "queues", QUEUE_COLUMNS, DATAFLOW_TABLES["queues"]).select(*QUEUE_COLUMNS),
-        "coalescing": typed(coalescing, "coalescing", STEP_COLUMNS, DATAFLOW_TABLES["coalescing"]).select(
-            *STEP_COLUMNS
-        ),
-    }
-    return by_stream(items.sparkSession, tables, partial(_coalesced_of_stream, deviations), _COALESCED)
-
-
-def _coalesced_of_stream(deviations: Deviations, stream: str, tables: TablesOfStream) -> pa.Table:
-    """As `coalesced`, of one stream; runs on an executor."""
-    rows = {name: table.to_pylist() for name, table in tables.items()}
-    steps = coalesced_steps(rows["items"], rows["queues"], rows["coalescing"], deviations)
-    return pa.Table.from_pylist([{"stream": stream, **step} for step in steps], schema=_COALESCED)
 
 
 def coalesced_steps(
@@ -97,7 +34,7 @@ def coalesced_steps(
     coalescing: TableRows,
     deviations: Deviations = DESIGN,
 ) -> list[dict[str, Any]]:
-    """As `coalesced`, from the rows of one stream; of the items it takes those of `specials_of`."""
+    """The steps of every coalescer, as `wmlab.dataflow.spark.coalesced` describes them, from the rows of one stream."""
     inputs: dict[tuple[Any, ...], set[int]] = {}
     targets = {}
     for queue in queues:
@@ -108,7 +45,7 @@ def coalesced_steps(
     came: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in coalescing:
         if row["level"] in levels:
-            step = {name: row[name] for name in _INPUTS[1:]} | {"place": row["step"]}
+            step = {name: row[name] for name in STEP_INPUTS[1:]} | {"place": row["step"]}
             came.setdefault(tuple(row[name] for name in COALESCER), []).append(step)
     edges = {queue["queue"]: (queue["edge"], queue["input"]) for queue in queues}
     for item in items if "edge" not in levels else ():
@@ -145,16 +82,20 @@ def _followed(steps: Iterable[dict[str, Any]], inputs: int, deviations: Deviatio
         }
 
 
-_NO_STEP: Final = "nothing was merged"
+_NO_STEP: Final = "nothing was coalesced"
 FORWARDING: Final = (
     "map", "filter", "flat map", "merge", "late drop", "stateful map", "window", "session window", "hash join",
 )  # fmt: skip
-"""Kinds of vertices that hand on every watermark of the keys that can leave them."""
+"""Kinds of vertices that forward every watermark of the keys that can leave them."""
 _INSTANCE: Final = ("execution", "vertex", "instance")
 _STEP: Final = ("vertex", "instance", "level", "edge", "step", "at_ms", "input", "stimulus", "key", "value")
 
 
-@invariant("the watermarks of a key strictly increase on every queue", "no queue had two watermarks of a key")
+@invariant(
+    "the watermarks of a key strictly increase on every queue",
+    "no queue had two watermarks of a key",
+    title="watermarks increase",
+)
 def watermarks_increase(specials: TableRows, queues: TableRows) -> Iterator[Finding]:
     """K1: on every queue each watermark of a key is above the one before; one finding per pair of neighbours."""
     ends = {queue["queue"]: {name: queue[name] for name in ("source", "target")} for queue in queues}
@@ -177,9 +118,13 @@ def watermarks_increase(specials: TableRows, queues: TableRows) -> Iterator[Find
             yield Finding(False, item["put_ms"], what, proof)
 
 
-@invariant("merging lets one idle message through until an input is active again", "no merging became idle")
+@invariant(
+    "coalescing lets one idle message through until an input is active again",
+    "no coalescing became idle",
+    title="one idle message",
+)
 def idle_once(coalescing: TableRows) -> Iterator[Finding]:
-    """K2: merging lets one idle message through until an input is active again; one finding per idle message."""
+    """K2: coalescing lets one idle message through until an input is active again; one finding per idle message."""
     said: dict[tuple[Any, ...], TableRow] = {}
     for step in sorted(_of_queues_and_edges(coalescing), key=itemgetter("step")):
         coalescer_key = tuple(step[name] for name in COALESCER)
@@ -200,25 +145,33 @@ def idle_once(coalescing: TableRows) -> Iterator[Finding]:
         yield Finding(False, step["at_ms"], what, proof)
 
 
-@invariant("merging lets the lowest watermark of the active inputs through, and never goes back", _NO_STEP)
+@invariant(
+    "coalescing lets the lowest watermark of the active inputs through, and never goes back",
+    _NO_STEP,
+    title="the lowest watermark",
+)
 def watermarks_coalesced(coalescing: TableRows, due: TableRows) -> Iterator[Finding]:
-    """K3: merging lets through the lowest watermark of the inputs that count, and never goes back.
+    """K3: coalescing lets through the lowest watermark of the inputs that count, and never goes back.
 
     One finding per step. `due` is what `coalesced_steps` makes of the items, as designed.
     """
-    for step, designed in _beside(coalescing, due):
+    for step, designed in _recorded_and_due(coalescing, due):
         if step["emitted"] == designed["emitted"]:
             yield Finding(True, step["at_ms"])
             continue
-        what = f"{_at(step)} let {_text(step['emitted'])} through, where merging gives {_text(designed['emitted'])}"
+        what = f"{_at(step)} let {_text(step['emitted'])} through, where coalescing gives {_text(designed['emitted'])}"
         proof = [Evidence.of("coalescing", step, *_STEP, "active", "idle", "done", "emitted")]
         yield Finding(False, step["at_ms"], what, proof)
 
 
-@invariant("merging says idle when its last active input is idle or ends, and only then", _NO_STEP)
+@invariant(
+    "coalescing says idle when its last active input is idle or ends, and only then",
+    _NO_STEP,
+    title="idle when all inputs are",
+)
 def idle_when_all_are(coalescing: TableRows, due: TableRows) -> Iterator[Finding]:
-    """K4: merging says idle when the last input that counts is idle or ends, and only then; one finding per step."""
-    for step, designed in _beside(coalescing, due):
+    """K4: coalescing says idle when the last input that counts is idle or ends, and only then; one finding per step."""
+    for step, designed in _recorded_and_due(coalescing, due):
         if step["emitted_idle"] == designed["emitted_idle"]:
             yield Finding(True, step["at_ms"])
             continue
@@ -228,52 +181,7 @@ def idle_when_all_are(coalescing: TableRows, due: TableRows) -> Iterator[Finding
         yield Finding(False, step["at_ms"], f"{_at(step)} {wrong}", proof)
 
 
-@invariant(
-    "every watermark that an edge lets through reaches the merging of all edges", "no edge let a watermark through"
-)
-def reaches_the_instance(coalescing: TableRows, executions: TableRows) -> Iterator[Finding]:
-    """K5: every watermark that an edge lets through reaches the merging of all edges.
-
-    One finding per watermark of an execution that came to its end, or behind which another one got through.
-    """
-    received = {
-        (*(step[name] for name in _INSTANCE), step["input"], step["key"], step["value"])
-        for step in coalescing
-        if (step["level"], step["stimulus"]) == ("global", "watermark")
-    }
-    yield from _reach(
-        _emitted(coalescing, "edge"),
-        received,
-        executions,
-        "that input edge {edge} of {at} let through never reached it",
-    )
-
-
-@invariant("every merged watermark leaves a vertex that hands watermarks on", "no such vertex merged a watermark")
-def leaves_the_instance(
-    coalescing: TableRows,
-    specials: TableRows,
-    queues: TableRows,
-    vertices: TableRows,
-    executions: TableRows,
-) -> Iterator[Finding]:
-    """K6: every merged watermark leaves a vertex that hands watermarks on, if its key can leave it.
-
-    One finding per watermark of an execution that came to its end, or behind which another one left.
-    """
-    keys = _keys_handed_on(vertices, {*FORWARDING})
-    merged = _on_grids(_emitted(coalescing, "global"), vertices)
-    sent = [entry for entry in merged if entry["key"] in keys.get(entry["vertex"], ())]
-    sources = {queue["queue"]: (queue["source"], queue["source_instance"]) for queue in queues}
-    left = {
-        (item["execution"], *sources[item["queue"]], None, item["key"], item["value"])
-        for item in specials
-        if item["kind"] == "watermark"
-    }
-    yield from _reach(sent, left, executions, "never left {at}")
-
-
-def _emitted(coalescing: TableRows, level: str) -> list[dict[str, Any]]:
+def emitted_watermarks(coalescing: TableRows, level: str) -> list[dict[str, Any]]:
     """Each watermark that a level let through, with the columns of its step."""
     return [
         {**step, "key": key, "value": value}
@@ -283,43 +191,20 @@ def _emitted(coalescing: TableRows, level: str) -> list[dict[str, Any]]:
     ]
 
 
-def _on_grids(merged: Iterable[dict[str, Any]], vertices: TableRows) -> list[dict[str, Any]]:
-    """Merged watermarks with the value that may leave their vertex, which is the last one of its grid."""
+def on_grids(coalesced: Iterable[dict[str, Any]], vertices: TableRows) -> list[dict[str, Any]]:
+    """Coalesced watermarks with the value that may leave their vertex, which is the last one of its grid."""
     grids = {row["vertex"]: FrameGrid(row["grid"]) for row in vertices if row.get("grid") is not None}
     return [
         {**entry, "value": grids[entry["vertex"]].floor(entry["value"])} if entry["vertex"] in grids else entry
-        for entry in merged
+        for entry in coalesced
     ]
-
-
-def _reach(sent: TableRows, received: Set[tuple[Any, ...]], executions: TableRows, what: str) -> Iterator[Finding]:
-    """A finding for each watermark that had to get further; `received` are those that did."""
-    completed = {row["execution"] for row in executions if row["outcome"] == "completed"}
-    known = {row["execution"] for row in executions}
-    ways: dict[tuple[Any, ...], list[tuple[TableRow, bool]]] = {}
-    for entry in sent:
-        way = (*(entry[name] for name in _INSTANCE), entry["edge"])
-        ways.setdefault(way, []).append((entry, (*way, entry["key"], entry["value"]) in received))
-    for entries in ways.values():
-        last = max((entry["step"] for entry, reached in entries if reached), default=-1)
-        for entry, reached in entries:
-            if entry["execution"] not in known or (entry["execution"] not in completed and entry["step"] > last):
-                continue
-            if reached:
-                yield Finding(True, entry["at_ms"])
-                continue
-            where = what.format(edge=entry["edge"], at=f"{name_text(entry['vertex'])}[{entry['instance']}]")
-            verb = f"watermark {entry['value']} of key {entry['key']} {where}"
-            columns = ("vertex", "instance", "edge", "step", "at_ms", "key", "value")
-            said = verb if entry["edge"] is not None else f"merged {verb}"
-            yield Finding(False, entry["at_ms"], said, [Evidence.of("coalescing", entry, *columns)])
 
 
 def _of_queues_and_edges(coalescing: TableRows) -> Iterator[TableRow]:
     return (step for step in coalescing if step["level"] != "partition")
 
 
-def _beside(coalescing: TableRows, due: TableRows) -> Iterator[tuple[TableRow, TableRow]]:
+def _recorded_and_due(coalescing: TableRows, due: TableRows) -> Iterator[tuple[TableRow, TableRow]]:
     """The recorded steps at which a watermark, idle message or end came, each with what it should do."""
     designed = {
         (*(step[name] for name in COALESCER), step["place"]): step for step in due if step["stimulus"] != "event"
@@ -342,8 +227,9 @@ def _at(step: TableRow) -> str:
 
 
 @invariant(
-    "a merged watermark leaves at once where no row is held back",
-    "no vertex that hands watermarks on at once merged one",
+    "a coalesced watermark leaves at once where no row is held back",
+    "no vertex that forwards watermarks at once coalesced one",
+    title="watermarks leave at once",
 )
 def leaves_at_once(
     coalescing: TableRows,
@@ -354,10 +240,10 @@ def leaves_at_once(
     vertices: TableRows,
     executions: TableRows,
 ) -> Iterator[Finding]:
-    """K15: where nothing is held back, a merged watermark, or a higher one, leaves in the turn in which it was merged.
+    """K15: where nothing is held back, a coalesced watermark, or a higher one, leaves in the turn that coalesced it.
 
     One finding per watermark, behind which there was another step or the execution came to its end. Left out are
-    asynchronous steps and joins, which hold rows, processors of one's own that get the watermarks of each input, and
+    asynchronous steps and joins, which hold rows, custom processors that get the watermarks of each input, and
     instances that wrote to a queue which was full at some time.
     """
     completed = {row["execution"]: row["outcome"] == "completed" for row in executions}
@@ -367,17 +253,17 @@ def leaves_at_once(
         for load in queue_loads
         if load["most"] >= capacity[load["queue"]]
     }
-    keys = _keys_handed_on(vertices, {*FORWARDING, "custom"})
+    keys = keys_forwarded(vertices, {*FORWARDING, "custom"})
     last: dict[tuple[Any, ...], int] = {}
     for step in coalescing:
         if step["level"] == "global":
             instance = tuple(step[name] for name in _INSTANCE)
             last[instance] = max(last.get(instance, step["step"]), step["step"])
     departures = {instance: _Departures(items) for instance, items in channels.sent(specials, "watermark").items()}
-    for entry in _on_grids(_emitted(coalescing, "global"), vertices):
+    for entry in on_grids(emitted_watermarks(coalescing, "global"), vertices):
         instance = tuple(entry[name] for name in _INSTANCE)
-        handed_on = entry["key"] in keys.get(entry["vertex"], ()) and instance not in blocked
-        if not handed_on or entry["execution"] not in completed:
+        forwarded = entry["key"] in keys.get(entry["vertex"], ()) and instance not in blocked
+        if not forwarded or entry["execution"] not in completed:
             continue
         left_ms = departures[instance].at_least(entry["key"], entry["value"]) if instance in departures else None
         if completed[entry["execution"]] or entry["step"] < last[instance] or left_ms is not None:
@@ -385,12 +271,12 @@ def leaves_at_once(
 
 
 def _left_at_once(entry: TableRow, left_ms: int | None) -> Finding:
-    """Whether a merged watermark, or a higher one, left in the millisecond in which it was merged."""
+    """Whether a coalesced watermark, or a higher one, left in the millisecond in which it was coalesced."""
     if left_ms is not None and left_ms <= entry["at_ms"]:
         return Finding(True, entry["at_ms"])
     late = "never left" if left_ms is None else f"left at {time_text(left_ms)} only"
     what = (
-        f"watermark {entry['value']} of key {entry['key']}, merged by {name_text(entry['vertex'])}"
+        f"watermark {entry['value']} of key {entry['key']}, coalesced by {name_text(entry['vertex'])}"
         f"[{entry['instance']}] at {time_text(entry['at_ms'])}, {late}"
     )
     columns = ("vertex", "instance", "step", "at_ms", "key", "value")
@@ -418,8 +304,8 @@ class _Departures:
         return earliest_ms[index] if index < len(earliest_ms) else None
 
 
-def _keys_handed_on(vertices: TableRows, kinds: Set[str]) -> dict[str, set[int]]:
-    """The keys whose watermarks vertices of these kinds hand on at once; a window holds grouped times."""
+def keys_forwarded(vertices: TableRows, kinds: Set[str]) -> dict[str, set[int]]:
+    """The keys whose watermarks vertices of these kinds forward at once; a window holds grouped times."""
     return {
         row["vertex"]: {key for key, column in row["keys"].items() if column == "end" or "window" not in row["kind"]}
         for row in vertices

@@ -2,9 +2,6 @@
 
 The order within an input is kept. Two orders that lead to the same state with the same output have the same future, so
 they are followed together, each output with the number of its orders; far fewer states than orders have to be visited.
-Where even these are too many, orders are drawn, each with the same chance.
-
-A program that chooses what is next (`Choose`) is explored by making every choice in every way.
 
 Source: "Keyed watermark support", Handling of keyed idle messages (the result must not depend on the order in which
 inputs become idle); upstream classes `WatermarkCoalescer`, `KeyedWatermarkCoalescer`.
@@ -12,28 +9,21 @@ inputs become idle); upstream classes `WatermarkCoalescer`, `KeyedWatermarkCoale
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import comb, prod
-from typing import TypeVar
 
 from wmlab.dataflow.model.coalescer import EmittedItems, KeyedCoalescer
 from wmlab.dataflow.model.items import Idle, Item, Watermark
 from wmlab.dataflow.model.processor import JobFailedError
 
-Result = TypeVar("Result")
 Histories = Sequence[Sequence[Item]]
 """What comes on each input, in its order."""
 MessageOrder = tuple[int, ...]
 """Which input each item is taken from, one after the other."""
 _End = tuple[EmittedItems, str | None]
 """What was emitted, and why it ended early, if it did."""
-Choose = Callable[[Sequence[str]], int]
-"""Of what could be next, by name, the index of what is."""
-Draw = Callable[[int], int]
-"""A number from 0 up to the given one, exclusive, each with the same chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,17 +95,6 @@ def explore(coalescer: KeyedCoalescer, histories: Histories, *, limit: int) -> t
     return _outcomes(ended)
 
 
-def sample_orders(
-    coalescer: KeyedCoalescer, histories: Histories, *, samples: int, draw: Draw
-) -> tuple[OrderOutcome, ...]:
-    """The distinct outputs of `samples` orders, each drawn with the same chance."""
-    ended: dict[_End, tuple[int, MessageOrder]] = {}
-    for _ in range(samples):
-        outcome = outcome_of(coalescer, histories, _drawn([len(items) for items in histories], draw))
-        _add(ended, (outcome.output, outcome.failure), 1, outcome.example)
-    return _outcomes(ended)
-
-
 def outcome_of(coalescer: KeyedCoalescer, histories: Histories, order: MessageOrder) -> OrderOutcome:
     """What one order leads to from the state of `coalescer` on, which stays as it is."""
     coalescer = coalescer.copy()
@@ -129,26 +108,6 @@ def outcome_of(coalescer: KeyedCoalescer, histories: Histories, order: MessageOr
     return OrderOutcome(output, None, 1, order)
 
 
-def every_choice(run: Callable[[Choose], Result]) -> Iterator[tuple[Result, MessageOrder]]:
-    """Run a program with every sequence of answers to its questions; each result with its answers.
-
-    The program must ask the same as long as it gets the same answers.
-    """
-    beginnings: list[MessageOrder] = [()]
-    while beginnings:
-        begun = beginnings.pop()
-        answers: list[int] = []
-
-        def choose(names: Sequence[str], begun: MessageOrder = begun, answers: list[int] = answers) -> int:
-            number = len(answers)
-            if number >= len(begun):
-                beginnings.extend((*answers, other) for other in range(len(names) - 1, 0, -1))
-            answers.append(begun[number] if number < len(begun) else 0)
-            return answers[number]
-
-        yield run(choose), tuple(answers)
-
-
 def _add(ended: dict[_End, tuple[int, MessageOrder]], end: _End, count: int, order: MessageOrder) -> None:
     """Count `count` more orders that end so; the first order that did is kept."""
     before, example = ended.get(end, (0, order))
@@ -158,13 +117,3 @@ def _add(ended: dict[_End, tuple[int, MessageOrder]], end: _End, count: int, ord
 def _outcomes(ended: dict[_End, tuple[int, MessageOrder]]) -> tuple[OrderOutcome, ...]:
     outcomes = [OrderOutcome(output, failure, count, order) for (output, failure), (count, order) in ended.items()]
     return tuple(sorted(outcomes, key=lambda outcome: (-outcome.count, outcome.example)))
-
-
-def _drawn(left: list[int], draw: Draw) -> MessageOrder:
-    """An order, drawn by picking one of all items that are left, and taking the next of its input."""
-    order = []
-    for together in range(sum(left), 0, -1):
-        index = bisect_right(list(accumulate(left)), draw(together))
-        left[index] -= 1
-        order.append(index)
-    return tuple(order)

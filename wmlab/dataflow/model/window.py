@@ -18,10 +18,6 @@ windows still open; a row below the watermark is accepted while its frame is ope
     first of all    the ends begin at the lowest frame
     lower w         nothing is emitted and `next` goes back: after a restart windows open again
 
-With two stages, the first sends each frame on when a watermark has passed it, and the second combines frames into
-windows. Between them go rows (frame end, group..., accumulators...). A partial result belongs to the frame that ends at
-or after its own end, so stages of different slides still work together. The results are those of one stage.
-
 The text wants "watermarks only on the window bounds", upstream forwards those of the key as they came. As bounds a
 watermark leaves as the highest window end that is not above it, if it is the first one there: nothing is late by the
 one that is not late by the other, since all results are at bounds.
@@ -36,20 +32,21 @@ join two sessions. A row below the last watermark is late. A session that ends e
 than a sliding window, which would close: the row that would extend it is late, the one that would touch it is not.
 
 Source: "Keyed watermark support", Changes to window aggregation processors; upstream classes `SlidingWindowPolicy`,
-`SlidingWindowP`, `Processors` (accumulateByFrameP, combineToSlidingWindowP), `SessionWindowP`.
+`SlidingWindowP`, `SessionWindowP`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import chain
-from typing import Any, ClassVar
+from typing import ClassVar, NamedTuple
 
 from wmlab.dataflow.model import aggregate
 from wmlab.dataflow.model.aggregate import Accumulators, Aggregation, group_of, group_order
-from wmlab.dataflow.model.items import MAX, MIN, Event, FrameGrid, FrozenMap, Idle, RowValues, Watermark, row_time
+from wmlab.dataflow.model.items import MAX, MIN, Event, FrameGrid, FrozenMap, RowValues, Watermark, row_time
 from wmlab.dataflow.model.processor import (
     DESIGN,
     Deviations,
@@ -61,7 +58,24 @@ from wmlab.dataflow.model.processor import (
     Reply,
 )
 
-Groups = FrozenMap[RowValues, Accumulators]
+
+class Held(NamedTuple):
+    """What is held of some rows: how many there are, and their accumulators."""
+
+    rows: int
+    accumulators: Accumulators
+
+
+Groups = FrozenMap[RowValues, Held]
+
+
+class OpenWindow(NamedTuple):
+    """A window [start, end) that has not come out, how many rows it holds, and of a session the group."""
+
+    start: int
+    end: int
+    rows: int
+    group: RowValues = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,20 +157,24 @@ class _Aggregation(Processor[ProcessorState]):
         """The state without the windows that a watermark closes (None: without any), and their results."""
         raise NotImplementedError
 
-    def _single(self, values: RowValues) -> Accumulators:
-        """The accumulators of one row."""
-        return aggregate.accumulated(self.aggregates, aggregate.created(self.aggregates), values)
+    def _single(self, values: RowValues) -> Held:
+        """What is held of one row."""
+        return Held(1, aggregate.accumulated(self.aggregates, aggregate.created(self.aggregates), values))
 
-    def combine(self, first: Accumulators, second: Accumulators) -> Accumulators:
-        """The accumulators of two parts together."""
-        return aggregate.combined_accumulators(self.aggregates, first, second)
+    def combine(self, first: Held, second: Held) -> Held:
+        """What is held of two parts together."""
+        both = aggregate.combined_accumulators(self.aggregates, first.accumulators, second.accumulators)
+        return Held(first.rows + second.rows, both)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Windowing(_Aggregation[FrameStore]):
-    """What a window and its stages share. `limit` is the state limit in (frame, group) pairs, None for none.
+class WindowProcessor(_Aggregation[FrameStore]):
+    """Windows over the time in column `time`; `group` are the columns of the grouping key, none for one group.
 
-    With `bounds_only` a watermark leaves as the last window bound at or below it, once for each bound.
+    `times` has the column of the time on each input edge, where they differ; `grouped` has of every key that goes on
+    with a column of the group the index of that column in it. `limit` is the state limit in (frame, group) pairs, None
+    for none. With `bounds_only` a watermark leaves as the last window bound at or below it, once for each bound.
+    Source: "Keyed watermark support", Changes to window aggregation processors.
     """
 
     empty: ClassVar[FrameStore] = FrameStore()
@@ -165,6 +183,10 @@ class _Windowing(_Aggregation[FrameStore]):
     limit: int | None = None
     bounds_only: bool = False
     deviations: Deviations = DESIGN
+    time: int
+    group: tuple[int, ...] = ()
+    times: tuple[int, ...] = ()
+    grouped: tuple[tuple[int, int], ...] = ()
 
     def _closed(self, state: FrameStore, watermark: int | None) -> tuple[FrameStore, tuple[Event, ...]]:
         upto = self.shape.last_end(max(state.frames, default=MIN)) if watermark is None else watermark
@@ -183,43 +205,35 @@ class _Windowing(_Aggregation[FrameStore]):
             return Reply(state, results)
         return Reply(replace(state, sent=state.sent.put(key, bound)), (*results, Watermark(key, bound)))
 
-    def _content(self, state: FrameStore, end: int) -> list[tuple[RowValues, Accumulators]]:
+    def _content(self, state: FrameStore, end: int) -> list[tuple[RowValues, Held]]:
         """What the window that ends at `end` holds, by group in a fixed order."""
-        content: dict[RowValues, Accumulators] = {}
+        content: dict[RowValues, Held] = {}
         for frame in range(end - self.shape.size + self.shape.slide, end + 1, self.shape.slide):
-            for group, accumulators in state.frames.get(frame, {}).items():
-                content[group] = self.combine(content[group], accumulators) if group in content else accumulators
+            for group, held in state.frames.get(frame, {}).items():
+                content[group] = self.combine(content[group], held) if group in content else held
         return sorted(content.items(), key=lambda entry: group_order(entry[0]))
 
-    def _result(self, end: int, group: RowValues, accumulators: Accumulators) -> Event:
+    def _result(self, end: int, group: RowValues, held: Held) -> Event:
         """The row (start, end, group..., results...)."""
-        return Event((end - self.shape.size, end, *group, *aggregate.finished(self.aggregates, accumulators)))
+        return Event((end - self.shape.size, end, *group, *aggregate.finished(self.aggregates, held.accumulators)))
 
-    def _added(self, state: FrameStore, frame: int, group: RowValues, accumulators: Accumulators) -> FrameStore:
-        """With accumulators added to those of a group in a frame."""
+    def _added(self, state: FrameStore, frame: int, group: RowValues, held: Held) -> FrameStore:
+        """With rows added to those of a group in a frame."""
         groups: Groups = state.frames.get(frame, FrozenMap())
-        sums = self.combine(groups[group], accumulators) if group in groups else accumulators
+        sums = self.combine(groups[group], held) if group in groups else held
         return replace(state, frames=state.frames.put(frame, groups.put(group, sums)))
-
-    def _taken(self, state: FrameStore, frame: int, group: RowValues, accumulators: Accumulators) -> Reply[FrameStore]:
-        """What a row leads to that goes into a frame.
-
-        Refuses one more pair when the count reaches the limit, or with `limit_when_exceeded`, when it is above it.
-        Source: upstream class `SlidingWindowP` (maxProcessorAccumulatedRecords).
-        """
-        limit, count = self.limit, self.size(state) + 1
-        is_new = group not in state.frames.get(frame, ())
-        if is_new and limit is not None and count >= limit + self.deviations.limit_when_exceeded:
-            raise JobFailedError(
-                Reason.LIMIT_EXCEEDED,
-                f"The window would hold {count} accumulators at a limit of {limit}.",
-                remedy="Raise the limit, or let the watermark come sooner so that windows close.",
-            )
-        return Reply(self._added(state, frame, group, accumulators))
 
     def closed_by(self, end: int) -> int:
         """The lowest watermark that closes the window that ends at `end`."""
         return end
+
+    def open(self, state: FrameStore) -> list[OpenWindow]:
+        """The windows that hold rows."""
+        rows = Counter[int]()
+        for frame, groups in state.frames.items():
+            for end in range(max(frame, state.next), self.shape.last_end(frame) + 1, self.shape.slide):
+                rows[end] += sum(held.rows for held in groups.values())
+        return [OpenWindow(end - self.shape.size, end, count) for end, count in rows.items()]
 
     def size(self, state: FrameStore) -> int:
         """The (frame, group) pairs."""
@@ -242,24 +256,9 @@ class _Windowing(_Aggregation[FrameStore]):
             moved = higher(frame - 1)
             if self.shape.last_end(moved) < store.next:
                 continue
-            for group, accumulators in groups.items():
-                store = self._added(store, moved, group, accumulators)
+            for group, held in groups.items():
+                store = self._added(store, moved, group, held)
         return store
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowProcessor(_Windowing):
-    """Windows over the time in column `time`; `group` are the columns of the grouping key, none for one group.
-
-    `times` has the column of the time on each input edge, where they differ; `grouped` has of every key that goes on
-    with a column of the group the index of that column in it.
-    Source: "Keyed watermark support", Changes to window aggregation processors.
-    """
-
-    time: int
-    group: tuple[int, ...] = ()
-    times: tuple[int, ...] = ()
-    grouped: tuple[tuple[int, int], ...] = ()
 
     def time_on(self, edge: int) -> int:
         """The column of the time on an input edge."""
@@ -287,54 +286,24 @@ class WindowProcessor(_Windowing):
         return Reply(state, tuple(out))
 
     def row(self, state: FrameStore, edge: int, event: Event) -> Reply[FrameStore]:
-        """It goes into its frame. Raises `JobFailedError` at the state limit."""
+        """It goes into its frame. Raises `JobFailedError` at the state limit: when the count would reach it.
+
+        With `limit_when_exceeded`, when it would be above it. Source: upstream class `SlidingWindowP`.
+        """
         time = row_time(event.values, self.time_on(edge))
         frame = self.shape.frames.higher(time)
         if frame < state.next:
             limit = state.next - self.shape.slide
             return Reply(state, drops=(Drop(edge, event, "window", self.key, time, limit),))
-        return self._taken(state, frame, group_of(event.values, self.group), self._single(event.values))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrameStage(WindowProcessor):
-    """The first stage: a tumbling window of one frame whose accumulators leave unfinished.
-
-    Rows that come for a frame that was sent make another partial result of it.
-    """
-
-    def idle(self, state: FrameStore, message: Idle) -> Reply[FrameStore]:
-        """All frames leave, also open ones: behind watermarks of inputs that go on they would be late downstream."""
-        flushed = self.complete(state)
-        return Reply(flushed.state, (*flushed.out, message))
-
-    def _result(self, end: int, group: RowValues, accumulators: Accumulators) -> Event:
-        """The row (frame end, group..., accumulators...)."""
-        return Event((end, *group, *accumulators))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CombineStage(_Windowing):
-    """The second stage: `groups` is the number of group columns between the frame end and the accumulators."""
-
-    groups: int = 0
-
-    def row(self, state: FrameStore, edge: int, event: Event) -> Reply[FrameStore]:
-        """It is combined with its frame. Raises `JobFailedError` at the state limit."""
-        sent = row_time(event.values, 0)
-        frame = self.shape.frames.higher(sent - 1)
-        if frame < state.next:
-            drop = Drop(edge, event, "window", self.key, sent, state.next - self.shape.slide + 1)
-            return Reply(state, drops=(drop,))
-        return self._taken(state, frame, event.values[1 : 1 + self.groups], event.values[1 + self.groups :])
-
-
-def in_two_stages(window: WindowProcessor) -> tuple[FrameStage, CombineStage]:
-    """The two stages that give the results of `window`."""
-    shared: dict[str, Any] = {entry.name: getattr(window, entry.name) for entry in fields(_Windowing)}
-    frame = {"shape": WindowShape(window.shape.slide, window.shape.slide)}
-    first = FrameStage(**shared | frame, time=window.time, group=window.group)
-    return first, CombineStage(**shared, groups=len(window.group))
+        group, most, count = group_of(event.values, self.group), self.limit, self.size(state) + 1
+        is_new = group not in state.frames.get(frame, ())
+        if is_new and most is not None and count >= most + self.deviations.limit_when_exceeded:
+            raise JobFailedError(
+                Reason.LIMIT_EXCEEDED,
+                f"The window would hold {count} accumulators at a limit of {most}.",
+                remedy="Raise the limit, or let the watermark come sooner so that windows close.",
+            )
+        return Reply(self._added(state, frame, group, self._single(event.values)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +312,7 @@ class OpenSession:
 
     start: int
     end: int
-    accumulators: Accumulators
+    held: Held
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,8 +347,8 @@ class SessionProcessor(_Aggregation[Sessions]):
         return Reply(replace(state, groups=state.groups.put(group, sessions)))
 
     def _merged(self, first: OpenSession, second: OpenSession) -> OpenSession:
-        accumulators = self.combine(first.accumulators, second.accumulators)
-        return OpenSession(min(first.start, second.start), max(first.end, second.end), accumulators)
+        both = self.combine(first.held, second.held)
+        return OpenSession(min(first.start, second.start), max(first.end, second.end), both)
 
     def _closed(self, state: Sessions, watermark: int | None) -> tuple[Sessions, tuple[Event, ...]]:
         ended: list[tuple[OpenSession, RowValues]] = []
@@ -393,7 +362,7 @@ class SessionProcessor(_Aggregation[Sessions]):
                 open_groups[group] = stays
         ended.sort(key=lambda entry: (entry[0].end, entry[0].start, group_order(entry[1])))
         out = tuple(
-            Event((session.start, session.end, *group, *aggregate.finished(self.aggregates, session.accumulators)))
+            Event((session.start, session.end, *group, *aggregate.finished(self.aggregates, session.held.accumulators)))
             for session, group in ended
         )
         return Sessions(FrozenMap(open_groups), state.watermark if watermark is None else watermark), out
@@ -401,6 +370,14 @@ class SessionProcessor(_Aggregation[Sessions]):
     def closed_by(self, end: int) -> int:
         """The lowest watermark that closes a session that ends at `end`."""
         return end + 1
+
+    def open(self, state: Sessions) -> list[OpenWindow]:
+        """The sessions that hold rows."""
+        return [
+            OpenWindow(session.start, session.end, session.held.rows, group)
+            for group, sessions in state.groups.items()
+            for session in sessions
+        ]
 
     def size(self, state: Sessions) -> int:
         """The open sessions."""

@@ -171,15 +171,23 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
         return made
 
     def _require_text(self) -> None:
-        for vertex in self.vertices:
-            parts = (vertex, *getattr(vertex, "times", ()))
-            functions = [name for name in _FUNCTIONS for part in parts if is_function(getattr(part, name, None))]
-            if functions:
-                raise ScenarioError(
-                    f"{vertex.name!r} has a Python function as {functions[0]}, which no file can hold.",
-                    remedy="write it as an expression over the columns.",
-                )
+        for vertex, function in self.functions:
+            raise ScenarioError(
+                f"{vertex!r} has a Python function as {function}, which no file can hold.",
+                remedy="write it as an expression over the columns.",
+            )
         super()._require_text()
+
+    @property
+    def functions(self) -> list[tuple[str, str]]:
+        """The Python functions that it has, as (vertex, field)."""
+        return [
+            (vertex.name, name)
+            for vertex in self.vertices
+            for name in _FUNCTIONS
+            for part in (vertex, *getattr(vertex, "times", ()))
+            if is_function(getattr(part, name, None))
+        ]
 
     def __repr__(self) -> str:
         rules = self.resolved.mode if self.deviations is None else ", ".join(self.deviations) or "no deviation"

@@ -185,8 +185,7 @@ class Vertex:
                 return f"{', '.join(self.aggregates.values())} by {', '.join(self.by) or 'nothing'}, kept {lifetime}"
             case Window():
                 slide = "" if self.slide_ms is None else f" sliding by {exactly(self.slide_ms)}"
-                stages = ", two stages" if self.stages == 2 else ""
-                over = f"{exactly(self.size_ms)}{slide} of {self.column}{stages}"
+                over = f"{exactly(self.size_ms)}{slide} of {self.column}"
                 return f"{', '.join(self.aggregates.values())} over {over}"
             case SessionWindow():
                 over = f"{exactly(self.timeout_ms)} by {self.column}"
@@ -362,8 +361,7 @@ class Window(ProcessingVertex):
 
     The watermark of `column`'s key closes them; all other watermarks end here. A result has the columns `start`,
     `end`, those of `by`, and the aggregates; the key goes on to `end`. `limit` is the most accumulators it may hold
-    (None: any number), one per frame and group. With two `stages` the first collects frames where the rows are, the
-    second combines them per group. `ignores_key` is as in `LateDrop`.
+    (None: any number), one per frame and group. `ignores_key` is as in `LateDrop`.
 
     `columns` has the time on each input, in their order, where it is not the same column on all; it begins with
     `column`. With `grouped_times` the keys of columns in `by` go on too: after each watermark at the lowest time among
@@ -381,7 +379,6 @@ class Window(ProcessingVertex):
     slide_ms: Period | None = None
     by: Grouping = ()
     aggregates: Aggregates
-    stages: Literal[1, 2] = 1
     limit: Size | None = None
     ignores_key: Flag = False
     columns: Columns = ()
@@ -403,8 +400,6 @@ class Window(ProcessingVertex):
             )
         if self.columns and self.columns[0] != self.column:
             yield Problem(("columns",), f"must begin with column, {self.column!r} (got {self.columns[0]!r})")
-        if self.grouped_times and self.stages == 2:
-            yield Problem(("grouped_times",), "needs the groups in one place; use one stage")
         yield from _result_problems(self.by, self.aggregates)
 
 

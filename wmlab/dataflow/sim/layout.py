@@ -1,7 +1,6 @@
 """What a dataflow becomes when it runs: its nodes, the edges between them, and the channels of each edge.
 
-A window in two stages is two nodes, the first of them called `NAME.frames`. A channel leads from one instance of a node
-to one instance of another.
+A channel leads from one instance of a node to one instance of another.
 
 Source: "Keyed watermark support", Terminology; upstream classes `Vertex`, `Edge`, `ConcurrentConveyor`.
 """
@@ -18,8 +17,6 @@ from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.plan import Output, Plan
 from wmlab.dataflow.scenario.vertices import Custom, Edge, HashJoin, SessionWindow, StatefulMap, Window
 
-FRAMES: Final = ".frames"
-"""How the name of the first of two stages ends."""
 OWN_BY_INPUT: Final = "custom by input"
 """The kind of a processor of one's own that gets the watermarks of each input by itself."""
 
@@ -28,12 +25,11 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 
 @dataclass(frozen=True)
 class Node:
-    """A vertex as it runs; `stage` is 1 or 2 of a window in two stages, otherwise None."""
+    """A vertex as it runs."""
 
     name: str
     vertex: Any
     output: Output
-    stage: int | None = None
 
     @property
     def kind(self) -> str:
@@ -112,16 +108,10 @@ def layout(dataflow: DataflowScenario) -> Layout:
     edges: list[NodeEdge] = []
     for name, output in plan.outputs.items():
         vertex = dataflow.vertex(name)
-        two_stages = isinstance(vertex, Window) and vertex.stages == 2
-        entry = name + FRAMES if two_stages else name
         for number, planned in enumerate(plan.inputs[name]):
             routing = _routing(vertex, plan, planned, number)
-            edges.append(NodeEdge(planned.source, entry, number, _priority(vertex, plan, number), *routing))
-        if two_stages:
-            frames = Output(("end", *vertex.by, *vertex.aggregates), tuple((key, "end") for key, _ in output.keys))
-            nodes[entry] = Node(entry, vertex, frames, 1)
-            edges.append(NodeEdge(entry, name, 0, 0, "partitioned", vertex.by))
-        nodes[name] = Node(name, vertex, output, 2 if two_stages else None)
+            edges.append(NodeEdge(planned.source, name, number, _priority(vertex, plan, number), *routing))
+        nodes[name] = Node(name, vertex, output)
     channels: list[Channel] = []
     for edge in edges:
         for target in range(nodes[edge.target].parallelism):
@@ -152,6 +142,6 @@ def _routing(target: Any, plan: Plan, edge: Edge, number: int) -> tuple[str, tup
         return ("round_robin" if number == stays else "broadcast"), ()
     if isinstance(target, HashJoin):
         return ("broadcast" if number == RIGHT else "round_robin"), ()
-    if isinstance(target, SessionWindow | StatefulMap) or (isinstance(target, Window) and target.stages == 1):
+    if isinstance(target, SessionWindow | StatefulMap | Window):
         return "partitioned", target.by
     return "round_robin", ()

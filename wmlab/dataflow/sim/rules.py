@@ -37,7 +37,7 @@ from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.plan import Output, Plan, dotted, equal_columns
 from wmlab.dataflow.scenario.source import EventTime, Source
 from wmlab.dataflow.scenario.vertices import aggregate_of, plain_value
-from wmlab.dataflow.sim.layout import FRAMES, Node
+from wmlab.dataflow.sim.layout import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +176,10 @@ def _stateful(vertex: step.StatefulMap, incoming: Output, rules: Deviations) -> 
 
 
 def _window(node: Node, incoming: Output, rules: Deviations) -> Processor[Any]:
-    """The window of a node, or the stage of one."""
+    """The window of a node."""
     vertex = node.vertex
     grouped = tuple((key, vertex.by.index(column)) for key, column in node.output.keys if column in vertex.by)
-    rule = window.WindowProcessor(
+    return window.WindowProcessor(
         shape=window.WindowShape(vertex.size_ms, vertex.step_ms),
         limit=vertex.limit,
         bounds_only=vertex.bounds_only,
@@ -189,7 +189,6 @@ def _window(node: Node, incoming: Output, rules: Deviations) -> Processor[Any]:
         grouped=grouped,
         **_grouping(vertex, incoming),
     )
-    return rule if node.stage is None else window.in_two_stages(rule)[node.stage - 1]
 
 
 def _grouping(vertex: step.StatefulMap | step.Windowed, incoming: Output) -> dict[str, Any]:
@@ -355,25 +354,13 @@ class _OwnFunctions:
 class RecordedRule:
     """A window or a join of a dataflow: what it is called in the tables, and the rule by which it ran.
 
-    `entry` is the vertex that took its rows: `vertex` itself, or the first of two stages. `inputs` are the columns on
-    each input edge, `columns` those of its results.
+    `inputs` are the columns on each input edge, `columns` those of its results.
     """
 
     vertex: str
-    entry: str
     rule: window.WindowProcessor | window.SessionProcessor | AnyJoin
     inputs: tuple[tuple[str, ...], ...]
     columns: tuple[str, ...]
-
-    @property
-    def one_stage(self) -> bool:
-        """Whether each instance makes its own results of the rows that it takes."""
-        return self.vertex == self.entry
-
-    @property
-    def result_key(self) -> tuple[str, ...]:
-        """The columns that tell apart what makes results on its own."""
-        return ("stream", "execution", "instance") if self.one_stage else ("stream", "execution")
 
     @property
     def limit(self) -> int | None:
@@ -429,7 +416,6 @@ def _result(dataflow: DataflowScenario, vertex: step.Windowed | step.Joining) ->
     node = Node(vertex.name, vertex, plan.outputs[vertex.name])
     return RecordedRule(
         vertex=vertex.name,
-        entry=vertex.name + FRAMES if isinstance(vertex, step.Window) and vertex.stages == 2 else vertex.name,
         rule=processor_of(dataflow, plan, node),  # type: ignore[arg-type]
         inputs=tuple(incoming.columns for incoming in plan.incoming(vertex.name)),
         columns=node.output.columns,

@@ -144,11 +144,12 @@ def _faulty(dataflow: DataflowScenario, source: Source, rows: list[Arrival]) -> 
 
 @dataclass(frozen=True, slots=True)
 class SourceSnapshot:
-    """What a source saves: how far it has read, its partitions, and by key their state."""
+    """What a source saves: how far it has read, its partitions, by key their state, and what was read of each."""
 
     read: int
     partitions: tuple[int, ...]
     states: tuple[SourceState, ...]
+    rows: Mapping[int, tuple[int | None, int]]
 
 
 _Advanced = tuple[SourceState, Sequence[Item]]
@@ -156,7 +157,10 @@ _Advanced = tuple[SourceState, Sequence[Item]]
 
 
 class SourceTask(NodeTask):
-    """One source instance; after a restart it goes on from its own position, the first of `snapshots`."""
+    """One source instance; after a restart it goes on from its own position, the first of `snapshots`.
+
+    `rows` says of each partition when a row last passed (ms), and how many were rejected since.
+    """
 
     def __init__(self, execution: Execution, node: Node, number: int, snapshots: Sequence[SourceSnapshot]) -> None:
         super().__init__(execution, node, number)
@@ -169,6 +173,7 @@ class SourceTask(NodeTask):
         self._rejected_ms: int | None = None
         self._idle_poll_ms: int | None = None
         self._idle: dict[int, set[int]] = {}
+        self.rows: dict[int, tuple[int | None, int]] = {}
         self._read = 0
         self._rows_read = 0
         now_ms = self.world.now_ms
@@ -223,12 +228,12 @@ class SourceTask(NodeTask):
         self.send((barrier,))
 
     def _save(self, barrier: Barrier) -> None:
-        snapshot = SourceSnapshot(self._read, tuple(self.partitions), tuple(self.states))
+        snapshot = SourceSnapshot(self._read, tuple(self.partitions), tuple(self.states), dict(self.rows))
         self.execution.saved(self, barrier, snapshot, size=0, rows_read=self._rows_read)
 
     def _restore(self, snapshot: SourceSnapshot) -> None:
         """Watermarks hold on, and so does a promised lower bound; what a policy has seen does not."""
-        self._read = snapshot.read
+        self._read, self.rows = snapshot.read, dict(snapshot.rows)
         for number, (time, saved) in enumerate(zip(self.times, snapshot.states, strict=True)):
             state = time.mapper.restore(self.states[number], dict(enumerate(saved.marks())))
             if time.promised:
@@ -241,6 +246,8 @@ class SourceTask(NodeTask):
         self._rows_read += 1
         text = self.node.text(row.values)
         self.write("source_rows", partition=row.partition, number=row.number, passed=passed, row=text)
+        last_ms, rejected = self.rows.get(row.partition, (None, 0))
+        self.rows[row.partition] = (now_ms, 0) if passed else (last_ms, rejected + 1)
         if not passed:
             self._rejected_ms = now_ms
         index = self.partitions.index(row.partition)

@@ -13,7 +13,7 @@ import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from wmlab.core.simulation import Journal, JournalRow
 from wmlab.dataflow.model.items import Barrier, Event, Idle, Item, Watermark
@@ -48,6 +48,11 @@ class Queue:
 
     def __iter__(self) -> Iterator[Item]:
         return (item for item, _ in self._entries)
+
+    @property
+    def lying(self) -> list[tuple[Item, int]]:
+        """The items that were not taken, each with when it was put here (clock ms)."""
+        return [(item, row["put_ms"]) for item, row in self._entries]
 
     @property
     def room(self) -> int:
@@ -104,7 +109,9 @@ class NodeTask:
     """What runs on one instance of a node, with its output edges and its outbox.
 
     It is polled when it is `due`. It is `blocked` while a queue has no room for what it sends, and `finished` when it
-    has sent the end. `sunk` are the rows in the table of what a sink put out.
+    has sent the end. `sunk` are the rows in the table of what a sink put out. `sent` has by key the last watermark on
+    the queues and since when (ms), `last_kind` the kind of the last item there; `moved_ms` when each level of
+    coalescing last let a watermark through, by level, edge and key.
     """
 
     def __init__(self, execution: Execution, node: Node, number: int) -> None:
@@ -120,6 +127,9 @@ class NodeTask:
         self.due = False
         self.finished = False
         self.blocked = False
+        self.sent: dict[int, tuple[int, int]] = {}
+        self.last_kind: str | None = None
+        self.moved_ms: dict[tuple[str, int | None, int], int] = {}
         self._steps = 0
         self._rows_sent = 0
         self._outbox: deque[tuple[Item, str | None]] = deque()
@@ -157,6 +167,11 @@ class NodeTask:
             self._outbox.append((item, self.node.text(item.values) if isinstance(item, Event) else None))
         self.flush()
 
+    @property
+    def waiting(self) -> list[Item]:
+        """What has left the instance, and waits for room on the queues."""
+        return [item for item, _ in self._outbox]
+
     def flush(self) -> bool:
         """Put on the queues what there is room for; whether nothing is left."""
         while self._outbox:
@@ -169,6 +184,9 @@ class NodeTask:
             for queue in targets:
                 queue.put(item, row, now_ms)
                 self.world.wake(queue.consumer)
+            self.last_kind = described(item)[0]
+            if isinstance(item, Watermark):
+                self.sent[item.key] = item.value, now_ms
             self._rows_sent += isinstance(item, Event)
             self._outbox.popleft()
         return True
@@ -181,6 +199,8 @@ class NodeTask:
     def write_step(self, items: Sequence[Item], **row: object) -> None:
         """Write down a step of coalescing that emitted `items`."""
         watermarks = [(item.key, item.value) for item in items if isinstance(item, Watermark)]
+        for key, _ in watermarks:
+            self.moved_ms[str(row["level"]), cast("int | None", row.get("edge")), key] = self.world.now_ms
         emitted_idle = len(watermarks) < len(items)
         self.write("coalescing", step=self._steps, emitted=watermarks, emitted_idle=emitted_idle, **row)
         self._steps += 1

@@ -1,7 +1,7 @@
 """The simulated job: a clock, the execution that is running, its snapshots, and which task is polled next.
 
 A task that has something to do is due after a random part of `jitter_ms`. Of those that are due at one moment, chance
-or a given choice says which is first; so every order of the queues that a real job may have can come about. A restart
+says which is first; so every order of the queues that a real job may have can come about. A restart
 ends the execution and begins the next one from the last complete snapshot.
 
 Source: upstream classes `MasterJobContext`, `MasterSnapshotContext`.
@@ -18,7 +18,6 @@ from wmlab.core.errors import FunctionError, WmlabError
 from wmlab.core.simulation import Journal, JournalRow, Simulation, chances
 from wmlab.core.words import counted, moment
 from wmlab.dataflow.model.items import Barrier
-from wmlab.dataflow.model.permute import Choose
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.faults import AnyFault, Restart, Stall, SwallowAll
 from wmlab.dataflow.scenario.plan import Output
@@ -133,11 +132,9 @@ class Execution:
 
 
 class DataflowWorld(Simulation):
-    """One run of one dataflow; `readings` are what its sources read, `choose` replaces chance in which task is next."""
+    """One run of one dataflow; `readings` are what its sources read."""
 
-    def __init__(
-        self, dataflow: DataflowScenario, readings: Mapping[str, Reading], *, choose: Choose | None = None
-    ) -> None:
+    def __init__(self, dataflow: DataflowScenario, readings: Mapping[str, Reading]) -> None:
         super().__init__(start_ms=dataflow.start_ms, duration_ms=dataflow.duration_ms, seed=dataflow.seed)
         self.dataflow = dataflow = dataflow.resolved
         self.plan = dataflow.plan
@@ -150,7 +147,6 @@ class DataflowWorld(Simulation):
         self.times = {source.name: clocked(dataflow, source) for source in sources}
         self.calls = {name: Calls(self, n) for name, n in self.layout.nodes.items() if isinstance(n.vertex, AsyncMap)}
         self._chances = chances(self.draws("turns"))
-        self._choose = choose or (lambda names: int(next(self._chances) * len(names)))
         self._due: list[NodeTask] = []
         self._dispatching = False
         self._snapshots = count(1)
@@ -165,9 +161,19 @@ class DataflowWorld(Simulation):
 
         Raises `FunctionError` when a function of a user's own raises an error: that is a mistake of its author.
         """
+        self.begin()
+        self.advance(self.end_ms)
+        self._note_what_never_came()
+        return self.journal
+
+    def begin(self) -> None:
+        """The first execution begins."""
         self._plan()
         self.execution.begin()
-        while not self._stopped and self.env.peek() < self.end_ms:
+
+    def advance(self, until_ms: int) -> None:
+        """Go on up to a moment, exclusive, or until the dataflow is complete or has failed."""
+        while not self._stopped and self.env.peek() < min(until_ms, self.end_ms):
             try:
                 self.env.step()
             except FunctionError:
@@ -176,8 +182,6 @@ class DataflowWorld(Simulation):
                 self.execution.end("failed", problem.problem)
                 self.note("failure", self.dataflow.name, problem.problem)
                 self._stopped = True
-        self._note_what_never_came()
-        return self.journal
 
     def _note_what_never_came(self) -> None:
         """Write down, at the end of the run, the faults that waited for a call or a snapshot that never came."""
@@ -203,7 +207,7 @@ class DataflowWorld(Simulation):
                 parallelism=node.parallelism,
                 columns=output.columns,
                 keys=output.keys,
-                detail="first stage" if node.stage == 1 else node.vertex.detail,
+                detail=node.vertex.detail,
                 grid=node.vertex.step_ms if isinstance(node.vertex, Window) and node.vertex.bounds_only else None,
             )
         for channel in self.layout.channels:
@@ -292,7 +296,7 @@ class DataflowWorld(Simulation):
     def _dispatch(self) -> None:
         """Poll all tasks that are due now, one by one; what becomes due by that takes part."""
         while self._due and not self._stopped:
-            task = self._due.pop(self._choose([task.name for task in self._due]) if len(self._due) > 1 else 0)
+            task = self._due.pop(int(next(self._chances) * len(self._due)) if len(self._due) > 1 else 0)
             task.due = False
             if not self.is_hit(Stall, task.node.vertex.name, task.number):
                 task.poll()

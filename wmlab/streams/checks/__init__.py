@@ -90,7 +90,7 @@ def violations_of(recording: Recording, stream: str) -> int:
 
 
 def _totals(recording: Recording, streams: Iterable[str], chosen: Mapping[str, Invariant]) -> Iterator[dict[str, Any]]:
-    """A row of `TOTALS` for each chosen invariant in each of the streams."""
+    """The `Totals` of each chosen invariant in each of the streams."""
     tables = inputs_of(recording)
     if any(not _OF_EVENTS.isdisjoint(entry.inputs) for entry in chosen.values()):
         tables = with_reduced_events(tables, recording.chunks("events", "stream", *EVENT_COLUMNS))

@@ -1,0 +1,108 @@
+"""The cause of a watermark that does not move, where answers were wrong or silent before."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+import wmlab as wm
+from tests.dataflow.flows import ROWS, WINDOW, joined, line, merged, source
+from wmlab import dataflow as flow
+from wmlab.core.recording import Recording
+from wmlab.dataflow.answers.results import JobFailedWarning
+
+
+def failed() -> Recording:
+    """A processor that lets 200 follow 220, at which the job dies, as upstream's does."""
+
+    def back(state: Any, item: Any) -> tuple[Any, list[Any]]:
+        if not isinstance(item, flow.Watermark):
+            return state, [item]
+        return state, [flow.Watermark(0, 220 if item.value < 50 else 200)]
+
+    slow = source("s", [(n, 10 * n) for n in range(20)], frame_ms=50)
+    return line(slow, flow.Custom("own", function=back), WINDOW, duration_ms=1_000).record()
+
+
+def test_a_job_that_failed_is_named_first_by_every_answer_with_the_reason() -> None:
+    run = failed()
+    (execution,) = run.table("executions").to_pylist()
+    assert execution["outcome"] == "failed"
+    first = f"The job failed at {execution['ended_ms']} ms: {execution['reason'].rstrip('.')}."
+    with pytest.warns(JobFailedWarning, match="Results may be missing"):
+        run.results()
+    texts = {
+        "a moment": run.explain(1_000).sentence,
+        "the run": run.explain().sentence,
+        "a window": run.explain(window=(160, 200)).sentence,
+        "drops": run.why_dropped().sentence,
+        "measures": run.measures().sentence,
+        "check": run.check().sentence,
+        "coalescing": wm.dataflow.chart.coalescing(run).sentence,
+        "queues": wm.dataflow.chart.queue_diagram(run).sentence,
+    }
+    assert {name: text for name, text in texts.items() if not text.startswith(first)} == {}
+
+
+def test_a_throttled_source_names_its_frame_and_not_a_partition_that_is_beyond_what_is_awaited() -> None:
+    rows = [(n, 1_000 * n) for n in range(60)]
+    times = [flow.EventTime("t", lag_ms=10_000)]
+    window = flow.Window("w", 1_000, column="t", aggregates={"n": "count()"})
+    slow = source("s", rows, times=times, frame_ms=10_000, every_ms=1_000)
+    answer = (
+        line(slow, window, duration_ms=40_000, jitter_ms=0.0).record().explain(window=(12_000, 13_000), at_ms="25s")
+    )
+    (holder,) = answer.holders
+    assert (holder.kind, holder.mark, holder.next_mark, holder.needs_time) == ("throttled", 15_000, 20_000, 30_000)
+    assert "lets watermarks through by frames, and 20 s is the next" in answer.sentence
+    assert "It is released by a row with t ≥ 30 s in partition 0 of s" in answer.sentence
+
+
+def test_what_waits_on_a_queue_is_released_by_the_instance_that_takes_it() -> None:
+    answer = merged(faults=[flow.Stall("both", at_ms=100)]).record().explain(at_ms=150)
+    assert answer.sentence.endswith("It is released when both takes what is on the queue.")
+
+
+def test_all_inputs_idle_wait_for_any_row_and_for_no_moment() -> None:
+    answer = merged().record().explain(at_ms=1_400)
+    assert (answer.cause, answer.release_ms) == ("idle", None)
+    assert re.search(r"It is released by a row .*in any of partition 0 of a", answer.sentence)
+
+
+def test_state_that_stopped_growing_is_bounded_and_one_that_grows_is_not_judged() -> None:
+    run = joined().record()
+    settled = run.explain(at_ms=890).state
+    assert (settled.bounded, settled.is_growing) == (True, False)
+    assert f"it stopped growing at {settled.peak}, at {settled.peak_ms} ms." in settled.sentence
+    growing = joined(5).record().explain(at_ms=450).state
+    assert growing.bounded is None
+    assert growing.sentence.endswith("and no limit was seen in 450 ms.")
+
+
+def test_a_comparison_says_first_which_run_failed_or_never_had_a_watermark() -> None:
+    def lasting(name: str, **fields: Any) -> Recording:
+        return line(source("s", ROWS, **fields), WINDOW, duration_ms=900).replace(name=name).record()
+
+    sentence = wm.compare(lasting("plain"), lasting("silent", frame_ms=0), lasting("late", starts_ms=200)).sentence
+    assert sentence.startswith("silent never had a watermark. ")
+    assert "lags most" in sentence
+    assert "has no lag" not in sentence
+    broken = failed()
+    answer = wm.compare(lasting("plain"), broken, labels=["plain", "broken"])
+    assert answer.sentence.startswith("broken: The job failed at ")
+
+
+def test_every_sentence_begins_with_a_capital_and_ends_with_a_full_stop() -> None:
+    run = merged().record()
+    questions: list[dict[str, Any]] = [
+        {"window": end, "at_ms": at_ms} for end in (80, 200, 1_000) for at_ms in (200, 900)
+    ]
+    questions += [
+        {"vertex": vertex, "at_ms": at_ms} for vertex in ("a", "both", "count") for at_ms in range(0, 1_400, 90)
+    ]
+    for question in questions:
+        sentence = run.explain(**question).sentence
+        assert sentence[0].isupper(), sentence
+        assert sentence.endswith("."), sentence

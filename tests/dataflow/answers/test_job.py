@@ -1,0 +1,54 @@
+"""A job runs again for an answer; where it would not run as it did, the answer is refused."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests.dataflow.flows import ROWS, WINDOW, line, source
+from wmlab import dataflow as flow
+from wmlab.core.errors import RecordingError
+from wmlab.core.recording import Recording
+
+
+def test_a_recording_from_files_gives_the_answers_of_the_run(tmp_path: Path) -> None:
+    run = line(source("s", ROWS), WINDOW).record(tmp_path / "run")
+    again = Recording.read(tmp_path / "run")
+    for at_ms in (40, 100, 55):
+        assert again.explain(at_ms) == run.explain(at_ms)
+    assert again.explain() == run.explain()
+
+
+def test_functions_are_known_while_the_recording_is_in_memory(tmp_path: Path) -> None:
+    same = flow.Map("same", function=lambda row: dict(row))
+    run = line(source("s", ROWS), same, WINDOW).record()
+    assert "waits for" in run.explain(60).sentence
+    saved = run.save(tmp_path / "run")
+    assert saved.explain(60) == run.explain(60)
+    with pytest.raises(RecordingError, match="Python functions, which a recording does not keep") as refused:
+        Recording.read(tmp_path / "run").explain(60)
+    assert "write its functions as expressions" in str(refused.value)
+
+
+def test_a_run_that_does_not_come_again_is_refused() -> None:
+    """As of a recording of another version: it has a row less than the run gives."""
+    run = line(source("s", ROWS), WINDOW).record()
+    tables = {name: run.table(name) for name in run.schemas}
+    other = type(run).from_tables(
+        {**tables, "drops": [], "sunk": tables["sunk"][1:]}, name=run.name, scenario=run.scenario, seed=run.seed
+    )
+    rows = tables["sunk"].num_rows
+    with pytest.raises(RecordingError, match=f"sunk: {rows - 1} rows recorded, {rows} now") as refused:
+        other.explain(60)
+    assert "record the dataflow again" in str(refused.value)
+    assert len(other.results()) == rows - 1
+
+
+def test_a_function_that_does_not_give_the_same_twice_is_refused() -> None:
+    calls = count()
+    some = flow.Filter("some", where=lambda row: next(calls) < 5)
+    run = line(source("s", ROWS), some, WINDOW).record()
+    with pytest.raises(RecordingError, match="does not give the recorded run again"):
+        run.explain(60)

@@ -1,0 +1,229 @@
+"""The one writer of sentences about what holds a watermark of a dataflow, from the values of `cause`.
+
+Every sentence of `explain`, and what a chart, a check or the measures say of causes, is made here. Each begins with a
+capital and ends with a full stop; times are exact where something waits for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from wmlab.core.recording import Recording
+from wmlab.core.words import counted, exact_words, grouped, is_instant, listed, rounded, span
+from wmlab.dataflow.answers.cause import IN_FLIGHT, Cause, CauseKind, Holder
+from wmlab.dataflow.answers.run import DataflowRun, JobEnd
+from wmlab.dataflow.answers.state import HeldState
+from wmlab.dataflow.sim.layout import OWN_BY_INPUT
+
+_HOLDERS_NAMED: Final = 3
+
+
+def end_sentence(end: JobEnd | None) -> str:
+    """How and when the job ended: "The job failed at 52 ms: ...."; empty while it runs."""
+    if end is None:
+        return ""
+    reason = f": {end.reason.rstrip('.')}" if end.reason else ""
+    return f"The job {'failed' if end.is_failure else 'was complete'} at {exact_words(end.at_ms)}{reason}."
+
+
+def failure_sentence(end: JobEnd | None) -> str:
+    """That the job failed, and why; empty if it did not."""
+    return end_sentence(end) if end is not None and end.is_failure else ""
+
+
+def failure_of(recording: Recording) -> str:
+    """That the job of a recording failed, and why; empty if it did not, or if it has none."""
+    return failure_sentence(DataflowRun(recording).end) if recording.counts["vertices"] else ""
+
+
+def first(*sentences: str) -> str:
+    """These sentences, without the empty ones."""
+    return " ".join(filter(None, sentences))
+
+
+def watermark_sentences(run: DataflowRun, cause: Cause, state: HeldState | None) -> str:
+    """What holds the watermark at an instance, and what releases it."""
+    at_ms, who = exact_words(cause.at_ms), run.instance_name(cause.vertex, cause.instance)
+    if cause.end is not None:
+        growth = state.sentence if state is not None and cause.end.is_failure and state.bounded is False else ""
+        return first(end_sentence(cause.end), _watermark(run, cause, f"At {at_ms} the", f"at {who}"), growth)
+    free = "" if cause.kind is not CauseKind.MOVING else "Nothing holds it back."
+    return first(
+        _watermark(run, cause, f"At {at_ms} the", f"at {who}"),
+        _window(run, cause),
+        held_sentence(run, cause.holders) or free,
+        release_sentence(run, cause.holders, cause.release_ms),
+        state.sentence if state is not None and state.bounded is not True and state.is_growing else "",
+    )
+
+
+def _watermark(run: DataflowRun, cause: Cause, begin: str, where: str) -> str:
+    """What the watermark is, and since when."""
+    if cause.watermark is None:
+        return f"{begin.removesuffix(' the')} no watermark of key {cause.key} has come {where}."
+    value, since = run.time(cause.watermark), exact_words(cause.since_ms)
+    return f"{begin} watermark of key {cause.key} {where} is {value} since {since}."
+
+
+def _window(run: DataflowRun, cause: Cause) -> str:
+    """The window that waits for it, or nothing."""
+    window = cause.window
+    if window is None:
+        return ""
+    return (
+        f"The window from {run.time(window.start)} to {run.time(window.end)} with {counted(window.rows, 'row')} waits "
+        f"for {run.time(cause.needed)}."
+    )
+
+
+def held_sentence(run: DataflowRun, holders: Sequence[Holder]) -> str:
+    """Who holds it, and why; empty if nobody does."""
+    if not holders:
+        return ""
+    texts = []
+    for holder in holders[:_HOLDERS_NAMED]:
+        through = f" (through {listed(holder.through)})" if holder.through else ""
+        texts.append(f"{holder.name}{through}: {_why(run, holder)}")
+    left = len(holders) - _HOLDERS_NAMED
+    more = f"; and by {grouped(left)} more" if left > 0 else ""
+    return f"It is held by {'; and by '.join(texts)}{more}."
+
+
+def _why(run: DataflowRun, holder: Holder) -> str:
+    mark = "it has no watermark yet" if holder.mark is None else f"its watermark is {run.time(holder.mark)}"
+    at_mark = idle_at = "without a watermark"
+    if holder.mark is not None:
+        at_mark, idle_at = f"at {run.time(holder.mark)}", f"at watermark {run.time(holder.mark)}"
+    if holder.idle_since_ms is not None:
+        idle_at = f"since {exact_words(holder.idle_since_ms)} {idle_at}"
+    beside_ms = _beside(holder.mark or 0, run.times_ms)
+    behind = f", {span(holder.behind_by, beside_ms=beside_ms)} behind the next" if holder.behind_by else ""
+    since = exact_words(holder.last_ms)
+    kind = run.vertices[holder.vertex]["kind"]
+    inside = "the watermark has come and is still inside"
+    if holder.last_ms is not None:
+        inside = f"the watermark has come, but a call that began at {since} is in flight"
+    elif kind == "source":
+        inside = "its partitions are there, but it has not sent the watermark yet"
+    elif kind == OWN_BY_INPUT:
+        inside = "its inputs are there, but its function has not sent the watermark yet"
+    return {
+        "slow": f"{mark}{behind}, {_last(holder)}",
+        "throttled": f"{mark}, but the source lets watermarks through by frames, and {run.time(holder.next_mark)} is "
+        "the next",
+        "silent": f"{_last(holder)}, and it sends neither watermarks nor that it is idle",
+        "idle": f"it is idle {idle_at}, {_last(holder)}",
+        "ended": f"it has ended {at_mark}, and nothing more comes",
+        "no key": f"it brings no watermarks of key {holder.key}, so the key is stuck while this input is neither idle "
+        "nor done",
+        "batch": "it is a batch, which the join reads to its end first, and it has not ended",
+        "on queue": f"what would release it waits since {since} on its queue to {holder.queue_to}, {_before(holder)}",
+        "behind rows": f"the watermark came at {since} and waits for rows that were taken before it",
+        "no room": f"the watermark has come, but its queue to {holder.queue_to} is full with "
+        f"{counted(holder.items_before or 0, 'item')} since {since}",
+        "inside": inside,
+        "no bound": f"nothing of the other side bounds key {holder.key}, so the join never lets it through",
+        "no watermark": "it sends no watermarks at all, its frame being 0",
+        "clock": f"its watermark follows the clock and is {run.time(holder.mark)}",
+    }[holder.kind]
+
+
+def _beside(time: int, clock_ms: int) -> int:
+    """A time beside which a duration is written, for `span`; instants change nothing."""
+    return 0 if is_instant([time], clock=[clock_ms]) else time
+
+
+def _before(holder: Holder) -> str:
+    """Where on its queue it is."""
+    return f"behind {counted(holder.items_before, 'item')}" if holder.items_before else "the next to be taken"
+
+
+def _last(holder: Holder) -> str:
+    """When a row last came, and how many came since that the filter of the source rejected."""
+    rows = counted(holder.rejected, "row")
+    if holder.last_ms is None:
+        return f"its filter has rejected all {rows}" if holder.rejected else "no row has come"
+    rejected = f", {rows} since were rejected by its filter" if holder.rejected else ""
+    return f"its last row came at {exact_words(holder.last_ms)}{rejected}"
+
+
+def release_sentence(run: DataflowRun, holders: Sequence[Holder], at_ms: int | None) -> str:
+    """What would release it; empty if nothing can be said."""
+    idle = ""
+    if at_ms is not None:
+        who = "it is" if len(holders) == 1 else "the last of them is"
+        by_clock = all(holder.kind == "clock" for holder in holders)
+        idle = f"by the clock at {exact_words(at_ms)}" if by_clock else f"at {exact_words(at_ms)} when {who} idle"
+    ways = [way for way in (_taken(holders), _events(run, holders), idle, _end(holders)) if way]
+    return f"It is released {', or '.join(ways)}." if ways else ""
+
+
+def _taken(holders: Sequence[Holder]) -> str:
+    """Who has to take what lies on a queue, where that is all that is missing."""
+    if not holders or any(holder.kind not in {"on queue", "no room"} for holder in holders):
+        return ""
+    takers = list(dict.fromkeys(holder.queue_to or "" for holder in holders))
+    verb = "takes" if len(takers) == 1 else "take"
+    return f"when {listed(takers, most=_HOLDERS_NAMED, rest='others')} {verb} what is on the queue"
+
+
+def _events(run: DataflowRun, holders: Sequence[Holder]) -> str:
+    """Rows that would do it, one for each holder.
+
+    All of them are needed, unless they are merely idle inputs that are coalesced: a join needs both of its sides.
+    """
+    needed = [holder for holder in holders if holder.kind in {"slow", "throttled", "idle", "silent"}]
+    if not needed or len(needed) < sum(holder.kind not in IN_FLIGHT for holder in holders):
+        return ""
+    any_helps = all(holder.kind in {"idle", "silent"} and holder.end_helps for holder in needed)
+    names: dict[str, list[str]] = {}
+    for holder in needed:
+        column = run.vertices[holder.vertex]["keys"].get(holder.key)
+        row = "a row"
+        if holder.needs_time is not None and column is not None:
+            row = f"a row with {column} ≥ {run.time(holder.needs_time)}"
+        elif holder.row_after_ms is not None:
+            row = f"a row after {exact_words(holder.row_after_ms)}"
+        names.setdefault(row, []).append(holder.name)
+    texts = []
+    for row, senders in list(names.items())[:_HOLDERS_NAMED]:
+        more = [f"{grouped(len(senders) - _HOLDERS_NAMED)} more"] if len(senders) > _HOLDERS_NAMED else []
+        among = f"{'any' if any_helps else 'each'} of " if len(senders) > 1 else ""
+        texts.append(f"{row} in {among}{listed([*senders[:_HOLDERS_NAMED], *more])}")
+    return "by " + (" or " if any_helps else " and ").join(texts)
+
+
+def _end(holders: Sequence[Holder]) -> str:
+    """The inputs whose end would do it."""
+    kinds = {holder.kind for holder in holders}
+    if kinds & {"no bound", "ended"}:
+        return ""
+    if "batch" in kinds:
+        return f"by the end of {listed(list(dict.fromkeys(h.name for h in holders if h.kind == 'batch')))}"
+    if "no key" in kinds:
+        stuck = dict.fromkeys(holder.name for holder in holders if holder.kind == "no key")
+        return f"by {listed(list(stuck))} being idle or ending"
+    waited = {"slow", "throttled", "idle", "clock", "silent"}
+    sources = dict.fromkeys(holder.vertex for holder in holders if holder.kind in waited)
+    return f"by the end of {listed(list(sources))}" if sources and all(holder.end_helps for holder in holders) else ""
+
+
+def coalescing_sentence(
+    run: DataflowRun, *, key: int, where: str, holder: str | None, held_ms: int, of_ms: int, last: int | None, late: int
+) -> str:
+    """What a chart of coalescing shows: which input held the watermark longest, and where it ended."""
+    ended = "There never was one" if last is None else f"It ended at {run.time(last)}"
+    below = "a row below it was" if late == 1 else f"{grouped(late)} rows that came below it were"
+    dropped = f"; {below} dropped" if late else ""
+    if holder is None:
+        held = f"No input of {where} held the watermark of key {key} behind the others."
+    else:
+        long = f"{rounded(held_ms)} of {rounded(of_ms)}"
+        held = f"The watermark of key {key} at {where} was held longest by {holder}: {long}."
+    return first(failure_sentence(run.end), held, f"{ended}{dropped}.")
+
+
+def row_words(values: Mapping[str, Any]) -> str:
+    """A row as one reads it: "id 1, t 10"."""
+    return ", ".join(f"{name} {value}" for name, value in values.items())

@@ -1,0 +1,157 @@
+"""The answers about a recorded dataflow as values: why something waits, and what was dropped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+
+from wmlab.core.answers import Answer, Cell, TableAnswer
+from wmlab.core.words import counted, exact_words, grouped, is_instant, listed, span
+from wmlab.dataflow.answers.cause import Cause, Holder
+from wmlab.dataflow.answers.sentences import first, row_words
+from wmlab.dataflow.answers.state import HeldState
+
+Asked = Literal["watermark", "window"]
+_ROWS_SHOWN: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DroppedRow:
+    """A row that was dropped at `at_ms` (clock) by `rule`: its time lies `margin` below `limit`, both of `key`.
+
+    `passed_ms` is when the watermark that decided had come; None if the recording does not tell.
+    """
+
+    vertex: str
+    instance: int
+    at_ms: int
+    rule: str
+    key: int
+    time: int
+    limit: int
+    margin: int
+    passed_ms: int | None
+    row: dict[str, Any]
+
+    @property
+    def sentence(self) -> str:
+        """The drop in one sentence."""
+        late = ""
+        if self.passed_ms is not None:
+            before = span(self.at_ms - self.passed_ms, beside_ms=self.at_ms)
+            late = f"; the watermark that decided had come at {exact_words(self.passed_ms)}, {before} before it"
+        # Its limit comes from other rows, which have dates where the clock of the run has none.
+        clock_ms = self.at_ms if is_instant([self.at_ms]) else self.limit
+        time, limit = (exact_words(value, clock_ms=clock_ms) for value in (self.time, self.limit))
+        margin = span(self.margin, beside_ms=0 if is_instant([self.time], clock=[clock_ms]) else self.time)
+        return (
+            f"Row ({row_words(self.row)}) was dropped by the {self.rule} rule of {self.vertex} at "
+            f"{exact_words(self.at_ms)}: its time {time} is {margin} below {limit}, the lowest that was still taken "
+            f"(key {self.key}){late}."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Drops(TableAnswer[DroppedRow]):
+    """The rows that were dropped, in the order of the clock; `failure` says that the job failed, if it did."""
+
+    stream: str
+    rows: tuple[DroppedRow, ...]
+    failure: str = ""
+
+    entries = "rows"
+    heads = ("row", "vertex", "rule", "key", "at (ms)", "time", "limit", "late by", "passed at (ms)")
+    left = (0, 1, 2)
+
+    @property
+    def sentence(self) -> str:
+        """Who dropped how many and by how much, after the failure of the job if there was one."""
+        return first(self.failure, self._counted())
+
+    def _counted(self) -> str:
+        if not self.rows:
+            until = " until then" if self.failure else ""
+            return f"No row was dropped in {self.stream}{until}."
+        if len(self.rows) == 1:
+            return self.rows[0].sentence
+        margins: dict[tuple[str, str], list[int]] = {}
+        for drop in self.rows:
+            margins.setdefault((drop.rule, drop.vertex), []).append(drop.margin)
+        parts = []
+        for (rule, vertex), late_by in sorted(margins.items(), key=lambda entry: -len(entry[1])):
+            ends = dict.fromkeys((span(min(late_by)), span(max(late_by))))
+            parts.append(f"{grouped(len(late_by))} by the {rule} rule of {vertex}, late by {' to '.join(ends)}")
+        return f"{counted(len(self.rows), 'row')} of {self.stream} were dropped: {listed(parts)}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """The drops as dicts, lists and scalars."""
+        return asdict(self) | {"sentence": self.sentence}
+
+    def to_pandas(self) -> Any:
+        """One row per drop as a pandas DataFrame, with the columns of `DroppedRow`; `row` as JSON."""
+        names = [field.name for field in fields(DroppedRow)]
+        columns = {name: [getattr(drop, name) for drop in self.rows] for name in names}
+        columns["row"] = [json.dumps(row, ensure_ascii=False) for row in columns["row"]]
+        return pa.table(columns).to_pandas(integer_object_nulls=True)
+
+    def __repr__(self) -> str:
+        shown = self.rows[:_ROWS_SHOWN] if len(self) > 1 else ()
+        lines = [f"  {drop.sentence}" for drop in shown]
+        more = [f"  {grouped(len(self) - _ROWS_SHOWN)} more"] if len(self) > _ROWS_SHOWN else []
+        return "\n".join([self.sentence, *lines, *more])
+
+    def _rows(self) -> Iterator[tuple[Cell, ...]]:
+        for drop in self.rows[:_ROWS_SHOWN]:
+            numbers = drop.key, drop.at_ms, drop.time, drop.limit, drop.margin, drop.passed_ms
+            yield f"row ({row_words(drop.row)})", drop.vertex, drop.rule, *numbers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Explanation(Answer):
+    """Why a watermark or a window is where it is at `at_ms` (clock, ms).
+
+    `asked` says which of them. `cause` is in one word what is the matter: held, moving, idle, ended, failed, completed,
+    stuck; of a window: came out, empty, waiting or failed. `watermark` is what has left `vertex` for `key`, `since_ms`
+    when it last moved (for a window that came out: when it did), `needed` the watermark that would release it.
+    `holders` are those that keep it from there; `release_ms` is when it is released if nothing else happens. Each is
+    None if unknown or if there is none. `state` tells whether what the vertex holds stays bounded.
+    """
+
+    at_ms: int
+    stream: str
+    asked: Asked
+    vertex: str
+    instance: int | None = None
+    key: int
+    cause: str
+    watermark: int | None = None
+    since_ms: int | None = None
+    needed: int | None = None
+    holders: tuple[Holder, ...] = ()
+    release_ms: int | None = None
+    state: HeldState | None = None
+    sentence: str
+
+    @classmethod
+    def of_watermark(cls, cause: Cause, *, stream: str, state: HeldState | None, sentence: str) -> Explanation:
+        """The answer about the watermark of an instance."""
+        return cls(
+            at_ms=cause.at_ms,
+            stream=stream,
+            asked="watermark",
+            vertex=cause.vertex,
+            instance=cause.instance,
+            key=cause.key,
+            cause=str(cause.kind),
+            watermark=cause.watermark,
+            since_ms=cause.since_ms,
+            needed=cause.needed,
+            holders=() if cause.end is not None else cause.holders,
+            release_ms=cause.release_ms,
+            state=state,
+            sentence=sentence,
+        )
