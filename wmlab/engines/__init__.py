@@ -10,6 +10,7 @@ from typing import Final
 from wmlab.core import lazy
 
 _HOMES: Final = {
+    "answers_of": "wmlab.engines.watching:answers_of",
     "chart": "wmlab.engines.charts",
     "Cause": "wmlab.engines.causes:Cause",
     "EngineLog": "wmlab.engines.answers:EngineLog",
@@ -17,7 +18,11 @@ _HOMES: Final = {
     "ENGINE_TABLE": "wmlab.engines.tables:ENGINE_TABLE",
     "Listener": "wmlab.engines.listener:Listener",
     "flink": "wmlab.engines.answers:flink",
+    "flink_jobs": "wmlab.engines.answers:flink_jobs",
+    "is_address": "wmlab.engines.flink_rest:is_address",
+    "prometheus": "wmlab.engines.answers:prometheus",
     "read": "wmlab.engines.answers:read",
+    "save_page": "wmlab.engines.watching:save_page",
     "spark": "wmlab.engines.answers:spark",
 }
 
