@@ -27,6 +27,22 @@ RIGHT = {
     "flink/all_idle": (Cause.NO_NEW_DATA, "likely", None),
     "flink/union_behind": (Cause.SOURCE_BEHIND, "sure", "other[4]"),
     "flink/back_pressure": (Cause.BACK_PRESSURE, "likely", "Calc[4]"),
+    "flink/partition_silent": (Cause.SILENT_SUBTASK, "sure", "partition p1 of orders, subtask 0"),
+    "flink/partition_behind": (Cause.SOURCE_BEHIND, "sure", "partition p1 of orders, subtask 0"),
+    "flink/aligned": (Cause.SOURCE_BEHIND, "sure", "payments"),
+    "flink/idle_subtask": (Cause.NO_FAULT, "likely", None),
+    "flink/join_side_idle": (Cause.NO_FAULT, "likely", None),
+    "flink/join_idle_timeout": (Cause.NO_FAULT, "likely", None),
+    "flink/failed": (Cause.FAILED, "sure", None),
+    "flink/cancelled": (Cause.CANCELLED, "sure", None),
+    "flink/waits_to_restart": (Cause.RESTARTING, "sure", None),
+    "flink/ahead_of_clock": (Cause.AHEAD, "sure", "subtask 0 of orders"),
+    "flink/processing_time": (Cause.NO_FAULT, "sure", None),
+    "flink/time_zone": (Cause.TIME_ZONE, "sure", "orders[1]"),
+    "flink/two_pipelines": (Cause.SOURCE_BEHIND, "sure", "other[11]"),
+    "flink/sources_of_one_name": (Cause.SOURCE_BEHIND, "sure", "Kafka Source (2)"),
+    "flink/stock_source_behind": (Cause.SOURCE_BEHIND, "sure", "old numbers"),
+    "flink/source_silent": (Cause.SILENT_SOURCE, "sure", "payments"),
     "flink/restarts": (Cause.RESTARTS, "sure", None),
     "spark/healthy": (Cause.NO_FAULT, "candidates", None),
     "spark/future_row": (Cause.JUMP, "sure", None),
@@ -88,9 +104,16 @@ def test_at_no_moment_is_an_answer_sure_and_wrong(name: str) -> None:
     log = log_of(name)
     for at_ms in moments_of(log):
         explanation = log.explain(at_ms)
-        if explanation.certainty != "candidates":
+        if explanation.certainty == "sure":
             assert explanation.cause in (cause, Cause.NO_FAULT)
             assert explanation.whose in (holder, None)
+
+
+@pytest.mark.parametrize("name", [name for name, right in RIGHT.items() if right[0] is Cause.NO_FAULT])
+def test_a_healthy_run_has_the_same_cause_at_every_moment_at_which_it_has_one(name: str) -> None:
+    log = log_of(name)
+    causes = {log.explain(at_ms).cause for at_ms in moments_of(log)} - {Cause.CANNOT_TELL}
+    assert causes == {Cause.NO_FAULT}
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -133,6 +156,11 @@ def test_the_settings_are_in_the_words_of_the_engine_and_only_where_the_evidence
     assert {name: settings for name, settings in named.items() if settings} == {
         "flink/other_silent": ["table.exec.source.idle-timeout"],
         "flink/one_subtask_without_rows": ["table.exec.source.idle-timeout"],
+        "flink/partition_silent": ["withIdleness"],
+        "flink/source_silent": ["withIdleness"],
+        "flink/sources_of_one_name": ["withWatermarkAlignment"],
+        "flink/stock_source_behind": ["withWatermarkAlignment"],
+        "flink/time_zone": ["table.local-time-zone"],
         "spark/late_rows": ["withWatermark"],
         "spark/delay_too_large": ["withWatermark"],
         "spark/no_watermark": ["withWatermark"],

@@ -19,9 +19,9 @@ from wmlab.core.files import DATA, as_path
 from wmlab.core.words import clock_words, counted, grouped, moment, shown, wrapped
 from wmlab.engines import flink_rules, spark_rules
 from wmlab.engines.causes import Cause, Certainty, Evidence, Finding, Verdict, findings, grown
+from wmlab.engines.collected import WITHOUT_PLAN, lines_of, poll_pages, samples_of_range
 from wmlab.engines.flink_rest import BROKE_OFF, address_of, is_address, jobs_at_address, poll, poll_again
 from wmlab.engines.moments import Instance, Job, Moment, jobs_of
-from wmlab.engines.prometheus import WITHOUT_PLAN, lines_of, poll_pages, samples_of_range
 from wmlab.engines.reading import Lines, progress_of, read_file
 from wmlab.engines.remedies import Setting, settings_for
 from wmlab.engines.tables import Engine, table_of

@@ -171,6 +171,8 @@ def partition_behind(job: Job) -> Finding | None:
         low, rest = _lowest_split(each)
         if low is None or len(gaps) < 2 or min(gaps) < BEHIND_MS:
             continue
+        if next(_split_at(at, low.name) for at in each.moments if at.splits) == low.watermark_ms:
+            continue  # it has not moved in the log: it may be silent
         if (rest[0].watermark_ms or 0) > job.at_ms + FUTURE_MS and job.at_ms - (low.watermark_ms or 0) < FUTURE_MS:
             continue
         whose = f"partition {low.name} of {each.source}, subtask {each.subtask}"
@@ -243,7 +245,8 @@ def source_behind(job: Job) -> Finding | None:
     # One that has fallen silent lags behind by the clock; one that is behind keeps its distance.
     passed_ms = min(job.at_ms - side[0].moments[0].at_ms, 2 * STANDS_MS)
     keeps_up = len(known) > 1 and 2 * (known[-1] - known[0]) < passed_ms
-    is_steady = keeps_up and min(known) >= BEHIND_MS and _late_task(job) is None
+    moves = any(each.moments[0].output_watermark_ms != each.last.output_watermark_ms for each in side)
+    is_steady = moves and keeps_up and min(known) >= BEHIND_MS and _late_task(job) is None
     ahead = _others(job, side)[0]
     zone = ", in whole quarters of an hour, as by another time zone" if _zone_ms(behind_ms, BEHIND_MS) else ""
     return Finding(

@@ -15,7 +15,7 @@ import pyarrow as pa
 from wmlab.core.errors import EngineError
 from wmlab.core.files import as_path, read_text
 from wmlab.core.words import listed, shown
-from wmlab.engines.prometheus import lines_of, samples_of_text
+from wmlab.engines.collected import lines_of, samples_of_text
 from wmlab.engines.tables import Engine, Line, instant_ms
 
 _MOST_BYTES: Final = 256 * 2**20
