@@ -79,7 +79,8 @@ class Program:
 
     def ask(self, message: Mapping[str, Any]) -> Any:
         """The answer to one line; raises `ProgramError` if there is none."""
-        self.end()
+        if self._given:
+            self.end()
         self._given = json.dumps(message)
         begun_s = time.monotonic()
         line = self._line(f"{self._given}\n".encode())
@@ -114,7 +115,7 @@ class Program:
             os.write(self._stdin.fileno(), f"{self._given}\n".encode())
             with selectors.DefaultSelector() as waiting:
                 waiting.register(self._stdout, selectors.EVENT_READ)
-                return bool(waiting.select(min(self.timeout_s, _ENDING_S)) and os.read(self._stdout.fileno(), 1))
+                return bool(waiting.select(max(self.timeout_s, _ENDING_S)) and os.read(self._stdout.fileno(), 1))
         return False
 
     def _line(self, unsent: bytes) -> bytes:
