@@ -77,8 +77,7 @@ class Run:
 
     The n-th files of both are written together. A file whose time is in `single` has one row. `delay` is that of the
     watermark, without any if it is empty; `delay_b` is that of the second source, if it has another. After
-    `restart_after` files the query is stopped and started again, with `delay_after`, if that is another one. `settings`
-    are those of the session.
+    `restart_after` files the query is stopped and started again. `settings` are those of the session.
     """
 
     query: Callable[[DataFrame, DataFrame], DataFrame]
@@ -89,7 +88,6 @@ class Run:
     delay_b: str = ""
     output: str = "append"
     restart_after: int = 0
-    delay_after: str = ""
     settings: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -131,35 +129,34 @@ RUNS: Final = {
     ),
     "no_batches_without_rows": Run(counted, _SIX, settings={"spark.sql.streaming.noDataMicroBatches.enabled": "false"}),
     "session_open": Run(in_sessions, _EIGHT),
-    "longer_delay": Run(counted, _EIGHT, restart_after=4, delay_after="1 hour"),
     "one_source_silent": Run(joined, _EIGHT[:7], _EIGHT[:2]),
     "source_without_records": Run(joined, _SIX),
     "one_source_behind": Run(joined, _SIX, [begin_s - HOUR_S for begin_s in _SIX]),
 }
 
 
-def started(spark: SparkSession, run: Run, home: Path, delay: str) -> Any:
-    """The query of a run, begun; `delay` is that of its first source."""
+def started(spark: SparkSession, run: Run, home: Path) -> Any:
+    """The query of a run, begun."""
 
     def source(name: str, delay: str) -> DataFrame:
         (home / name).mkdir(exist_ok=True)
         rows = spark.readStream.schema("dev string, ts timestamp").json(str(home / name))
         return rows.withWatermark("ts", delay) if delay else rows
 
-    answer = run.query(source("a", delay), source("b", run.delay_b or delay))
+    answer = run.query(source("a", run.delay), source("b", run.delay_b or run.delay))
     to = answer.writeStream.format("noop").outputMode(run.output).option("checkpointLocation", str(home / "checkpoint"))
     return to.start()
 
 
 def reports(spark: SparkSession, run: Run, home: Path) -> Iterator[str]:
     """What the query of a run reports of its batches, in their order, as lines of JSON."""
-    query = started(spark, run, home, run.delay)
+    query = started(spark, run, home)
     try:
         for number, files in enumerate(run.steps):
             if run.restart_after and number == run.restart_after:
                 query.stop()
                 yield from (report.json for report in query.recentProgress)
-                query = started(spark, run, home, run.delay_after or run.delay)
+                query = started(spark, run, home)
             for source, lines in files.items():
                 written = home / f"{source}-{number}.json"
                 written.write_text("\n".join(lines), encoding="utf-8")

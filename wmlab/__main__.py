@@ -155,6 +155,9 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--timeout-s", type=float, default=5.0, metavar="S", help="how long an answer may take (default: 5)"
     )
+    command.add_argument(
+        "--limit-s", type=float, default=300.0, metavar="S", help="how long to draw histories (default: 300)"
+    )
     command.add_argument("program", nargs="+", metavar="PROGRAM", help="the program and its arguments, behind --")
     command.set_defaults(run=_conformance)
     return top
@@ -503,7 +506,11 @@ def _advise(options: argparse.Namespace) -> int:
 
 def _conformance(options: argparse.Namespace) -> int:
     conformity = wm.testing.conformance(
-        options.program, options.rule, examples=options.examples, timeout_s=options.timeout_s
+        options.program,
+        options.rule,
+        examples=options.examples,
+        timeout_s=options.timeout_s,
+        limit_s=options.limit_s,
     )
     print(conformity)
     return 0 if conformity.conforms else 1

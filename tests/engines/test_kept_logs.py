@@ -55,6 +55,14 @@ RIGHT = {
     "spark/no_newer_rows": (Cause.NO_NEW_DATA, "sure", None),
     "spark/no_watermark": (Cause.NO_WATERMARK, "sure", None),
     "spark/chained_windows": (Cause.NO_FAULT, "candidates", None),
+    "spark/two_delays": (Cause.DELAY_TOO_LARGE, "likely", "the longest delay"),
+    "spark/fastest_decides": (Cause.FASTEST_DECIDES, "likely", None),
+    "spark/no_batches_without_rows": (
+        Cause.NO_DATA_BATCHES,
+        "likely",
+        "spark.sql.streaming.noDataMicroBatches.enabled",
+    ),
+    "spark/session_open": (Cause.NO_FAULT, "candidates", None),
     "spark/restart": (Cause.NO_FAULT, "candidates", None),
 }
 """What is wrong in each run, how sure its log can be of that, and what holds the watermark."""
@@ -127,6 +135,14 @@ def test_what_is_cut_off_at_a_moment_changes_nothing_that_was_known_then(name: s
     assert all(each.last.at_ms <= at_ms for instances in job.tasks.values() for each in instances)
 
 
+def test_a_healthy_query_that_is_asked_between_its_batches_has_no_fault() -> None:
+    log = log_of("spark/healthy")
+    third_ms = next(row["at_ms"] for row in log.table.to_pylist() if row["batch"] == 4)
+    answers = [log.explain(at_ms) for at_ms in range(third_ms, log.until_ms + 10_000, 500)]
+    assert {each.cause for each in answers} == {Cause.NO_FAULT}
+    assert {each.verdict for each in answers} == {"no fault"}
+
+
 def test_that_nothing_has_come_since_is_known_when_somebody_has_waited() -> None:
     log = log_of("spark/no_more_data")
     later = log.explain(log.until_ms + 60_000)
@@ -161,6 +177,8 @@ def test_the_settings_are_in_the_words_of_the_engine_and_only_where_the_evidence
         "flink/sources_of_one_name": ["withWatermarkAlignment"],
         "flink/stock_source_behind": ["withWatermarkAlignment"],
         "flink/time_zone": ["table.local-time-zone"],
+        "spark/fastest_decides": ["spark.sql.streaming.multipleWatermarkPolicy"],
+        "spark/no_batches_without_rows": ["spark.sql.streaming.noDataMicroBatches.enabled"],
         "spark/late_rows": ["withWatermark"],
         "spark/delay_too_large": ["withWatermark"],
         "spark/no_watermark": ["withWatermark"],

@@ -367,3 +367,30 @@ def test_a_log_is_shown_by_what_it_is() -> None:
     assert repr(wm.engine.read(FLINK)).startswith("EngineLog of the Flink job 'insert-into")
     assert ": 9 batches, 2026-11-27 " in repr(wm.engine.read(SPARK))
     assert isinstance(wm.engine.read(SPARK).table, pa.Table)
+
+
+EVENTS = Path(__file__).with_name("spark_event_log.jsonl")
+
+
+def test_a_query_that_has_died_is_explained_from_the_event_log_of_its_application(tmp_path: Path) -> None:
+    dead = wm.engine.spark(EVENTS).explain()
+    assert (dead.cause, dead.certainty, dead.verdict) == (wm.engine.Cause.FAILED, "sure", "not running")
+    assert "row 31 has no device" in dead.sentence
+    assert dead.cost.state_rows == 9
+    assert main(["explain-job", str(EVENTS), "--id", "orders"]) == 4
+    rolling = tmp_path / "eventlog_v2_app"
+    rolling.mkdir()
+    lines = EVENTS.read_text().splitlines(keepends=True)
+    for number, part in (("10", lines[4:]), ("9", lines[:4])):
+        with pa.output_stream(str(rolling / f"events_{number}_app.zstd"), compression="zstd") as file:
+            file.write("".join(part).encode())
+    assert wm.engine.spark(rolling).explain() == dead
+
+
+def test_an_event_log_without_the_query_is_refused_and_one_that_goes_on_says_nothing_of_an_end(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="0 such queries, of orders"):
+        wm.engine.spark(EVENTS, job="payments")
+    open_log = tmp_path / "events"
+    open_log.write_text("".join(EVENTS.read_text().splitlines(keepends=True)[:-1]))
+    explanation = wm.engine.spark(open_log).explain()
+    assert explanation.cause is wm.engine.Cause.NO_FAULT

@@ -78,14 +78,13 @@ class Batches:
 
     @property
     def delay_ms(self) -> int | None:
-        """The delay, as the changes of the watermark since the last start show it; None before the first."""
+        """The delay, by the changes of the watermark since the last start, or by those before; None without any."""
         gaps = [
-            before.event_max_ms - after.input_watermark_ms
+            (before.run == after.run == self.every[-1].run, before.event_max_ms - after.input_watermark_ms)
             for before, after in self.changes
             if before.event_max_ms is not None and after.input_watermark_ms is not None
-            if before.run == after.run == self.every[-1].run
         ]
-        return min(gaps, default=None)
+        return min([gap for is_last, gap in gaps if is_last] or [gap for _, gap in gaps], default=None)
 
     @property
     def needed_ms(self) -> int:
@@ -288,8 +287,8 @@ def delay_of_one(job: Job) -> Finding | None:
         since_ms=batches.with_rows[0].at_ms,
         shift_ms=gap_ms,
         what=f"it is {rounded(gap_ms)} behind the newest row in every batch, and no row left the state while it rose "
-        f"by {rounded(risen_ms)}: the longest delay holds all, not old rows",
-        remedy="Shorten the longest delay of withWatermark.",
+        f"by {rounded(risen_ms)}: the longest delay holds it",
+        remedy="Shorten that delay, of withWatermark.",
         evidence=batches.evidence,
     )
 

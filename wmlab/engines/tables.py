@@ -210,7 +210,8 @@ def _rows_of_query(progress: Line, sources: Sequence[str], totals: Counter[str])
     event = progress.get("eventTime") or {}
     operators = progress["stateOperators"] or [{"operatorName": QUERY}]
     written = (progress.get("sink") or {}).get("numOutputRows", -1)
-    totals["read"] += progress["numInputRows"]
+    # Spark's event log has the rows of each source, and no sum of them.
+    totals["read"] += sum(source["numInputRows"] for source in progress["sources"])
     totals["written"] += max(written, 0)
     for position, (title, state) in enumerate(
         zip(_titled([each["operatorName"] for each in operators]), operators, strict=True)
