@@ -17,13 +17,13 @@ _HOMES: Final = {
     "DIRECTORY": "wmlab.engines.answers:DIRECTORY",
     "ENGINE_TABLE": "wmlab.engines.tables:ENGINE_TABLE",
     "Listener": "wmlab.engines.listener:Listener",
-    "flink": "wmlab.engines.answers:flink",
-    "flink_jobs": "wmlab.engines.answers:flink_jobs",
+    "flink": "wmlab.engines.api:flink",
+    "flink_jobs": "wmlab.engines.api:flink_jobs",
     "is_address": "wmlab.engines.flink_rest:is_address",
-    "prometheus": "wmlab.engines.answers:prometheus",
-    "read": "wmlab.engines.answers:read",
+    "prometheus": "wmlab.engines.api:prometheus",
+    "read": "wmlab.engines.api:read",
     "save_page": "wmlab.engines.watching:save_page",
-    "spark": "wmlab.engines.answers:spark",
+    "spark": "wmlab.engines.api:spark",
 }
 
 __all__ = sorted(_HOMES)

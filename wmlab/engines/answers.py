@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,15 +19,12 @@ from wmlab.core.files import DATA, as_path
 from wmlab.core.words import clock_words, counted, grouped, moment, shown, wrapped
 from wmlab.engines import flink_rules, spark_rules
 from wmlab.engines.causes import Cause, Certainty, Evidence, Finding, Verdict, findings, grown
-from wmlab.engines.collected import WITHOUT_PLAN, lines_of, poll_pages, samples_of_range
-from wmlab.engines.flink_rest import BROKE_OFF, address_of, is_address, jobs_at_address, poll, poll_again
+from wmlab.engines.collected import WITHOUT_PLAN
+from wmlab.engines.flink_rest import BROKE_OFF
 from wmlab.engines.moments import Instance, Job, Moment, jobs_of
-from wmlab.engines.reading import Lines, progress_of, read_file
+from wmlab.engines.reading import Lines
 from wmlab.engines.remedies import Setting, settings_for
 from wmlab.engines.tables import Engine, table_of
-
-if TYPE_CHECKING:
-    from wmlab.engines.watching import WatchedJob
 
 DIRECTORY: Final = DATA / "engine_logs"
 """The runs of real engines that come with wmlab; its README says what is wrong in each."""
@@ -200,6 +197,7 @@ class EngineLog:
     source: str
     reports: Lines
     renew: Callable[[Lines], Lines] | None = field(default=None, repr=False)
+    view: Callable[[EngineLog, int], Any] | None = field(default=None, repr=False)
 
     def again(self) -> EngineLog:
         """The log with what the job reports now; raises `EngineError` for that of a file, or without an answer."""
@@ -207,14 +205,13 @@ class EngineLog:
             raise EngineError(f"{self.source} does not run.", remedy="give the address of a job, or a query that runs.")
         return replace(self, reports=self.renew(self.reports))
 
-    def watch(self, *, every: int | str = "5s") -> WatchedJob:
+    def watch(self, *, every: int | str = "5s") -> Any:
         """A view for a notebook: the watermark of each source and split, and the answer, redrawn `every` so often.
 
         It asks the job until `stop()` is called, or the kernel ends. Raises `EngineError` as `again`.
         """
-        from wmlab.engines.watching import WatchedJob
-
-        return WatchedJob(self, the_duration(every, EngineError, name="every"))
+        every_ms = the_duration(every, EngineError, name="every")
+        return self.again() if self.view is None else self.view(self, every_ms)
 
     @property
     def engine(self) -> Engine:
@@ -315,97 +312,6 @@ def jobs_at(log: EngineLog, at_ms: int | str | None = None) -> tuple[Job, ...]:
 def _with(log: EngineLog, jobs: Sequence[Job], *, is_looked_at: bool) -> tuple[Job, ...]:
     has_plan = not log.reports.lines[0].get(WITHOUT_PLAN)
     return tuple(replace(job, has_plan=has_plan, is_looked_at=is_looked_at) for job in jobs)
-
-
-def flink(
-    url_or_file: str | Path | Sequence[str],
-    *,
-    job: str | None = None,
-    polls: int = 40,
-    every_ms: int = 1_000,
-    headers: Mapping[str, str] | None = None,
-) -> EngineLog:
-    """What a Flink job reports: polled at its REST interface, `http://localhost:8081`, or of a file that `save` wrote.
-
-    It is asked `polls` times, `every_ms` apart, for its state, its plan, the watermarks of its vertices and the metrics
-    of its subtasks, operators and splits; at that address only. The address may be that of a page of Flink's web
-    interface, and have a user and a password; `headers` are sent with each request. `job` is the id or name of a job;
-    it may be left out if one runs. Addresses that end with `/metrics`, one or several, are read as pages of Flink's
-    Prometheus reporter, one of each task manager. If Flink goes away meanwhile, what was polled is kept. Raises
-    `EngineError` if it cannot be reached or read, or no or several jobs fit.
-    """
-    urls = [url_or_file] if isinstance(url_or_file, str | Path) else list(url_or_file)
-    if not all(map(is_address, urls)):
-        return _of_file(url_or_file if isinstance(url_or_file, str | Path) else urls[0], "flink")
-    addresses = [address_of(str(url), headers) for url in urls]
-    if all(address.url.endswith("/metrics") for address in addresses):
-        samples = poll_pages(addresses, polls=polls, every_ms=every_ms)
-
-        def more(_: Lines) -> Lines:
-            samples.extend(poll_pages(addresses, polls=1, every_ms=every_ms))
-            return Lines("flink", lines_of(samples, job))
-
-        return EngineLog(addresses[0].url, Lines("flink", lines_of(samples, job)), more)
-    lines = poll(addresses[0], job=job, polls=polls, every_ms=every_ms)
-    return EngineLog(
-        addresses[0].url, Lines("flink", lines), lambda old: Lines("flink", poll_again(addresses[0], old.lines))
-    )
-
-
-def flink_jobs(url: str, *, headers: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The jobs at a REST interface of Flink: of each id its name and its state, "orders (RUNNING)"."""
-    jobs = jobs_at_address(address_of(url, headers))
-    return {str(each["jid"]): f"{each['name']} ({each['state']})" for each in jobs}
-
-
-def prometheus(
-    url: str,
-    *,
-    job: str | None = None,
-    last: int | str = "1h",
-    every: int | str = "15s",
-    headers: Mapping[str, str] | None = None,
-) -> EngineLog:
-    """What a Prometheus has kept of a Flink job over the `last` while, a value of each metric `every` so often.
-
-    Durations are milliseconds or texts. Prometheus does not know the plan of the job, so nothing that follows of what
-    one task sent another is sure. Raises `EngineError` if it cannot be reached, or no or several jobs fit.
-    """
-    lengths = {"last": last, "every": every}
-    last_ms, every_ms = (the_duration(length, EngineError, name=name) for name, length in lengths.items())
-    address = address_of(url, headers)
-
-    def asked(_: Lines | None = None) -> Lines:
-        return Lines("flink", lines_of(samples_of_range(address, last_ms=last_ms, every_ms=every_ms), job))
-
-    return EngineLog(address.url, asked(), asked)
-
-
-def spark(progress: Any, *, job: str | None = None) -> EngineLog:
-    """What a Spark query reports: a StreamingQuery, its `recentProgress`, a listener, a file of JSON lines, or Spark's
-    event log, in which a query that has died is, too.
-
-    A listener is `wm.engine.Listener`, or an object whose `progress` lists the StreamingQueryProgress that it got. The
-    progress is that of Spark 4. `job` is the name or id of a query of an event log. Raises `EngineError` for anything
-    else, no batch, or several queries.
-    """
-    if isinstance(progress, str | Path):
-        return _of_file(progress, "spark", job)
-    return EngineLog("the progress", progress_of(progress), lambda _: progress_of(progress))
-
-
-def read(url_or_file: str | Path, *, job: str | None = None) -> EngineLog:
-    """A kept log of either engine, or that of the job at the address of a Flink REST interface."""
-    if is_address(url_or_file) and not Path(url_or_file).exists():
-        return flink(url_or_file, job=job)
-    return EngineLog(repr(str(url_or_file)), read_file(url_or_file, query=job))
-
-
-def _of_file(path: str | Path, engine: Engine, job: str | None = None) -> EngineLog:
-    log = EngineLog(repr(str(path)), read_file(path, query=job))
-    if log.engine != engine:
-        raise EngineError(f"{log.source} is a log of {log.engine}.", remedy=f"read it with wm.engine.{log.engine}.")
-    return log
 
 
 def explain(jobs: Sequence[Job]) -> JobExplanation:

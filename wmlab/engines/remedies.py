@@ -61,7 +61,9 @@ def _of_flink(job: Job, finding: Finding) -> list[Setting]:
 
 
 def _alignment(job: Job, finding: Finding, is_sql: bool) -> list[Setting]:
-    is_set = any(at.drift_ms is not None for each in job.sources for at in each.moments) or "paused" in finding.what
+    others = [each for each in job.sources if each.source != finding.whose and job.is_live(each)]
+    waits = any(each.last.records and each.is_silent(job.at_ms) for each in others)
+    is_set = waits or any(at.drift_ms is not None for each in job.sources for at in each.moments)
     why = f"{finding.whose} is {rounded(finding.shift_ms or 0)} behind; this moves no watermark, it keeps the others "
     why += "from filling the state meanwhile"
     if is_set or (is_sql and not _takes_watermark(job, finding)):
