@@ -9,6 +9,7 @@ import pytest
 
 import wmlab as wm
 from tests import scenario_files
+from wmlab import dataflow as flow
 from wmlab.core.errors import ModelError, ScenarioError
 from wmlab.dataflow.model.coalescer import Coalescer
 from wmlab.dataflow.model.items import MIN
@@ -220,3 +221,56 @@ def test_a_merging_that_skips_what_comes_after_a_small_step_back_is_found_to_sta
     monkeypatch.setattr(Coalescer, "step", skips)
     (found,) = wm.hunt(dataflow, invariants=["K16"], quiet_ms=1_000, seeds=range(3), shrink=False)
     assert "stands at" in found.what
+
+
+def with_function(function: Any) -> flow.Dataflow:
+    """A dataflow whose second step is a function of the test."""
+    rows = [(20 * k, 20 * k) for k in range(1, 40)]
+    source = flow.Source("a", columns=["at", "t"], rows=rows, arrival="at", times=[flow.EventTime("t", lag_ms=40)])
+    window = flow.Window("count", 100, column="t", aggregates={"n": "count()"})
+    vertices = [source, flow.Custom("own", function=function), window, flow.Sink("out")]
+    return flow.Dataflow("own", vertices=vertices, edges=["a -> own -> count -> out"], duration_ms=3_000)
+
+
+def stops(count: int | None, item: Any) -> tuple[int, list[Any]]:
+    count = count or 0
+    is_mark = isinstance(item, flow.Watermark)
+    return count + is_mark, [] if is_mark and count >= 3 else [item]
+
+
+def passes_on(state: None, item: Any) -> tuple[None, list[Any]]:
+    return state, [item]
+
+
+def goes_back(state: None, item: Any) -> tuple[None, list[Any]]:
+    return state, [item] if isinstance(item, flow.Watermark) else [item, flow.Watermark(0, 0)]
+
+
+def test_what_a_hunt_has_found_is_shown_also_with_a_python_function() -> None:
+    found = wm.hunt(with_function(stops), quiet_ms=1_000)
+    (violation,) = found
+    assert violation.invariant == "K15"
+    assert "custom of a (stops)" in repr(found)
+    assert "K15" in found._repr_html_()
+    assert found.to_pandas().shape[0] == 1
+    with pytest.raises(ScenarioError, match="Python function"):
+        violation.to_test()
+
+
+def test_runs_that_failed_are_counted_and_said() -> None:
+    found = wm.hunt(with_function(goes_back), seeds=[0, 1])
+    assert [run.failed is not None for run in found.runs] == [True, True]
+    assert "2 of them failed, the first one with: own: watermark 0 of key 0 is emitted behind 0" in found.sentence
+
+
+def test_an_invariant_of_ones_own_is_a_function_of_the_recording() -> None:
+    def something_comes_out(recording: Any) -> str | None:
+        """A window comes out."""
+        return None if recording.table("sunk").num_rows else "nothing came out"
+
+    (violation,) = wm.hunt(with_function(goes_back), invariants=[something_comes_out])
+    assert (violation.invariant, violation.statement) == ("something_comes_out", "A window comes out.")
+    assert violation.what == "nothing came out"
+    assert not wm.hunt(with_function(passes_on), invariants=[something_comes_out]).violations
+    with pytest.raises(ModelError, match="answers 5"):
+        wm.hunt(with_function(stops), invariants=[lambda _: 5])

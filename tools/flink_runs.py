@@ -3,8 +3,9 @@
     python tools/flink_runs.py DIRECTORY data/engine_logs/flink [NAME ...]
 
 DIRECTORY has the folder `lib` of a Flink; the wheel `apache-flink-libraries`, unpacked, has it below `pyflink`. A
-cluster of one job manager and one task manager runs on loopback while the jobs do. Each job is polled by
-`wm.engine.flink` as a user's would be, and some of its polls are kept.
+cluster of one job manager and one task manager runs on loopback while the jobs do, with metrics at their default
+interval of ten seconds. Each job is polled by `wm.engine.flink` as a user's would be, and some of its polls are kept.
+Jobs of the DataStream API are those of `StreamJob.java`, which `javac` compiles.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import json
 import os
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +29,7 @@ import wmlab as wm
 PORT: Final = 8099
 REST: Final = f"http://127.0.0.1:{PORT}"
 START_S: Final = 120
-POLLS: Final = 30
+POLLS: Final = 40
 _CONFIG: Final = f"""
 jobmanager.rpc.address: 127.0.0.1
 jobmanager.rpc.port: 6199
@@ -52,7 +54,6 @@ taskmanager.memory.jvm-overhead.max: 128m
 jobmanager.memory.process.size: 1024m
 execution.target: remote
 parallelism.default: 2
-metrics.fetcher.update-interval: 500
 """
 _OPEN: Final = [
     f"--add-opens=java.base/java.{name}=ALL-UNNAMED"
@@ -79,6 +80,14 @@ def _generated(name: str, ts: str, *, delay: str = "'2' SECOND", options: str = 
     )
 
 
+def _by_processing_time(name: str) -> str:
+    """A table of the same source, whose time is that of processing."""
+    return (
+        f"CREATE TABLE {name} (id BIGINT, ts AS PROCTIME()) WITH "
+        "('connector' = 'datagen', 'rows-per-second' = '20', 'fields.id.min' = '0', 'fields.id.max' = '9');"
+    )
+
+
 def _of_files(name: str, options: str = "") -> str:
     """A table over the files of a folder, which is looked at again each second."""
     return (
@@ -92,10 +101,13 @@ def _of_files(name: str, options: str = "") -> str:
 class Run:
     """A job by its statements; `rows` are written to one file of the folder before it begins.
 
-    Of the polls `kept` are kept, the first and the last among them.
+    Of the polls `kept` are kept, the first and the last among them. `stream` are the arguments of `StreamJob` for a job
+    of the DataStream API, and `cancel_after_s` is when the job is cancelled while it is polled.
     """
 
-    statements: tuple[str, ...]
+    statements: tuple[str, ...] = ()
+    stream: tuple[str, ...] = ()
+    cancel_after_s: float = 0.0
     settings: dict[str, str] = field(default_factory=dict)
     rows: int = 0
     kept: int = 6
@@ -103,7 +115,9 @@ class Run:
 
 _NOW: Final = "LOCALTIMESTAMP"
 _AN_HOUR_AGO: Final = "TIMESTAMPADD(HOUR, -1, LOCALTIMESTAMP)"
+_TWENTY_MINUTES_AGO: Final = "TIMESTAMPADD(MINUTE, -20, LOCALTIMESTAMP)"
 _ORDERS: Final = _generated("orders", _NOW)
+_CLICKS: Final = _WINDOW.format(table="clicks", size="'5' SECOND")
 RUNS: Final = {
     "healthy": Run((_ORDERS, _WINDOW.format(table="orders", size="'5' SECOND"))),
     "hour_behind": Run((_ORDERS, _generated("other", _AN_HOUR_AGO, per_s=2), _JOIN)),
@@ -154,6 +168,46 @@ RUNS: Final = {
         {"pipeline.operator-chaining.enabled": "false", "table.optimizer.agg-phase-strategy": "ONE_PHASE"},
         kept=5,
     ),
+    "join_idle_timeout": Run((_ORDERS, _of_files("other"), _JOIN), {"table.exec.source.idle-timeout": "5 s"}),
+    "processing_time": Run(
+        (
+            _by_processing_time("orders"),
+            _WINDOW.format(table="orders", size="'5' SECOND"),
+        )
+    ),
+    "time_zone": Run(
+        (_ORDERS, _WINDOW.format(table="orders", size="'5' SECOND")), {"table.local-time-zone": "America/Los_Angeles"}
+    ),
+    "two_pipelines": Run(
+        (
+            _ORDERS,
+            _generated("other", _TWENTY_MINUTES_AGO),
+            _by_processing_time("clicks"),
+            f"EXECUTE STATEMENT SET BEGIN {_CLICKS} {_JOIN} END;",
+        ),
+        kept=4,
+    ),
+    "sources_of_one_name": Run(stream=("Kafka Source=0,0", "Kafka Source+=1200000,1200000")),
+    "stock_source_behind": Run(stream=("numbers=stock/0", "old numbers=stock/1200000")),
+    "cancelled": Run(stream=("orders=0,0",), cancel_after_s=15),
+    "source_silent": Run(stream=("orders=0,0", "payments=0/1000/10000,0/1000/10000")),
+    "waits_to_restart": Run(
+        stream=(
+            "fail=600",
+            "setting=restart-strategy.type:fixed-delay",
+            "setting=restart-strategy.fixed-delay.delay:600s",
+            "orders=1000,1000",
+        )
+    ),
+    "partition_silent": Run(stream=("subtasks=1", "orders=1000,1000/1000/15000")),
+    "partition_behind": Run(stream=("subtasks=1", "orders=1000,600000")),
+    "aligned": Run(stream=("drift=3000", "orders=1000,1000", "payments=1000/200,1000/200")),
+    "idle_subtask": Run(stream=("idle=5000", "subtasks=4", "orders=1000,1000,1000,1000/1000/10000")),
+    "join_side_idle": Run(
+        stream=("shape=join", "idle=5000", "orders=1000,1000", "payments=1000/1000/8000,1000/1000/8000")
+    ),
+    "failed": Run(stream=("fail=600", "setting=restart-strategy.type:none", "orders=1000,1000"), kept=3),
+    "ahead_of_clock": Run(stream=("orders=-600000,1000",)),
     "restarts": Run(
         (
             _ORDERS,
@@ -208,8 +262,23 @@ def _ask(path: str, method: str = "GET") -> Any:
         return json.loads(answer.read() or b"{}")
 
 
+def jar_of_streams(flink: Path, home: Path) -> Path:
+    """The jar with the classes of `StreamJob.java`, compiled once."""
+    jar = home / "streams.jar"
+    if not jar.exists():
+        source = Path(__file__).with_name("StreamJob.java")
+        subprocess.run(["javac", "-cp", _class_path(flink), "-d", str(home / "classes"), str(source)], check=True)
+        subprocess.run(["jar", "cf", str(jar), "-C", str(home / "classes"), "."], check=True)
+    return jar
+
+
 def submit(flink: Path, home: Path, name: str, run: Run) -> None:
     """Send a job to the cluster."""
+    if run.stream:
+        jar = jar_of_streams(flink, home)
+        path = os.pathsep.join([_class_path(flink), str(jar)])
+        _send(name, ["java", *_OPEN, "-cp", path, "StreamJob", str(PORT), str(jar), name, *run.stream])
+        return
     folder = home / f"rows-{name}"
     folder.mkdir()
     if run.rows:
@@ -223,19 +292,31 @@ def submit(flink: Path, home: Path, name: str, run: Run) -> None:
     script.write_text("\n".join(statements) + "\n", encoding="utf-8")
     settings = [f"{key}={setting}" for key, setting in run.settings.items()]
     program = Path(__file__).with_name("FlinkJob.java")
-    command = ["java", *_OPEN, "-cp", _class_path(flink), str(program), str(PORT), str(script), *settings]
+    _send(name, ["java", *_OPEN, "-cp", _class_path(flink), str(program), str(PORT), str(script), *settings])
+
+
+def _send(name: str, command: Sequence[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     if "Job ID" not in done.stdout:
         raise SystemExit(f"{name}: {done.stdout[-3000:]}{done.stderr[-2000:]}")
 
 
-def record(flink: Path, home: Path, name: str, target: Path) -> None:
-    """Run a job, poll it, end it, and keep some of its polls."""
-    submit(flink, home, name, RUNS[name])
-    log = wm.engine.flink(REST, polls=POLLS)
+def cancel_all() -> None:
+    """Cancel each job that runs."""
     for job in _ask("/jobs/overview")["jobs"]:
         if job["state"] not in ("FINISHED", "CANCELED", "FAILED"):
             _ask(f"/jobs/{job['jid']}?mode=cancel", "PATCH")
+
+
+def record(flink: Path, home: Path, name: str, target: Path) -> None:
+    """Run a job, poll it, end it, and keep some of its polls."""
+    submit(flink, home, name, RUNS[name])
+    job = max(_ask("/jobs/overview")["jobs"], key=lambda each: each["start-time"])["jid"]
+    canceller = threading.Timer(RUNS[name].cancel_after_s, cancel_all)
+    if RUNS[name].cancel_after_s:
+        canceller.start()
+    log = wm.engine.flink(REST, job=job, polls=POLLS)
+    cancel_all()
     while any(job["state"] in ("RUNNING", "CANCELLING", "RESTARTING") for job in _ask("/jobs/overview")["jobs"]):
         time.sleep(0.5)
     header, *polls = log.reports.text().replace(str(home), "/data").splitlines(keepends=True)

@@ -12,7 +12,7 @@ import argparse
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import zip_longest
 from pathlib import Path
@@ -61,12 +61,23 @@ def joined(a: DataFrame, b: DataFrame) -> DataFrame:
     return a.alias("a").join(b.alias("b"), F.expr(near))
 
 
+def united(a: DataFrame, b: DataFrame) -> DataFrame:
+    """The rows of each device in windows of five seconds, those of both sources together."""
+    return counted(a.unionByName(b), b)
+
+
+def in_sessions(a: DataFrame, _: DataFrame) -> DataFrame:
+    """The rows of each device in sessions, which end with thirty seconds without any."""
+    return a.groupBy(F.session_window("ts", "30 seconds"), "dev").count()
+
+
 @dataclass(frozen=True)
 class Run:
     """A query, and the files of its sources `a` and `b`: the time of the first row of each, in seconds after the first.
 
     The n-th files of both are written together. A file whose time is in `single` has one row. `delay` is that of the
-    watermark, without any if it is empty. After `restart_after` files the query is stopped and started again.
+    watermark, without any if it is empty; `delay_b` is that of the second source, if it has another. After
+    `restart_after` files the query is stopped and started again. `settings` are those of the session.
     """
 
     query: Callable[[DataFrame, DataFrame], DataFrame]
@@ -74,8 +85,10 @@ class Run:
     b: Sequence[int] = ()
     single: Sequence[int] = ()
     delay: str = "10 seconds"
+    delay_b: str = ""
     output: str = "append"
     restart_after: int = 0
+    settings: dict[str, str] = field(default_factory=dict)
 
     @property
     def steps(self) -> list[dict[str, list[str]]]:
@@ -106,6 +119,16 @@ RUNS: Final = {
     "no_watermark": Run(counted, _EIGHT[:4], delay="", output="update"),
     "restart": Run(counted, _SIX, restart_after=3),
     "chained_windows": Run(counted_twice, _EIGHT),
+    "two_delays": Run(united, _EIGHT, _EIGHT, delay_b="1 hour"),
+    "fastest_decides": Run(
+        united,
+        _EIGHT,
+        [begin_s - 300 for begin_s in _EIGHT],
+        delay_b="1 hour",
+        settings={"spark.sql.streaming.multipleWatermarkPolicy": "max"},
+    ),
+    "no_batches_without_rows": Run(counted, _SIX, settings={"spark.sql.streaming.noDataMicroBatches.enabled": "false"}),
+    "session_open": Run(in_sessions, _EIGHT),
     "one_source_silent": Run(joined, _EIGHT[:7], _EIGHT[:2]),
     "source_without_records": Run(joined, _SIX),
     "one_source_behind": Run(joined, _SIX, [begin_s - HOUR_S for begin_s in _SIX]),
@@ -115,12 +138,12 @@ RUNS: Final = {
 def started(spark: SparkSession, run: Run, home: Path) -> Any:
     """The query of a run, begun."""
 
-    def source(name: str) -> DataFrame:
+    def source(name: str, delay: str) -> DataFrame:
         (home / name).mkdir(exist_ok=True)
         rows = spark.readStream.schema("dev string, ts timestamp").json(str(home / name))
-        return rows.withWatermark("ts", run.delay) if run.delay else rows
+        return rows.withWatermark("ts", delay) if delay else rows
 
-    answer = run.query(source("a"), source("b"))
+    answer = run.query(source("a", run.delay), source("b", run.delay_b or run.delay))
     to = answer.writeStream.format("noop").outputMode(run.output).option("checkpointLocation", str(home / "checkpoint"))
     return to.start()
 
@@ -150,6 +173,17 @@ def record(spark: SparkSession, name: str) -> list[str]:
     Where a batch has begun between the files of two sources, the run is made again.
     """
     run = RUNS[name]
+    before = {setting: spark.conf.get(setting, None) for setting in run.settings}
+    for setting, value in run.settings.items():
+        spark.conf.set(setting, value)
+    try:
+        return _recorded(spark, name, run)
+    finally:
+        for setting, old in before.items():
+            spark.conf.unset(setting) if old is None else spark.conf.set(setting, old)
+
+
+def _recorded(spark: SparkSession, name: str, run: Run) -> list[str]:
     wanted = [sum(map(len, files.values())) for files in run.steps]
     for _ in range(_TRIES):
         with tempfile.TemporaryDirectory(prefix="wmlab-spark-") as folder:

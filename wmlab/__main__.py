@@ -10,14 +10,20 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import wmlab as wm
-from wmlab.core.errors import RecordingError, WmlabError
+from wmlab.core.arguments import the_duration
+from wmlab.core.errors import EngineError, RecordingError, WmlabError
 from wmlab.core.files import NOTEBOOKS, as_path
 from wmlab.core.logs import TIMES
 from wmlab.core.waiting import waiting_for
-from wmlab.core.words import counted
+from wmlab.core.words import clock_words, counted, rounded
+
+if TYPE_CHECKING:
+    from wmlab.engines.answers import EngineLog, JobExplanation
 
 _CHECK_EPILOG = """\
 exit codes:
@@ -44,9 +50,21 @@ exit codes:
      remedy on the standard error
   2  the command line was not understood
 """
+_JOB_EPILOG = """\
+Of several jobs at an address all are explained, but for those that have finished or were cancelled; the worst decides.
+
+exit codes:
+  0  no fault
+  1  something holds a watermark, or it is further behind the clock than --max-lag; or an option was refused
+  2  rows are lost; or the command line was not understood
+  3  the reports do not tell, or the address does not answer
+  4  a job does not run: it has failed, was cancelled, or waits to restart
+"""
 
 
 _WITH_EXCEPTIONS = 3
+_VERDICT_CODES = {"no fault": 0, "held": 1, "rows lost": 2, "cannot tell": 3, "not running": 4}
+_SEVERITY = ("no fault", "cannot tell", "rows lost", "held", "not running")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -108,22 +126,7 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--json", action="store_true", help="as JSON")
     command.set_defaults(run=_profile)
 
-    explains = "say why the watermark of a Flink job or a Spark query stands, and what would move it"
-    command = commands.add_parser("explain-job", help=explains)
-    command.add_argument(
-        "job", metavar="URL_OR_FILE", help="a Flink REST interface, or a log of either engine that was kept"
-    )
-    command.add_argument(
-        "--at-ms",
-        metavar="MOMENT",
-        type=_number_or_text,
-        help="the moment: ms since 1970, 20s from the log's begin, or a date (default: the end)",
-    )
-    command.add_argument("--id", metavar="ID_OR_NAME", help="which job of the REST interface (default: the only one)")
-    command.add_argument("--polls", metavar="N", type=int, default=40, help="how often to ask it (default: 40)")
-    command.add_argument("--keep", metavar="FILE.jsonl", help="keep what was polled; the file must not exist")
-    command.add_argument("--json", action="store_true", help="as JSON")
-    command.set_defaults(run=_explain_job)
+    _add_explain_job(commands)
 
     advises = "say which watermark a log asks for; fail if the log does not support an answer"
     command = commands.add_parser(
@@ -153,9 +156,55 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--timeout-s", type=float, default=5.0, metavar="S", help="how long an answer may take (default: 5)"
     )
+    command.add_argument(
+        "--limit-s", type=float, default=300.0, metavar="S", help="how long to draw histories (default: 300)"
+    )
     command.add_argument("program", nargs="+", metavar="PROGRAM", help="the program and its arguments, behind --")
     command.set_defaults(run=_conformance)
     return top
+
+
+def _add_explain_job(commands: Any) -> None:
+    explains = "say why the watermark of a Flink job or a Spark query stands, and what would move it"
+    command = commands.add_parser(
+        "explain-job", help=explains, epilog=_JOB_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    command.add_argument(
+        "address",
+        metavar="URL_OR_FILE",
+        nargs="+",
+        help="a Flink REST interface, pages of its Prometheus reporter (.../metrics), a Prometheus with --last, a log "
+        "that was kept, or Spark's event log",
+    )
+    command.add_argument(
+        "--at-ms",
+        metavar="MOMENT",
+        type=_number_or_text,
+        help="the moment: ms since 1970, 20s from the log's begin, or a date (default: the end)",
+    )
+    command.add_argument(
+        "--id", dest="job", metavar="ID_OR_NAME", help="which job or query (default: all that are to run)"
+    )
+    command.add_argument(
+        "--polls", metavar="N", type=int, help="how often to ask (default: 40; with --watch: for ever)"
+    )
+    command.add_argument(
+        "--every", metavar="DURATION", type=_number_or_text, help="how far apart (default: 1s; of a Prometheus 15s)"
+    )
+    command.add_argument("--watch", action="store_true", help="go on asking, and print a line when the answer changes")
+    command.add_argument(
+        "--max-lag", metavar="DURATION", type=_number_or_text, help="fail if a watermark is further behind the clock"
+    )
+    command.add_argument(
+        "--last", metavar="DURATION", type=_number_or_text, help="the address is a Prometheus: how far to look back"
+    )
+    command.add_argument(
+        "--header", metavar="NAME:VALUE", action="append", default=[], help="send this header, as for a token"
+    )
+    command.add_argument("--keep", metavar="FILE.jsonl", help="keep what was polled; the file must not exist")
+    command.add_argument("--output", metavar="FILE", help="write a page for a ticket, .html or .md, with the chart")
+    command.add_argument("--json", action="store_true", help="as JSON")
+    command.set_defaults(run=_explain_job)
 
 
 def _of_log(command: argparse.ArgumentParser, *, bad_rows: str) -> None:
@@ -215,7 +264,10 @@ def _as_options(message: str, options: argparse.Namespace) -> str:
     """A message in which the arguments of Python that this command has stand as options: --stream NAME, not stream=."""
     names = "|".join(sorted(vars(options)))
     value = r"'[^']*'|\{[^}]*\}|\.\.\.|(?=\S)"
-    return re.sub(rf"\b({names})=({value})", lambda match: _as_option(match[1], match[2]), message)
+    flags = {"job": "id"} if options.run is _explain_job else {}
+    return re.sub(
+        rf"\b({names})=({value})", lambda match: _as_option(flags.get(match[1], match[1]), match[2]), message
+    )
 
 
 def _as_option(name: str, value: str) -> str:
@@ -300,22 +352,117 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _explain_job(options: argparse.Namespace) -> int:
-    if options.job.startswith(("http://", "https://")):
-        with waiting_for("Flink is asked once a second"):
-            log = wm.engine.flink(options.job, job=options.id, polls=options.polls)
-    else:
-        log = wm.engine.read(options.job)
-    if options.keep:
-        log.save(options.keep)
-    explanation = log.explain(options.at_ms)
+    address = options.address[0]
+    is_running = wm.engine.is_address(address) and not Path(address).exists()
+    try:
+        if options.watch:
+            return _watch_job(options)
+        logs = _asked_logs(options) if is_running else [wm.engine.read(address, job=options.job)]
+    except EngineError as wrong:
+        if not is_running:
+            raise
+        print(_as_options(str(wrong), options), file=sys.stderr)
+        return _VERDICT_CODES["cannot tell"]
+    verdicts = []
+    for number, log in enumerate(logs):
+        if options.keep:
+            log.save(_numbered(options.keep, number, len(logs)))
+        verdicts.append(_told(log, log.explain(options.at_ms), options))
+        if options.output:
+            wm.engine.save_page(log, log.explain(options.at_ms), _numbered(options.output, number, len(logs)))
+    return _VERDICT_CODES[max(verdicts, key=_SEVERITY.index)]
+
+
+def _told(log: EngineLog, explanation: JobExplanation, options: argparse.Namespace) -> str:
+    """Print an answer; returns what it comes to, with --max-lag."""
+    late = _too_late(explanation, options)
     if options.json:
         print(explanation.to_json(), end="")
-        return 0
-    print(log, explanation, sep="\n")
-    for evidence in explanation.evidence:
-        print(f"  {evidence}")
-    print(log.advise(options.at_ms))
-    return 0
+    else:
+        print(log, explanation, sep="\n")
+        for evidence in explanation.evidence:
+            print(f"  {evidence}")
+        print(log.advise(options.at_ms), *filter(None, [late]), sep="\n")
+    verdict = "held" if late else explanation.verdict
+    return max((verdict, explanation.verdict), key=_SEVERITY.index)
+
+
+def _too_late(explanation: JobExplanation, options: argparse.Namespace) -> str:
+    if options.max_lag is None or explanation.lag_ms is None:
+        return ""
+    most_ms = the_duration(options.max_lag, EngineError, name="max_lag")
+    if explanation.lag_ms <= most_ms:
+        return ""
+    return f"The watermark is {rounded(explanation.lag_ms)} behind the clock, more than --max-lag {rounded(most_ms)}."
+
+
+def _headers(options: argparse.Namespace) -> dict[str, str]:
+    pairs = [header.partition(":") for header in options.header]
+    for name, colon, _ in pairs:
+        if not colon or not name.strip():
+            raise EngineError(
+                f"the header {name!r} has no value.", remedy='write --header "Authorization: Bearer TOKEN".'
+            )
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _asked_logs(options: argparse.Namespace) -> list[EngineLog]:
+    """The logs of the job that is named, or of all at the address that are to run."""
+    headers, every = _headers(options), options.every
+    if options.last is not None:
+        log = wm.engine.prometheus(
+            options.address[0], job=options.job, last=options.last, every=every or "15s", headers=headers
+        )
+        return [log]
+    every_ms = the_duration(every or "1s", EngineError, name="every")
+    polls = {"polls": options.polls or (1 if options.watch else 40), "every_ms": every_ms, "headers": headers}
+    addresses = options.address
+    is_rest = not addresses[0].endswith("/metrics")
+    jobs = [options.job]
+    if is_rest and options.job is None and "#/job/" not in addresses[0]:
+        known = wm.engine.flink_jobs(addresses[0], headers=headers)
+        jobs = [key for key, state in known.items() if not state.endswith(("(FINISHED)", "(CANCELED)"))] or [None]
+    with waiting_for(f"Flink is asked {polls['polls']} times"), ThreadPoolExecutor(max_workers=len(jobs)) as workers:
+        return list(
+            workers.map(lambda job: wm.engine.flink(addresses if not is_rest else addresses[0], job=job, **polls), jobs)
+        )
+
+
+def _watch_job(options: argparse.Namespace) -> int:
+    """Print a line whenever the answer for one job changes; the exit code is that of the last one."""
+    first, polls = _changed(options, polls=1), options.polls
+    (log, *others) = _asked_logs(first)
+    if others:
+        raise EngineError(f"there are {1 + len(others)} jobs at that address.", remedy="name one with --id, by its id.")
+    every_ms = the_duration(options.every or "1s", EngineError, name="every")
+    verdict = "cannot tell"
+    try:
+        for latest, explanation, is_other in wm.engine.answers_of(log, every_ms, most=polls):
+            log = latest
+            if not is_other:
+                continue
+            late = _too_late(explanation, options)
+            verdict = "held" if late and explanation.verdict == "no fault" else explanation.verdict
+            text = explanation.to_json() if options.json else f"{clock_words(explanation.at_ms)}  {verdict}: "
+            print(text if options.json else f"{text}{explanation.sentence} {late}".rstrip(), flush=True)
+    except KeyboardInterrupt:
+        pass
+    except EngineError as wrong:
+        print(_as_options(str(wrong), options), file=sys.stderr)
+        verdict = "cannot tell"
+    if options.keep:
+        log.save(options.keep)
+    return _VERDICT_CODES[verdict]
+
+
+def _changed(options: argparse.Namespace, **changes: Any) -> argparse.Namespace:
+    """The options with some changed."""
+    return argparse.Namespace(**(vars(options) | changes))
+
+
+def _numbered(path: str, number: int, count: int) -> str:
+    """The path of one of several files: "job.jsonl", "job-2.jsonl"."""
+    return path if count == 1 or not number else str(Path(path).with_stem(f"{Path(path).stem}-{number + 1}"))
 
 
 def _columns(options: argparse.Namespace) -> dict[str, Any]:
@@ -366,7 +513,11 @@ def _advise(options: argparse.Namespace) -> int:
 
 def _conformance(options: argparse.Namespace) -> int:
     conformity = wm.testing.conformance(
-        options.program, options.rule, examples=options.examples, timeout_s=options.timeout_s
+        options.program,
+        options.rule,
+        examples=options.examples,
+        timeout_s=options.timeout_s,
+        limit_s=options.limit_s,
     )
     print(conformity)
     return 0 if conformity.conforms else 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -34,6 +34,8 @@ __all__ = ["Hunt", "Variation", "Violation", "hunt"]
 
 Configurations: TypeAlias = Mapping[str, Mapping[str, Any]]
 """By label, the fields of the scenario that are replaced."""
+OwnInvariant: TypeAlias = Callable[[Any], str | None]
+"""An invariant of one's own: says of a recording what is violated, or None."""
 _AS_IT_IS: Final[Configurations] = {"as it is": {}}
 _MOST_RUNS: Final = 100_000
 _MOST_RUNS_TO_SHRINK: Final = 1_000
@@ -46,7 +48,8 @@ class Variation:
     """One run of a hunt: what was varied, and the invariants that it broke.
 
     `configuration` is a label, `faults` are the indices of the faults among those offered, in the order in which they
-    happen. `refused` is why such a scenario cannot be: then nothing was run.
+    happen. `refused` is why such a scenario cannot be: then nothing was run. `failed` is why an execution of the run
+    failed, None if none did.
     """
 
     configuration: str
@@ -54,6 +57,7 @@ class Variation:
     seed: int
     violated: tuple[str, ...] = ()
     refused: str | None = None
+    failed: str | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -81,8 +85,16 @@ class Violation:
 
     @property
     def lines(self) -> int:
-        """How many lines the smallest scenario has as YAML."""
-        return len(self.to_yaml().splitlines())
+        """How many lines the smallest scenario has as YAML, or in words if it has a Python function."""
+        return len(self.text.splitlines())
+
+    @property
+    def text(self) -> str:
+        """The smallest scenario as YAML; in words if it has a Python function, which no file can hold."""
+        try:
+            return self.to_yaml()
+        except ScenarioError:
+            return repr(self.scenario)
 
     @property
     def sentence(self) -> str:
@@ -94,11 +106,14 @@ class Violation:
         )
 
     def to_yaml(self) -> str:
-        """The smallest scenario as YAML text."""
+        """The smallest scenario as YAML text; raises `ScenarioError` if it has a Python function."""
         return str(self.scenario.to_yaml())
 
     def to_test(self) -> str:
-        """A test in Python that fails as long as the smallest scenario breaks the invariant."""
+        """A test in Python that fails as long as the smallest scenario breaks the invariant.
+
+        Raises `ScenarioError` if the scenario has a Python function: `scenario` is then to be built in the test.
+        """
         code = str(self.scenario.to_python()).removeprefix("import wmlab as wm\n\n")
         body = "\n".join(f"    {line}" if line else "" for line in code.rstrip("\n").splitlines())
         return (
@@ -110,7 +125,7 @@ class Violation:
         )
 
     def __repr__(self) -> str:
-        return f"{self.sentence}\n\n{self.to_yaml()}"
+        return f"{self.sentence}\n\n{self.text}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -133,7 +148,7 @@ class Hunt(TableAnswer[Violation]):
     columns: ClassVar[Mapping[str, str]] = {
         "run": "the run that broke it first, from 1",
         "faults": "how many faults the smallest scenario has",
-        "lines": "how many lines the smallest scenario has as YAML",
+        "lines": "how many lines the smallest scenario has as YAML, or in words if it has a Python function",
     }
     schema: ClassVar[pa.Schema] = pa.schema(
         [(name, pa.string()) for name in ("invariant", "configuration", "statement", "what")]
@@ -158,6 +173,8 @@ class Hunt(TableAnswer[Violation]):
         broken = listed([f"{violation.invariant} ({violation.configuration})" for violation in self.violations])
         never = [name for name, count in self.exercised.items() if not count]
         without = f"; never exercised: {listed(never)}" if never else ""
+        reasons = [run.failed for run in self.runs if run.failed is not None]
+        without += f"; {len(reasons)} of them failed, the first one with: {reasons[0]}" if reasons else ""
         if len(self.runs) == 1 and self.exhaustive:
             return (
                 f"Nothing was varied: one run of {self.name!r} violated {broken or 'nothing'}{without}. "
@@ -176,7 +193,7 @@ class Hunt(TableAnswer[Violation]):
 def hunt(
     scenario: Any,
     faults: Sequence[Any] = (),
-    invariants: Sequence[str] = (),
+    invariants: Sequence[str | OwnInvariant] = (),
     *,
     configurations: Configurations = _AS_IT_IS,
     seeds: Sequence[int] | None = None,
@@ -193,7 +210,8 @@ def hunt(
     `configurations` says by label which fields of the scenario are replaced, such as {"shipped": {"rules":
     "implementation"}}, and `seeds` what its seed may be, by default its own. For `quiet_ms` (ms) nothing new is sent
     at the end, so that everything can come to rest: then the invariants of liveness are judged, too. `invariants` are
-    names as `check` has them; without, all that are judged in memory. Without faults, seeds and configurations there is
+    names as `check` has them, or functions of your own, which take the recording and say in words what is violated, or
+    None; without, all that are judged in memory. Without faults, seeds and configurations there is
     one run, of the scenario as it is, and the answer says that nothing was varied.
 
     If there are at most `runs` variations, all of them are run, those with the fewest faults first; else so many are
@@ -230,50 +248,83 @@ def hunt(
             break
         try:
             whole = varied(variation)
-            verdicts = _judged(whole, invariants, quiet=quiet_ms > 0)
+            verdicts, failed = _judged(whole, invariants, quiet=quiet_ms > 0)
         except ScenarioError as refusal:
             done.append(dataclasses.replace(variation, refused=str(refusal)))
             refused += 1
             continue
         broken = tuple(verdict for verdict in verdicts if verdict.verdict == "violated")
-        done.append(dataclasses.replace(variation, violated=tuple(verdict.invariant for verdict in broken)))
+        names = tuple(verdict.invariant for verdict in broken)
+        done.append(dataclasses.replace(variation, violated=names, failed=failed))
         for verdict in broken:
             first.setdefault((verdict.invariant, variation.configuration), (len(done), whole, verdict))
+    own = {_name_of(each): each for each in invariants if callable(each)}
     violations = tuple(
-        _violation(configuration, number, whole, verdict, shrink=shrink)
+        _violation(configuration, number, whole, verdict, own.get(verdict.invariant), shrink=shrink)
         for (_, configuration), (number, whole, verdict) in first.items()
     )
     return Hunt(scenario.name, violations, tuple(done), offered, exhaustive)
 
 
-def _violation(configuration: str, number: int, whole: Any, verdict: Verdict, *, shrink: bool) -> Violation:
+def _violation(
+    configuration: str, number: int, whole: Any, verdict: Verdict, own: OwnInvariant | None, *, shrink: bool
+) -> Violation:
     """The violation, with its scenario as small as it can be."""
     name = verdict.invariant
+    asked = (own or name,)
     runs, minimal = 0, False
     if shrink:
 
         def violates(scenario: Any) -> bool:
-            return _judged(scenario, (name,))[0].verdict == "violated"
+            return _judged(scenario, asked)[0][0].verdict == "violated"
 
         least = smallest(whole, violates, most_runs=_MOST_RUNS_TO_SHRINK)
         whole, runs, minimal = least.scenario, least.runs, least.minimal
-        (verdict,) = _judged(whole, (name,))
+        (verdict,), _ = _judged(whole, asked)
     what, title = str(verdict.what), verdict.title
     return Violation(name, configuration, verdict.statement, what, whole, number, runs, minimal, title)
 
 
-def _judged(scenario: Any, invariants: Sequence[str], *, quiet: bool = False) -> list[Verdict]:
-    """The verdicts on a run of the scenario."""
+def _judged(
+    scenario: Any, invariants: Sequence[str | OwnInvariant], *, quiet: bool = False
+) -> tuple[list[Verdict], str | None]:
+    """The verdicts on a run of the scenario, and why an execution of it failed, None if none did."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TimesApartWarning)
         bar = {"progress": False} if "progress" in signature(scenario.record).parameters else {}
         recording = scenario.record(**bar)
     checks = import_module(f"wmlab.{recording.kind}.checks")
-    names = tuple(invariants)
-    verdicts = [*checks.in_memory(recording, *names)]
-    if quiet and not names:
+    names = tuple(each for each in invariants if not callable(each))
+    verdicts = [_verdict(each, recording) for each in invariants if callable(each)]
+    if names or not invariants:
+        verdicts += checks.in_memory(recording, *names)
+    if quiet and not invariants:
         verdicts += checks.in_memory(recording, *checks.LIVENESS)
-    return verdicts
+    executions = recording.table("executions").to_pylist() if "executions" in recording.tables else []
+    reasons = [str(each["reason"]) for each in executions if each["outcome"] == "failed"]
+    return verdicts, reasons[0] if reasons else None
+
+
+def _verdict(own: OwnInvariant, recording: Any) -> Verdict:
+    """The verdict of a function; raises `ModelError` if it answers with anything but a text or None."""
+    what = own(recording)
+    if what is not None and not isinstance(what, str):
+        raise ModelError(
+            f"{_name_of(own)} answers {shown(what)}.", remedy="return what is violated, in words, or None."
+        )
+    statement = (own.__doc__ or _name_of(own)).strip().partition("\n")[0]
+    return Verdict(
+        invariant=_name_of(own),
+        statement=statement,
+        verdict="ok" if what is None else "violated",
+        judged=1,
+        violations=int(what is not None),
+        what=what,
+    )
+
+
+def _name_of(own: OwnInvariant) -> str:
+    return str(getattr(own, "__name__", None) or type(own).__name__)
 
 
 @dataclass(frozen=True, slots=True)

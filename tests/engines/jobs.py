@@ -11,11 +11,7 @@ STEP_MS = 5_000
 POLLS = 12
 SOURCE, JOIN = "Source: in[1] -> WatermarkAssigner[2]", "Join[3] -> sink[4]"
 END_MS = BEGIN_MS + (POLLS - 1) * STEP_MS
-QUIET = Moment(
-    at_ms=0, ended=False, input_watermark_ms=None, output_watermark_ms=None, records=0, written=0, late_records=None,
-    state_rows=None, pending_records=None, idle_share=None, busy_share=None, back_pressured_share=None, delay_ms=None,
-    event_max_ms=None, event_min_ms=None,
-)  # fmt: skip
+QUIET = Moment(at_ms=0, records=0, written=0)
 """A task that has reported that nothing has come."""
 
 

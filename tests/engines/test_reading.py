@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,6 +19,7 @@ import pytest
 import wmlab as wm
 from wmlab.__main__ import main
 from wmlab.core.errors import EngineError
+from wmlab.engines.flink_rest import address_of
 
 FLINK = wm.engine.DIRECTORY / "flink" / "other_silent.jsonl"
 SPARK = wm.engine.DIRECTORY / "spark" / "one_source_silent.jsonl"
@@ -28,9 +31,21 @@ class Rest(BaseHTTPRequestHandler):
     """Flink's REST interface with the last poll of a kept log; `asked` has every path."""
 
     asked: list[str]
+    leaves_after: int | None = None
+    wants: str = ""
+    state: str = "RUNNING"
 
     def do_GET(self) -> None:
         self.asked.append(self.path)
+        if (
+            self.leaves_after is not None
+            and sum(path.startswith(f"/jobs/{JOB}/vert") for path in self.asked) > self.leaves_after
+        ):
+            self.send_error(503)
+            return
+        if self.wants and self.headers["Authorization"] != self.wants:
+            self.send_error(401)
+            return
         if self.path.startswith("/elsewhere"):
             self.send_response(302)
             self.send_header("Location", "http://127.0.0.1:9/")
@@ -42,22 +57,26 @@ class Rest(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def content(self) -> Any:
-        path, _, query = unquote(self.path).partition("?get=")
+        path, _, query = unquote(self.path).partition("?")
+        query = query.removeprefix("get=")
         parts = path.strip("/").split("/")
         vertices = POLLS[-1]["vertices"]
         if parts == ["jobs", "overview"]:
-            return {"jobs": [{"jid": JOB, "name": HEADER["job"]["name"], "state": "RUNNING"}]}
+            return {"jobs": [{"jid": JOB, "name": HEADER["job"]["name"], "state": self.state}]}
         if parts == ["config"]:
             return {"flink-version": "2.3.0"}
         if parts == ["jobs", JOB]:
             listed = [vertex | {"status": vertices[vertex["id"]]["status"]} for vertex in HEADER["vertices"]]
-            return HEADER["job"] | {"vertices": listed}
+            return HEADER["job"] | {"vertices": listed, "state": self.state}
+        if parts == ["jobs", JOB, "exceptions"]:
+            trace = "JobException: suppressed\n\tat x\nCaused by: java.lang.IllegalStateException: row 7\n\tat y"
+            return {"exceptionHistory": {"entries": [{"stacktrace": trace}]}}
         if parts == ["jobs", JOB, "plan"]:
             return {"plan": HEADER["plan"]}
         said = vertices[parts[3]]
         if parts[4] == "watermarks":
             return [{"id": name, "value": value} for name, value in said["watermarks"].items()]
-        if query:
+        if query.startswith(("0", "1")):
             return [{"id": name, "value": said["metrics"][name]} for name in query.split(",")]
         return [{"id": name} for name in [*said["metrics"], "0.Shuffle.Netty.Output.numBuffers"]]
 
@@ -65,17 +84,138 @@ class Rest(BaseHTTPRequestHandler):
         """Nothing on the standard error."""
 
 
+@contextmanager
+def served(kind: type[BaseHTTPRequestHandler], **fields: Any) -> Iterator[str]:
+    """The address of an HTTP interface while the block runs."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Served", (kind,), fields))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
 @pytest.fixture
 def rest() -> Iterator[tuple[str, list[str]]]:
     """The address of a REST interface, and the paths that it was asked for."""
     asked: list[str] = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Asked", (Rest,), {"asked": asked}))
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", asked
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with served(Rest, asked=asked) as address:
+        yield address, asked
+
+
+@pytest.mark.parametrize(
+    ("text", "url", "job"),
+    [
+        ("localhost:8081", "http://localhost:8081", None),
+        ("http://host:8081/", "http://host:8081", None),
+        ("https://host/proxy/app1/", "https://host/proxy/app1", None),
+        ("http://host:8081/#/job/running/8e9f/overview", "http://host:8081", "8e9f"),
+        ("http://[::1]:8081", "http://[::1]:8081", None),
+    ],
+)
+def test_an_address_is_taken_as_people_copy_it(text: str, url: str, job: str | None) -> None:
+    address = address_of(text)
+    assert (address.url, address.job, dict(address.headers)) == (url, job, {})
+
+
+def test_a_user_and_a_header_are_sent_and_a_refusal_names_them() -> None:
+    basic = f"Basic {base64.b64encode(b'ann:s:cret').decode()}"
+    with served(Rest, asked=[], wants=basic) as address:
+        with_user = address.replace("http://", "http://ann:s%3Acret@")
+        log = wm.engine.flink(with_user, polls=1)
+        assert "cret" not in repr(log) + log.source + log.reports.text()
+        assert wm.engine.flink(address, polls=1, headers={"Authorization": basic}).table.num_rows
+        assert main(["explain-job", address, "--polls", "1", "--header", f"Authorization: {basic}"]) == 3
+        with pytest.raises(EngineError, match="a user and a password"):
+            wm.engine.flink(address, polls=1)
+
+
+def test_what_was_polled_is_kept_when_the_cluster_goes_away(tmp_path: Path) -> None:
+    with served(Rest, asked=[], leaves_after=14) as address:
+        log = wm.engine.flink(address, polls=40, every_ms=1)
+    assert 1 <= len(log.reports.lines) - 1 < 40
+    assert log.broke_off is not None
+    assert "503" in log.broke_off
+    assert wm.engine.read(log.save(tmp_path / "half.jsonl")).broke_off == log.broke_off
+    assert any("Flink went away" in line for line in log.explain().lines)
+
+
+def test_a_job_that_has_failed_says_why() -> None:
+    with served(Rest, asked=[], state="FAILED") as address:
+        explanation = wm.engine.flink(address, polls=2, every_ms=1).explain()
+        assert main(["explain-job", address, "--polls", "1"]) == 4
+    assert (explanation.cause, explanation.certainty) == (wm.engine.Cause.FAILED, "sure")
+    assert "java.lang.IllegalStateException: row 7" in explanation.sentence
+
+
+def test_a_watched_job_prints_a_line_when_its_answer_changes(
+    rest: tuple[str, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "watched.jsonl"
+    assert main(["explain-job", rest[0], "--watch", "--polls", "2", "--every", "1ms", "--keep", str(kept)]) == 3
+    assert len(capsys.readouterr().out.splitlines()) == 1
+    assert len(wm.engine.read(kept).reports.lines) == 4
+
+
+def test_the_exit_code_is_that_of_the_cause(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    of_flink = {"healthy": 0, "hour_behind": 1, "future_row": 2, "delay_too_large": 3}
+    for name, code in of_flink.items():
+        assert main(["explain-job", str(FLINK.with_name(f"{name}.jsonl"))]) == code
+    healthy = str(FLINK.with_name("healthy.jsonl"))
+    assert main(["explain-job", healthy, "--max-lag", "1s"]) == 1
+    assert "more than --max-lag 1.0 s" in capsys.readouterr().out
+    assert main(["explain-job", healthy, "--max-lag", "5 min"]) == 0
+    with served(Rest, asked=[]) as address:
+        pass
+    assert main(["explain-job", address.removeprefix("http://")]) == 3
+
+
+@pytest.mark.parametrize("suffix", [".html", ".md"])
+def test_a_page_has_the_answer_its_evidence_the_advice_and_the_chart(tmp_path: Path, suffix: str) -> None:
+    page = tmp_path / f"ticket{suffix}"
+    assert main(["explain-job", str(FLINK), "--output", str(page)]) == 1
+    text = page.read_text(encoding="utf-8")
+    assert "other[5] has never read a record" in text
+    assert "table.exec.source.idle-timeout" in text
+    assert "<svg" in (text if suffix == ".html" else page.with_suffix(".svg").read_text(encoding="utf-8"))
+    with pytest.raises(EngineError, match="cannot be written"):
+        wm.engine.save_page(wm.engine.read(FLINK), wm.engine.read(FLINK).explain(), page)
+    with pytest.raises(EngineError, match="no page"):
+        wm.engine.save_page(wm.engine.read(FLINK), wm.engine.read(FLINK).explain(), tmp_path / "x.pdf")
+
+
+def test_several_jobs_are_named_with_the_option_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    two = [{"jid": name, "name": name, "state": "RUNNING"} for name in "ab"]
+
+    class Several(Rest):
+        def content(self) -> Any:
+            return {"jobs": two} if "overview" in self.path else super().content()
+
+    with served(Several, asked=[]) as address:
+        assert wm.engine.flink_jobs(address) == {"a": "a (RUNNING)", "b": "b (RUNNING)"}
+        with pytest.raises(EngineError, match="2 jobs that run"):
+            wm.engine.flink(address)
+        assert main(["explain-job", address, "--id", "c"]) == 3
+        assert "name one with --id , by its id" in capsys.readouterr().err.replace("--id,", "--id ,")
+
+
+def test_a_watched_view_keeps_what_it_has_when_the_job_goes_away() -> None:
+    with served(Rest, asked=[]) as address:
+        watched = wm.engine.flink(address, polls=1).watch(every="1s")
+        watched.refresh()
+        assert len(watched.log.reports.lines) == 4
+        assert [each.cause for _, each in watched.changes] == [wm.engine.Cause.CANNOT_TELL]
+    watched.refresh()
+    assert watched.lost is not None
+    assert len(watched.log.reports.lines) == 4
+    assert "cannot be asked any more" in watched.widget.children[2].value
+    assert "<svg" in watched.widget.children[3].value
+    watched.stop()
+    with pytest.raises(EngineError, match="does not run"):
+        wm.engine.read(FLINK).watch()
 
 
 def test_a_polled_job_is_a_kept_one(rest: tuple[str, list[str]], tmp_path: Path) -> None:
@@ -125,6 +265,10 @@ class Query:
     recentProgress: list[Any]  # noqa: N815
     isActive: bool = True  # noqa: N815
     data_available: bool = False
+    wrong: str | None = None
+
+    def exception(self) -> str | None:
+        return self.wrong
 
     @property
     def status(self) -> dict[str, Any]:
@@ -149,9 +293,24 @@ def test_a_query_its_progress_a_listener_and_a_file_are_one_log(tmp_path: Path) 
     assert wm.engine.read(log.save(tmp_path / "query.jsonl")).explain() == log.explain()
 
 
+def test_a_query_that_has_died_says_so_and_why(tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in SPARK.with_name("healthy.jsonl").read_text().splitlines()]
+    query = Query(
+        lines, isActive=False, wrong="[TASK] failed\n\tat x\nCaused by: ZeroDivisionError: division by zero\n"
+    )
+    log = wm.engine.spark(query)
+    dead = log.explain()
+    assert (dead.cause, dead.certainty, dead.verdict) == (wm.engine.Cause.FAILED, "sure", "not running")
+    assert "ZeroDivisionError: division by zero" in dead.sentence
+    assert wm.engine.read(log.save(tmp_path / "dead.jsonl")).explain() == dead
+    stopped = wm.engine.spark(Query(lines, isActive=False)).explain()
+    assert (stopped.cause, stopped.verdict) == (wm.engine.Cause.NOT_RUNNING, "not running")
+
+
 def test_a_query_that_waits_for_data_says_so() -> None:
     lines = [json.loads(line) for line in SPARK.with_name("no_more_data.jsonl").read_text().splitlines()]
     waiting = wm.engine.spark(Query(lines)).explain()
+    assert waiting.sentence.count("no batch with rows has begun") == 1
     assert (waiting.cause, waiting.certainty) == (wm.engine.Cause.NO_NEW_DATA, "sure")
     working = wm.engine.spark(Query(lines, data_available=True)).explain()
     assert (working.cause, working.certainty) == (wm.engine.Cause.NO_NEW_DATA, "likely")
@@ -190,13 +349,14 @@ def test_what_is_no_progress_is_refused() -> None:
 def test_the_command_line_explains_a_kept_log_and_a_running_job(
     rest: tuple[str, list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["explain-job", str(FLINK)]) == 0
+    assert main(["explain-job", str(FLINK)]) == 1
     said = capsys.readouterr().out
     assert "other[5] has never read a record" in said.replace("\n", " ")
-    assert "scan.watermark.idle-timeout" in said
-    assert main(["explain-job", str(SPARK), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["holder"] == "FileStreamSource[file:/data/b]"
-    assert main(["explain-job", rest[0], "--polls", "1", "--keep", str(tmp_path / "kept.jsonl")]) == 0
+    assert "table.exec.source.idle-timeout" in said
+    assert "scan.watermark.idle-timeout" not in said
+    assert main(["explain-job", str(SPARK), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["whose"] == "FileStreamSource[file:/data/b]"
+    assert main(["explain-job", rest[0], "--polls", "1", "--keep", str(tmp_path / "kept.jsonl")]) == 3
     assert "cannot tell" in capsys.readouterr().out
     assert wm.engine.read(tmp_path / "kept.jsonl").table.num_rows > 0
     assert main(["explain-job", str(tmp_path / "none.jsonl")]) == 1
@@ -207,3 +367,30 @@ def test_a_log_is_shown_by_what_it_is() -> None:
     assert repr(wm.engine.read(FLINK)).startswith("EngineLog of the Flink job 'insert-into")
     assert ": 9 batches, 2026-11-27 " in repr(wm.engine.read(SPARK))
     assert isinstance(wm.engine.read(SPARK).table, pa.Table)
+
+
+EVENTS = Path(__file__).with_name("spark_event_log.jsonl")
+
+
+def test_a_query_that_has_died_is_explained_from_the_event_log_of_its_application(tmp_path: Path) -> None:
+    dead = wm.engine.spark(EVENTS).explain()
+    assert (dead.cause, dead.certainty, dead.verdict) == (wm.engine.Cause.FAILED, "sure", "not running")
+    assert "row 31 has no device" in dead.sentence
+    assert dead.cost.state_rows == 9
+    assert main(["explain-job", str(EVENTS), "--id", "orders"]) == 4
+    rolling = tmp_path / "eventlog_v2_app"
+    rolling.mkdir()
+    lines = EVENTS.read_text().splitlines(keepends=True)
+    for number, part in (("10", lines[4:]), ("9", lines[:4])):
+        with pa.output_stream(str(rolling / f"events_{number}_app.zstd"), compression="zstd") as file:
+            file.write("".join(part).encode())
+    assert wm.engine.spark(rolling).explain() == dead
+
+
+def test_an_event_log_without_the_query_is_refused_and_one_that_goes_on_says_nothing_of_an_end(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="0 such queries, of orders"):
+        wm.engine.spark(EVENTS, job="payments")
+    open_log = tmp_path / "events"
+    open_log.write_text("".join(EVENTS.read_text().splitlines(keepends=True)[:-1]))
+    explanation = wm.engine.spark(open_log).explain()
+    assert explanation.cause is wm.engine.Cause.NO_FAULT

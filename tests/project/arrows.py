@@ -24,7 +24,7 @@ LAYERS: Final = (
     ("model",),
     ("scenario",),
     ("tables", "sim"),
-    ("simulate", "reading", "moments"),
+    ("simulate", "reading", "moments", "collected", "flink_rest"),
     ("bounds", "replay"),
     (
         "checks",
@@ -36,6 +36,7 @@ LAYERS: Final = (
         "causes",
         "flink_rules",
         "spark_rules",
+        "remedies",
     ),
     (
         "answers",
@@ -50,7 +51,7 @@ LAYERS: Final = (
         "tradeoff",
     ),
     ("charts", "diagram"),
-    ("scrub",),
+    ("scrub", "watching"),
     ("recording", "run_measures", "log_profile"),
     ("__init__", "api", "feed", "listener", "panel", "spark", "sweep"),
 )

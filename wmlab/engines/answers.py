@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -13,14 +13,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wmlab.core.answers import Answer, Cell, TableAnswer, html_table
-from wmlab.core.arguments import the_moment
+from wmlab.core.arguments import the_duration, the_moment
 from wmlab.core.errors import EngineError
 from wmlab.core.files import DATA, as_path
-from wmlab.core.words import counted, grouped, moment, rounded, shown
+from wmlab.core.words import clock_words, counted, grouped, moment, shown, wrapped
 from wmlab.engines import flink_rules, spark_rules
-from wmlab.engines.causes import Cause, Certainty, Evidence, Finding, findings, grown
-from wmlab.engines.moments import Instance, Job, Moment, job_of
-from wmlab.engines.reading import Lines, poll, progress_of, read_file
+from wmlab.engines.causes import Cause, Certainty, Evidence, Finding, Verdict, findings, grown
+from wmlab.engines.collected import WITHOUT_PLAN
+from wmlab.engines.flink_rest import BROKE_OFF
+from wmlab.engines.moments import Instance, Job, Moment, jobs_of
+from wmlab.engines.reading import Lines
+from wmlab.engines.remedies import Setting, settings_for
 from wmlab.engines.tables import Engine, table_of
 
 DIRECTORY: Final = DATA / "engine_logs"
@@ -54,9 +57,10 @@ class Cost:
 class JobExplanation(Answer):
     """Why the watermark of an operator is where it is.
 
-    `cause`, `certainty`, `holder` and `evidence` are those of the first finding; `findings` has all, the first one
+    `cause`, `certainty`, `whose` and `evidence` are those of the first finding; `findings` has all, the first one
     first. `since_ms` is when the watermark became what it is, or the log began. With `certainty` "candidates" the
-    evidence does not tell which of the findings it is, and each says what to look at next.
+    evidence does not tell which of the findings it is. Of a plan with several ends it is that of the one that is worst,
+    and `others` has the explanations of the others. `note` says that the log breaks off.
     """
 
     engine: Engine
@@ -68,6 +72,8 @@ class JobExplanation(Answer):
     stands: bool
     cost: Cost
     findings: tuple[Finding, ...]
+    others: tuple[JobExplanation, ...] = ()
+    note: str = ""
 
     @property
     def cause(self) -> Cause:
@@ -80,9 +86,9 @@ class JobExplanation(Answer):
         return self.findings[0].certainty
 
     @property
-    def holder(self) -> str | None:
-        """What holds the watermark: a source, a subtask or an operator."""
-        return self.findings[0].holder
+    def whose(self) -> str | None:
+        """What holds the watermark: a source, a subtask, a partition or an operator."""
+        return self.findings[0].whose
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
@@ -90,56 +96,71 @@ class JobExplanation(Answer):
         return self.findings[0].evidence
 
     @property
-    def release(self) -> str:
+    def remedy(self) -> str:
         """What would move the watermark, or what to look at next."""
-        return self.findings[0].release
+        return self.findings[0].remedy
+
+    @property
+    def verdict(self) -> Verdict:
+        """What it comes to: "no fault", "held", "rows lost", "cannot tell" or "not running", the worst of all."""
+        compared = self.findings if self.certainty == "candidates" else self.findings[:1]
+        return max((each.verdict for each in compared), key=_SEVERITY.index)
 
     @property
     def sentence(self) -> str:
-        """The answer in a sentence: where the watermark is, since when, why, what it costs, what would move it."""
-        first, candidates = self.findings[0], [each for each in self.findings if each.certainty == "candidates"]
+        """The answer in three lines at most: where the watermark is, since when, why, and what would move it."""
+        first = self.findings[0]
         if first.certainty == "candidates":
-            reasons = [f"{each.cause}: {each}" for each in candidates]
-            many = f"the evidence allows {len(reasons)} causes: " if len(reasons) > 1 else "perhaps "
-            why, look = many + "; or ".join(reasons), dict.fromkeys(each.release for each in candidates)
-            return f"{self._where}; {why}.{self._meanwhile} Look next: {'; or '.join(look)}."
-        why = f"({first.cause}, {first.certainty}): {first}"
-        begin = "What would release it: " if first.is_releasable else "Note: "
-        return f"{self._where} {why}.{self._meanwhile} {begin}{first.release}."
+            if first.cause is Cause.CANNOT_TELL:
+                return f"{self._where} ({first.cause}): {first}. {first.remedy}"
+            others = [str(each.cause) for each in self.findings[1:]]
+            either = f"{'either' if others else 'perhaps'} {first.cause}: {first}"
+            return f"{self._where}; {'; or '.join([either, *others])}. {first.remedy}"
+        why = f"({first.cause}, {first.certainty}): {first}. {first.remedy}"
+        noun = "job" if self.engine == "flink" else "query"
+        return f"The {noun} {self.job} {why}" if first.verdict == "not running" else f"{self._where} {why}"
 
     @property
     def _where(self) -> str:
-        since = "" if self.since_ms is None or not self.stands else f" since {moment(self.since_ms)}"
+        since = "" if self.since_ms is None or not self.stands else f" since {clock_words(self.since_ms)}"
         if self.watermark_ms is None:
             return f"{self.operator} has had no watermark{since}"
         verb = "stands at" if self.stands else "is"
-        return f"The watermark of {self.operator} {verb} {moment(self.watermark_ms)}{since}"
+        return f"The watermark of {self.operator} {verb} {clock_words(self.watermark_ms)}{since}"
 
     @property
-    def _meanwhile(self) -> str:
-        if not str(self.cost):
-            return ""
-        return f" {'Since then' if self.stands else 'Since the log began'}: {self.cost}."
+    def lag_ms(self) -> int | None:
+        """How far the watermark is behind the clock; None without a watermark."""
+        return None if self.watermark_ms is None else self.at_ms - self.watermark_ms
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The sentence, its proof, what waiting costs, the other findings, and the other ends of the plan."""
+        cost = f"{'Since then' if self.stands else 'Since the log began'}: {self.cost}." if str(self.cost) else ""
+        proof = self.findings[0].proof
+        word = "Or" if self.certainty == "candidates" else "Besides"
+        more = [f"{word} ({each.cause}, {each.certainty}): {each}. {each.remedy}" for each in self.findings[1:]]
+        ends = [f"Another end: {each.sentence}" for each in self.others]
+        return tuple(filter(None, (self.sentence, proof and f"Proof: {proof}.", cost, *more, *ends, self.note)))
+
+    def __repr__(self) -> str:
+        return "\n".join(map(wrapped, self.lines))
 
     def to_dict(self) -> dict[str, Any]:
         """The answer as dicts, lists and scalars."""
-        first = {"cause": str(self.cause), "certainty": self.certainty, "holder": self.holder}
+        first = {"cause": str(self.cause), "certainty": self.certainty, "whose": self.whose, "verdict": self.verdict}
         return first | asdict(self) | {"sentence": self.sentence}
 
     def _repr_html_(self) -> str:
         rows: list[tuple[Cell, ...]] = [
             (moment(each.at_ms), each.what) for finding in self.findings for each in finding.evidence
         ]
-        return f"<p>{escape(self.sentence)}</p>" + html_table("Evidence", ("at", "reported"), rows, left=(0, 1))
+        text = "".join(f"<p>{escape(line)}</p>" for line in self.lines)
+        return text + html_table("Evidence", ("at", "reported"), rows, left=(0, 1))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """One setting to change, in the engine's own words; `value` is an example where the evidence gives no number."""
-
-    name: str
-    value: str
-    reason: str
+_SEVERITY: Final[tuple[Verdict, ...]] = ("no fault", "cannot tell", "rows lost", "held", "not running")
+"""The verdicts, the worst one last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -169,11 +190,28 @@ class JobAdvice(TableAnswer[Setting]):
 class EngineLog:
     """What a Flink job or a Spark query reported over a while: `table` has the columns of `ENGINE_TABLE`.
 
-    `source` is where it was read. It needs the engine no more; `save` keeps it as a file, which `read` reads.
+    `source` is where it was read. It needs the engine no more; `save` keeps it as a file, which `read` reads. `again`
+    asks the job once more, if it runs, and `watch` does so in a notebook.
     """
 
     source: str
     reports: Lines
+    renew: Callable[[Lines], Lines] | None = field(default=None, repr=False)
+    view: Callable[[EngineLog, int], Any] | None = field(default=None, repr=False)
+
+    def again(self) -> EngineLog:
+        """The log with what the job reports now; raises `EngineError` for that of a file, or without an answer."""
+        if self.renew is None:
+            raise EngineError(f"{self.source} does not run.", remedy="give the address of a job, or a query that runs.")
+        return replace(self, reports=self.renew(self.reports))
+
+    def watch(self, *, every: int | str = "5s") -> Any:
+        """A view for a notebook: the watermark of each source and split, and the answer, redrawn `every` so often.
+
+        It asks the job until `stop()` is called, or the kernel ends. Raises `EngineError` as `again`.
+        """
+        every_ms = the_duration(every, EngineError, name="every")
+        return self.again() if self.view is None else self.view(self, every_ms)
 
     @property
     def engine(self) -> Engine:
@@ -195,6 +233,11 @@ class EngineLog:
         return made
 
     @property
+    def broke_off(self) -> str | None:
+        """Why Flink could not be asked to the end; None if it could."""
+        return self.reports.lines[0].get(BROKE_OFF)
+
+    @property
     def begin_ms(self) -> int:
         """When the log begins."""
         return int(pc.min(self.table["at_ms"]).as_py())
@@ -207,14 +250,15 @@ class EngineLog:
     def explain(self, at_ms: int | None = None) -> JobExplanation:
         """Why the watermark is where it is at a moment, by default at the end of the log, with the evidence.
 
-        Of a plan with several ends it is that of the one furthest behind. A moment after the last line counts as looked
-        at without anything reported. Raises `EngineError` for one before the log.
+        Of a plan with several ends it is that of the worst one. A moment after the last line counts as looked at
+        without anything reported. Raises `EngineError` for one before the log.
         """
-        return explain(job_at(self, at_ms))
+        note = f"Flink went away {self.broke_off}" if self.broke_off else ""
+        return replace(explain(jobs_at(self, at_ms)), note=note)
 
     def advise(self, at_ms: int | None = None) -> JobAdvice:
         """Which settings of the engine would change what `explain` finds, where the evidence supports it."""
-        return advise(job_at(self, at_ms))
+        return advise(jobs_at(self, at_ms))
 
     def save(self, path: str | Path) -> Path:
         """Keep the lines in a new file and return where; raises `EngineError` if it is there or cannot be written."""
@@ -238,13 +282,23 @@ class EngineLog:
         )
 
 
-def job_at(log: EngineLog, at_ms: int | str | None = None) -> Job:
-    """The job of a log as it was at a moment, by default at the end; raises `EngineError` for one before the log.
+def jobs_at(log: EngineLog, at_ms: int | str | None = None) -> tuple[Job, ...]:
+    """The job of a log as it was at a moment, by default at the end, once for each end of its plan.
 
-    A text such as "90s" is counted from the log's begin.
+    A text such as "90s" is counted from the log's begin. Raises `EngineError` for a moment before the log.
     """
+    reports = log.reports
     if at_ms is None:
-        return job_of(log.engine, log.table, log.until_ms, waits=log.reports.waits)
+        known = log.engine == "flink" or reports.until_ms is not None
+        jobs = jobs_of(
+            log.engine,
+            log.table,
+            log.until_ms,
+            waits=reports.waits,
+            state=reports.state,
+            exception=reports.exception,
+        )
+        return _with(log, jobs, is_looked_at=known)
     asked_ms = the_moment(at_ms, EngineError, start_ms=log.begin_ms)
     if asked_ms < log.begin_ms:
         raise EngineError(
@@ -252,48 +306,30 @@ def job_at(log: EngineLog, at_ms: int | str | None = None) -> Job:
             remedy=f"give a moment of the log: milliseconds since 1970 from {log.begin_ms} on, or a text such as "
             '"20s", which is counted from its begin.',
         )
-    return job_of(log.engine, log.table, asked_ms, waits=None)
+    return _with(log, jobs_of(log.engine, log.table, asked_ms), is_looked_at=True)
 
 
-def flink(url_or_file: str | Path, *, job: str | None = None, polls: int = 40, every_ms: int = 1_000) -> EngineLog:
-    """What a Flink job reports: polled at its REST interface, `http://localhost:8081`, or of a file that `save` wrote.
-
-    It is asked `polls` times, `every_ms` apart, for its plan, the watermarks of its vertices and the metrics of its
-    subtasks and operators; at that address only. `job` is the id or name of a job; it may be left out if one runs.
-    Raises `EngineError` if it cannot be reached or read, or no or several jobs fit.
-    """
-    if isinstance(url_or_file, str) and url_or_file.startswith(("http://", "https://")):
-        return EngineLog(url_or_file, poll(url_or_file, job=job, polls=polls, every_ms=every_ms))
-    return _of_file(url_or_file, "flink")
+def _with(log: EngineLog, jobs: Sequence[Job], *, is_looked_at: bool) -> tuple[Job, ...]:
+    has_plan = not log.reports.lines[0].get(WITHOUT_PLAN)
+    return tuple(replace(job, has_plan=has_plan, is_looked_at=is_looked_at) for job in jobs)
 
 
-def spark(progress: Any) -> EngineLog:
-    """What a Spark query reports: a StreamingQuery, its `recentProgress`, a listener, or a file of JSON lines.
-
-    A listener is `wm.engine.Listener`, or an object whose `progress` lists the StreamingQueryProgress that it got. The
-    progress is that of Spark 4. Raises `EngineError` for anything else, no batch, or several queries.
-    """
-    if isinstance(progress, str | Path):
-        return _of_file(progress, "spark")
-    return EngineLog("the progress", progress_of(progress))
+def explain(jobs: Sequence[Job]) -> JobExplanation:
+    """Why the watermark of a job is where it is, of the end of its plan that is worst; see `EngineLog.explain`."""
+    ends = sorted(map(_explain, jobs), key=_urgency, reverse=True)
+    if ends[0].verdict == "not running":
+        return ends[0]
+    return replace(ends[0], others=tuple(ends[1:]))
 
 
-def read(url_or_file: str | Path) -> EngineLog:
-    """A kept log of either engine, or that of the job at the address of a Flink REST interface."""
-    if isinstance(url_or_file, str) and url_or_file.startswith(("http://", "https://")):
-        return flink(url_or_file)
-    return EngineLog(repr(str(url_or_file)), read_file(url_or_file))
+def _urgency(explanation: JobExplanation) -> tuple[int, int]:
+    """How bad an answer is, and of equal ones how far its watermark is behind."""
+    watermark_ms = explanation.watermark_ms
+    return _SEVERITY.index(explanation.verdict), explanation.at_ms - (watermark_ms if watermark_ms is not None else 0)
 
 
-def _of_file(path: str | Path, engine: Engine) -> EngineLog:
-    log = read(path)
-    if log.engine != engine:
-        raise EngineError(f"{log.source} is a log of {log.engine}.", remedy=f"read it with wm.engine.{log.engine}.")
-    return log
-
-
-def explain(job: Job) -> JobExplanation:
-    """Why the watermark of a job is where it is; see `EngineLog.explain`."""
+def _explain(job: Job) -> JobExplanation:
+    """The answer for one end of a plan."""
     ranked = _findings(job)
     stands = job.stands if job.engine == "flink" else ranked[0].cause not in _MOVES
     since_ms = job.stands_since_ms
@@ -310,7 +346,10 @@ def explain(job: Job) -> JobExplanation:
     )
 
 
-_MOVES: Final = (Cause.NO_FAULT, Cause.DELAY_TOO_SMALL, Cause.ENDED, Cause.CANNOT_TELL)
+_MOVES: Final = (
+    *(Cause.NO_FAULT, Cause.DELAY_TOO_SMALL, Cause.FASTEST_DECIDES, Cause.TOO_SLOW, Cause.DELAY_TOO_LARGE),
+    *(Cause.SOURCE_BEHIND, Cause.ENDED, Cause.NOT_RUNNING, Cause.FAILED, Cause.CANNOT_TELL),
+)
 """The causes with which the watermark of a Spark query, which reports nothing without rows, does not stand."""
 
 
@@ -347,65 +386,7 @@ def _moments_from(instance: Instance, since: int) -> Sequence[Moment]:
     return moments[begin:]
 
 
-_IDLE_TABLE: Final = "table.exec.source.idle-timeout"
-_IDLE_SCAN: Final = "scan.watermark.idle-timeout"
-
-
-def advise(job: Job) -> JobAdvice:
-    """The settings that would change what is finding; see `EngineLog.advise`."""
-    settings: list[Setting] = []
-    for finding in _findings(job):
-        if finding.certainty != "candidates":
-            settings += (_of_flink if job.engine == "flink" else _of_spark)(finding)
-    return JobAdvice(job=job.name, settings=tuple(settings))
-
-
-def _of_flink(finding: Finding) -> list[Setting]:
-    if finding.cause in (Cause.SILENT_SOURCE, Cause.SILENT_SUBTASK):
-        why = f"{finding.holder} sends nothing, and a source that is marked idle is not waited for"
-        return [
-            Setting(name=_IDLE_SCAN, value="'30 s', for the table of that source", reason=why),
-            Setting(name=_IDLE_TABLE, value="'30 s', for all sources of the job instead", reason=why),
-        ]
-    if finding.cause is Cause.NO_WATERMARK:
-        return [
-            Setting(
-                name="WATERMARK FOR",
-                value="ts AS ts - INTERVAL '5' SECOND, with the time column of the table",
-                reason=f"{finding.holder} gives no watermark",
-            )
-        ]
-    if finding.cause is Cause.SOURCE_BEHIND:
-        return [
-            Setting(
-                name="scan.watermark.alignment.group",
-                value="one name for both sources, with scan.watermark.alignment.max-drift",
-                reason=f"{finding.holder} is {rounded(finding.shift_ms or 0)} behind; this moves no watermark, "
-                "it stops the other sources from filling the state meanwhile",
-            )
-        ]
-    return []
-
-
-def _of_spark(finding: Finding) -> list[Setting]:
-    if finding.cause is Cause.NO_WATERMARK:
-        return [Setting(name="withWatermark", value="the time column, and how late its rows come", reason=str(finding))]
-    if finding.cause is Cause.SILENT_SOURCE:
-        return [
-            Setting(
-                name="spark.sql.streaming.multipleWatermarkPolicy",
-                value="max, if rows of the slower source may be dropped",
-                reason=f"with min, the default, {finding.holder} holds the watermark of the whole query",
-            )
-        ]
-    if finding.cause in (Cause.DELAY_TOO_LARGE, Cause.DELAY_TOO_SMALL) and finding.needed_ms is not None:
-        return [
-            Setting(
-                name="withWatermark",
-                value=f"a delay of {rounded(finding.needed_ms)} or more instead of {rounded(finding.shift_ms or 0)}",
-                reason=f"a row was {rounded(finding.needed_ms)} behind the newest one at most"
-                if finding.cause is Cause.DELAY_TOO_SMALL
-                else str(finding),
-            )
-        ]
-    return []
+def advise(jobs: Sequence[Job]) -> JobAdvice:
+    """The settings that would change what was found; see `EngineLog.advise`."""
+    settings = [setting for job in jobs for finding in _findings(job) for setting in settings_for(job, finding)]
+    return JobAdvice(job=jobs[0].name, settings=tuple(dict.fromkeys(settings)))

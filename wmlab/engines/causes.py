@@ -1,15 +1,16 @@
 """Why a watermark stands or is behind: the causes, and what is found of each in what a job reported.
 
 The rules of each engine are in `flink_rules` and `spark_rules`, pure functions over a `Job`, which find their cause or
-nothing. A finding is `sure` where the job itself reported what proves it, `likely` where another explanation would need
-a coincidence, and one of the `candidates` where the report does not tell; then it says what to look at next. What holds
-the watermark stands before what only costs rows, and candidates come last.
+nothing. A finding is `sure` where the job reported what excludes the other causes, which its `proof` states; `likely`
+where another explanation would need a coincidence; and one of the `candidates` where the report does not tell. Then it
+says what to look at next. The state of the job comes first, what holds the watermark before what only costs rows, and
+candidates last, in the order of the rules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import pairwise
 from typing import Any, Final, Literal
@@ -24,25 +25,47 @@ Certainty = Literal["sure", "likely", "candidates"]
 class Cause(StrEnum):
     """Why a watermark stands, is behind, or drops rows; `cannot tell` where the job has not reported enough."""
 
-    SILENT_SOURCE = "source without records"
-    SILENT_SUBTASK = "subtask or partition without records"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    RESTARTING = "restarting"
+    NOT_RUNNING = "not running"
+    SILENT_SOURCE = "silent source"
+    SILENT_SUBTASK = "silent subtask or partition"
     NO_WATERMARK = "source without watermark"
     SOURCE_BEHIND = "source behind"
     RESTARTS = "restarts"
     BACK_PRESSURE = "back pressure"
+    TOO_SLOW = "query too slow for its source"
     JUMP = "jump into the future"
+    AHEAD = "ahead of the clock"
+    TIME_ZONE = "time zone"
     DELAY_TOO_LARGE = "delay larger than needed"
+    NO_DATA_BATCHES = "no batches without rows"
     DELAY_TOO_SMALL = "delay smaller than the lateness"
+    FASTEST_DECIDES = "watermark of the fastest source"
     ENDED = "ended"
     NO_FAULT = "no fault"
     NO_NEW_DATA = "no new data"
     CANNOT_TELL = "cannot tell"
 
 
-_HOLDING: Final = frozenset(Cause) - {Cause.DELAY_TOO_SMALL, Cause.ENDED, Cause.NO_FAULT, Cause.CANNOT_TELL}
+Verdict = Literal["no fault", "held", "rows lost", "cannot tell", "not running"]
+"""What a cause comes to, for somebody who has to be woken or not."""
+
+_NOT_RUNNING: Final = frozenset({Cause.FAILED, Cause.CANCELLED, Cause.RESTARTING, Cause.NOT_RUNNING})
+_LOSING: Final = frozenset({Cause.JUMP, Cause.DELAY_TOO_SMALL, Cause.FASTEST_DECIDES})
+_FINE: Final = frozenset({Cause.ENDED, Cause.NO_FAULT})
+_HOLDING: Final = frozenset(Cause) - _NOT_RUNNING - _LOSING - _FINE - {Cause.CANNOT_TELL} | {Cause.JUMP}
 """The causes for which a window has to wait."""
-_FOLLOW: Final = {Cause.JUMP: frozenset({Cause.DELAY_TOO_SMALL, Cause.NO_NEW_DATA})}
-"""What only follows of another cause: behind a jump rows are late, and none is newer."""
+_FOLLOW: Final = {
+    **dict.fromkeys(_NOT_RUNNING, frozenset(Cause) - _NOT_RUNNING),
+    Cause.JUMP: frozenset({Cause.DELAY_TOO_SMALL, Cause.NO_NEW_DATA, Cause.AHEAD}),
+    Cause.TIME_ZONE: frozenset({Cause.NO_FAULT, Cause.SOURCE_BEHIND, Cause.AHEAD}),
+    Cause.NO_DATA_BATCHES: frozenset({Cause.NO_FAULT, Cause.NO_NEW_DATA}),
+    Cause.FASTEST_DECIDES: frozenset({Cause.DELAY_TOO_SMALL}),
+}
+"""Findings that are consequences of another cause: behind a jump rows are late, and none is newer."""
+MOST_CANDIDATES: Final = 3
 
 Reported = bool | int | float | str | None
 
@@ -74,31 +97,38 @@ def _shown(name: str, value: Any) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One cause that was found; `str` of it is `text`.
+    """One cause: `what` was found, `whose` it is, since when, the evidence, and the remedy or what to look at next.
 
-    `holder` is the source, subtask or operator that holds the watermark, where it is known; `text` says why, and
-    `release` what would move it, or what to look at next. `since_ms` is when it began, as far as the log goes back.
-    `shift_ms` is how far the source is behind or has jumped, or the delay that is set, and `needed_ms` the delay that
-    the rows would have needed.
+    `whose` is the source, subtask, partition or operator that holds the watermark, where it is known. `proof` is why a
+    finding is sure: the evidence that excludes the other causes. `since_ms` is when it began, as far as the log goes
+    back. `shift_ms` is how far the source is behind or has jumped, or the delay that is set, and `needed_ms` the delay
+    that the rows would have needed.
     """
 
     cause: Cause
-    certainty: Certainty
-    text: str
-    release: str
-    holder: str | None = None
+    what: str
+    remedy: str
+    certainty: Certainty = "candidates"
+    proof: str = ""
+    whose: str | None = None
     since_ms: int | None = None
     shift_ms: int | None = None
     needed_ms: int | None = None
     evidence: tuple[Evidence, ...] = field(default=(), repr=False)
 
     @property
-    def is_releasable(self) -> bool:
-        """Whether it holds a watermark that can go on: one that has jumped cannot go back."""
-        return self.cause in _HOLDING and self.cause is not Cause.JUMP
+    def verdict(self) -> Verdict:
+        """What it comes to; a candidate for a fault comes to "cannot tell"."""
+        if self.cause in _NOT_RUNNING and self.certainty != "candidates":
+            return "not running"
+        if self.cause in _FINE:
+            return "no fault"
+        if self.certainty == "candidates" or self.cause is Cause.CANNOT_TELL:
+            return "cannot tell"
+        return "rows lost" if self.cause in _LOSING else "held"
 
     def __str__(self) -> str:
-        return self.text
+        return self.what
 
 
 Rule = Callable[[Job], Finding | None]
@@ -111,25 +141,31 @@ FUTURE_MS: Final = 60 * SECOND_MS
 
 
 def findings(job: Job, rules: Iterable[Rule]) -> tuple[Finding, ...]:
-    """What the rules find, the first one first; `cannot tell` if that is nothing."""
-    findings_of_rules = [each for rule in rules if (each := rule(job)) is not None]
-    follow = {cause for each in findings_of_rules for cause in _FOLLOW.get(each.cause, ())}
-    if any(each.cause in _HOLDING and each.certainty != "candidates" for each in findings_of_rules):
+    """What the rules find, the first one first, with three candidates at most; `cannot tell` if that is nothing."""
+    of_rules = [each for rule in rules if (each := rule(job)) is not None]
+    if not job.has_plan:
+        of_rules = [replace(each, certainty="likely", proof="") if each.proof else each for each in of_rules]
+    known = [each for each in of_rules if each.certainty != "candidates"]
+    follow = {cause for each in known for cause in _FOLLOW.get(each.cause, ())}
+    if any(each.cause in _HOLDING | _LOSING for each in known):
         follow.add(Cause.NO_FAULT)
+        of_rules = [each for each in of_rules if each.certainty != "candidates" or each.cause is not Cause.NO_NEW_DATA]
     ranks = {cause: rank for rank, cause in enumerate(Cause)}
-    own = [each for each in findings_of_rules if each.cause not in follow]
-    own.sort(key=lambda each: (_order(each), ranks[each.cause]))
+    own = [each for each in of_rules if each.cause not in follow]
+    own.sort(key=lambda each: (_order(each), ranks[each.cause] if each.certainty != "candidates" else 0))
+    certain = [each for each in own if each.certainty != "candidates"]
+    causes = {each.cause for each in certain}
     if own:
-        return tuple(own)
+        return (*certain, *[each for each in own if each.cause not in causes][:MOST_CANDIDATES])
     more = "for a minute or longer" if job.engine == "flink" else "until some batches with rows have come"
     why = "what was reported does not tell whether anything holds it"
-    return (Finding(cause=Cause.CANNOT_TELL, certainty="candidates", text=why, release=f"look {more}"),)
+    return (Finding(cause=Cause.CANNOT_TELL, what=why, remedy=f"Look {more}."),)
 
 
 def _order(finding: Finding) -> int:
     if finding.certainty == "candidates":
-        return 2
-    return 0 if finding.cause in _HOLDING else 1
+        return 3
+    return 0 if finding.cause in _NOT_RUNNING else 1 if finding.cause in _HOLDING else 2
 
 
 def reported(instance: Instance, at: Moment, *names: str) -> Evidence:
@@ -144,8 +180,8 @@ def last_reported(instances: Iterable[Instance], *names: str) -> tuple[Evidence,
 
 
 def late_since(job: Job, at_ms: int | None) -> int:
-    """How many rows all tasks have dropped as late since a moment; without one since the job or the log began."""
-    return sum(_late_of(instance, at_ms) for instances in job.tasks.values() for instance in instances)
+    """How many rows the tasks of the path have dropped as late since a moment; without one since the job began."""
+    return sum(_late_of(instance, at_ms) for task in job.path for instance in job.tasks[task])
 
 
 def _late_of(instance: Instance, at_ms: int | None) -> int:
@@ -167,8 +203,8 @@ def first_late_ms(job: Job) -> int:
     """When rows were first reported as dropped."""
     moments = sorted(
         each.at_ms
-        for instances in job.tasks.values()
-        for instance in instances
+        for task in job.path
+        for instance in job.tasks[task]
         for each in instance.moments
         if each.late_records
     )

@@ -24,7 +24,7 @@ from wmlab.core.charts.scene import (
 )
 from wmlab.core.errors import ChartError
 from wmlab.core.words import is_instant, shown
-from wmlab.engines.answers import EngineLog, JobExplanation, explain, job_at
+from wmlab.engines.answers import EngineLog, JobExplanation, explain, jobs_at
 from wmlab.engines.moments import Instance, Job
 
 __all__ = ["watermarks"]
@@ -47,8 +47,9 @@ def watermarks(log: EngineLog, *, at_ms: int | None = None, title: str | None = 
     """
     if not isinstance(log, EngineLog):
         raise ChartError(f"{shown(log)} is no log of an engine.", remedy="Draw what wm.engine.read gives.")
-    job = job_at(log, at_ms)
-    explanation = explain(job)
+    jobs = jobs_at(log, at_ms)
+    explanation = explain(jobs)
+    job = next(each for each in jobs if each.operator == explanation.operator)
     curves = _curves(job, explanation)
     low, high = log.begin_ms, max(job.at_ms, log.begin_ms + 1_000)
     clock = [low, high]
@@ -78,12 +79,12 @@ def watermarks(log: EngineLog, *, at_ms: int | None = None, title: str | None = 
 def _curves(job: Job, explanation: JobExplanation) -> list[Steps]:
     """The watermark of each source, of the operators behind them, and of the one that was asked for, on top."""
     curves = []
-    names: tuple[str, ...] = () if explanation.holder is None else (explanation.holder,)
-    for task, instances in job.tasks.items():
-        if job.engine == "flink" and task != job.observed_task:
+    for task in job.path:
+        instances = job.tasks[task]
+        if job.engine == "flink" and (task != job.observed_task or not job.inputs[task]):
             for instance in instances:
                 name = instance.source if len(instances) == 1 else f"{instance.source}, subtask {instance.subtask}"
-                is_holder = instance.source in names or f"subtask {instance.subtask} of {instance.source}" in names
+                is_holder = _holds(instance, explanation)
                 points = [(each.at_ms, each.output_watermark_ms) for each in instance.moments]
                 curves.append(_steps(name, "upper" if is_holder else "perfect", points, job.at_ms))
     if job.engine == "spark":
@@ -94,6 +95,15 @@ def _curves(job: Job, explanation: JobExplanation) -> list[Steps]:
         curves.append(_steps("newest event time", "perfect", newest, job.at_ms))
     curves.append(_steps(f"{job.operator}: watermark", "lower", job.watermarks, job.at_ms))
     return [curve for curve in curves if any(y is not None for y in curve.ys)]
+
+
+def _holds(instance: Instance, explanation: JobExplanation) -> bool:
+    """Whether an instance is what holds the watermark, in whole or by one of its partitions."""
+    subtask = f"subtask {instance.subtask}"
+    whose = explanation.whose or ""
+    return whose in (instance.source, f"{subtask} of {instance.source}") or whose.endswith(
+        f"{instance.source}, {subtask}"
+    )
 
 
 def _steps(name: str, role: str, points: Sequence[tuple[int, Value]], until_ms: int) -> Steps:
@@ -109,7 +119,7 @@ def _without(job: Job, explanation: JobExplanation) -> Panel | None:
         return None
     silent = [each for each in job.sources if all(at.output_watermark_ms is None for at in each.moments)]
     names = [f"{each.source}, subtask {each.subtask}" for each in silent]
-    holds = [explanation.holder in (each.source, f"subtask {each.subtask} of {each.source}") for each in silent]
+    holds = [_holds(each, explanation) for each in silent]
     names = [f"holds: {name}" if marked else name for name, marked in zip(names, holds, strict=True)]
     names += [job.operator] if all(value is None for _, value in job.watermarks) else []
     if not names:
@@ -156,8 +166,8 @@ def _rows(job: Job, explanation: JobExplanation) -> Panel | None:
             )
         )
     names = [_short(each.source) for each in job.sources]
-    if explanation.holder is not None:
-        holding = [each.source in explanation.holder for each in job.sources]
+    if explanation.whose is not None:
+        holding = [each.source in explanation.whose for each in job.sources]
         names = [f"holds: {name}" if holds else name for name, holds in zip(names, holding, strict=True)]
     return lanes(names, layers)
 

@@ -1,20 +1,24 @@
-"""The rules for a Flink job: which of its sources or subtasks holds the watermark, found by what each has sent.
+"""The rules for a Flink job: which of its sources, subtasks or partitions holds the watermark, by what each has sent.
 
-Flink reports the watermark that each operator has got and sent, so the holder is found and not guessed. Which partition
-of a subtask holds it, and how late rows are, is not in its metrics.
+Flink reports the watermark that each operator has got and sent, and that of each split of a source, so the holder is
+found and not guessed. How late rows are is not in its metrics. An instance that is idle by a timeout, or has ended,
+holds nothing and is left out everywhere (`Job.is_live`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from wmlab.core.words import counted, grouped, listed, moment, rounded
+from wmlab.core.words import MINUTE_MS, SECOND_MS, clock_words, counted, grouped, listed, rounded
 from wmlab.engines.causes import (
     BEHIND_MS,
     FUTURE_MS,
     Cause,
+    Evidence,
     Finding,
     Rule,
     first_late_ms,
@@ -23,11 +27,52 @@ from wmlab.engines.causes import (
     names_of,
     reported,
 )
-from wmlab.engines.moments import Instance, Job, Moment, smallest, title_of
+from wmlab.engines.moments import STANDS_MS, Instance, Job, Moment, Split, smallest, title_of
 
 _PRESSED: Final = 0.5
 _BUSY: Final = 0.9
 """The shares of its time from which on a task counts as back-pressured, and as busy."""
+_QUARTER_MS: Final = 15 * MINUTE_MS
+_FURTHEST_ZONE_MS: Final = 14 * 60 * MINUTE_MS
+_ZONE_SLACK_MS: Final = 25 * SECOND_MS
+"""How much older than a whole offset a watermark may be: a metric is up to ten seconds old, a delay is usual."""
+_EVENT_TIME: Final = re.compile(r"EventTime|isRowTime=true|WatermarkAssigner|slice_end|rowtime")
+_PROCESSING_TIME: Final = re.compile(r"ProcessingTime|PROCTIME\(\)")
+_LOCAL_TIME: Final = re.compile(r"LOCALTIMESTAMP\(\) AS (\w+)(?=.*rowtime=\[\1\])", re.DOTALL)
+_RUNNING: Final = (None, "RUNNING", "CREATED", "INITIALIZING", "RECONCILING")
+_STATES: Final = {
+    "FAILED": (Cause.FAILED, "it has failed", "See its exceptions, and start it again from a checkpoint."),
+    "FAILING": (Cause.FAILED, "it is failing", "See its exceptions."),
+    "CANCELED": (Cause.CANCELLED, "it was cancelled", "Start it again from a savepoint or checkpoint."),
+    "CANCELLING": (Cause.CANCELLED, "it is being cancelled", "Start it again from a savepoint or checkpoint."),
+    "RESTARTING": (Cause.RESTARTING, "it has failed and waits to restart", "See its exceptions."),
+    "FINISHED": (
+        Cause.NOT_RUNNING,
+        "it has finished: its sources have ended, or it was stopped with a savepoint",
+        "Nothing more comes of it.",
+    ),
+}
+
+
+def not_running(job: Job) -> Finding | None:
+    """The job is in a state in which no watermark moves."""
+    if job.state in _RUNNING:
+        return None
+    cause, what, remedy = _STATES.get(
+        str(job.state), (Cause.NOT_RUNNING, f"it is {job.state}", "See the log of the job manager.")
+    )
+    earlier = [at_ms for at_ms, state in job.states if state != job.state]
+    since_ms = min(at_ms for at_ms, _ in job.states if not earlier or at_ms > max(earlier))
+    why = f": {job.exception}" if job.exception else ""
+    return Finding(
+        cause=cause,
+        certainty="sure",
+        proof="Flink reports this state of the job",
+        since_ms=since_ms,
+        what=f"{what}, seen first at {clock_words(since_ms)}{why}",
+        remedy=remedy,
+        evidence=last_reported(job.observed[:1], "records", "input_watermark_ms"),
+    )
 
 
 def silent_source(job: Job) -> Finding | None:
@@ -44,10 +89,11 @@ def silent_source(job: Job) -> Finding | None:
     return Finding(
         cause=Cause.SILENT_SOURCE,
         certainty="sure" if ahead else "likely",
-        holder=name,
+        proof=f"{ahead[0].source} reads on and is ahead, and every task has got what was sent" if ahead else "",
+        whose=name,
         since_ms=since_ms,
-        text=_silence(name, side, since_ms),
-        release=f"a row of {name}, its end, or an idle timeout",
+        what=_silence(name, side, since_ms),
+        remedy=f"A row of {name}, its end, or an idle timeout would release it.",
         evidence=last_reported([*side, *ahead[:1]], "records", "output_watermark_ms"),
     )
 
@@ -57,79 +103,215 @@ def silent_subtask(job: Job) -> Finding | None:
     side = _holding_side(job)
     if not _stands_at_source(job) or not side or _is_whole(job, side) or not _are_silent(job, side):
         return None
-    siblings = [each for each in job.tasks[side[0].task] if each not in side]
+    siblings = [each for each in job.tasks[side[0].task] if each not in side and job.is_live(each)]
     others_read = _reads_on(job, siblings)
     if not others_read and not (job.watermark_ms is None and _has_watermark(siblings)):
         return None
     names, source = _subtasks(side), side[0].source
+    partitions = listed([split.name for each in side for split in each.last.splits], most=3)
     since_ms = max(each.silent_since_ms or 0 for each in side)
+    what = _silence(f"{names} of {source}{f' (partition {partitions})' if partitions else ''}", side, since_ms)
     return Finding(
         cause=Cause.SILENT_SUBTASK,
         certainty="sure",
-        holder=f"{names} of {source}",
+        proof="other subtasks of it are ahead, and every task has got what was sent",
+        whose=f"{names} of {source}",
         since_ms=since_ms,
-        text=f"{_silence(f'{names} of {source}', side, since_ms)}, and other subtasks of it "
-        + ("do" if others_read else "have a watermark, which counts only with those of all subtasks"),
-        release=f"a row for {names}, no more subtasks than partitions with data, or an idle timeout",
+        what=f"{what}, others {'do' if others_read else 'have a watermark'}",
+        remedy=f"A row for {names}, fewer subtasks, or an idle timeout would release it.",
         evidence=last_reported([*side, *siblings[:1]], "records", "output_watermark_ms"),
     )
 
 
 def silent_partition(job: Job) -> Finding | None:
-    """A source that reads and whose watermark stands: one of its partitions may be silent, or its rows are no newer."""
+    """A source that reads and whose watermark stands: one of its partitions gives no newer rows."""
     side = _holding_side(job)
     known = [each for each in side if each.last.output_watermark_ms is not None and each.last.records is not None]
     if not job.stands or not side or len(known) < len(side) or _are_silent(job, side):
         return None
+    lowest = smallest(each.last.output_watermark_ms for each in side)
+    side = [each for each in side if each.last.output_watermark_ms == lowest]
     names = f"{_subtasks(side)} of {side[0].source}"
+    verb = "reads and its watermark stands" if len(side) == 1 else "read and their watermarks stand"
+    evidence = last_reported(side, "records", "output_watermark_ms")
+    for each in side:
+        low, rest = _lowest_split(each)
+        before = next((at for at in each.moments if at.at_ms <= job.at_ms - STANDS_MS), None)
+        if low is not None and _split_at(each.last, low.name) == (before and _split_at(before, low.name)):
+            whose = f"partition {low.name} of {each.source}, subtask {each.subtask}"
+            since = "since the log began" if job.stands_since_ms == each.moments[0].at_ms else "since then"
+            return Finding(
+                cause=Cause.SILENT_SUBTASK,
+                certainty="sure",
+                proof=f"partition {rest[0].name} of the same subtask is ahead, and {low.name} is not idle",
+                whose=whose,
+                what=f"{whose} has given no newer row {since}",
+                remedy=f"A newer row of partition {low.name}, or an idle timeout would release it.",
+                since_ms=job.stands_since_ms,
+                evidence=(*evidence, *(_reported_split(each, split) for split in (low, rest[0]))),
+            )
+    partitions = [split.name for each in side for split in each.last.splits]
+    one_of = f"one of {listed(partitions, most=4)}" if len(partitions) > 1 else "a partition"
     return Finding(
         cause=Cause.SILENT_SUBTASK,
-        certainty="candidates",
-        holder=names,
         since_ms=job.stands_since_ms,
-        text=f"{names} reads rows and its watermark stands: one of its partitions is silent, or its rows are no newer",
-        release=f"look at the newest event time of each partition that {names} reads",
+        whose=names,
+        what=f"{names} {verb}: {one_of} is silent, or its rows are no newer",
+        remedy="Compare the newest event time of each partition.",
+        evidence=evidence,
+    )
+
+
+def partition_behind(job: Job) -> Finding | None:
+    """A partition whose watermark moves, and is far behind that of the others of the same subtask."""
+    if job.stands or job.watermark_ms is None:
+        return None
+    for each in _holding_side(job):
+        gaps = [gap for at in each.moments if at.at_ms > job.at_ms - 2 * STANDS_MS if (gap := _gap_of_splits(at))]
+        low, rest = _lowest_split(each)
+        if low is None or len(gaps) < 2 or min(gaps) < BEHIND_MS:
+            continue
+        if next(_split_at(at, low.name) for at in each.moments if at.splits) == low.watermark_ms:
+            continue  # it has not moved in the log: it may be silent
+        if (rest[0].watermark_ms or 0) > job.at_ms + FUTURE_MS and job.at_ms - (low.watermark_ms or 0) < FUTURE_MS:
+            continue
+        whose = f"partition {low.name} of {each.source}, subtask {each.subtask}"
+        return Finding(
+            cause=Cause.SOURCE_BEHIND,
+            certainty="sure",
+            proof=f"partition {rest[0].name} of the same subtask is ahead in every poll",
+            whose=whose,
+            since_ms=each.moments[0].at_ms,
+            shift_ms=gaps[-1],
+            what=f"{whose} is {rounded(gaps[-1])} behind partition {rest[0].name}",
+            remedy=f"Only newer rows of partition {low.name} help.",
+            evidence=tuple(_reported_split(each, split) for split in (low, rest[0])),
+        )
+    return None
+
+
+def no_watermark(job: Job) -> Finding | None:
+    """A source has read records and has never given a watermark, though something waits for event time."""
+    side = [each for each in _holding_side(job) if each.last.output_watermark_ms is None and each.last.records]
+    if job.watermark_ms is not None or not job.stands or not side or _PROCESSING_TIME.search(job.plan):
+        return None
+    if any(each.last.written for each in job.observed):
+        return None
+    name, is_planned = side[0].source, bool(_EVENT_TIME.search(job.plan))
+    read = sum(each.last.records or 0 for each in side)
+    return Finding(
+        cause=Cause.NO_WATERMARK,
+        certainty="sure" if is_planned else "likely",
+        proof="the plan has an operator of event time, and no row has come out of the job" if is_planned else "",
+        whose=name,
+        since_ms=side[0].moments[0].at_ms,
+        what=f"{name} has read {counted(read, 'record')} and given no watermark: "
+        "none is declared, its times are null, or a filter takes all rows",
+        remedy="Look for WATERMARK FOR in its table, or for the watermark strategy.",
         evidence=last_reported(side, "records", "output_watermark_ms"),
     )
 
 
-def no_watermark(job: Job) -> Finding | None:
-    """A source has read records and has never given a watermark."""
-    side = [each for each in _holding_side(job) if each.last.output_watermark_ms is None and each.last.records]
-    if job.watermark_ms is not None or not job.stands or not side:
+def no_event_time(job: Job) -> Finding | None:
+    """Rows come out without any watermark: the job, or this part of it, goes by processing time."""
+    written = sum(each.last.written or 0 for each in job.observed)
+    is_planned = bool(_PROCESSING_TIME.search(job.plan)) and not _EVENT_TIME.search(job.plan)
+    if job.watermark_ms is not None or not job.sources or not (is_planned or written):
         return None
-    name = side[0].source
+    if not any(each.last.records for each in job.sources):
+        return None
+    why = "its windows go by processing time" if is_planned else "no operator before its end waits for one"
     return Finding(
-        cause=Cause.NO_WATERMARK,
-        certainty="sure",
-        holder=name,
-        since_ms=side[0].moments[0].at_ms,
-        text=f"{name} has read {counted(sum(each.last.records or 0 for each in side), 'record')} and has never given a "
-        "watermark: none is declared, its event times are null, or a filter before it takes all rows",
-        release="look for WATERMARK FOR in its table, or for a watermark strategy behind it",
-        evidence=last_reported(side, "records", "output_watermark_ms"),
+        cause=Cause.NO_FAULT,
+        certainty="sure" if is_planned else "likely",
+        proof="the plan names processing time, and no operator of event time" if is_planned else "",
+        what=f"{job.operator} needs no watermark: {why}",
+        remedy=f"{counted(written, 'row')} came out so far.",
+        evidence=last_reported(job.observed, "records", "written"),
     )
 
 
 def source_behind(job: Job) -> Finding | None:
     """A source whose watermark moves, and is far behind that of the other inputs."""
     side = _holding_side(job)
-    behind_ms = _behind_ms(job, side, len(side[0].moments) - 1) if side else None
-    if behind_ms is None or behind_ms < BEHIND_MS or job.stands or _jumped(job):
+    behind_ms = _behind_ms(job, side, job.at_ms) if side else None
+    if behind_ms is None or behind_ms < BEHIND_MS or job.stands or _jumped(job) or _is_at_the_clock(job):
         return None
     if all(job.at_ms - (each.silent_since_ms or job.at_ms) >= BEHIND_MS for each in side):
         return None  # it may have stopped just now
-    whole = _is_whole(job, side)
-    name = side[0].source if whole else f"{_subtasks(side)} of {side[0].source}"
+    name = _name(job, side)
+    earlier = [_behind_ms(job, side, at.at_ms) for at in side[0].moments if at.at_ms > job.at_ms - 2 * STANDS_MS]
+    known = [gap for gap in earlier if gap is not None]
+    # One that has fallen silent lags behind by the clock; one that is behind keeps its distance.
+    passed_ms = min(job.at_ms - side[0].moments[0].at_ms, 2 * STANDS_MS)
+    keeps_up = len(known) > 1 and 2 * (known[-1] - known[0]) < passed_ms
+    moves = any(each.moments[0].output_watermark_ms != each.last.output_watermark_ms for each in side)
+    is_steady = moves and keeps_up and min(known) >= BEHIND_MS and _late_task(job) is None
+    ahead = _others(job, side)[0]
+    zone = ", in whole quarters of an hour, as by another time zone" if _zone_ms(behind_ms, BEHIND_MS) else ""
     return Finding(
         cause=Cause.SOURCE_BEHIND,
-        certainty="sure",
-        holder=name,
+        certainty="sure" if is_steady else "likely",
+        proof=f"its watermark moves and is the smallest in every poll, and {ahead.source} is ahead"
+        if is_steady
+        else "",
+        whose=name,
         since_ms=side[0].moments[0].at_ms,
         shift_ms=behind_ms,
-        text=f"{name} is {rounded(behind_ms)} behind the other inputs{_trend(job, side, behind_ms)}",
-        release=f"newer rows of {name}, and nothing else; alignment would only keep the others from going ahead",
-        evidence=last_reported([*side, *_others(job, side)[:1]], "records", "output_watermark_ms"),
+        what=f"{name} is {rounded(behind_ms)} behind the other inputs{_trend(job, side, behind_ms)}{zone}"
+        f"{_paused(job, side)}",
+        remedy=f"Only newer rows of {name} help.",
+        evidence=last_reported([*side, ahead], "records", "output_watermark_ms", "drift_ms"),
+    )
+
+
+def ahead_of_clock(job: Job) -> Finding | None:
+    """A source whose watermark is ahead of the clock: of several, the one at the clock holds nothing back."""
+    side = _holding_side(job)
+    live = [each for each in job.sources if job.is_live(each) and each.last.output_watermark_ms is not None]
+    ahead = [each for each in live if (each.last.output_watermark_ms or 0) > each.last.at_ms + FUTURE_MS]
+    if not ahead or not side or _jumped(job):
+        return None
+    of_first = [each for each in ahead if each.task == ahead[0].task]
+    name = _name(job, of_first)
+    ahead_ms = max((each.last.output_watermark_ms or 0) - each.last.at_ms for each in ahead)
+    is_zone = bool(_zone_ms(-ahead_ms, _ZONE_SLACK_MS))
+    return Finding(
+        cause=Cause.AHEAD,
+        certainty="likely" if is_zone else "sure",
+        proof="" if is_zone else "its own watermark is later than the clock, and by no offset of a time zone",
+        whose=name,
+        since_ms=ahead[0].moments[0].at_ms,
+        shift_ms=ahead_ms,
+        what=f"the event times of {name} are {rounded(ahead_ms)} ahead of the clock"
+        + ("" if len(ahead) == len(live) else ", and wait for those of the others"),
+        remedy="See the clock of whoever writes them, and the time zone of the column.",
+        evidence=last_reported(ahead[:2], "output_watermark_ms"),
+    )
+
+
+def time_zone(job: Job) -> Finding | None:
+    """The watermark is off by whole quarters of an hour all the while, as local times read as UTC are."""
+    side = _holding_side(job)
+    if job.watermark_ms is None or job.stands or not side or (_behind_ms(job, side, job.at_ms) or 0) >= BEHIND_MS:
+        return None
+    delay_ms = side[0].last.delay_ms or 0
+    lags = [at_ms - value - delay_ms for at_ms, value in job.watermarks if value is not None]
+    offset_ms = _zone_ms(lags[-1], _ZONE_SLACK_MS)
+    if len(lags) < 3 or not offset_ms or max(lags) - min(lags) > _ZONE_SLACK_MS:
+        return None
+    is_local = bool(_LOCAL_TIME.search(job.plan))
+    direction = "behind" if offset_ms > 0 else "ahead of"
+    return Finding(
+        cause=Cause.TIME_ZONE,
+        certainty="sure" if is_local else "candidates",
+        proof="the plan takes LOCALTIMESTAMP for the event time, which is the clock in local time" if is_local else "",
+        whose=side[0].source,
+        since_ms=side[0].moments[0].at_ms,
+        shift_ms=offset_ms,
+        what=f"event times are {rounded(abs(offset_ms))} {direction} the clock in every poll, as local times are",
+        remedy="Use TIMESTAMP_LTZ for the column, or UTC as the zone.",
+        evidence=last_reported(side, "output_watermark_ms", "delay_ms"),
     )
 
 
@@ -137,8 +319,8 @@ def restarts(job: Job) -> Finding | None:
     """The job has begun anew while it was looked at: its counters are smaller than they were."""
     falls = [
         (instance, before, after)
-        for instances in job.tasks.values()
-        for instance in instances
+        for task in job.path
+        for instance in job.tasks[task]
         for before, after in pairwise(each for each in instance.moments if each.records is not None)
         if (after.records or 0) < (before.records or 0)
     ]
@@ -150,17 +332,18 @@ def restarts(job: Job) -> Finding | None:
     return Finding(
         cause=Cause.RESTARTS,
         certainty="sure",
+        proof="counters only fall when a task begins anew",
         since_ms=after.at_ms,
-        text=f"the job has begun anew at least {times} since the log began, last after {moment(before.at_ms)}: "
-        f"{instance.source} had read {counted(before.records or 0, 'record')}, and then {grouped(after.records or 0)}",
-        release="see the exceptions of the job; without a checkpoint the rows of windows that were open are lost",
+        what=f"the job began anew at least {times}, last after {clock_words(before.at_ms)}: {instance.source} had read "
+        f"{counted(before.records or 0, 'record')}, and then {grouped(after.records or 0)}",
+        remedy="See its exceptions; without a checkpoint open windows are lost.",
         evidence=(reported(instance, before, "records"), reported(instance, after, "records")),
     )
 
 
 def back_pressure(job: Job) -> Finding | None:
     """A task gets its watermark late, or sources read slowly, because a task is too busy."""
-    every = [each for instances in job.tasks.values() for each in instances]
+    every = [each for task in job.path for each in job.tasks[task]]
     pressed = [each for each in every if (each.last.back_pressured_share or 0.0) >= _PRESSED]
     busy = [each for each in every if (each.last.busy_share or 0.0) >= _BUSY]
     late_task = _late_task(job)
@@ -168,25 +351,25 @@ def back_pressure(job: Job) -> Finding | None:
         return None
     lags = [at_ms - value for at_ms, value in job.watermarks if value is not None]
     falls_behind = late_task is not None or (len(lags) > 1 and lags[-1] - lags[0] >= BEHIND_MS)
-    texts = []
+    whats = []
     if late_task is not None:
-        texts.append(f"{title_of(late_task)} has not got the watermark that its inputs have sent")
+        whats.append(f"{title_of(late_task)} has not got the watermark that its inputs have sent")
     if pressed:
         share = pressed[0].last.back_pressured_share
-        texts.append(f"{pressed[0].source} waits for the next task in {share:.0%} of its time")
+        whats.append(f"{pressed[0].source} waits for the next task in {share:.0%} of its time")
     if busy:
-        texts.append(f"{busy[0].source} works in {busy[0].last.busy_share:.0%} of its time")
-    holder = busy[0].source if busy else None if late_task is None else title_of(late_task)
-    shown = [*pressed[:1], *busy[:1], *(() if late_task is None else job.tasks[late_task][:1])]
+        whats.append(f"{busy[0].source} works in {busy[0].last.busy_share:.0%} of its time")
+    whose = busy[0].source if busy else None if late_task is None else title_of(late_task)
+    instances = [*pressed[:1], *busy[:1], *(() if late_task is None else job.tasks[late_task][:1])]
     names = ("back_pressured_share", "busy_share", "input_watermark_ms", "output_watermark_ms")
     return Finding(
         cause=Cause.BACK_PRESSURE,
         certainty="likely" if busy and pressed and falls_behind else "candidates",
-        holder=holder,
+        whose=whose,
         since_ms=every[0].moments[0].at_ms,
-        text=listed(texts),
-        release=f"more parallelism or less work for {holder or 'the task behind it'}",
-        evidence=last_reported(shown, *names),
+        what=listed(whats),
+        remedy=f"Give {whose or 'the task behind it'} more subtasks, or less work.",
+        evidence=last_reported(instances, *names),
     )
 
 
@@ -199,19 +382,16 @@ def jump(job: Job) -> Finding | None:
     rise_ms = (after.output_watermark_ms or 0) - (before.output_watermark_ms or 0) - (after.at_ms - before.at_ms)
     dropped = late_since(job, before.at_ms)
     name = f"subtask {source.subtask} of {source.source}"
-    is_below = job.watermark_ms is not None and job.watermark_ms < (after.output_watermark_ms or 0)
-    where = f"; {job.operator} still has the smaller one of another input" if is_below else ""
-    lost = f"; {counted(dropped, 'row')} dropped as late since" if dropped else ""
+    lost = f", {counted(dropped, 'row')} dropped as late since" if dropped else ""
     return Finding(
         cause=Cause.JUMP,
         certainty="sure",
-        holder=name,
+        proof="the watermark was behind the clock in one poll, and is far ahead of it in the next",
+        whose=name,
         since_ms=after.at_ms,
         shift_ms=rise_ms,
-        text=f"the watermark of {name} jumped by {rounded(rise_ms)} ahead of the clock, to "
-        f"{moment(after.output_watermark_ms)}{where}{lost}",
-        release="no watermark goes back: filter rows ahead of the clock before it, and start again from a savepoint "
-        "before the jump",
+        what=f"that of {name} jumped {rounded(rise_ms)} ahead of the clock{lost}",
+        remedy="Filter such rows, and start again from a savepoint before the jump.",
         evidence=(
             reported(source, before, "output_watermark_ms", "records"),
             reported(source, after, "output_watermark_ms", "records"),
@@ -227,12 +407,14 @@ def no_new_data(job: Job) -> Finding | None:
     if not live or not _stands_at_source(job) or not _are_silent(job, live) or any(pending):
         return None
     since_ms = max(each.silent_since_ms or 0 for each in live)
+    is_empty = all(count == 0 for count in pending)
     return Finding(
         cause=Cause.NO_NEW_DATA,
-        certainty="sure" if all(count == 0 for count in pending) else "likely",
+        certainty="sure" if is_empty else "likely",
+        proof="each source reports that nothing is pending" if is_empty else "",
         since_ms=since_ms,
-        text=f"no source has read a record since {moment(since_ms)}",
-        release="a newer row of each source; see in the broker whether there is any",
+        what=f"no source has read a record since {clock_words(since_ms)}",
+        remedy="A newer row of each would release it; see in the broker.",
         evidence=last_reported(live, "records", "pending_records", "output_watermark_ms"),
     )
 
@@ -243,16 +425,15 @@ def delay(job: Job) -> Finding | None:
     delay_ms = side[0].last.delay_ms if side else None
     if delay_ms is None or delay_ms < FUTURE_MS or job.watermark_ms is None or job.stands:
         return None
-    if job.at_ms - job.watermark_ms > delay_ms + BEHIND_MS:
+    if job.at_ms - job.watermark_ms > delay_ms + STANDS_MS:
         return None
     return Finding(
         cause=Cause.DELAY_TOO_LARGE,
-        certainty="candidates",
-        holder=side[0].source,
+        whose=side[0].source,
         since_ms=side[0].moments[0].at_ms,
         shift_ms=delay_ms,
-        text=f"{side[0].source} is behind by its delay of {rounded(delay_ms)}, which its rows may or may not need",
-        release="measure how late its rows are, in a log of them with wm.strategy.advise",
+        what=f"{side[0].source} is behind by its delay, {rounded(delay_ms)}, which its rows may need",
+        remedy="Measure how late its rows are with wm.strategy.advise.",
         evidence=last_reported(side, "delay_ms", "output_watermark_ms"),
     )
 
@@ -266,9 +447,8 @@ def late_rows(job: Job) -> Finding | None:
         cause=Cause.DELAY_TOO_SMALL,
         certainty="likely",
         since_ms=first_late_ms(job),
-        text=f"{counted(dropped, 'row')} dropped as late, reported first at {moment(first_late_ms(job))}",
-        release="a longer delay keeps such rows, and every window waits for as long; Flink does not report how late "
-        "they were",
+        what=f"{counted(dropped, 'row')} dropped as late, seen first at {clock_words(first_late_ms(job))}",
+        remedy="A longer delay keeps them, and all windows wait for it; if they are of one device, mend its clock.",
         evidence=last_reported(job.observed, "late_records"),
     )
 
@@ -284,10 +464,11 @@ def ended(job: Job) -> Finding | None:
     return Finding(
         cause=Cause.ENDED,
         certainty="sure",
-        holder=names,
+        proof="Flink reports the task as finished",
+        whose=names,
         since_ms=next(each.at_ms for each in gone[0].moments if each.ended),
-        text=f"{names} {verb} ended, and {then}",
-        release="nothing is needed",
+        what=f"{names} {verb} ended, and {then}",
+        remedy="Nothing is needed.",
         evidence=last_reported(gone[:2], "ended", "output_watermark_ms"),
     )
 
@@ -297,32 +478,46 @@ def no_fault(job: Job) -> Finding | None:
     side = _holding_side(job)
     if job.watermark_ms is None or job.stands or not side or _jumped(job) or len(job.watermarks) < 3:
         return None
-    if _late_task(job) is not None:
-        return None
-    if (_behind_ms(job, side, len(side[0].moments) - 1) or 0) >= BEHIND_MS:
+    if _late_task(job) is not None or (
+        not _is_at_the_clock(job) and (_behind_ms(job, side, job.at_ms) or 0) >= BEHIND_MS
+    ):
         return None
     delay_ms, lag_ms = side[0].last.delay_ms, job.at_ms - job.watermark_ms
     is_explained = delay_ms is not None and delay_ms < FUTURE_MS and 0 <= lag_ms <= delay_ms + BEHIND_MS
+    is_near = -FUTURE_MS < lag_ms < FUTURE_MS
     of_delay = "" if delay_ms is None else f", of which {rounded(delay_ms)} are the delay"
-    return Finding(
+    idle = listed(names_of([each for each in job.sources if not job.is_live(each) and not each.last.ended]))
+    of_idle = f"; {idle} is idle by its timeout, in part or whole, and holds nothing" if idle else ""
+    finding = Finding(
         cause=Cause.NO_FAULT,
-        certainty="sure" if is_explained else "candidates",
+        certainty="sure" if is_explained else "likely" if is_near else "candidates",
+        proof="it moves with all inputs, and the delay and the age of a metric explain its distance" * is_explained,
         shift_ms=lag_ms,
-        text=f"it moves, {rounded(lag_ms)} behind the clock{of_delay}",
-        release="a window comes out when the watermark reaches its end",
+        what=f"it moves, {_distance(lag_ms)} the clock{of_delay}{of_idle}",
+        remedy="A window comes out when the watermark reaches its end.",
         evidence=last_reported(job.observed, "records", "input_watermark_ms"),
     )
+    if is_near or lag_ms < 0 or (delay_ms or 0) >= FUTURE_MS:
+        return finding
+    what = f"all inputs are {_distance(lag_ms)} the clock{_lag_trend(job)}, by old rows or a backlog"
+    remedy = "See in the broker how much is not read yet, and how old its rows are."
+    return replace(finding, cause=Cause.SOURCE_BEHIND, what=what, remedy=remedy)
 
 
 RULES: Final[tuple[Rule, ...]] = (
+    not_running,
     silent_source,
     silent_subtask,
     silent_partition,
+    partition_behind,
     no_watermark,
+    no_event_time,
+    time_zone,
     source_behind,
     restarts,
     back_pressure,
     jump,
+    ahead_of_clock,
     no_new_data,
     delay,
     late_rows,
@@ -339,7 +534,7 @@ def _holding_side(job: Job) -> list[Instance]:
     holders = job.holders()
     if not holders:
         return []
-    whole = [each for each in job.tasks[holders[0].task] if not each.last.ended]
+    whole = [each for each in job.tasks[holders[0].task] if job.is_live(each)]
     outputs = [each.last.output_watermark_ms for each in whole]
     known = [value for value in outputs if value is not None]
     together = len(known) == len(whole) and max(known) - min(known) < BEHIND_MS
@@ -349,11 +544,11 @@ def _holding_side(job: Job) -> list[Instance]:
 
 def _late_task(job: Job) -> str | None:
     """A task that is far behind the watermarks that its inputs have sent, so that these do not hold it."""
-    for task, instances in job.tasks.items():
-        live = [each.last for each in instances if not each.last.ended]
+    for task in job.path:
+        live = [each.last for each in job.tasks[task] if not each.last.ended]
         sent = smallest(each.last.output_watermark_ms for each in job.live_inputs(task))
         got = [each.input_watermark_ms for each in live if each.input_watermark_ms is not None]
-        if sent is not None and got and sent - min(got) >= BEHIND_MS:
+        if sent is not None and got and sent - min(got) >= STANDS_MS:
             return task
     return None
 
@@ -364,11 +559,16 @@ def _stands_at_source(job: Job) -> bool:
 
 
 def _others(job: Job, side: Sequence[Instance]) -> list[Instance]:
-    return [each for each in job.sources if each not in side and not each.last.ended]
+    return [each for each in job.sources if each not in side and job.is_live(each)]
 
 
 def _is_whole(job: Job, side: Sequence[Instance]) -> bool:
-    return bool(side) and len(side) == sum(not each.last.ended for each in job.tasks[side[0].task])
+    return bool(side) and len(side) == sum(map(job.is_live, job.tasks[side[0].task]))
+
+
+def _name(job: Job, side: Sequence[Instance]) -> str:
+    """A source, or those of its subtasks."""
+    return side[0].source if _is_whole(job, side) else f"{_subtasks(side)} of {side[0].source}"
 
 
 def _are_silent(job: Job, instances: Sequence[Instance]) -> bool:
@@ -393,26 +593,103 @@ def _silence(name: str, side: Sequence[Instance], since_ms: int) -> str:
         return f"{name} has never read a record"
     if since_ms == min(each.moments[0].at_ms for each in side):
         return f"{name} has read no record as far as the log goes back"
-    return f"{name} has read no record since {moment(since_ms)}"
+    return f"{name} has read no record since {clock_words(since_ms)}"
 
 
-def _behind_ms(job: Job, side: Sequence[Instance], index: int) -> int | None:
-    """By how much some instances are behind the others in the poll of that number; None if one has no watermark."""
+def _behind_ms(job: Job, side: Sequence[Instance], at_ms: int) -> int | None:
+    """By how much some instances are behind the others in the last poll up to a moment; None without watermarks."""
     low, high = (
-        smallest(each.moments[min(index, len(each.moments) - 1)].output_watermark_ms for each in instances)
-        for instances in (side, _others(job, side))
+        smallest(_at(each, at_ms).output_watermark_ms for each in instances) for instances in (side, _others(job, side))
     )
     return None if low is None or high is None else high - low
 
 
+def _at(instance: Instance, at_ms: int) -> Moment:
+    return max(
+        (each for each in instance.moments if each.at_ms <= at_ms),
+        key=lambda each: each.at_ms,
+        default=instance.moments[0],
+    )
+
+
+def _is_at_the_clock(job: Job) -> bool:
+    """Whether the smallest watermark is at the clock, so that those beyond it are ahead of the clock."""
+    others = [each.last.output_watermark_ms for each in _others(job, _holding_side(job))]
+    known = [value for value in others if value is not None]
+    if job.watermark_ms is None or not known or job.at_ms - job.watermark_ms >= FUTURE_MS:
+        return False
+    return min(known) > job.at_ms + FUTURE_MS
+
+
+def _zone_ms(off_ms: int, slack_ms: int) -> int:
+    """The offset of a zone that a difference to the clock may be, 0 if it is none."""
+    offset_ms = round((off_ms - slack_ms / 2) / _QUARTER_MS) * _QUARTER_MS
+    return offset_ms if abs(offset_ms) <= _FURTHEST_ZONE_MS and 0 <= off_ms - offset_ms + SECOND_MS <= slack_ms else 0
+
+
 def _trend(job: Job, side: Sequence[Instance], now_ms: int) -> str:
-    gaps = [_behind_ms(job, side, index) for index in range(len(side[0].moments))]
+    gaps = [_behind_ms(job, side, each.at_ms) for each in side[0].moments]
     before_ms = next((gap for gap in gaps if gap is not None), now_ms)
     if now_ms - before_ms > BEHIND_MS:
         return f", {rounded(now_ms - before_ms)} more than when the log began"
     if before_ms - now_ms > BEHIND_MS:
         return f", {rounded(before_ms - now_ms)} less than when the log began"
-    return " all the while: its event times are so much older"
+    return " all the while"
+
+
+def _lag_trend(job: Job) -> str:
+    lags = [at_ms - value for at_ms, value in job.watermarks if value is not None]
+    if lags[0] - lags[-1] > BEHIND_MS:
+        return f", {rounded(lags[0] - lags[-1])} less than when the log began"
+    return f", {rounded(lags[-1] - lags[0])} more than when the log began" if lags[-1] - lags[0] > BEHIND_MS else ""
+
+
+def _distance(lag_ms: int) -> str:
+    return f"{rounded(lag_ms)} behind" if lag_ms >= 0 else f"{rounded(-lag_ms)} ahead of"
+
+
+def _paused(job: Job, side: Sequence[Instance]) -> str:
+    """Which sources wait for the one that is behind: by alignment, or as if by one."""
+    waiting = [each for each in _others(job, side) if each.last.records and each.is_silent(job.at_ms)]
+    if not waiting:
+        return ""
+    names = listed(names_of(waiting))
+    aligned = any(at.drift_ms is not None for each in waiting for at in each.moments)
+    return f"; {names} {'is paused by alignment' if aligned else 'reads nothing meanwhile, as if paused by alignment'}"
+
+
+def _lowest_split(instance: Instance) -> tuple[Split | None, list[Split]]:
+    """The split with the smallest watermark of several, and those that are ahead of it; None if none is ahead."""
+    live = [split for split in instance.last.splits if not split.idle_share]
+    if len(live) < 2:
+        return None, []
+    low = min(live, key=lambda split: (split.watermark_ms is not None, split.watermark_ms or 0))
+    rest = [
+        each
+        for each in live
+        if each.watermark_ms is not None and each.watermark_ms - (low.watermark_ms or 0) >= BEHIND_MS
+    ]
+    return (low, rest) if rest else (None, [])
+
+
+def _split_at(at: Moment, name: str) -> int | None:
+    return next((split.watermark_ms for split in at.splits if split.name == name), None)
+
+
+def _gap_of_splits(at: Moment) -> int | None:
+    """How far the splits of a subtask were apart at a moment."""
+    known = [split.watermark_ms for split in at.splits if split.watermark_ms is not None and not split.idle_share]
+    return max(known) - min(known) if len(known) > 1 else None
+
+
+def _reported_split(instance: Instance, split: Split) -> Evidence:
+    values = (("watermark_ms", split.watermark_ms), ("idle_share", split.idle_share))
+    return Evidence(
+        at_ms=instance.last.at_ms,
+        task=f"{instance.source}, partition {split.name}",
+        subtask=instance.subtask,
+        values=values,
+    )
 
 
 def _jumped(job: Job) -> tuple[Instance, Moment, Moment] | None:

@@ -5,8 +5,10 @@ Operators that are chained run as one, so the first one's input and the last one
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final
 
@@ -16,7 +18,17 @@ from wmlab.engines.tables import QUERY, Engine
 
 STANDS_MS: Final = 20_000
 """How long a metric of Flink has to stay to count as standing: by default Flink renews what it shows every ten seconds
-(`metrics.fetcher.update-interval`)."""
+(`metrics.fetcher.update-interval`), so two metrics of one poll may be that far apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """A split, or partition, of a source at one moment; None is unknown."""
+
+    name: str
+    watermark_ms: int | None
+    idle_share: float | None
+    paused_share: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,24 +36,35 @@ class Moment:
     """A task's subtask, or a source of Spark, at one moment; None is unknown.
 
     `records` is what a source has read and any other task has received, `written` what has reached the last operator of
-    the chain; `delay_ms` is stated by the plan.
+    the chain; `delay_ms` is stated by the plan. An operator of two inputs reports the smaller watermark of both, also
+    of one that is idle; `input_watermark_ms` is at least what the operator itself has sent.
     """
 
     at_ms: int
-    ended: bool
-    input_watermark_ms: int | None
-    output_watermark_ms: int | None
-    records: int | None
-    written: int | None
-    late_records: int | None
-    state_rows: int | None
-    pending_records: int | None
-    idle_share: float | None
-    busy_share: float | None
-    back_pressured_share: float | None
-    delay_ms: int | None
-    event_max_ms: int | None
-    event_min_ms: int | None
+    ended: bool = False
+    input_watermark_ms: int | None = None
+    output_watermark_ms: int | None = None
+    records: int | None = None
+    written: int | None = None
+    late_records: int | None = None
+    state_rows: int | None = None
+    removed_rows: int | None = None
+    pending_records: int | None = None
+    idle_share: float | None = None
+    busy_share: float | None = None
+    back_pressured_share: float | None = None
+    drift_ms: int | None = None
+    delay_ms: int | None = None
+    event_max_ms: int | None = None
+    event_min_ms: int | None = None
+    run: str | None = None
+    duration_ms: int | None = None
+    splits: tuple[Split, ...] = ()
+
+    @property
+    def end_ms(self) -> int:
+        """When its batch had ended, for Spark."""
+        return self.at_ms + (self.duration_ms or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +98,21 @@ class Instance:
         since = self.silent_since_ms
         return since is not None and at_ms - since >= STANDS_MS
 
+    @property
+    def splits_are_idle(self) -> bool:
+        """Whether all its splits report that an idle timeout has passed."""
+        return bool(self.last.splits) and all(split.idle_share for split in self.last.splits)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Job:
     """A job up to the moment of the question; `observed_task` is the one whose watermark is asked for.
 
     `waits` is whether the query is known to run and to have nothing to read at that moment, None if nobody knows.
+    `state` is what the engine calls the job's state, None if nobody knows; `plans` has what the plan says of each task,
+    `states` the states of the job, and `titles` the names of the observed operators. `is_looked_at` is whether anybody
+    looked at that moment, so that what had not been reported by then had not happened; without `has_plan`, who reads
+    whom is assumed.
     """
 
     engine: Engine
@@ -91,18 +123,41 @@ class Job:
     observed_task: str
     operator: str
     waits: bool | None = None
+    state: str | None = None
+    exception: str | None = None
+    plans: dict[str, str] | None = None
+    states: tuple[tuple[int, str | None], ...] = ()
+    titles: tuple[str, ...] = ()
+    is_looked_at: bool = True
+    has_plan: bool = True
 
     @property
     def sources(self) -> list[Instance]:
-        """All instances of all sources."""
-        return [each for task, instances in self.tasks.items() if not self.inputs[task] for each in instances]
+        """All instances of the sources that the observed task reads from, directly or not."""
+        return [each for task in self.path if not self.inputs[task] for each in self.tasks[task]]
 
     @property
     def observed(self) -> tuple[Instance, ...]:
         """The instances of the task whose watermark is asked for."""
         return self.tasks[self.observed_task]
 
+    @cached_property
+    def path(self) -> list[str]:
+        """The observed task and all tasks from which it gets rows."""
+        path, todo = list[str](), [self.observed_task]
+        while todo:
+            task = todo.pop(0)
+            if task not in path and task in self.tasks:
+                path.append(task)
+                todo += self.inputs[task]
+        return path
+
     @property
+    def plan(self) -> str:
+        """What the plan says of these tasks."""
+        return "\n".join((self.plans or {}).get(task, "") for task in self.path)
+
+    @cached_property
     def watermarks(self) -> list[tuple[int, int | None]]:
         """When the observed task had which watermark: the smallest of its live instances, None before they have one."""
         by_moment: dict[int, list[int | None]] = {}
@@ -133,9 +188,39 @@ class Job:
         since = self.stands_since_ms
         return since is not None and self.at_ms - since >= STANDS_MS
 
+    @cached_property
+    def idle(self) -> frozenset[tuple[str, int | None]]:
+        """The task and number of each instance that nobody waits for, since an idle timeout has passed."""
+        return frozenset(
+            (each.task, each.subtask)
+            for task in self.path
+            for input_task in self.inputs[task]
+            for each in self.tasks.get(input_task, ())
+            if each.splits_are_idle or self._has_passed(task, each)
+        )
+
+    def _has_passed(self, task: str, instance: Instance) -> bool:
+        """Whether a task had a later watermark than an input has sent since.
+
+        No watermark passes an input that counts. What the input shows now is no older than `STANDS_MS`, so a watermark
+        from before that cannot be a newer one of the same input.
+        """
+        sent = instance.last.output_watermark_ms
+        before = [
+            each.input_watermark_ms
+            for consumer in self.tasks[task]
+            for each in consumer.moments
+            if each.at_ms <= self.at_ms - STANDS_MS and each.input_watermark_ms is not None
+        ]
+        return bool(before) and instance.last.records is not None and (sent is None or max(before) > sent)
+
+    def is_live(self, instance: Instance) -> bool:
+        """Whether anybody waits for it: it has not ended, and is not idle."""
+        return not instance.last.ended and (instance.task, instance.subtask) not in self.idle
+
     def live_inputs(self, task: str) -> list[Instance]:
-        """The instances that a task reads, without those that have ended: nobody waits for them."""
-        return [each for name in self.inputs[task] for each in self.tasks.get(name, ()) if not each.last.ended]
+        """The instances that a task reads and waits for."""
+        return [each for name in self.inputs[task] for each in self.tasks.get(name, ()) if self.is_live(each)]
 
     def holders(self) -> list[Instance]:
         """The instances of a source with the smallest watermark, found from the observed task on along its inputs.
@@ -146,7 +231,7 @@ class Job:
         if self.engine == "spark":
             return []
         task, seen = self.observed_task, set[str]()
-        smallest_of = [each for each in self.observed if not each.last.ended] if not self.inputs[task] else []
+        smallest_of = [] if self.inputs[task] else _smallest([each for each in self.observed if self.is_live(each)])
         while self.inputs[task] and task not in seen:
             seen.add(task)
             smallest_of = _smallest([each for each in self.live_inputs(task) if each.last.records is not None])
@@ -173,54 +258,100 @@ def smallest(watermarks: Iterable[int | None]) -> int | None:
 
 
 def title_of(task: str) -> str:
-    """A task by its first operator: "other[5]" of "Source: other[5] -> Calc[6]"."""
-    return task.partition(" -> ")[0].removeprefix("Source: ")
+    """A task by its first operator: "other[5]" of "Source: other[5] -> Calc[6]"; with its number if it has one."""
+    first, arrow, rest = task.partition(" -> ")
+    number = _NUMBER.search(rest) if arrow else None
+    return first.removeprefix("Source: ") + (number[0] if number else "")
 
 
-def job_of(engine: Engine, table: pa.Table, at_ms: int, *, waits: bool | None = None) -> Job:
-    """The job in a table, up to a moment; `table` has a row at least."""
+_NUMBER: Final = re.compile(r" \(\d+\)$")
+"""What tells tasks of one name apart."""
+
+
+def jobs_of(
+    engine: Engine,
+    table: pa.Table,
+    at_ms: int,
+    *,
+    waits: bool | None = None,
+    state: str | None = None,
+    exception: str | None = None,
+) -> tuple[Job, ...]:
+    """The job in a table up to a moment, once for each end of its plan; `table` has a row at least."""
     rows = [row for row in table.to_pylist() if row["at_ms"] <= at_ms]
     chains: dict[tuple[str, int | None], dict[int, list[dict[str, Any]]]] = {}
+    splits: dict[tuple[str, int | None, int], list[Split]] = {}
     inputs: dict[str, tuple[str, ...]] = {}
+    plans, states = dict[str, str](), dict[int, str | None]()
     for row in rows:
         inputs[row["task"]] = tuple(row["inputs"])
-        chains.setdefault((row["task"], row["subtask"]), {}).setdefault(row["at_ms"], []).append(row)
+        plans[row["task"]] = row["plan"] or ""
+        states[row["at_ms"]] = row["state"]
+        if row["split"] is None:
+            chains.setdefault((row["task"], row["subtask"]), {}).setdefault(row["at_ms"], []).append(row)
+        else:
+            of = splits.setdefault((row["task"], row["subtask"], row["at_ms"]), [])
+            shares = {name: row[name] for name in ("idle_share", "paused_share")}
+            of.append(Split(name=row["split"], watermark_ms=row["output_watermark_ms"], **shares))
     tasks: dict[str, tuple[Instance, ...]] = {}
     for (task, subtask), moments in chains.items():
-        instance = Instance(task, subtask, tuple(_moment(chain) for chain in moments.values()))
-        tasks[task] = (*tasks.get(task, ()), instance)
-    operators = {row["task"]: row["operator"] if row["task"] == QUERY else title_of(row["task"]) for row in rows}
+        known = (
+            replace(_moment(chain), splits=tuple(splits.get((task, subtask, at), ()))) for at, chain in moments.items()
+        )
+        tasks[task] = (*tasks.get(task, ()), Instance(task, subtask, tuple(known)))
+    operators = {task: "the query" if task == QUERY else title_of(task) for task in tasks}
     read = {name for names in inputs.values() for name in names}
     last = [task for task in tasks if task not in read]
-    jobs = [
-        Job(engine, rows[0]["job"], at_ms, tasks, inputs, task, operators[task], waits)
-        for task in [task for task in last if inputs[task]] or last
-    ]
-    # Of several ends of a plan the one that is furthest behind is asked for.
-    return min(jobs, key=lambda job: (job.watermark_ms is not None, job.watermark_ms or 0))
+    if engine == "flink":
+        state, exception = rows[-1]["state"], rows[-1]["exception"]
+    ends = [task for task in last if inputs[task] or engine == "flink"] or last
+    titles = {task: tuple(dict.fromkeys(row["operator"] for row in rows if row["task"] == task)) for task in ends}
+    return tuple(
+        Job(
+            engine=engine,
+            name=rows[0]["job"],
+            at_ms=at_ms,
+            tasks=tasks,
+            inputs=inputs,
+            observed_task=task,
+            operator=operators[task],
+            waits=waits,
+            state=state,
+            exception=exception,
+            plans=plans,
+            states=tuple(states.items()),
+            titles=titles[task],
+        )
+        for task in ends
+    )
 
 
 def _moment(chain: Sequence[dict[str, Any]]) -> Moment:
     """One moment of a task from the rows of its operators, in the order of their chain."""
     first, last = chain[0], chain[-1]
     is_source = not first["inputs"]
+    received = [first["input_watermark_ms"], None if is_source else first["output_watermark_ms"]]
     return Moment(
         at_ms=first["at_ms"],
         ended=first["ended"],
-        input_watermark_ms=first["input_watermark_ms"],
+        input_watermark_ms=max((value for value in received if value is not None), default=None),
         output_watermark_ms=last["output_watermark_ms"],
         records=first["records_out"] if is_source else first["records_in"],
         written=last["records_in"] if len(chain) > 1 and last["task"] != QUERY else last["records_out"],
         late_records=_sum(row["late_records"] for row in chain),
         state_rows=_sum(row["state_rows"] for row in chain),
-        pending_records=first["pending_records"],
-        idle_share=first["idle_share"],
-        busy_share=first["busy_share"],
-        back_pressured_share=first["back_pressured_share"],
+        removed_rows=_sum(row["removed_rows"] for row in chain),
         delay_ms=max((row["delay_ms"] for row in chain if row["delay_ms"] is not None), default=None),
-        event_max_ms=first["event_max_ms"],
-        event_min_ms=first["event_min_ms"],
+        drift_ms=max((row["drift_ms"] for row in chain if row["drift_ms"] is not None), default=None),
+        **{name: first[name] for name in _OF_FIRST},
     )
+
+
+_OF_FIRST: Final = (
+    *("pending_records", "idle_share", "busy_share", "back_pressured_share"),
+    *("event_max_ms", "event_min_ms", "run", "duration_ms"),
+)
+"""What a task reports once, so that all rows of its chain have it."""
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any, Final
 
-from wmlab.core.words import SECOND_MS, counted, listed, moment, rounded
+from wmlab.core.words import SECOND_MS, clock_words, counted, listed, rounded
 from wmlab.engines.causes import (
     FUTURE_MS,
     Cause,
@@ -27,6 +27,12 @@ from wmlab.engines.moments import STANDS_MS, Instance, Job, Moment
 
 _MANY: Final = 10
 """How many times what is usual, or needed, is too much."""
+_SLOW_BATCHES: Final = 3
+"""So many batches in a row are no chance."""
+_STEPS: Final = 3
+"""By so many usual steps the watermark has to rise, to tell that no row near it has come."""
+_PAUSE_MS: Final = 200
+"""What passes at most between two batches of which the second was due already."""
 _ENOUGH_BATCHES: Final = 5
 """From so many batches with rows on their lateness says something about the delay that they need."""
 
@@ -72,13 +78,13 @@ class Batches:
 
     @property
     def delay_ms(self) -> int | None:
-        """The delay, as the changes of the watermark show it; None before the first."""
+        """The delay, by the changes of the watermark since the last start, or by those before; None without any."""
         gaps = [
-            before.event_max_ms - after.input_watermark_ms
+            (before.run == after.run == self.every[-1].run, before.event_max_ms - after.input_watermark_ms)
             for before, after in self.changes
             if before.event_max_ms is not None and after.input_watermark_ms is not None
         ]
-        return min(gaps, default=None)
+        return min([gap for is_last, gap in gaps if is_last] or [gap for _, gap in gaps], default=None)
 
     @property
     def needed_ms(self) -> int:
@@ -120,10 +126,88 @@ class Batches:
         return self.delay_ms is not None and max(times[:-1]) - last > self.delay_ms
 
     @property
+    def is_far_behind(self) -> bool:
+        """Whether the watermark is further behind the newest row all the while than one would choose."""
+        is_known = len(self.with_rows) >= _SLOW_BATCHES
+        return is_known and (self.delay_ms or 0) >= _MANY * max(self.usual_step_ms, SECOND_MS)
+
+    @property
+    def risen_ms(self) -> int:
+        """By how much the watermark has risen since its first value."""
+        values = [each.input_watermark_ms for each in self.every if each.input_watermark_ms is not None]
+        return values[-1] - values[0] if values else 0
+
+    @property
+    def finishes_rows(self) -> bool:
+        """Whether rows have left the state, as those do that the watermark passes."""
+        return bool(self.every[-1].removed_rows)
+
+    def is_quiet(self, job: Job) -> bool:
+        """Whether no batch has come for longer than is usual."""
+        return job.at_ms - self.every[-1].end_ms >= max(STANDS_MS, _MANY * self.usual_gap_ms)
+
+    @property
     def evidence(self) -> tuple[Evidence, ...]:
         """The last batch with rows, and the last batch."""
         ends = dict.fromkeys((*self.with_rows[-1:], self.every[-1]))
         return tuple(reported(self.query, each, "records", "input_watermark_ms", "event_max_ms") for each in ends)
+
+
+def not_active(job: Job) -> Finding | None:
+    """The query has died of an exception, or was stopped, or has come to the end of what it was started for."""
+    if job.state not in ("FAILED", "ENDED"):
+        return None
+    batches, has_failed = Batches.of(job), job.state == "FAILED"
+    ended = "has ended: it was stopped, or had a trigger that takes what there is"
+    return Finding(
+        cause=Cause.FAILED if has_failed else Cause.NOT_RUNNING,
+        certainty="sure",
+        proof="Spark says that the query is not active",
+        since_ms=batches.every[-1].end_ms,
+        what=f"it has died: {job.exception}" if has_failed else ended,
+        remedy=f"{'Repair that, and start' if has_failed else 'Start'} it again from its checkpoint.",
+        evidence=batches.evidence,
+    )
+
+
+def perhaps_not_active(job: Job) -> Finding | None:
+    """The query is known not to wait for data, and its last batch has ended: it may be at work, or not run any more."""
+    batches = Batches.of(job)
+    last_ms = batches.every[-1].end_ms
+    if job.state is not None or job.waits is not False or job.at_ms < last_ms:
+        return None
+    return Finding(
+        cause=Cause.NOT_RUNNING,
+        since_ms=last_ms,
+        what=f"since {clock_words(last_ms)} it works, or has ended or died",
+        remedy="Look at query.isActive and query.exception().",
+        evidence=batches.evidence,
+    )
+
+
+def too_slow(job: Job) -> Finding | None:
+    """One batch after the other, each with rows: the query takes longer than its source."""
+    batches = Batches.of(job)
+    recent = batches.every[-_SLOW_BATCHES:]
+    lengths = [each.duration_ms for each in recent if each.duration_ms]
+    if len(lengths) < _SLOW_BATCHES or any(each not in batches.with_rows for each in recent):
+        return None
+    gaps = [after.at_ms - before.end_ms for before, after in pairwise(recent)]
+    pending = [each.last.pending_records for each in job.sources if each.last.pending_records]
+    if max(gaps) > max(_PAUSE_MS, min(lengths) // 20) or (job.waits and not pending):
+        return None
+    usual_ms = int(median(lengths))
+    is_long = bool(pending) or usual_ms >= SECOND_MS
+    waiting = f", and {counted(sum(pending), 'record')} wait in the source" if pending else ""
+    return Finding(
+        cause=Cause.TOO_SLOW,
+        certainty="likely" if is_long else "candidates",
+        whose="the query",
+        since_ms=recent[0].at_ms,
+        what=f"one batch with rows begins as soon as the one before has ended, each takes {rounded(usual_ms)}{waiting}",
+        remedy="See the slowest step in durationMs; give it more partitions, or less work.",
+        evidence=tuple(reported(batches.query, each, "duration_ms", "records") for each in recent[-2:]),
+    )
 
 
 def silent_source(job: Job) -> Finding | None:
@@ -133,37 +217,78 @@ def silent_source(job: Job) -> Finding | None:
     if not silent or not batches.are_newer_than_watermark:
         return None
     names = listed([each.source for each in silent])
-    many = f"{len(batches.since)} batches"
     return Finding(
         cause=Cause.SILENT_SOURCE,
         certainty="likely" if len(silent) == 1 else "candidates",
-        holder=names,
+        whose=names,
         since_ms=batches.held_from_ms,
-        text=f"{many} with newer rows have come since, and no row of {names}",
-        release=f"a row of {names} with a newer event time",
+        what=f"{len(batches.since)} batches with newer rows have come since, and no row of {names}",
+        remedy="A row of it with a newer event time would release it.",
         evidence=(*last_reported(silent, "records"), *batches.evidence),
     )
 
 
-def source_behind(job: Job) -> Finding | None:
-    """All sources have rows, and the watermark stands, or is further behind the newest row than one would choose."""
+def longer_delay(job: Job) -> Finding | None:
+    """Since a new start of the query the watermark stands though newer rows come: the delay is longer than before."""
     batches = Batches.of(job)
-    gap_ms = batches.delay_ms or 0
-    is_far = gap_ms >= _MANY * max(batches.usual_step_ms, SECOND_MS)
-    stands = batches.are_newer_than_watermark
+    runs = {each.run for each in batches.every if each.run is not None}
+    first = next(each for each in batches.every if each.run == batches.every[-1].run)
+    if len(runs) < 2 or len(job.sources) != 1 or not batches.are_newer_than_watermark:
+        return None
+    if batches.held_from_ms > first.at_ms:
+        return None
+    return Finding(
+        cause=Cause.DELAY_TOO_LARGE,
+        certainty="likely",
+        whose="the delay",
+        since_ms=first.at_ms,
+        what=f"the query was started again, and {counted(len(batches.since), 'batch')} with newer rows have not moved "
+        "it since: the new delay is longer",
+        remedy="It moves once the rows are newer by the difference; or set the delay back.",
+        evidence=batches.evidence,
+    )
+
+
+def source_behind(job: Job) -> Finding | None:
+    """All sources have rows, and the watermark stands, or is further behind the newest row than one would choose.
+
+    Where a source is behind, its rows near the watermark leave the state as that moves; where a delay holds it, none.
+    """
+    batches = Batches.of(job)
+    is_far, stands = batches.is_far_behind, batches.are_newer_than_watermark
     if len(job.sources) < 2 or not (stands or is_far) or _silent(job, batches):
         return None
-    text = "all sources have rows, and the event times of one are behind"
+    gap_ms = batches.delay_ms or 0
+    what = "all sources have rows, and the event times of one are behind"
     if not stands:
-        text = (
-            f"it is {rounded(gap_ms)} behind the newest row all the while: if the delay is less, one source is behind"
-        )
+        what = f"the rows of one source are up to {rounded(gap_ms)} older than those of another"
     return Finding(
         cause=Cause.SOURCE_BEHIND,
-        certainty="candidates",
+        certainty="likely" if is_far and not stands and batches.finishes_rows else "candidates",
         since_ms=batches.held_from_ms,
-        text=f"{text}; Spark does not report which",
-        release="compare the newest event time of each source",
+        shift_ms=gap_ms or None,
+        what=f"{what}; Spark does not report which",
+        remedy="Compare the newest event time of each source.",
+        evidence=batches.evidence,
+    )
+
+
+def delay_of_one(job: Job) -> Finding | None:
+    """Of several watermarks that one query declares, the one of the longest delay holds all."""
+    batches = Batches.of(job)
+    if len(job.sources) < 2 or not batches.is_far_behind or batches.are_newer_than_watermark or batches.finishes_rows:
+        return None
+    gap_ms, risen_ms = batches.delay_ms or 0, batches.risen_ms
+    is_clear = risen_ms >= _STEPS * max(batches.usual_step_ms, SECOND_MS)
+    return Finding(
+        cause=Cause.DELAY_TOO_LARGE,
+        certainty="likely" if is_clear and not late_since(job, None) else "candidates",
+        whose="the longest delay",
+        since_ms=batches.with_rows[0].at_ms,
+        shift_ms=gap_ms,
+        what=f"it is {rounded(gap_ms)} behind the newest row in every batch, and no row left the state while it rose "
+        f"by {rounded(risen_ms)}: the longest delay holds it",
+        remedy="Shorten that delay, of withWatermark.",
         evidence=batches.evidence,
     )
 
@@ -178,9 +303,10 @@ def no_watermark(job: Job) -> Finding | None:
     return Finding(
         cause=Cause.NO_WATERMARK,
         certainty="candidates" if silent else "sure",
+        proof="" if silent else "every source has given rows, and no batch reports an event time",
         since_ms=batches.with_rows[0].at_ms,
-        text="rows have come without event time: the query has no withWatermark for them, or all times are null",
-        release="look at withWatermark in the query, and for nulls in its column",
+        what="rows have come without event time: the query has no withWatermark for them, or all times are null",
+        remedy="Look at withWatermark in the query, and for nulls in its column.",
         evidence=batches.evidence,
     )
 
@@ -191,7 +317,7 @@ def jump(job: Job) -> Finding | None:
     rises = [
         (after.input_watermark_ms - before.input_watermark_ms, before, after)
         for before, after in batches.changes
-        if before.input_watermark_ms is not None and after.input_watermark_ms is not None
+        if before.input_watermark_ms is not None and after.input_watermark_ms is not None and before.run == after.run
     ]
     if len(rises) < 2:
         return None
@@ -202,20 +328,21 @@ def jump(job: Job) -> Finding | None:
     if rise_ms < max(FUTURE_MS, _MANY * usual_ms) or not all(is_older):
         return None
     dropped = late_since(job, before.at_ms)
-    raised = f"one batch raised the watermark by {rounded(rise_ms)} to {moment(after.input_watermark_ms)}"
+    raised = f"one batch raised it by {rounded(rise_ms)}"
     is_older_and_late = bool(times) and dropped > 0
+    is_sure = is_older_and_late and len(times) > 1
     return Finding(
         cause=Cause.JUMP,
-        certainty=("sure" if len(times) > 1 else "likely") if is_older_and_late else "candidates",
+        certainty="sure" if is_sure else "likely" if is_older_and_late else "candidates",
+        proof="all rows of every batch since are older than the watermark, by half of the jump or more" * is_sure,
         since_ms=after.at_ms,
         shift_ms=rise_ms,
-        text=f"{raised}, and all rows since are older: {counted(dropped, 'row')} or groups dropped as late"
+        what=f"{raised}, all rows since are older: {counted(dropped, 'row')} or groups dropped"
         if is_older_and_late
-        else f"{raised}, and no row since tells whether that is a jump or a pause in the data",
-        release="no watermark goes back: filter rows ahead of the clock before withWatermark, and start again with a "
-        "new checkpoint"
+        else f"{raised}, and no row since tells a jump from a pause",
+        remedy="Filter such rows before withWatermark, and start again with a new checkpoint."
         if is_older_and_late
-        else "look at the newest rows of that batch",
+        else "Look at the newest rows of that batch.",
         evidence=(
             reported(batches.query, before, "input_watermark_ms", "event_max_ms"),
             reported(batches.query, after, "input_watermark_ms", "event_max_ms"),
@@ -224,32 +351,46 @@ def jump(job: Job) -> Finding | None:
     )
 
 
-def no_new_data(job: Job) -> Finding | None:
-    """Nothing has come, or nothing newer, and a watermark of Spark moves only with newer rows."""
+def no_data_batches(job: Job) -> Finding | None:
+    """The newest rows have moved the watermark, and the batch that would apply it has not come."""
     batches = Batches.of(job)
-    if job.watermark_ms is None or batches.newest_ms is None or batches.are_newer_than_watermark:
+    if batches.delay_ms is None or batches.newest_ms is None or job.watermark_ms is None or len(job.sources) != 1:
         return None
-    if any(each.last.pending_records for each in job.sources):
+    due_ms = batches.newest_ms - batches.delay_ms
+    is_last = batches.every[-1] in batches.with_rows and all(each in batches.with_rows for each in batches.every)
+    quiet_ms = job.at_ms - batches.every[-1].end_ms
+    is_due = job.waits or (job.waits is None and quiet_ms >= STANDS_MS)
+    if due_ms <= job.watermark_ms or not is_last or len(batches.every) < _SLOW_BATCHES or not is_due:
         return None
-    release = f"a row later than {moment(batches.newest_ms)} from each source"
-    common: dict[str, Any] = {"cause": Cause.NO_NEW_DATA, "evidence": batches.evidence}
-    if len(job.sources) == 1 and _none_newer(batches):
-        text = f"rows come, and none is later than {moment(batches.newest_ms)}"
-        return Finding(certainty="sure", since_ms=batches.held_from_ms, text=text, release=release, **common)
-    last_ms = batches.with_rows[-1].at_ms
-    text = f"no batch with rows has begun since {moment(last_ms)}, and a watermark moves only with newer rows"
-    quiet_ms = job.at_ms - batches.every[-1].at_ms
-    if job.waits:
-        return Finding(certainty="sure", since_ms=last_ms, text=text, release=release, **common)
-    if quiet_ms >= max(STANDS_MS, _MANY * batches.usual_gap_ms):
-        release += "; see in query.status whether the query runs and waits for data"
-        return Finding(certainty="likely", since_ms=last_ms, text=text, release=release, **common)
+    is_sure = job.waits is True and quiet_ms >= 2 * SECOND_MS
     return Finding(
-        certainty="candidates",
-        since_ms=last_ms,
-        text=f"whether a row has come since {moment(last_ms)} is not in the log",
-        release="ask with a later at_ms, or look whether the source has more",
-        **common,
+        cause=Cause.NO_DATA_BATCHES,
+        certainty="sure" if is_sure else "likely",
+        proof="the query waits for data, and Spark would run a batch without rows at once" if is_sure else "",
+        whose="spark.sql.streaming.noDataMicroBatches.enabled",
+        since_ms=batches.every[-1].at_ms,
+        shift_ms=due_ms - job.watermark_ms,
+        what=f"the newest row moves it to {clock_words(due_ms)} in the next batch, and no batch comes without rows",
+        remedy="Any row moves it, or that setting.",
+        evidence=batches.evidence,
+    )
+
+
+def no_newer_rows(job: Job) -> Finding | None:
+    """Rows come, and none is newer than those before, so that the watermark of Spark stands."""
+    batches = Batches.of(job)
+    if job.watermark_ms is None or batches.newest_ms is None or len(job.sources) != 1 or not _none_newer(batches):
+        return None
+    if batches.are_newer_than_watermark:
+        return None
+    return Finding(
+        cause=Cause.NO_NEW_DATA,
+        certainty="sure",
+        proof="every batch since reports its newest event time, and none is later",
+        since_ms=batches.held_from_ms,
+        what=f"rows come, and none is later than {clock_words(batches.newest_ms)}",
+        remedy=f"A row later than {clock_words(batches.newest_ms)} would release it.",
+        evidence=batches.evidence,
     )
 
 
@@ -264,14 +405,36 @@ def delay_too_large(job: Job) -> Finding | None:
     return Finding(
         cause=Cause.DELAY_TOO_LARGE,
         certainty="likely",
-        holder="the delay",
+        whose="the delay",
         since_ms=batches.with_rows[0].at_ms,
         shift_ms=delay_ms,
         needed_ms=needed_ms,
-        text=f"the delay is {rounded(delay_ms)}, and no row of {len(batches.with_rows)} batches was more than "
+        what=f"the delay is {rounded(delay_ms)}, and no row of {len(batches.with_rows)} batches was more than "
         f"{rounded(needed_ms)} behind the batches before",
-        release="a row later than the end of a window by the delay, or a shorter delay",
+        remedy="Shorten the delay, or wait for rows later than the end of a window by it.",
         evidence=batches.evidence,
+    )
+
+
+def fastest_decides(job: Job) -> Finding | None:
+    """Batch after batch rows are late, those of another source than the newest: the policy is max."""
+    batches = Batches.of(job)
+    dropping = [
+        after for before, after in pairwise(batches.every) if (after.late_records or 0) > (before.late_records or 0)
+    ]
+    if len(job.sources) < 2 or len(dropping) < _SLOW_BATCHES or 2 * len(dropping) < len(batches.with_rows):
+        return None
+    if batches.delay_ms is None or batches.needed_ms > batches.delay_ms:
+        return None
+    return Finding(
+        cause=Cause.FASTEST_DECIDES,
+        certainty="likely",
+        since_ms=dropping[0].at_ms,
+        shift_ms=batches.delay_ms,
+        what=f"{counted(late_since(job, None), 'row')} or groups of another source dropped in {len(dropping)} batches: "
+        f"the newest source, delay {rounded(batches.delay_ms)}, decides for both (policy max)",
+        remedy="Set multipleWatermarkPolicy to min, or lengthen that delay.",
+        evidence=last_reported([batches.query], "late_records", "input_watermark_ms", "event_max_ms"),
     )
 
 
@@ -287,12 +450,13 @@ def late_rows(job: Job) -> Finding | None:
     return Finding(
         cause=Cause.DELAY_TOO_SMALL,
         certainty="sure" if is_exact else "likely",
+        proof="the batches report the oldest row, the newest row before it, and the rows dropped" * is_exact,
         since_ms=first_late_ms(job),
         shift_ms=delay_ms if is_exact else None,
         needed_ms=needed_ms if is_exact else None,
-        text=f"{counted(dropped, 'row')} or groups dropped as late, first at {moment(first_late_ms(job))}"
+        what=f"{counted(dropped, 'row')} or groups dropped as late, first at {clock_words(first_late_ms(job))}"
         + (lateness if is_exact else ""),
-        release="a longer delay keeps such rows, and every window waits for as long",
+        remedy="A longer delay keeps such rows, and every window waits for as long.",
         evidence=last_reported([batches.query], "late_records", "input_watermark_ms"),
     )
 
@@ -302,25 +466,72 @@ def no_fault(job: Job) -> Finding | None:
     batches = Batches.of(job)
     if batches.delay_ms is None or batches.newest_ms is None or batches.are_newer_than_watermark:
         return None
+    if job.watermark_ms is None:
+        return None
+    behind_ms = batches.newest_ms - job.watermark_ms
+    rest_ms = behind_ms - batches.delay_ms
+    of_batch = f": {rounded(batches.delay_ms)} of delay and {rounded(rest_ms)} of the last batch" if rest_ms else ""
+    in_session = any("session" in title.lower() for title in (job.titles or ()))
+    is_moving = len(batches.changes) >= _SLOW_BATCHES and not batches.is_quiet(job)
     return Finding(
         cause=Cause.NO_FAULT,
-        certainty="candidates",
+        certainty="likely" if is_moving and job.is_looked_at and job.waits is not False else "candidates",
         shift_ms=batches.delay_ms,
-        text=f"it is {rounded(batches.delay_ms)} behind the newest row, {moment(batches.newest_ms)}, by its delay",
-        release="a window comes out with the first row that is later than its end by the delay",
+        what=f"it is {rounded(behind_ms)} behind the newest row{of_batch or ', by its delay'}",
+        remedy="A session comes out when its gap has passed without a row of its key, by event time."
+        if in_session
+        else "A window comes out with a row later than its end by the delay.",
         evidence=batches.evidence,
     )
 
 
+def no_new_data(job: Job) -> Finding | None:
+    """Nothing has come for longer than usual, and a watermark of Spark moves only with newer rows."""
+    batches = Batches.of(job)
+    if (
+        job.watermark_ms is None
+        or batches.newest_ms is None
+        or batches.are_newer_than_watermark
+        or _none_newer(batches)
+    ):
+        return None
+    if any(each.last.pending_records for each in job.sources) or too_slow(job):
+        return None
+    last_ms, is_quiet = batches.with_rows[-1].at_ms, batches.is_quiet(job)
+    if job.is_looked_at and not is_quiet:
+        return None
+    is_sure = is_quiet and bool(job.waits)
+    common: dict[str, Any] = {"cause": Cause.NO_NEW_DATA, "evidence": batches.evidence, "since_ms": last_ms}
+    if not is_quiet:
+        what = f"the log does not say whether a row has come since {clock_words(last_ms)}"
+        return Finding(what=what, remedy="Ask again later, or look whether the source has more.", **common)
+    return Finding(
+        certainty="sure" if is_sure else "likely",
+        proof="the query runs, waits for data, and has waited for longer than ten usual batches" if is_sure else "",
+        what=f"no batch with rows has begun since {clock_words(last_ms)}",
+        remedy=f"A row later than {clock_words(batches.newest_ms)} from each source would release it"
+        + ("." if is_sure else "; see in query.status whether the query runs."),
+        **common,
+    )
+
+
 RULES: Final[tuple[Rule, ...]] = (
+    not_active,
+    too_slow,
     silent_source,
+    longer_delay,
+    delay_of_one,
     source_behind,
     no_watermark,
     jump,
-    no_new_data,
+    no_data_batches,
+    no_newer_rows,
     delay_too_large,
+    fastest_decides,
     late_rows,
     no_fault,
+    perhaps_not_active,
+    no_new_data,
 )
 
 

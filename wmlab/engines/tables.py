@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from html import unescape
 from typing import Any, Final, Literal
 
 import pyarrow as pa
@@ -26,11 +27,15 @@ Line = Mapping[str, Any]
 ENGINE_TABLE: Final = table(
     column("at_ms", LONG, "when the engine was asked (Flink), or the batch began (Spark)", unit="ms"),
     column("job", TEXT, "the job's or the query's name, or its id without one"),
+    column("state", TEXT, "Flink: the job's state, RUNNING or FAILED for example", nullable=True),
+    column("exception", TEXT, "why the job has failed, in its first line", nullable=True),
     column("task", TEXT, "Flink: operators that are chained into one task; Spark: 'query', or a source"),
+    column("plan", TEXT, "Flink: what the plan says of the task", nullable=True),
     column("inputs", pa.list_(TEXT), "the tasks that it reads; none of a source"),
     column("operator", TEXT, "the operator, as the engine calls it"),
     column("chain", LONG, "its position in the chain of its task, from 0"),
     column("subtask", LONG, "number of the parallel instance, from 0; Spark reports none", nullable=True),
+    column("split", TEXT, "Flink: the split or partition of a source that the row is about", nullable=True),
     column("ended", FLAG, "whether the task has finished, so that nobody waits for it"),
     column("input_watermark_ms", LONG, "the watermark that it has got", unit="ms", nullable=True),
     column("output_watermark_ms", LONG, "the watermark that it has sent", unit="ms", nullable=True),
@@ -45,11 +50,17 @@ ENGINE_TABLE: Final = table(
     column("idle_share", REAL, "share of its time without anything to do", nullable=True),
     column("busy_share", REAL, "share of its time at work", nullable=True),
     column("back_pressured_share", REAL, "share of its time in which it waited for the next task", nullable=True),
+    column("paused_share", REAL, "share of its time in which alignment paused a split", nullable=True),
+    column("drift_ms", LONG, "how far alignment has it ahead of its group", unit="ms", nullable=True),
     column("event_max_ms", LONG, "latest event time in the batch; Spark only", unit="ms", nullable=True),
     column("event_min_ms", LONG, "earliest event time in the batch; Spark only", unit="ms", nullable=True),
     column("batch", LONG, "number of the batch; Spark only", nullable=True),
+    column("run", TEXT, "which start of the query; Spark only", nullable=True),
+    column("duration_ms", LONG, "how long the batch took; Spark only", unit="ms", nullable=True),
+    column("removed_rows", LONG, "rows removed from its state, counted since the log began; Spark only", nullable=True),
 )
-"""The columns; a row for each operator, subtask and poll of Flink, stateful operator, source and batch of Spark."""
+"""The columns; a row for each operator or split, subtask and poll of Flink, stateful operator, source and batch of
+Spark."""
 
 QUERY: Final = "query"
 """The task of a Spark query's own watermark."""
@@ -65,9 +76,16 @@ _COUNTS: Final = {
     "records_out": "numRecordsOut",
     "late_records": "numLateRecordsDropped",
     "pending_records": "pendingRecords",
+    "drift_ms": "watermarkAlignmentDrift",
 }
+_OF_SPLIT: Final = re.compile(r"(.*)\.split\.(.+)\.watermark\.(\w+)")
+"""The metrics of a split, whose name may have dots: `Source__orders.split.topic-0.watermark.currentWatermark`."""
 FLINK_METRICS: Final = frozenset(
-    ["currentInputWatermark", "currentOutputWatermark", *_SHARES.values(), *_COUNTS.values()]
+    [
+        *("currentInputWatermark", "currentOutputWatermark", "currentWatermark", "pausedTimeMsPerSecond"),
+        *_SHARES.values(),
+        *_COUNTS.values(),
+    ]
 )
 """The metrics of Flink that the table has columns for, by the last part of their names."""
 _PLANNED_WATERMARK: Final = re.compile(r"\[(\d+)\]:WatermarkAssigner\(.*?watermark=\[\(?`?\w+`?(?: - (\d+):INTERVAL)?")
@@ -83,14 +101,20 @@ def table_of(engine: Engine, lines: Sequence[Line]) -> pa.Table:
 
 def _rows_of_flink(lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
     header, *polls = lines
-    names = {vertex["id"]: vertex["name"] for vertex in header["vertices"]}
+    # A vertex is known by its id: two sources that nobody has named have one name.
+    vertices = header["vertices"]
+    names = dict(zip([each["id"] for each in vertices], _titled([each["name"] for each in vertices]), strict=True))
     nodes = header["plan"]["nodes"]
     inputs = {node["id"]: [names[edge["id"]] for edge in node.get("inputs", ())] for node in nodes}
+    plans = {node["id"]: unescape(node.get("description", "")) for node in nodes}
     delays = _planned_delays(nodes)
     for poll in polls:
-        for vertex, said in poll["vertices"].items():
-            for row in _rows_of_task(names[vertex], said, delays):
-                yield row | {"at_ms": poll["at_ms"], "job": header["job"]["name"], "inputs": inputs.get(vertex, [])}
+        job = {"at_ms": poll["at_ms"], "job": header["job"]["name"]}
+        job |= {"state": poll.get("state"), "exception": poll.get("exception")}
+        for vertex, reported in poll["vertices"].items():
+            task = job | {"task": names[vertex], "inputs": inputs.get(vertex, []), "plan": plans.get(vertex)}
+            for row in _rows_of_task(names[vertex], reported, delays):
+                yield task | row
 
 
 def _planned_delays(nodes: Iterable[Mapping[str, Any]]) -> dict[str, int]:
@@ -99,16 +123,20 @@ def _planned_delays(nodes: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     return {match[1]: int(match[2] or 0) for match in stated}
 
 
-def _rows_of_task(task: str, said: Mapping[str, Any], delays: Mapping[str, int]) -> Iterator[dict[str, Any]]:
-    """The rows of one task at one moment: of each subtask, each operator in the order of the chain."""
+def _rows_of_task(task: str, reported: Mapping[str, Any], delays: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    """The rows of one task at one moment: of each subtask, each operator in the order of the chain, and its splits."""
     by_operator: dict[tuple[int, str], dict[str, str]] = {}
-    for key, value in {**said["watermarks"], **said["metrics"]}.items():
+    splits: dict[tuple[int, str, str], dict[str, str]] = {}
+    for key, value in {**reported["watermarks"], **reported["metrics"]}.items():
         subtask, _, rest = key.partition(".")
+        if of_split := _OF_SPLIT.fullmatch(rest):
+            splits.setdefault((int(subtask), of_split[1], of_split[2]), {})[of_split[3]] = value
+            continue
         operator, _, metric = rest.rpartition(".")
         by_operator.setdefault((int(subtask), operator), {})[metric] = value
     chained = task.replace(":", "_").replace(" ", "_")
     operators = sorted({name for _, name in by_operator if name}, key=lambda name: (chained.find(name), name))
-    ended = said["status"] == "FINISHED"
+    ended = reported["status"] == "FINISHED"
     for subtask in sorted({number for number, _ in by_operator}) or [0]:
         of_task = by_operator.get((subtask, ""), {})
         for position, operator in enumerate(operators or [task]):
@@ -116,21 +144,31 @@ def _rows_of_task(task: str, said: Mapping[str, Any], delays: Mapping[str, int])
             number = _NUMBER.search(operator)
             output = _whole(metrics.get("currentOutputWatermark"))
             yield {
-                "task": task,
                 "operator": operator,
                 "chain": position,
                 "subtask": subtask,
-                "ended": ended or output == _END_OF_TIME,
+                "ended": ended or (output is not None and output >= _END_OF_TIME),
                 "input_watermark_ms": _known_watermark(_whole(metrics.get("currentInputWatermark"))),
                 "output_watermark_ms": _known_watermark(output),
                 "delay_ms": delays.get(number[1]) if number and operator.startswith("WatermarkAssigner") else None,
                 **{name: _whole(metrics.get(metric)) for name, metric in _COUNTS.items()},
                 **{name: _share(of_task.get(metric)) for name, metric in _SHARES.items()},
             }
+    for (subtask, operator, split), metrics in sorted(splits.items()):
+        yield {
+            "operator": operator,
+            "chain": 0,
+            "subtask": subtask,
+            "split": split,
+            "ended": False,
+            "output_watermark_ms": _known_watermark(_whole(metrics.get("currentWatermark"))),
+            "idle_share": _share(metrics.get("idleTimeMsPerSecond")),
+            "paused_share": _share(metrics.get("pausedTimeMsPerSecond")),
+        }
 
 
 def _known_watermark(watermark: int | None) -> int | None:
-    return None if watermark in (_UNKNOWN_WATERMARK, _END_OF_TIME) else watermark
+    return watermark if watermark is not None and _UNKNOWN_WATERMARK < watermark < _END_OF_TIME else None
 
 
 def _whole(text: str | None) -> int | None:
@@ -153,6 +191,8 @@ def _rows_of_spark(lines: Sequence[Line]) -> Iterator[dict[str, Any]]:
             "at_ms": instant_ms(progress["timestamp"]),
             "job": progress.get("name") or progress["id"],
             "batch": progress["batchId"],
+            "run": progress.get("runId"),
+            "duration_ms": (progress.get("durationMs") or {}).get("triggerExecution"),
             "chain": 0,
             "ended": False,
         }
@@ -170,12 +210,14 @@ def _rows_of_query(progress: Line, sources: Sequence[str], totals: Counter[str])
     event = progress.get("eventTime") or {}
     operators = progress["stateOperators"] or [{"operatorName": QUERY}]
     written = (progress.get("sink") or {}).get("numOutputRows", -1)
-    totals["read"] += progress["numInputRows"]
+    # Spark's event log has the rows of each source, and no sum of them.
+    totals["read"] += sum(source["numInputRows"] for source in progress["sources"])
     totals["written"] += max(written, 0)
     for position, (title, state) in enumerate(
         zip(_titled([each["operatorName"] for each in operators]), operators, strict=True)
     ):
         totals[f"late {title}"] += state.get("numRowsDroppedByWatermark", 0)
+        totals[f"removed {title}"] += state.get("numRowsRemoved", 0)
         yield {
             "task": QUERY,
             "inputs": list(sources),
@@ -187,6 +229,7 @@ def _rows_of_query(progress: Line, sources: Sequence[str], totals: Counter[str])
             "records_out": None if written < 0 else totals["written"],
             "late_records": totals[f"late {title}"] if "numRowsDroppedByWatermark" in state else None,
             "state_rows": state.get("numRowsTotal"),
+            "removed_rows": totals[f"removed {title}"] if "numRowsRemoved" in state else None,
             "event_max_ms": _spark_time(event.get("max")),
             "event_min_ms": _spark_time(event.get("min")),
         }

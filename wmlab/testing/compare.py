@@ -5,6 +5,7 @@ Histories are drawn by hypothesis, always the same ones, and shrunk by it to the
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,7 +34,8 @@ class DisagreementError(WmlabError, AssertionError):
 class Disagreement(Answer):
     """A history in which a machine answers its last step otherwise than the rule, which answers `expected`.
 
-    `answer` is what the machine said; a text that begins with "raised" if it raised an error.
+    `answer` is what the machine said; a text that begins with "raised" if it raised an error. `in_json` is whether
+    answers are shown as JSON, as those of a program are.
     """
 
     rule: str
@@ -42,6 +44,7 @@ class Disagreement(Answer):
     steps: tuple[Step, ...]
     answer: Any
     expected: Any
+    in_json: bool = False
 
     @property
     def sentence(self) -> str:
@@ -52,8 +55,9 @@ class Disagreement(Answer):
     def clause(self) -> str:
         """The same as a part of a sentence."""
         after = counted(len(self.steps), "step")
-        answer = self.answer if isinstance(self.answer, _Raised) else f"answers {self.answer!r}"
-        return f"after {after} {self.machine} {answer}, where the rule {self.rule!r} answers {self.expected!r}"
+        write = json.dumps if self.in_json else repr
+        answer = self.answer if isinstance(self.answer, _Raised) else f"answers {write(self.answer)}"
+        return f"after {after} {self.machine} {answer}, where the rule {self.rule!r} answers {write(self.expected)}"
 
     @property
     def test(self) -> str:
@@ -106,12 +110,19 @@ def compare_with_rule(mine: Callable[..., Machine], rule: str, *, examples: int 
 
 
 def find_disagreement(
-    mine: Callable[..., Machine], rule: str, *, examples: int = EXAMPLES, shrink: bool = True, called: str = ""
+    mine: Callable[..., Machine],
+    rule: str,
+    *,
+    examples: int = EXAMPLES,
+    shrink: bool = True,
+    called: str = "",
+    goes_on: Callable[[], bool] = lambda: True,
 ) -> Disagreement | None:
     """The smallest history in which a machine does not answer as a rule; None if there is none among those drawn.
 
     Of the smallest no step can be left out. With `shrink=False` it is the first that is found; `called` is the name of
-    the machine in words. Raises as `compare_with_rule`, but for `DisagreementError`.
+    the machine in words; before each history `goes_on` says whether it is to be judged. Raises as
+    `compare_with_rule`, but for `DisagreementError`.
     """
     the_flag(shrink, "shrink", ModelError)
     of = rule_of(rule)
@@ -142,7 +153,7 @@ def find_disagreement(
     def judge(history: History) -> None:
         differs = None
         # A program that has failed is not asked again while hypothesis tries to shrink.
-        if not failed:
+        if not failed and goes_on():
             try:
                 differs = first_difference(mine, rule, history, _answers(of, history), called=called)
                 disagreements.extend([differs] if differs else [])
@@ -166,10 +177,10 @@ def find_disagreement(
         raise failed[0]
     if not disagreements:
         return None
-    return _without_needless_steps(disagreements[-1], mine, of, called) if shrink else disagreements[-1]
+    return without_needless_steps(disagreements[-1], mine, of, called) if shrink else disagreements[-1]
 
 
-def _without_needless_steps(
+def without_needless_steps(
     disagreement: Disagreement, mine: Callable[..., Machine], of: Rule, called: str
 ) -> Disagreement:
     """The disagreement without each step that can be left out, until every one is needed.
@@ -224,6 +235,7 @@ def first_difference(
                 steps=history.steps[:number],
                 answer=answer,
                 expected=wanted,
+                in_json=bool(called),
             )
     return None
 

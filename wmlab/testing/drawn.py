@@ -1,5 +1,8 @@
 """Histories of every rule, drawn by hypothesis: out of order, idle, restarts, ties, and times from the future.
 
+The times of some are shifted as a whole, to those of a real clock in milliseconds since 1970, or before it: a machine
+that computes in 16 or 32 bits answers small times like the rule.
+
 Draws are small and plain, so that hypothesis shrinks a history to its fewest steps and smallest numbers. It can leave
 out a step of at most four draws, wherever it stands; so each draw of a step is a single choice.
 """
@@ -26,7 +29,23 @@ def histories(rule: str) -> SearchStrategy[History]:
     """A hypothesis strategy for the histories of a rule, with its parameters; raises `ModelError` for no rule."""
     name = rule_of(rule).name
     drawn: SearchStrategy[History] = _DRAWN[name](**_PARAMETERS[name])
-    return drawn
+    return st.builds(_shifted, drawn, st.sampled_from(_SHIFTS_MS))
+
+
+_SHIFTS_MS: Final = (0, 0, 0, 1_700_000_000_000, -(2**33))
+"""By how much all times of a history are shifted; the first one is the one to which it shrinks."""
+
+
+def _shifted(history: History, shift_ms: int) -> History:
+    """A history at another time of the clock."""
+    return History(history.parameters, tuple(_step_at(step, shift_ms) for step in history.steps))
+
+
+def _step_at(step: Step, shift_ms: int) -> Step:
+    moved = {name: step[name] + shift_ms for name in ("time", "now") if name in step}
+    if "times" in step:
+        moved["times"] = {of: [time + shift_ms for time in times] for of, times in step["times"].items()}
+    return {**step, **moved}
 
 
 def _kinds(**weights: int) -> SearchStrategy[str]:

@@ -46,6 +46,7 @@ class Program:
         self.command, self.rule, self.timeout_s = tuple(command), rule, timeout_s
         self._given = ""
         self._unread = b""
+        self._answers, self._waited_s = 0, 0.0
         try:
             # What it writes to its standard error is the user's to see.
             self._process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -78,8 +79,13 @@ class Program:
 
     def ask(self, message: Mapping[str, Any]) -> Any:
         """The answer to one line; raises `ProgramError` if there is none."""
+        if self._given:
+            self.end()
         self._given = json.dumps(message)
+        begun_s = time.monotonic()
         line = self._line(f"{self._given}\n".encode())
+        self._answers += 1
+        self._waited_s += time.monotonic() - begun_s
         try:
             return json.loads(line)
         except ValueError:
@@ -87,6 +93,30 @@ class Program:
             raise self._failed(
                 f"wrote {written!r}, which is no JSON", "Let it write answers only, each as JSON in one line."
             ) from None
+
+    @property
+    def answer_s(self) -> float:
+        """How long an answer has taken on average."""
+        return self._waited_s / max(self._answers, 1)
+
+    def end(self) -> None:
+        """Look whether the program has written more than was asked; raises `ProgramError` if it has."""
+        with suppress(BlockingIOError):
+            self._unread += os.read(self._stdout.fileno(), 65_536)
+        if self._unread:
+            written = _cut(self._unread.decode(errors="replace").strip())
+            raise self._failed(
+                f"wrote {written!r} besides its answer", "Let it write exactly one line for each that it reads."
+            )
+
+    def _waits_for_more(self) -> bool:
+        """Whether a program that has not answered does so once it is given one line more."""
+        with suppress(OSError):
+            os.write(self._stdin.fileno(), f"{self._given}\n".encode())
+            with selectors.DefaultSelector() as waiting:
+                waiting.register(self._stdout, selectors.EVENT_READ)
+                return bool(waiting.select(max(self.timeout_s, _ENDING_S)) and os.read(self._stdout.fileno(), 1))
+        return False
 
     def _line(self, unsent: bytes) -> bytes:
         """Writes a line and reads one, in the time that there is for both."""
@@ -98,8 +128,12 @@ class Program:
                 left_s = until - time.monotonic()
                 ready = waiting.select(max(0.0, left_s)) if left_s > 0 else []
                 if not ready:
+                    what = f"did not answer within {self.timeout_s:g} s"
                     remedy = "Let it write a line for each line that it reads, and flush it; or give it a longer time."
-                    raise self._failed(f"did not answer within {self.timeout_s:g} s", remedy)
+                    if not unsent and self._waits_for_more():
+                        what += ", and wrote only when it was given a line more"
+                        remedy = "Let it answer each line before it reads the next one, in their order."
+                    raise self._failed(what, remedy)
                 for key, _ in ready:
                     if key.fileobj is self._stdin:
                         unsent = unsent[self._write(unsent) :]

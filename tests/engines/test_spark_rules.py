@@ -1,0 +1,143 @@
+"""The rules for Spark, on queries of which no real run is kept: what each batch says, in the form of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from wmlab.engines.answers import EngineLog, JobExplanation
+from wmlab.engines.causes import Cause
+from wmlab.engines.reading import Lines
+
+BEGIN_S = 1_700_000_000
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def batch(
+    at_s: float,
+    newest_s: float | None,
+    watermark_s: float | None,
+    *,
+    took_s: float = 0.3,
+    run: str = "1",
+    **counts: Any,
+) -> dict[str, Any]:
+    """A batch that begins so many seconds after the first; with a newest event time it has ten rows of each source."""
+    rows = [10 if newest_s is not None else 0] * counts.get("sources", 1)
+    times = {} if newest_s is None else {"max": _time(BEGIN_S + newest_s), "min": _time(BEGIN_S + newest_s - 9)}
+    mark = 0 if watermark_s is None else BEGIN_S + watermark_s
+    return {
+        "id": "q",
+        "runId": run,
+        "name": "q",
+        "timestamp": _time(BEGIN_S + at_s),
+        "batchId": round(at_s * 10),
+        "numInputRows": sum(rows),
+        "durationMs": {"triggerExecution": round(took_s * 1_000)},
+        "eventTime": times | {"watermark": _time(mark)},
+        "stateOperators": [
+            {
+                "operatorName": "stateStoreSave",
+                "numRowsTotal": 5,
+                "numRowsRemoved": counts.get("removed", 0),
+                "numRowsDroppedByWatermark": counts.get("dropped", 0),
+            }
+        ],
+        "sources": [
+            {"description": f"Kafka[{n}]", "numInputRows": count, "metrics": counts.get("metrics")}
+            for n, count in enumerate(rows)
+        ],
+        "sink": {"numOutputRows": 0},
+    }
+
+
+def answer(lines: Sequence[dict[str, Any]], *, after_s: float = 0.0, **known: Any) -> JobExplanation:
+    """The answer so long after the last batch."""
+    last = lines[-1]
+    end_ms = (
+        round(datetime.fromisoformat(last["timestamp"]).timestamp() * 1_000) + last["durationMs"]["triggerExecution"]
+    )
+    return EngineLog("q", Lines("spark", tuple(lines), until_ms=end_ms + round(after_s * 1_000), **known)).explain()
+
+
+def healthy(every_s: float = 3.0, count: int = 6) -> list[dict[str, Any]]:
+    """Ten rows of ten seconds a batch, each followed by one without rows, which moves the watermark."""
+    lines = []
+    for n in range(count):
+        newest, before = 10 * n + 9, 10 * n - 11 if n else None
+        lines += [batch(n * every_s, newest, before), batch(n * every_s + 0.5, None, newest - 10)]
+    return lines
+
+
+def test_a_query_that_waits_for_shorter_than_usual_is_healthy() -> None:
+    for after_s in (0.1, 1.0, 2.5, 10.0):
+        explanation = answer(healthy(), after_s=after_s, waits=True)
+        assert (explanation.cause, explanation.certainty) == (Cause.NO_FAULT, "likely")
+    late = answer(healthy(), after_s=60.0, waits=True)
+    assert (late.cause, late.certainty, late.verdict) == (Cause.NO_NEW_DATA, "sure", "held")
+
+
+def test_batches_back_to_back_are_a_query_too_slow_for_its_source() -> None:
+    slow = [batch(3.0 * n, 10 * n + 9, 10 * n - 11 if n else None, took_s=2.95) for n in range(4)]
+    explanation = answer(slow, waits=False)
+    assert (explanation.cause, explanation.certainty) == (Cause.TOO_SLOW, "likely")
+    pauses = [batch(3.0 * n, 10 * n + 9, 10 * n - 11 if n else None, took_s=1.0) for n in range(4)]
+    assert answer(pauses).cause is not Cause.TOO_SLOW
+
+
+def test_records_that_wait_in_the_source_are_counted() -> None:
+    behind = {"metrics": {"maxOffsetsBehindLatest": "500"}}
+    fast = [batch(0.3 * n, 10 * n + 9, 10 * n - 11 if n else None, took_s=0.3, **behind) for n in range(4)]
+    explanation = answer(fast, waits=False)
+    assert (explanation.cause, explanation.certainty) == (Cause.TOO_SLOW, "likely")
+    assert "500 records wait in the source" in explanation.sentence
+
+
+def test_without_batches_without_rows_the_watermark_stays_a_batch_behind() -> None:
+    lines = [batch(1.0 * n, 10 * n + 9, 10 * n - 11 if n else None) for n in range(4)]
+    explanation = answer(lines, after_s=5.0, waits=True)
+    assert (explanation.cause, explanation.certainty) == (Cause.NO_DATA_BATCHES, "sure")
+    assert explanation.stands
+    assert "noDataMicroBatches" in str(explanation.whose)
+
+
+def test_of_two_delays_the_longest_holds_and_old_rows_do_not() -> None:
+    def batches(removed: int) -> list[dict[str, Any]]:
+        marks = [None, *(10 * n - 1 - 3_600 for n in range(1, 8))]
+        return [batch(2.0 * n, 10 * n + 9, mark, sources=2, removed=removed) for n, mark in enumerate(marks)]
+
+    held = answer(batches(removed=0))
+    assert (held.cause, held.certainty, held.whose) == (Cause.DELAY_TOO_LARGE, "likely", "the longest delay")
+    behind = answer(batches(removed=3))
+    assert (behind.cause, behind.certainty) == (Cause.SOURCE_BEHIND, "likely")
+
+
+def test_rows_dropped_batch_after_batch_beside_a_source_in_order_are_the_policy_max() -> None:
+    lines = [batch(2.0 * n, 10 * n + 9, 10 * n - 11 if n else None, sources=2, dropped=6 if n else 0) for n in range(6)]
+    explanation = answer(lines)
+    assert (explanation.cause, explanation.certainty, explanation.verdict) == (
+        Cause.FASTEST_DECIDES,
+        "likely",
+        "rows lost",
+    )
+
+
+def test_a_longer_delay_after_a_new_start_is_said() -> None:
+    before = healthy(count=4)
+    after = [batch(20.0 + 2 * n, 49 + 10 * n, 29, run="2") for n in range(4)]
+    explanation = answer([*before, *after])
+    assert (explanation.cause, explanation.certainty) == (Cause.DELAY_TOO_LARGE, "likely")
+    assert "started again" in explanation.sentence
+
+
+def test_what_is_known_of_the_state_of_a_query_comes_first() -> None:
+    dead = answer(healthy(), state="FAILED", exception="Boom")
+    assert (dead.cause, dead.certainty, dead.verdict) == (Cause.FAILED, "sure", "not running")
+    unknown = answer(healthy(), after_s=1.0, waits=False)
+    assert [each.cause for each in unknown.findings] == [Cause.NO_FAULT, Cause.NOT_RUNNING]
+    running = answer(healthy(), after_s=1.0, waits=False, state="RUNNING")
+    assert [each.cause for each in running.findings] == [Cause.NO_FAULT]
