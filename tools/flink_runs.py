@@ -199,7 +199,7 @@ RUNS: Final = {
             "orders=1000,1000",
         )
     ),
-    "partition_silent": Run(stream=("subtasks=1", "orders=1000,1000/1000/15000")),
+    "partition_silent": Run(stream=("subtasks=1", "orders=1000,1000/1000/5000")),
     "partition_behind": Run(stream=("subtasks=1", "orders=1000,600000")),
     "aligned": Run(stream=("drift=3000", "orders=1000,1000", "payments=1000/200,1000/200")),
     "idle_subtask": Run(stream=("idle=5000", "subtasks=4", "orders=1000,1000,1000,1000/1000/10000")),

@@ -265,9 +265,7 @@ def _as_options(message: str, options: argparse.Namespace) -> str:
     names = "|".join(sorted(vars(options)))
     value = r"'[^']*'|\{[^}]*\}|\.\.\.|(?=\S)"
     flags = {"job": "id"} if options.run is _explain_job else {}
-    return re.sub(
-        rf"\b({names})=({value})", lambda match: _as_option(flags.get(match[1], match[1]), match[2]), message
-    )
+    return re.sub(rf"\b({names})=({value})", lambda match: _as_option(flags.get(match[1], match[1]), match[2]), message)
 
 
 def _as_option(name: str, value: str) -> str:

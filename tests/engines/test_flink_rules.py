@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import wmlab as wm
 from tests.engines.jobs import BEGIN_MS, END_MS, JOIN, POLLS, SOURCE, STEP_MS, job_of, source
 from wmlab.engines.answers import advise, explain
 from wmlab.engines.causes import Cause, grown
@@ -261,6 +263,18 @@ def test_of_several_ends_the_worst_is_answered_and_the_others_are_kept() -> None
     assert explanation.cause is Cause.SILENT_SUBTASK
     assert [each.cause for each in explanation.others] == [Cause.NO_FAULT]
     assert any(line.startswith("Another end: ") for line in explanation.lines)
+
+
+def test_pipelines_that_share_a_sink_are_judged_before_it() -> None:
+    """A real run: the sink has no watermark, since a window by processing time writes to it, too."""
+    explanation = wm.engine.read(Path(__file__).with_name("one_sink.jsonl")).explain()
+    assert (explanation.operator, explanation.cause, explanation.certainty, explanation.whose) == (
+        "IntervalJoin[14]",
+        Cause.SOURCE_BEHIND,
+        "sure",
+        "other[10]",
+    )
+    assert [(each.operator, each.cause) for each in explanation.others] == [("WindowAggregate[4]", Cause.NO_FAULT)]
 
 
 def test_without_the_plan_nothing_about_inputs_is_sure() -> None:

@@ -6,7 +6,7 @@ Operators that are chained run as one, so the first one's input and the last one
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -301,7 +301,7 @@ def jobs_of(
         tasks[task] = (*tasks.get(task, ()), Instance(task, subtask, tuple(known)))
     operators = {task: "the query" if task == QUERY else title_of(task) for task in tasks}
     read = {name for names in inputs.values() for name in names}
-    last = [task for task in tasks if task not in read]
+    last = [each for task in tasks if task not in read for each in _ends(task, inputs)]
     if engine == "flink":
         state, exception = rows[-1]["state"], rows[-1]["exception"]
     ends = [task for task in last if inputs[task] or engine == "flink"] or last
@@ -324,6 +324,12 @@ def jobs_of(
         )
         for task in ends
     )
+
+
+def _ends(task: str, inputs: Mapping[str, Sequence[str]]) -> list[str]:
+    """The task itself, or what several pipelines have before the sink that they share, which waits for nothing."""
+    before = [name for name in inputs[task] if inputs.get(name)]
+    return before if len(before) > 1 and title_of(task).lower().startswith("sink") else [task]
 
 
 def _moment(chain: Sequence[dict[str, Any]]) -> Moment:
