@@ -36,7 +36,8 @@ exit codes:
   2  the command line was not understood
 """
 _ADVISE_EPILOG = """\
-The options are the arguments of wm.trace.load; --late-share and --window-ms are those of wm.strategy.advise.
+The options are the arguments of wm.trace.load; --late-share and those of windows are those of
+wm.strategy.advise.
 
 exit codes:
   0  the log supports the advice
@@ -138,9 +139,14 @@ def parser() -> argparse.ArgumentParser:
         metavar="SHARE",
         help="the share of records that may be late, above 0 and below 1 (default: 0.001)",
     )
-    command.add_argument(
-        "--window-ms", type=_number_or_text, metavar="N", help="count the windows of this length that stay open"
-    )
+    lengths = {
+        "--window-ms": "choose by the records that windows of this length lose",
+        "--slide-ms": "the same for sliding windows",
+        "--gap-ms": "the same for sessions with this gap",
+        "--allowed-lateness-ms": "how long windows take records after their first result",
+    }
+    for name, text in lengths.items():
+        command.add_argument(name, type=_number_or_text, metavar="N", help=text)
     command.add_argument("--suspects", action="store_true", help="list the records and writers with wrong clocks, too")
     command.add_argument("--json", action="store_true", help="as JSON")
     command.set_defaults(run=_advise)
@@ -345,7 +351,9 @@ def _advise(options: argparse.Namespace) -> int:
     if log.refused.num_rows:
         # Not on the standard output, which may be JSON.
         print(f"{counted(log.refused.num_rows, 'bad row')} left out of {log.name!r}.", file=sys.stderr)
-    advice = wm.strategy.advise(log, options.late_share, window_ms=options.window_ms)
+    names = ("window_ms", "slide_ms", "gap_ms", "allowed_lateness_ms")
+    windows = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    advice = wm.strategy.advise(log, options.late_share, **windows)
     if options.json:
         print(advice.to_json(), end="")
         return 0 if advice.supported else 1

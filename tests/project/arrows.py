@@ -32,7 +32,7 @@ LAYERS: Final = (
         "comparison",
         "idle_timeouts",
         "lateness",
-        "lost_rows",
+        "windows",
         "causes",
         "flink_rules",
         "spark_rules",

@@ -179,7 +179,7 @@ def test_the_curve_of_an_open_bound_is_that_of_each_strategy_run_by_itself() -> 
             assert found.curve(slice(None)).late(bound_ms) == outcome.late
             assert found.curve(slice(None)).lag_ms(bound_ms) == outcome.lag_p50_ms
             _, (of_met, of_x) = found.with_bound(bound_ms)
-            assert [of_met.tolist(), of_x.tolist()] == [times.tolist() for times in compared.steps[0]]
+            assert [of_met.tolist(), of_x.tolist()] == [times.tolist() for times in compared.paths[0][:2]]
 
 
 def test_all_candidates_are_what_compare_runs() -> None:
@@ -191,8 +191,8 @@ def test_all_candidates_are_what_compare_runs() -> None:
     kinds = {type(strategy) for strategy, _ in found}
     assert kinds >= {BoundedOutOfOrderness, Guarded, PerWriterMinimum, ConformalWatermark, Quix}
     compared = compare(dirty, [strategy for strategy, _ in found])
-    for (_, steps), expected in zip(found, compared.steps, strict=True):
-        assert [times.tolist() for times in steps] == [times.tolist() for times in expected]
+    for (_, steps), expected in zip(found, compared.paths, strict=True):
+        assert [times.tolist() for times in steps] == [times.tolist() for times in expected[:2]]
 
 
 def test_a_key_that_is_the_writer_is_no_key_and_one_record_is_a_log() -> None:
@@ -208,7 +208,7 @@ def test_a_watermark_for_each_key_is_named_beside_the_advice_with_its_own_number
     assert advice.by_key is not None
     assert not advice.strategy.keyed
     (outcome,) = compared = compare(log, [advice.by_key.strategy])
-    met = compared.steps[0][0][advice.unseen_from - 1 :]
+    met = compared.paths[0].met[advice.unseen_from - 1 :]
     assert advice.by_key.late == (log.table["event_time"].to_numpy()[advice.unseen_from - 1 :] < met).sum()
     assert lateness_curve(log, "key").bound_ms(0.01) == 0 == outcome.late
     assert f"With a watermark for each key, {advice.by_key.name} has" in advice.sentence

@@ -9,17 +9,15 @@ that were judged, so `compare` says the same of it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any, Final
 
 from wmlab.core.answers import Answer
-from wmlab.core.arguments import the_duration
-from wmlab.core.errors import ModelError
 from wmlab.core.traces import Trace
 from wmlab.core.words import grouped, rounded
 from wmlab.strategies.candidates import Candidates
-from wmlab.strategies.comparison import LogWindows, Outcome, named, outcome
+from wmlab.strategies.comparison import Outcome, missed_text, named, outcome
 from wmlab.strategies.doubts import Case, Doubt, doubts_of, suspects_matter
 from wmlab.strategies.idle_timeouts import Idleness, idleness_of
 from wmlab.strategies.judging import JudgedCandidate, chosen, judge
@@ -28,9 +26,10 @@ from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.strategy import ShareBetween, Strategy, require_argument
 from wmlab.strategies.model.writers import PerWriterMinimum
 from wmlab.strategies.recipes import Instead, Setting, settings
-from wmlab.strategies.replay import as_trace
+from wmlab.strategies.replay import as_trace, path_of_records
 from wmlab.strategies.suspect_records import Suspects, suspects
 from wmlab.strategies.tradeoff import TradeOff, cheapest_trade_off
+from wmlab.strategies.windows import LogWindows, Windows, windows_of
 
 _LESS: Final = 0.8
 """The share of the median lag below which a watermark for each key is named beside the advice."""
@@ -40,14 +39,15 @@ _LESS: Final = 0.8
 class Advice(Answer):
     """The strategy to take, and what to expect of it; times in ms, shares from 0 to 1.
 
-    `strategy` has the parameters that the first half of the log gave it. `late_share`, `lag_ms` (the median) and their
-    `_range` (95%, around the value) are what it did on the second half, the rows from number `unseen_from` on, in order
-    of arrival from 1: those of `compare` over the whole log, on these rows. `open_windows` is the mean and the most of
-    windows that it kept open there, if their length was given. `whole` is its outcome over the whole log, as `compare`
-    has it. `settings` is how engines write the strategy, with the log's own name of the event time, or the constant
+    `strategy` has the parameters that the first half of the log gave it. `missed_share` is what counts against
+    `target`: the share of records that `windows` lose, or of late records if no windows are known. It, `lag_ms` (the
+    median) and their `_range` (95%, around the value) are what the strategy did on the second half, the rows from
+    number `unseen_from` on, in order of arrival from 1, as does `unseen`: those of `compare` over the whole log, on
+    these rows. `whole` is its outcome over the whole log, as `compare` has it.
+    `settings` is how engines write the strategy, with the log's own name of the event time, or the constant
     bound that was judged beside it, `judged[0]`, where they cannot have it. `trade_off` is what a little more loss
     would save, if the bound is for a tail; None if it is not. `bound_ms` is the constant bound that the complete log
-    asks for, as `lateness_curve` has it.
+    asks for, as `lateness_curve` has it; for sessions it may be longer than they need.
 
     `doubts` says why the log does not support the advice, which is a guess then; it is empty if it does. `judged` has
     the outcomes of all candidates on the second half, the constant bound first; `by_key` that of a watermark for each
@@ -59,13 +59,13 @@ class Advice(Answer):
     name: str
     target: float
     strategy: Strategy[Any]
-    late_share: float
-    late_range: tuple[float, float]
+    windows: Windows | None
+    unseen: Outcome
+    missed_range: tuple[float, float]
     lag_ms: int
     lag_range: tuple[int, int]
     unseen_from: int
     whole: Outcome
-    open_windows: tuple[float, int] | None
     bound_ms: int
     settings: Mapping[str, Setting]
     reason: str
@@ -78,17 +78,36 @@ class Advice(Answer):
     idleness: Idleness | None
 
     @property
+    def missed_share(self) -> float:
+        """The share of the unseen half that is lost, or late if no windows are known."""
+        return self.unseen.missed_share
+
+    @property
     def supported(self) -> bool:
         """Whether the log supports the advice."""
         return not self.doubts
 
     def to_dict(self) -> dict[str, Any]:
         """The advice as dicts, lists and scalars."""
-        others = ("strategy", "judged", "by_key", "whole", "suspects", "doubts", "settings", "trade_off", "idleness")
+        others = (
+            "strategy",
+            "windows",
+            "unseen",
+            "judged",
+            "by_key",
+            "whole",
+            "suspects",
+            "doubts",
+            "settings",
+            "trade_off",
+            "idleness",
+        )
         fields = {name: getattr(self, name) for name in self.__slots__ if name not in others}
         by_key = None if self.by_key is None else _numbers(self.by_key)
         return fields | {
             "strategy": repr(self.strategy),
+            "windows": None if self.windows is None else asdict(self.windows),
+            "unseen": _numbers(self.unseen),
             "settings": {engine: str(setting) for engine, setting in self.settings.items()},
             "trade_off": None if self.trade_off is None else self.trade_off.to_dict(),
             "whole": _numbers(self.whole),
@@ -105,19 +124,22 @@ class Advice(Answer):
         if self.supported:
             return f"Take {named(self.strategy)} for {self.name!r}: {self._expected()} {self._beside()}"
         doubts = "; ".join(doubt.text for doubt in self.doubts)
-        refused = f"The log {self.name!r} does not support a watermark for {self.target:.3%} late: {doubts}."
+        missed = "late" if self.windows is None else f"lost by {self.windows}"
+        refused = f"The log {self.name!r} does not support a watermark for {self.target:.3%} {missed}: {doubts}."
         return f"{refused} The best guess is {named(self.strategy)}: {self._expected()} {self._beside()}"
 
     def _expected(self) -> str:
         """What the strategy did on the unseen half, and on the whole log."""
-        low, high = self.late_range
+        low, high = self.missed_range
         first, last = self.lag_range
         rows = self.whole.rows
         unseen = f"the unseen half (records {grouped(self.unseen_from)} to {grouped(rows)})"
+        missed = "are late" if self.windows is None else f"are lost by {self.windows}"
+        late = "" if self.windows is None else f" (late: {self.unseen.late_share:.3%})"
         return (
-            f"on {unseen}, {self.late_share:.3%} of the records are late ({low:.3%} to {high:.3%} at 95%; target "
-            f"{self.target:.3%}) and the median lag is {rounded(self.lag_ms)} ({rounded(first)} to {rounded(last)} at "
-            f"95%); on the whole log, {self.whole.late_share:.3%} and {_lag(self.whole)}."
+            f"on {unseen}, {self.missed_share:.3%} of the records {missed} ({low:.3%} to {high:.3%} at 95%; target "
+            f"{self.target:.3%}){late} and the median lag is {rounded(self.lag_ms)} ({rounded(first)} to "
+            f"{rounded(last)} at 95%); on the whole log, {self.whole.missed_share:.3%} and {_lag(self.whole)}."
         )
 
     def _beside(self) -> str:
@@ -166,10 +188,19 @@ class Advice(Answer):
         return f"<p><b>{escape(engine)}{self._guess}</b>{': ' if note else ''}{escape(note)}</p>{block}"
 
 
-def advise(trace: Trace | Any, late_share: float = 0.001, *, window_ms: int | None = None) -> Advice:
-    """Which strategy keeps the late share of a log at or below `late_share` for the least lag.
+def advise(
+    trace: Trace | Any,
+    late_share: float = 0.001,
+    *,
+    window_ms: int | str | None = None,
+    slide_ms: int | str | None = None,
+    gap_ms: int | str | None = None,
+    allowed_lateness_ms: int | str = 0,
+) -> Advice:
+    """Which strategy keeps the share of late records of a log at or below `late_share` for the least lag.
 
-    The log is a trace, or a data frame with the columns of one.
+    With windows, as in `compare`, it is the share of records that they lose: far fewer, since a window takes a late
+    record until its end. The log is a trace, or a data frame with the columns of one.
 
     Candidates are a constant bound; the least over writers, with and without an idle timeout; conformal inference and
     percentiles, which steer themselves; and where records are ahead of their arrival a guard around the first two. They
@@ -179,38 +210,39 @@ def advise(trace: Trace | Any, late_share: float = 0.001, *, window_ms: int | No
     Raises `ModelError` for a target that is not between 0 and 1, or a window below 1 ms.
     """
     require_argument("late_share", late_share, ShareBetween)
+    windows = windows_of(window_ms, slide_ms, gap_ms, allowed_lateness_ms)
     trace = as_trace(trace)
-    suspicious = suspects(trace, late_share)
-    candidates = Candidates(trace, late_share, guard=suspects_matter(suspicious))
+    suspicious = suspects(trace, late_share, windows)
+    candidates = Candidates(trace, late_share, guard=suspects_matter(suspicious), windows=windows)
     log, middle = candidates.log, candidates.middle
-    window_ms = None if window_ms is None else the_duration(window_ms, ModelError, name="window_ms")
-    windows = None if window_ms is None else LogWindows.of(log.of_rows(slice(middle, None)), window_ms)
-    judged = [judge(each, log, middle, late_share, windows) for each in candidates.of_one_watermark()]
-    by_key = [judge(each, log, middle, late_share, windows) for each in candidates.of_keys()]
+    of_half = None if windows is None else LogWindows.of(log.of_rows(slice(middle, None)), windows)
+    judged = [judge(each, log, middle, late_share, of_half) for each in candidates.of_one_watermark()]
+    by_key = [judge(each, log, middle, late_share, of_half) for each in candidates.of_keys()]
     best, constant = chosen(judged, late_share), judged[0]
     judged_ms = _bound_ms(constant)
     doubts = doubts_of(
         Case(
             trace=trace,
             target=late_share,
+            windows=windows,
             suspects=suspicious,
             best=best,
             constant=constant,
             lossless_lag_ms=constant.lag_ms + suspicious.lossless_without_ms - judged_ms,
         )
     )
-    of = best.unseen
+    of_log = None if windows is None else LogWindows.of(log, windows)
     return Advice(
         name=trace.name,
         target=late_share,
         strategy=best.strategy,
-        late_share=of.late_share,
-        late_range=best.late_range,
+        windows=windows,
+        unseen=best.unseen,
+        missed_range=best.missed_range,
         lag_ms=best.lag_ms,
         lag_range=best.lag_range,
         unseen_from=middle + 1,
-        whole=outcome(best.strategy, log, best.met, best.x),
-        open_windows=None if of.open_mean is None else (of.open_mean, of.open_max or 0),
+        whole=outcome(best.strategy, log, path_of_records(log, best.met, best.x), of_log),
         bound_ms=suspicious.bound_ms,
         settings=settings(
             best.strategy,
@@ -223,13 +255,14 @@ def advise(trace: Trace | Any, late_share: float = 0.001, *, window_ms: int | No
         suspects=suspicious,
         judged=tuple(each.unseen for each in [*judged, *by_key]),
         by_key=by_key[0].unseen if by_key else None,
-        trade_off=cheapest_trade_off((best, constant), trace),
+        trade_off=cheapest_trade_off((best, constant), trace, windows),
         idleness=idleness_of(best.strategy, trace),
     )
 
 
 def _numbers(of: Outcome) -> dict[str, Any]:
-    return {"name": of.name, "rows": of.rows, "late_share": of.late_share, "lag_ms": of.lag_p50_ms}
+    shares = {"late_share": of.late_share, "lost_share": of.lost_share}
+    return {"name": of.name, "rows": of.rows, **shares, "lag_ms": of.lag_p50_ms}
 
 
 def _lag(of: Outcome) -> str:
@@ -237,7 +270,7 @@ def _lag(of: Outcome) -> str:
 
 
 def _late_and_lag(of: Outcome) -> str:
-    return f"{of.late_share:.3%} late for a median lag of {_lag(of)}"
+    return f"{missed_text(of)} for a median lag of {_lag(of)}"
 
 
 def _bound_ms(constant: JudgedCandidate) -> int:

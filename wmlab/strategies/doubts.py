@@ -19,12 +19,13 @@ from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, counted, gro
 from wmlab.strategies.clocks import copies
 from wmlab.strategies.comparison import named
 from wmlab.strategies.judging import BLOCKS, STEADY, TOLERANCE, JudgedCandidate
-from wmlab.strategies.lateness import lateness_curve
+from wmlab.strategies.lateness import curve_of
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.strategy import UNKNOWN, Strategy
 from wmlab.strategies.model.writers import PerWriterMinimum
 from wmlab.strategies.replay import Log, before
 from wmlab.strategies.suspect_records import Suspects
+from wmlab.strategies.windows import Windows
 
 DoubtCause = Literal[
     "few records",
@@ -95,6 +96,7 @@ class Case:
 
     trace: Trace
     target: float
+    windows: Windows | None
     suspects: Suspects
     best: JudgedCandidate
     constant: JudgedCandidate
@@ -155,7 +157,7 @@ def _early(case: Case) -> Doubt:
     of = [f"{clock.writer} ({clock.early_share:.1%} of its {grouped(clock.rows)})" for clock in whose]
     names = tuple(clock.writer for clock in whose)
     rest = Trace(case.trace.name, case.trace.table.filter(_not_of(case.trace, names)))
-    bound_ms, without_ms = case.suspects.bound_ms, lateness_curve(rest).bound_ms(case.target)
+    bound_ms, without_ms = case.suspects.bound_ms, _bound_of(case, rest.table)
     bounds = f"the constant bound is {rounded(bound_ms)} with, and {rounded(without_ms)} without"
     what = "that writer" if len(of) == 1 else "those writers"
     text = f"{text}, most of them of {listed(of, most=_NAMED)}; {bounds} {what}"
@@ -178,7 +180,7 @@ def _of_records(case: Case) -> Iterator[Doubt]:
     repeated = copies(log)
     if repeated.any():
         rest = Trace(case.trace.name, case.trace.table.filter(pa.array(~repeated)))
-        without_ms = lateness_curve(rest).bound_ms(case.target)
+        without_ms = _bound_of(case, rest.table)
         if _differ(bound_ms, without_ms):
             text = (
                 f"{grouped(int(repeated.sum()))} of its records repeat an earlier one (event time, writer and key): "
@@ -224,13 +226,19 @@ def _tick_ms(event: Any) -> int:
 def _bound_ms(case: Case, event: Any) -> int:
     """The constant bound of records in another order."""
     columns = case.trace.table.set_column(0, case.trace.table.schema.field(0), pa.array(event))
-    return lateness_curve(Trace(case.trace.name, columns)).bound_ms(case.target)
+    return _bound_of(case, columns)
+
+
+def _bound_of(case: Case, table: pa.Table) -> int:
+    """The constant bound of other records, for the target."""
+    return curve_of(Trace(case.trace.name, table), case.windows).bound_ms(case.target)
 
 
 def _tail(case: Case, log: Log) -> Iterator[Doubt]:
     """A bound that is far above the bulk of latenesses is that of few records, which are all that it is for."""
     top = before(log.event)
-    late_by = np.where(top == UNKNOWN, 0, np.maximum(top, log.event) - log.event)
+    deadline = log.event if case.windows is None else case.windows.deadlines(log.event)
+    late_by = np.where(top == UNKNOWN, 0, np.maximum(top, deadline) - deadline)
     late = late_by[late_by > 0]
     if not len(late):
         return
@@ -249,7 +257,7 @@ def _tail(case: Case, log: Log) -> Iterator[Doubt]:
     )
     others = np.ones(case.trace.rows, bool)
     others[rows] = False
-    without_ms = lateness_curve(Trace(case.trace.name, case.trace.table.filter(pa.array(others)))).bound_ms(case.target)
+    without_ms = _bound_of(case, case.trace.table.filter(pa.array(others)))
     writers = tuple(names)
     numbers = _row_numbers(rows)
     yield Doubt(cause="one tail", text=text, rows=numbers, writers=writers, bound_ms=bound_ms, without_ms=without_ms)
@@ -265,14 +273,16 @@ def _of_numbers(case: Case) -> Iterator[Doubt]:
             text=f"it is too short, {grouped(trace.rows)} records where {need} are needed: at the "
             f"target the second half has about {counted(left, 'late record')} to judge by",
         )
-    low, high = case.best.late_range
-    if unseen.late_share > TOLERANCE * target:
-        drifts = _drifts(trace, target)
+    low, high = case.best.missed_range
+    if unseen.missed_share > TOLERANCE * target:
+        drifts = _drifts(case)
         words = " and its lateness drifts" if drifts else ""
         text = f"no strategy chosen on its first half keeps the target on its second{words}"
         yield Doubt(cause="drift" if drifts else "target missed", text=text)
     elif not case.best.steady or (high > STEADY * target and unseen.rows * target >= _ENOUGH):
-        yield Doubt(cause="unsteady", text=f"its late share is unsteady, {low:.3%} to {high:.3%} at 95%")
+        missed = "late" if case.windows is None else "lost"
+        text = f"its share of {missed} records is unsteady, {low:.3%} to {high:.3%} at 95%"
+        yield Doubt(cause="unsteady", text=text)
     first, last = case.best.lag_range
     if not case.best.lag_known:
         between = f"{rounded(first)} to {rounded(last)} at 95%"
@@ -316,11 +326,12 @@ def _still_share(arrival: Any, x: Any, patience_ms: int) -> float:
     return float(lengths[lengths > patience_ms].sum()) / whole if whole else 0.0
 
 
-def _drifts(trace: Trace, target: float) -> bool:
+def _drifts(case: Case) -> bool:
     """Whether the bound for the target rises or falls along 8 stretches: its ranks follow time, by a lot."""
+    trace = case.trace
     size = max(1, trace.rows // BLOCKS)
     parts = [trace.table.slice(n * size, size) for n in range(min(BLOCKS, trace.rows))]
-    bounds = np.array([lateness_curve(Trace(trace.name, part)).bound_ms(target) for part in parts])
+    bounds = np.array([_bound_of(case, part) for part in parts])
     if len(bounds) < BLOCKS or bounds.max() <= _GROWTH * bounds.min():
         return False
     ranks = np.argsort(np.argsort(bounds, kind="stable"))

@@ -9,7 +9,7 @@ empty where none is late.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor
 from typing import Any, Final
 
@@ -17,9 +17,10 @@ import numpy as np
 
 from wmlab.core.times import Int64Array
 from wmlab.strategies.candidates import Candidate, median
-from wmlab.strategies.comparison import LogWindows, Outcome, outcome
+from wmlab.strategies.comparison import Outcome, outcome
 from wmlab.strategies.model.strategy import END, UNKNOWN, Strategy
-from wmlab.strategies.replay import Log, difference
+from wmlab.strategies.replay import Log, difference, path_of_records
+from wmlab.strategies.windows import LogWindows
 
 BLOCKS: Final = 8
 _STUDENT: Final = 2.365
@@ -37,18 +38,19 @@ _SIMPLER: Final = 0.05
 class JudgedCandidate:
     """A candidate with its outcome on the unseen half, and the X that each record of the whole log meets, and after it.
 
-    `late_range` and `lag_range` are the intervals around the late share, 0 to 1, and around the median lag, ms.
+    `missed_range` and `lag_range` are the intervals around the share of missed records, 0 to 1, which are late, or lost
+    if windows are known; and around the median lag, ms.
     """
 
     unseen: Outcome
     met: Int64Array
     x: Int64Array
-    late_range: tuple[float, float]
+    missed_range: tuple[float, float]
     lag_range: tuple[int, int]
-    first_late_share: float
-    """The late share of the half that the choice has seen."""
+    first_missed_share: float
+    """The share of missed records of the half that the choice has seen."""
     steady: bool
-    """Whether the late share of the blocks is steady enough for the target."""
+    """Whether the share of missed records in the blocks is steady enough for the target."""
 
     @property
     def strategy(self) -> Strategy[Any]:
@@ -67,25 +69,30 @@ class JudgedCandidate:
 
     def keeps(self, target: float) -> bool:
         """Whether both halves keep the target, the unseen one steadily and with a watermark."""
-        keeps_share = max(self.first_late_share, self.unseen.late_share) <= TOLERANCE * target
+        keeps_share = max(self.first_missed_share, self.unseen.missed_share) <= TOLERANCE * target
         return keeps_share and self.steady and self.unseen.lag_p50_ms is not None
 
 
 def judge(candidate: Candidate, log: Log, middle: int, target: float, windows: LogWindows | None) -> JudgedCandidate:
-    """What a candidate does on the rows of a log from `middle` on."""
+    """What a candidate does on the rows of a log from `middle` on, of which the windows are."""
     strategy, (met, x) = candidate
     half = log.of_rows(slice(middle, None))
-    late, timed = half.event < met[middle:], (x[middle:] != UNKNOWN) & (x[middle:] != END)
-    blocks = _around(late, np.mean)
+    missed = log.event < met if windows is None else windows.windows.lost(log, met)
+    timed = (x[middle:] != UNKNOWN) & (x[middle:] != END)
+    blocks = _around(missed[middle:], np.mean)
     lag = _around(difference(half.arrival, x[middle:], timed), median) if timed.any() else (0.0, 0.0)
-    few = _wilson(int(late.sum()), len(late))
+    few = _wilson(int(missed[middle:].sum()), len(half.event))
+    unseen = outcome(strategy, half, path_of_records(half, met[middle:], x[middle:]), windows)
+    if windows is not None:
+        # Sessions of the first half may still take records of the second.
+        unseen = replace(unseen, lost=int(missed[middle:].sum()))
     return JudgedCandidate(
-        unseen=outcome(strategy, half, met[middle:], x[middle:], windows),
+        unseen=unseen,
         met=met,
         x=x,
-        late_range=(max(0.0, min(blocks[0], few[0])), min(1.0, max(blocks[1], few[1]))),
+        missed_range=(max(0.0, min(blocks[0], few[0])), min(1.0, max(blocks[1], few[1]))),
         lag_range=(floor(lag[0]), ceil(lag[1])),
-        first_late_share=float((log.event < met)[: max(1, middle)].mean()),
+        first_missed_share=float(missed[: max(1, middle)].mean()),
         steady=blocks[1] <= STEADY * target,
     )
 
@@ -98,7 +105,7 @@ def chosen(judged: Sequence[JudgedCandidate], target: float) -> JudgedCandidate:
     keeping = [candidate for candidate in judged if candidate.keeps(target)]
     keeping = [candidate for candidate in keeping if candidate.lag_known] or keeping
     if not keeping:
-        return min(judged, key=lambda candidate: (candidate.unseen.lag_p50_ms is None, candidate.unseen.late))
+        return min(judged, key=lambda candidate: (candidate.unseen.lag_p50_ms is None, candidate.unseen.missed))
     least = min(candidate.lag_ms for candidate in keeping)
     return next(candidate for candidate in keeping if candidate.lag_ms <= least + _SIMPLER * abs(least))
 

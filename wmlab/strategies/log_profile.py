@@ -95,7 +95,7 @@ class Profile(TableAnswer[WriterClock]):
         target = next((share for share in _TARGETS if enough_for(rest.rows, share)), _TARGETS[-1])
         lines = [f"log = profile.without()  # without {listed(left_out)}" if left_out else "log = profile.log"]
         lines.append(f"wm.strategy.advise(log, late_share={target})")
-        return (*lines, f"wm.strategy.compare(log, [wm.strategy.advise(log, {target}).strategy]).lost_rows()")
+        return (*lines, f"wm.strategy.compare(log, [wm.strategy.advise(log, {target}).strategy]).late_rows()")
 
     def chart(self, *, title: str | None = None) -> Chart:
         """Who sends when, and whose times are wrong: `wm.strategy.chart.writers` of the log."""

@@ -20,9 +20,10 @@ from wmlab.core.times import Int64Array
 from wmlab.core.traces import Trace
 from wmlab.core.words import grouped, is_instant, listed, moment, rounded
 from wmlab.strategies.clocks import WriterClocks, WrongTimes, writer_clocks, wrong_times
-from wmlab.strategies.lateness import lateness_curve
+from wmlab.strategies.lateness import curve_of
 from wmlab.strategies.model.strategy import UNKNOWN, ShareBetween, require_argument
 from wmlab.strategies.replay import Log, as_trace, before
+from wmlab.strategies.windows import Windows
 
 _COUNTED: Final = 1_000
 """Suspects of which is counted how many records they made late."""
@@ -196,17 +197,18 @@ class Suspects(TableAnswer[Suspect]):
             yield f"and {grouped(len(self.suspects) - _LISTED)} more", *[""] * 7
 
 
-def suspects(trace: Trace | Any, late_share: float = 0.01) -> Suspects:
+def suspects(trace: Trace | Any, late_share: float = 0.01, windows: Windows | None = None) -> Suspects:
     """The records and writers of a log whose clocks are wrong, and the bound for `late_share` with and without them.
 
+    The bounds are those of late records, or of those that windows lose.
     Raises `ModelError` for a target that is not between 0 and 1, or what is no trace.
     """
     require_argument("late_share", late_share, ShareBetween)
     trace = as_trace(trace)
     log, wrong = Log.of(trace), wrong_times(trace)
     either = wrong.either
-    curve = lateness_curve(trace)
-    rest = curve if either.all() or not either.any() else lateness_curve(_filtered(trace, ~either))
+    curve = curve_of(trace, windows)
+    rest = curve if either.all() or not either.any() else curve_of(_filtered(trace, ~either), windows)
     without_ms = rest.bound_ms(late_share)
     return Suspects(
         log=trace,

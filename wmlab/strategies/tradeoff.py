@@ -17,6 +17,7 @@ from wmlab.strategies.comparison import named
 from wmlab.strategies.judging import JudgedCandidate
 from wmlab.strategies.model.strategy import UNKNOWN, Strategy
 from wmlab.strategies.replay import Log
+from wmlab.strategies.windows import Windows
 
 _NAMED: Final = 3
 
@@ -56,13 +57,15 @@ class TradeOff:
         return fields | {"strategy": repr(self.strategy), "smaller": repr(self.smaller)}
 
 
-def cheapest_trade_off(judged: Iterable[JudgedCandidate], trace: Trace) -> TradeOff | None:
+def cheapest_trade_off(
+    judged: Iterable[JudgedCandidate], trace: Trace, windows: Windows | None = None
+) -> TradeOff | None:
     """Of those of some candidates the one whose smaller bound has the least lag; None if no curve has a knee."""
-    trade_offs = [traded for each in judged if (traded := trade_off(each, trace)) is not None]
+    trade_offs = [traded for each in judged if (traded := trade_off(each, trace, windows)) is not None]
     return min(trade_offs, key=lambda traded: traded.smaller_lag_ms, default=None)
 
 
-def trade_off(judged: JudgedCandidate, trace: Trace) -> TradeOff | None:
+def trade_off(judged: JudgedCandidate, trace: Trace, windows: Windows | None = None) -> TradeOff | None:
     """The far smaller bound that loses little more, if the curve of a candidate with a bound has a knee; else None."""
     strategy, log = judged.strategy, Log.of(trace)
     bound_ms = bound_of(strategy)
@@ -70,12 +73,13 @@ def trade_off(judged: JudgedCandidate, trace: Trace) -> TradeOff | None:
         return None
     make = rebound(strategy)
     met, x = (np.where(times == UNKNOWN, UNKNOWN, times + bound_ms) for times in (judged.met, judged.x))
-    curve = OpenBound(make, log, met, x).curve(slice(None))
+    curve = OpenBound(make, log, met, x, windows).curve(slice(None))
     late_share = curve.late_share(bound_ms)
     knee = curve.knee(late_share)
     if knee is None:
         return None
-    between = (met != UNKNOWN) & (log.event < met - knee.bound_ms) & (log.event >= met - bound_ms)
+    deadline = log.event if windows is None else windows.deadlines(log.event)
+    between = (met != UNKNOWN) & (deadline < met - knee.bound_ms) & (deadline >= met - bound_ms)
     owners = Counter(trace.table["writer"].filter(pa.array(between)).to_pylist())
     several = len(trace.writer_names) > 1
     return TradeOff(
