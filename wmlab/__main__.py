@@ -18,6 +18,7 @@ from wmlab.core.files import NOTEBOOKS, as_path
 from wmlab.core.logs import TIMES
 from wmlab.core.waiting import waiting_for
 from wmlab.core.words import counted
+from wmlab.strategies.log_profile import Profile
 
 _CHECK_EPILOG = """\
 exit codes:
@@ -147,7 +148,6 @@ def parser() -> argparse.ArgumentParser:
     }
     for name, text in lengths.items():
         command.add_argument(name, type=_number_or_text, metavar="N", help=text)
-    command.add_argument("--suspects", action="store_true", help="list the records and writers with wrong clocks, too")
     command.add_argument("--json", action="store_true", help="as JSON")
     command.set_defaults(run=_advise)
 
@@ -342,8 +342,19 @@ def _profile(options: argparse.Namespace) -> int:
     profile = wm.trace.profile(options.log, **_columns(options))
     if options.chart:
         profile.chart().save(options.chart)
-    print(profile.to_json() if options.json else profile, end="" if options.json else "\n")
+    print(profile.to_json() if options.json else profile.text([_next_command(options, profile)]))
     return 1 if profile.findings else 0
+
+
+def _next_command(options: argparse.Namespace, profile: Profile) -> str:
+    """The command that asks for advice about the log of a profile."""
+    names = ("event_time", "arrival", "delay", "writer", "key", "count", "unit", "format", "timezone", "origin")
+    given = {name: getattr(options, name) for name in (*names, "encoding", "form")}
+    given["bad_rows"] = "drop" if profile.log.refused.num_rows else options.bad_rows
+    each = [(name, value if isinstance(value, list) else [value]) for name, value in given.items() if value is not None]
+    words = [word for name, values in each for value in values for word in (f"--{name.replace('_', '-')}", value)]
+    dirty = " (after its dirt is left out)" if profile.row_numbers else ""
+    return f"Next{dirty}: {shlex.join(['python', '-m', 'wmlab', 'advise', options.log, *words])}"
 
 
 def _advise(options: argparse.Namespace) -> int:
@@ -358,10 +369,6 @@ def _advise(options: argparse.Namespace) -> int:
         print(advice.to_json(), end="")
         return 0 if advice.supported else 1
     print(advice)
-    for doubt in advice.doubts:
-        print(f"  doubt ({doubt.cause}): {doubt}")
-    if options.suspects:
-        print(advice.suspects)
     return 0 if advice.supported else 1
 
 

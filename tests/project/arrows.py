@@ -46,8 +46,6 @@ LAYERS: Final = (
         "judging",
         "recipes",
         "findings",
-        "suspect_records",
-        "tradeoff",
     ),
     ("charts", "diagram"),
     ("scrub",),

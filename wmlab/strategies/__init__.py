@@ -8,15 +8,13 @@ from wmlab.core import lazy
 
 _NAMES: Final = {
     "advice": "Advice advise",
-    "doubts": "Doubt",
+    "findings": "Finding",
     "comparison": "Comparison Outcome compare",
     "idle_timeouts": "Holds Idleness idleness",
     "lateness": "Knee LatenessCurve lateness_curve",
     "replay": "aligned",
     "recipes": "Setting settings",
-    "tradeoff": "TradeOff",
-    "clocks": "WriterClock WriterClocks",
-    "suspect_records": "Suspect Suspects suspects",
+    "clocks": "writer_clocks",
     "windows": "Windows",
     "model.alignment": "Alignment",
     "model.adwin": "AdwinWatermark",

@@ -16,6 +16,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import sqrt
 from typing import Any, Final
 
 import numpy as np
@@ -114,6 +115,8 @@ class Candidates:
     target: float
     guard: bool
     """Whether to try a guard against records that are ahead of their arrival."""
+    wait: bool = True
+    """Whether to try watermarks that wait for each writer."""
     windows: Windows | None = None
 
     @cached_property
@@ -162,7 +165,7 @@ class Candidates:
     def _share_of(self, rows: int) -> float:
         """The share of so many records that keeps the target with the margin."""
         late = self.target * rows
-        return max(0.0, late - late**0.5) / rows
+        return max(0.0, late - sqrt(late)) / rows
 
     def _constant(self) -> OpenBound:
         top = before(self.log.event)
@@ -187,6 +190,8 @@ class Candidates:
 
     def _timeouts(self) -> list[int | None]:
         """None, and the idle timeout with the least lag at the end of the first half; nothing if one writer is all."""
+        if not self.wait:
+            return []
         most = min(_SEARCHED, _SEARCHED_OF_ALL // len(self.first.writer_names))
         rows = self.first.table.slice(max(0, self.first.rows - most))
         searched = Trace(self.trace.name, rows)

@@ -246,7 +246,7 @@ class Comparison(TableAnswer[Outcome]):
         has, it = ("has a wrong time", "it") if count == 1 else ("have wrong times", "them")
         return (
             f"{counted(count, 'record')} of {listed(owners, most=_NAMED)} {has} and {'is' if count == 1 else 'are'} in "
-            f"all numbers here: wm.strategy.suspects(log) lists {it}, and its without() is the log without {it}. "
+            f"all numbers here: wm.trace.profile(log) names {it}, and its without() is the log without {it}. "
         )
 
     def records(self) -> pa.Table:
@@ -263,8 +263,11 @@ class Comparison(TableAnswer[Outcome]):
             parts.append(pa.table(columns, RECORDS))
         return pa.concat_tables(parts)
 
-    def late_rows(self) -> pd.DataFrame:
-        """The late records of each strategy as `RECORDS` has them; with windows, `lost` says which no window takes."""
+    def late_rows(self) -> Any:
+        """A data frame of the late records of each strategy, as `RECORDS` has them.
+
+        With windows `lost` says which of them no window takes.
+        """
         records = self.records()
         return pandas_frame(records.filter(pc.greater(records["late_by_ms"], 0)))
 

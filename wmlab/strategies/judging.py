@@ -30,6 +30,8 @@ TOLERANCE: Final = 1.2
 """By how much a late share may exceed its target and still count as kept."""
 STEADY: Final = 2.0
 """By how much the upper end of the interval of a late share may exceed the target."""
+_WORSE: Final = 2.0
+"""How many times the least loss the best guess may have."""
 _SIMPLER: Final = 0.05
 """How much more lag a simpler watermark may have than the one with the least, as a share of that."""
 
@@ -61,6 +63,11 @@ class JudgedCandidate:
     def lag_ms(self) -> int:
         """The median lag on the unseen half; 0 where X is never known there."""
         return self.unseen.lag_p50_ms or 0
+
+    @property
+    def misses_none(self) -> bool:
+        """Whether it misses no record of either half."""
+        return self.first_missed_share == 0 and self.unseen.missed == 0
 
     @property
     def lag_known(self) -> bool:
@@ -98,16 +105,30 @@ def judge(candidate: Candidate, log: Log, middle: int, target: float, windows: L
 
 
 def chosen(judged: Sequence[JudgedCandidate], target: float) -> JudgedCandidate:
-    """The first one whose lag is about the least of those that keep the target; if none does, who loses the least.
+    """The first one whose lag is about the least of those that keep the target; if none does, the best guess.
 
-    One whose lag is not known counts only if that holds for all that keep the target.
+    One whose lag is not known counts only if that holds for all that keep the target, or if it misses no record. The
+    best guess is among those with at most twice the least loss, where a loss below the target is as good as that; of
+    them it has the least product of lag and squared loss.
     """
     keeping = [candidate for candidate in judged if candidate.keeps(target)]
-    keeping = [candidate for candidate in keeping if candidate.lag_known] or keeping
+    keeping = [candidate for candidate in keeping if candidate.lag_known or candidate.misses_none] or keeping
     if not keeping:
-        return min(judged, key=lambda candidate: (candidate.unseen.lag_p50_ms is None, candidate.unseen.missed))
+        return _best_guess(judged, target)
     least = min(candidate.lag_ms for candidate in keeping)
     return next(candidate for candidate in keeping if candidate.lag_ms <= least + _SIMPLER * abs(least))
+
+
+def _best_guess(judged: Sequence[JudgedCandidate], target: float) -> JudgedCandidate:
+    """The candidate that loses and lags little, of some that do not keep the target."""
+
+    def loss(candidate: JudgedCandidate) -> float:
+        return max(candidate.unseen.missed_share, candidate.first_missed_share, target)
+
+    known = [candidate for candidate in judged if candidate.unseen.lag_p50_ms is not None] or judged
+    least = min(map(loss, known))
+    near = [candidate for candidate in known if loss(candidate) <= _WORSE * least]
+    return min(near, key=lambda candidate: loss(candidate) ** 2 * max(candidate.lag_ms, 1))
 
 
 def _around(values: Any, estimate: Callable[[Any], Any]) -> tuple[float, float]:

@@ -238,7 +238,7 @@ def _path_of(strategy: Strategy[Any], items: Sequence[Input], end_ms: int) -> Pa
                 after.append(x)
             if x > largest:
                 risen.append(x)
-                risen_ms.append(item.arrival_ms if type(item) is Record else item.now_ms)
+                risen_ms.append(item.arrival_ms if isinstance(item, Record) else item.now_ms)
                 largest = x
         except OverflowError:
             raise ModelError(
