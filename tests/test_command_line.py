@@ -191,8 +191,8 @@ def test_advise_reads_raw_logs_and_leaves_out_bad_rows_if_asked(
     [
         (["missing.csv"], "there is no file missing.csv."),
         (["quake"], "choose one of dengue, flights, quakes"),
-        (["quakes", "--late", "2"], "late_share is 2.0.\nTo repair it: Give a share above 0 and below 1"),
-        (["quakes", "--late", "nan"], "Give a share above 0 and below 1"),
+        (["quakes", "--late", "2"], "late_share is 2.0.\nTo repair it: Give a number less than 1"),
+        (["quakes", "--late", "nan"], "Give a number greater than 0"),
         (["quakes", "--window-ms", "0"], "window_ms is 0."),
         (["quakes", "--encoding", "klingon"], "encoding is 'klingon'"),
     ],

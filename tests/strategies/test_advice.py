@@ -37,9 +37,9 @@ from wmlab.strategies.comparison import compare, named
 from wmlab.strategies.judging import JudgedCandidate
 from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
+from wmlab.strategies.model.conformal import ConformalWatermark
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.strategy import Record
-from wmlab.strategies.model.targets import ConformalWatermark
 from wmlab.strategies.model.writers import PerWriterMinimum
 from wmlab.strategies.replay import Log, x_of_records
 
@@ -218,10 +218,21 @@ def test_a_share_that_varies_too_much_is_unsteady(monkeypatch: pytest.MonkeyPatc
     assert str(doubt).startswith("The share of late records is unsteady, 0.")
 
 
-def test_a_watermark_that_keeps_its_target_by_standing_still_is_not_advised() -> None:
+def bursts() -> Trace:
     """A burst in seven comes a minute late: conformal inference stops, while a bound of that minute loses nothing."""
-    bursts = np.where((np.arange(ROWS) // 2_000) % 7 == 3, 60_000, 0)
-    (doubt,) = advise(generated(lambda random, number: FIVE_SECONDS(random, number) + bursts), TARGET).doubts
+    late = np.where((np.arange(ROWS) // 2_000) % 7 == 3, 60_000, 0)
+    return generated(lambda random, number: FIVE_SECONDS(random, number) + late)
+
+
+def test_a_watermark_that_keeps_its_target_by_standing_still_is_not_advised(monkeypatch: pytest.MonkeyPatch) -> None:
+    advice = advise(bursts(), TARGET)
+    assert not advice.supported
+    assert isinstance(advice.strategy, BoundedOutOfOrderness), "the best guess, which lags by a seventh"
+    monkeypatch.setattr(
+        "wmlab.strategies.advice.chosen",
+        lambda judged, _: next(each for each in judged if isinstance(each.strategy, ConformalWatermark)),
+    )
+    (doubt,) = advise(bursts(), TARGET).doubts
     assert doubt.kind == "stalls"
     assert str(doubt).startswith("ConformalWatermark(target=0.01) stalls: its median lag is")
 
@@ -262,7 +273,7 @@ def test_a_bound_that_is_for_a_tail_names_its_writer() -> None:
     log = generated(lambda random, _: random.exponential(1_000, ROWS) + tail, writers=10)
     doubts = {doubt.kind: doubt for doubt in advise(log, TARGET).doubts}
     assert doubts["one tail"].writers == ("w7",)
-    assert doubts["one tail"].bound_ms > 60 * doubts["one tail"].without_ms
+    assert doubts["one tail"].bound_ms > 50 * doubts["one tail"].without_ms
     assert "most of them of w7" in str(doubts["one tail"])
 
 
@@ -296,12 +307,14 @@ def test_the_best_guess_weighs_loss_and_lag(losses_and_lags: list[tuple[float, i
 
 
 def test_an_interval_that_crosses_the_target_is_said() -> None:
-    advice = advise(log_of("flights"), TARGET)
-    assert advice.missed_range[1] > TARGET
-    kinds = {finding.kind: finding for finding in advice.findings}
-    assert ("not sure" in kinds) == advice.supported
-    if advice.supported:
-        assert f"up to {advice.missed_range[1]:.3%} may be late" in repr(advice)
+    said = []
+    for name in ("stationary", "two writers", "heavy tail"):
+        advice = advice_of(name, TARGET)
+        assert advice.supported
+        said.append("not sure" in [finding.kind for finding in advice.findings])
+        assert said[-1] == (advice.missed_range[1] > TARGET)
+        assert (f"up to {advice.missed_range[1]:.3%} may be late" in repr(advice)) == said[-1]
+    assert any(said)
 
 
 @pytest.mark.parametrize("target", [0, 1, -0.1, None])

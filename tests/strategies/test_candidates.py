@@ -21,11 +21,11 @@ from wmlab.strategies.comparison import compare
 from wmlab.strategies.idle_timeouts import idleness
 from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
+from wmlab.strategies.model.conformal import ConformalWatermark
 from wmlab.strategies.model.engines import Quix
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.percentiles import DelayPercentile, WindowedPercentile
 from wmlab.strategies.model.strategy import UNKNOWN, Record, Strategy
-from wmlab.strategies.model.targets import ConformalWatermark
 from wmlab.strategies.model.writers import PerWriterMinimum
 from wmlab.strategies.replay import Log, x_of_records
 

@@ -20,10 +20,10 @@ from wmlab.strategies.charts import curves
 from wmlab.strategies.comparison import compare
 from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness, PerfectWatermark
+from wmlab.strategies.model.conformal import ConformalWatermark
 from wmlab.strategies.model.pravega import PravegaWatermark
 from wmlab.strategies.model.spark import SparkBatches
 from wmlab.strategies.model.strategy import Record
-from wmlab.strategies.model.targets import ConformalWatermark
 
 LATE = 5
 RECORDS = [Record(n * 100 - (300 if n % LATE == 4 else 0), n * 100 + 1_000, "a") for n in range(3, 103)]

@@ -182,7 +182,7 @@ def test_what_is_ahead_of_the_arrivals_is_not_called_the_least_behind():
     ahead = [Record(60_000 * n + 86_400_000 * (n == 3), 60_000 * n, "a") for n in range(13)]
     alone = compare(trace(ahead), [BoundedOutOfOrderness(60_000)])
     assert alone.sentence == (
-        "1 record of a has a wrong time and is in all numbers here: wm.strategy.suspects(log) lists it, and its "
+        "1 record of a has a wrong time and is in all numbers here: wm.trace.profile(log) names it, and its "
         "without() is the log without it. Over 13 records of 'log', no strategy is of use; "
         "BoundedOutOfOrderness(bound=60 000 ms) is ahead of the arrivals by 23 h 53 min in the median, 69.231% "
         "late: not usable."
@@ -215,8 +215,13 @@ def test_what_loses_most_records_is_not_the_least_behind():
 
 
 def test_every_column_of_the_table_is_explained_beside_it():
-    found = compare(trace([Record(10, 10, "a")]), [StreamTime(0)])
+    log = trace([Record(10, 10, "a")])
+    found = compare(log, [StreamTime(0)], window_ms=5)
     assert tuple(found.columns) == found.heads
+    without = repr(compare(log, [StreamTime(0)]))
+    for head in ("lost", "complete", "open", "never closed", "result after"):
+        assert head in repr(found)
+        assert head not in without
     assert repr(found).endswith("What each column says: .columns")
     assert all(text in found._repr_html_() for text in ("<details>", "<b>stall</b>: the longest time for which X"))
 

@@ -33,6 +33,6 @@ def test_records_with_wrong_times_are_said_before_the_numbers_that_they_are_in()
     assert clean.sentence.startswith("Over 200 records")
     found = compare(stamped(log, {row: row for row in (20, 22, 24)}), [BoundedOutOfOrderness(0)])
     assert found.sentence.startswith(
-        "3 records of w0 have wrong times and are in all numbers here: wm.strategy.suspects(log) lists them, and its "
+        "3 records of w0 have wrong times and are in all numbers here: wm.trace.profile(log) names them, and its "
         "without() is the log without them. Over 200 records"
     )

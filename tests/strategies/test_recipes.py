@@ -13,12 +13,12 @@ from pyspark.sql import functions as F
 
 from wmlab.core.traces import load
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness, StreamTime
+from wmlab.strategies.model.conformal import ConformalWatermark
 from wmlab.strategies.model.engines import Bytewax, Quix
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.percentiles import DelayPercentile, WindowedPercentile
 from wmlab.strategies.model.spark import StatefulOperator, first_on_time
 from wmlab.strategies.model.strategy import Strategy
-from wmlab.strategies.model.targets import ConformalWatermark
 from wmlab.strategies.model.writers import PerWriterMinimum
 from wmlab.strategies.recipes import EventTimeColumn, Instead, settings
 

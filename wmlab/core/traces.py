@@ -108,9 +108,10 @@ class Trace:
     `table` has the columns of `TRACE_SCHEMA`. `refused` has those of `REFUSED_SCHEMA`: the rows of the log that are not
     in the trace, because `load` left bad rows out. `event_time_column` is what the log calls its event times, as the
     lines for engines write it, and `event_time_form` what stands there: "timestamp"; the unit of numbers, "s"; "text",
-    of ISO 8601; or the format of other texts, as of `datetime.strptime`. Events may have happened before 1970, arrivals may not: the clock of a run begins with
-    the first one. Raises `TraceError` if it has others, no rows, nulls, a negative arrival, an empty writer name, or
-    arrivals that go back.
+    of ISO 8601; or the format of other texts, as of `datetime.strptime`.
+
+    Events may have happened before 1970, arrivals may not: the clock of a run begins with the first one. Raises
+    `TraceError` if it has others, no rows, nulls, a negative arrival, an empty writer name, or arrivals that go back.
     """
 
     name: str

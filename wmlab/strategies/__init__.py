@@ -17,6 +17,7 @@ _NAMES: Final = {
     "clocks": "writer_clocks",
     "windows": "Windows",
     "model.alignment": "Alignment",
+    "model.altered": "Altered OnClock",
     "model.adwin": "AdwinWatermark",
     "model.bounded": "BoundedOutOfOrderness PerfectWatermark StreamTime",
     "model.engines": "Bytewax Feldera LimitedDelay Quix RisingWave WallClock",
@@ -27,10 +28,10 @@ _NAMES: Final = {
     "model.kslack": "AQKSlack JoinSlack MPKSlack",
     "model.models": "JetWatermark NebulaWatermark",
     "model.pravega": "PravegaWatermark",
-    "model.percentiles": "ConfluentWatermark DelayPercentile SampledPercentile SketchedPercentile WindowedPercentile",
+    "model.percentiles": "ConfluentWatermark DelayPercentile WindowedPercentile",
     "model.spark": "SparkBatches",
     "model.strategy": "END EndOfInput Record SourceEnd Status Strategy Tick UNKNOWN run",
-    "model.targets": "BudgetedMinimum CompletenessWatermark ConformalWatermark",
+    "model.conformal": "ConformalWatermark",
     "model.writers": "PerWriterMinimum",
 }
 _HOMES: Final = {
@@ -38,4 +39,4 @@ _HOMES: Final = {
 } | {"chart": "wmlab.strategies.charts", "spark": "wmlab.strategies.spark"}
 
 __all__ = sorted(_HOMES)
-__getattr__, __dir__ = lazy(__name__, _HOMES, former={"Frontier": "LatenessCurve", "frontier": "lateness_curve"})
+__getattr__, __dir__ = lazy(__name__, _HOMES)

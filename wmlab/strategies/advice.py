@@ -224,6 +224,8 @@ def advise(
         clocks=of_log.writers,
         best=best,
         constant=constant,
+        log_in_doubt=any(finding.doubt for finding in of_log.findings),
+        bound_ms=of_log.bound_ms,
         lossless_lag_ms=constant.lag_ms + of_log.lossless_without_ms - judged_ms,
     )
     in_log = None if windows is None else LogWindows.of(log, windows)

@@ -26,11 +26,11 @@ from wmlab.core.traces import Trace
 from wmlab.strategies.clocks import ahead_limit_ms, in_two_digits
 from wmlab.strategies.lateness import LatenessCurve, of_counts
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
+from wmlab.strategies.model.conformal import ConformalWatermark
 from wmlab.strategies.model.engines import Quix
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.percentiles import DelayPercentile, WindowedPercentile, within
 from wmlab.strategies.model.strategy import UNKNOWN, Strategy
-from wmlab.strategies.model.targets import ConformalWatermark
 from wmlab.strategies.model.writers import PerWriterMinimum
 from wmlab.strategies.replay import Log, XOfRecords, before, x_of_records
 from wmlab.strategies.windows import Windows

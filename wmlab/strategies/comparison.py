@@ -51,6 +51,7 @@ _LENGTHS: Final = frozenset(
 """Fields of strategies that are durations of event time, which is in ms in every log."""
 _HALF: Final = 0.5
 """The late share above which a strategy is of no use: it loses most records."""
+_OF_WINDOWS: Final = frozenset({"lost", "complete", "open", "never closed", "result after"})
 _NAMED: Final = 3
 """Strategies ahead of the arrivals that a sentence names."""
 _SHOWN: Final = 4
@@ -182,6 +183,10 @@ class Comparison(TableAnswer[Outcome]):
         + [(name, pa.int64()) for name in ("result_p50_ms", "result_max_ms")]
     )
 
+    def _heads(self) -> tuple[str, ...]:
+        """The columns of the table; those of windows only if windows are known."""
+        return tuple(name for name in self.columns if self.windows or name not in _OF_WINDOWS)
+
     def __getitem__(self, strategy: Strategy[Any]) -> Outcome:
         for outcome in self.outcomes:
             if outcome.strategy == strategy:
@@ -272,15 +277,16 @@ class Comparison(TableAnswer[Outcome]):
         return pandas_frame(records.filter(pc.greater(records["late_by_ms"], 0)))
 
     def __repr__(self) -> str:
-        rows = [self.heads, *([str(cell) for cell in row] for row in self._rows())]
-        return "\n".join([self.sentence, *text_table(rows, right=range(1, len(self.heads))), COLUMNS_HINT])
+        rows = [self._heads(), *([str(cell) for cell in row] for row in self._rows())]
+        return "\n".join([self.sentence, *text_table(rows, right=range(1, len(rows[0]))), COLUMNS_HINT])
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
         for o in self.outcomes:
             late = (f"{o.late_share:.3%}", _share(o.lost_share, 3), f"{o.worst_late_share:.2%}")
             lags = (_time(o.lag_p50_ms), _time(o.lag_p95_ms), _time(o.gap_p50_ms), f"{o.unsafe_share:.1%}")
             windows = (_share(o.complete_mean, 2), _count(o.open_max), _count(o.unclosed), _time(o.result_p50_ms))
-            yield o.name, *late, *lags, *windows, rounded(o.stall_ms)
+            cells = zip(self.columns, (o.name, *late, *lags, *windows, rounded(o.stall_ms)), strict=True)
+            yield tuple(cell for name, cell in cells if name in self._heads())
 
 
 def compare(

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from wmlab.core.times import Int64Array
 from wmlab.core.traces import Trace
 from wmlab.core.words import counted, grouped, listed, rounded
 from wmlab.strategies.candidates import OpenBound, bound_of, rebound
@@ -22,7 +23,7 @@ from wmlab.strategies.lateness import curve_of
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.strategy import UNKNOWN, Strategy
 from wmlab.strategies.model.writers import PerWriterMinimum
-from wmlab.strategies.replay import Log
+from wmlab.strategies.replay import Log, before
 from wmlab.strategies.windows import Windows
 
 _ENOUGH: Final = 100
@@ -50,6 +51,10 @@ class AdviceCase:
     clocks: pd.DataFrame
     best: JudgedCandidate
     constant: JudgedCandidate
+    log_in_doubt: bool
+    """Whether some rows of the log are in doubt, which explain whatever is odd about a watermark."""
+    bound_ms: int
+    """The constant bound that the complete log asks for."""
     lossless_lag_ms: int
     """The median lag of the constant bound that leaves no record late whose time is right."""
 
@@ -67,6 +72,8 @@ def enough_for(rows: int, target: float) -> bool:
 def findings_of_advice(case: AdviceCase) -> tuple[Finding, ...]:
     """What is to be said of the numbers and of the watermark of an advice."""
     numbers = tuple(_of_numbers(case))
+    if case.log_in_doubt:
+        return numbers
     movement = () if any(finding.doubt for finding in numbers) else tuple(_of_movement(case))
     return (*numbers, *movement, *_tail(case))
 
@@ -117,7 +124,7 @@ def _of_movement(case: AdviceCase) -> Iterator[Finding]:
     if still > _STILL and usual < _STILL / 2:
         text = f"{name} stands still for {still:.1%} of the time, for {rounded(best.unseen.stall_ms)} at the longest."
         yield Finding(kind="stands still", text=text, doubt=True)
-    inner = _inner(best)
+    inner = _inner(best.strategy)
     if isinstance(inner, PerWriterMinimum) and inner.idle_ms is None:
         clocks = case.clocks
         gone = clocks[clocks["silent_at_end"] & (clocks["silent_ms"] > _SILENT * abs(best.lag_ms))]
@@ -127,25 +134,31 @@ def _of_movement(case: AdviceCase) -> Iterator[Finding]:
             yield Finding(kind="silent writer", text=text, writers=tuple(gone["writer"]), doubt=True)
 
 
-def _inner(judged: JudgedCandidate) -> Strategy[Any]:
+def _inner(strategy: Strategy[Any]) -> Strategy[Any]:
     """The strategy, without a guard around it."""
-    return judged.strategy.inner if isinstance(judged.strategy, Guarded) else judged.strategy
+    return strategy.inner if isinstance(strategy, Guarded) else strategy
 
 
 def _tail(case: AdviceCase) -> Iterator[Finding]:
     """The bound is for few records that come far later than all others: a smaller one loses little more."""
-    tails = [tail for judged in (case.best, case.constant) if (tail := _tail_of(case, judged)) is not None]
-    yield from tails[:1]
+    log, best = Log.of(case.trace), case.best
+    top = before(log.event)
+    waiting = [(case.constant.strategy, case.bound_ms, top, np.maximum(top, log.event))]
+    if (bound_ms := bound_of(best.strategy)) is not None and best is not case.constant:
+        met, x = (np.where(times == UNKNOWN, UNKNOWN, times + bound_ms) for times in (best.met, best.x))
+        waiting.insert(0, (best.strategy, bound_ms, met, x))
+    yield from [tail for each in waiting if (tail := _tail_of(case, log, *each)) is not None][:1]
 
 
-def _tail_of(case: AdviceCase, judged: JudgedCandidate) -> Finding | None:
-    """The tail that the bound of a candidate is for, if its curve has a knee and it keeps the target."""
-    strategy, log = judged.strategy, Log.of(case.trace)
-    bound_ms = bound_of(strategy)
-    if bound_ms is None:
-        return None
-    met, x = (np.where(times == UNKNOWN, UNKNOWN, times + bound_ms) for times in (judged.met, judged.x))
-    curve = OpenBound(rebound(strategy), log, met, x, case.windows).curve(slice(None))
+def _tail_of(
+    case: AdviceCase, log: Log, strategy: Strategy[Any], bound_ms: int, met: Int64Array, x: Int64Array
+) -> Finding | None:
+    """The tail that a bound is for, if the curve of its watermark has a knee and it keeps the target.
+
+    `met` and `x` are those of the bound 0.
+    """
+    make = rebound(strategy)
+    curve = OpenBound(make, log, met, x, case.windows).curve(slice(None))
     share = curve.late_share(bound_ms)
     knee = curve.knee(share)
     # Between two bounds of which none keeps the target there is nothing to choose.
@@ -156,19 +169,19 @@ def _tail_of(case: AdviceCase, judged: JudgedCandidate) -> Finding | None:
     owners = Counter(case.trace.table["writer"].filter(pa.array(between)).to_pylist())
     names = tuple(sorted(name for name, count in owners.items() if 2 * count >= between.sum()))
     whose = f", most of them of {listed(names, most=_NAMED)}" if names and len(case.trace.writer_names) > 1 else ""
-    of_lag = "" if isinstance(_inner(judged), PerWriterMinimum) else f" of {named(strategy)}"
     return Finding(
         kind="one tail",
-        text=f"The bound{of_lag} is for one tail of {knee.late_share - share:.3%} of the records{whose}: over the "
-        f"whole log {share:.3%} {case.missed} costs a median lag of {rounded(curve.lag_ms(bound_ms))}, and "
-        f"{knee.late_share:.3%} {case.missed} costs {rounded(curve.lag_ms(knee.bound_ms))}.",
-        remedy=f"If they may be {case.missed}, take {named(rebound(strategy)(knee.bound_ms))}.",
+        text=f"The bound of {named(make(bound_ms))} is for one tail of {knee.late_share - share:.3%} of the "
+        f"records{whose}: over the whole log {share:.3%} {case.missed} costs a median lag of "
+        f"{rounded(curve.lag_ms(bound_ms))}, and {knee.late_share:.3%} {case.missed} costs "
+        f"{rounded(curve.lag_ms(knee.bound_ms))}.",
+        remedy=f"If they may be {case.missed}, take {named(make(knee.bound_ms))}.",
         count=int(between.sum()),
         writers=names,
         rows=row_numbers(between),
         bound_ms=bound_ms,
         without_ms=knee.bound_ms,
-        doubt=bound_ms > _TAIL * max(knee.bound_ms, 1) and not isinstance(_inner(judged), PerWriterMinimum),
+        doubt=bound_ms > _TAIL * max(knee.bound_ms, 1) and not isinstance(_inner(strategy), PerWriterMinimum),
     )
 
 

@@ -108,8 +108,8 @@ def chosen(judged: Sequence[JudgedCandidate], target: float) -> JudgedCandidate:
     """The first one whose lag is about the least of those that keep the target; if none does, the best guess.
 
     One whose lag is not known counts only if that holds for all that keep the target, or if it misses no record. The
-    best guess is among those with at most twice the least loss, where a loss below the target is as good as that; of
-    them it has the least product of lag and squared loss.
+    best guess is among those with at most twice the least loss on the unseen half, where a loss below the target is as
+    good as that; of them it has the least product of lag and squared loss.
     """
     keeping = [candidate for candidate in judged if candidate.keeps(target)]
     keeping = [candidate for candidate in keeping if candidate.lag_known or candidate.misses_none] or keeping
@@ -123,7 +123,7 @@ def _best_guess(judged: Sequence[JudgedCandidate], target: float) -> JudgedCandi
     """The candidate that loses and lags little, of some that do not keep the target."""
 
     def loss(candidate: JudgedCandidate) -> float:
-        return max(candidate.unseen.missed_share, candidate.first_missed_share, target)
+        return max(candidate.unseen.missed_share, target)
 
     known = [candidate for candidate in judged if candidate.unseen.lag_p50_ms is not None] or judged
     least = min(map(loss, known))

@@ -144,10 +144,7 @@ class Profile(TableAnswer[Any]):
             "bound_ms": self.bound_ms,
             "ahead_ms": self.ahead_ms,
             "findings": [finding.to_dict() for finding in self.findings],
-            "writers": [
-                {name: None if pd.isna(value) is True else value for name, value in row._asdict().items()}
-                for row in self.writers_listed
-            ],
+            "writers": [{name: _plain(value) for name, value in row._asdict().items()} for row in self.writers_listed],
             "next_calls": list(self.next_calls),
         }
 
@@ -204,6 +201,13 @@ class Profile(TableAnswer[Any]):
             return "", text
         day, _, clock = instant.partition(" ")
         return day, clock.partition(".")[0]
+
+
+def _plain(value: Any) -> Any:
+    """A value of a data frame as one of JSON: numbers of Python, None where there is none."""
+    if value is pd.NA:
+        return None
+    return value.item() if hasattr(value, "item") else value
 
 
 def writer_summary(clock: Any, end_ms: int) -> str:

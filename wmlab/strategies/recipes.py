@@ -143,7 +143,8 @@ def settings(
     """How engines write a strategy, or a constant bound in ms: Flink SQL, Spark, Kafka Streams and Beam, and Flink's
     DataStream API and others where a strategy asks for them.
 
-    `event_time` is the column of event times, a timestamp if only its name is given. Of an engine that cannot have it, why, and its line of the constant bound
+    `event_time` is the column of event times, a timestamp if only its name is given.
+    Of an engine that cannot have it, why, and its line of the constant bound
     that is the alternative, if one is given. A row at the watermark of Flink is late, so its SQL has one millisecond
     more; `forBoundedOutOfOrderness` does the same by itself. In Spark that depends on the operator that follows, so its
     line has two delays.
