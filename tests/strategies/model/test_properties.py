@@ -105,13 +105,13 @@ def test_every_number_has_limits(strategy: Any) -> None:
     for parameter in (
         f.name for f in fields(strategy) if f.name not in ("inner", "manual", "margins", "writers", "streams")
     ):
-        outside: list[Any] = [-1, 0, 2**62 + 1]
+        outside: list[Any] = [-1, 0, 2**63]
         if isinstance(getattr(strategy, parameter), str):
             words = "Give "
         elif parameter in SHARES:
             words, outside = "Give a number (greater than 0|less than 1)", [-1, 0, 1]
         elif parameter in FROM_0:
-            words, outside = "Give a number (greater|less) than or equal to (0|4611686018427387904)", [-1, 2**62 + 1]
+            words, outside = "Give a number (greater|less) than or equal to (0|4611686018427387904)", [-1, 2**63]
             assert [getattr(replace(strategy, **{parameter: end}), parameter) for end in (0, 2**62)] == [0, 2**62]
         else:
             words = "Give a number (greater than 0|less than or equal to 4611686018427387904)"
