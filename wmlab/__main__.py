@@ -24,6 +24,7 @@ from wmlab.core.words import clock_words, counted, rounded
 
 if TYPE_CHECKING:
     from wmlab.engines.answers import EngineLog, JobExplanation
+    from wmlab.strategies.log_profile import Profile
 
 _CHECK_EPILOG = """\
 exit codes:
@@ -42,7 +43,8 @@ exit codes:
   2  the command line was not understood
 """
 _ADVISE_EPILOG = """\
-The options are the arguments of wm.trace.load; --late-share and --window-ms are those of wm.strategy.advise.
+The options are the arguments of wm.trace.load; --late-share and those of windows are those of
+wm.strategy.advise.
 
 exit codes:
   0  the log supports the advice
@@ -142,10 +144,14 @@ def parser() -> argparse.ArgumentParser:
         metavar="SHARE",
         help="the share of records that may be late, above 0 and below 1 (default: 0.001)",
     )
-    command.add_argument(
-        "--window-ms", type=_number_or_text, metavar="N", help="count the windows of this length that stay open"
-    )
-    command.add_argument("--suspects", action="store_true", help="list the records and writers with wrong clocks, too")
+    lengths = {
+        "--window-ms": "choose by the records that windows of this length lose",
+        "--slide-ms": "the same for sliding windows",
+        "--gap-ms": "the same for sessions with this gap",
+        "--allowed-lateness-ms": "how long windows take records after their first result",
+    }
+    for name, text in lengths.items():
+        command.add_argument(name, type=_number_or_text, metavar="N", help=text)
     command.add_argument("--json", action="store_true", help="as JSON")
     command.set_defaults(run=_advise)
 
@@ -488,8 +494,19 @@ def _profile(options: argparse.Namespace) -> int:
     profile = wm.trace.profile(options.log, **_columns(options))
     if options.chart:
         profile.chart().save(options.chart)
-    print(profile.to_json() if options.json else profile, end="" if options.json else "\n")
+    print(profile.to_json() if options.json else profile.text([_next_command(options, profile)]))
     return 1 if profile.findings else 0
+
+
+def _next_command(options: argparse.Namespace, profile: Profile) -> str:
+    """The command that asks for advice about the log of a profile."""
+    names = ("event_time", "arrival", "delay", "writer", "key", "count", "unit", "format", "timezone", "origin")
+    given = {name: getattr(options, name) for name in (*names, "encoding", "form")}
+    given["bad_rows"] = "drop" if profile.log.refused.num_rows else options.bad_rows
+    each = [(name, value if isinstance(value, list) else [value]) for name, value in given.items() if value is not None]
+    words = [word for name, values in each for value in values for word in (f"--{name.replace('_', '-')}", value)]
+    dirty = " (after its dirt is left out)" if profile.row_numbers else ""
+    return f"Next{dirty}: {shlex.join(['python', '-m', 'wmlab', 'advise', options.log, *words])}"
 
 
 def _advise(options: argparse.Namespace) -> int:
@@ -497,15 +514,13 @@ def _advise(options: argparse.Namespace) -> int:
     if log.refused.num_rows:
         # Not on the standard output, which may be JSON.
         print(f"{counted(log.refused.num_rows, 'bad row')} left out of {log.name!r}.", file=sys.stderr)
-    advice = wm.strategy.advise(log, options.late_share, window_ms=options.window_ms)
+    names = ("window_ms", "slide_ms", "gap_ms", "allowed_lateness_ms")
+    windows = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    advice = wm.strategy.advise(log, options.late_share, **windows)
     if options.json:
         print(advice.to_json(), end="")
         return 0 if advice.supported else 1
     print(advice)
-    for doubt in advice.doubts:
-        print(f"  doubt ({doubt.cause}): {doubt}")
-    if options.suspects:
-        print(advice.suspects)
     return 0 if advice.supported else 1
 
 

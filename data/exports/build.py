@@ -32,7 +32,10 @@ def text() -> str:
     again = draw.sample([row for row in rows if row[2] == "press-02"], 40)
     rows += [(taken, received + timedelta(seconds=draw.uniform(1, 5)), device) for taken, received, device in again]
     rows.sort(key=lambda row: row[1])
-    lines = [f"{device},{_text(taken)},{_text(received)},{draw.gauss(80, 2):.2f}" for taken, received, device in rows]
+    # What is sent again has the same temperature.
+    taken_by = dict.fromkeys((taken, device) for taken, _, device in rows)
+    degrees = {record: f"{draw.gauss(80, 2):.2f}" for record in taken_by}
+    lines = [f"{device},{_text(taken)},{_text(received)},{degrees[taken, device]}" for taken, received, device in rows]
     lines[2_000] = lines[2_000].replace("2024-03-12T", "2024-13-45T", 1)
     device, _, *rest = lines[3_500].split(",")
     lines[3_500] = ",".join([device, "", *rest])

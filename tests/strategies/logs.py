@@ -123,13 +123,13 @@ def ties_by_event_time(log: Trace) -> Trace:
 
 
 DIRT: Final[dict[str, Callable[[Trace], Trace]]] = {
-    "ahead": lambda log: ahead(log, log.rows // 3, DAY_MS),
-    "ahead, too": lambda log: ahead(log, log.rows // 3, 365 * DAY_MS),
-    "ahead, by steps": clock_steps,
-    "duplicates": duplicates,
+    "wrong times": lambda log: ahead(log, log.rows // 3, DAY_MS),
+    "wrong times, too": lambda log: ahead(log, log.rows // 3, 365 * DAY_MS),
+    "wrong times, by steps": clock_steps,
+    "copies": duplicates,
     "gap": a_day_missing,
     "silent writer": a_writer_dies,
     "ties": ties,
     "ties, sorted": ties_by_event_time,
 }
-"""Kinds of dirt; before a comma stands the cause that a doubt gives for it."""
+"""Kinds of dirt; before a comma stands the kind of the finding that names it."""

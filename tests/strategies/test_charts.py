@@ -20,10 +20,10 @@ from wmlab.strategies.charts import curves
 from wmlab.strategies.comparison import compare
 from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness, PerfectWatermark
+from wmlab.strategies.model.conformal import ConformalWatermark
 from wmlab.strategies.model.pravega import PravegaWatermark
 from wmlab.strategies.model.spark import SparkBatches
 from wmlab.strategies.model.strategy import Record
-from wmlab.strategies.model.targets import ConformalWatermark
 
 LATE = 5
 RECORDS = [Record(n * 100 - (300 if n % LATE == 4 else 0), n * 100 + 1_000, "a") for n in range(3, 103)]
@@ -141,7 +141,7 @@ def test_records_of_1970_do_not_stretch_the_axes_and_are_counted(count):
     assert ("beyond: 19 723 d" in edge.name) == (count == 20)
     lags = charts.lag(comparison)
     times = log.table["event_time"].to_numpy()
-    for panel, (met, _) in zip(lags.scene.panels, comparison.steps, strict=True):
+    for panel, (met, *_) in zip(lags.scene.panels, comparison.paths, strict=True):
         late = int(((times < met) & (times == 5)).sum())
         assert panel.up.high - panel.up.low < 40_000
         assert (f"Beyond the axis: {late} late record" in " ".join(panel.title)) == (late > 0)
@@ -245,8 +245,8 @@ def test_a_point_far_behind_stands_at_the_edge_with_its_lag_and_a_lone_name_is_s
 def test_the_lag_has_a_panel_for_each_strategy_with_its_late_records():
     chart = charts.lag(compare(LOG, [BoundedOutOfOrderness(0), BoundedOutOfOrderness(200)]))
     assert chart.sentence == (
-        "BoundedOutOfOrderness(bound=0 ms) loses 20.00% for a median lag of 1.0 s and "
-        "BoundedOutOfOrderness(bound=200 ms) loses 0.00% for a median lag of 1.2 s."
+        "BoundedOutOfOrderness(bound=0 ms) has 20.000% late for a median lag of 1.0 s and "
+        "BoundedOutOfOrderness(bound=200 ms) has 0.000% late for a median lag of 1.2 s."
     )
     assert [panel.title for panel in chart.scene.panels] == [
         ["BoundedOutOfOrderness(bound=0 ms)"],

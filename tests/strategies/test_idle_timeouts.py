@@ -13,10 +13,12 @@ from tests.strategies.logs import ordered
 from tests.strategies.model.logs import logs, trace
 from wmlab.core.errors import ChartError, ModelError
 from wmlab.strategies import charts
+from wmlab.strategies.comparison import compare
 from wmlab.strategies.idle_timeouts import idleness
 from wmlab.strategies.model.engines import RisingWave
+from wmlab.strategies.model.flink import Flink
 from wmlab.strategies.model.strategy import Record, run
-from wmlab.strategies.model.writers import PerWriterMinimum
+from wmlab.strategies.model.writers import Minimum, PerWriterMinimum
 
 records_of = st.one_of(logs(times=40, gap_ms=6), logs(times=60, gap_ms=9, live=True, writers="abcdef")).filter(bool)
 timeouts = st.integers(1, 60)
@@ -46,6 +48,38 @@ def test_the_late_records_of_every_timeout_are_those_of_its_run(records, bound, 
         for name, part in found.inputs.items():
             assert part.late(timeout) == sum(inputs[row].writer == name for row in because)
     assert sum(part.rows for part in found.inputs.values()) == len(records)
+
+
+class Declared(RisingWave):
+    """The same with writers that are there from the beginning."""
+
+    def start(self):
+        return Minimum(self.idle_ms, "abcdefg", flush=True)
+
+
+@settings(max_examples=40)
+@given(records_of, st.sampled_from([0, 3, 20]))
+def test_writers_that_have_not_sent_yet_are_waited_for_until_the_timeout(records, bound):
+    found = idleness(trace(records), bound, writers="abcdefg")
+    without = late_rows(PerWriterMinimum(bound, writers=tuple("abcdefg")), records)
+    assert found.late_anyway == len(without)
+    for timeout in (1, 3, 7, 20, 99):
+        assert found.late(timeout) == len(late_rows(Declared(bound, timeout), records) - without), timeout
+
+
+def test_the_records_of_a_partition_that_begins_late_are_named():
+    p0 = [Record(1_000 * n, 1_000 * n, "p0") for n in range(40)]
+    p1 = [Record(10_000 + 1_000 * n, 30_000 + 50 * n, "p1") for n in range(20)]
+    log = trace(sorted([*p0, *p1], key=lambda record: record.arrival_ms))
+    alone = idleness(log)
+    assert (alone.late(5_000), alone.late_anyway) == (0, 20)
+    assert alone.sentence.endswith("; 20 are late without one, most of them of p1.")
+    known = idleness(log, writers=("p0", "p1"))
+    (flink,) = compare(log, [Flink(1_000, idle_ms=5_000, writers=("p0", "p1"))])
+    assert known.late_anyway == 0
+    # Flink probes every 200 ms, and its bound leaves a millisecond more.
+    assert idleness(log, 1_000, writers=("p0", "p1")).late(5_000) == flink.late + 1 == 19
+    assert known.timeout_ms(0) == 30_000
 
 
 @given(records_of, timeouts)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 from statistics import median_low
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-import wmlab as wm
 from tests.repetitions import repetitions
 from tests.strategies.logs import ordered
 from tests.strategies.model.logs import late, logs, trace
@@ -204,24 +202,3 @@ def test_a_log_with_bad_rows_or_without_a_column_is_refused(spark: SparkSession)
         spark_lateness_curve(log, order=["writer"])
     with pytest.raises(ModelError, match="parts is 0"):
         spark_lateness_curve(log, parts=0)
-
-
-def test_the_former_name_leads_to_the_curve_and_warns_where_it_is_used() -> None:
-    log = trace([Record(10, 10, "a"), Record(4, 11, "a")])
-    strategy: Any = wm.strategy
-    names = {
-        strategy: {"frontier": "lateness_curve", "Frontier": "LatenessCurve"},
-        strategy.chart: {"frontier": "lateness_curve"},
-        strategy.spark: {"frontier": "lateness_curve"},
-    }
-    for module, new_names in names.items():
-        for former, name in new_names.items():
-            with pytest.warns(FutureWarning, match=rf"\.{former} is called {name} now") as warned:
-                assert getattr(module, former) is getattr(module, name)
-            assert [warning.filename for warning in warned] == [__file__]
-            assert former not in dir(module)
-    with pytest.warns(FutureWarning):
-        assert strategy.frontier(log).to_dict() == lateness_curve(log).to_dict()
-    for module in names:
-        with pytest.raises(AttributeError, match="has no attribute 'frontiers'"):
-            _ = module.frontiers

@@ -15,8 +15,8 @@ from wmlab.core.traces import Trace, load
 from wmlab.strategies.comparison import compare
 from wmlab.strategies.lateness import lateness_curve
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
+from wmlab.strategies.model.conformal import ConformalWatermark
 from wmlab.strategies.model.percentiles import WindowedPercentile
-from wmlab.strategies.model.targets import ConformalWatermark
 
 DAY_S = 86_400
 SLIDING = WindowedPercentile(0.99, hold=50)

@@ -19,7 +19,7 @@ from wmlab.strategies.charts import writers as chart_of_writers
 from wmlab.strategies.comparison import compare
 from wmlab.strategies.log_profile import Profile, profile
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
-from wmlab.strategies.suspect_records import suspects
+from wmlab.strategies.model.writers import PerWriterMinimum
 
 ROOT = Path(__file__).parents[2]
 EXPORT = ROOT / "data" / "exports" / "presses.csv"
@@ -55,11 +55,13 @@ def test_a_raw_export_is_read_and_all_its_dirt_is_named(presses: Profile) -> Non
     assert presses.log.refused["row"].to_pylist() == [2_001, 3_501, presses.log.rows + 3]
     assert "the first is row 2001: '2024-13-45T06:33:18.415Z'" in by_kind["bad rows"].text
     wrong = by_kind["wrong times"]
-    assert (wrong.writers, wrong.whole_writers) == (("press-04", "press-07"), ("press-04",))
-    assert len(wrong.rows) == 3, "those of press-07; press-04 is left out as a whole"
+    assert (wrong.writers, wrong.count, len(wrong.rows)) == (("press-04", "press-07"), 771, 771)
     assert "all 768 of press-04" in wrong.text
     assert "from 1970-01-01 on (3 of press-07" in wrong.text
-    assert "19 794 d 6 h with them and 78.1 s without" in wrong.remedy
+    assert "The constant bound is 13 min 7 s with them and 71.7 s without" in wrong.effect
+    assert presses["wrong times"] is wrong
+    with pytest.raises(TraceError, match="Ask for one of its kinds: bad rows, wrong times, copies and silent"):
+        presses["early"]
     assert (by_kind["copies"].writers, len(by_kind["copies"].rows)) == (("press-02",), 40)
     assert by_kind["silent"].writers == ("press-05",)
     assert "press-05 (25 min 1 s until 2024-03-12 07:05:00.906 UTC)" in by_kind["silent"].text
@@ -67,18 +69,17 @@ def test_a_raw_export_is_read_and_all_its_dirt_is_named(presses: Profile) -> Non
 
 def test_the_log_without_the_dirt_has_no_dirt_that_can_be_left_out(presses: Profile) -> None:
     rest = presses.without()
-    assert presses.whole_writers == ("press-04",)
-    assert rest.rows == presses.log.rows - 768 - len(presses.row_numbers) == presses.log.rows - 768 - 43
+    assert rest.rows == presses.log.rows - len(presses.row_numbers) == presses.log.rows - 768 - 43
     again = profile(rest)
     only(again, "bad rows", "silent")
-    assert (again.row_numbers, again.whole_writers) == ((), ())
+    assert again.row_numbers == ()
     assert again.next_calls[0] == "log = profile.log"
     assert rest.refused.num_rows == 3, "the rows that were left out are not forgotten"
 
 
 def test_the_calls_that_are_proposed_run_and_answer(presses: Profile) -> None:
     names: dict[str, Any] = {"profile": presses, "wm": wm}
-    assert presses.next_calls[0] == "log = profile.without()  # without press-04 and 43 records"
+    assert presses.next_calls[0] == "log = profile.without()  # without 811 records"
     exec(presses.next_calls[0], names)
     answers = [eval(call, names) for call in presses.next_calls[1:]]
     assert answers[0].supported, "there are enough records for the late share that is proposed"
@@ -88,13 +89,14 @@ def test_the_calls_that_are_proposed_run_and_answer(presses: Profile) -> None:
 
 def test_a_profile_is_text_html_a_table_and_json(presses: Profile) -> None:
     shown, page = repr(presses), presses._repr_html_()
-    for text in ("press-04", "silent for 25 min 1 s until", "clock: ahead", "19 794 d 6 h", presses.next_calls[1]):
+    for text in ("press-04", "silent for 25 min 1 s until", "clock: ahead", "13 min 7 s", presses.next_calls[1]):
         assert text in shown.replace("\n", " ")
     assert all(max(map(len, block.split("\n"))) <= 100 for block in [presses.sentence.replace("\n", " ")[:100]])
     assert page.count("<tr>") == 8
     assert "<pre><code>log = profile.without()" in page
     assert "<summary>What the columns say</summary>" in page
     assert 'title="records that repeat an earlier one' in page
+    assert isinstance(presses.writers, pd.DataFrame)
     frame = presses.to_pandas()
     assert frame["rows"].sum() == presses.log.rows
     assert frame.set_index("writer")["copies"].to_dict()["press-02"] == 40
@@ -108,6 +110,7 @@ def test_every_source_of_a_log_gives_the_same_profile(presses: Profile) -> None:
     polars = pytest.importorskip("polars")
     frame = pd.DataFrame({name: presses.log.table[name].to_pylist() for name in presses.log.table.column_names})
     text = pd.read_csv(EXPORT, dtype=str, keep_default_na=False)
+    assert profile(text, **COLUMNS)["copies"] == presses["copies"]
     for source, columns in (
         (presses.log, {}),
         (presses.log.table, {}),
@@ -118,7 +121,8 @@ def test_every_source_of_a_log_gives_the_same_profile(presses: Profile) -> None:
     ):
         found = profile(source, **columns)
         assert found.log == presses.log or found.log.table == presses.log.table
-        assert found.writers.writers == presses.writers.writers
+        # A trace has no other columns that could tell a copy from another record of one moment.
+        pd.testing.assert_frame_equal(found.writers.drop(columns="copies"), presses.writers.drop(columns="copies"))
     with pytest.raises(TraceError, match="writer cannot name others"):
         profile(presses.log, writer="device")
     with pytest.raises(TraceError, match="3 bad rows"):
@@ -142,7 +146,7 @@ def test_a_clock_that_is_a_little_ahead_is_found_by_its_early_records() -> None:
     found = profile(shifted(steady(), 600, "w3"))
     only(found, "early")
     (finding,) = found.findings
-    assert (finding.writers, finding.whole_writers) == (("w3",), ("w3",))
+    assert (finding.writers, finding.count, finding.leave_out) == (("w3",), 400, True)
     assert "of w3 (100.0% of its 400, its clock is about 600 ms ahead of the others)" in finding.text
     assert found.without().writer_names == ("w0", "w1", "w2", "w4")
 
@@ -150,8 +154,8 @@ def test_a_clock_that_is_a_little_ahead_is_found_by_its_early_records() -> None:
 def test_where_all_clocks_are_early_no_writer_is_left_out() -> None:
     log = steady()
     found = profile(shifted(log, 900, *log.writer_names))
-    only(found, "all early")
-    assert found.whole_writers == ()
+    only(found, "early")
+    assert found.row_numbers == ()
     assert "until the clock of arrivals is that of the writers" in found.findings[0].remedy
 
 
@@ -159,6 +163,7 @@ def test_a_clock_that_is_behind_is_named_and_stays() -> None:
     found = profile(shifted(steady(), -60_000, "w1"))
     only(found, "behind")
     assert "w1 (60.0 s in the median)" in found.findings[0].text
+    assert found.findings[0].rows
     assert found.without() == found.log
 
 
@@ -177,9 +182,10 @@ def test_a_writer_is_silent_after_more_than_a_twentieth_of_the_log(silent_s: int
     found = profile(log)
     only(found, *(["silent"] if is_silent else []))
     if is_silent:
-        ((begin, end),) = found.writers["w2"].silences
+        of_w2 = found.writers.set_index("writer").loc["w2"]
+        ((begin, end),) = of_w2["silences"]
         mine = times(log.writers("w2"))[1].tolist()
-        assert (mine.index(begin) + 1, end - begin) == (mine.index(end), found.writers["w2"].silent_ms)
+        assert (mine.index(begin) + 1, end - begin) == (mine.index(end), of_w2["silent_ms"])
 
 
 def test_ten_usual_gaps_are_needed_for_a_silence() -> None:
@@ -202,7 +208,7 @@ def test_the_chart_shows_each_writer_its_silences_and_its_marks(presses: Profile
     )
     assert len(chart.data["row"]) == 811
     assert chart.data["writer"] == ["press-05"]
-    silence = presses.writers["press-05"].silences[0]
+    silence = presses.writers.set_index("writer").loc["press-05", "silences"][0]
     assert (chart.data["silent_from_ms"], chart.data["silent_to_ms"]) == ([silence[0]], [silence[1]])
     marks = {layer.name: layer for layer in chart.scene.layers if hasattr(layer, "shape")}
     assert len(marks["wrong time"].xs) == 60 + 3, "at most so many of a writer, and none is without"
@@ -238,7 +244,7 @@ def test_a_frame_with_the_columns_of_a_trace_is_taken_by_every_answer() -> None:
     frame = log.table.to_pandas()
     strategies = [BoundedOutOfOrderness(100)]
     assert compare(frame, strategies).outcomes == compare(log, strategies).outcomes
-    assert suspects(frame).without_ms == suspects(log).without_ms
+    assert profile(frame).bound_ms == profile(log).bound_ms
     assert advise(frame, 0.1).strategy == advise(log, 0.1).strategy
     assert wm.strategy.lateness_curve(log.table).bound_ms(0.01) == wm.strategy.lateness_curve(log).bound_ms(0.01)
     with pytest.raises(TraceError, match="no column 'event_time'"):
@@ -265,3 +271,76 @@ def test_a_saved_trace_is_the_log_of_a_scenario(tmp_path: Path) -> None:
 def test_what_is_left_out_of_a_trace_keeps_what_it_knows(presses: Profile) -> None:
     parts: list[Trace] = [presses.log.without("press-01"), presses.log.writers("press-01"), presses.without()]
     assert [(part.event_time_column, part.refused.num_rows) for part in parts] == [("taken_at", 3)] * 3
+
+
+def rows_of(rows: list[tuple[Any, ...]], *more: str) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=["event_time", "arrival_ms", "writer", *more])
+
+
+@pytest.mark.parametrize("writers", [2, 3, 4, 5, 20])
+@pytest.mark.parametrize("zone_ms", [18_000_000, 3_600_000, 20_700_000])
+def test_a_clock_in_another_time_zone_is_found_at_any_share_up_to_one_half(writers: int, zone_ms: int) -> None:
+    rows = [
+        (START_MS - zone_ms * (n % writers == 0) + 10_000 * n, START_MS + 10_000 * n + 500, f"d{n % writers}")
+        for n in range(1_200)
+    ]
+    found = profile(rows_of(rows))
+    only(found, "behind")
+    (finding,) = found.findings
+    assert finding.writers == ("d0",)
+    assert "(a time zone of " in finding.text
+    assert f"of {zone_ms // 3_600_000} h" in finding.text
+    assert found.without().writer_names == tuple(sorted(f"d{n}" for n in range(1, writers)))
+    assert (finding.bound_ms or 0) > zone_ms - 10_001
+    assert (finding.without_ms, finding.doubt) == (0, True)
+    assert "behind" in [doubt.kind for doubt in advise(rows_of(rows), 0.01).doubts]
+
+
+def test_where_all_clocks_are_off_one_sentence_says_by_how_much() -> None:
+    rows = [(START_MS + 7_200_000 + 10_000 * n, START_MS + 10_000 * n + 500, f"d{n % 3}") for n in range(600)]
+    (finding,) = profile(rows_of(rows)).findings
+    assert (
+        finding.text
+        == "100.0% of the records arrive before they happen, by 1 h 59 min in the median: a time zone of 2 h."
+    )
+    assert (finding.kind, finding.rows) == ("early", ())
+
+
+def sessions(count: int = 60) -> pd.DataFrame:
+    rows = [
+        (START_MS + 60_000 * u + 2_000 * k, START_MS + 60_000 * u + 2_000 * k + 50)
+        for u in range(count)
+        for k in range(4)
+    ]
+    return rows_of([(*row, f"session-{n // 4}") for n, row in enumerate(rows)])
+
+
+def test_writers_that_come_and_go_are_not_dirty_and_none_is_waited_for() -> None:
+    found = profile(sessions())
+    only(found)
+    assert "Writers come and go, so a watermark that waits for each of them is of no use here." in found.sentence
+    advice = advise(sessions(), 0.1)
+    assert not [outcome for outcome in advice.judged if isinstance(outcome.strategy, PerWriterMinimum)]
+    assert "Writers come and go" in repr(advice)
+    assert [doubt.kind for doubt in advice.doubts] == ["few records"]
+
+
+def test_rows_of_one_moment_that_differ_are_no_copies() -> None:
+    rows = [(START_MS + 60_000 * n, START_MS + 60_000 * n + 600_000, "north", n) for n in range(30)]
+    rows[11] = (rows[10][0], rows[10][1] + 137_000, "north", 11)
+    only(profile(rows_of(rows, "trip")))
+    only(profile(rows_of(rows, "trip"), id="trip"))
+    only(profile(load(rows_of(rows, "trip"))))
+    rows[11] = (*rows[11][:3], 10)
+    for found in (profile(rows_of(rows, "trip")), profile(rows_of(rows, "trip"), id="trip")):
+        only(found, "copies")
+        assert found["copies"].rows == (13,)
+    only(profile(load(rows_of(rows, "trip"), key="trip")), "copies")
+
+
+def test_a_column_in_another_unit_is_found() -> None:
+    rows = [(1_700_000_000 + 10 * n, 1_700_000_000_650 + 10_000 * n, "a") for n in range(20)]
+    (finding,) = profile(rows_of(rows)).findings
+    assert finding.kind == "unit"
+    assert finding.text.startswith("Its events are 53 years before their arrival, in the median: one of the two ")
+    assert not advise(rows_of(rows), 0.1).supported

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any, get_args
 
+import pandas as pd
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
+from wmlab.core.traces import load
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness, StreamTime
+from wmlab.strategies.model.conformal import ConformalWatermark
 from wmlab.strategies.model.engines import Bytewax, Quix
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.percentiles import DelayPercentile, WindowedPercentile
 from wmlab.strategies.model.spark import StatefulOperator, first_on_time
 from wmlab.strategies.model.strategy import Strategy
-from wmlab.strategies.model.targets import ConformalWatermark
 from wmlab.strategies.model.writers import PerWriterMinimum
-from wmlab.strategies.recipes import Instead, settings
+from wmlab.strategies.recipes import EventTimeColumn, Instead, settings
 
 CONSTANT = {
     "Flink SQL": "WATERMARK FOR event_time AS event_time - INTERVAL '1 01:01:01.501' DAY TO SECOND(3)",
@@ -122,3 +127,51 @@ def test_the_lines_have_the_column_of_the_log(column: str, sql: str, python: str
     sql_of_idle = settings(PerWriterMinimum(500, idle_ms=7), event_time=column)["Flink SQL"]
     assert sql_of_idle.code.splitlines()[0] == "SET 'table.exec.source.idle-timeout' = '7 ms';"
     assert "\n" not in str(sql_of_idle)
+
+
+NUMBERS = {"d": 19_675.9, "s": 1_700_000_000, "ms": 1_700_000_000_000, "us": 1_700_000_000_000_000, "ns": 17 * 10**17}
+TEXTS = {"text": "2023-11-14T22:13:20.000Z", "%d.%m.%Y at %H:%M:%S": "14.11.2023 at 22:13:20"}
+
+
+@pytest.mark.parametrize("form", [*NUMBERS, *TEXTS])
+def test_spark_runs_the_line_of_a_column_that_is_no_timestamp(spark: SparkSession, form: str) -> None:
+    value = NUMBERS.get(form, TEXTS.get(form))
+    frame = spark.createDataFrame([(value,)], ["ts"])
+    code = settings(60_000, event_time=EventTimeColumn("ts", form))["Spark"].code
+    (row,) = eval(f"frame{code}", {"frame": frame, "F": F}).selectExpr("unix_seconds(ts_timestamp) AS s").collect()
+    assert row.s == pytest.approx(1_700_000_000, abs=3_600 * (form == "d"))
+
+
+def test_spark_runs_the_line_of_a_path_into_an_array(spark: SparkSession) -> None:
+    frame = spark.sql(
+        "SELECT array(named_struct('properties', named_struct('time', 1700000000000L)), "
+        "named_struct('properties', named_struct('time', 1700000060000L))) AS features"
+    )
+    code = settings(60_000, event_time=EventTimeColumn("features[].properties.time", "ms"))
+    rows = eval(f"frame{code['Spark'].code}", {"frame": frame, "F": F}).selectExpr("unix_seconds(time_timestamp) AS s")
+    assert [row.s for row in rows.collect()] == [1_700_000_000, 1_700_000_060]
+    assert not code["Flink SQL"].possible
+
+
+@pytest.mark.parametrize(
+    ("column", "form", "computed"),
+    [
+        ("ts", "s", "ts_timestamp AS TO_TIMESTAMP_LTZ(CAST(`ts` * 1000 AS BIGINT), 3)"),
+        ("taken_at", "text", "taken_at_timestamp AS TO_TIMESTAMP(REPLACE(REPLACE(taken_at, 'T', ' '), 'Z', ''))"),
+        ("taken_at", "%Y/%m/%d", "taken_at_timestamp AS TO_TIMESTAMP(taken_at, 'yyyy/MM/dd')"),
+        ("rx.time", "ms", "time_timestamp AS TO_TIMESTAMP_LTZ(CAST(`rx`.`time` AS BIGINT), 3)"),
+    ],
+)
+def test_flink_gets_a_computed_column_first(column: str, form: str, computed: str) -> None:
+    code = settings(500, event_time=EventTimeColumn(column, form))["Flink SQL"].code
+    name = computed.split(" ")[0]
+    assert code == f"{computed},\nWATERMARK FOR {name} AS {name} - INTERVAL '0 00:00:00.501' DAY TO SECOND(3)"
+
+
+def test_a_log_knows_what_stands_in_its_column_of_event_times(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("ts,ingested,at\n1700000000,1700000003,2023-11-14T22:13:20Z\n")
+    assert load(path, event_time="ts", arrival="ingested", unit="s").event_time_form == "s"
+    assert load(path, event_time="at", arrival="ingested", unit="s").event_time_form == "text"
+    frame = pd.DataFrame({"t": pd.to_datetime([1], unit="s"), "a": pd.to_datetime([2], unit="s")})
+    assert load(frame, event_time="t", arrival="a").event_time_form == "timestamp"

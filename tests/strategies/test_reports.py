@@ -11,7 +11,7 @@ import pytest
 
 from tests.strategies.logs import DAY_MS, HOUR_MS, ordered
 from wmlab import dataflow as flow
-from wmlab import strategy
+from wmlab import strategy, trace
 from wmlab.core.values import Problems
 from wmlab.strategies.model.strategy import UNKNOWN, Record, run
 
@@ -26,9 +26,9 @@ def test_sqlflow_358_a_row_a_day_ahead_makes_ten_others_late_and_none_behind_a_g
     guarded = strategy.Guarded(bounded, ahead_ms=5 * MINUTE_MS)
     comparison = strategy.compare(log, [bounded, guarded], window_ms=MINUTE_MS)
     assert [outcome.late for outcome in comparison] == [10, 0]
-    assert set(comparison.lost_rows().to_pandas()["writer"]) == {"dev1"}
-    (suspect,) = strategy.suspects(log, late_share=0.1)
-    assert (suspect.writer, suspect.made_late) == ("fast", 10)
+    assert set(comparison.late_rows()["writer"]) == {"dev1"}
+    finding = trace.profile(log, late_share=0.1)["wrong times"]
+    assert (finding.writers, finding.rows, finding.more_late) == (("fast",), (3,), 10)
 
 
 def test_lobu_3327_windows_by_the_wall_clock_lose_what_the_quantiles_of_the_delay_say() -> None:

@@ -1,4 +1,4 @@
-"""The knee of a lateness curve by its definition, and the trade-off of an advice as `compare` has it."""
+"""The knee of a lateness curve by its definition, and the tail of an advice as `compare` has it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies.logs import exponential, sent
+from wmlab.core.words import exactly
 from wmlab.strategies.advice import advise
 from wmlab.strategies.comparison import compare
 from wmlab.strategies.lateness import LatenessCurve, of_counts
@@ -72,22 +73,38 @@ def tail(random: np.random.Generator, number: Any) -> Any:
     return np.where(slow, random.uniform(20_000, 60_000, rows), random.exponential(700, rows))
 
 
-def test_the_trade_off_is_what_compare_says_of_both_bounds_and_names_whose_the_tail_is() -> None:
+def test_a_tail_is_what_compare_says_of_both_bounds_and_names_whose_it_is() -> None:
     trace = sent(24_000, tail, writers=3, every_ms=50, seed=3)
     advice = advise(trace, 0.01)
-    trade = advice.trade_off
-    assert trade is not None
-    assert isinstance(trade.smaller, BoundedOutOfOrderness)
-    larger, smaller = compare(trace, [trade.strategy, trade.smaller])
-    assert (trade.late_share, trade.lag_ms) == (larger.late_share, larger.lag_p50_ms)
-    assert (trade.smaller_late_share, trade.smaller_lag_ms) == (smaller.late_share, smaller.lag_p50_ms)
-    assert trade.writers == ("w1",)
-    assert trade.sentence in advice.sentence
-    assert "most of them of w1" in trade.sentence
-    assert advice.to_dict()["trade_off"]["writers"] == ("w1",)
+    (finding,) = [finding for finding in advice.findings if finding.kind == "one tail"]
+    assert finding.bound_ms is not None
+    assert finding.without_ms is not None
+    larger, smaller = compare(
+        trace, [BoundedOutOfOrderness(finding.bound_ms), BoundedOutOfOrderness(finding.without_ms)]
+    )
+    assert finding.count == smaller.late - larger.late == len(finding.rows)
+    assert finding.writers == ("w1",)
+    assert f"{larger.late_share:.3%} late costs a median lag of" in finding.text
+    assert f"{smaller.late_share:.3%} late costs" in finding.text
+    assert "most of them of w1" in finding.text
+    assert f"take BoundedOutOfOrderness(bound={exactly(finding.without_ms)})" in finding.remedy
+    assert str(finding) in repr(advice)
 
 
-def test_without_a_knee_an_advice_has_no_trade_off() -> None:
+def test_without_a_knee_an_advice_has_no_tail() -> None:
     advice = advise(sent(24_000, exponential(5_000), every_ms=50), 0.01)
-    assert advice.trade_off is None
-    assert advice.to_dict()["trade_off"] is None
+    assert "one tail" not in [finding.kind for finding in advice.findings]
+
+
+def test_a_bound_that_misses_the_target_has_no_tail() -> None:
+    """The first half is in order, so that the advice misses; of the second a half is late, in two clusters."""
+    number = np.arange(24_000)
+    late = np.where((number >= 12_000) & (number % 2 == 1), np.where(number % 22 == 1, 200_000, 1_000), 0)
+    trace = sent(24_000, lambda random, _: late, every_ms=50)
+    advice = advise(trace, 0.01)
+    assert advice.missed_share > 0.012
+    for finding in advice.findings:
+        if finding.kind == "one tail":
+            assert finding.bound_ms is not None
+            (kept,) = compare(trace, [BoundedOutOfOrderness(finding.bound_ms)])
+            assert kept.late_share <= 0.012

@@ -1,4 +1,4 @@
-"""Inputs that came at the same time and whose event times do not overlap in the run: they are apart.
+"""Inputs whose event times never overlap although they arrive together.
 
 A watermark of one then says nothing about the other, so a bound over both says something about one of them only. A run
 knows no later times: inputs of two epochs stay apart for ever, while one that is behind the other by a constant time

@@ -1,4 +1,4 @@
-"""Whose newest event was the oldest over all of a log: a table that Spark computes, as an answer in words."""
+"""Sums up `stragglers` of a log: which writer lagged behind, for how long, and at what cost."""
 
 from __future__ import annotations
 

@@ -98,6 +98,7 @@ def _refuse(bad: pa.ChunkedArray | pa.Array, name: str, what: str, remedy: str =
 
 
 _MOST_REASONS: Final = 5
+_SAMPLE_ROWS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -106,15 +107,18 @@ class Trace:
 
     `table` has the columns of `TRACE_SCHEMA`. `refused` has those of `REFUSED_SCHEMA`: the rows of the log that are not
     in the trace, because `load` left bad rows out. `event_time_column` is what the log calls its event times, as the
-    lines for engines write it. Events may have happened before 1970, arrivals may not: the clock of a run begins with
-    the first one. Raises `TraceError` if it has others, no rows, nulls, a negative arrival, an empty writer name, or
-    arrivals that go back.
+    lines for engines write it, and `event_time_form` what stands there: "timestamp"; the unit of numbers, "s"; "text",
+    of ISO 8601; or the format of other texts, as of `datetime.strptime`.
+
+    Events may have happened before 1970, arrivals may not: the clock of a run begins with the first one. Raises
+    `TraceError` if it has others, no rows, nulls, a negative arrival, an empty writer name, or arrivals that go back.
     """
 
     name: str
     table: pa.Table = field(hash=False)
     refused: pa.Table = field(default_factory=REFUSED_SCHEMA.empty_table, hash=False, compare=False, kw_only=True)
     event_time_column: str = field(default="event_time", compare=False, kw_only=True)
+    event_time_form: str = field(default="timestamp", compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         table = self.table
@@ -477,7 +481,23 @@ def _trace(rows: LogRows, columns: LogColumns, where: str, bad_rows: BadRows, na
         table.take(pc.sort_indices(table["arrival_ms"])).combine_chunks(),
         refused=pa.Table.from_pylist([row._asdict() for row in refused], schema=REFUSED_SCHEMA),
         event_time_column=columns.event_time if isinstance(columns.event_time, str) else " ".join(columns.event_time),
+        event_time_form=_form_of(rows.table, columns),
     )
+
+
+def _form_of(table: pa.Table, columns: LogColumns) -> str:
+    """What stands in the column of event times, see `Trace`; of two columns "text"."""
+    if not isinstance(columns.event_time, str):
+        return "text"
+    column, form = table[columns.event_time].drop_null(), columns.form_of("event_time")
+    if pa.types.is_temporal(column.type):
+        return "timestamp"
+    if form.format is not None:
+        return form.format
+    is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    texts = column.slice(0, _SAMPLE_ROWS).to_pylist() if is_text else []
+    is_number = all(text.strip().lstrip("-").replace(".", "", 1).isdigit() for text in texts)
+    return (form.unit or "ms") if is_number else "text"
 
 
 def load_each(names: Iterable[str | None]) -> dict[str, Trace]:

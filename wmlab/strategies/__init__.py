@@ -8,17 +8,16 @@ from wmlab.core import lazy
 
 _NAMES: Final = {
     "advice": "Advice advise",
-    "doubts": "Doubt",
+    "findings": "Finding",
     "comparison": "Comparison Outcome compare",
     "idle_timeouts": "Holds Idleness idleness",
     "lateness": "Knee LatenessCurve lateness_curve",
     "replay": "aligned",
     "recipes": "Setting settings",
-    "tradeoff": "TradeOff",
-    "lost_rows": "LostRows",
-    "clocks": "WriterClock WriterClocks",
-    "suspect_records": "Suspect Suspects suspects",
+    "clocks": "writer_clocks",
+    "windows": "Windows",
     "model.alignment": "Alignment",
+    "model.altered": "Altered OnClock",
     "model.adwin": "AdwinWatermark",
     "model.bounded": "BoundedOutOfOrderness PerfectWatermark StreamTime",
     "model.engines": "Bytewax Feldera LimitedDelay Quix RisingWave WallClock",
@@ -29,10 +28,10 @@ _NAMES: Final = {
     "model.kslack": "AQKSlack JoinSlack MPKSlack",
     "model.models": "JetWatermark NebulaWatermark",
     "model.pravega": "PravegaWatermark",
-    "model.percentiles": "ConfluentWatermark DelayPercentile SampledPercentile SketchedPercentile WindowedPercentile",
+    "model.percentiles": "ConfluentWatermark DelayPercentile WindowedPercentile",
     "model.spark": "SparkBatches",
     "model.strategy": "END EndOfInput Record SourceEnd Status Strategy Tick UNKNOWN run",
-    "model.targets": "BudgetedMinimum CompletenessWatermark ConformalWatermark",
+    "model.conformal": "ConformalWatermark",
     "model.writers": "PerWriterMinimum",
 }
 _HOMES: Final = {
@@ -40,4 +39,4 @@ _HOMES: Final = {
 } | {"chart": "wmlab.strategies.charts", "spark": "wmlab.strategies.spark"}
 
 __all__ = sorted(_HOMES)
-__getattr__, __dir__ = lazy(__name__, _HOMES, former={"Frontier": "LatenessCurve", "frontier": "lateness_curve"})
+__getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -8,74 +8,83 @@ that were judged, so `compare` says the same of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any, Final
 
 from wmlab.core.answers import Answer
-from wmlab.core.arguments import the_duration
-from wmlab.core.errors import ModelError
 from wmlab.core.traces import Trace
-from wmlab.core.words import grouped, rounded
+from wmlab.core.words import grouped, listed, rounded
 from wmlab.strategies.candidates import Candidates
-from wmlab.strategies.comparison import LogWindows, Outcome, named, outcome
-from wmlab.strategies.doubts import Case, Doubt, doubts_of, suspects_matter
+from wmlab.strategies.comparison import Outcome, missed_text, named, outcome
+from wmlab.strategies.doubts import AdviceCase, findings_of_advice
+from wmlab.strategies.findings import Finding, LogFindings, findings_of
 from wmlab.strategies.idle_timeouts import Idleness, idleness_of
 from wmlab.strategies.judging import JudgedCandidate, chosen, judge
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.strategy import ShareBetween, Strategy, require_argument
 from wmlab.strategies.model.writers import PerWriterMinimum
-from wmlab.strategies.recipes import Instead, Setting, settings
-from wmlab.strategies.replay import as_trace
-from wmlab.strategies.suspect_records import Suspects, suspects
-from wmlab.strategies.tradeoff import TradeOff, cheapest_trade_off
+from wmlab.strategies.recipes import EventTimeColumn, Instead, Setting, settings
+from wmlab.strategies.replay import as_trace, path_of_records
+from wmlab.strategies.windows import LogWindows, Windows, windows_of
 
 _LESS: Final = 0.8
 """The share of the median lag below which a watermark for each key is named beside the advice."""
+COME_AND_GO: Final = "Writers come and go, so a watermark that waits for each of them is of no use here."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Advice(Answer):
     """The strategy to take, and what to expect of it; times in ms, shares from 0 to 1.
 
-    `strategy` has the parameters that the first half of the log gave it. `late_share`, `lag_ms` (the median) and their
-    `_range` (95%, around the value) are what it did on the second half, the rows from number `unseen_from` on, in order
-    of arrival from 1: those of `compare` over the whole log, on these rows. `open_windows` is the mean and the most of
-    windows that it kept open there, if their length was given. `whole` is its outcome over the whole log, as `compare`
-    has it. `settings` is how engines write the strategy, with the log's own name of the event time, or the constant
-    bound that was judged beside it, `judged[0]`, where they cannot have it. `trade_off` is what a little more loss
-    would save, if the bound is for a tail; None if it is not. `bound_ms` is the constant bound that the complete log
-    asks for, as `lateness_curve` has it.
+    `strategy` has the parameters that the first half of the log gave it. `missed_share` is what counts against
+    `target`: the share of records that `windows` lose, or of late records if no windows are known. It, `lag_ms` (the
+    median) and their `_range` (95%, around the value) are what the strategy did on the second half, the rows from
+    number `unseen_from` on, in order of arrival from 1, as does `unseen`: those of `compare` over the whole log, on
+    these rows. `whole` is its outcome over the whole log, as `compare` has it.
 
-    `doubts` says why the log does not support the advice, which is a guess then; it is empty if it does. `judged` has
-    the outcomes of all candidates on the second half, the constant bound first; `by_key` that of a watermark for each
-    key, whose lag is that of the key that has just sent, so that it cannot be held against the others. `idleness` is
-    what every idle timeout costs on the whole log with the bound of the strategy, if that has a timeout; where all
-    writers are idle at once, the watermark goes to the largest time there, as in Flink.
+    `settings` is how engines write the strategy, with the log's own name of the event time, or the constant bound that
+    was judged beside it, `judged[0]`, where they cannot have it. `bound_ms` is the constant bound that the complete log
+    asks for, as `lateness_curve` has it; for sessions it may be longer than they need.
+
+    `findings` say what is wrong with the log, and what its numbers are worth. Those in `doubts` stand against the
+    advice, which is a guess then; it is supported if there is none. `judged` has the outcomes of all candidates on the
+    second half, the constant bound first; `by_key` that of a watermark for each key, whose lag is that of the key that
+    has just sent, so that it cannot be held against the others. `idleness` is what every idle timeout costs on the
+    whole log with the bound of the strategy, if that has a timeout; where all writers are idle at once, the watermark
+    goes to the largest time there, as in Flink.
     """
 
     name: str
     target: float
     strategy: Strategy[Any]
-    late_share: float
-    late_range: tuple[float, float]
+    windows: Windows | None
+    unseen: Outcome
+    missed_range: tuple[float, float]
     lag_ms: int
     lag_range: tuple[int, int]
     unseen_from: int
     whole: Outcome
-    open_windows: tuple[float, int] | None
     bound_ms: int
     settings: Mapping[str, Setting]
     reason: str
     assumed: tuple[str, ...]
-    doubts: tuple[Doubt, ...]
-    suspects: Suspects
+    findings: tuple[Finding, ...]
     judged: tuple[Outcome, ...]
     by_key: Outcome | None
-    trade_off: TradeOff | None
     idleness: Idleness | None
+
+    @property
+    def missed_share(self) -> float:
+        """The share of the unseen half that is lost, or late if no windows are known."""
+        return self.unseen.missed_share
+
+    @property
+    def doubts(self) -> tuple[Finding, ...]:
+        """The findings that stand against the advice."""
+        return tuple(finding for finding in self.findings if finding.doubt)
 
     @property
     def supported(self) -> bool:
@@ -84,47 +93,52 @@ class Advice(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """The advice as dicts, lists and scalars."""
-        others = ("strategy", "judged", "by_key", "whole", "suspects", "doubts", "settings", "trade_off", "idleness")
+        others = ("strategy", "windows", "unseen", "judged", "by_key", "whole", "findings", "settings", "idleness")
         fields = {name: getattr(self, name) for name in self.__slots__ if name not in others}
-        by_key = None if self.by_key is None else _numbers(self.by_key)
         return fields | {
             "strategy": repr(self.strategy),
+            "supported": self.supported,
+            "windows": None if self.windows is None else asdict(self.windows),
+            "unseen": _numbers(self.unseen),
             "settings": {engine: str(setting) for engine, setting in self.settings.items()},
-            "trade_off": None if self.trade_off is None else self.trade_off.to_dict(),
             "whole": _numbers(self.whole),
-            "doubts": [doubt.to_dict() for doubt in self.doubts],
-            "suspects": self.suspects.to_dict(),
+            "findings": [finding.to_dict() for finding in self.findings],
             "judged": [_numbers(outcome) for outcome in self.judged],
-            "by_key": by_key,
+            "by_key": None if self.by_key is None else _numbers(self.by_key),
             "idleness": None if self.idleness is None else self.idleness.row(self._idle_ms),
         }
 
     @property
-    def sentence(self) -> str:
-        """The advice in a few sentences, or why there is none, and the best guess."""
+    def verdict(self) -> str:
+        """Whether the log supports a watermark for the target, in one sentence."""
+        missed = f"{self.target:.3%} {'late' if self.windows is None else f'lost by {self.windows}'}"
         if self.supported:
-            return f"Take {named(self.strategy)} for {self.name!r}: {self._expected()} {self._beside()}"
-        doubts = "; ".join(doubt.text for doubt in self.doubts)
-        refused = f"The log {self.name!r} does not support a watermark for {self.target:.3%} late: {doubts}."
-        return f"{refused} The best guess is {named(self.strategy)}: {self._expected()} {self._beside()}"
+            return f"Take {named(self.strategy)} for {self.name!r}, for {missed}."
+        kinds = listed(list(dict.fromkeys(doubt.kind for doubt in self.doubts)))
+        return f"The log {self.name!r} does not support a watermark for {missed}: {kinds}."
+
+    @property
+    def sentence(self) -> str:
+        """The verdict, and what to expect of the strategy, which is the best guess if the log does not support it."""
+        guess = "" if self.supported else f"The best guess is {named(self.strategy)}. "
+        return f"{self.verdict} {guess}{self._expected()} {self._beside()}"
 
     def _expected(self) -> str:
         """What the strategy did on the unseen half, and on the whole log."""
-        low, high = self.late_range
+        low, high = self.missed_range
         first, last = self.lag_range
-        rows = self.whole.rows
-        unseen = f"the unseen half (records {grouped(self.unseen_from)} to {grouped(rows)})"
+        missed = "are late" if self.windows is None else "are lost"
+        late = "" if self.windows is None else f", {self.unseen.late_share:.3%} are late"
         return (
-            f"on {unseen}, {self.late_share:.3%} of the records are late ({low:.3%} to {high:.3%} at 95%; target "
-            f"{self.target:.3%}) and the median lag is {rounded(self.lag_ms)} ({rounded(first)} to {rounded(last)} at "
-            f"95%); on the whole log, {self.whole.late_share:.3%} and {_lag(self.whole)}."
+            f"On the half that the choice has not seen, from record {grouped(self.unseen_from)} on, "
+            f"{self.missed_share:.3%} of the records {missed} ({low:.3%} to {high:.3%} at 95%){late}, and the median "
+            f"lag is {rounded(self.lag_ms)} ({rounded(first)} to {rounded(last)}); on the whole log, "
+            f"{self.whole.missed_share:.3%} and {_lag(self.whole)}."
         )
 
     def _beside(self) -> str:
-        """The reason, and what is said beside the advice: records that are not of the log, a watermark for each key."""
-        parts = [self.reason, *([self.trade_off.sentence] if self.trade_off else [])]
-        if self.suspects.suspects and not any(doubt.rows for doubt in self.doubts):
-            parts.append(f"Beside that, {self.suspects.what}. {self.suspects.bounds}")
+        """The reason, and what is said beside the advice: its idle timeout, a watermark for each key."""
+        parts = [self.reason]
         if self.idleness is not None:
             parts.append(f"On the whole log its idle timeout {self.idleness.does(self._idle_ms)}.")
         by_key = self.by_key
@@ -141,95 +155,114 @@ class Advice(Answer):
         return (self.strategy.idle_ms or 0) if isinstance(self.strategy, PerWriterMinimum) else 0
 
     def __repr__(self) -> str:
-        lines = [f"  assumed: {text}" for text in self.assumed]
-        lines += [f"  {engine}{self._guess}: {setting}" for engine, setting in self.settings.items()]
-        return "\n".join([self.sentence, *lines])
+        guess = "" if self.supported else f"The best guess is {named(self.strategy)}. "
+        lines = [self.verdict, f"{guess}{self._expected()} {self._beside()}"]
+        lines += [f"- {finding}" for finding in self.findings]
+        lines += [f"  assumed: {text}" for text in self.assumed]
+        return "\n".join([*lines, *self._engines()])
 
-    @property
-    def _guess(self) -> str:
-        """What marks the settings of engines that are a guess."""
-        return "" if self.supported else " (a guess)"
+    def _engines(self) -> Iterable[str]:
+        """The lines of engines, marked where they are a guess."""
+        guess = "" if self.supported else " (a guess)"
+        return (f"  {engine}{guess}: {setting}" for engine, setting in self.settings.items())
 
     def _repr_html_(self) -> str:
-        assumed = "".join(f"<li>assumed: {escape(text)}</li>" for text in self.assumed)
+        notes = "".join(f"<li>{escape(str(finding))}</li>" for finding in self.findings)
+        notes += "".join(f"<li>assumed: {escape(text)}</li>" for text in self.assumed)
         lines = "".join(self._engine(engine, setting) for engine, setting in self.settings.items())
-        return f"<p>{escape(self.sentence)}</p><ul>{assumed}</ul>{lines}"
+        return f"<p>{escape(self.sentence)}</p><ul>{notes}</ul>{lines}"
 
     def _engine(self, engine: str, setting: Setting) -> str:
         """The code of an engine as a block, with what is to be said of it above."""
+        guess = "" if self.supported else " (a guess)"
         code, note = setting.code, setting.note
         if not setting.possible:
             note = f"cannot have it: {note}"
             if (instead := setting.instead) is not None:
                 code, note = instead.code, f"{note}; a constant bound instead, {instead.note}"
         block = f"<pre><code>{escape(code)}</code></pre>" if code else ""
-        return f"<p><b>{escape(engine)}{self._guess}</b>{': ' if note else ''}{escape(note)}</p>{block}"
+        return f"<p><b>{escape(engine)}{guess}</b>{': ' if note else ''}{escape(note)}</p>{block}"
 
 
-def advise(trace: Trace | Any, late_share: float = 0.001, *, window_ms: int | None = None) -> Advice:
-    """Which strategy keeps the late share of a log at or below `late_share` for the least lag.
+def advise(
+    trace: Trace | Any,
+    late_share: float = 0.001,
+    *,
+    window_ms: int | str | None = None,
+    slide_ms: int | str | None = None,
+    gap_ms: int | str | None = None,
+    allowed_lateness_ms: int | str = 0,
+) -> Advice:
+    """Which strategy keeps the share of late records of a log at or below `late_share` for the least lag.
 
-    The log is a trace, or a data frame with the columns of one.
+    With windows, as in `compare`, it is the share of records that they lose: far fewer, since a window takes a late
+    record until its end. The log is a trace, or a data frame with the columns of one.
 
     Candidates are a constant bound; the least over writers, with and without an idle timeout; conformal inference and
     percentiles, which steer themselves; and where records are ahead of their arrival a guard around the first two. They
     run over the whole log, as in `compare`. The first half gives the parameters, the second half the numbers. Of those
-    that keep the target there the simplest is taken whose median lag is about the least. Where the log is too short,
-    drifts, or has wrong clocks, or the best watermark stands still, `doubts` says so, and the advice is a guess.
+    that keep the target there the simplest is taken whose median lag is about the least. Where writers come and go, no
+    candidate waits for them. Where the log is too short, drifts, or has wrong clocks, or the best watermark stands
+    still, `findings` say so, and the advice is a guess.
     Raises `ModelError` for a target that is not between 0 and 1, or a window below 1 ms.
     """
     require_argument("late_share", late_share, ShareBetween)
+    windows = windows_of(window_ms, slide_ms, gap_ms, allowed_lateness_ms)
     trace = as_trace(trace)
-    suspicious = suspects(trace, late_share)
-    candidates = Candidates(trace, late_share, guard=suspects_matter(suspicious))
+    of_log = findings_of(trace, late_share, windows)
+    candidates = Candidates(trace, late_share, guard=_guard(of_log), wait=not of_log.come_and_go, windows=windows)
     log, middle = candidates.log, candidates.middle
-    window_ms = None if window_ms is None else the_duration(window_ms, ModelError, name="window_ms")
-    windows = None if window_ms is None else LogWindows.of(log.of_rows(slice(middle, None)), window_ms)
-    judged = [judge(each, log, middle, late_share, windows) for each in candidates.of_one_watermark()]
-    by_key = [judge(each, log, middle, late_share, windows) for each in candidates.of_keys()]
+    of_half = None if windows is None else LogWindows.of(log.of_rows(slice(middle, None)), windows)
+    judged = [judge(each, log, middle, late_share, of_half) for each in candidates.of_one_watermark()]
+    by_key = [judge(each, log, middle, late_share, of_half) for each in candidates.of_keys()]
     best, constant = chosen(judged, late_share), judged[0]
     judged_ms = _bound_ms(constant)
-    doubts = doubts_of(
-        Case(
-            trace=trace,
-            target=late_share,
-            suspects=suspicious,
-            best=best,
-            constant=constant,
-            lossless_lag_ms=constant.lag_ms + suspicious.lossless_without_ms - judged_ms,
-        )
+    case = AdviceCase(
+        trace=trace,
+        target=late_share,
+        windows=windows,
+        clocks=of_log.writers,
+        best=best,
+        constant=constant,
+        log_in_doubt=any(finding.doubt for finding in of_log.findings),
+        bound_ms=of_log.bound_ms,
+        lossless_lag_ms=constant.lag_ms + of_log.lossless_without_ms - judged_ms,
     )
-    of = best.unseen
+    in_log = None if windows is None else LogWindows.of(log, windows)
     return Advice(
         name=trace.name,
         target=late_share,
         strategy=best.strategy,
-        late_share=of.late_share,
-        late_range=best.late_range,
+        windows=windows,
+        unseen=best.unseen,
+        missed_range=best.missed_range,
         lag_ms=best.lag_ms,
         lag_range=best.lag_range,
         unseen_from=middle + 1,
-        whole=outcome(best.strategy, log, best.met, best.x),
-        open_windows=None if of.open_mean is None else (of.open_mean, of.open_max or 0),
-        bound_ms=suspicious.bound_ms,
+        whole=outcome(best.strategy, log, path_of_records(log, best.met, best.x), in_log),
+        bound_ms=of_log.bound_ms,
         settings=settings(
             best.strategy,
             Instead(judged_ms, f"with {_late_and_lag(constant.unseen)} on the same records"),
-            event_time=trace.event_time_column,
+            event_time=EventTimeColumn(trace.event_time_column, trace.event_time_form),
         ),
-        reason=_reason(best, judged),
+        reason=_reason(best, judged) + (f" {COME_AND_GO}" if of_log.come_and_go else ""),
         assumed=_assumed(best.strategy),
-        doubts=doubts,
-        suspects=suspicious,
+        findings=(*of_log.findings, *findings_of_advice(case)),
         judged=tuple(each.unseen for each in [*judged, *by_key]),
         by_key=by_key[0].unseen if by_key else None,
-        trade_off=cheapest_trade_off((best, constant), trace),
         idleness=idleness_of(best.strategy, trace),
     )
 
 
+def _guard(of_log: LogFindings) -> bool:
+    """Whether records with wrong times change the bound, so that a guard against them is worth trying."""
+    return any(finding.kind == "wrong times" and finding.doubt for finding in of_log.findings)
+
+
 def _numbers(of: Outcome) -> dict[str, Any]:
-    return {"name": of.name, "rows": of.rows, "late_share": of.late_share, "lag_ms": of.lag_p50_ms}
+    shares = {"late_share": of.late_share, "lost_share": of.lost_share}
+    return {"name": of.name, "rows": of.rows, **shares, "lag_ms": of.lag_p50_ms}
 
 
 def _lag(of: Outcome) -> str:
@@ -237,7 +270,7 @@ def _lag(of: Outcome) -> str:
 
 
 def _late_and_lag(of: Outcome) -> str:
-    return f"{of.late_share:.3%} late for a median lag of {_lag(of)}"
+    return f"{missed_text(of)} for a median lag of {_lag(of)}"
 
 
 def _bound_ms(constant: JudgedCandidate) -> int:

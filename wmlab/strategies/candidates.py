@@ -12,9 +12,11 @@ silences; around the best one the steps become smaller.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import sqrt
 from typing import Any, Final
 
 import numpy as np
@@ -24,13 +26,14 @@ from wmlab.core.traces import Trace
 from wmlab.strategies.clocks import ahead_limit_ms, in_two_digits
 from wmlab.strategies.lateness import LatenessCurve, of_counts
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
+from wmlab.strategies.model.conformal import ConformalWatermark
 from wmlab.strategies.model.engines import Quix
 from wmlab.strategies.model.guard import Guarded
-from wmlab.strategies.model.percentiles import DelayPercentile, WindowedPercentile
+from wmlab.strategies.model.percentiles import DelayPercentile, WindowedPercentile, within
 from wmlab.strategies.model.strategy import UNKNOWN, Strategy
-from wmlab.strategies.model.targets import ConformalWatermark
 from wmlab.strategies.model.writers import PerWriterMinimum
 from wmlab.strategies.replay import Log, XOfRecords, before, x_of_records
+from wmlab.strategies.windows import Windows
 
 _COARSE: Final = 4
 """By which factor one idle timeout that is tried is longer than the one before."""
@@ -56,13 +59,33 @@ class OpenBound:
     log: Log
     met: Int64Array
     x: Int64Array
+    windows: Windows | None = None
 
     def curve(self, rows: slice) -> LatenessCurve:
-        """The late share of every bound over some rows of the log."""
+        """The late share of every bound over some rows of the log, or the share that windows lose.
+
+        Of sessions it is never below that.
+        """
         event, met, x = self.log.event[rows], self.met[rows], self.x[rows]
-        values, counts = np.unique(np.where(met == UNKNOWN, 0, np.maximum(met, event) - event), return_counts=True)
+        deadline = event if self.windows is None else self.windows.deadlines(event)
+        late_by = np.where(met == UNKNOWN, 0, np.maximum(met, deadline) - deadline)
+        values, counts = np.unique(late_by, return_counts=True)
         late = values > 0
         return of_counts("", len(event), values[late], counts[late], median((self.log.arrival[rows] - x)[x != UNKNOWN]))
+
+    def least_bound_ms(self, rows: slice, share: float) -> int:
+        """The least bound at which at most that share of the rows is late, or lost by windows."""
+        bound_ms = self.curve(rows).bound_ms(share)
+        if self.windows is None or self.windows.gap_ms is None:
+            return bound_ms
+        part, most = self.log.of_rows(rows), within(share, len(self.met[rows]))
+
+        def enough(bound_ms: int) -> bool:
+            assert self.windows is not None
+            return int(self.windows.lost(part, _less(self.met[rows], bound_ms)).sum()) <= most
+
+        # The larger the bound, the more sessions still take records: what is lost becomes less.
+        return bisect_left(range(bound_ms), True, key=enough)
 
     def with_bound(self, bound_ms: int) -> tuple[Strategy[Any], XOfRecords]:
         """The strategy with a bound, and its X."""
@@ -92,6 +115,9 @@ class Candidates:
     target: float
     guard: bool
     """Whether to try a guard against records that are ahead of their arrival."""
+    wait: bool = True
+    """Whether to try watermarks that wait for each writer."""
+    windows: Windows | None = None
 
     @cached_property
     def log(self) -> Log:
@@ -121,7 +147,7 @@ class Candidates:
         candidates = [self._chosen(self._constant())]
         candidates += [self._chosen(self._guarded_constant())] if self.guard else []
         for strategy, (met, x) in zip([*waiting, *guarded], runs, strict=False):
-            candidates.append(self._chosen(OpenBound(rebound(strategy), self.log, met, x)))
+            candidates.append(self._chosen(OpenBound(rebound(strategy), self.log, met, x, self.windows)))
         return candidates + list(zip(steering, runs[len(waiting) + len(guarded) :], strict=True))
 
     def of_keys(self) -> list[Candidate]:
@@ -130,25 +156,27 @@ class Candidates:
         if len(log.key) < 2 or _same_groups(log.key, log.writer):
             return []
         top = before(log.event, log.key)
-        return [self._chosen(OpenBound(Quix, log, top, np.maximum(top, log.event)))]
+        return [self._chosen(OpenBound(Quix, log, top, np.maximum(top, log.event), self.windows))]
 
     def _chosen(self, open_bound: OpenBound) -> Candidate:
-        return open_bound.with_bound(self._bound_ms(open_bound.curve(slice(0, max(1, self.middle)))))
+        first = max(1, self.middle)
+        return open_bound.with_bound(open_bound.least_bound_ms(slice(0, first), self._share_of(first)))
 
-    def _bound_ms(self, curve: LatenessCurve) -> int:
-        """The least bound that keeps the target with the margin, over the records of a curve."""
-        late = self.target * curve.rows
-        return curve.bound_ms(max(0.0, late - late**0.5) / curve.rows)
+    def _share_of(self, rows: int) -> float:
+        """The share of so many records that keeps the target with the margin."""
+        late = self.target * rows
+        return max(0.0, late - sqrt(late)) / rows
 
     def _constant(self) -> OpenBound:
         top = before(self.log.event)
-        return OpenBound(BoundedOutOfOrderness, self.log, top, np.maximum(top, self.log.event))
+        return OpenBound(BoundedOutOfOrderness, self.log, top, np.maximum(top, self.log.event), self.windows)
 
     def _guarded_constant(self) -> OpenBound:
         limit = self._ahead_ms
         moving = np.where(self.log.event - self.log.arrival > limit, UNKNOWN, self.log.event)
         top = before(moving)
-        return OpenBound(rebound(Guarded(BoundedOutOfOrderness(0), limit)), self.log, top, np.maximum(top, moving))
+        make = rebound(Guarded(BoundedOutOfOrderness(0), limit))
+        return OpenBound(make, self.log, top, np.maximum(top, moving), self.windows)
 
     def _steering(self) -> list[Strategy[Any]]:
         """Those that find their bound themselves, also in the half that nobody has seen."""
@@ -162,6 +190,8 @@ class Candidates:
 
     def _timeouts(self) -> list[int | None]:
         """None, and the idle timeout with the least lag at the end of the first half; nothing if one writer is all."""
+        if not self.wait:
+            return []
         most = min(_SEARCHED, _SEARCHED_OF_ALL // len(self.first.writer_names))
         rows = self.first.table.slice(max(0, self.first.rows - most))
         searched = Trace(self.trace.name, rows)
@@ -189,8 +219,8 @@ class Candidates:
         strategies = [PerWriterMinimum(idle_ms=idle_ms) for idle_ms in timeouts]
         log, lags = Log.of(searched), {}
         for idle_ms, steps in zip(timeouts, x_of_records(searched, strategies), strict=True):
-            curve = OpenBound(PerWriterMinimum, log, *steps).curve(slice(None))
-            lags[idle_ms] = curve.lag_ms(self._bound_ms(curve))
+            curve = OpenBound(PerWriterMinimum, log, *steps, self.windows).curve(slice(None))
+            lags[idle_ms] = curve.lag_ms(curve.bound_ms(self._share_of(curve.rows)))
         return lags
 
 

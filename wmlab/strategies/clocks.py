@@ -2,7 +2,7 @@
 
 A record is *ahead* if its event time is after its arrival, by more than clocks and delays of the log explain. It is
 *older than the log* if its event time is before the first arrival by more than the log is long: the clock of a device
-that was never set gives 1970. Both are suspects.
+that was never set gives 1970. A writer in another time zone is not older. Both kinds have wrong times.
 
 How far ahead is too far follows from the log. With d = event time - arrival, and q(s) its quantile at the share s, a
 record is ahead if d > `ahead_ms` = max(0, q(0.75) + 10 (q(0.75) - q(0.5))), rounded up to two digits. These are
@@ -10,29 +10,34 @@ quartiles, so up to a quarter of the records may be ahead and the limit stays th
 exponential distribution of mean M the limit is 4 M, of a normal one 7 standard deviations after the mean.
 
 A writer is *silent* where it sends nothing for more than ten times its usual gap, the 90% quantile of the times between
-its arrivals, and for more than a twentieth of the log. Its silence ends with its next record, or with the log.
+its arrivals, and for more than a twentieth of the log. Its silence ends with its next record, or with the log. Writers
+*come and go* if more than half of at least four are silent when the log ends: visitors, vehicles, sessions.
+
+A writer is *behind* if nine of ten of its records are later than the delays of the log explain. That is also said of a
+writer that is behind the others by a whole number of quarter hours, and by ten times the spread of both: then its clock
+may be in another time zone. The others are the writers nearest to their arrivals that have half of the records, so up
+to half of them may be behind.
+
+A record is a *copy* if it repeats an earlier one with the same id and event time. The id is the key, where nearly all
+records have a key of their own, or what the caller gives: a hash of all columns but the arrival, for instance.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from itertools import pairwise
 from math import ceil
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from wmlab.core.answers import Cell, TableAnswer, text_table
-from wmlab.core.errors import ModelError
 from wmlab.core.times import Int64Array
 from wmlab.core.traces import Trace
-from wmlab.core.words import counted, grouped, listed, rounded
+from wmlab.core.words import HOUR_MS, MINUTE_MS, SECOND_MS, exactly
 from wmlab.strategies.model.strategy import UNKNOWN
-from wmlab.strategies.replay import Log, before, group
+from wmlab.strategies.replay import Log, as_trace, before, group
 
 _SPREADS: Final = 10
 """How many times the upper quartile is away from the median, a record has to be away from the quartile to be ahead."""
@@ -43,111 +48,22 @@ _LONGER: Final = 10
 _OF_LOG: Final = 20
 """A silence is so many times longer than this quantile of the writer's gaps, and than the log divided by that."""
 _COPIES: Final = 0.1
-"""The share of records that repeat another one up to which they are copies, and not a coarse clock."""
-_LISTED: Final = 20
+"""The share of records that repeat another one up to which they are copies."""
+
+_QUARTER_MS: Final = 15 * MINUTE_MS
+_ZONE_MS: Final = 26 * HOUR_MS
+"""Time zones are whole quarters of an hour, and at most so far apart."""
+_ZONE_OFF_MS: Final = 2 * SECOND_MS
+_ZONE_OFF_MOST_MS: Final = 3 * MINUTE_MS
+"""How far from a whole number of quarters a difference is in any case, and may be where delays spread."""
+_COME_AND_GO: Final = 0.5
+_FEW_WRITERS: Final = 4
+_OF_ITS_OWN: Final = 0.9
+"""The share of records with a key of their own from which on the key is an id."""
 
 Flags = NDArray[np.bool_]
 Silence = tuple[int, int]
 """From which arrival to which one a writer sends nothing, ms."""
-ClockFault = Literal["ahead", "early", "behind", "steps", "older than the log"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriterClock:
-    """What the records of a writer show; times in ms, shares from 0 to 1.
-
-    `first_event_time` and `last_event_time` are the least and the largest event time of the records that are no
-    suspects, None if all are; `first_arrival_ms` and `last_arrival_ms` those of all arrivals. `offset_ms` is the median
-    of event time less arrival, less the median of that over all writers: above 0 the clock is ahead, or the delay is
-    short; below 0 it is behind, or the delay is long. `early` counts the records that arrive before they happen,
-    `out_of_order` those older than a record of the log that came before and is no suspect, `copies` those that repeat
-    an earlier one (event time, writer and key), `suspects` those that are suspects; `steps` how often the writer
-    changes from records that are suspects to records that are not, or back. `silent_ms` is the longest time without a
-    record of it, until the end of the log; `silent_at_end` whether that is the last one. `silences` are the times in
-    which it is silent, see the module. `clock` says what is wrong: "ahead" or "older than the log" if most records are,
-    "steps" if some are, "early" if most records arrive before they happen, "behind" if nine of ten records are later
-    than delays of the log explain, which may be a long delay of its own; None: nothing.
-    """
-
-    writer: str
-    rows: int
-    first_event_time: int | None
-    last_event_time: int | None
-    first_arrival_ms: int
-    last_arrival_ms: int
-    offset_ms: int
-    early: int
-    out_of_order: int
-    copies: int
-    suspects: int
-    steps: int
-    silent_ms: int
-    silent_at_end: bool
-    silences: tuple[Silence, ...]
-    clock: ClockFault | None
-
-    @property
-    def early_share(self) -> float:
-        """The share of its records that arrive before they happen."""
-        return self.early / self.rows
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class WriterClocks(TableAnswer[WriterClock]):
-    """The clock of each writer of a log: first those with most suspects, those early most often, and those silent."""
-
-    name: str
-    writers: tuple[WriterClock, ...]
-
-    entries = "writers"
-    heads = ("writer", "records", "offset", "early", "suspects", "steps", "longest silence", "clock")
-    left = (0, 7)
-    schema = pa.schema(
-        [pa.field("writer", pa.string()), pa.field("rows", pa.int64(), nullable=False)]
-        + [pa.field(name, pa.int64()) for name in ("first_event_time", "last_event_time")]
-        + [pa.field(name, pa.int64(), nullable=False) for name in ("first_arrival_ms", "last_arrival_ms")]
-        + [pa.field("offset_ms", pa.int64(), nullable=False), pa.field("early", pa.int64(), nullable=False)]
-        + [pa.field("early_share", pa.float64(), nullable=False)]
-        + [pa.field(name, pa.int64(), nullable=False) for name in ("out_of_order", "copies")]
-        + [pa.field(name, pa.int64(), nullable=False) for name in ("suspects", "steps", "silent_ms")]
-        + [pa.field("silent_at_end", pa.bool_(), nullable=False), pa.field("clock", pa.string())]
-    )
-
-    def __getitem__(self, writer: str) -> WriterClock:
-        for clock in self.writers:
-            if clock.writer == writer:
-                return clock
-        raise ModelError(f"{self.name!r} has no writer {writer!r}.", remedy="Ask for a name of log.writer_names.")
-
-    def to_dict(self) -> dict[str, Any]:
-        """The clocks as dicts of numbers."""
-        return {"trace": self.name, "writers": [asdict(clock) for clock in self.writers]}
-
-    @property
-    def wrong(self) -> tuple[str, ...]:
-        """The writers with a wrong clock."""
-        return tuple(clock.writer for clock in self.writers if clock.clock)
-
-    @property
-    def sentence(self) -> str:
-        """Whose clocks are wrong, in one sentence."""
-        if not self.wrong:
-            return f"No clock of {counted(len(self.writers), 'writer')} of {self.name!r} is seen to be wrong."
-        named = [f"{clock.writer} ({clock.clock})" for clock in self.writers if clock.clock]
-        many = counted(len(self.writers), "writer")
-        return f"Of {many} of {self.name!r}, these have a wrong clock: {listed(named, most=_LISTED)}."
-
-    def __repr__(self) -> str:
-        rows = [self.heads, *([str(cell) for cell in row] for row in self._rows())]
-        return "\n".join([self.sentence, *text_table(rows, right=range(1, len(self.heads) - 1))])
-
-    def _rows(self) -> Iterator[tuple[Cell, ...]]:
-        for w in self.writers[:_LISTED]:
-            silent = rounded(w.silent_ms) + (", until the end" if w.silent_at_end else "")
-            early, offset = f"{w.early_share:.1%}", rounded(w.offset_ms)
-            yield w.writer, grouped(w.rows), offset, early, grouped(w.suspects), grouped(w.steps), silent, w.clock or ""
-        if len(self.writers) > _LISTED:
-            yield f"and {grouped(len(self.writers) - _LISTED)} more", *[""] * 7
 
 
 class WrongTimes(NamedTuple):
@@ -159,14 +75,19 @@ class WrongTimes(NamedTuple):
 
     @property
     def either(self) -> Flags:
-        """The suspects."""
+        """All of them."""
         return self.ahead | self.older
 
 
 def wrong_times(trace: Trace) -> WrongTimes:
-    """The suspects of a log; see the module."""
+    """The records of a log with wrong times; see the module."""
     log, limit_ms = Log.of(trace), ahead_limit_ms(trace)
-    return WrongTimes(log.event - log.arrival > limit_ms, _older_than_the_log(log), limit_ms)
+    older = _older_than_the_log(log)
+    if older.any():
+        offsets = _offsets(log)
+        behind = (offsets["zone"] & (offsets["offset_ms"] < 0)).to_numpy()
+        older &= ~behind[log.writer]
+    return WrongTimes(log.event - log.arrival > limit_ms, older, limit_ms)
 
 
 def ahead_limit_ms(trace: Trace) -> int:
@@ -196,97 +117,138 @@ def _older_than_the_log(log: Log) -> Any:
     return before_it & (delay_ms > _SPREADS * max(0, usual_ms))
 
 
-def copies(log: Log) -> Flags:
-    """Which records repeat an earlier one (event time, writer and key); none where the clock is too coarse to tell.
+def copies(log: Log, ids: Any = None) -> Flags:
+    """Which records are copies, see the module; `ids` has the id of each record.
 
-    That is so where more than a tenth of the records would be copies.
+    None is where more than a tenth of the records would be copies: then the id is none.
     """
-    frame = pd.DataFrame({"event": log.event, "writer": log.writer, "key": log.key})
+    if ids is None:
+        if len(pd.MultiIndex.from_arrays([log.writer, log.key]).unique()) < _OF_ITS_OWN * len(log.key):
+            return np.zeros(len(log.key), bool)
+        ids = log.key
+    frame = pd.DataFrame({"event": log.event, "writer": log.writer, "id": ids})
     repeated: Flags = frame.duplicated().to_numpy()
     return repeated if repeated.mean() <= _COPIES else np.zeros_like(repeated)
 
 
-def writer_clocks(trace: Trace, wrong: WrongTimes) -> WriterClocks:
-    """What the records of each writer show."""
-    log = Log.of(trace)
+def writer_clocks(trace: Trace | Any, ids: Any = None) -> pd.DataFrame:
+    """What the records of each writer show, one row each; times in ms, shares from 0 to 1.
+
+    `first_event_time` and `last_event_time` are the least and the largest event time of the records whose time is not
+    wrong, missing if all are; `first_arrival_ms` and `last_arrival_ms` those of all arrivals. `offset_ms` is the median
+    of event time less arrival, less that of the others: above 0 the clock is ahead, or the delay is short. `early`
+    counts the records that arrive before they happen, `out_of_order` those older than a record with a right time that
+    came before, `copies` and `wrong` those of the module, `steps` how often the writer changes from wrong times to
+    right ones, or back. `silent_ms` is the longest time without a record, until the end of the log; `silent_at_end`
+    whether that is the last one. `silences` are pairs of arrivals. `clock` says what is wrong: "ahead" or "older than
+    the log" if most records are, "steps" if some are, "early" if most records arrive before they happen, "behind";
+    empty: nothing. `zone` is whether it is off by whole quarters of an hour.
+
+    Writers with most wrong times come first, then those early most often, and those that are silent.
+    Raises `ModelError` for what is no log.
+    """
+    trace = as_trace(trace)
+    log, wrong = Log.of(trace), wrong_times(trace)
     writer, names = group(trace, "writer")
     frame = pd.DataFrame({"writer": writer, "ahead": log.event - log.arrival, "wrong": wrong.either})
     frame["older"], frame["early"], frame["arrival"] = wrong.older, log.event > log.arrival, log.arrival
     frame["out_of_order"] = log.event < before(np.where(wrong.either, UNKNOWN, log.event))
-    frame["copies"] = copies(log)
-    of = frame.groupby("writer")
-    # As a quantile of numpy, a median that is one of the values.
-    middle = of["ahead"].quantile(0.5, interpolation="lower").astype(np.int64)
-    typical = int(np.quantile(middle.to_numpy(), 0.5, method="inverted_cdf"))
-    last = of["wrong"].shift(1)
+    frame["copies"] = copies(log, ids)
+    frame["good"] = pd.Series(log.event).where(~wrong.either).astype("Int64")
+    last = frame.groupby("writer")["wrong"].shift(1)
     frame["changed"] = last.notna() & (last != frame["wrong"])
-    frame["quiet"] = of["arrival"].diff().fillna(0).astype(np.int64)
+    frame["quiet"] = frame.groupby("writer")["arrival"].diff().fillna(0).astype(np.int64)
     of = frame.groupby("writer")
-    at_end = log.arrival[-1] - of["arrival"].max()
-    quiet = of["quiet"].max()
-    good = pd.DataFrame({"event": log.event, "writer": writer})[~wrong.either].groupby("writer")["event"]
-    least, largest = good.min().to_dict(), good.max().to_dict()
-    silences = _silences(log)
-    table: Any = pd.DataFrame(
+    at_end, quiet = log.arrival[-1] - of["arrival"].max(), of["quiet"].max()
+    offsets = _offsets(log)
+    table = pd.DataFrame(
         {
             "rows": of.size(),
+            "first_event_time": of["good"].min(),
+            "last_event_time": of["good"].max(),
             "first_arrival_ms": of["arrival"].min(),
             "last_arrival_ms": of["arrival"].max(),
-            "offset_ms": middle - typical,
+            "offset_ms": offsets["offset_ms"],
             "early": of["early"].sum(),
+            "early_share": of["early"].mean(),
             "out_of_order": of["out_of_order"].sum(),
             "copies": of["copies"].sum(),
-            "suspects": of["wrong"].sum(),
+            "wrong": of["wrong"].sum(),
             "steps": of["changed"].sum(),
             "silent_ms": np.maximum(quiet, at_end),
             "silent_at_end": at_end > quiet,
-            "older": of["older"].sum(),
-            "slow": of["ahead"].quantile(0.9, interpolation="lower") < _slow_limit_ms(log),
+            "zone": offsets["zone"],
         }
     )
-    clocks = []
-    for index, row in zip(table.index.tolist(), table.itertuples(index=False), strict=True):
-        clocks.append(
-            WriterClock(
-                writer=names[index],
-                rows=int(row.rows),
-                first_event_time=least.get(index),
-                last_event_time=largest.get(index),
-                first_arrival_ms=int(row.first_arrival_ms),
-                last_arrival_ms=int(row.last_arrival_ms),
-                offset_ms=int(row.offset_ms),
-                early=int(row.early),
-                out_of_order=int(row.out_of_order),
-                copies=int(row.copies),
-                suspects=int(row.suspects),
-                steps=int(row.steps),
-                silent_ms=int(row.silent_ms),
-                silent_at_end=bool(row.silent_at_end),
-                silences=tuple(silences.get(index, ())),
-                clock=_fault(row.rows, row.suspects, row.older, row.early, is_slow=bool(row.slow)),
-            )
-        )
-    clocks.sort(
-        key=lambda clock: (
-            -clock.suspects,
-            -clock.early_share,
-            -len(clock.silences),
-            -abs(clock.offset_ms),
-            clock.writer,
-        )
+    silences = _silences(log)
+    table["silences"] = pd.Series({index: tuple(silences.get(index, ())) for index in table.index})
+    slow = (of["ahead"].quantile(0.9, interpolation="lower") < _slow_limit_ms(log)) | (
+        offsets["zone"] & (offsets["offset_ms"] < 0)
     )
-    return WriterClocks(trace.name, tuple(clocks))
+    older = of["older"].sum()
+    table["clock"] = [
+        _fault(row.rows, row.wrong, older[index], row.early, is_slow=bool(slow[index]))
+        for index, row in zip(table.index, each_writer(table), strict=True)
+    ]
+    table.insert(0, "writer", [names[index] for index in table.index])
+    order = pd.DataFrame(
+        {
+            "wrong": -table["wrong"],
+            "early": -table["early_share"],
+            "silences": -table["silences"].map(len),
+            "behind": table["clock"] != "behind",
+            "offset": -table["offset_ms"].abs(),
+            "name": table["writer"],
+        }
+    )
+    return table.loc[order.sort_values(list(order.columns), kind="stable").index].reset_index(drop=True)
 
 
-def _fault(rows: int, suspects: int, older: int, early: int, *, is_slow: bool) -> ClockFault | None:
-    """What is wrong with a clock, by how many of its records are suspects, of these older than the log, and early."""
-    if suspects > _MOST * rows:
-        return "older than the log" if older > suspects // 2 else "ahead"
-    if suspects:
+def each_writer(clocks: Any) -> Iterator[Any]:
+    """The rows of `writer_clocks`, with its columns as attributes."""
+    yield from clocks.itertuples(index=False)
+
+
+def _offsets(log: Log) -> pd.DataFrame:
+    """By how much the clock of each writer is off the others, ms, and whether that looks like a time zone."""
+    frame = pd.DataFrame({"writer": log.writer, "ahead": log.event - log.arrival})
+    of = frame.groupby("writer")["ahead"]
+    # As a quantile of numpy, a median that is one of the values.
+    middle = of.quantile(0.5, interpolation="lower").astype(np.int64)
+    spread = of.quantile(0.75) - of.quantile(0.25)
+    # The writers nearest to their arrivals; those that are early only if there are no others.
+    nearest = pd.DataFrame({"early": middle > 0, "far": -middle, "rows": of.size()}).sort_values(["early", "far"])
+    half = nearest.index[: 1 + int(np.searchsorted(nearest["rows"].cumsum().to_numpy(), len(frame) / 2))]
+    both = spread + float(np.median(spread[half]))
+    offset = middle - int(np.quantile(middle[half].to_numpy(), 0.5, method="inverted_cdf"))
+    quarters = (offset / _QUARTER_MS).round()
+    off = (offset - quarters * _QUARTER_MS).abs()
+    zone = (quarters != 0) & (off <= np.clip(2 * both, _ZONE_OFF_MS, _ZONE_OFF_MOST_MS))
+    zone &= (offset.abs() >= _SPREADS * both) & (offset.abs() <= _ZONE_MS)
+    typical = int(np.quantile(middle.to_numpy(), 0.5, method="inverted_cdf"))
+    return pd.DataFrame({"offset_ms": offset.where(zone, middle - typical), "zone": zone})
+
+
+def come_and_go(clocks: pd.DataFrame, end_ms: int) -> bool:
+    """Whether writers come and go, see the module; `end_ms` is the last arrival of the log."""
+    left = sum(bool(silences) and silences[-1][1] == end_ms for silences in clocks["silences"])
+    return len(clocks) >= _FEW_WRITERS and left > _COME_AND_GO * len(clocks)
+
+
+def in_quarters(offset_ms: int) -> str:
+    """A whole number of quarter hours, near a difference: "5 h", "5 h 30 min"."""
+    return exactly(round(abs(offset_ms) / _QUARTER_MS) * _QUARTER_MS)
+
+
+def _fault(rows: int, wrong: int, older: int, early: int, *, is_slow: bool) -> str:
+    """What is wrong with a clock, by how many of its times are wrong, of these older than the log, and early."""
+    if wrong > _MOST * rows:
+        return "older than the log" if older > wrong // 2 else "ahead"
+    if wrong:
         return "steps"
     if early > _MOST * rows:
         return "early"
-    return "behind" if is_slow else None
+    return "behind" if is_slow else ""
 
 
 def _silences(log: Log) -> dict[int, list[Silence]]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Literal
 
@@ -161,12 +161,22 @@ class Idleness(Answer):
     def _costs(self) -> str:
         if not len(self.silences_ms):
             return f"no {self.by} has a second one, so no idle timeout can be told from another"
+        anyway = f"; {grouped(self.late_anyway)} are late without one{self._whose('late_anyway')}"
+        anyway = anyway if self.late_anyway else ""
         if not len(self.late_below_ms):
-            return f"no idle timeout makes any late, {self._timeout_in_words(int(self.silences_ms[-1]))}"
+            longest_ms = int(self.silences_ms[-1])
+            return f"no idle timeout makes any late, not even one below {span(longest_ms)}, the longest silence{anyway}"
         few, none = self.timeout_ms(_FEW), self.timeout_ms(0)
         if few == none:
-            return self._timeout_in_words(none)
-        return f"{self._timeout_in_words(few)}, and {self._timeout_in_words(none)}"
+            return f"{self._timeout_in_words(none)}{anyway}"
+        return f"{self._timeout_in_words(few)}, and {self._timeout_in_words(none)}{anyway}"
+
+    def _whose(self, what: str) -> str:
+        """The input that most of some late records are of, if there is one: ", most of them of p1"."""
+        counts = {name: getattr(of_input, what) for name, of_input in self.inputs.items()}
+        name = max(counts, key=lambda name: counts[name], default="")
+        several = len(self.inputs) > 1 and 2 * counts[name] > sum(counts.values())
+        return f", most of them of {name}" if several else ""
 
     def _timeout_in_words(self, timeout_ms: int) -> str:
         return f"an idle timeout of {span(timeout_ms)} {self.does(timeout_ms)}"
@@ -179,13 +189,16 @@ class Idleness(Answer):
         return f"makes {grouped(late) if late else 'none'} late ({often}, and {hold})"
 
 
-def idleness(trace: Trace | Any, bound: int | str = 0, by: InputsBy = "writer") -> Idleness:
+def idleness(
+    trace: Trace | Any, bound: int | str = 0, by: InputsBy = "writer", *, writers: Sequence[str] = ()
+) -> Idleness:
     """What every idle timeout costs on a log, exactly, for the least over the "writer"s or over the "key"s.
 
     The log is a trace, or a data frame with the columns of one.
 
     The watermark is the least, over the inputs that are not idle, of their largest event time less `bound`; the largest
-    of all when all are idle. It never falls, and an input counts from its first record on. An input is idle when the
+    of all when all are idle. It never falls, and an input counts from its first record on; those in `writers`, which
+    may not have sent yet, from the first arrival on. An input is idle when the
     wall clock, here the arrival of records, is more than the timeout after its last record. A false idle is a silence
     longer than the timeout after which the input sends again. A record is late because of the timeout if its event time
     is below the watermark that it meets with it, and not below the one that it meets when no input is ever idle.
@@ -204,31 +217,38 @@ def idleness(trace: Trace | Any, bound: int | str = 0, by: InputsBy = "writer") 
     groups, names = group(trace, by)
     event, arrival = (trace.table[name].to_numpy() for name in ("event_time", "arrival_ms"))
     top = np.maximum(before(event, groups), event)
-    below_ms = late_below(event, arrival, groups, top, bound_ms)
+    declared = [names.index(name) if name in names else len(names) + n for n, name in enumerate(dict.fromkeys(writers))]
+    below_ms = late_below(event, arrival, groups, top, bound_ms, declared)
     ends, returns = _next_of_input(groups)
+    waited_ms = {number: arrival[groups == number].min(initial=arrival[-1]) - arrival[0] for number in declared}
     lengths_ms = difference(arrival[ends], arrival)
     # Another input is ahead from the first row whose largest event time of all is above that of the silent one.
     ahead = np.maximum(np.searchsorted(np.maximum.accumulate(event), top, side="right"), np.arange(len(event)))
     begins_ms = arrival[np.minimum(ahead, len(event) - 1)] - arrival
     holds = (ahead < ends) & (begins_ms < lengths_ms)
 
-    def part(name: str, rows: Any) -> Idleness:
+    def part(name: str, rows: Any, declared: Iterable[int]) -> Idleness:
         late = below_ms[rows]
         holding = holds & rows
-        order = np.argsort(lengths_ms[holding], kind="stable")
+        # What has been declared and has not sent yet holds the watermark from the beginning.
+        first_ms = np.array([waited_ms[number] for number in declared if waited_ms[number]], np.int64)
+        came_ms = np.array([waited_ms[n] for n in declared if waited_ms[n] and n < len(names)], np.int64)
+        hold_ms = np.concatenate([lengths_ms[holding], first_ms])
+        begin_ms = np.concatenate([begins_ms[holding], np.zeros_like(first_ms)])
+        order = np.argsort(hold_ms, kind="stable")
         return Idleness(
             name=name,
             rows=int(rows.sum()),
             by=by,
             bound_ms=bound_ms,
-            silences_ms=np.sort(lengths_ms[rows & returns]),
+            silences_ms=np.sort(np.concatenate([lengths_ms[rows & returns], came_ms])),
             late_below_ms=np.sort(late[(late > 0) & (late < END)]),
             late_anyway=int((late == END).sum()),
-            holds=Holds(begins_ms=begins_ms[holding][order], lengths_ms=lengths_ms[holding][order]),
+            holds=Holds(begins_ms=begin_ms[order], lengths_ms=hold_ms[order]),
         )
 
-    whole = part(trace.name, np.ones(len(event), bool))
-    inputs = {name: part(name, groups == number) for number, name in enumerate(names)}
+    whole = part(trace.name, np.ones(len(event), bool), declared)
+    inputs = {name: part(name, groups == n, [n] if n in declared else []) for n, name in enumerate(names)}
     return replace(whole, inputs=inputs)
 
 
@@ -239,13 +259,23 @@ def idleness_of(strategy: Strategy[Any], trace: Trace) -> Idleness | None:
     return idleness(trace, strategy.bound)
 
 
-def late_below(event: Int64Array, arrival: Int64Array, groups: Any, top: Int64Array, bound_ms: int) -> Int64Array:
+def late_below(
+    event: Int64Array,
+    arrival: Int64Array,
+    groups: Any,
+    top: Int64Array,
+    bound_ms: int,
+    declared: Iterable[int] = (),
+) -> Int64Array:
     """For each row the timeout from which on it is in time: 0 if it always is, `END` if it never is.
 
-    `groups` are the inputs of the rows, `top` the largest event time of the row's input up to it.
+    `groups` are the inputs of the rows, `top` the largest event time of the row's input up to it. Inputs that are
+    `declared` are there from the first arrival on, beyond no time.
     """
     below = np.zeros(len(event), np.int64)
     inputs = _Inputs()
+    for number in declared:
+        inputs.put(number, -END, int(arrival[0]))
     closed = _Silences()
     columns = (column.tolist() for column in (event, arrival, groups, top))
     for row, (time, now_ms, of, largest) in enumerate(zip(*columns, strict=True)):

@@ -9,7 +9,7 @@ empty where none is late.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor
 from typing import Any, Final
 
@@ -17,9 +17,10 @@ import numpy as np
 
 from wmlab.core.times import Int64Array
 from wmlab.strategies.candidates import Candidate, median
-from wmlab.strategies.comparison import LogWindows, Outcome, outcome
+from wmlab.strategies.comparison import Outcome, outcome
 from wmlab.strategies.model.strategy import END, UNKNOWN, Strategy
-from wmlab.strategies.replay import Log, difference
+from wmlab.strategies.replay import Log, difference, path_of_records
+from wmlab.strategies.windows import LogWindows
 
 BLOCKS: Final = 8
 _STUDENT: Final = 2.365
@@ -29,6 +30,8 @@ TOLERANCE: Final = 1.2
 """By how much a late share may exceed its target and still count as kept."""
 STEADY: Final = 2.0
 """By how much the upper end of the interval of a late share may exceed the target."""
+_WORSE: Final = 2.0
+"""How many times the least loss the best guess may have."""
 _SIMPLER: Final = 0.05
 """How much more lag a simpler watermark may have than the one with the least, as a share of that."""
 
@@ -37,18 +40,19 @@ _SIMPLER: Final = 0.05
 class JudgedCandidate:
     """A candidate with its outcome on the unseen half, and the X that each record of the whole log meets, and after it.
 
-    `late_range` and `lag_range` are the intervals around the late share, 0 to 1, and around the median lag, ms.
+    `missed_range` and `lag_range` are the intervals around the share of missed records, 0 to 1, which are late, or lost
+    if windows are known; and around the median lag, ms.
     """
 
     unseen: Outcome
     met: Int64Array
     x: Int64Array
-    late_range: tuple[float, float]
+    missed_range: tuple[float, float]
     lag_range: tuple[int, int]
-    first_late_share: float
-    """The late share of the half that the choice has seen."""
+    first_missed_share: float
+    """The share of missed records of the half that the choice has seen."""
     steady: bool
-    """Whether the late share of the blocks is steady enough for the target."""
+    """Whether the share of missed records in the blocks is steady enough for the target."""
 
     @property
     def strategy(self) -> Strategy[Any]:
@@ -61,46 +65,70 @@ class JudgedCandidate:
         return self.unseen.lag_p50_ms or 0
 
     @property
+    def misses_none(self) -> bool:
+        """Whether it misses no record of either half."""
+        return self.first_missed_share == 0 and self.unseen.missed == 0
+
+    @property
     def lag_known(self) -> bool:
         """Whether the interval of the lag is no wider than the lag itself."""
         return self.lag_range[1] - self.lag_range[0] <= abs(self.lag_ms)
 
     def keeps(self, target: float) -> bool:
         """Whether both halves keep the target, the unseen one steadily and with a watermark."""
-        keeps_share = max(self.first_late_share, self.unseen.late_share) <= TOLERANCE * target
+        keeps_share = max(self.first_missed_share, self.unseen.missed_share) <= TOLERANCE * target
         return keeps_share and self.steady and self.unseen.lag_p50_ms is not None
 
 
 def judge(candidate: Candidate, log: Log, middle: int, target: float, windows: LogWindows | None) -> JudgedCandidate:
-    """What a candidate does on the rows of a log from `middle` on."""
+    """What a candidate does on the rows of a log from `middle` on, of which the windows are."""
     strategy, (met, x) = candidate
     half = log.of_rows(slice(middle, None))
-    late, timed = half.event < met[middle:], (x[middle:] != UNKNOWN) & (x[middle:] != END)
-    blocks = _around(late, np.mean)
+    missed = log.event < met if windows is None else windows.windows.lost(log, met)
+    timed = (x[middle:] != UNKNOWN) & (x[middle:] != END)
+    blocks = _around(missed[middle:], np.mean)
     lag = _around(difference(half.arrival, x[middle:], timed), median) if timed.any() else (0.0, 0.0)
-    few = _wilson(int(late.sum()), len(late))
+    few = _wilson(int(missed[middle:].sum()), len(half.event))
+    unseen = outcome(strategy, half, path_of_records(half, met[middle:], x[middle:]), windows)
+    if windows is not None:
+        # Sessions of the first half may still take records of the second.
+        unseen = replace(unseen, lost=int(missed[middle:].sum()))
     return JudgedCandidate(
-        unseen=outcome(strategy, half, met[middle:], x[middle:], windows),
+        unseen=unseen,
         met=met,
         x=x,
-        late_range=(max(0.0, min(blocks[0], few[0])), min(1.0, max(blocks[1], few[1]))),
+        missed_range=(max(0.0, min(blocks[0], few[0])), min(1.0, max(blocks[1], few[1]))),
         lag_range=(floor(lag[0]), ceil(lag[1])),
-        first_late_share=float((log.event < met)[: max(1, middle)].mean()),
+        first_missed_share=float(missed[: max(1, middle)].mean()),
         steady=blocks[1] <= STEADY * target,
     )
 
 
 def chosen(judged: Sequence[JudgedCandidate], target: float) -> JudgedCandidate:
-    """The first one whose lag is about the least of those that keep the target; if none does, who loses the least.
+    """The first one whose lag is about the least of those that keep the target; if none does, the best guess.
 
-    One whose lag is not known counts only if that holds for all that keep the target.
+    One whose lag is not known counts only if that holds for all that keep the target, or if it misses no record. The
+    best guess is among those with at most twice the least loss on the unseen half, where a loss below the target is as
+    good as that; of them it has the least product of lag and squared loss.
     """
     keeping = [candidate for candidate in judged if candidate.keeps(target)]
-    keeping = [candidate for candidate in keeping if candidate.lag_known] or keeping
+    keeping = [candidate for candidate in keeping if candidate.lag_known or candidate.misses_none] or keeping
     if not keeping:
-        return min(judged, key=lambda candidate: (candidate.unseen.lag_p50_ms is None, candidate.unseen.late))
+        return _best_guess(judged, target)
     least = min(candidate.lag_ms for candidate in keeping)
     return next(candidate for candidate in keeping if candidate.lag_ms <= least + _SIMPLER * abs(least))
+
+
+def _best_guess(judged: Sequence[JudgedCandidate], target: float) -> JudgedCandidate:
+    """The candidate that loses and lags little, of some that do not keep the target."""
+
+    def loss(candidate: JudgedCandidate) -> float:
+        return max(candidate.unseen.missed_share, target)
+
+    known = [candidate for candidate in judged if candidate.unseen.lag_p50_ms is not None] or judged
+    least = min(map(loss, known))
+    near = [candidate for candidate in known if loss(candidate) <= _WORSE * least]
+    return min(near, key=lambda candidate: loss(candidate) ** 2 * max(candidate.lag_ms, 1))
 
 
 def _around(values: Any, estimate: Callable[[Any], Any]) -> tuple[float, float]:

@@ -3,6 +3,9 @@
 A record is late by l = max(0, m - e), with m the largest event time before it. For the watermark X = m - B it is late
 if and only if l > B. So the late share as a function of B is the survival function of l, which one pass gives, exact
 to the row; no strategy has to be run. The same holds for each writer or key with a watermark of its own.
+
+A window of a fixed length loses a record if X is above the record's deadline (`wmlab.strategies.windows`). With the
+deadline in place of the event time the curve is that of the lost records.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from wmlab.core.traces import Trace
 from wmlab.core.words import grouped, span
 from wmlab.strategies.model.percentiles import within
 from wmlab.strategies.replay import as_trace, before, difference, group
+from wmlab.strategies.windows import Windows, windows_of
 
 _DENSE: Final = 4
 """How wide values may be spread, in lengths of the log, so that counting each is cheaper than sorting all."""
@@ -46,7 +50,8 @@ class LatenessCurve(Answer):
 
     `lateness` has the different latenesses above 0 in ascending order, ms, and `above[i]` how many records are late by
     at least `lateness[i]`. `base_lag_ms` is the median of arrival time less m, the lag of B = 0, from which that of
-    any B follows. `groups` has the curve of each writer or key, if each has a watermark of its own.
+    any B follows. `groups` has the curve of each writer or key, if each has a watermark of its own. With `windows`,
+    "late" is lost: no window takes the record.
     """
 
     name: str
@@ -56,6 +61,7 @@ class LatenessCurve(Answer):
     base_lag_ms: int
     by: str | None = None
     groups: Mapping[str, LatenessCurve] = field(default_factory=dict)
+    windows: Windows | None = None
     schema: ClassVar[pa.Schema] = pa.schema({"bound_ms": pa.int64(), "late": pa.int64(), "late_share": pa.float64()})
 
     def late(self, bound_ms: Any) -> Any:
@@ -118,27 +124,43 @@ class LatenessCurve(Answer):
     def sentence(self) -> str:
         """The curve in one sentence."""
         each = f" with a watermark for each {self.by}" if self.by else ""
-        late = self.late(0)
+        late, missed = self.late(0), f"lost by {self.windows}" if self.windows else "late"
         if not late:
-            return f"No record of {self.name!r} is late for any bound{each}: {grouped(self.rows)} records are in order."
+            order = "" if self.windows else f": {grouped(self.rows)} records are in order"
+            return f"No record of {self.name!r} is {missed} for any bound{each}{order}."
         return (
-            f"Of {grouped(self.rows)} records of {self.name!r}{each}, {late / self.rows:.3%} are late for B = 0, at "
-            f"most 1% for B = {span(self.bound_ms(0.01))}, at most 0.1% for B = {span(self.bound_ms(0.001))}, and "
+            f"Of {grouped(self.rows)} records of {self.name!r}{each}, {late / self.rows:.3%} are {missed} for B = 0, "
+            f"at most 1% for B = {span(self.bound_ms(0.01))}, at most 0.1% for B = {span(self.bound_ms(0.001))}, and "
             f"none for B = {span(int(self.lateness[-1]))}."
         )
 
 
-def lateness_curve(trace: Trace | Any, by: str | None = None) -> LatenessCurve:
+def lateness_curve(
+    trace: Trace | Any,
+    by: str | None = None,
+    *,
+    window_ms: int | str | None = None,
+    slide_ms: int | str | None = None,
+    allowed_lateness_ms: int | str = 0,
+) -> LatenessCurve:
     """The late share of every constant bound over a log, with one watermark, or one for each "writer" or "key".
 
-    Raises `ModelError` for what is no log, another `by`, and times whose distance does not fit into 64 bits.
+    With windows, tumbling or sliding, it is the share of records that no window takes; see `wm.strategy.compare`.
+    Raises `ModelError` for what is no log, another `by`, a length that is none, and times whose distance does not fit
+    into 64 bits.
     """
+    return curve_of(trace, windows_of(window_ms, slide_ms, None, allowed_lateness_ms), by)
+
+
+def curve_of(trace: Trace | Any, windows: Windows | None = None, by: str | None = None) -> LatenessCurve:
+    """The curve of late records, or of those that windows lose; of sessions it is never below that."""
     trace = as_trace(trace)
     event, arrival = (trace.table[name].to_numpy() for name in ("event_time", "arrival_ms"))
     groups, names = (None, []) if by is None else group(trace, by)
     top = np.maximum(before(event, groups), event)
-    late_by, lag = difference(top, event), difference(arrival, top)
-    whole = _curve(trace.name, late_by, lag)
+    deadline = event if windows is None else windows.deadlines(event)
+    late_by, lag = difference(np.maximum(top, deadline), deadline), difference(arrival, top)
+    whole = replace(_curve(trace.name, late_by, lag), windows=windows)
     if groups is None:
         return whole
     order = np.argsort(groups, kind="stable")

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from html import escape
+from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from wmlab.core.answers import COLUMNS_HINT, Cell, TableAnswer, text_table
+import pandas as pd
+
+from wmlab.core.answers import Cell, TableAnswer, text_table
 from wmlab.core.charts.chart import Chart
 from wmlab.core.errors import TraceError
 from wmlab.core.traces import Trace, load
 from wmlab.core.words import counted, grouped, listed, moment, rounded, unbroken, wrapped
+from wmlab.strategies.advice import COME_AND_GO
 from wmlab.strategies.charts.writers import writers as chart_of_writers
-from wmlab.strategies.clocks import WriterClock, WriterClocks
+from wmlab.strategies.clocks import each_writer
 from wmlab.strategies.doubts import enough_for
-from wmlab.strategies.findings import Finding, findings_of, said_of_writer
+from wmlab.strategies.findings import Finding, LogFindings, findings_of, silence_text
+from wmlab.strategies.model.strategy import ShareBetween, require_argument
 from wmlab.strategies.replay import as_trace
-from wmlab.strategies.suspect_records import Suspects, suspects
 
 _LISTED: Final = 20
 _NAMED: Final = 5
@@ -26,20 +30,21 @@ _TARGETS: Final = (0.001, 0.01, 0.05, 0.1)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Profile(TableAnswer[WriterClock]):
+class Profile(TableAnswer[Any]):
     """A log in one look: a table of its writers, what is dirty in words, the calls to make, and a chart.
 
-    `log` is the trace, without the bad rows that `log.refused` lists. `suspects` are the records with wrong times, and
-    `writers` what the records of each writer show, the dirtiest first; the rules are those of these two. `findings` say
-    what is dirty, whose it is and what to do. `without()` is the log without what is best left out.
+    `log` is the trace, without the bad rows that `log.refused` lists. `findings` say what is dirty, whose it is, what
+    it does to the constant bound for the late share that was asked for, and what to do; `writers` is a data frame of
+    what the records of each writer show, the dirtiest first (`wm.strategy.writer_clocks`). `bound_ms` is that constant
+    bound, and `ahead_ms` how far ahead of its arrival a record may be, which `Guarded` takes. `without()` is the log
+    without what is best left out.
     """
 
     log: Trace
-    suspects: Suspects
-    findings: tuple[Finding, ...]
-    writers: WriterClocks = field(repr=False)
+    of_log: LogFindings = field(repr=False)
+    ids: Any = field(repr=False)
 
-    entries = "writers"
+    entries = "writers_listed"
     columns: ClassVar[dict[str, str]] = {
         "records": "good rows; bad ones are in profile.log.refused",
         "event times (UTC)": "the least and the largest that are not wrong",
@@ -47,25 +52,57 @@ class Profile(TableAnswer[WriterClock]):
         "wrong times": "records ahead of their arrival by more than the log explains, or older than the log is long",
         "early": "the share of records that arrive before they happen",
         "out of order": "the share of records older than a good one of any writer that arrived before: late at bound 0",
-        "copies": "records that repeat an earlier one (event time, writer and key)",
+        "copies": "records that repeat an earlier one: all columns but the arrival, or the id, are equal",
         "clock": "event time less arrival in the median, beside that of the other writers; above 0 ahead, or faster",
         "longest silence": "the longest time without a record, until the end of the log",
         "what is wrong": "the clock as a whole, or a silence of more than ten usual gaps and 5% of the log",
     }
     heads = ("writer", *columns)
     left = (0, 2, 3, 10)
-    schema = WriterClocks.schema
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is dirty in the log."""
+        return self.of_log.findings
+
+    @property
+    def writers(self) -> pd.DataFrame:
+        """What the records of each writer show, one row each."""
+        return self.of_log.writers
+
+    @property
+    def writers_listed(self) -> list[Any]:
+        """The rows of `writers` as named tuples."""
+        return list(each_writer(self.writers))
+
+    @property
+    def bound_ms(self) -> int:
+        """The constant bound of the log for the late share that was asked for."""
+        return self.of_log.bound_ms
+
+    @property
+    def ahead_ms(self) -> int:
+        """How far a record may be ahead of its arrival."""
+        return self.of_log.ahead_ms
+
+    def __getitem__(self, kind: str) -> Finding:
+        for finding in self.findings:
+            if finding.kind == kind:
+                return finding
+        kinds = listed([finding.kind for finding in self.findings]) or "none"
+        raise TraceError(f"no finding of {self.log.name!r} is {kind!r}.", remedy=f"Ask for one of its kinds: {kinds}.")
 
     @property
     def sentence(self) -> str:
         """What is in the log, and which writers are dirty."""
         log = self.log
         first, last = (self._moment(end) for end in log.span_ms)
-        out_of_order = sum(clock.out_of_order for clock in self.writers) / log.rows
+        out_of_order = int(self.writers["out_of_order"].sum()) / log.rows
         text = (
             f"{log.name!r} has {counted(log.rows, 'record')} of {counted(len(self.writers), 'writer')}, which arrive "
             f"from {first} to {last}; {out_of_order:.1%} of them are older than a record before them."
         )
+        text += f" {COME_AND_GO}" if self.of_log.come_and_go else ""
         if not self.findings:
             return f"{text} Nothing in it is seen to be dirty."
         dirty = sorted({name for finding in self.findings for name in finding.writers})
@@ -76,52 +113,58 @@ class Profile(TableAnswer[WriterClock]):
     @property
     def row_numbers(self) -> tuple[int, ...]:
         """The records that are best left out, by their numbers in order of arrival, from 1, ascending."""
-        return tuple(sorted({row for finding in self.findings for row in finding.rows}))
-
-    @property
-    def whole_writers(self) -> tuple[str, ...]:
-        """The writers that are best left out as a whole, because their clock is wrong."""
-        return tuple(sorted({name for finding in self.findings for name in finding.whole_writers}))
+        return tuple(sorted({row for finding in self.findings if finding.leave_out for row in finding.rows}))
 
     def without(self) -> Trace:
-        """The log without `row_numbers` and `whole_writers`; `log.without(...)` leaves out what you name."""
-        return self.log.without(*self.whole_writers, rows=self.row_numbers)
+        """The log without `row_numbers`; `log.without(...)` leaves out what you name."""
+        return self.log.without(rows=self.row_numbers)
 
     @property
     def next_calls(self) -> tuple[str, ...]:
         """The calls to make next, as lines of Python in which `profile` is this profile."""
-        left_out = [*self.whole_writers, *([counted(len(self.row_numbers), "record")] if self.row_numbers else [])]
-        rest = self.without() if left_out else self.log
-        target = next((share for share in _TARGETS if enough_for(rest.rows, share)), _TARGETS[-1])
-        lines = [f"log = profile.without()  # without {listed(left_out)}" if left_out else "log = profile.log"]
+        count = len(self.row_numbers)
+        rest_rows = self.log.rows - count
+        target = next((share for share in _TARGETS if enough_for(rest_rows, share)), _TARGETS[-1])
+        lines = [f"log = profile.without()  # without {counted(count, 'record')}" if count else "log = profile.log"]
         lines.append(f"wm.strategy.advise(log, late_share={target})")
-        return (*lines, f"wm.strategy.compare(log, [wm.strategy.advise(log, {target}).strategy]).lost_rows()")
+        return (*lines, f"wm.strategy.compare(log, [wm.strategy.advise(log, {target}).strategy]).late_rows()")
 
     def chart(self, *, title: str | None = None) -> Chart:
         """Who sends when, and whose times are wrong: `wm.strategy.chart.writers` of the log."""
-        return chart_of_writers(self.log, title=title)
+        return chart_of_writers(self.log, ids=self.ids, title=title)
+
+    def to_pandas(self) -> Any:
+        """The data frame of the writers."""
+        return self.writers
 
     def to_dict(self) -> dict[str, Any]:
         """The findings, the writers and the calls as dicts and lists."""
         return {
+            "trace": self.log.name,
+            "bound_ms": self.bound_ms,
+            "ahead_ms": self.ahead_ms,
             "findings": [finding.to_dict() for finding in self.findings],
+            "writers": [{name: _plain(value) for name, value in row._asdict().items()} for row in self.writers_listed],
             "next_calls": list(self.next_calls),
-            **self.suspects.to_dict(),
         }
 
     def _moment(self, time_ms: int) -> str:
-        return moment(time_ms, clock_ms=self.suspects.clock_ms)
+        return moment(int(time_ms), clock_ms=self.log.span_ms[1])
 
     def __repr__(self) -> str:
+        return self.text(["Next:", *(f"  {call}" for call in self.next_calls)])
+
+    def text(self, more: list[str]) -> str:
+        """The profile as text, with lines of one's own at its end."""
         rows = [self.heads, *([str(cell) for cell in row] for row in self._rows())]
         table = text_table(rows, right=[n for n in range(len(self.heads)) if n not in self.left])
         findings = [wrapped(f"- {finding}") for finding in self.findings]
-        calls = (f"  {call}" for call in self.next_calls)
-        return "\n".join([wrapped(self.sentence), *table, COLUMNS_HINT, *findings, "Next:", *calls])
+        return "\n".join([wrapped(self.sentence), *table, *findings, *more])
 
     def _repr_html_(self) -> str:
         findings = "".join(
-            f"<li>{escape(unbroken(finding.text))}. <i>{escape(unbroken(finding.remedy))}</i></li>"
+            f"<li>{escape(unbroken(f'{finding.text} {finding.effect}'.strip()))} "
+            f"<i>{escape(unbroken(finding.remedy))}</i></li>"
             for finding in self.findings
         )
         calls = escape("\n".join(self.next_calls))
@@ -131,20 +174,20 @@ class Profile(TableAnswer[WriterClock]):
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
         end_ms = self.log.span_ms[1]
-        for c in self.writers.writers[:_LISTED]:
+        for c in self.writers_listed[:_LISTED]:
             shares = (f"{c.early_share:.1%}", f"{c.out_of_order / c.rows:.1%}", grouped(c.copies))
             yield (
                 *(c.writer, grouped(c.rows), self._span(c.first_event_time, c.last_event_time)),
-                *(self._span(c.first_arrival_ms, c.last_arrival_ms), grouped(c.suspects), *shares),
-                *(unbroken(rounded(ms)) for ms in (c.offset_ms, c.silent_ms)),
-                said_of_writer(c, end_ms),
+                *(self._span(c.first_arrival_ms, c.last_arrival_ms), grouped(c.wrong), *shares),
+                *(unbroken(rounded(int(ms))) for ms in (c.offset_ms, c.silent_ms)),
+                writer_summary(c, end_ms),
             )
         if len(self.writers) > _LISTED:
             yield f"and {grouped(len(self.writers) - _LISTED)} more", *[""] * (len(self.heads) - 1)
 
-    def _span(self, first_ms: int | None, last_ms: int | None) -> str:
+    def _span(self, first_ms: Any, last_ms: Any) -> str:
         """From when to when, to the second; without the day where that of the whole log is one."""
-        if first_ms is None or last_ms is None:
+        if pd.isna(first_ms) or pd.isna(last_ms):
             return "none is good"
         days = {day for day, _ in map(self._day_and_clock, (first_ms, last_ms, *self.log.span_ms))}
         (first_day, first), (last_day, last) = map(self._day_and_clock, (first_ms, last_ms))
@@ -160,18 +203,73 @@ class Profile(TableAnswer[WriterClock]):
         return day, clock.partition(".")[0]
 
 
-def profile(source: Any, **columns: Any) -> Profile:
+def _plain(value: Any) -> Any:
+    """A value of a data frame as one of JSON: numbers of Python, None where there is none."""
+    if value is pd.NA:
+        return None
+    return value.item() if hasattr(value, "item") else value
+
+
+def writer_summary(clock: Any, end_ms: int) -> str:
+    """What is wrong with one writer, in a few words; empty if nothing is."""
+    faults = [
+        f"clock: {clock.clock}" if clock.clock else "",
+        f"silent for {silence_text(clock.silences, end_ms)}" if clock.silences else "",
+    ]
+    return "; ".join(fault for fault in faults if fault)
+
+
+def profile(source: Any, *, late_share: float = 0.01, id: str | None = None, **columns: Any) -> Profile:
     """What is in a log, which writers are dirty and how, and what to do next; `source` is anything that `load` takes.
 
     That is a path, the name of a log that comes with wmlab, a data frame of pandas, PyArrow, Polars or Spark, or a
     `Trace`. `columns` are the arguments of `load`: `event_time`, `arrival`, `writer` and the others. Bad rows are left
-    out and listed, unless `bad_rows="refuse"`. Raises `TraceError` as `load` does, and for arguments with a `Trace`.
+    out and listed, unless `bad_rows="refuse"`. The bounds are those for `late_share`.
+
+    A copy repeats an earlier record with the same `id`, a column that names each record. Without one, all columns but
+    the arrival are alike, which is seen in a CSV file and in a data frame of pandas or PyArrow; of other logs the key
+    counts if it is an id. Raises `TraceError` as `load` does, and for arguments with a `Trace`; `ModelError` for a
+    share that is none.
     """
-    if isinstance(source, Trace) and columns:
+    require_argument("late_share", late_share, ShareBetween)
+    if isinstance(source, Trace) and (columns or id):
         raise TraceError(
-            f"a trace has its columns already, and {listed(sorted(columns))} cannot name others.",
+            f"a trace has its columns already, and {listed(sorted([*columns, *(['id'] if id else [])]))} cannot name "
+            "others.",
             remedy="Give the trace alone, or the file that it is from.",
         )
-    trace = as_trace(source if isinstance(source, Trace) else load(source, **({"bad_rows": "drop"} | columns)))
-    suspicious = suspects(trace)
-    return Profile(trace, suspicious, findings_of(trace, suspicious), suspicious.writers)
+    arguments = {"bad_rows": "drop"} | columns
+    trace = as_trace(source if isinstance(source, Trace) else load(source, **arguments))
+    ids = None if isinstance(source, Trace) else _ids(source, id, arguments, trace.rows)
+    return Profile(trace, findings_of(trace, late_share, None, ids), ids)
+
+
+_CONTENT: Final = "all columns but the arrival"
+
+
+def _ids(source: Any, name: str | None, arguments: Mapping[str, Any], rows: int) -> Any:
+    """The id of each record, in order of arrival; None where only the key can say."""
+    if name is None:
+        frame = _frame(source)
+        arrival = arguments.get("delay") or arguments.get("arrival", "arrival_ms")
+        arrivals = [arrival] if isinstance(arrival, str) else list(arrival)
+        # A row that stands for several records makes no copies.
+        if frame is None or arguments.get("count") or not set(arrivals) <= set(frame):
+            return None
+        content = pd.util.hash_pandas_object(frame.drop(columns=arrivals).astype(str), index=False)
+        source, name = frame.assign(**{_CONTENT: content.astype(str)}), _CONTENT
+    keys = load(source, **{**arguments, "key": name}).table["key"]
+    # Rows without an id would be bad rows of their own.
+    return keys.to_numpy(zero_copy_only=False) if len(keys) == rows else None
+
+
+def _frame(source: Any) -> pd.DataFrame | None:
+    """The rows of a source with all their columns, if that is a CSV file or a data frame in memory."""
+    if isinstance(source, pd.DataFrame):
+        return source
+    if hasattr(source, "to_pandas") and not hasattr(source, "sparkSession"):
+        frame = source.to_pandas()
+        return frame if isinstance(frame, pd.DataFrame) else None
+    if isinstance(source, str | Path) and str(source).endswith((".csv", ".csv.gz")):
+        return pd.read_csv(source, dtype=str, keep_default_na=False, on_bad_lines="skip")
+    return None

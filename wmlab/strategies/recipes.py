@@ -5,13 +5,15 @@ for each writer is a watermark for each split of a source in Flink and Beam, if 
 Spark has the least over streams, without an idle timeout; the stream time of Kafka Streams is the largest time of all
 partitions of a task. No engine has a guard, a conformal bound or a moving percentile as a setting.
 
-A line names the event time as the log does; that column is a timestamp there.
+A line names the event time as the log does. Engines want a timestamp: where the column is a number or a text, or
+inside another one, the line begins with a column that is computed from it.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -48,6 +50,82 @@ class Setting:
         return text if self.instead is None else f"{text}; the alternative is a constant bound, {self.instead}"
 
 
+_UNITS: Final = {
+    "d": ("{0} * 86400000", "timestamp_seconds({0} * 86400)"),
+    "s": ("{0} * 1000", "timestamp_seconds({0})"),
+    "ms": ("{0}", "timestamp_millis(CAST({0} AS BIGINT))"),
+    "us": ("{0} / 1000", "timestamp_micros(CAST({0} AS BIGINT))"),
+    "ns": ("{0} / 1000000", "timestamp_micros(CAST({0} / 1000 AS BIGINT))"),
+}
+"""How numbers of a unit become ms in Flink, and a timestamp in Spark."""
+_PATTERNS: Final = {
+    "%Y": "yyyy", "%y": "yy", "%m": "MM", "%d": "dd", "%H": "HH", "%M": "mm", "%S": "ss", "%f": "SSSSSS", "%z": "XX",
+    "%b": "MMM", "%B": "MMMM", "%I": "hh", "%p": "a", "%j": "DDD", "%%": "%",
+}  # fmt: skip
+"""The letters of Java for those of `strptime`."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventTimeColumn:
+    """The column of event times of a log, or a path to it, and what stands there, as `Trace.event_time_form` has it."""
+
+    name: str
+    form: str = "timestamp"
+
+    @property
+    def is_in_array(self) -> bool:
+        """Whether a path leads through the elements of an array."""
+        return "[]" in self.name
+
+    @property
+    def computed(self) -> str:
+        """The name of a column that is computed from it; empty where the column is a timestamp itself."""
+        if self.form == "timestamp" and not self.is_in_array:
+            return ""
+        return f"{re.split(r'[.]', self.name)[-1].replace('[]', '')}_timestamp"
+
+    def in_flink(self) -> str:
+        """The computed column in Flink SQL."""
+        name = ".".join(_sql_name(part) for part in self.name.split("."))
+        if self.form in _UNITS:
+            return f"TO_TIMESTAMP_LTZ(CAST({_UNITS[self.form][0].format(name)} AS BIGINT), 3)"
+        if self.form == "text":
+            return f"TO_TIMESTAMP(REPLACE(REPLACE({name}, 'T', ' '), 'Z', ''))"
+        return f"TO_TIMESTAMP({name}, '{self._pattern()}')"
+
+    def exploded(self) -> list[str]:
+        """The expressions of Spark that give the elements of the arrays on the way, from the outermost."""
+        parts, expressions, path = self.name.split("."), [], ""
+        for part in parts[:-1] if self.is_in_array else []:
+            path = f"{path}.{_spark_name(part.replace('[]', ''))}".lstrip(".")
+            if part.endswith("[]"):
+                element = f"{part[:-2]}_element"
+                expressions.append(f"explode({path}) AS {_spark_name(element)}")
+                path = _spark_name(element)
+        return expressions
+
+    def in_spark(self) -> str:
+        """The computed column in Spark, behind `exploded`."""
+        *way, last = self.name.split(".")
+        inside = [index for index, part in enumerate(way) if part.endswith("[]")]
+        if inside:
+            way = [f"{way[inside[-1]][:-2]}_element", *way[inside[-1] + 1 :]]
+        name = ".".join(_spark_name(part) for part in [*way, last])
+        if self.form in _UNITS:
+            return _UNITS[self.form][1].format(name)
+        if self.form == "timestamp":
+            return name
+        return f"to_timestamp({name})" if self.form == "text" else f"to_timestamp({name}, '{self._pattern()}')"
+
+    def _pattern(self) -> str:
+        """The format as Java writes it; its other letters in quotes."""
+        parts = re.findall(r"%.|[^%]+", self.form)
+        words = [
+            _PATTERNS.get(part) or re.sub(r"[A-Za-z]+", lambda letters: f"''{letters[0]}''", part) for part in parts
+        ]
+        return "".join(words)
+
+
 @dataclass(frozen=True, slots=True)
 class Instead:
     """The constant bound for an engine that cannot have a strategy, ms, and what is expected of it, in words."""
@@ -57,12 +135,16 @@ class Instead:
 
 
 def settings(
-    strategy: Strategy[Any] | int, instead: Instead | None = None, *, event_time: str = "event_time"
+    strategy: Strategy[Any] | int,
+    instead: Instead | None = None,
+    *,
+    event_time: str | EventTimeColumn = "event_time",
 ) -> dict[str, Setting]:
     """How engines write a strategy, or a constant bound in ms: Flink SQL, Spark, Kafka Streams and Beam, and Flink's
     DataStream API and others where a strategy asks for them.
 
-    `event_time` is the column of event times. Of an engine that cannot have it, why, and its line of the constant bound
+    `event_time` is the column of event times, a timestamp if only its name is given.
+    Of an engine that cannot have it, why, and its line of the constant bound
     that is the alternative, if one is given. A row at the watermark of Flink is late, so its SQL has one millisecond
     more; `forBoundedOutOfOrderness` does the same by itself. In Spark that depends on the operator that follows, so its
     line has two delays.
@@ -70,6 +152,8 @@ def settings(
     >>> settings(90_061_500, event_time="taken at")["Flink SQL"].code
     "WATERMARK FOR `taken at` AS `taken at` - INTERVAL '1 01:01:01.501' DAY TO SECOND(3)"
     """
+    if isinstance(event_time, str):
+        event_time = EventTimeColumn(event_time)
     if (bound_ms := strategy if isinstance(strategy, int) else _bound_ms(strategy)) is not None:
         return _constant(bound_ms, event_time)
     assert isinstance(strategy, Strategy)
@@ -94,10 +178,10 @@ def _bound_ms(strategy: Strategy[Any]) -> int | None:
     return strategy.grace if isinstance(strategy, StreamTime) else None
 
 
-def _constant(bound_ms: int, event_time: str) -> dict[str, Setting]:
+def _constant(bound_ms: int, event_time: EventTimeColumn) -> dict[str, Setting]:
     """The lines of a constant bound."""
     return {
-        "Flink SQL": Setting(_sql(bound_ms, event_time), ""),
+        "Flink SQL": _sql(bound_ms, event_time),
         "Spark": _spark(bound_ms, event_time),
         "Kafka Streams": Setting(f"TimeWindows.ofSizeAndGrace(size, Duration.ofMillis({bound_ms}L))", ""),
         "Beam": Setting(
@@ -106,9 +190,12 @@ def _constant(bound_ms: int, event_time: str) -> dict[str, Setting]:
     }
 
 
-def _sql(bound_ms: int, event_time: str) -> str:
-    name = _sql_name(event_time)
-    return f"WATERMARK FOR {name} AS {name} - INTERVAL {_interval(bound_ms + 1)}"
+def _sql(bound_ms: int, event_time: EventTimeColumn, note: str = "", before: str = "") -> Setting:
+    if event_time.is_in_array:
+        return _cannot("a watermark is of a column of the table; write the elements of the array to a table first")
+    name = _sql_name(event_time.computed or event_time.name)
+    column = f"{name} AS {event_time.in_flink()},\n" if event_time.computed else ""
+    return Setting(f"{before}{column}WATERMARK FOR {name} AS {name} - INTERVAL {_interval(bound_ms + 1)}", note)
 
 
 _PLAIN: Final = re.compile(r"[A-Za-z]+(_[A-Za-z0-9]+)+")
@@ -126,12 +213,22 @@ _RESERVED: Final = frozenset({"current_date", "current_time", "current_timestamp
 """Words of SQL with an underscore that columns of times are called."""
 
 
-def _spark(bound_ms: int, event_time: str) -> Setting:
+def _spark(bound_ms: int, event_time: EventTimeColumn) -> Setting:
     of_windows, of_others = (f"{delay_of_bound(bound_ms, name)} milliseconds" for name in ("window", "dropDuplicates"))
     others = f"for windows; {of_others} for dropDuplicates, joins by times, state and groupBy of the time itself"
-    plain = re.fullmatch(r"\w+", event_time)
-    name = event_time if plain else "`" + event_time.replace("`", "``") + "`"
-    return Setting(f'.withWatermark({json.dumps(name, ensure_ascii=False)}, "{of_windows}")', others)
+    name = _spark_name(event_time.computed or event_time.name)
+    column = "".join(f".selectExpr({_quoted(f'*, {one}'.split(', ', 1))})" for one in event_time.exploded())
+    if event_time.computed:
+        column += f".withColumn({json.dumps(event_time.computed)}, F.expr({json.dumps(event_time.in_spark())}))"
+    return Setting(f'{column}.withWatermark({json.dumps(name, ensure_ascii=False)}, "{of_windows}")', others)
+
+
+def _quoted(texts: Iterable[str]) -> str:
+    return ", ".join(json.dumps(text, ensure_ascii=False) for text in texts)
+
+
+def _spark_name(name: str) -> str:
+    return name if re.fullmatch(r"\w+", name) else "`" + name.replace("`", "``") + "`"
 
 
 def _interval(length_ms: int) -> str:
@@ -151,7 +248,7 @@ def _cannot(why: str) -> Setting:
     return Setting("", why)
 
 
-def _own(strategy: Strategy[Any], event_time: str) -> dict[str, Setting]:
+def _own(strategy: Strategy[Any], event_time: EventTimeColumn) -> dict[str, Setting]:
     """The lines of a strategy that is no constant bound."""
     if isinstance(strategy, PerWriterMinimum):
         return _least_over_writers(strategy, event_time)
@@ -173,7 +270,7 @@ def _own(strategy: Strategy[Any], event_time: str) -> dict[str, Setting]:
     }
 
 
-def _least_over_writers(strategy: PerWriterMinimum, event_time: str) -> dict[str, Setting]:
+def _least_over_writers(strategy: PerWriterMinimum, event_time: EventTimeColumn) -> dict[str, Setting]:
     bound_ms, idle_ms = strategy.bound, strategy.idle_ms
     partitions = "where each writer has a partition of its own in the source"
     idle_sql = "" if idle_ms is None else f"SET 'table.exec.source.idle-timeout' = '{idle_ms} ms';\n"
@@ -181,7 +278,7 @@ def _least_over_writers(strategy: PerWriterMinimum, event_time: str) -> dict[str
     policy = "one for the stream of each writer, then union, with spark.sql.streaming.multipleWatermarkPolicy = min"
     streams = f"{policy}; {spark.note}"
     return {
-        "Flink SQL": Setting(f"{idle_sql}{_sql(bound_ms, event_time)}", partitions),
+        "Flink SQL": _sql(bound_ms, event_time, partitions, idle_sql),
         "Flink": Setting(f"{_bounded(bound_ms)}{'' if idle_ms is None else _idleness(idle_ms)}", partitions),
         "Spark": Setting(spark.code, streams) if idle_ms is None else _cannot("it has no idle timeout"),
         "Kafka Streams": _cannot("the stream time of a task is the largest time of all its partitions"),
@@ -193,7 +290,7 @@ def _idleness(idle_ms: int) -> str:
     return f".withIdleness(Duration.ofMillis({idle_ms}L))"
 
 
-def _guarded(strategy: Guarded, event_time: str) -> dict[str, Setting]:
+def _guarded(strategy: Guarded, event_time: EventTimeColumn) -> dict[str, Setting]:
     ahead_ms, inner = strategy.ahead_ms, strategy.inner
     if strategy.beyond == "arrival":
         too_far = f"timestamp > System.currentTimeMillis() + {ahead_ms}L"
@@ -215,7 +312,7 @@ def _guarded(strategy: Guarded, event_time: str) -> dict[str, Setting]:
     }
 
 
-def _flink(inner: Strategy[Any], event_time: str) -> str:
+def _flink(inner: Strategy[Any], event_time: EventTimeColumn) -> str:
     """The line of Flink of the strategy within a guard."""
     bound_ms = _bound_ms(inner)
     return str(settings(inner, event_time=event_time)["Flink"].code) if bound_ms is None else _bounded(bound_ms)

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -28,6 +28,21 @@ from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Input, Rec
 
 XOfRecords = tuple[Int64Array, Int64Array]
 """The X that each record meets, and the X after it."""
+
+
+class PathOfX(NamedTuple):
+    """The X of a strategy over a log: what each record meets, what it is after it, and when it rises in between.
+
+    `rises` are the moments of the wall clock at which X is larger than ever before, and X then; None where only the
+    records are known. `last_x` is X when the clock ends, at `end_ms`.
+    """
+
+    met: Int64Array
+    x: Int64Array
+    rises: tuple[Int64Array, Int64Array] | None
+    end_ms: int
+    last_x: int
+
 
 _TICKS: Final = 10_000
 _MOST_TICKS: Final = 10_000_000
@@ -73,11 +88,6 @@ class Log:
     def clock_ms(self) -> int:
         """The arrival in the middle, which says whether the times of the log are ms since 1970, as `moment` asks."""
         return int(self.arrival[len(self.arrival) // 2])
-
-    @cached_property
-    def last_of_writer(self) -> tuple[Int64Array, Int64Array]:
-        """The largest event time and the arrival of what the record's writer has sent before; `UNKNOWN` if nothing."""
-        return before(self.event, self.writer), before(self.arrival, self.writer)
 
     def of_rows(self, rows: slice) -> Log:
         """Some rows of the log."""
@@ -156,17 +166,21 @@ def _shifted(series: Any, groups: Any, first: int) -> Int64Array:
     return shifted
 
 
-def inputs(trace: Trace, tick_ms: int | None = None) -> Iterator[Input]:
+def inputs(trace: Trace, tick_ms: int | None = None, until_ms: int | None = None) -> Iterator[Input]:
     """What a strategy is given: each record, and the wall clock every `tick_ms` from the first arrival on.
 
-    A tick comes after the records of its moment. By default there are 10,000 ticks over the log; 0 gives none. Raises
-    `ModelError` for more than ten million, which would not fit in memory.
+    A tick comes after the records of its moment. By default there are 10,000 ticks over the log; 0 gives none. The
+    clock ends with the last arrival, or at `until_ms`, with a last tick there. Raises `ModelError` for an end before
+    the last arrival, and for more than ten million ticks, which would not fit in memory.
     """
     trace = as_trace(trace)
     first, last = trace.span_ms
-    every = max(1, (last - first) // _TICKS) if tick_ms is None else tick_ms
-    if every and (count := (last - first) // every) > _MOST_TICKS:
-        least = (last - first) // _MOST_TICKS + 1
+    end = last if until_ms is None else until_ms
+    if end < last:
+        raise ModelError(f"until_ms is {end}, before the last arrival.", remedy=f"Give {last} or more.")
+    every = max(1, (end - first) // _TICKS) if tick_ms is None else tick_ms
+    if every and (count := (end - first) // every) > _MOST_TICKS:
+        least = (end - first) // _MOST_TICKS + 1
         raise ModelError(
             f"tick_ms is {every}, for {grouped(count)} ticks over the log.", remedy=f"Give {least} or more."
         )
@@ -176,6 +190,9 @@ def inputs(trace: Trace, tick_ms: int | None = None) -> Iterator[Input]:
             yield Tick(due)
             due += every
         yield record
+    if until_ms is not None:
+        yield from map(Tick, range(due, end, every or 1))
+        yield Tick(end)
 
 
 def aligned(trace: Trace, alignment: Alignment) -> Trace:
@@ -194,20 +211,39 @@ def aligned(trace: Trace, alignment: Alignment) -> Trace:
 
 def x_of_records(trace: Trace, strategies: Iterable[Strategy[Any]], *, tick_ms: int | None = None) -> list[XOfRecords]:
     """What `XOfRecords` has of each strategy over the log."""
-    items = list(inputs(trace, tick_ms))
-    return [_x_of_strategy(strategy, items) for strategy in strategies]
+    return [(path.met, path.x) for path in paths_of_x(trace, strategies, tick_ms=tick_ms)]
 
 
-def _x_of_strategy(strategy: Strategy[Any], items: Sequence[Input]) -> XOfRecords:
-    met, after = array("q"), array("q")
+def path_of_records(log: Log, met: Int64Array, x: Int64Array) -> PathOfX:
+    """A path of which only the records are known."""
+    return PathOfX(met, x, None, int(log.arrival[-1]), int(x[-1]))
+
+
+def paths_of_x(
+    trace: Trace, strategies: Iterable[Strategy[Any]], *, tick_ms: int | None = None, until_ms: int | None = None
+) -> list[PathOfX]:
+    """The X of each strategy over the log, and then until the clock ends at `until_ms`."""
+    items = list(inputs(trace, tick_ms, until_ms))
+    end_ms = trace.span_ms[1] if until_ms is None else until_ms
+    return [_path_of(strategy, items, end_ms) for strategy in strategies]
+
+
+def _path_of(strategy: Strategy[Any], items: Sequence[Input], end_ms: int) -> PathOfX:
+    met, after, risen_ms, risen = array("q"), array("q"), array("q"), array("q")
+    largest = x = UNKNOWN
     for item, (before, x, _) in zip(items, steps(strategy, items), strict=True):
-        if type(item) is Record:
-            try:
+        try:
+            if type(item) is Record:
                 met.append(before)
                 after.append(x)
-            except OverflowError:
-                raise ModelError(
-                    f"{shown(strategy)} has the watermark {x} after record {len(after) + 1} in order of arrival.",
-                    remedy="Give watermarks within 64 bits.",
-                ) from None
-    return np.array(met), np.array(after)
+            if x > largest:
+                risen.append(x)
+                risen_ms.append(item.arrival_ms if isinstance(item, Record) else item.now_ms)
+                largest = x
+        except OverflowError:
+            raise ModelError(
+                f"{shown(strategy)} has the watermark {x} after record {len(met)} in order of arrival.",
+                remedy="Give watermarks within 64 bits.",
+            ) from None
+    rises = np.array(risen_ms, np.int64), np.array(risen, np.int64)
+    return PathOfX(np.array(met), np.array(after), rises, end_ms, x)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies.model.logs import late, latenesses, logs, xs
+from wmlab.strategies.model.conformal import ConformalWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Tick
-from wmlab.strategies.model.targets import ConformalWatermark
 
 
 @given(logs(times=30), st.integers(1, 10), st.integers(0, 10), st.sampled_from([0.05, 0.3, 0.5]))

@@ -12,12 +12,12 @@ from tests.strategies.model.logs import late, logs, mets_and_xs, trace, xs
 from wmlab.core.errors import ModelError
 from wmlab.strategies.comparison import compare
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness, StreamTime
+from wmlab.strategies.model.conformal import ConformalWatermark
 from wmlab.strategies.model.engines import Bytewax, LimitedDelay, Quix, RisingWave
 from wmlab.strategies.model.flink import Flink
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.percentiles import DelayPercentile, WindowedPercentile
 from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Strategy, Tick, run
-from wmlab.strategies.model.targets import ConformalWatermark
 from wmlab.strategies.model.writers import PerWriterMinimum
 
 INNER: list[Strategy[Any]] = [

@@ -8,18 +8,15 @@ from hypothesis import strategies as st
 
 from tests.strategies.model.logs import by_writer, latenesses, logs, meeting, mets_and_xs, rising, top, xs
 from wmlab.core.errors import ModelError
+from wmlab.strategies.model.conformal import ConformalWatermark
 from wmlab.strategies.model.percentiles import (
     ConfluentWatermark,
     DelayPercentile,
-    QuantileSketch,
-    SampledPercentile,
-    SketchedPercentile,
     SlidingWindow,
     WindowedPercentile,
     rank,
 )
 from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Tick, run
-from wmlab.strategies.model.targets import ConformalWatermark
 
 
 def quantile(values: list[int], percent: int) -> int:
@@ -35,18 +32,6 @@ def test_the_bound_covers_the_share_of_the_last_latenesses_and_one_more(
         return top(seen) - min(max(last), quantile([*last, 10**6], percent)) if len(last) >= hold else UNKNOWN
 
     strategy = WindowedPercentile(percent / 100, size, hold)
-    assert xs(strategy, [*records, EndOfInput()]) == [*rising(records, watermark), END]
-
-
-@given(logs(), st.sampled_from([50, 90, 99]), st.integers(1, 4))
-def test_a_fine_sketch_is_exact_over_all_latenesses_when_it_is_read(
-    records: list[Record], percent: int, every: int
-) -> None:
-    def watermark(seen: list[Record]) -> int:
-        read = len(seen) if len(seen) < every else len(seen) // every * every
-        return top(seen) - quantile(latenesses(seen)[:read], percent)
-
-    strategy = SketchedPercentile(percent / 100, accuracy=1e-9, every=every)
     assert xs(strategy, [*records, EndOfInput()]) == [*rising(records, watermark), END]
 
 
@@ -67,28 +52,6 @@ def test_confluent_leaves_an_idle_partition_out() -> None:
     records = [Record(10, 0, "a"), Record(500, 0, "b"), Record(600, 30, "b")]
     strategy = ConfluentWatermark(margins=(), idle_ms=20)
     assert xs(strategy, [*records, EndOfInput()]) == [-40, -40, 550, END]
-
-
-@given(logs(), st.integers(1, 900), st.integers(1, 900), st.sampled_from([20, 50, 90]))
-def test_a_sample_gives_the_bound_until_the_next_one_ends(
-    records: list[Record], sample: int, gap: int, percent: int
-) -> None:
-    def watermark(seen: list[Record]) -> int:
-        bound, late, begin = None, latenesses(seen), seen[0].arrival_ms
-        while begin + sample <= seen[-1].arrival_ms:
-            taken = [by for by, r in zip(late[:-1], seen, strict=False) if begin <= r.arrival_ms < begin + sample]
-            bound = quantile([-(-by // 1_000) for by in taken], percent) if taken else bound
-            begin += sample + gap
-        return UNKNOWN if bound is None else top(seen) - 1_000 * bound
-
-    assert xs(SampledPercentile(percent / 100, sample, gap), records) == rising(records, watermark)
-
-
-def test_a_sample_counts_whole_seconds_and_a_tick_ends_it() -> None:
-    log = [Record(5_000, 0), Record(3_999, 1), Tick(9), Tick(10), Record(1_000, 10), Record(5_500, 15), Tick(25)]
-    found = run(SampledPercentile(0.9, sample_ms=10, gap_ms=5), [*log, Record(9_000, 26), EndOfInput()])
-    marks = [*[UNKNOWN] * 3, 3_000, 3_000, 3_500, 5_500, 9_000, END]
-    assert [(step.x, step.native) for step in found] == [(x, x if x in (UNKNOWN, END) else x - 1) for x in marks]
 
 
 @given(logs(), st.integers(1, 20))
@@ -124,18 +87,6 @@ def test_a_quantile_is_the_smallest_value_that_the_share_does_not_exceed(
     assert window.quantile(percent / 100) == quantile(last, percent)
     assert window.largest(7) == sorted(last, reverse=True)[:7]
     assert window.bound(percent / 100) == min(max(last), quantile([*last, 10**6], percent))
-
-
-@given(VALUES, PERCENT, st.sampled_from([0.01, 0.1, 0.5]))
-def test_a_sketch_is_at_least_the_exact_quantile_and_within_its_accuracy(
-    values: list[int], percent: int, accuracy: float
-) -> None:
-    sketch = QuantileSketch(accuracy)
-    for value in values:
-        sketch.add(value)
-    exact, found = quantile(values, percent), sketch.quantile(percent / 100)
-    assert found in values
-    assert exact <= found <= exact * (1 + accuracy)
 
 
 @given(st.integers(1, 1000), PERCENT)

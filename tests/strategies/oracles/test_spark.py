@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple, get_args
 
+import numpy as np
 import pandas as pd
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -27,6 +28,7 @@ from wmlab.strategies.model.joins import spark_join
 from wmlab.strategies.model.spark import SparkBatches
 from wmlab.strategies.model.spark import after_restart as restart
 from wmlab.strategies.model.strategy import Record, run
+from wmlab.strategies.windows import Windows
 
 HISTORIES: Final = range(repetitions(25, long=100))
 CONF: Final = "spark.sql.streaming."
@@ -214,6 +216,10 @@ QUERIES: Final[Mapping[str, Callable[[DataFrame, str], DataFrame]]] = {
     "session_window": lambda rows, delay: (
         marked(rows, delay).groupBy(F.session_window("time", "1 millisecond"), "id").count()
     ),
+    "window of 5": lambda rows, delay: marked(rows, delay).groupBy(F.window("time", "5 milliseconds"), "id").count(),
+    "session of 5": lambda rows, delay: (
+        marked(rows, delay).groupBy(F.session_window("time", "5 milliseconds"), "id").count()
+    ),
     "join on windows": joined_on_windows,
     "groupBy": lambda rows, delay: marked(rows, delay).groupBy("time", "id").count(),
     "dropDuplicates": lambda rows, delay: marked(rows, delay).dropDuplicates(["id", "time"]),
@@ -228,7 +234,9 @@ QUERIES: Final[Mapping[str, Callable[[DataFrame, str], DataFrame]]] = {
         .applyInPandasWithState(counted, "n long", "n long", "append", GroupStateTimeout.EventTimeTimeout)
     ),
 }
-BY_END_OF_WINDOW: Final = ("window", "session_window", "join on windows")
+LONGER: Final = {"window of 5": Windows(size_ms=5, slide_ms=5), "session of 5": Windows(gap_ms=5)}
+"""Queries whose windows take rows below the watermark until their end."""
+BY_END_OF_WINDOW: Final = ("window", "session_window", "join on windows", *LONGER)
 IN_PYTHON: Final = ("transformWithState", "applyInPandasWithState")
 OPERATORS: Final = [
     (query, number)
@@ -260,6 +268,7 @@ def dropping(query: str, number: int) -> Dropping:
     for _ in range(4):
         largest.append(largest[-1] + random.randrange(1, 3))
         at_watermarks = [time - delay_ms for time in largest[-3:-1]]
+        at_watermarks += [time - 5 for time in at_watermarks]
         others = [largest[-1] - random.randrange(15) for _ in range(6)]
         batches.append([largest[-1], *at_watermarks, *others])
     return Dropping(query, delay_ms, number % 2 == 1, batches)
@@ -272,7 +281,10 @@ def dropped_by_rule(given: Dropping) -> list[int]:
     strategy = SparkBatches(given.delay_ms, trigger_ms=1, operator=operator_of(given.query))
     lost = [0] * len(given.batches)
     for record, step in zip(log, run(strategy, log), strict=True):
-        lost[record.arrival_ms // every] += record.event_time < step.met
+        last = record.event_time
+        if given.query in LONGER:
+            last = int(LONGER[given.query].deadlines(np.array([last]))[0])
+        lost[record.arrival_ms // every] += last < step.met
     return lost
 
 

@@ -13,4 +13,4 @@ from wmlab.strategies.charts.idle_timeouts import idleness
 from wmlab.strategies.charts.writers import writers
 
 __all__ = ["idleness", "lag", "lateness_curve", "uncertainty", "writers"]
-__getattr__, __dir__ = namespace(__name__, former={"frontier": "lateness_curve"})
+__getattr__, __dir__ = namespace(__name__)

@@ -37,9 +37,8 @@ from wmlab.core.logs import is_frame
 from wmlab.core.traces import Trace
 from wmlab.core.words import DAY_MS, SECOND_MS, counted, grouped, listed, rounded, shown
 from wmlab.strategies.charts.arrivals import CAP, Arrivals
-from wmlab.strategies.comparison import Comparison, Outcome, said_ahead, said_lag
-from wmlab.strategies.lateness import LatenessCurve
-from wmlab.strategies.lateness import lateness_curve as curve_of
+from wmlab.strategies.comparison import Comparison, Outcome, missed_text, never_closed, said_ahead, said_lag
+from wmlab.strategies.lateness import LatenessCurve, curve_of
 from wmlab.strategies.model.bounded import PerfectWatermark
 from wmlab.strategies.model.pravega import PravegaWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, NotNegative, Record, require_argument, steps
@@ -67,19 +66,21 @@ def lateness_curve(comparison: Comparison, *, title: str | None = None) -> Chart
     """Draw completeness against latency: the curve of all X = m - B, and each strategy as a numbered point.
 
     Latency is the median of arrival time less X, completeness the share of records that are not late, on a scale on
-    which 90%, 99% and 99.9% are one step apart. The curve is one of steps, since a bound has the records that are late
+    which 90%, 99% and 99.9% are one step apart; with windows it is the share that they do not lose.
+    The curve is one of steps, since a bound has the records that are late
     by exactly as much; of very many steps those are left out that are less than a pixel high, so that it is nowhere
     drawn too complete. The median lag of the perfect watermark is a line: what stands left of it cannot have all.
     Points far from the curve stand at the edge, with their lag. Strategies without an X have no place and are left out.
     Raises `ChartError` if all are, and for what is no comparison.
     """
     _require_comparison(comparison)
-    trace, log, curve = comparison.trace, Log.of(comparison.trace), curve_of(comparison.trace)
+    trace, log, windows = comparison.trace, Log.of(comparison.trace), comparison.windows
+    curve = curve_of(trace, windows)
     placed = [o for o in comparison if o.lag_p50_ms is not None and type(o.strategy) is not PerfectWatermark]
     if not placed:
         raise ChartError("No strategy has a watermark.", remedy="Compare one whose X becomes known over this log.")
     top = log10(trace.rows) + 0.5
-    up = Numbers("records in time", -0.1, top + 0.2, _ticks(top))
+    up = Numbers("records in windows" if windows else "records in time", -0.1, top + 0.2, _ticks(top))
     edge = log.perfect_lag_ms or 0
     across = _lags(curve, log, [edge, *(o.lag_p50_ms or 0 for o in placed)])
     bounds = np.append(0, curve.lateness)
@@ -108,10 +109,12 @@ def lateness_curve(comparison: Comparison, *, title: str | None = None) -> Chart
         "strategy": [outcome.name for outcome in placed],
         "strategy_lag_ms": [outcome.lag_p50_ms for outcome in placed],
         "strategy_late": [outcome.late for outcome in placed],
+        "strategy_lost": [outcome.lost for outcome in placed],
     }
     title = title or f"How complete is {trace.name}, for which latency?"
+    late = "late" if windows is None else f"lost by {windows}"
     notes = _of_steps(drawn, sum(lag_ms <= across.high for lag_ms in lags))
-    notes += _beyond_lags(curve, across.high - curve.base_lag_ms)
+    notes += _beyond_lags(curve, across.high - curve.base_lag_ms, late)
     far = sum(across.at_rim(o.lag_p50_ms) != o.lag_p50_ms for o in placed)
     if far:
         beyond = "1 strategy lies" if far == 1 else f"{grouped(far)} strategies lie"
@@ -141,8 +144,9 @@ def _points(
     for number, (outcome, name) in enumerate(zip(placed, names, strict=True), start=1):
         role, shape = _LOOKS[(number - 1) % len(_LOOKS)]
         lag_ms = outcome.lag_p50_ms or 0
-        x, y = across.at_rim(lag_ms) or 0, _height(outcome.late_share, top)
-        words = f"{outcome.name}: lag {rounded(lag_ms)}, {outcome.late_share:.3%} late"
+        x, y = across.at_rim(lag_ms) or 0, _height(outcome.missed_share, top)
+        words = f"{outcome.name}: lag {rounded(lag_ms)}, {missed_text(outcome)}"
+        words += f", {never_closed(outcome)}" if outcome.windows else ""
         dots.append(Dots(name=f"{number} {name}", role=role, shape=shape, xs=[x], ys=[y], hover=[words], size=6))
         points.append((x, y, str(number) if x == lag_ms else f"{number} ({rounded(lag_ms)})"))
     return dots, points
@@ -157,12 +161,12 @@ def _of_steps(drawn: int, count: int) -> str:
     )
 
 
-def _beyond_lags(curve: LatenessCurve, bound_ms: int) -> str:
-    """How many records are late for the largest bound that has room on the axis."""
+def _beyond_lags(curve: LatenessCurve, bound_ms: int, missed: str) -> str:
+    """How many records are late, or lost, for the largest bound that has room on the axis."""
     if not (late := curve.late(max(0, bound_ms))):
         return ""
     return (
-        f" {counted(late, 'record')} {'is' if late == 1 else 'are'} late for every bound on the axis, by up to "
+        f" {counted(late, 'record')} {'is' if late == 1 else 'are'} {missed} for every bound on the axis, by up to "
         f"{rounded(int(curve.lateness[-1]))}."
     )
 
@@ -187,9 +191,9 @@ def lag(comparison: Comparison, *, title: str | None = None) -> Chart:
     panels: list[Panel] = []
     data: dict[str, list[Any]] = {"arrival_ms": log.arrival.tolist()}
     thinned = 0
-    for name, (met, x) in zip(names, comparison.steps, strict=True):
-        behind = _behind(log.arrival, x)
-        late = _late(log, met, time)
+    for name, outcome, path in zip(names, comparison, comparison.paths, strict=True):
+        behind = _behind(log.arrival, path.x)
+        late = _late(log, path.met, time)
         up = _behind_axis("lag", [*behind, *late.delays], ideal)
         drawn_rows = time.thin(log, [behind, ideal])
         thinned = max(thinned, drawn_rows.left_out)
@@ -200,12 +204,12 @@ def lag(comparison: Comparison, *, title: str | None = None) -> Chart:
             Steps(name="lag", role="lower", xs=at, ys=lagging),
         ]
         said = up.said_beyond({"lag": behind, "late record": late.delays, "perfect lag": ideal})
-        heading = [part for part in (name, f"{said} {late.sampled}".strip()) if part]
+        windows = f"{name}: {never_closed(outcome)}" if outcome.windows else name
+        heading = [part for part in (windows, f"{said} {late.sampled}".strip()) if part]
         panels.append(Panel(up=up, layers=at_rim(up, curves, unmarked="perfect"), height=170, title=heading))
         data[name] = behind
     parts = [
-        f"{name} loses {o.late_share:.2%} for "
-        f"{'an unknown median lag' if o.lag_p50_ms is None else said_lag(o.lag_p50_ms)}"
+        f"{name} has {missed_text(o)} for {'an unknown median lag' if o.lag_p50_ms is None else said_lag(o.lag_p50_ms)}"
         for name, o in zip(names, comparison, strict=True)
     ]
     title = title or f"Which records of {trace.name} come too late?"
@@ -405,11 +409,17 @@ def _describe(
     best = [
         name
         for name, o in zip(names, placed, strict=True)
-        if o not in ahead and (more := (o.lag_p50_ms or 0) - curve.base_lag_ms) >= 0 and o.late < curve.late(more)
+        if o not in ahead and (more := (o.lag_p50_ms or 0) - curve.base_lag_ms) >= 0 and o.missed < curve.late(more)
     ]
     who = f"{listed(best, most=3)} {'loses' if len(best) == 1 else 'lose'}" if best else "No strategy loses"
     return (
         f"A constant bound has 99% of the records of {trace.name} for {said_lag(lag_ms)}; the perfect watermark has "
         f"all for {rounded(edge)}. {who} less than the constant bound with the same lag"
-        f"{said_ahead(ahead)}."
+        f"{said_ahead(ahead)}.{_open_windows(placed, names)}"
     )
+
+
+def _open_windows(placed: Sequence[Outcome], names: Sequence[str]) -> str:
+    """Which strategies leave windows open when the clock ends, as a sentence; empty without windows."""
+    left = [f"{never_closed(o)} with {name}" for name, o in zip(names, placed, strict=True) if o.unclosed]
+    return f" When the clock ends, {listed(left, most=3)}." if left else ""

@@ -14,7 +14,7 @@ from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Scene, Shape, lane
 from wmlab.core.traces import Trace
 from wmlab.core.words import counted, grouped, listed, moment, rounded
 from wmlab.strategies.charts.arrivals import Arrivals
-from wmlab.strategies.clocks import WriterClock, copies, writer_clocks, wrong_times
+from wmlab.strategies.clocks import copies, each_writer, writer_clocks, wrong_times
 from wmlab.strategies.findings import longest_ms
 from wmlab.strategies.replay import Log, as_trace, group
 
@@ -31,22 +31,23 @@ _LOOKS: Final[tuple[tuple[str, str, Shape], ...]] = (
 """The kinds of records that are marked, each with its look; a record is of the first that it fits."""
 
 
-def writers(log: Trace | Any, *, title: str | None = None) -> Chart:
+def writers(log: Trace | Any, *, ids: Any = None, title: str | None = None) -> Chart:
     """Draw when each writer of a log sends, when it is silent, and which of its records are dirty.
 
     A row for each writer: boxes from the first to the last record of a stretch without a silence, grey ones for
-    silences (`wm.strategy.suspects(log).writers` has the rules), and marks at the arrival of records with a wrong time,
+    silences (`wm.strategy.writer_clocks` has the rules), and marks at the arrival of records with a wrong time,
     of others that arrive before they happen, and of copies. At most twenty writers have room, those with something
-    wrong first, then the largest; and of each kind of mark 60 of a writer. Raises `ModelError` for what is no log.
+    wrong first, then the largest; and of each kind of mark 60 of a writer. `ids` are the ids by which copies are found;
+    by default the keys. Raises `ModelError` for what is no log.
     """
     trace = as_trace(log)
     rows, wrong = Log.of(trace), wrong_times(trace)
-    clocks = sorted(writer_clocks(trace, wrong), key=lambda clock: (not _is_dirty(clock), -clock.rows))
+    clocks = sorted(each_writer(writer_clocks(trace, ids)), key=lambda clock: (not _is_dirty(clock), -clock.rows))
     drawn = clocks[:_MOST]
     time = Arrivals.of(rows)
     lane_of = {clock.writer: lane for lane, clock in enumerate(drawn)}
     flags = [wrong.either, (rows.event > rows.arrival) & ~wrong.either]
-    flags.append(copies(rows) & ~flags[0] & ~flags[1])
+    flags.append(copies(rows, ids) & ~flags[0] & ~flags[1])
     marked = [_marks(trace, rows, time, lane_of, bad, look) for bad, look in zip(flags, _LOOKS, strict=True)]
     end_ms = trace.span_ms[1]
     layers: list[Layer] = [
@@ -73,18 +74,18 @@ def writers(log: Trace | Any, *, title: str | None = None) -> Chart:
     return Chart(sentence=sentence, data=data | _dirty_rows(flags), scene=scene)
 
 
-def _is_dirty(clock: WriterClock) -> bool:
+def _is_dirty(clock: Any) -> bool:
     return bool(clock.clock or clock.silences or clock.copies)
 
 
-def _sending(clock: WriterClock, lane_of: dict[str, int], time: Arrivals) -> list[Box]:
+def _sending(clock: Any, lane_of: dict[str, int], time: Arrivals) -> list[Box]:
     begins = [clock.first_arrival_ms, *(end for _, end in clock.silences)]
     ends = [*(begin for begin, _ in clock.silences), clock.last_arrival_ms]
     spans = zip(begins, ends, strict=True)
     return [_box(clock, lane_of, span, time, "sends") for span in spans if span[0] <= span[1]]
 
 
-def _box(clock: WriterClock, lane_of: dict[str, int], span: tuple[int, int], time: Arrivals, verb: str) -> Box:
+def _box(clock: Any, lane_of: dict[str, int], span: tuple[int, int], time: Arrivals, verb: str) -> Box:
     lane, low, high = lane_of[clock.writer], time.axis.low, time.axis.high
     left, right = (min(max(end, low), high) for end in span)
     words = f"{clock.writer} {verb} from {moment(span[0])} for {rounded(span[1] - span[0])}"
@@ -122,15 +123,15 @@ def _dirty_rows(flags: Sequence[Any]) -> dict[str, list[Any]]:
     }
 
 
-def _sentence(trace: Trace, clocks: Sequence[WriterClock], flags: Sequence[Any]) -> str:
+def _sentence(trace: Trace, clocks: Sequence[Any], flags: Sequence[Any]) -> str:
     """How much the writers send, and of whom the dirty records are."""
     first, last = trace.span_ms
     over = f"{counted(len(clocks), 'writer')} of {trace.name} {'sends' if len(clocks) == 1 else 'send'} "
     over += f"{counted(trace.rows, 'record')} in {rounded(last - first)}"
     parts = [_said(trace, bad, verbs) for bad, verbs in zip(flags, _VERBS, strict=True) if bad.any()]
-    silent = sorted((clock for clock in clocks if clock.silences), key=lambda clock: -longest_ms(clock))
+    silent = sorted((clock for clock in clocks if clock.silences), key=lambda clock: -longest_ms(clock.silences))
     if silent:
-        of = listed([f"{clock.writer} ({rounded(longest_ms(clock))})" for clock in silent], most=_NAMED)
+        of = listed([f"{clock.writer} ({rounded(longest_ms(clock.silences))})" for clock in silent], most=_NAMED)
         parts.append(f"silent {'is' if len(silent) == 1 else 'are'} {of}")
     return f"{over}; {'; '.join(parts)}." if parts else f"{over}; nothing is seen to be wrong."
 

@@ -17,7 +17,8 @@ from wmlab.strategies.model.strategy import (
     EndOfInput,
     Input,
     NotNegative,
-    Positive,
+    NotNegativeMs,
+    PositiveMs,
     Record,
     SourceEnd,
     Tick,
@@ -191,10 +192,10 @@ class Alignment:
     at once, not at the speed of a source, so with a buffer a source runs further ahead here than in Flink.
     """
 
-    drift: NotNegative
-    update_ms: Positive = 1_000
-    bound: NotNegative = 0
-    idle_ms: Positive | None = None
+    drift: NotNegativeMs
+    update_ms: PositiveMs = 1_000
+    bound: NotNegativeMs = 0
+    idle_ms: PositiveMs | None = None
     buffer: NotNegative = 0
     writers: tuple[str, ...] = ()
     rule: AlignmentRule = "fixed"

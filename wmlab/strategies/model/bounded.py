@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model.strategy import END, UNKNOWN, Input, NotNegative, Record, Strategy, earlier
+from wmlab.strategies.model.strategy import END, UNKNOWN, Input, NotNegativeMs, Record, Strategy, earlier
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class BoundedOutOfOrderness(Strategy[int]):
     time and not negative.
     """
 
-    bound: NotNegative
+    bound: NotNegativeMs
 
     def start(self) -> int:
         return UNKNOWN
@@ -44,7 +44,7 @@ class StreamTime(Strategy[int]):
     `KStreamSessionWindowAggregate` and `KStreamKStreamJoin` of Kafka 4.
     """
 
-    grace: NotNegative
+    grace: NotNegativeMs
 
     def start(self) -> int:
         return UNKNOWN

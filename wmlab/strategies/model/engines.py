@@ -12,7 +12,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NamedTuple
 
-from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Positive, Record, Strategy, earlier
+from wmlab.strategies.model.strategy import (
+    UNKNOWN,
+    Input,
+    NotNegativeMs,
+    Positive,
+    PositiveMs,
+    Record,
+    Strategy,
+    earlier,
+)
 from wmlab.strategies.model.writers import Minimum
 
 
@@ -33,7 +42,7 @@ class Bytewax(Strategy[Clocks]):
     """
 
     keyed: ClassVar[bool] = True
-    wait: NotNegative
+    wait: NotNegativeMs
 
     def start(self) -> Clocks:
         return Clocks()
@@ -69,7 +78,7 @@ class Feldera(Strategy[Waterline]):
     later than it is known (feldera#2216). Native is X.
     """
 
-    lateness: NotNegative
+    lateness: NotNegativeMs
     rows: Positive = 1
     manual: int = UNKNOWN
 
@@ -97,8 +106,8 @@ class RisingWave(Strategy[Minimum]):
     those that send otherwise. Native is X. Source: risingwave#11554.
     """
 
-    bound: NotNegative
-    idle_ms: Positive
+    bound: NotNegativeMs
+    idle_ms: PositiveMs
 
     def start(self) -> Minimum:
         return Minimum(self.idle_ms, flush=True)
@@ -122,7 +131,7 @@ class Quix(Strategy[dict[str, int]]):
     """
 
     keyed: ClassVar[bool] = True
-    grace: NotNegative
+    grace: NotNegativeMs
 
     def start(self) -> dict[str, int]:
         return {}
@@ -167,7 +176,7 @@ class LimitedDelay(Strategy[DelayState]):
     silence, as in KafkaIO's unbounded source; its splittable DoFn keeps each from falling, and so can be ahead.
     """
 
-    delay: NotNegative
+    delay: NotNegativeMs
     writers: tuple[str, ...] = ()
     rule: DelayRule = "fixed"
 
@@ -209,7 +218,7 @@ class WallClock(Strategy[int]):
     happened. Native is X. Only sensible where event times are milliseconds of the clock that gives the arrivals.
     """
 
-    grace_ms: NotNegative
+    grace_ms: NotNegativeMs
 
     def start(self) -> int:
         return UNKNOWN

@@ -19,7 +19,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
-from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Positive, Record, Status, Strategy, earlier
+from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegativeMs, PositiveMs, Record, Status, Strategy, earlier
 
 STATUS_IDLE: Final = "IDLE"
 STATUS_ACTIVE: Final = "ACTIVE"
@@ -185,9 +185,9 @@ class Flink(Strategy[FlinkState]):
     idleness does not stop while a source is paused or blocked.
     """
 
-    bound: NotNegative
-    idle_ms: Positive | None = None
-    interval_ms: Positive = 200
+    bound: NotNegativeMs
+    idle_ms: PositiveMs | None = None
+    interval_ms: PositiveMs = 200
     inputs: Literal["splits", "channels"] = "splits"
     writers: tuple[str, ...] = ()
     rule: FlinkRule = "fixed"

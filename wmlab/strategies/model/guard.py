@@ -13,9 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from wmlab.core.errors import ModelError
-from wmlab.core.words import shown
-from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Record, Strategy, Tick, earlier
+from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegativeMs, Record, Strategy, Tick, earlier
 
 
 @dataclass(slots=True)
@@ -50,16 +48,8 @@ class Guarded(Strategy[GuardState]):
     """
 
     inner: Strategy[Any]
-    ahead_ms: NotNegative
+    ahead_ms: NotNegativeMs
     beyond: Literal["arrival", "writers"] = "arrival"
-
-    def __post_init__(self) -> None:
-        Strategy.__post_init__(self)
-        if not isinstance(self.inner, Strategy):
-            raise ModelError(
-                f"inner is {shown(self.inner)} in Guarded.",
-                remedy="Give a strategy, for example BoundedOutOfOrderness(60_000).",
-            )
 
     @property
     def keyed(self) -> bool:  # type: ignore[override]

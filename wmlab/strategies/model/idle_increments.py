@@ -14,7 +14,7 @@ from typing import Any
 
 from wmlab.core.errors import ModelError
 from wmlab.core.words import shown
-from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Positive, Record, Strategy, earlier
+from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegativeMs, PositiveMs, Record, Strategy, earlier
 
 
 @dataclass(slots=True)
@@ -42,10 +42,10 @@ class IdleIncrements(Strategy[IdleState]):
     """
 
     inner: Strategy[Any]
-    threshold_ms: Positive
-    increment_ms: Positive
-    step_ms: Positive
-    max_delay_ms: NotNegative = 0
+    threshold_ms: PositiveMs
+    increment_ms: PositiveMs
+    step_ms: PositiveMs
+    max_delay_ms: NotNegativeMs = 0
 
     def __post_init__(self) -> None:
         Strategy.__post_init__(self)

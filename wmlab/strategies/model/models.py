@@ -16,7 +16,17 @@ from wmlab.dataflow.model.items import Event, FrameGrid, Item, Watermark
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, SourceState
 from wmlab.progress.model.numbers import TupleBuffer, assign_origins, by_event_time
 from wmlab.progress.model.tracker import LocalRule, ProgressRules, ProgressTracker
-from wmlab.strategies.model.strategy import END, UNKNOWN, Input, NotNegative, Positive, Record, Strategy, now_of
+from wmlab.strategies.model.strategy import (
+    END,
+    UNKNOWN,
+    Input,
+    NotNegativeMs,
+    Positive,
+    PositiveMs,
+    Record,
+    Strategy,
+    now_of,
+)
 
 
 def _index(writers: Mapping[str, int], record: Record) -> int:
@@ -57,8 +67,8 @@ class JetWatermark(Strategy[Merging]):
     """
 
     writers: tuple[str, ...]
-    lag: NotNegative = 0
-    idle_ms: Positive | None = 60_000
+    lag: NotNegativeMs = 0
+    idle_ms: PositiveMs | None = 60_000
     frame: Positive = 1
 
     def start(self) -> Merging:
@@ -118,7 +128,7 @@ class NebulaWatermark(Strategy[Filling]):
 
     writers: tuple[str, ...]
     rows: Positive | None = 64
-    interval_ms: Positive | None = None
+    interval_ms: PositiveMs | None = None
     local: LocalRule = "running_max"
 
     def __post_init__(self) -> None:

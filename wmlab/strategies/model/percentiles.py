@@ -11,10 +11,9 @@ it is 0. A record counts before its own watermark is made. The watermark never g
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from dataclasses import dataclass
-from itertools import accumulate
-from math import ceil, floor, log, log1p
+from math import ceil, floor
 from typing import Final, NamedTuple
 
 from wmlab.core.errors import ModelError
@@ -22,13 +21,13 @@ from wmlab.core.words import DAY_MS
 from wmlab.strategies.model.strategy import (
     UNKNOWN,
     Input,
-    NotNegative,
+    NotNegativeMs,
     Positive,
+    PositiveMs,
     Record,
     ShareBetween,
     Strategy,
     earlier,
-    now_of,
 )
 from wmlab.strategies.model.writers import Minimum
 
@@ -62,12 +61,6 @@ def within(share: float, count: int) -> int:
     while number < count and (number + 1) / count <= share:
         number += 1
     return number
-
-
-def counted_quantile(counts: Counter[int], share: float) -> int:
-    """The quantile at `share` of values of which there are so many each; there must be one."""
-    values = sorted(counts)
-    return values[bisect_left(list(accumulate(map(counts.__getitem__, values))), rank(share, counts.total()))]
 
 
 class SlidingWindow:
@@ -107,34 +100,6 @@ class SlidingWindow:
         """
         count = len(self._ascending)
         return self._ascending[min(count, rank(share, count + 1)) - 1]
-
-
-class QuantileSketch:
-    """All values so far, none of them negative, counted in buckets that grow by a factor; a quantile is approximate.
-
-    It is one of the values, at least the exact quantile, and above it by less than the share `accuracy`. 64-bit values
-    fill at most ln(2^63) / ln(1 + accuracy) buckets, 4,400 for one percent. Source: DDSketch (Masson, Rim and Lee,
-    VLDB 2019), with the largest value of a bucket in place of its middle and without a limit of buckets.
-    """
-
-    __slots__ = ("_counts", "_largest", "_width", "count")
-
-    def __init__(self, accuracy: float) -> None:
-        self._width = log1p(accuracy)
-        self._counts: Counter[int] = Counter()
-        self._largest: dict[int, int] = {}
-        self.count = 0
-
-    def add(self, value: int) -> None:
-        """One more value."""
-        bucket = int(log(value) / self._width) if value > 0 else -1
-        self._counts[bucket] += 1
-        self._largest[bucket] = max(self._largest.get(bucket, 0), value)
-        self.count += 1
-
-    def quantile(self, share: float) -> int:
-        """The largest value of the bucket with the quantile at `share`; at least one value must have been added."""
-        return self._largest[counted_quantile(self._counts, share)]
 
 
 class SlidingState:
@@ -220,10 +185,10 @@ class ConfluentWatermark(Strategy[ConfluentState]):
 
     share: ShareBetween = 0.95
     size: Positive = 5_000
-    least_ms: NotNegative = 50
-    most_ms: NotNegative = 7 * DAY_MS
+    least_ms: NotNegativeMs = 50
+    most_ms: NotNegativeMs = 7 * DAY_MS
     margins: tuple[tuple[int, int], ...] = ((250, 7 * DAY_MS), (500, 30_000), (750, 10_000), (1_000, 1_000))
-    idle_ms: Positive | None = None
+    idle_ms: PositiveMs | None = None
 
     def start(self) -> ConfluentState:
         return ConfluentState(defaultdict(lambda: SlidingState(self.size)), Minimum(self.idle_ms))
@@ -246,49 +211,6 @@ class ConfluentWatermark(Strategy[ConfluentState]):
         [30000, 10000, 1000, 0]
         """
         return next((margin for until, margin in self.margins if count <= until), 0)
-
-
-class Sample(NamedTuple):
-    """A sampling Flink generator: `histogram` counts the sample by seconds, and began at `since_ms`."""
-
-    top: int
-    x: int
-    bound: int | None
-    since_ms: int | None
-    histogram: Counter[int]
-
-
-@dataclass(frozen=True, slots=True)
-class SampledPercentile(Strategy[Sample]):
-    """X = m - B, B the smallest number of whole seconds that covers `share` of a sample of latenesses.
-
-    The sample is taken for `sample_ms` of arrival time, then B stands for `gap_ms`, then the next sample begins, and so
-    on; an empty sample leaves B. Before the end of the first sample there is no watermark. Times are milliseconds;
-    native is X - 1. Source: FLINK-3429 (apache/flink#1819), which was not merged.
-    """
-
-    share: ShareBetween
-    sample_ms: Positive
-    gap_ms: Positive
-
-    def start(self) -> Sample:
-        return Sample(UNKNOWN, UNKNOWN, None, None, Counter())
-
-    def step(self, state: Sample, item: Input) -> tuple[Sample, int, int]:
-        top, x, bound, since_ms, histogram = state
-        if (now_ms := now_of(item)) is None:
-            return state, x, earlier(x, 1)
-        since_ms = now_ms if since_ms is None else since_ms
-        if now_ms - since_ms >= self.sample_ms and histogram:
-            bound = 1_000 * counted_quantile(histogram, self.share)
-            histogram = Counter()
-        since_ms += (now_ms - since_ms) // (self.sample_ms + self.gap_ms) * (self.sample_ms + self.gap_ms)
-        if isinstance(item, Record):
-            if now_ms - since_ms < self.sample_ms:
-                histogram[-(-lateness(top, item.event_time) // 1_000)] += 1
-            top = max(top, item.event_time)
-        x = x if bound is None else max(x, earlier(top, bound))
-        return Sample(top, x, bound, since_ms, histogram), x, earlier(x, 1)
 
 
 class Delays(NamedTuple):
@@ -326,38 +248,3 @@ class DelayPercentile(Strategy[Delays]):
 
     def met(self, state: Delays, x: int, record: Record) -> int:
         return x if state.bound is None else max(x, record.arrival_ms - state.bound)
-
-
-class Sketched(NamedTuple):
-    """The largest event time, X, and the sketch with the bound that was last read from it."""
-
-    top: int
-    x: int
-    sketch: QuantileSketch
-    bound: int
-
-
-@dataclass(frozen=True, slots=True)
-class SketchedPercentile(Strategy[Sketched]):
-    """X = m less the quantile at `share` of all latenesses so far, from a sketch of relative error `accuracy`.
-
-    The sketch is read at every record up to the `every`-th, then at each `every`-th. Native is X. See
-    `QuantileSketch`; a percentile over the whole log in little memory is what sketches such as KLL and REQ give too.
-    """
-
-    share: ShareBetween
-    accuracy: ShareBetween = 0.01
-    every: Positive = 100
-
-    def start(self) -> Sketched:
-        return Sketched(UNKNOWN, UNKNOWN, QuantileSketch(self.accuracy), 0)
-
-    def step(self, state: Sketched, item: Input) -> tuple[Sketched, int, int]:
-        top, x, sketch, bound = state
-        if isinstance(item, Record):
-            sketch.add(lateness(top, item.event_time))
-            if sketch.count < self.every or sketch.count % self.every == 0:
-                bound = sketch.quantile(self.share)
-            top = max(top, item.event_time)
-            x = max(x, earlier(top, bound))
-        return Sketched(top, x, sketch, bound), x, x

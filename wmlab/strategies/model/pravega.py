@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from wmlab.strategies.model.strategy import END, UNKNOWN, Input, NotNegative, Positive, Record, Strategy, now_of
+from wmlab.strategies.model.strategy import END, UNKNOWN, Input, NotNegativeMs, PositiveMs, Record, Strategy, now_of
 from wmlab.streams.model.cycle import Append, CycleRules, CycleState, Decision, Observe, RemovalDone, RemoveWriter
 from wmlab.streams.model.cycle import step as cycle_step
 from wmlab.streams.model.history import StreamHistory
@@ -45,9 +45,9 @@ class PravegaWatermark(Strategy[PravegaState]):
     bound. Arrival time is the clock. The stream is one segment, all notes are at its begin. See `streams.model.cycle`.
     """
 
-    period_ms: Positive = 10_000
-    timeout_ms: NotNegative = 60_000
-    note_every_ms: Positive | None = None
+    period_ms: PositiveMs = 10_000
+    timeout_ms: NotNegativeMs = 60_000
+    note_every_ms: PositiveMs | None = None
 
     def start(self) -> PravegaState:
         return PravegaState()

@@ -28,7 +28,17 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Positive, Record, Strategy, require_argument
+from wmlab.strategies.model.strategy import (
+    UNKNOWN,
+    Input,
+    NotNegative,
+    NotNegativeMs,
+    Positive,
+    PositiveMs,
+    Record,
+    Strategy,
+    require_argument,
+)
 
 WatermarkPolicy = Literal["min", "max"]
 """`spark.sql.streaming.multipleWatermarkPolicy`."""
@@ -136,8 +146,8 @@ class SparkBatches(Strategy[SparkState]):
     [False, False, False, False, True, True, False, False]
     """
 
-    delay: NotNegative
-    trigger_ms: Positive | None = None
+    delay: NotNegativeMs
+    trigger_ms: PositiveMs | None = None
     rows: Positive | None = None
     streams: tuple[str, ...] = ()
     policy: WatermarkPolicy = "min"

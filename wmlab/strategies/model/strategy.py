@@ -7,13 +7,17 @@ an event time before X. `native` is what the engine itself prints, which may be 
 
 from __future__ import annotations
 
+import re
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
-from numbers import Integral, Number, Real
-from typing import Annotated, Any, ClassVar, Final, Generic, Literal, NamedTuple, TypeVar, Union
+from functools import cache
+from numbers import Number
+from typing import Annotated, Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
-from wmlab.core.durations import duration_ms
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+
+from wmlab.core.durations import GivenDuration, duration_ms
 from wmlab.core.errors import ModelError
 from wmlab.core.words import shown
 
@@ -25,20 +29,23 @@ END: Final = 2**63 - 1
 StrategyState = TypeVar("StrategyState")
 
 
-class Limits(NamedTuple):
-    """Which numbers a parameter may be, and the same in words."""
+def _from_text(offered: object, check: ValidatorFunctionWrapHandler) -> Any:
+    """What a parameter of milliseconds holds: a text such as "35 d" stays beside the number that it says."""
+    number = duration_ms(offered)
+    checked = check(int(number) if isinstance(number, GivenDuration) else number)
+    return number if isinstance(number, GivenDuration) else checked
 
-    admit: Callable[[Any], bool]
-    words: str
 
-
-_POSITIVE: Final = Limits(lambda item: 0 < item <= 2**62, "a number above 0, at most 2**62")
-_NOT_NEGATIVE: Final = Limits(lambda item: 0 <= item <= 2**62, "a number of 0 or more, at most 2**62")
-Positive = Annotated[int, _POSITIVE]
-NotNegative = Annotated[int, _NOT_NEGATIVE]
-PositiveReal = Annotated[float, _POSITIVE]
-NotNegativeReal = Annotated[float, _NOT_NEGATIVE]
-ShareBetween = Annotated[float, Limits(lambda item: 0 < item < 1, "a share above 0 and below 1, 0.01 for 1%")]
+_MOST: Final = 2**62
+Positive = Annotated[int, Field(gt=0, le=_MOST, strict=True)]
+NotNegative = Annotated[int, Field(ge=0, le=_MOST, strict=True)]
+PositiveMs = Annotated[int, Field(gt=0, le=_MOST, strict=True), WrapValidator(_from_text)]
+"""A duration of ms above 0, or a text such as "35 d"."""
+NotNegativeMs = Annotated[int, Field(ge=0, le=_MOST, strict=True), WrapValidator(_from_text)]
+PositiveReal = Annotated[float, Field(gt=0, le=_MOST, strict=True)]
+NotNegativeReal = Annotated[float, Field(ge=0, le=_MOST, strict=True)]
+ShareBetween = Annotated[float, Field(gt=0, lt=1, strict=True)]
+"""A share above 0 and below 1, 0.01 for 1%."""
 
 
 class Record(NamedTuple):
@@ -170,57 +177,37 @@ def now_of(item: Input) -> int | None:
 def require_parameters(owner: Any) -> None:
     """Raise `ModelError` for a field of a frozen dataclass that is not what its annotation admits.
 
-    Numbers of numpy become those of Python first, lists tuples, and a text such as "35 d" where a duration is taken
-    its milliseconds.
+    Numbers of numpy become those of Python first, lists tuples, and texts of durations milliseconds.
     """
-    hints = typing.get_type_hints(type(owner), include_extras=True)
-    for name in (field.name for field in fields(owner)):
+    for name, adapter in _adapters(type(owner)).items():  # type: ignore[arg-type]  # a class is hashable
         value = getattr(owner, name)
-        if isinstance(value, str) and (name.endswith("_ms") or name in _DURATIONS):
-            value = _milliseconds(owner, name, value)
-            object.__setattr__(owner, name, value)
         if isinstance(value, list) or (isinstance(value, Number) and hasattr(value, "item")):
             value = tuple(value) if isinstance(value, list) else value.item()
-            object.__setattr__(owner, name, value)
-        if wanted := _wanted(hints[name], value):
-            raise ModelError(f"{name} is {shown(value)} in {type(owner).__name__}.", remedy=f"Give {wanted}.")
-
-
-_DURATIONS: Final = frozenset({"bound", "grace", "wait", "lateness", "delay", "lag", "drift"})
-"""Parameters that are durations of event time, besides those that end in `_ms`."""
-
-
-def _milliseconds(owner: object, name: str, text: str) -> object:
-    try:
-        return duration_ms(text)
-    except ValueError as wrong:
-        raise ModelError(
-            f"{name} is {shown(text)} in {type(owner).__name__}.", remedy=f"{str(wrong)[:1].upper()}{str(wrong)[1:]}."
-        ) from None
+        try:
+            object.__setattr__(owner, name, adapter.validate_python(value))
+        except ValidationError as wrong:
+            problem = f"{name} is {shown(value)} in {type(owner).__name__}."
+            raise ModelError(problem, remedy=_remedy(wrong)) from None
 
 
 def require_argument(name: str, value: object, hint: Any) -> None:
     """Raise `ModelError` for an argument of a function that is not what the annotation admits."""
-    if wanted := _wanted(hint, value):
-        raise ModelError(f"{name} is {shown(value)}.", remedy=f"Give {wanted}.")
+    try:
+        TypeAdapter(hint).validate_python(value)
+    except ValidationError as wrong:
+        raise ModelError(f"{name} is {shown(value)}.", remedy=_remedy(wrong)) from None
 
 
-def _wanted(hint: Any, value: object) -> str | None:
-    """What a parameter is to be, in words, if it is not; only numbers, choices and tuples are looked at."""
-    parts, origin = typing.get_args(hint), typing.get_origin(hint)
-    if origin is Union:
-        return None if value is None else _wanted(parts[0], value)
-    if origin is Annotated:
-        limits: Limits = parts[1]
-        return _wanted(parts[0], value) or (None if limits.admit(value) else limits.words)
-    if origin is Literal:
-        return None if value in parts else f"one of {', '.join(map(repr, parts))}"
-    if origin is tuple:
-        names = isinstance(value, tuple) and (parts[0] is not str or all(isinstance(entry, str) for entry in value))
-        return None if names else "a tuple of names, ('w1',) for one"
-    kinds, words = _NUMBERS.get(hint, (object, ""))
-    # Python takes True for 1.
-    return None if isinstance(value, kinds) and not (words and isinstance(value, bool)) else words
+@cache
+def _adapters(owner: type) -> Mapping[str, TypeAdapter[Any]]:
+    """What validates each field of a dataclass."""
+    hints, config = typing.get_type_hints(owner, include_extras=True), ConfigDict(arbitrary_types_allowed=True)
+    return {field.name: TypeAdapter(hints[field.name], config=config) for field in fields(owner)}
 
 
-_NUMBERS: Final[Mapping[Any, tuple[Any, str]]] = {int: (Integral, "a whole number"), float: (Real, "a number")}
+def _remedy(wrong: ValidationError) -> str:
+    """What pydantic asks for, as a sentence."""
+    message = wrong.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+    message = re.sub(r"^Input should be (?=greater|less)", "Give a number ", message)
+    message = message.replace("Input should be ", "Give ").replace("a valid tuple", "a tuple, ('w1',) for one name")
+    return f"{message[:1].upper()}{message[1:]}."

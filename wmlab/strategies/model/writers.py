@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from wmlab.strategies.model.strategy import (
     UNKNOWN,
     Input,
-    NotNegative,
-    Positive,
+    NotNegativeMs,
+    PositiveMs,
     Record,
     Status,
     Strategy,
@@ -102,8 +102,8 @@ class PerWriterMinimum(Strategy[Minimum]):
     silent ones as in Samza (SAMZA-2801).
     """
 
-    bound: NotNegative = 0
-    idle_ms: Positive | None = None
+    bound: NotNegativeMs = 0
+    idle_ms: PositiveMs | None = None
     writers: tuple[str, ...] = ()
 
     def start(self) -> Minimum:
