@@ -123,9 +123,12 @@ def test_a_watermark_that_waits_on_a_queue_and_one_behind_a_call() -> None:
     assert 0 <= answer.holders[0].last_ms < 10
 
 
+SLOW = flow.AsyncMap("m", select={"t": "t", "double": "id * 2"}, capacity=1, latency=flow.Fixed(40))
+
+
 def slow_map(**fields: Any) -> Recording:
-    """A map that takes 40 ms for each row, of which one comes every 10 ms."""
-    return line(ROWS, replace(DOUBLED, turn_ms=40), WINDOW, **({"duration_ms": 700} | fields)).record()
+    """A step that takes 40 ms for each row, of which one comes every 10 ms."""
+    return line(ROWS, SLOW, WINDOW, **({"duration_ms": 700} | fields)).record()
 
 
 def test_a_watermark_waits_behind_items_on_its_queue_and_then_behind_rows() -> None:
@@ -148,9 +151,7 @@ def test_a_watermark_waits_behind_items_on_its_queue_and_then_behind_rows() -> N
 
 def test_a_watermark_with_no_room_on_a_queue_names_the_queue() -> None:
     passing = flow.Map("pass", select={"id": "id", "t": "t"})
-    full = line(
-        source("s", frame_ms=100), passing, replace(DOUBLED, turn_ms=40), queue_size=2, duration_ms=700
-    ).record()
+    full = line(source("s", frame_ms=100), passing, SLOW, queue_size=2, duration_ms=700).record()
     holders = [h for at_ms in range(60, 700, 10) for h in full.explain(at_ms=at_ms, vertex="out").holders]
     filled = [holder for holder in holders if holder.kind == "no room"]
     assert {(holder.name, holder.queue_to, holder.items_before) for holder in filled} <= {
@@ -257,10 +258,10 @@ def test_what_a_partition_is_said_to_stand_at_is_what_its_rule_gives(
     for now in range(10_001):
         arrived = [number for number, time in enumerate(times) if time == now]
         for number in arrived:
-            state, _ = mapper.report(state, partition=number % partitions, time=now, now_ms=now)
+            mapper.report(state, partition=number % partitions, time=now, now_ms=now)
         due = by_clock and idle_turn_ms <= now
         if due or (not arrived and any(p.deadline_ms == now for p in state.partitions)):
-            state, _ = mapper.tick(state, now_ms=now)
+            mapper.tick(state, now_ms=now)
             idle_turn_ms = now + 100
         if now and now % 1_250 == 0:
             for holder in run.explain(at_ms=now, vertex="s").holders:
@@ -364,7 +365,7 @@ def test_a_python_function_behind_a_source_does_not_hide_its_frames() -> None:
     """Which function it was is not recorded, but the rules of all other vertices are."""
     answers = []
     for fields in ({"select": {"id": "id", "t": "t"}}, {"function": lambda row: row, "columns": ["id", "t"]}):
-        run = line(source("a", frame_ms="pipeline"), flow.Map("named", **fields), WINDOW).record()
+        run = line(source("a", frame_ms=40), flow.Map("named", **fields), WINDOW).record()
         answer = run.explain(at_ms=210, vertex="named")
         answers.append((answer.needed, [holder.needs_time for holder in answer.holders]))
     assert answers == [(201, [240])] * 2

@@ -173,7 +173,7 @@ def key_status(search: Search, vertex: str, key: int | None, instance: int | Non
 
 def _key_status(search: Search, vertex: str, instance: int, key: int, windows: WindowAnswers | None) -> KeyStatus:
     outwards = vertex in search.joins or search.run.vertex(vertex)["kind"] in {"source", OWN_BY_INPUT}
-    merged = None if outwards else search.level(vertex, instance, "global")
+    merged = None if outwards else search.level(vertex, instance)
     mark = (search.job.sent(vertex, instance) if merged is None else merged.emitted).get(key)
     needed = START if mark is None else mark[0] + 1
     # One that the watermark has closed is on its way out.
