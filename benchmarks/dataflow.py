@@ -71,15 +71,15 @@ def run(rows: int | None, runs: int) -> Iterator[str]:
 
 def _recorded(place: Path, *arguments: int) -> list[str]:
     command = [sys.executable, "-c", _RECORDED, *map(str, arguments)]
+    # What `-c` runs imports from the working directory first.
     environment = os.environ | {"PYTHONPATH": str(place)}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
+    ran = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=True)
+    return ran.stdout.split()
 
 
 def _unpacked(here: Path, target: Path) -> bool:
     """Put the package of the earlier commit into a directory; whether the commit is known."""
-    archived = subprocess.run(
-        ["git", "archive", BEFORE, "wmlab"], cwd=here, capture_output=True, check=False
-    )
+    archived = subprocess.run(["git", "archive", BEFORE, "wmlab"], cwd=here, capture_output=True, check=False)
     if archived.returncode:
         return False
     with tarfile.open(fileobj=BytesIO(archived.stdout)) as archive:

@@ -1,4 +1,4 @@
-"""The tables of a dataflow: its topology, every item on every queue, every step of merging, and what became of rows.
+"""The tables of a dataflow: its topology, every item on every queue, every step of coalescing, and what became of rows.
 
 They belong to a recording like those of `wmlab.streams.tables`, and are written in the same way. Here `stream` is the
 name of the dataflow. `execution` counts from 1; a restart begins the next one. An instance is one of the parallel
@@ -84,7 +84,7 @@ DATAFLOW_TABLES: Final[dict[str, pa.Schema]] = {
         column("at_ms", LONG, "when", unit="ms"),
         column("taken", LONG, "items the instance had taken, with the one that caused it; null: source", nullable=True),
         column("level", TEXT, "edge: the queues of one edge; global: all edges; partition: those of a source"),
-        column("edge", LONG, "the edge whose queues were merged; null at the other levels", nullable=True),
+        column("edge", LONG, "the edge whose queues were coalesced; null at the other levels", nullable=True),
         column("input", LONG, "the queue, edge or partition that said something, from 0; null: all", nullable=True),
         column(
             "stimulus", TEXT, "watermark, idle, event, done; of a source: event, tick, bound, added, removed, restored"
@@ -92,7 +92,7 @@ DATAFLOW_TABLES: Final[dict[str, pa.Schema]] = {
         column("key", LONG, "key of the watermark; at a source the key that it is about; else null", nullable=True),
         column("value", LONG, "the watermark; at a source that of the partition; null: none", nullable=True),
         column("active", pa.list_(LONG), "the inputs that count afterwards, ascending"),
-        column("idle", pa.list_(LONG), "the inputs left out as idle, ascending"),
+        column("idle", pa.list_(LONG), "the inputs excluded as idle, ascending"),
         column("done", pa.list_(LONG), "the inputs that have ended, ascending"),
         column("emitted", pa.map_(LONG, LONG), "what came out: value by key"),
         column("emitted_idle", FLAG, "whether an idle message came out"),

@@ -174,7 +174,7 @@ def test_keyed_idle_messages_wait_for_the_calls_before_them(ordered: bool) -> No
     calls = flow.AsyncMap("call", latency=flow.Fixed(300), ordered=ordered)
     run = line(source("s", (0, 10), **IDLE_SOON), calls, **KEYED_IDLE)
     (idle,) = [row for row in queue_between(run, "call", "out") if row["kind"] == "idle"]
-    assert (idle["key"], idle["put_ms"]) > (0, 310)
+    assert (idle["key"], idle["put_ms"]) >= (0, 310)
 
 
 def slowest_so_far(memory: Any, time: int) -> tuple[Any, int | None]:

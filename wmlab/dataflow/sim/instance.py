@@ -139,9 +139,8 @@ class Instance:
     @property
     def room(self) -> int | None:
         """How many items it can send now; None: any number."""
-        if not self.output_queues:
-            return None
-        return max(0, min([queue.room for queue in self.output_queues]) - len(self.outbox))
+        rooms = [queue.room for queue in self.output_queues]
+        return max(0, min(rooms) - len(self.outbox)) if rooms else None
 
     @property
     def reads_first(self) -> bool:
@@ -259,7 +258,8 @@ class Level:
 
         Raises `JobFailedError` as coalescing does.
         """
-        coalescer, emitted = self.coalescer, ()
+        coalescer = self.coalescer
+        emitted: EmittedItems = ()
         if isinstance(item, Barrier):
             # The end comes right behind a terminal barrier, and must not move the watermark before the snapshot.
             self.waits = self.waits or item.terminal
@@ -416,10 +416,10 @@ class ProcessorInstance(Instance):
         super().begin()
 
     def turn(self) -> None:
-        """Do one batch of work, and take another turn if anything came of it."""
+        """Work as long as there is anything to do: what lies on the queues at one moment is done at that moment."""
         self.blocked = False
-        if self.flush() and not self.finished and self.work():
-            self.job.wake(self)
+        while self.flush() and not self.finished and self.work():
+            pass
 
     def work(self) -> bool:
         """Offer what is pending to the processor, drain one edge, and offer that; returns whether anything was done.

@@ -81,7 +81,11 @@ class Job(Simulation):
     are those of this execution. `barrier` is that of a snapshot under way. Tables are attributes by their names.
     """
 
-    now_ms: int = 0  # type: ignore[assignment]  # it is read many times at each moment
+    now_ms: int = 0  # not a property, since it is read many times at each moment
+    queues: list[Queue]
+    instances: dict[tuple[str, int], Instance]
+    barrier: Barrier | None
+    _postponed: Barrier | None
 
     def __init__(self, dataflow: DataflowScenario, readings: Mapping[str, Reading]) -> None:
         super().__init__(start_ms=dataflow.start_ms, duration_ms=dataflow.duration_ms, seed=dataflow.seed)
@@ -222,10 +226,11 @@ class Job(Simulation):
         """
         if self._postponed is None or any(instance.reads_first for instance in self.instances.values()):
             return
-        self.barrier, self._postponed = self._postponed, None
+        barrier = self.barrier = self._postponed
+        self._postponed = None
         self._states: dict[str, Any] = {}
         self._sunk_rows: dict[str, int] = {}
-        begun = self.execution, self.barrier.snapshot
+        begun = self.execution, barrier.snapshot
         self._saved_rows = {
             instance.name: self._tables["snapshots"].add(
                 *begun, instance.node.name, instance.number, self.now_ms, None, None, None, None
@@ -233,7 +238,7 @@ class Job(Simulation):
             for instance in self.instances.values()
         }
         for instance in self.instances.values():
-            instance.begin_snapshot(self.barrier)
+            instance.begin_snapshot(barrier)
 
     def saved(
         self, instance: Instance, barrier: Barrier, state: Any, *, size: int, rows_read: int | None = None
@@ -266,8 +271,8 @@ class Job(Simulation):
         """Make the queues and instances of the next execution, which begins from `snapshot` if there is one."""
         self.execution += 1
         self._snapshot = snapshot
-        self.barrier: Barrier | None = None
-        self._postponed: Barrier | None = None
+        self.barrier = None
+        self._postponed = None
         self._due: list[Instance] = []
         self._dispatching = False
         self._asleep: dict[Instance, int] = {}
@@ -352,15 +357,24 @@ class Job(Simulation):
         self.note(fault.kind.replace("_", " "), target, ", ".join(details))
 
     def _note_what_never_came(self) -> None:
-        """Write down, at the end of the run, the faults that waited for a call or a snapshot that never came."""
+        """Write down, at the end of the run, what was not read, and faults that waited for what never came."""
         for name, calls in self._calls.items():
             for fault in calls.failing:
                 at = moment(self.start_ms + fault.at_ms)
                 self.note("never came", name, f"no call that could fail was made from {at} on")
         restarts = sum(isinstance(fault, Restart) for fault in self.dataflow.faults)
+        for name in [] if self._stopped else self.arrivals:
+            self._note_unread(name)
         missing = restarts - (self.execution - 1)
         if missing > 0:
             self.note("never came", self.dataflow.name, f"{counted(missing, 'restart')}: the run had ended before")
+
+    def _note_unread(self, source: str) -> None:
+        """Write down how many rows had arrived that a source has not read, if there are any."""
+        read = [instance for instance in self.instances.values() if instance.node.name == source]
+        unread = sum(each.unread(self.end_ms) for each in read if isinstance(each, SourceInstance))
+        if unread:
+            self.note("not read", source, f"{counted(unread, 'row')} that had arrived")
 
     def _wake_all(self) -> None:
         for instance in self.instances.values():
@@ -411,8 +425,8 @@ class Job(Simulation):
         for node in self.layout.nodes.values():
             output = Output() if node.kind == "sink" else node.output
             grid = node.vertex.step_ms if isinstance(node.vertex, Window) and node.vertex.bounds_only else None
-            about = node.parallelism, output.columns, output.keys, node.vertex.detail, grid
-            self._tables["vertices"].add(node.name, node.kind, *about)
+            columns = node.parallelism, output.columns, output.keys
+            self._tables["vertices"].add(node.name, node.kind, *columns, node.vertex.detail, grid)
         for channel in self.layout.channels:
             edge = channel.edge
             instances = edge.source, channel.source_instance, edge.target, channel.target_instance

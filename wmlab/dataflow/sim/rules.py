@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Real
-from typing import Any
+from typing import Any, cast
 
 from wmlab.core.errors import FunctionError, ScenarioError
 from wmlab.core.expression import compiled
@@ -276,7 +276,7 @@ class _CustomFunction:
 
     def __call__(self, state: object, item: RowValues | Watermark, edge: int | None) -> transform.CustomAnswer:
         """The next state and what leaves, of a row or a watermark."""
-        function, offered = self.vertex.function, item
+        function, offered = self.vertex.function, cast("Any", item)
         if isinstance(item, Watermark):
             words = f"the watermark {item.value} of key {item.key}"
         else:

@@ -216,6 +216,10 @@ class SourceInstance(Instance):
             self._idle_poll_ms = None
         self._go_on(now_ms)
 
+    def unread(self, until_ms: int) -> int:
+        """How many rows had arrived before a moment and were not read."""
+        return sum(isinstance(entry, Arrival) and entry.at_ms < until_ms for entry in self.entries[self._read :])
+
     def begin_snapshot(self, barrier: Barrier) -> None:
         """The source saves its position before it reads on."""
         if self.finished:
