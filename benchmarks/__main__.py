@@ -16,6 +16,7 @@ CASES = {
         "coalesce",
         "cold",
         "curves",
+        "dataflow",
         "growth",
         "load",
         "log",

@@ -10,10 +10,10 @@ from tests.conformance.fields import Fields, Operations, each
 from tests.conformance.hazelcast_steps import Unordered, all_written, item_of, shown, without_answer
 from tests.dataflow.model.driving import Edge, Instance
 from wmlab.dataflow.model.coalescer import Coalescer, KeyedCoalescer
-from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, MAX, Event, Item, Watermark
-from wmlab.dataflow.model.processor import Deviations, EdgeWatermark, Processor, Reply, Stimulus
+from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, MAX, Item, RowValues, Watermark
+from wmlab.dataflow.model.processor import Deviations, Processor
 
-ANY_EVENT = Event(())
+ANY_ROW = ()
 
 
 def one_key(config: Fields, deviations: Deviations) -> Operations:
@@ -39,7 +39,7 @@ def all_keys(config: Fields, deviations: Deviations) -> Operations:
     def put(queue: int, item: Item) -> list[list[Any]]:
         emitted = all_written(coalescer.step(queue, item))
         # Upstream gives the watermarks of several keys in the order of a hash map.
-        return emitted if isinstance(item, Event) else Unordered(emitted)
+        return emitted if isinstance(item, tuple) else Unordered(emitted)
 
     return on_inputs(put) | {"keys": lambda step: sorted(coalescer.keys)}
 
@@ -49,7 +49,7 @@ def on_inputs(put: Callable[[int, Item], Any]) -> dict[str, Callable[[Fields], A
     return {
         "wm": lambda step: put(step.take("queue"), item_of(["wm", step.take("key", 0), step.take("value")])),
         "idle": lambda step: put(step.take("queue"), IDLE_MESSAGE),
-        "event": lambda step: put(step.take("queue"), ANY_EVENT),
+        "event": lambda step: put(step.take("queue"), ANY_ROW),
         "done": lambda step: put(step.take("queue"), DONE),
     }
 
@@ -60,19 +60,19 @@ def one_edge(config: Fields, deviations: Deviations) -> Operations:
     edge = Edge(config.take("queues"), guarantee=guarantee, deviations=deviations)
 
     def drain(step: Fields) -> dict[str, Any]:
-        result = edge.drain()
-        return {"state": result.progress.name, "out": all_written(result.out)}
+        progress, out = edge.drain()
+        return {"state": progress, "out": all_written(out)}
 
     return {
         "push": without_answer(lambda step: edge.push(step.take("queue"), *map(item_of, step.take("items")))),
-        "sizes": lambda step: [len(queue) for queue in edge.queues.items],
+        "sizes": lambda step: edge.sizes,
         "drain": drain,
     }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(kw_only=True, eq=False)
 class Probe(Processor[int | None]):
-    """Emits what it is given as events; refuses each callback so many times. The state counts the refusals left."""
+    """Emits what it is given as rows; refuses each callback so many times. The state counts the refusals left."""
 
     edge_refusals: int
     global_refusals: int
@@ -80,20 +80,20 @@ class Probe(Processor[int | None]):
     def start(self) -> int | None:
         return None
 
-    def row(self, state: int | None, edge: int, event: Event) -> Reply[int | None]:
-        return Reply(state, (event,))
+    def row(self, values: RowValues, edge: int) -> None:
+        self.out.append(values)
 
-    def step(self, state: int | None, stimulus: Stimulus) -> Reply[int | None]:
-        match stimulus:
-            case EdgeWatermark(edge, mark):
-                return self.called(state, self.edge_refusals, ("edge_wm", edge, mark.key, mark.value))
-            case Watermark(key, value):
-                return self.called(state, self.global_refusals, ("global_wm", key, value))
-        return Processor.step(self, state, stimulus)
+    def edge_watermark(self, watermark: Watermark, edge: int) -> bool:
+        return self.called(self.edge_refusals, ("edge_wm", edge, watermark.key, watermark.value))
 
-    def called(self, state: int | None, refusals: int, log: tuple[Any, ...]) -> Reply[int | None]:
-        left = refusals if state is None else state
-        return Reply(left - 1 if left else None, (Event((*log, left)),), accepted=not left)
+    def watermark(self, watermark: Watermark) -> bool:
+        return self.called(self.global_refusals, ("global_wm", watermark.key, watermark.value))
+
+    def called(self, refusals: int, log: tuple[Any, ...]) -> bool:
+        left = refusals if self.state is None else self.state
+        self.state = left - 1 if left else None
+        self.out.append((*log, left))
+        return not left
 
 
 class Chunked(Instance):
@@ -132,7 +132,7 @@ def tasklet(config: Fields, deviations: Deviations) -> Operations:
 
 def instance_of(config: Fields, deviations: Deviations) -> Chunked:
     """Edges by the number of their queues, or edges of one queue with what comes on it."""
-    probe = Probe(config.take("edge_countdown", 0), config.take("global_countdown", 0))
+    probe = Probe(edge_refusals=config.take("edge_countdown", 0), global_refusals=config.take("global_countdown", 0))
     if "edges_queues" in config:
         return Chunked(config.take("edges_queues"), probe, deviations)
     edges = config.take("edges")

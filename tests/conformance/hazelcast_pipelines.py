@@ -13,9 +13,9 @@ from tests.conformance.hazelcast_processors import join_options
 from tests.conformance.hazelcast_steps import all_written, in_any_order, number, shown, without_answer
 from tests.dataflow.model.driving import Driven, Instance
 from wmlab.dataflow.model.aggregate import Aggregation
-from wmlab.dataflow.model.items import Event, FrameGrid, Item, Watermark
+from wmlab.dataflow.model.items import FrameGrid, Item, Watermark
 from wmlab.dataflow.model.join import StreamJoin
-from wmlab.dataflow.model.processor import Deviations, EdgeRow, EdgeWatermark
+from wmlab.dataflow.model.processor import Deviations
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, LagPolicy, SourceState, sql_frame_ms
 from wmlab.dataflow.model.transform import LateDropProcessor
 from wmlab.dataflow.model.window import WindowProcessor, WindowShape
@@ -71,30 +71,20 @@ def mapper(config: Fields, deviations: Deviations) -> Operations:
     def now_ms(step: Fields) -> int:
         return step.take("now_ms", 0)
 
-    def changed(after: SourceState) -> None:
-        nonlocal state
-        state = after
-
-    def moved(result: tuple[SourceState, tuple[Item, ...]]) -> list[Any]:
-        changed(result[0])
-        return all_written(result[1])
-
     def restore(step: Fields) -> None:
         now_ms(step)
-        changed(source.restore(state, {step.take("partition"): number(step.take("value"))}))
+        source.restore(state, {step.take("partition"): number(step.take("value"))})
 
     def event(step: Fields) -> list[Any]:
         time, partition = number(step.take("ts")), step.take("partition")
-        taken = source.event(state, Event((shown(time),)), partition=partition, time=time, now_ms=now_ms(step))
-        return moved(taken)
+        items = source.report(state, partition=partition, time=time, now_ms=now_ms(step))
+        return all_written((*items, (shown(time),)))
 
     return {
-        "add_partitions": without_answer(
-            lambda step: changed(source.add(state, step.take("count"), now_ms=now_ms(step)))
-        ),
+        "add_partitions": without_answer(lambda step: source.add(state, step.take("count"), now_ms=now_ms(step))),
         "restore": without_answer(restore),
-        "idle": lambda step: moved(source.tick(state, now_ms=now_ms(step))),
-        "remove_partition": lambda step: moved(source.remove(state, step.take("partition"), now_ms=now_ms(step))),
+        "idle": lambda step: all_written(source.tick(state, now_ms=now_ms(step))),
+        "remove_partition": lambda step: all_written(source.remove(state, step.take("partition"), now_ms=now_ms(step))),
         "event": event,
     }
 
@@ -126,17 +116,17 @@ def run_source(config: Fields, case: Fields, deviations: Deviations) -> None:
     if config.take("drop_late", False):
         items = Instance(1, processor=LateDropProcessor(time=0), deviations=deviations).push(0, 0, *items).run()
     marks = [item.value for item in items if isinstance(item, Watermark)]
-    events = [item.values[0] for item in items if isinstance(item, Event)]
+    events = [item[0] for item in items if isinstance(item, tuple)]
     expect("view", marks if view == "wms" else events, case.take("expect"))
 
 
 def source_items(mapper: EventTimeMapper, rows: Iterable[Sequence[Any]], column: int = 0) -> list[Item]:
     """What leaves a source of one partition, whose rows have their time in a column."""
-    state, out = mapper.start(1), []
+    state = mapper.start(1)
+    out: list[Item] = []
     for row in rows:
-        time = number(row[column])
-        state, items = mapper.event(state, Event(tuple(row)), partition=0, time=time, now_ms=0)
-        out += items
+        out += mapper.report(state, partition=0, time=number(row[column]), now_ms=0)
+        out.append(tuple(row))
     return out
 
 
@@ -161,7 +151,7 @@ def run_window(config: Fields, case: Fields, deviations: Deviations) -> None:
     instance = Instance(*[1] * copies, processor=window, deviations=deviations)
     for edge in range(copies):
         instance.push(edge, 0, *items)
-    rows = [selected(event.values, select, groups) for event in instance.run() if isinstance(event, Event)]
+    rows = [selected(row, select, groups) for row in instance.run() if isinstance(row, tuple)]
     kept = [row for row in rows if having is None or COMPARED[having[1]](row[having[0]], having[2])]
     expect("rows", in_any_order(kept), in_any_order(case.take("expect")))
 
@@ -188,12 +178,11 @@ def selected(result: tuple[Any, ...], select: list[Any], groups: list[str]) -> l
 def run_join(config: Fields, case: Fields, deviations: Deviations) -> None:
     """Two sources and a join: every interleaving has to give the same rows."""
     sources = [items_and_columns(source, key, deviations) for key, source in enumerate(config.take("sources"))]
-    join = StreamJoin(
-        **join_options(config),
-        keys=({0: sources[0][1]}, {1: sources[1][1]}),
-        widths=(sources[0][2], sources[1][2]),
-        deviations=deviations,
-    )
+    options = join_options(config) | {
+        "keys": ({0: sources[0][1]}, {1: sources[1][1]}),
+        "widths": (sources[0][2], sources[1][2]),
+        "deviations": deviations,
+    }
     items, wanted = [source[0] for source in sources], in_any_order(case.take("expect"))
     for seed in range(INTERLEAVINGS):
         order = [side for side in (0, 1) for _ in items[side]]
@@ -201,7 +190,7 @@ def run_join(config: Fields, case: Fields, deviations: Deviations) -> None:
             order.reverse()
         elif seed:
             random.Random(seed).shuffle(order)
-        expect(f"rows in the order {order}", in_any_order(joined_rows(join, items, order)), wanted)
+        expect(f"rows in the order {order}", in_any_order(joined_rows(StreamJoin(**options), items, order)), wanted)
 
 
 def items_and_columns(source: Mapping[str, Any], key: int, deviations: Deviations) -> tuple[list[Item], int, int]:
@@ -218,11 +207,11 @@ def joined_rows(join: StreamJoin, items: list[list[Item]], order: list[int]) -> 
     rows: list[list[Any]] = []
     for side in order:
         match next(queues[side]):
-            case Event() as event:
-                out = driven.offer(EdgeRow(side, event))
+            case tuple() as row:
+                out = driven.offer("row", row, side)
             case Watermark() as watermark:
-                out = driven.offer(EdgeWatermark(side, watermark))
+                out = driven.offer("edge_watermark", watermark, side)
             case item:
                 raise UnknownFormatError(f"item {item!r}")
-        rows += [list(result.values) for result in out if isinstance(result, Event)]
+        rows += [list(result) for result in out if isinstance(result, tuple)]
     return rows

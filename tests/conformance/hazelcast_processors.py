@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -22,9 +21,9 @@ from tests.dataflow.model.driving import Driven
 from wmlab.core.expression import join_time_bounds
 from wmlab.dataflow.model.aggregate import Aggregation
 from wmlab.dataflow.model.async_map import AsyncOrdered, AsyncUnordered
-from wmlab.dataflow.model.items import Event, Watermark
+from wmlab.dataflow.model.items import Item, RowValues, Watermark
 from wmlab.dataflow.model.join import LEFT, RIGHT, JoinState, StreamJoin, minimum_spread
-from wmlab.dataflow.model.processor import Complete, Deviations, EdgeRow, EdgeWatermark, Reply, Stimulus
+from wmlab.dataflow.model.processor import Deviations
 from wmlab.dataflow.model.source import sql_frame_ms
 from wmlab.dataflow.model.transform import LateDropProcessor, StatefulMapProcessor
 from wmlab.dataflow.model.window import SessionProcessor, WindowProcessor, WindowShape
@@ -35,34 +34,32 @@ OUTER_SIDES: Final = {"INNER": None, "LEFT": LEFT, "RIGHT": RIGHT}
 
 def ordered_calls(config: Fields, deviations: Deviations) -> Operations:
     """Answers of calls are let out in order; a watermark waits for the flush."""
-    return calls(AsyncOrdered(config.take("max_ops"), deviations=deviations), lambda state: not state.queue)
+    return calls(AsyncOrdered(capacity=config.take("max_ops")), lambda state: not state.queue)
 
 
 def unordered_calls(config: Fields, deviations: Deviations) -> Operations:
     """Answers of calls are let out as they come."""
-    return calls(AsyncUnordered(config.take("max_ops"), deviations=deviations), lambda state: not state.in_flight)
+    return calls(AsyncUnordered(capacity=config.take("max_ops")), lambda state: not state.in_flight)
 
 
-def calls(processor: Any, is_empty: Callable[[Any], bool]) -> Operations:
-    """Rows, watermarks and the answers of asynchronous calls."""
-    state = processor.start()
+def calls(processor: AsyncOrdered | AsyncUnordered, is_empty: Callable[[Any], bool]) -> Operations:
+    """Rows, watermarks and the answers of asynchronous calls; what is finished leaves only when it is flushed."""
+    driven: Driven[Any] = Driven(processor)
 
-    def offered(reply: Reply[Any]) -> dict[str, Any]:
-        nonlocal state
-        state = reply.state
-        return {"accepted": reply.accepted, "out": all_written(reply.out)}
+    def offered(method: str, *arguments: Any) -> dict[str, Any]:
+        out = driven.offer(method, *arguments)
+        return {"accepted": driven.accepted, "out": all_written(out)}
 
     def flush(step: Fields) -> dict[str, Any]:
-        out = offered(processor.flush(state))["out"]
-        return {"drained": is_empty(state), "out": out}
+        out = offered("flush")["out"]
+        return {"drained": is_empty(driven.state), "out": out}
 
     def complete_future(step: Fields) -> None:
-        nonlocal state
-        state = processor.answered(state, step.take("future"), tuple((result,) for result in step.take("results")))
+        driven.offer("answered", step.take("future"), tuple((result,) for result in step.take("results")))
 
     return {
-        "item": lambda step: offered(processor.row(state, 0, Event((step.take("value"),)))),
-        "wm": lambda step: offered(processor.put(state, Watermark(step.take("key"), number(step.take("value"))))),
+        "item": lambda step: offered("call", (step.take("value"),)),
+        "wm": lambda step: offered("put", Watermark(step.take("key"), number(step.take("value")))),
         "flush": flush,
         "complete_future": without_answer(complete_future),
     }
@@ -81,24 +78,27 @@ def late_drop(config: Fields, deviations: Deviations) -> Operations:
     """Times of events and watermarks of several keys."""
     driven = Driven(LateDropProcessor(time=0, key=config.take("key")))
     return looks_at(driven) | {
-        "event": lambda step: all_written(driven.offer(EdgeRow(0, Event((number(step.take("ts")),))))),
-        "wm": lambda step: all_written(driven.offer(watermark_in(step))),
+        "event": lambda step: all_written(driven.offer("row", (number(step.take("ts")),), 0)),
+        "wm": lambda step: all_written(driven.offer("watermark", watermark_in(step))),
     }
 
 
-def grouping(driven: Driven[Any], row: str, event: Callable[[Event], list[Any]]) -> dict[str, Callable[[Fields], Any]]:
-    """Rows (time, group, value) by an operation of this name, watermarks, and the end; how an event is written."""
+def grouping(
+    driven: Driven[Any], row: str, shown_row: Callable[[RowValues], list[Any]]
+) -> dict[str, Callable[[Fields], Any]]:
+    """Rows (time, group, value) by an operation of this name, watermarks, and the end; how a row is written."""
 
-    def offered(stimulus: Stimulus) -> list[list[Any]]:
-        return [event(item) if isinstance(item, Event) else written(item) for item in driven.offer(stimulus)]
+    def offered(method: str, *arguments: Any) -> list[list[Any]]:
+        items = driven.offer(method, *arguments)
+        return [shown_row(item) if isinstance(item, tuple) else written(item) for item in items]
 
-    def values(step: Fields) -> Event:
-        return Event((number(step.take("ts")), step.take("key"), step.take("value")))
+    def values(step: Fields) -> RowValues:
+        return number(step.take("ts")), step.take("key"), step.take("value")
 
     return looks_at(driven) | {
-        row: lambda step: offered(EdgeRow(0, values(step))),
-        "wm": lambda step: offered(watermark_in(step)),
-        "complete": lambda step: offered(Complete()),
+        row: lambda step: offered("row", values(step), 0),
+        "wm": lambda step: offered("watermark", watermark_in(step)),
+        "complete": lambda step: offered("complete"),
     }
 
 
@@ -106,7 +106,7 @@ def stateful_map(config: Fields, deviations: Deviations) -> Operations:
     """A running sum per group; a group that is removed says so with a signal."""
     ttl, signal = config.take("ttl") or None, config.take("evict_signal", None)
     driven = Driven(running_sum(ttl, signal, deviations))
-    return grouping(driven, "event", lambda event: ["out", shown(event.values[0]), *event.values[1:]])
+    return grouping(driven, "event", lambda row: ["out", shown(row[0]), *row[1:]])
 
 
 def running_sum(ttl: int | None, signal: Any, deviations: Deviations) -> StatefulMapProcessor:
@@ -131,9 +131,9 @@ def running_sum(ttl: int | None, signal: Any, deviations: Deviations) -> Statefu
 def windows(driven: Driven[Any]) -> dict[str, Callable[[Fields], Any]]:
     """The operations on windows, whose steps may say that the order of the answer does not matter."""
 
-    def result(event: Event) -> list[Any]:
+    def result(row: RowValues) -> list[Any]:
         """["win", start, end, key, value], a set as a sorted list."""
-        *bounds, value = event.values
+        *bounds, value = row
         return ["win", *bounds, sorted(value) if isinstance(value, tuple) else value]
 
     def answer(operation: Callable[[Fields], Any], step: Fields) -> Any:
@@ -145,20 +145,19 @@ def windows(driven: Driven[Any]) -> dict[str, Callable[[Fields], Any]]:
 
 def sliding_windows(config: Fields, deviations: Deviations) -> Operations:
     """Sliding windows, which may start again with another shape."""
-    processor = WindowProcessor(
-        shape=WindowShape(config.take("window"), config.take("slide")),
-        time=0,
-        aggregates=(aggregation_of(config.take("agg")),),
-        group=(1,),
-        key=config.take("wm_key", 0),
-        limit=config.take("limit", None),
-        deviations=deviations,
-    )
-    driven = Driven(processor)
+    options: dict[str, Any] = {
+        "time": 0,
+        "aggregates": (aggregation_of(config.take("agg")),),
+        "group": (1,),
+        "key": config.take("wm_key", 0),
+        "limit": config.take("limit", None),
+        "deviations": deviations,
+    }
+    driven = Driven(WindowProcessor(shape=WindowShape(config.take("window"), config.take("slide")), **options))
 
     def restore_into(step: Fields) -> None:
         shape = WindowShape(step.take("window"), step.take("slide"))
-        vars(driven).update(vars(driven.restarted(replace(processor, shape=shape))))
+        vars(driven).update(vars(driven.restarted(WindowProcessor(shape=shape, **options))))
 
     return windows(driven) | {"restore_into": without_answer(restore_into)}
 
@@ -179,17 +178,17 @@ def aggregation_of(name: str) -> Aggregation:
 def join(driven: Driven[JoinState], *, unordered: bool) -> Operations:
     """Rows and watermarks of each side of a join of two streams."""
 
-    def offered(stimulus: Stimulus) -> list[Any]:
-        items = driven.offer(stimulus)
-        out = [["row", list(item.values)] if isinstance(item, Event) else written(item) for item in items]
+    def offered(method: str, *arguments: Any) -> list[Any]:
+        items: list[Item] = driven.offer(method, *arguments)
+        out = [["row", list(item)] if isinstance(item, tuple) else written(item) for item in items]
         return Unordered(out) if unordered else out
 
     def watermark(step: Fields) -> list[Any]:
         mark = Watermark(step.take("key"), number(step.take("value")))
-        return offered(EdgeWatermark(step.take("side"), mark))
+        return offered("edge_watermark", mark, step.take("side"))
 
     return looks_at(driven) | {
-        "row": lambda step: offered(EdgeRow(step.take("side"), Event(tuple(step.take("row"))))),
+        "row": lambda step: offered("row", tuple(step.take("row")), step.take("side")),
         "wm": watermark,
         "buffer": lambda step: [[list(row.values) for row in rows] for rows in driven.state.buffers],
         "wm_state": lambda step: {str(key): shown(time) for key, time in driven.state.limits.items()},

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from tests.conformance.fields import Fields, Operations, UnknownFormatError, answer_to, each, expect, lookup
-from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, MAX, MIN, Barrier, Event, Item, Watermark
+from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, MAX, MIN, Barrier, Item, Watermark
 from wmlab.dataflow.model.processor import Deviations, JobFailedError, Reason
 
 NAMED: Final = {"MIN": MIN, "MIN+1": MIN + 1, "MAX": MAX}
@@ -93,7 +93,7 @@ def item_of(written: Sequence[Any]) -> Item:
     """An item from ["ev", x], ["wm", key, value], ["idle"], ["done"] or ["barrier", id, terminal?]."""
     match written:
         case ["ev", value]:
-            return Event((value,))
+            return (value,)
         case ["wm", key, value]:
             return IDLE_MESSAGE if number(value) == MAX else Watermark(key, number(value))
         case ["idle"]:
@@ -108,8 +108,8 @@ def item_of(written: Sequence[Any]) -> Item:
 def written(item: Item) -> list[Any]:
     """An item as the cases write it; an event of several values is written as these."""
     match item:
-        case Event(values):
-            return ["ev", *values] if len(values) == 1 else list(values)
+        case tuple():
+            return ["ev", *item] if len(item) == 1 else list(item)
         case Watermark(key, value):
             return ["wm", key, shown(value)]
         case Barrier(snapshot, terminal):

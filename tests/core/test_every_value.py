@@ -48,7 +48,7 @@ NUMBERS: Final = [field for field in FIELDS if {int, float} & {*field.choices} a
 DURATIONS: Final = [field for field in NUMBERS if field.name == "ms" or field.name.endswith("_ms")]
 TEXTS: Final = [field for field in FIELDS if str in field.choices and field.name != "initial"]
 NEGATIVE: Final = {
-    "drift_ppm", "key", "priority", "skew_ms", "starting_time", "time", "streams.StepClock.by_ms",
+    "drift_ppm", "key", "skew_ms", "starting_time", "time", "streams.StepClock.by_ms",
     "streams.Scenario.start_ms", "streams.StreamScenario.start_ms", "streams.ScenarioFields.start_ms",
 }  # fmt: skip
 """The fields that may be negative, by their name in all classes or in one."""
@@ -147,7 +147,7 @@ def those(names: set[str], fields: list[Field] = NUMBERS) -> set[str]:
         (NUMBERS, 0, {str(field) for field in NUMBERS} - those(ABOVE_ZERO)),
         (DURATIONS, MAX_MS + 1, set()),
         (DURATIONS, -MAX_MS - 1, set()),
-        (NUMBERS, "1 s", {str(field) for field in DURATIONS} - those({"frame_ms"})),
+        (NUMBERS, "1 s", {str(field) for field in DURATIONS}),
         (NUMBERS, 0.999, those(FRACTIONS | SHARES)),
         (NUMBERS, 1.0, those(FRACTIONS)),
         (TEXTS, "x" * 20_000, those(NAMES_OF_OTHERS, TEXTS) - OWN_LIMIT),

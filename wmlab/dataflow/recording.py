@@ -45,6 +45,12 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
         """As `Recording.save`."""
         return Recording.save(self, path, overwrite=overwrite).running(self.ran)
 
+    def _origin(self) -> str:
+        """Also what sources have not read of what had arrived: such a run says little about watermarks."""
+        rows = self.table("incidents").to_pylist()
+        unread = (f"{row['target']} has not read {row['detail']}" for row in rows if row["kind"] == "not read")
+        return "; ".join([super()._origin(), *unread])
+
     explain = answers.explain
     why_dropped = answers.why_dropped
     results = results

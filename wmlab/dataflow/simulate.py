@@ -15,9 +15,8 @@ from wmlab.core.recording import the_only
 from wmlab.core.values import Problem, Problems
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.source import Source
-from wmlab.dataflow.sim.source_task import Reading
-from wmlab.dataflow.sim.world import DataflowWorld
-from wmlab.dataflow.tables import DATAFLOW_TABLES
+from wmlab.dataflow.sim.job import Job
+from wmlab.dataflow.sim.source_instance import Reading
 from wmlab.streams.answers.history import the_stream
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.recording import StreamRecording, record
@@ -32,12 +31,7 @@ Readings = Mapping[str, Reading]
 
 def simulate(dataflow: DataflowScenario, readings: Readings) -> dict[str, pa.Table]:
     """The tables of a run of a dataflow, whose sources read `readings`."""
-    return world_of(dataflow, readings).run().tables(DATAFLOW_TABLES)
-
-
-def world_of(dataflow: DataflowScenario, readings: Readings) -> DataflowWorld:
-    """The job of a dataflow, which has not begun."""
-    return DataflowWorld(dataflow, readings)
+    return Job(dataflow, readings).run()
 
 
 def readings_of(dataflow: DataflowScenario) -> Readings:

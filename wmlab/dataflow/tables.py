@@ -1,4 +1,4 @@
-"""The tables of a dataflow: its topology, every item on every queue, every step of merging, and what became of rows.
+"""The tables of a dataflow: its topology, every item on every queue, every step of coalescing, and what became of rows.
 
 They belong to a recording like those of `wmlab.streams.tables`, and are written in the same way. Here `stream` is the
 name of the dataflow. `execution` counts from 1; a restart begins the next one. An instance is one of the parallel

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from wmlab.core.errors import ModelError
 from wmlab.core.words import shown
 from wmlab.dataflow.model.coalescer import KeyedCoalescer
-from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Event, Item, Watermark
+from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Item, Watermark
 from wmlab.progress.model.numbers import TupleBuffer
 from wmlab.progress.model.tracker import ProgressTracker
 from wmlab.strategies.model import flink, spark
@@ -120,7 +120,7 @@ class Coalescer:
         return [["watermark", of.key, of.value] if isinstance(of, Watermark) else ["idle"] for of in emitted]
 
 
-_ITEMS: Final[Mapping[str, Item]] = {"event": Event(()), "idle": IDLE_MESSAGE, "done": DONE}
+_ITEMS: Final[Mapping[str, Item]] = {"event": (), "idle": IDLE_MESSAGE, "done": DONE}
 
 
 @dataclass(slots=True)

@@ -8,10 +8,10 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from wmlab.dataflow.model.coalescer import EmittedItems, KeyedCoalescer
-from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Event, Item, Watermark
+from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Item, Watermark
 from wmlab.dataflow.model.processor import Deviations
 
-EVENT = Event((0,))
+EVENT = (0,)
 Stream = tuple[Item, ...]
 Updates = list[tuple[int, Item]]
 

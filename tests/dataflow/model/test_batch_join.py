@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from wmlab.dataflow.model.items import Event, RowValues
+from wmlab.dataflow.model.items import RowValues
 from wmlab.dataflow.model.join import LEFT, RIGHT, BatchJoin
 
 
@@ -21,14 +21,12 @@ def test_a_row_is_compared_with_those_of_its_key_only_and_the_results_are_the_sa
             return row[1] is not None and row[1] == row[2] and row[0] < row[3]  # type: ignore[operator]
 
         join = BatchJoin(outer=outer, width=2, condition=condition, equal=equal)
-        state, out = join.start(), []
         for row in [*((number % 50, 10 * number) for number in range(200)), (None, 5), (1.0, 7), (True, 900)]:
-            state = join.row(state, RIGHT, Event(row)).state
+            join.row(row, RIGHT)
         for number in range(100):
-            reply = join.row(state, LEFT, Event((7 * number, None if number == 9 else number % 60)))
-            state, out = reply.state, [*out, *reply.out]
-        assert join.size(state) == 203
-        return out
+            join.row((7 * number, None if number == 9 else number % 60), LEFT)
+        assert join.size == 203
+        return join.out
 
     assert joined(()) == joined(((1, 0),)) != []
     assert compared[False] == 100 * 203

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.dataflow.model.driving import RULES
 from tests.dataflow.model.histories import rising, watermarks
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.items import IDLE_MESSAGE, MAX, MIN, Event, FrameGrid, Item, Watermark
+from wmlab.dataflow.model.items import IDLE_MESSAGE, MAX, MIN, FrameGrid, Item, Watermark
 from wmlab.dataflow.model.processor import Mode
-from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, RealTimeLag, SourceState
+from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, RealTimeLag
 
 
 class Source:
@@ -23,16 +23,12 @@ class Source:
         self.mapper = EventTimeMapper(policy=policy or FixedLag(lag), deviations=RULES[mode], **options)
         self.state = self.mapper.start(partitions)
 
-    def take(self, moved: tuple[SourceState, tuple[Item, ...]]) -> list[Item]:
-        self.state, items = moved
-        return list(items)
-
     def event(self, time: int, partition: int = 0, now_ms: int = 0) -> list[Item]:
-        event = Event((time,))
-        return self.take(self.mapper.event(self.state, event, partition=partition, time=time, now_ms=now_ms))
+        """What leaves by a row of this time, with the row."""
+        return [*self.mapper.report(self.state, partition=partition, time=time, now_ms=now_ms), (time,)]
 
     def tick(self, now_ms: int) -> list[Item]:
-        return self.take(self.mapper.tick(self.state, now_ms=now_ms))
+        return [*self.mapper.tick(self.state, now_ms=now_ms)]
 
 
 def wm(value: int) -> Watermark:
@@ -41,7 +37,7 @@ def wm(value: int) -> Watermark:
 
 def test_edge_case_16_a_partition_without_data_blocks_until_the_timeout(mode: Mode) -> None:
     source = Source(mode, 2, lag=3, idle_timeout_ms=10)
-    assert source.event(10) == [Event((10,))]
+    assert source.event(10) == [(10,)]
     assert source.state.next_deadline_ms(now_ms=0) == 10
     assert source.tick(9) == []
     assert source.tick(10) == [wm(7), IDLE_MESSAGE]
@@ -50,7 +46,7 @@ def test_edge_case_16_a_partition_without_data_blocks_until_the_timeout(mode: Mo
 
 def test_edge_case_16_without_a_timeout_it_blocks_for_ever_and_the_shortest_is_a_millisecond(mode: Mode) -> None:
     source = Source(mode, 2, lag=3, idle_timeout_ms=None)
-    assert source.event(10) == [Event((10,))]
+    assert source.event(10) == [(10,)]
     assert source.tick(10**12) == []
     assert source.state.next_deadline_ms(now_ms=0) is None
     shortest = Source(mode, idle_timeout_ms=1)
@@ -59,8 +55,8 @@ def test_edge_case_16_without_a_timeout_it_blocks_for_ever_and_the_shortest_is_a
 
 def test_edge_case_19_a_policy_ahead_of_the_event_is_capped_at_its_time(mode: Mode) -> None:
     source = Source(mode, policy=RealTimeLag(5))
-    assert source.event(990, now_ms=1_000) == [wm(990), Event((990,))]
-    assert source.event(980, now_ms=1_001) == [Event((980,))]
+    assert source.event(990, now_ms=1_000) == [wm(990), (990,)]
+    assert source.event(980, now_ms=1_001) == [(980,)]
     assert source.tick(1_002) == [wm(997)]
 
 
@@ -74,7 +70,7 @@ def test_edge_case_20_a_throttle_sends_only_what_lies_on_its_grid(mode: Mode) ->
         source = Source(mode, lag=3, frames=frames)
         assert watermarks([item for time in range(10, 40) for item in source.event(time)], 0) == sent
     silent = Source(mode, frames=None, idle_timeout_ms=5)
-    assert silent.event(10) + silent.tick(5) == [Event((10,)), IDLE_MESSAGE]
+    assert silent.event(10) + silent.tick(5) == [(10,), IDLE_MESSAGE]
 
 
 @pytest.mark.parametrize("time", [MIN, MIN + 1, -5, 0, MAX - 1, MAX])
@@ -84,24 +80,24 @@ def test_edge_case_22_the_ends_of_time_do_not_wrap_around(mode: Mode, time: int,
     items = source.event(time)
     floor = FrameGrid(4, 3).floor(time - lag) if time - lag > MIN else MIN
     assert watermarks(items, 0) == ([floor] if MIN < floor < MAX else [])
-    assert items[-1] == Event((time,))
+    assert items[-1] == (time,)
 
 
 def test_edge_case_23_the_first_watermark_exceeds_the_lowest_restored_one(mode: Mode) -> None:
     source = Source(mode, 2)
-    source.state = source.mapper.restore(source.state, {0: 10, 1: 14})
-    assert source.state.marks() == (10, 14)
-    assert source.event(9) == [Event((9,))]
-    assert source.event(10) == [Event((10,))]
-    assert source.event(11) == [wm(11), Event((11,))]
-    assert source.event(20) == [wm(14), Event((20,))]
+    source.mapper.restore(source.state, {0: 10, 1: 14})
+    assert source.state.marks() == [10, 14]
+    assert source.event(9) == [(9,)]
+    assert source.event(10) == [(10,)]
+    assert source.event(11) == [wm(11), (11,)]
+    assert source.event(20) == [wm(14), (20,)]
 
 
-def test_edge_case_23_a_partition_that_had_none_begins_anew(mode: Mode) -> None:
+def test_edge_case_23_a_partition_that_had_none_begins_again(mode: Mode) -> None:
     source = Source(mode, 2)
-    source.state = source.mapper.restore(source.state, {0: 10, 1: None})
+    source.mapper.restore(source.state, {0: 10, 1: None})
     assert source.state.last == MIN
-    assert source.event(3, partition=1) == [wm(3), Event((3,))]
+    assert source.event(3, partition=1) == [wm(3), (3,)]
 
 
 STEPS = st.lists(st.tuples(st.integers(0, 3), st.integers(-50, 50), st.integers(0, 8)), max_size=30)
@@ -123,7 +119,7 @@ def test_watermarks_rise_on_the_grid_and_make_no_event_late_that_was_on_time_on_
             own = source.state.partitions[partition].mark
             items = source.event(time, partition, now)
             assert all(mark <= max(time, own) for mark in watermarks(items, 0))
-            assert items[-1] == Event((time,))
+            assert items[-1] == (time,)
         idle = IDLE_MESSAGE in items or (idle and partition == 3)
         left += items
     assert rising(watermarks(left, 0))

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tests.dataflow.model.driving import RULES, Driven, Instance, rows
 from wmlab.core.errors import ModelError
 from wmlab.core.expression import compiled, join_time_bounds
-from wmlab.dataflow.model.items import MIN, Event
+from wmlab.dataflow.model.items import MIN
 from wmlab.dataflow.model.join import LEFT, RIGHT, START, StreamJoin, minimum_spread
-from wmlab.dataflow.model.processor import Deviations, JobFailedError, Mode, Reason
+from wmlab.dataflow.model.processor import JobFailedError, Mode, Reason
 
 
 def join(back: int = 1, ahead: int = 1, mode: Mode = "design", **options: Any) -> Driven:
@@ -57,35 +57,14 @@ def test_edge_case_41_one_watermark_releases_several(mode: Mode) -> None:
         assert driven.edge_wm(1, 110, 2) == released
 
 
-def test_edge_case_43_with_the_option_only_a_row_that_is_kept_fails_it() -> None:
-    driven = join(limit=1, deviations=Deviations(limit_when_exceeded=True))
-    driven.row(30)
-    driven.edge_wm(0, 20, 0)
-    driven.row(1)
-    assert len(driven.drops) == 1
-    with pytest.raises(JobFailedError):
-        driven.row(25)
-
-
-def test_edge_case_43_a_row_whose_output_did_not_fit_counts_once_and_as_shipped_as_a_new_one(mode: Mode) -> None:
-    """Two rows are kept and fill the join; the one that comes has two results, and the output has room for one."""
+def test_edge_case_43_a_full_join_fails_at_the_next_row_and_one_with_much_output_counts_once(mode: Mode) -> None:
+    """Two rows are kept; the one that comes has two results and fills the join, and the output has room for one."""
     instance = Instance(1, 1, processor=join(mode=mode, limit=3).processor, deviations=RULES[mode])
-    instance.push(0, 0, Event((5,)), Event((5,))).run()
-    instance.push(1, 0, Event((5,)))
-    if mode == "design":
-        assert instance.run(room=1) == [Event((5, 5)), Event((5, 5))]
-        return
+    instance.push(0, 0, (5,), (5,)).run()
+    assert instance.push(1, 0, (5,)).run(room=1) == [(5, 5), (5, 5)]
     with pytest.raises(JobFailedError, match="limit of 3") as failure:
-        instance.run(room=1)
+        instance.push(1, 0, (5,)).run()
     assert failure.value.reason == Reason.LIMIT_EXCEEDED
-
-
-def test_a_row_offered_again_below_the_limit_does_nothing(mode: Mode) -> None:
-    driven = join(mode=mode, limit=2)
-    driven.row(5)
-    before = driven.state
-    assert driven.row(5, retry=True) == []
-    assert driven.state == before
 
 
 def test_a_restart_takes_the_lowest_of_all_instances() -> None:
@@ -93,7 +72,7 @@ def test_a_restart_takes_the_lowest_of_all_instances() -> None:
     driven.edge_wm(0, 10, 0)
     driven.edge_wm(1, 10, 1)
     other.edge_wm(0, 8, 0)
-    again = driven.restarted(others=[other.state])
+    again = driven.restarted(join().processor, others=[other.state])
     assert again.state.received == {0: 8, 1: START}
     assert again.state.limits == {0: START, 1: 7}
     assert again.state.emitted == {0: START, 1: START}
@@ -109,7 +88,7 @@ def test_edge_case_45_unmatched_rows_leave_padded_at_the_end(outer: int, padded:
 
 def test_watermarks_over_all_edges_and_of_other_keys_are_ignored(mode: Mode) -> None:
     driven = join(mode=mode)
-    before = driven.state
+    before = driven.processor.snapshot()
     assert driven.wm(50, key=0) == []
     assert driven.edge_wm(0, 50, 7) == []
     assert driven.state == before
@@ -271,7 +250,7 @@ def test_edge_case_37_of_several_bounds_the_tightest_counts() -> None:
     ids=str,
 )
 def test_edge_case_37_a_join_that_cannot_run_is_refused(changed: dict) -> None:
-    with pytest.raises(ModelError, match="No join has times of the keys"):
+    with pytest.raises(ModelError, match="needs different keys on its two sides and a bound in each direction"):
         join(**changed)
 
 
@@ -309,6 +288,7 @@ def test_before_the_first_watermark_a_row_at_the_lowest_time_is_on_time() -> Non
     join = StreamJoin(
         keys=({0: 0}, {1: 0}), widths=(1, 1), bounds={0: {1: 0}, 1: {0: 0}}, condition=lambda row: row[0] == row[1]
     )
-    reply = join.row(join.start(), LEFT, Event((MIN,)))
-    assert (reply.drops, join.size(reply.state)) == ((), 1)
-    assert join.row(reply.state, RIGHT, Event((MIN,))).out == (Event((MIN, MIN)),)
+    join.row((MIN,), LEFT)
+    assert (join.drops, join.size) == ([], 1)
+    join.row((MIN,), RIGHT)
+    assert join.out == [(MIN, MIN)]

@@ -7,20 +7,16 @@ from collections.abc import Callable
 import pytest
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.items import (
-    IDLE_MESSAGE,
-    MAX,
-    MIN,
+from wmlab.dataflow.model.items import IDLE_MESSAGE, MAX, MIN, Watermark, watermark_instance
+from wmlab.dataflow.model.source import sql_frame_ms
+from wmlab.dataflow.scenario.plan import (
     MergedKeys,
-    Watermark,
     keys_after_join,
     keys_after_map,
     keys_after_merge,
     keys_after_window,
     keys_of_source,
-    watermark_instance,
 )
-from wmlab.dataflow.model.source import pipeline_frame_ms, sql_frame_ms
 
 
 def test_a_watermark_instance_is_a_watermark_or_an_idle_message_of_key_0() -> None:
@@ -74,15 +70,6 @@ def test_a_window_has_the_key_of_its_time_on_its_end() -> None:
         (sql_frame_ms, [], [100_000], 100),
         (sql_frame_ms, [30], [200], 20),
         (sql_frame_ms, [10], [200], 10),
-        (pipeline_frame_ms, [], [], 1_000),
-        (pipeline_frame_ms, [500, 200], [], 100),
-        (pipeline_frame_ms, [300], [], 300),
-        (pipeline_frame_ms, [1_500], [], 500),
-        (pipeline_frame_ms, [7_000], [], 1_000),
-        (pipeline_frame_ms, [], [50], 1),
-        (pipeline_frame_ms, [], [5_000], 50),
-        (pipeline_frame_ms, [], [60_000], 100),
-        (pipeline_frame_ms, [30], [5_000], 10),
     ],
 )
 def test_the_frame_of_a_query_or_pipeline(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.dataflow.sim.flows import count, failure, kinds, line, marks, outcome, recorded, results, rows, source
+from tests.dataflow.sim.flows import count, failure, line, marks, results, rows, source
 from wmlab import dataflow as flow
 from wmlab.core.errors import FunctionError, ModelError, ScenarioError
 from wmlab.core.values import Problems
@@ -148,8 +148,6 @@ def test_where_only_the_other_key_comes_it_drops_rows_that_are_on_time(ignores_k
 def test_a_watermark_of_a_key_that_was_not_declared_is_refused() -> None:
     refused = failure(run(lambda state, item: (state, [flow.Watermark(5, 10)])))
     assert refused == "own: <lambda> returned a watermark of key 5; the keys that leave own are 0."
-    own = flow.Custom("own", function=forwarding, complete=lambda state: (state, [flow.Watermark(5, 10)]))
-    assert "key 5; the keys that leave own are 0." in failure(line(source("s", MOMENTS, ends=True), own))
 
 
 @pytest.mark.parametrize(
@@ -157,8 +155,6 @@ def test_a_watermark_of_a_key_that_was_not_declared_is_refused() -> None:
     [
         (lambda: flow.Custom("v", function=forwarding, by_input=True), r"function: .*3 arguments, \(state, item, ord"),
         (lambda: flow.Custom("v", function=lambda state: state), r"function: must take 2 arguments, \(state, item\)"),
-        (lambda: flow.Custom("v", function=forwarding, complete=forwarding), r"complete: must take 1 argument, \(stat"),
-        (lambda: flow.Custom("v", function=forwarding, complete_edge=len), r"complete_edge: must take 2 arguments"),
         (lambda: flow.Map("v", function=forwarding, columns=["t"]), r"function: must take 1 argument, \(row\)"),
         (lambda: flow.AsyncMap("v", function=forwarding, columns=["t"]), r"function: must take 1 argument, \(row\)"),
         (lambda: flow.Filter("v", where=forwarding), r"where: must take 1 argument, \(row\) \(got forwarding\(state"),
@@ -183,8 +179,6 @@ def wrong(*given: Any) -> Any:
         (flow.AsyncMap("v", function=wrong, columns=["t"]), r"v: wrong raised .* for the row {'t': 0}"),
         (flow.Filter("v", where=wrong), r"v: wrong raised .* for the row {'t': 0}"),
         (flow.Custom("v", function=wrong), r"v: wrong raised .* for the watermark 0 of key 0 in the state None"),
-        (flow.Custom("v", function=forwarding, complete=wrong), r"v: wrong raised .* for the end of all inputs in the"),
-        (flow.Custom("v", function=forwarding, complete_edge=wrong), r"v: wrong raised .* for the end of input 0 in"),
         (source("v", MOMENTS, where=wrong), r"v: wrong raised .* for the row {'t': 0}"),
         (source("v", MOMENTS, times=flow.EventTime("t", policy=wrong)), r"v: wrong raised .* for the time 0 with the"),
     ],
@@ -202,35 +196,3 @@ def test_an_error_in_a_function_names_the_vertex_and_the_item_and_keeps_its_trac
     (own,) = [cause for cause in causes if isinstance(cause, KeyError)]
     names = [frame.name for frame in traceback.extract_tb(own.__traceback__)]
     assert names[-1] == "wrong"
-
-
-def kept_to_the_end(state: Any, item: Any) -> Made:
-    """Keeps the rows, as times in its state, and forwards no watermark."""
-    return (state, []) if isinstance(item, flow.Watermark) else ((*(state or ()), item["t"]), [])
-
-
-def all_kept(state: Any) -> Made:
-    return None, [*({"t": t} for t in state), flow.Watermark(0, 400)]
-
-
-def test_what_it_keeps_leaves_when_its_inputs_have_ended() -> None:
-    own = flow.Custom("own", function=kept_to_the_end, complete=all_kept)
-    ended = line(source("s", MOMENTS, ends=True), own, count())
-    assert kinds(ended, "own", "count") == [*["event"] * 20, "watermark", "done"]
-    assert [row["n"] for row in results(ended)] == [5] * 4
-    assert results(line(source("s", MOMENTS), own, count())) == []
-    assert own.detail == "kept_to_the_end; all_kept when all inputs have ended"
-
-
-def test_the_end_of_each_input_is_told_with_its_number() -> None:
-    def ended(state: Any, ordinal: int) -> Made:
-        return state, [{"t": 1_000 + ordinal}]
-
-    vertices = [
-        source("a", (0, 10), ends=True),
-        source("b", (0, 50), ends=True),
-        flow.Custom("own", function=lambda state, item: (state, []), complete_edge=ended),
-    ]
-    both = recorded(vertices, ["a -> own -> out", "b -> own"], jitter_ms=0.0)
-    assert [row["t"] for row in results(both)] == [1_000, 1_001]
-    assert outcome(both) == "completed"

@@ -13,7 +13,7 @@ from wmlab import dataflow as flow
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.dataflow.model.coalescer import KeyedCoalescer
-from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Event, Item, Watermark
+from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Item, Watermark
 from wmlab.streams.recording import StreamRecording
 
 TWO = [source("a", range(0, 1_000, 50)), source("b", range(25, 1_000, 50), idle_timeout_ms=400)]
@@ -80,10 +80,10 @@ def test_the_steps_of_merging_are_those_of_the_rule_over_the_items() -> None:
     run = merged()
     queues = {q["queue"]: q for q in rows(run, "queues", target="count", target_instance=0)}
     items = sorted((i for i in rows(run, "items") if i["queue"] in queues), key=lambda item: item["taken"])
-    known: dict[str, Item] = {"event": Event(()), "idle": IDLE_MESSAGE, "done": DONE}
+    known: dict[str, Item] = {"event": (), "idle": IDLE_MESSAGE, "done": DONE}
     coalescer, expected = KeyedCoalescer(len(queues)), []
     for item in items:
-        stimulus = known.get(item["kind"]) or Watermark(item["key"], item["value"])
+        stimulus = known.get(item["kind"], Watermark(item["key"], item["value"]))
         out = coalescer.step(queues[item["queue"]]["input"], stimulus)
         found = [(o.key, o.value) for o in out if isinstance(o, Watermark)]
         expected += [(item["taken"] + 1, found, IDLE_MESSAGE in out)] if out else []

@@ -39,7 +39,7 @@ def longest(run: Recording) -> int:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_slow_vertex_fills_its_queue_and_makes_the_source_wait(seed: int) -> None:
-    slow = flow.Map("slow", select={"t": "t"}, turn_ms=15)
+    slow = flow.AsyncMap("slow", select={"t": "t"}, capacity=1, latency=flow.Fixed(15))
     run = line(source("s", range(0, 500, 5), ends=True), slow, queue_size=8, seed=seed)
     assert longest(run) == 8
     assert times(run) == list(range(0, 500, 5))
@@ -151,12 +151,6 @@ def test_a_policy_that_gives_no_watermark_ends_the_job(answer: Any) -> None:
 def test_a_stateful_map_refuses_other_keys_than_0_only_as_shipped(mode: str, expected: str) -> None:
     runs = flow.StatefulMap("runs", "t", aggregates={"n": "count()"})
     assert outcome(line(source("s", [1, 2], times=[flow.EventTime("t", key=5)]), runs, mode=mode)) == expected
-
-
-def test_an_edge_of_a_lower_priority_is_drained_first() -> None:
-    vertices = [source("a", range(0, 100, 10), ends=True), source("b", range(0, 300, 10), ends=True), flow.Merge("m")]
-    edges = [flow.Edge("a", "m", priority=1), flow.Edge("b", "m", priority=0), "m -> out"]
-    assert times(recorded(vertices, edges)) == [*range(0, 300, 10), *range(0, 100, 10)]
 
 
 @pytest.mark.parametrize("mode", ["design", "hz"])

@@ -13,7 +13,7 @@ from wmlab.core.errors import ScenarioError
 from wmlab.core.values import Problems
 from wmlab.dataflow.answers.explain import explain
 from wmlab.dataflow.model.coalescer import KeyedCoalescer
-from wmlab.dataflow.model.items import Event, Idle, Watermark
+from wmlab.dataflow.model.items import Idle, Watermark
 from wmlab.dataflow.model.processor import Deviations
 from wmlab.dataflow.model.source import EventTimeMapper, OwnLag
 
@@ -161,7 +161,7 @@ def test_an_input_can_be_idle_for_one_key_and_is_active_again_for_all_with_a_row
         (1, Watermark(0, 70), (Watermark(0, 70),)),
         (1, Watermark(1, 80), ()),
         (1, Idle(0), (Idle(0),)),
-        (0, Event(()), ()),
+        (0, (), ()),
         (1, Watermark(0, 90), ()),
         (0, Watermark(0, 80), (Watermark(0, 80),)),
     ]
@@ -174,7 +174,7 @@ def test_keyed_idle_messages_wait_for_the_calls_before_them(ordered: bool) -> No
     calls = flow.AsyncMap("call", latency=flow.Fixed(300), ordered=ordered)
     run = line(source("s", (0, 10), **IDLE_SOON), calls, **KEYED_IDLE)
     (idle,) = [row for row in queue_between(run, "call", "out") if row["kind"] == "idle"]
-    assert (idle["key"], idle["put_ms"]) > (0, 310)
+    assert (idle["key"], idle["put_ms"]) >= (0, 310)
 
 
 def slowest_so_far(memory: Any, time: int) -> tuple[Any, int | None]:
@@ -198,9 +198,9 @@ def test_each_partition_has_a_memory_of_its_own() -> None:
     mapper = EventTimeMapper(policy=OwnLag(function=lambda memory, time: ((memory or 0) + 1, time - (memory or 0))))
     state = mapper.start(2)
     for partition, time in [(0, 10), (0, 20), (1, 30), (1, 40)]:
-        state, items = mapper.report(state, partition=partition, time=time, now_ms=0)
-    assert (state.marks(), items) == ((19, 39), ())
-    assert mapper.event(mapper.start(1), flow.Watermark, partition=0, time=5, now_ms=0)[1][0] == Watermark(0, 5)
+        items = mapper.report(state, partition=partition, time=time, now_ms=0)
+    assert (state.marks(), items) == ([19, 39], ())
+    assert mapper.report(mapper.start(1), partition=0, time=5, now_ms=0) == (Watermark(0, 5),)
 
 
 def test_no_file_holds_a_policy_of_ones_own_but_a_recording_of_it_can_be_asked() -> None:

@@ -179,7 +179,7 @@ def cause_at(
 
 def _cause(search: Search, vertex: str, instance: int, key: int, windows: WindowAnswers | None) -> Cause:
     outwards = vertex in search.joins or search.run.vertex(vertex)["kind"] in {"source", OWN_BY_INPUT}
-    coalesced = None if outwards else search.level(vertex, instance, "global")
+    coalesced = None if outwards else search.level(vertex, instance)
     watermarks = search.job.sent(vertex, instance) if coalesced is None else coalesced.emitted
     watermark, since_ms = watermarks.get(key, (None, None))
     needed = START if watermark is None else watermark + 1

@@ -6,13 +6,12 @@ questions about many moments in ascending order run the job once.
 
 Everything that answers know of a running job is in this module. It uses, and nothing else:
 
-    world_of(dataflow, readings)   a job that has not begun: begin(), advance(until_ms, exclusive), execution
-    execution                      tasks[vertex, instance], queues[number]
-    queue                          room, lying: [(item, put_ms)], channel.number
-    task                           sent: {key: (watermark, since_ms)}, last_kind, waiting: [item],
-                                   output_edges[n].queues, moved_ms: {(level, edge, key): clock ms}
-    task of a processor            instance.state, instance.inputs.coalescer, instance.edges[n].inputs.coalescer
-    task of a source               times[n].mapper, states[n].partitions, partitions: [number],
+    sim Job(dataflow, readings)    a job that has not begun: begin(), advance(until_ms, exclusive),
+                                   instances[vertex, number], queues[number], items
+    queue                          room, items, rows: their numbers in the table `items`, channel.number
+    instance                       sent: {key: (watermark, since_ms)}, last_item, outbox, output_queues
+    instance of a processor        processor, level and edges[n].level: coalescer, moved_ms: {key: clock ms}
+    instance of a source           times[n].mapper, states[n].partitions, partitions: [number],
                                    rows: {number: (last_ms, rejected)}
 """
 
@@ -20,19 +19,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.dataflow.model.items import MAX, MIN, Item
 from wmlab.dataflow.model.source import EventTimeMapper, SourcePartition
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
-from wmlab.dataflow.sim.processor_task import ProcessorTask
-from wmlab.dataflow.sim.source_task import SourceTask
-from wmlab.dataflow.sim.world import Execution
-from wmlab.dataflow.simulate import Readings, readings_of, simulate, world_of
-
-LevelName = Literal["edge", "global"]
+from wmlab.dataflow.sim import job as sim
+from wmlab.dataflow.sim.instance import ProcessorInstance, described
+from wmlab.dataflow.sim.source_instance import SourceInstance
+from wmlab.dataflow.simulate import Readings, readings_of, simulate
 
 
 class Ran(NamedTuple):
@@ -67,40 +65,41 @@ class ReadPartition(NamedTuple):
 class JobState:
     """The instances and queues of a job at one moment; it is good until the job goes on."""
 
-    def __init__(self, execution: Execution) -> None:
-        self._execution = execution
+    def __init__(self, job: sim.Job) -> None:
+        self._job = job
 
     def sent(self, vertex: str, instance: int) -> Mapping[int, tuple[int, int]]:
         """The last watermarks that an instance put on its queues, by key: (watermark, since when in clock ms)."""
-        return self._execution.tasks[vertex, instance].sent
+        return self._job.instances[vertex, instance].sent
 
     def last_kind(self, vertex: str, instance: int) -> str | None:
         """The kind of the last item that an instance put on its queues; None: it has sent nothing."""
-        return self._execution.tasks[vertex, instance].last_kind
+        item = self._job.instances[vertex, instance].last_item
+        return None if item is None else described(item)[0]
 
-    def leaving(self, vertex: str, instance: int) -> list[Item]:
+    def leaving(self, vertex: str, instance: int) -> Sequence[Item]:
         """What has left an instance and waits for room on its queues."""
-        return self._execution.tasks[vertex, instance].waiting
+        return self._job.instances[vertex, instance].outbox
 
     def full_queue(self, vertex: str, instance: int) -> int | None:
         """The number of the first queue out of an instance that has no room; None: all have."""
-        edges = self._execution.tasks[vertex, instance].output_edges
-        full = (queue.channel.number for edge in edges for queue in edge.queues if queue.room < 1)
-        return next(full, None)
+        queues = self._job.instances[vertex, instance].output_queues
+        return next((queue.channel.number for queue in queues if queue.room < 1), None)
 
     def on_queue(self, number: int) -> list[tuple[Item, int]]:
         """The items on a queue in their order, each with when it was put there (clock ms)."""
-        return self._execution.queues[number].lying
+        queue, put_ms = self._job.queues[number], self._job.items.lists["put_ms"]
+        return [(item, put_ms[row]) for item, row in zip(queue.items, queue.rows, strict=True)]
 
-    def processor_state(self, vertex: str, instance: int) -> Any:
-        """The state of the processor of an instance."""
-        return self._processor(vertex, instance).instance.state
+    def processor(self, vertex: str, instance: int) -> Any:
+        """The processor of an instance, a `Processor` with its state."""
+        return self._instance(vertex, instance).processor
 
-    def level(self, vertex: str, instance: int, name: LevelName, edge: int | None = None) -> LevelState:
+    def level(self, vertex: str, instance: int, edge: int | None = None) -> LevelState:
         """A level of coalescing of an instance that is no source: the queues of one edge, or all edges."""
-        task = self._processor(vertex, instance)
-        inputs = task.instance.inputs if edge is None else task.instance.edges[edge].inputs
-        coalescer = inputs.coalescer
+        of_instance = self._instance(vertex, instance)
+        level = of_instance.level if edge is None else of_instance.edges[edge].level
+        coalescer = level.coalescer
         excluded = coalescer.idle | coalescer.done
         return LevelState(
             active=[number for number in range(coalescer.inputs) if number not in excluded],
@@ -113,26 +112,25 @@ class JobState:
                 if MIN < mark < MAX
             },
             emitted={
-                key: (of_key.last, task.moved_ms[name, edge, key])
+                key: (of_key.last, level.moved_ms[key])
                 for key, of_key in coalescer.keys.items()
-                if (name, edge, key) in task.moved_ms
+                if key in level.moved_ms
             },
         )
 
     def partitions(self, vertex: str, instance: int, key: int) -> tuple[EventTimeMapper, dict[int, ReadPartition]]:
         """How an instance of a source makes watermarks of a key, and its partitions by number."""
-        task = self._execution.tasks[vertex, instance]
-        assert isinstance(task, SourceTask)
-        mapper, state = next(
-            (time.mapper, state) for time, state in zip(task.times, task.states, strict=True) if time.mapper.key == key
-        )
-        known = sorted(zip(task.partitions, state.partitions, strict=True))
-        return mapper, {number: ReadPartition(each, *task.rows.get(number, (None, 0))) for number, each in known}
+        source = self._job.instances[vertex, instance]
+        assert isinstance(source, SourceInstance)
+        both = zip(source.times, source.states, strict=True)
+        mapper, state = next((time.mapper, state) for time, state in both if time.mapper.key == key)
+        known = sorted(zip(source.partitions, state.partitions, strict=True), key=itemgetter(0))
+        return mapper, {number: ReadPartition(each, *source.rows.get(number, (None, 0))) for number, each in known}
 
-    def _processor(self, vertex: str, instance: int) -> ProcessorTask:
-        task = self._execution.tasks[vertex, instance]
-        assert isinstance(task, ProcessorTask)
-        return task
+    def _instance(self, vertex: str, instance: int) -> ProcessorInstance:
+        of_vertex = self._job.instances[vertex, instance]
+        assert isinstance(of_vertex, ProcessorInstance)
+        return of_vertex
 
 
 class Job:
@@ -140,18 +138,18 @@ class Job:
 
     def __init__(self, ran: Ran) -> None:
         self._ran = ran
-        self._world = world_of(*ran)
+        self._job = sim.Job(*ran)
         self._at_ms: int | None = None
 
     def at(self, at_ms: int) -> JobState:
         """The job at a moment (clock, ms), when all that happened then has happened."""
         if self._at_ms is not None and at_ms < self._at_ms:
-            self._world, self._at_ms = world_of(*self._ran), None
+            self._job, self._at_ms = sim.Job(*self._ran), None
         if self._at_ms is None:
-            self._world.begin()
-        self._world.advance(at_ms + 1)
+            self._job.begin()
+        self._job.advance(at_ms + 1)
         self._at_ms = at_ms
-        return JobState(self._world.execution)
+        return JobState(self._job)
 
 
 def job_of(recording: Recording) -> Job:

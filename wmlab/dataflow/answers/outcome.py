@@ -21,7 +21,7 @@ from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
 from wmlab.dataflow.answers.search import Search, history_of, unique_holders
 from wmlab.dataflow.answers.sentences import failure_sentence, first, held_sentence, release_sentence
 from wmlab.dataflow.answers.values import DroppedRow, Explanation
-from wmlab.dataflow.model.items import MIN, Event
+from wmlab.dataflow.model.items import MIN
 from wmlab.dataflow.model.window import OpenWindow, SessionProcessor, WindowProcessor
 from wmlab.dataflow.scenario.vertices import plain_value
 
@@ -67,13 +67,11 @@ class WindowAnswers:
     def open(self, instance: int) -> list[OpenWindow]:
         """The windows of an instance that hold rows, or whose results have not left it, by their end."""
         leaving_items = self.search.job.leaving(self.vertex, instance)
-        results: Iterator[Any] = (item.values for item in leaving_items if isinstance(item, Event))
+        results: Iterator[Any] = (item for item in leaving_items if type(item) is tuple)
         groups = len(self.rule.group) if isinstance(self.rule, SessionProcessor) else 0
         leaving = Counter((row[0], row[1], row[2 : 2 + groups]) for row in results)
         windows = [OpenWindow(start, end, count, group) for (start, end, group), count in leaving.items()]
-        return sorted(
-            [*windows, *self.rule.open(self.search.job.processor_state(self.vertex, instance))], key=itemgetter(1)
-        )
+        return sorted([*windows, *self.search.job.processor(self.vertex, instance).open_windows], key=itemgetter(1))
 
     def first_open(self, instance: int, needed: int) -> OpenWindow | None:
         """Of the windows of an instance that a watermark of `needed` or higher closes the one that ends first."""
@@ -150,8 +148,7 @@ class WindowAnswers:
         for instance, window in windows:
             rows[instance] += window.rows
         watermarks = {
-            number: self.search.level(self.vertex, number, "global").emitted.get(self.key, (None, None))
-            for number in rows
+            number: self.search.level(self.vertex, number).emitted.get(self.key, (None, None)) for number in rows
         }
         holders = unique_holders(
             holder

@@ -17,7 +17,7 @@ from wmlab.core.errors import ModelError, ScenarioError
 from wmlab.core.words import counted, grouped
 from wmlab.dataflow.model import permute
 from wmlab.dataflow.model.coalescer import KeyedCoalescer
-from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Event, Idle, Item, watermark_instance
+from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Idle, Item, watermark_instance
 from wmlab.dataflow.model.permute import OrderOutcome
 from wmlab.dataflow.model.processor import Deviations, Mode
 from wmlab.dataflow.model.processor import deviations as of_mode
@@ -187,7 +187,7 @@ def _deviations(mode: Mode, offered: Deviations | Sequence[str] | None) -> Devia
 
 
 def _item(offered: Any) -> Item:
-    named: dict[str, Item] = {"idle": IDLE_MESSAGE, "event": Event(()), "done": DONE}
+    named: dict[str, Item] = {"idle": IDLE_MESSAGE, "event": (), "done": DONE}
     match offered:
         case str() if offered in named:
             return named[offered]

@@ -19,13 +19,13 @@ from typing import Any, Final
 from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text, time_text
 from wmlab.dataflow.checks.channels import Channels
 from wmlab.dataflow.model.coalescer import KeyedCoalescer
-from wmlab.dataflow.model.items import DONE, MIN, Event, FrameGrid, Idle, Item, Watermark
+from wmlab.dataflow.model.items import DONE, MIN, FrameGrid, Idle, Item, Watermark
 from wmlab.dataflow.model.processor import DESIGN, Deviations, JobFailedError
 
 COALESCER: Final = ("execution", "vertex", "instance", "level", "edge")
 """What is coalesced on its own: an edge of an instance, or all edges of it."""
 STEP_INPUTS: Final = ("place", "at_ms", "taken", "input", "stimulus", "key", "value")
-_ITEMS: Final[dict[str, Item]] = {"done": DONE, "event": Event(())}
+_ITEMS: Final[dict[str, Item]] = {"done": DONE, "event": ()}
 
 
 def coalesced_steps(

@@ -20,51 +20,40 @@ Source: "Keyed watermark support", Changes to async-transform processor; upstrea
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from itertools import dropwhile
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import Generic
 
-from wmlab.dataflow.model.items import MIN, Event, FrozenMap, Idle, Item, RowValues, Watermark
-from wmlab.dataflow.model.processor import (
-    DESIGN,
-    Call,
-    Deviations,
-    JobFailedError,
-    Processor,
-    ProcessorState,
-    Reason,
-    Reply,
-    Stimulus,
-)
-
-Results = tuple[RowValues, ...]
+from wmlab.dataflow.model.items import MIN, Idle, RowValues, Watermark
+from wmlab.dataflow.model.processor import Call, JobFailedError, Processor, Reason, Results, State
 
 
-@dataclass(frozen=True, slots=True)
-class _AsyncMap(Processor[ProcessorState]):
+@dataclass(kw_only=True, eq=False)
+class _AsyncMap(Processor[State], Generic[State]):
     """What both kinds share: at most `capacity` calls at a time, and what is finished leaves at every step."""
 
     capacity: int = 4
-    deviations: Deviations = DESIGN
     ignores_key: bool = False
     """As before there were keys: every watermark takes the place of any other."""
 
-    def step(self, state: ProcessorState, stimulus: Stimulus) -> Reply[ProcessorState]:
-        """What the stimulus does, and what is finished then."""
-        reply = Processor.step(self, state, stimulus)
-        flushed = self.flush(reply.state)
-        return replace(reply, state=flushed.state, out=reply.out + flushed.out)
+    def row(self, values: RowValues, edge: int) -> bool:  # noqa: ARG002
+        """Its call is made; it is refused at the capacity."""
+        accepted = self.call(values)
+        self.flush()
+        return accepted
 
-    def watermark(self, state: ProcessorState, watermark: Watermark) -> Reply[ProcessorState]:
+    def watermark(self, watermark: Watermark) -> None:
         """It waits for the calls before it."""
-        return self.put(state, watermark)
+        self.put(watermark)
+        self.flush()
 
-    def idle(self, state: ProcessorState, message: Idle) -> Reply[ProcessorState]:
-        """The idle message waits for the calls before it."""
-        return self.put(state, message)
+    def idle(self, message: Idle) -> None:
+        """It waits for the calls before it."""
+        self.put(message)
+        self.flush()
 
-    def answer(self, state: ProcessorState, call: int, results: Results | None) -> Reply[ProcessorState]:
+    def answer(self, call: int, results: Results | None) -> None:
         """What has waited for it can leave. Raises `JobFailedError` when the call failed."""
         if results is None:
             raise JobFailedError(
@@ -72,26 +61,31 @@ class _AsyncMap(Processor[ProcessorState]):
                 f"The asynchronous call {call} failed.",
                 remedy="Catch failures in the function that is called, and return what stands for them.",
             )
-        return Reply(self.answered(state, call, results))
+        self.answered(call, results)
+        self.flush()
 
-    def complete(self, state: ProcessorState) -> Reply[ProcessorState]:
+    def complete(self) -> bool:
         """Once no call is in flight."""
-        return Reply(state, accepted=not self.size(state))
+        return not self.size
 
-    def put(self, state: ProcessorState, item: Watermark | Idle) -> Reply[ProcessorState]:
-        """A watermark or an idle message waits for the calls before it."""
+    def call(self, values: RowValues) -> bool:
+        """Make the call of a row; False at the capacity."""
         raise NotImplementedError
 
-    def answered(self, state: ProcessorState, call: int, results: Results) -> ProcessorState:
-        """With the results of a call."""
+    def put(self, item: Watermark | Idle) -> None:
+        """A watermark or an idle message comes behind the calls before it."""
         raise NotImplementedError
 
-    def flush(self, state: ProcessorState) -> Reply[ProcessorState]:
-        """Lets out what is finished."""
+    def answered(self, call: int, results: Results) -> None:
+        """Keep the results of a call."""
+        raise NotImplementedError
+
+    def flush(self) -> None:
+        """What is finished leaves."""
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Waiting:
     """A call on the queue; `results` is None until it answers."""
 
@@ -99,78 +93,82 @@ class Waiting:
     results: Results | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OrderedCalls:
     """The queue from its head on, and how many calls were made so far."""
 
-    queue: tuple[Waiting | Watermark | Idle, ...] = ()
+    queue: deque[Waiting | Watermark | Idle] = field(default_factory=deque)
     made: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(kw_only=True, eq=False)
 class AsyncOrdered(_AsyncMap[OrderedCalls]):
     """Results leave in the order of the rows."""
 
-    empty: ClassVar[OrderedCalls] = OrderedCalls()
+    def start(self) -> OrderedCalls:
+        """No call was made."""
+        return OrderedCalls()
 
-    def row(self, state: OrderedCalls, edge: int, event: Event) -> Reply[OrderedCalls]:  # noqa: ARG002
-        """Its call is made. When full, what is finished leaves first; the row is refused if nothing is."""
-        reply = self.flush(state) if self.size(state) >= self.capacity else Reply(state)
-        if self.size(reply.state) >= self.capacity:
-            return replace(reply, accepted=False)
-        call = Call(state.made, event)
-        after = OrderedCalls((*reply.state.queue, Waiting(call)), state.made + 1)
-        return Reply(after, reply.out, calls=(call,))
+    def call(self, values: RowValues) -> bool:
+        """When full, what is finished leaves first; the row is refused if nothing is."""
+        if self.size >= self.capacity:
+            self.flush()
+        if self.size >= self.capacity:
+            return False
+        call = Call(self.state.made, values)
+        self.state.queue.append(Waiting(call))
+        self.state.made += 1
+        self.calls.append(call)
+        return True
 
-    def put(self, state: OrderedCalls, item: Watermark | Idle) -> Reply[OrderedCalls]:
-        """The queue with a watermark or idle message at its end, in place of one that it makes superfluous."""
-        queue = state.queue
-        match queue[-1:], item:
-            case ((Watermark(key),), Watermark(again)) if key == again or self.ignores_key:
-                queue = queue[:-1]
-            case ((Idle() as last,), Idle()) if last == item:
-                queue = queue[:-1]
-        return Reply(replace(state, queue=(*queue, item)))
+    def put(self, item: Watermark | Idle) -> None:
+        """At the end of the queue, in place of a watermark or idle message that it makes superfluous."""
+        queue = self.state.queue
+        match queue[-1] if queue else None, item:
+            case Watermark(key), Watermark(again) if key == again or self.ignores_key:
+                queue.pop()
+            case Idle() as last, Idle() if last == item:
+                queue.pop()
+        queue.append(item)
 
-    def answered(self, state: OrderedCalls, call: int, results: Results) -> OrderedCalls:
-        """The queue with the results of a call."""
-        queue = tuple(
-            replace(entry, results=results) if isinstance(entry, Waiting) and entry.call.number == call else entry
-            for entry in state.queue
-        )
-        return replace(state, queue=queue)
+    def answered(self, call: int, results: Results) -> None:
+        """The call on the queue has its results."""
+        for entry in self.state.queue:
+            if isinstance(entry, Waiting) and entry.call.number == call:
+                entry.results = results
 
-    def flush(self, state: OrderedCalls) -> Reply[OrderedCalls]:
+    def flush(self) -> None:
         """What lies before the first unfinished call leaves."""
-        out: list[Item] = []
-        unsent = dropwhile(lambda entry: not isinstance(entry, Waiting) or entry.results is not None, state.queue)
-        after = replace(state, queue=tuple(unsent))
-        for entry in state.queue[: len(state.queue) - len(after.queue)]:
-            out += map(Event, entry.results or ()) if isinstance(entry, Waiting) else (entry,)
-        return Reply(after, tuple(out))
+        queue = self.state.queue
+        while queue and not (isinstance(queue[0], Waiting) and queue[0].results is None):
+            entry = queue.popleft()
+            self.out += (entry.results or ()) if isinstance(entry, Waiting) else (entry,)
 
-    def size(self, state: OrderedCalls) -> int:
+    @property
+    def size(self) -> int:
         """The calls on the queue, answered or not."""
-        return sum(isinstance(entry, Waiting) for entry in state.queue)
+        return sum(isinstance(entry, Waiting) for entry in self.state.queue)
 
-    def outstanding(self, state: OrderedCalls) -> tuple[Call, ...]:
+    @property
+    def outstanding(self) -> list[Call]:
         """The calls that wait for an answer."""
-        return tuple(entry.call for entry in state.queue if isinstance(entry, Waiting) and entry.results is None)
+        return [e.call for e in self.state.queue if isinstance(e, Waiting) and e.results is None]
 
-    def may_snapshot(self, state: OrderedCalls) -> bool:
+    @property
+    def may_snapshot(self) -> bool:
         """Once nothing is in flight."""
-        return not state.queue
+        return not self.state.queue
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Flight:
     """A row in flight and the last watermark of every key when it came."""
 
-    event: Event
-    seen: FrozenMap[int, int]
+    values: RowValues
+    seen: dict[int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class KeyProgress:
     """One key: its last watermark, the last one that left, and rows in flight by the watermark they came behind.
 
@@ -179,132 +177,129 @@ class KeyProgress:
 
     received: int = MIN
     emitted: int = MIN
-    counts: FrozenMap[int, int] = field(default_factory=FrozenMap)
+    counts: dict[int, int] = field(default_factory=dict)
 
-    def entered(self) -> KeyProgress:
-        """With one more row in flight."""
-        return replace(self, counts=self.counts.put(self.received, self.counts.get(self.received, 0) + 1))
+    def entered(self) -> None:
+        """One more row is in flight."""
+        self.counts[self.received] = self.counts.get(self.received, 0) + 1
 
-    def left(self, seen: int) -> tuple[KeyProgress, int | None]:
-        """With one row less that came behind `seen`, and the watermark that can leave now."""
-        rest = self.counts[seen] - 1
-        counts = self.counts.put(seen, rest) if rest else self.counts.without(seen)
-        candidate = min(counts, default=self.received)
-        if rest or candidate <= self.emitted:
-            return replace(self, counts=counts), None
-        return replace(self, counts=counts, emitted=candidate), candidate
+    def left(self, seen: int) -> int | None:
+        """One row less is in flight that came behind `seen`; returns the watermark that can leave now."""
+        self.counts[seen] -= 1
+        if self.counts[seen]:
+            return None
+        del self.counts[seen]
+        candidate = min(self.counts, default=self.received)
+        if candidate <= self.emitted:
+            return None
+        self.emitted = candidate
+        return candidate
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class UnorderedCalls:
     """What is in flight by call number, answers that have not left, and the keys seen so far.
 
     `idle`: all inputs are idle; the messages leave once nothing is in flight.
     """
 
-    in_flight: FrozenMap[int, Flight] = field(default_factory=FrozenMap)
-    answers: tuple[tuple[int, Results], ...] = ()
-    keys: FrozenMap[int, KeyProgress] = field(default_factory=FrozenMap)
+    in_flight: dict[int, Flight] = field(default_factory=dict)
+    answers: list[tuple[int, Results]] = field(default_factory=list)
+    keys: dict[int, KeyProgress] = field(default_factory=dict)
     made: int = 0
-    idle: tuple[Idle, ...] = ()
+    idle: list[Idle] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(kw_only=True, eq=False)
 class AsyncUnordered(_AsyncMap[UnorderedCalls]):
-    """Results leave in the order of the answers.
+    """Results leave in the order of the answers."""
 
-    With the option `keys_in_order_of_number` keys that do not first appear as 0, 1, 2, ... fail the job.
-    """
+    def start(self) -> UnorderedCalls:
+        """No call was made."""
+        return UnorderedCalls()
 
-    empty: ClassVar[UnorderedCalls] = UnorderedCalls()
-
-    def row(self, state: UnorderedCalls, edge: int, event: Event) -> Reply[UnorderedCalls]:  # noqa: ARG002
-        """Its call is made. When full, what was answered leaves and the row is refused."""
+    def call(self, values: RowValues) -> bool:
+        """When full, what was answered leaves and the row is refused."""
+        state = self.state
         if len(state.in_flight) >= self.capacity:
-            return replace(self.flush(state), accepted=False)
-        call = Call(state.made, event)
-        flight = Flight(event, FrozenMap((key, progress.received) for key, progress in state.keys.items()))
-        taken = replace(
-            state,
-            in_flight=state.in_flight.put(call.number, flight),
-            keys=FrozenMap((key, progress.entered()) for key, progress in state.keys.items()),
-            made=state.made + 1,
-            idle=(),
-        )
-        return Reply(taken, calls=(call,))
+            self.flush()
+            return False
+        call = Call(state.made, values)
+        state.in_flight[call.number] = Flight(values, {key: each.received for key, each in state.keys.items()})
+        for progress in state.keys.values():
+            progress.entered()
+        state.made += 1
+        state.idle.clear()
+        self.calls.append(call)
+        return True
 
-    def put(self, state: UnorderedCalls, item: Watermark | Idle) -> Reply[UnorderedCalls]:
-        """Notes a watermark, which leaves at once if nothing is in flight; one that goes back is ignored.
+    def put(self, item: Watermark | Idle) -> None:
+        """Note a watermark, which leaves at once if nothing is in flight; one that goes back is ignored.
 
         A lower one comes after a restart that guarantees at least once.
         """
+        state = self.state
         if isinstance(item, Idle):
-            return Reply(state if item in state.idle else replace(state, idle=(*state.idle, item)))
+            if item not in state.idle:
+                state.idle.append(item)
+            return
         if self.ignores_key:
             item = Watermark(0, item.value)
         key, value = item.key, item.value
-        progress = state.keys.get(key) or self._first(state, key)
-        state = replace(
-            state,
-            idle=tuple(i for i in state.idle if i.key not in {None, key}),
-            keys=FrozenMap(sorted(state.keys.put(key, progress).items())),
-        )
+        if key not in state.keys:
+            flying = len(state.in_flight)
+            state.keys[key] = KeyProgress(counts={MIN: flying} if flying else {})
+            state.keys = dict(sorted(state.keys.items()))
+        progress = state.keys[key]
+        state.idle = [message for message in state.idle if message.key not in {None, key}]
         if value <= progress.received:
-            return Reply(state)
-        leaves = not state.in_flight
-        progress = replace(progress, received=value, emitted=value if leaves else progress.emitted)
-        return Reply(replace(state, keys=state.keys.put(key, progress)), (item,) if leaves else ())
+            return
+        progress.received = value
+        if not state.in_flight:
+            progress.emitted = value
+            self.out.append(item)
 
-    def _first(self, state: UnorderedCalls, key: int) -> KeyProgress:
-        if self.deviations.keys_in_order_of_number and key != len(state.keys):
-            raise JobFailedError(
-                Reason.INDEX_ERROR,
-                f"The first watermark of key {key} comes when {len(state.keys)} keys are known.",
-                remedy="Let keys first appear as 0, 1, 2, ..., or turn the option keys_in_order_of_number off.",
-            )
-        return KeyProgress(counts=FrozenMap([(MIN, len(state.in_flight))] if state.in_flight else []))
+    def answered(self, call: int, results: Results) -> None:
+        """The results are kept in the order of the answers."""
+        self.state.answers.append((call, results))
 
-    def answered(self, state: UnorderedCalls, call: int, results: Results) -> UnorderedCalls:
-        """With the results of a call."""
-        return replace(state, answers=(*state.answers, (call, results)))
-
-    def flush(self, state: UnorderedCalls) -> Reply[UnorderedCalls]:
+    def flush(self) -> None:
         """Results leave in the order of the answers, each followed by the watermarks that it held back."""
-        out: list[Item] = []
-        in_flight, keys = state.in_flight, state.keys
+        state = self.state
         for call, results in state.answers:
-            out += map(Event, results)
-            seen, in_flight = in_flight[call].seen, in_flight.without(call)
-            for key, progress in keys.items():
-                after, released = progress.left(seen.get(key, MIN))
-                keys = keys.put(key, after)
-                out += [] if released is None else [Watermark(key, released)]
-        out += [] if in_flight else state.idle
-        idle = state.idle if in_flight else ()
-        done = replace(state, in_flight=in_flight, keys=keys, answers=(), idle=idle)
-        return Reply(done, tuple(out))
+            self.out += results
+            seen = state.in_flight.pop(call).seen
+            for key, progress in state.keys.items():
+                released = progress.left(seen.get(key, MIN))
+                if released is not None:
+                    self.out.append(Watermark(key, released))
+        state.answers.clear()
+        if not state.in_flight:
+            self.out += state.idle
+            state.idle.clear()
 
-    def size(self, state: UnorderedCalls) -> int:
+    @property
+    def size(self) -> int:
         """The calls in flight."""
-        return len(state.in_flight)
+        return len(self.state.in_flight)
 
-    def restore(self, snapshots: Sequence[UnorderedCalls]) -> UnorderedCalls:
+    @property
+    def outstanding(self) -> list[Call]:
+        """The calls that wait for an answer; after a restart they have to be made again."""
+        answered = {number for number, _ in self.state.answers}
+        return [Call(n, flight.values) for n, flight in self.state.in_flight.items() if n not in answered]
+
+    def restored(self, snapshots: Sequence[UnorderedCalls]) -> UnorderedCalls:
         """The rows of its own that were in flight are so again, and of every key the lowest watermark was received.
 
-        Their calls are numbered anew from 0 and have to be made again: see `outstanding`. Each row counts as one that
-        came before any watermark, since it may have come before the lowest one.
+        Their calls are numbered from 0 and have to be made again: see `outstanding`. Each row counts as one that came
+        before any watermark, since it may have come before the lowest one.
         """
-        events = [flight.event for flight in snapshots[0].in_flight.values()]
+        flights = [Flight(flight.values, {}) for flight in snapshots[0].in_flight.values()]
         known = sorted({key for snapshot in snapshots for key in snapshot.keys})
         received = {key: min(s.keys[key].received for s in snapshots if key in s.keys) for key in known}
-        counts = FrozenMap([(MIN, len(events))] if events else [])
         return UnorderedCalls(
-            in_flight=FrozenMap((number, Flight(event, FrozenMap())) for number, event in enumerate(events)),
-            keys=FrozenMap((key, KeyProgress(value, counts=counts)) for key, value in received.items()),
-            made=len(events),
+            in_flight=dict(enumerate(flights)),
+            keys={k: KeyProgress(v, counts={MIN: len(flights)} if flights else {}) for k, v in received.items()},
+            made=len(flights),
         )
-
-    def outstanding(self, state: UnorderedCalls) -> tuple[Call, ...]:
-        """The calls that wait for an answer; after a restart they have to be made again."""
-        answered = {number for number, _ in state.answers}
-        return tuple(Call(number, flight.event) for number, flight in state.in_flight.items() if number not in answered)

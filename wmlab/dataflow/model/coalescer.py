@@ -4,11 +4,11 @@ One key. The coalesced watermark is the lowest one over the inputs that are neit
 back. When no such input is left, it is the highest one ever seen, so that the order in which inputs became idle does
 not matter. An input that comes back behind what was emitted blocks the result until the lowest one passes it.
 
-All keys. Keys are coalesced independently of each other, each from its first watermark on. An event or a watermark of
+All keys. Keys are coalesced independently of each other, each from its first watermark on. A row or a watermark of
 any key ends the idleness of its input for every key. When all inputs that have not ended are idle, one idle message is
 emitted, once until one of them comes back.
 
-Both are machines that change in place; whoever follows several histories takes copies.
+Both change in place. Copy one before you branch.
 
 Source: "Keyed watermark support", Description of current behavior, Coalescing of WMs with different keys and Handling
 of keyed idle messages; upstream classes `WatermarkCoalescer`, `KeyedWatermarkCoalescer`.
@@ -21,7 +21,7 @@ from copy import copy
 from typing import Final
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, MAX, MIN, Done, Event, Idle, Item, Watermark
+from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, MAX, MIN, Done, Idle, Item, Watermark
 from wmlab.dataflow.model.processor import DESIGN, Deviations, JobFailedError, Reason
 
 EmittedItems = tuple[Watermark | Idle, ...]
@@ -33,7 +33,7 @@ class Coalescer:
     """The watermark of one key over `inputs` inputs.
 
     `marks` has the last watermark per input, `MIN` before the first and `MAX` after the end; `idle` are the inputs that
-    are left out; `last` is the highest watermark that was emitted, `highest` the highest seen, both `MIN` at first.
+    are excluded; `last` is the highest watermark that was emitted, `highest` the highest seen, both `MIN` at first.
     Unless it `flushes`, nothing is emitted when no input is active.
     """
 
@@ -67,10 +67,10 @@ class Coalescer:
     def step(self, index: int, item: Item) -> int | None:
         """What comes on an input; returns the coalesced watermark if it moves. The key of an item is not looked at.
 
-        Raises `JobFailedError` for a watermark that is not above the one before on its input, for anything but an event
+        Raises `JobFailedError` for a watermark that is not above the one before on its input, for anything but a row
         after the end, and for a second end.
         """
-        if isinstance(item, Event):
+        if type(item) is tuple:
             self.wake(index)
             return None
         before = self.marks[index]
@@ -94,7 +94,7 @@ class Coalescer:
         return coalesced
 
     def wake(self, index: int) -> bool:
-        """An event came on an input; returns whether that ends an idleness."""
+        """A row came on an input; returns whether that ends an idleness."""
         was_idle = index in self.idle
         self.idle.discard(index)
         return was_idle
@@ -155,7 +155,7 @@ class KeyedCoalescer:
             raise ModelError(f"there is no input {index}, only {self.inputs} of them", remedy="Count inputs from 0.")
         if isinstance(item, Watermark):
             return self._watermark(index, item)
-        if isinstance(item, Event):
+        if type(item) is tuple:
             self.wake(index)
             return NOTHING
         if index in self.done:
@@ -165,7 +165,7 @@ class KeyedCoalescer:
         return self._idle_or_done(index, item)
 
     def wake(self, index: int) -> bool:
-        """An event came on an input; returns whether that ends an idleness, of all keys or of one."""
+        """A row came on an input; returns whether that ends an idleness, of all keys or of one."""
         was_idle = index in self.idle
         ends = was_idle and (self.announced or not self.deviations.event_leaves_idle)
         if was_idle:
@@ -205,7 +205,7 @@ class KeyedCoalescer:
         return (*watermarks, IDLE_MESSAGE) if self._announces(item) else watermarks
 
     def _idle_for_one_key(self, index: int, message: Idle, key: int) -> EmittedItems:
-        """The input is left out for one key; when all are, the message goes on."""
+        """The input is excluded for one key; when all are, the message is forwarded."""
         coalescer = self._of_key(key)
         was_idle = coalescer.lowest == MAX
         value = coalescer.step(index, message)

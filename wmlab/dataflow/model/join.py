@@ -28,14 +28,14 @@ JOIN operator; upstream classes `StreamToStreamJoinP`, `HashJoinP`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.items import MIN, Event, FrozenMap, RowValues, Watermark, row_time
-from wmlab.dataflow.model.processor import DESIGN, Deviations, Drop, JobFailedError, Processor, Reason, Reply
+from wmlab.dataflow.model.items import MIN, RowValues, Watermark, row_time
+from wmlab.dataflow.model.processor import DESIGN, Deviations, Drop, JobFailedError, Processor, Reason
 
 START: Final = MIN + 1
 """Below every watermark: as what is needed, any one at all."""
@@ -43,7 +43,7 @@ LEFT: Final = 0
 RIGHT: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Buffered:
     """A row that is kept; `unmatched` only on the outer side, until a partner comes."""
 
@@ -51,19 +51,14 @@ class Buffered:
     unmatched: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class JoinState:
-    """Rows of both sides in the order they came, and times by key in the unit of the key's field."""
+    """Times by key in the unit of the key's field, and the rows of both sides in the order they came."""
 
-    buffers: tuple[tuple[Buffered, ...], tuple[Buffered, ...]] = ((), ())
-    limits: FrozenMap[int, int] = field(default_factory=FrozenMap)
-    received: FrozenMap[int, int] = field(default_factory=FrozenMap)
-    emitted: FrozenMap[int, int] = field(default_factory=FrozenMap)
-
-    def buffer(self, side: int, rows: Iterable[Buffered]) -> JoinState:
-        """With other rows on one side."""
-        new = tuple(rows)
-        return replace(self, buffers=(new, self.buffers[RIGHT]) if side == LEFT else (self.buffers[LEFT], new))
+    limits: dict[int, int]
+    received: dict[int, int]
+    emitted: dict[int, int]
+    buffers: tuple[list[Buffered], list[Buffered]] = field(default_factory=lambda: ([], []))
 
 
 JoinBounds = Mapping[int, Mapping[int, int]]
@@ -71,7 +66,7 @@ JoinBounds = Mapping[int, Mapping[int, int]]
 EmissionLimit = Literal["state", "buffer"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class StreamJoin(Processor[JoinState]):
     """Edge 0 is the left input, edge 1 the right one; `keys` gives for each side the time column of every key.
 
@@ -80,8 +75,6 @@ class StreamJoin(Processor[JoinState]):
     many rows may be kept, None for any number. Raises `ModelError` if a key is on both sides, a bound names a key of
     neither, or a side does not bound the other.
     """
-
-    counts_retries: ClassVar[bool] = True
 
     outer: int | None = None
     keys: tuple[Mapping[int, int], Mapping[int, int]]
@@ -96,137 +89,133 @@ class StreamJoin(Processor[JoinState]):
         left, right = (frozenset(keys) for keys in self.keys)
         # Bounds within one side mean nothing to a join.
         across = {
-            key: FrozenMap((other, amount) for other, amount in bounded.items() if (other in left) is (key in right))
+            key: {other: amount for other, amount in bounded.items() if (other in left) is (key in right)}
             for key, bounded in self.bounds.items()
         }
         named = {*self.bounds, *chain.from_iterable(self.bounds.values())}
         is_bounded = all(any(map(across.get, keys)) for keys in (left, right))
         if left & right or not named <= left | right or not is_bounded:
             raise ModelError(
-                f"No join has times of the keys {[*left]} and {[*right]} with the bounds {dict(self.bounds)}.",
+                "A join needs different keys on its two sides and a bound in each direction (got the keys "
+                f"{[*left]} and {[*right]} with the bounds {dict(self.bounds)}).",
                 remedy="Give both sides keys of their own, and compare a time of each with one of the other's plus or "
                 "minus a constant, in both directions.",
             )
-        object.__setattr__(self, "bounds", FrozenMap(across.items()))
+        self.bounds = across
+        super().__post_init__()
 
     def start(self) -> JoinState:
         """No row and no watermark came."""
-        times = FrozenMap((key, START) for key in sorted([*self.keys[LEFT], *self.keys[RIGHT]]))
-        return JoinState(limits=times, received=times, emitted=times)
+        keys = sorted([*self.keys[LEFT], *self.keys[RIGHT]])
+        limits, received, emitted = (dict.fromkeys(keys, START) for _ in range(3))
+        return JoinState(limits, received, emitted)
 
-    def watermark(self, state: JoinState, watermark: Watermark) -> Reply[JoinState]:  # noqa: ARG002
+    def watermark(self, watermark: Watermark) -> None:
         """Those over all edges are ignored."""
-        return Reply(state)
 
-    def complete(self, state: JoinState) -> Reply[JoinState]:
+    def complete(self) -> None:
         """What never found a partner leaves padded."""
         if self.deviations.unmatched_lost_at_end:
-            return Reply(state)
-        padded = (self._padded(row.values) for rows in state.buffers for row in rows if row.unmatched)
-        return Reply(replace(state, buffers=((), ())), tuple(padded))
+            return
+        for rows in self.state.buffers:
+            self.out += [self._padded(row.values) for row in rows if row.unmatched]
+            rows.clear()
 
-    def row(self, state: JoinState, edge: int, event: Event) -> Reply[JoinState]:
-        """It is dropped, or matched and perhaps kept. Raises `JobFailedError` at the row limit."""
-        if not self.deviations.limit_when_exceeded:
-            self._require_room(state)
-        times = {key: row_time(event.values, column) for key, column in self.keys[edge].items()}
-        late = next((key for key, time in times.items() if time < _taken_from(state.received[key])), None)
-        if late is not None:
-            return Reply(state, drops=(Drop(edge, event, "join", late, times[late], state.received[late]),))
-        is_kept = all(time >= _taken_from(state.limits[key]) for key, time in times.items())
-        if is_kept:
-            self._require_room(state)
-        state, partners = self._matched(state, edge, event.values)
-        unmatched = edge == self.outer and not partners
-        if is_kept:
-            state = state.buffer(edge, (*state.buffers[edge], Buffered(event.values, unmatched)))
-        results = partners or ([self._padded(event.values)] if unmatched and not is_kept else [])
-        return Reply(state, tuple(results))
-
-    def row_again(self, state: JoinState) -> Reply[JoinState]:
-        """Nothing is left to do, but it counts against the row limit."""
-        self._require_room(state)
-        return Reply(state)
-
-    def _require_room(self, state: JoinState) -> None:
-        if self.limit is not None and self.size(state) >= self.limit:
+    def row(self, values: RowValues, edge: int) -> None:
+        """It is dropped, or matched and perhaps kept. Raises `JobFailedError` at the row limit, for any row."""
+        state = self.state
+        if self.limit is not None and self.size >= self.limit:
             raise JobFailedError(
                 Reason.LIMIT_EXCEEDED,
-                f"The join keeps {self.size(state)} rows at a limit of {self.limit}, and another row came.",
+                f"The join keeps {self.size} rows at a limit of {self.limit}, and another row came.",
                 remedy="Raise the limit, tighten the bounds, or find out which side sends no watermarks.",
             )
+        times = {key: row_time(values, column) for key, column in self.keys[edge].items()}
+        late = next((key for key, time in times.items() if time < _taken_from(state.received[key])), None)
+        if late is not None:
+            self.drops.append(Drop(edge, values, "join", late, times[late], state.received[late]))
+            return
+        is_kept = all(time >= _taken_from(state.limits[key]) for key, time in times.items())
+        partners = self._partners(values, edge)
+        unmatched = edge == self.outer and not partners
+        if is_kept:
+            state.buffers[edge].append(Buffered(values, unmatched))
+        self.out += partners or ([self._padded(values)] if unmatched and not is_kept else [])
 
-    def _matched(self, state: JoinState, side: int, values: RowValues) -> tuple[JoinState, list[Event]]:
-        """The joined rows, and the other side's rows with those marked that found their partner."""
-        results, other = [], []
-        for row in state.buffers[1 - side]:
+    def _partners(self, values: RowValues, side: int) -> list[RowValues]:
+        """The joined rows; rows of the other side have found their partner by that."""
+        results = []
+        for row in self.state.buffers[1 - side]:
             joined = values + row.values if side == LEFT else row.values + values
-            meets = bool(self.condition(joined))
-            if meets:
-                results.append(Event(joined))
-            other.append(Buffered(row.values) if meets and row.unmatched else row)
-        return state.buffer(1 - side, other), results
+            if self.condition(joined):
+                results.append(joined)
+                row.unmatched = False
+        return results
 
-    def _padded(self, values: RowValues) -> Event:
+    def _padded(self, values: RowValues) -> RowValues:
         if self.outer == LEFT:
-            return Event(values + (None,) * self.widths[RIGHT])
-        return Event((None,) * self.widths[LEFT] + values)
+            return values + (None,) * self.widths[RIGHT]
+        return (None,) * self.widths[LEFT] + values
 
-    def edge_watermark(self, state: JoinState, edge: int, watermark: Watermark) -> Reply[JoinState]:  # noqa: ARG002
+    def edge_watermark(self, watermark: Watermark, edge: int) -> None:  # noqa: ARG002
         """Limits rise, rows that can find no partner any more go, and watermarks that are due leave."""
-        key, value = watermark.key, watermark.value
+        state, key, value = self.state, watermark.key, watermark.value
         if key not in state.received:
-            return Reply(state)
-        raised = {other: max(state.limits[other], value - amount) for other, amount in self.bounds.get(key, {}).items()}
-        limits = FrozenMap({**state.limits, **raised})
-        after = replace(state, received=state.received.put(key, value), limits=limits)
-        state, padded = (after, ()) if limits == state.limits else self._purged(after)
-        due = {known: self._due(state, known) for known in state.emitted}
-        out = [Watermark(known, time) for known, time in due.items() if time > state.emitted[known]]
-        emitted = FrozenMap({**state.emitted, **{item.key: item.value for item in out}})
-        return Reply(replace(state, emitted=emitted), (*padded, *out))
+            return
+        state.received[key] = value
+        before = dict(state.limits)
+        for other, amount in self.bounds.get(key, {}).items():
+            state.limits[other] = max(state.limits[other], value - amount)
+        if state.limits != before:
+            self._purge()
+        for known, emitted in state.emitted.items():
+            if (due := self._due(known)) > emitted:
+                state.emitted[known] = due
+                self.out.append(Watermark(known, due))
 
-    def _purged(self, state: JoinState) -> tuple[JoinState, tuple[Event, ...]]:
-        padded: list[Event] = []
+    def _purge(self) -> None:
+        """Rows below a limit go; of the outer side those leave padded that never found a partner."""
         for side in (LEFT, RIGHT):
-            limits = [(column, _taken_from(state.limits[key])) for key, column in self.keys[side].items()]
+            limits = [(column, _taken_from(self.state.limits[key])) for key, column in self.keys[side].items()]
             useful: list[Buffered] = []
-            for row in state.buffers[side]:
+            for row in self.state.buffers[side]:
                 if all(row_time(row.values, column) >= limit for column, limit in limits):
                     useful.append(row)
                 elif row.unmatched:
-                    padded.append(self._padded(row.values))
-            state = state.buffer(side, useful)
-        return state, tuple(padded)
+                    self.out.append(self._padded(row.values))
+            self.state.buffers[side][:] = useful
 
-    def _due(self, state: JoinState, key: int) -> int:
+    def _due(self, key: int) -> int:
         """The watermark of a key that the output may have now, by the formula of this join."""
         if self.output == "state":
-            return min(state.received[key], state.limits[key])
+            return min(self.state.received[key], self.state.limits[key])
         side = LEFT if key in self.keys[LEFT] else RIGHT
         column = self.keys[side][key]
-        buffered_times = [row_time(row.values, column) for row in state.buffers[side]]
-        return min([state.received[key], *buffered_times])
+        return min([self.state.received[key], *(row_time(row.values, column) for row in self.state.buffers[side])])
 
-    def size(self, state: JoinState) -> int:
+    @property
+    def size(self) -> int:
         """The rows of both sides."""
-        return sum(map(len, state.buffers))
+        return sum(map(len, self.state.buffers))
 
-    def sizes(self, state: JoinState) -> dict[str, int]:
+    @property
+    def sizes(self) -> dict[str, int]:
         """Also the rows of each side."""
-        left, right = map(len, state.buffers)
+        left, right = map(len, self.state.buffers)
         return {"all": left + right, "left": left, "right": right}
 
-    def restore(self, snapshots: Sequence[JoinState]) -> JoinState:
+    def restored(self, snapshots: Sequence[JoinState]) -> JoinState:
         """Its own rows, and of every key the lowest limit and watermark of all instances.
 
         With the formula `buffer` watermarks are not part of a snapshot, so a row that was late can come in again.
         Source: "Stream-to-stream join", Fault tolerance.
         """
-        start = self.start()
-        received = start.received if self.output == "buffer" else _lowest([state.received for state in snapshots])
-        limits = _lowest([state.limits for state in snapshots])
-        return replace(start, buffers=snapshots[0].buffers, limits=limits, received=received)
+        state = self.start()
+        if self.output == "state":
+            state.received = _lowest([snapshot.received for snapshot in snapshots])
+        state.limits = _lowest([snapshot.limits for snapshot in snapshots])
+        state.buffers = snapshots[0].buffers
+        return state
 
 
 def _taken_from(watermark: int) -> int:
@@ -234,62 +223,51 @@ def _taken_from(watermark: int) -> int:
     return MIN if watermark == START else watermark
 
 
-def _lowest(maps: Sequence[FrozenMap[int, int]]) -> FrozenMap[int, int]:
-    return FrozenMap((key, min(times[key] for times in maps)) for key in maps[0])
+def _lowest(maps: Sequence[dict[int, int]]) -> dict[int, int]:
+    return {key: min(times[key] for times in maps) for key in maps[0]}
 
 
-@dataclass(frozen=True, slots=True)
-class BatchRows:
-    """The rows of a batch in the order they came.
-
-    `by_key` has them by the columns that must be equal, once the first row of the other side has come; it follows from
-    the rows, so it tells no two states apart.
-    """
-
-    rows: tuple[RowValues, ...] = ()
-    by_key: Mapping[RowValues, Sequence[RowValues]] | None = field(default=None, compare=False, repr=False)
+BatchRows = dict[RowValues, list[RowValues]]
+"""The rows of a batch by the columns that must be equal, in the order they came."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class BatchJoin(Processor[BatchRows]):
     """Edge 0 is the left input, edge 1 the batch, which has to end first. The state is the rows of the batch.
 
     `outer` is LEFT if all rows of the left side appear in the output, else None; `width` is the number of columns of
     the batch. `condition` is that of `StreamJoin`. `equal` are pairs of a left column and one of the batch that must be
     equal for the condition to hold: partners are looked for among the rows that have these values, as in the hash table
-    of upstream, and without such pairs among all. Watermarks over all edges and idle messages pass: an input that has
-    ended holds nothing back. Source: upstream classes `HashJoinCollectP`, `HashJoinP`.
+    of upstream, and without such pairs among all. Watermarks over all edges and idle messages are forwarded: an input
+    that has ended holds nothing back. Source: upstream classes `HashJoinCollectP`, `HashJoinP`.
     """
-
-    empty: ClassVar[BatchRows] = BatchRows()
 
     outer: int | None = None
     width: int
     condition: Callable[[RowValues], object] = field(repr=False)
     equal: tuple[tuple[int, int], ...] = ()
 
-    def row(self, state: BatchRows, edge: int, event: Event) -> Reply[BatchRows]:
+    def start(self) -> BatchRows:
+        """No row of the batch came."""
+        return {}
+
+    def row(self, values: RowValues, edge: int) -> None:
         """One of the batch is kept; one of the other side leaves with each partner, or on the outer side padded."""
         if edge == RIGHT:
-            return Reply(BatchRows((*state.rows, event.values)))
-        by_key = self._by_key(state.rows) if state.by_key is None else state.by_key
-        candidates = by_key.get(tuple(event.values[column] for column, _ in self.equal), ())
-        pairs = [event.values + partner for partner in candidates if self.condition(event.values + partner)]
+            self.state.setdefault(tuple(values[column] for _, column in self.equal), []).append(values)
+            return
+        candidates = self.state.get(tuple(values[column] for column, _ in self.equal), [])
+        pairs = [values + partner for partner in candidates if self.condition(values + partner)]
         if not pairs and self.outer == LEFT:
-            pairs = [event.values + (None,) * self.width]
-        return Reply(replace(state, by_key=by_key), tuple(map(Event, pairs)))
+            pairs = [values + (None,) * self.width]
+        self.out += pairs
 
-    def _by_key(self, rows: Iterable[RowValues]) -> Mapping[RowValues, Sequence[RowValues]]:
-        by_key: dict[RowValues, list[RowValues]] = {}
-        for row in rows:
-            by_key.setdefault(tuple(row[column] for _, column in self.equal), []).append(row)
-        return by_key
-
-    def size(self, state: BatchRows) -> int:
+    @property
+    def size(self) -> int:
         """The rows of the batch."""
-        return len(state.rows)
+        return sum(map(len, self.state.values()))
 
-    def restore(self, snapshots: Sequence[BatchRows]) -> BatchRows:
+    def restored(self, snapshots: Sequence[BatchRows]) -> BatchRows:
         """Its own rows."""
         return snapshots[0]
 

@@ -1,8 +1,8 @@
-"""What a processor is: a frozen description whose `step(state, stimulus) -> Reply` is pure; and the named deviations.
+"""What a processor is: rules, a state that changes in place, and lists of what it does; and the named deviations.
 
-An instance calls it with one stimulus at a time. A processor that cannot take it replies `accepted=False` and an
-otherwise usable reply (it may have emitted something to make room); the same stimulus is then repeated before anything
-else reaches it. Everything that leaves the processor is in the reply; the state is frozen, so it is its own snapshot.
+An instance calls one method at a time: `row`, `watermark`, `edge_watermark`, `idle`, `complete`, `answer`. What leaves
+is appended to `out`. A method that returns False has refused what was offered, which is then offered again before
+anything else. A refusal changes nothing but what it appended to `out`, to make room.
 
 `DESIGN` follows the documents; `SHIPPED` is what the code of 2026-08 does with assertions off. Any mixture can be run.
 
@@ -14,12 +14,13 @@ deviations `KeyedWatermarkCoalescer`, `ConcurrentInboundEdgeStream`, `ProcessorT
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from copy import deepcopy
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any, ClassVar, Final, Generic, Literal, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.items import Event, Idle, Item, RowValues, Watermark
+from wmlab.dataflow.model.items import Idle, Item, RowValues, Watermark
 
 Mode = Literal["design", "hz"]
 
@@ -42,18 +43,8 @@ class Deviations:
     """Watermarks released by the end of inputs are not delivered."""
     emission_unchecked: bool = False
     """Only the receiver of a watermark notices that it went back; what a sink or nobody receives is never checked."""
-    keys_in_order_of_number: bool = False
-    """The unordered asynchronous step expects keys to appear as 0, 1, 2, ...; not on in `hz`, where it keeps its
-    contract."""
     idle_overtakes: bool = False
     """Idle messages pass the work that a processor still holds."""
-    retry_counts_as_row: bool = False
-    """A row whose output did not fit is counted again against the limit of a join."""
-    limit_when_exceeded: bool = False
-    """State limits fail when a count would exceed the limit. Without it a window fails when the count would equal it,
-    and a join, once it holds as many rows, at the next row of any kind; upstream does so, and it is not on in `hz`."""
-    every_boundary: bool = False
-    """A window visits every frame of a gap without data."""
     rejected_rows_silent: bool = False
     """Rows that a source's filter rejects neither advance its watermark nor count against idleness."""
     unmatched_lost_at_end: bool = False
@@ -86,8 +77,6 @@ BY_NAME: Final = frozenset(
         "event_leaves_idle",
         "highest_held_back",
         "keyed_idle",
-        "keys_in_order_of_number",
-        "limit_when_exceeded",
     }
 )
 """Options that belong to neither mode."""
@@ -107,7 +96,6 @@ class Reason(StrEnum):
     LIMIT_EXCEEDED = "state limit exceeded"
     CALL_FAILED = "asynchronous call failed"
     UNSUPPORTED_KEY = "watermark key not supported"
-    INDEX_ERROR = "key index out of range"
 
 
 class JobFailedError(ModelError):
@@ -119,53 +107,11 @@ class JobFailedError(ModelError):
 
 
 @dataclass(frozen=True, slots=True)
-class EdgeRow:
-    """Stimulus: an event on input `edge` (from 0). `retry`: it was offered before and its output did not fit."""
-
-    edge: int
-    event: Event
-    retry: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class EdgeWatermark:
-    """Stimulus: a watermark coalesced over the queues of one input edge."""
-
-    edge: int
-    watermark: Watermark
-
-
-@dataclass(frozen=True, slots=True)
-class EdgeDone:
-    """Stimulus: input `edge` has ended and everything on it was processed."""
-
-    edge: int
-
-
-@dataclass(frozen=True, slots=True)
-class Complete:
-    """Stimulus: all inputs have ended. A reply with `accepted=False` asks for it again (calls are in flight)."""
-
-
-@dataclass(frozen=True, slots=True)
-class CallAnswer:
-    """Stimulus: an asynchronous call returned the rows `results`; None: it failed."""
-
-    call: int
-    results: tuple[RowValues, ...] | None
-
-
-Stimulus = EdgeRow | EdgeWatermark | Watermark | Idle | EdgeDone | Complete | CallAnswer
-"""A watermark as such is coalesced over all input edges. An idle message: all inputs are idle; whatever holds items in
-flight may hold the message back behind them."""
-
-
-@dataclass(frozen=True, slots=True)
 class Drop:
-    """Effect: `event` was left out by `rule`, because its time `time` is below `limit`, in the unit of the time."""
+    """A row of input `edge` was left out by `rule`: its time `time` is below `limit`, in the unit of the time."""
 
     edge: int
-    event: Event
+    values: RowValues
     rule: str
     key: int
     time: int
@@ -174,118 +120,92 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Effect: an asynchronous call for `event` begins; `number` counts the calls of this processor instance from 0."""
+    """An asynchronous call for a row begins; `number` counts the calls of this processor instance from 0."""
 
     number: int
-    event: Event
+    values: RowValues
 
 
-ProcessorState = TypeVar("ProcessorState")
-ProcessorState_co = TypeVar("ProcessorState_co", covariant=True)
+Results = tuple[RowValues, ...]
+"""The rows that a call returns."""
+State = TypeVar("State")
 
 
-@dataclass(frozen=True, slots=True)
-class Reply(Generic[ProcessorState_co]):
-    """What a step does: the new state, what leaves in this order, and what happened besides."""
+@dataclass(kw_only=True, eq=False)
+class Processor(Generic[State]):
+    """A vertex's behaviour: the fields of a class are its rules. One method for each thing that can come.
 
-    state: ProcessorState_co
-    out: tuple[Item, ...] = ()
-    accepted: bool = True
-    drops: tuple[Drop, ...] = ()
-    calls: tuple[Call, ...] = ()
-
-
-class Processor(Generic[ProcessorState]):
-    """A vertex's behaviour; `ProcessorState` is its frozen state. One method for each stimulus, here with its default.
-
-    Methods raise `JobFailedError` if the stimulus ends the job.
+    `state` is what it remembers. `out`, `drops` and `calls` gather what leaves and what happens; whoever calls the
+    processor empties them. Methods raise `JobFailedError` if what came ends the job.
     """
 
-    empty: ClassVar[Any] = None
-    """The state to start with, where it is the same for all of a kind."""
-    counts_retries: ClassVar[bool] = False
-    """Whether a row is offered again (`EdgeRow.retry`) when its output did not fit. It has taken the row in by then,
-    and replies without output. Source: upstream class `StreamToStreamJoinP`."""
+    state: State = field(init=False, repr=False)
+    out: list[Item] = field(init=False, repr=False, default_factory=list)
+    drops: list[Drop] = field(init=False, repr=False, default_factory=list)
+    calls: list[Call] = field(init=False, repr=False, default_factory=list)
 
-    def step(self, state: ProcessorState, stimulus: Stimulus) -> Reply[ProcessorState]:
-        """What the stimulus does."""
-        match stimulus:
-            case EdgeRow(edge, event, retry):
-                return self.row_again(state) if retry else self.row(state, edge, event)
-            case Watermark():
-                return self.watermark(state, stimulus)
-            case EdgeWatermark(edge, watermark):
-                return self.edge_watermark(state, edge, watermark)
-            case Idle():
-                return self.idle(state, stimulus)
-            case EdgeDone(edge):
-                return self.complete_edge(state, edge)
-            case Complete():
-                return self.complete(state)
-            case CallAnswer(call, results):
-                return self.answer(state, call, results)
+    def __post_init__(self) -> None:
+        self.state = self.start()
 
-    def start(self) -> ProcessorState:
+    def start(self) -> State:
         """The state before anything came."""
-        state: ProcessorState = self.empty
-        return state
-
-    def row(self, state: ProcessorState, edge: int, event: Event) -> Reply[ProcessorState]:
-        """An event came on input `edge`. Raises `ModelError` for a row without a time."""
         raise NotImplementedError
 
-    def row_again(self, state: ProcessorState) -> Reply[ProcessorState]:
-        """A row was offered again, see `counts_retries`: nothing."""
-        return Reply(state)
+    def row(self, values: RowValues, edge: int) -> bool | None:
+        """A row came on input `edge`. Raises `ModelError` for a row without a time."""
+        raise NotImplementedError
 
-    def edge_watermark(
-        self,
-        state: ProcessorState,
-        edge: int,  # noqa: ARG002
-        watermark: Watermark,  # noqa: ARG002
-    ) -> Reply[ProcessorState]:
+    def edge_watermark(self, watermark: Watermark, edge: int) -> bool | None:
         """A watermark was coalesced over the queues of input `edge`: nothing."""
-        return Reply(state)
 
-    def watermark(self, state: ProcessorState, watermark: Watermark) -> Reply[ProcessorState]:
-        """A watermark was coalesced over all edges: the same watermark leaves."""
-        return Reply(state, (watermark,))
+    def watermark(self, watermark: Watermark) -> bool | None:
+        """A watermark was coalesced over all edges: it is forwarded."""
+        self.out.append(watermark)
+        return True
 
-    def idle(self, state: ProcessorState, message: Idle) -> Reply[ProcessorState]:
-        """All inputs are idle: the idle message leaves."""
-        return Reply(state, (message,))
+    def idle(self, message: Idle) -> bool | None:
+        """All inputs are idle: the idle message is forwarded, perhaps behind items in flight."""
+        self.out.append(message)
+        return True
 
-    def complete_edge(self, state: ProcessorState, edge: int) -> Reply[ProcessorState]:  # noqa: ARG002
-        """Input `edge` has ended: nothing."""
-        return Reply(state)
+    def complete(self) -> bool | None:
+        """All inputs have ended: nothing. A refusal says that calls are in flight."""
 
-    def complete(self, state: ProcessorState) -> Reply[ProcessorState]:
-        """All inputs have ended: nothing."""
-        return Reply(state)
-
-    def answer(self, state: ProcessorState, call: int, results: tuple[RowValues, ...] | None) -> Reply[ProcessorState]:
-        """A call returned, which only asynchronous steps make."""
+    def answer(self, call: int, results: Results | None) -> None:
+        """A call returned these rows; None: it failed. Only asynchronous steps make calls."""
         raise NotImplementedError
 
-    def size(self, state: ProcessorState) -> int:  # noqa: ARG002
+    @property
+    def size(self) -> int:
         """How many rows or accumulators the state holds: none."""
         return 0
 
-    def sizes(self, state: ProcessorState) -> dict[str, int]:
+    @property
+    def sizes(self) -> dict[str, int]:
         """How much each buffer of the table `state` holds: "all", which is `size`, and parts of it."""
-        return {"all": self.size(state)}
+        return {"all": self.size}
 
-    def may_snapshot(self, state: ProcessorState) -> bool:  # noqa: ARG002
+    @property
+    def may_snapshot(self) -> bool:
         """Whether a snapshot can be taken now: always, except that an ordered asynchronous step waits for its calls."""
         return True
 
-    def outstanding(self, state: ProcessorState) -> tuple[Call, ...]:  # noqa: ARG002
+    @property
+    def outstanding(self) -> list[Call]:
         """The calls that wait for an answer, which have to be made again after a restart: none."""
-        return ()
+        return []
 
-    def restore(self, snapshots: Sequence[ProcessorState]) -> ProcessorState:  # noqa: ARG002
-        """The state of an instance after a restart, from the snapshots of all instances of the vertex, its own first.
+    def snapshot(self) -> State:
+        """A copy of the state."""
+        return deepcopy(self.state)
+
+    def restore(self, snapshots: Sequence[State]) -> None:
+        """Begin again after a restart, from the snapshots of all instances of the vertex, its own first.
 
         What belongs to rows comes from its own; of the others only the watermarks count, the lowest of which applies.
         """
+        self.state = self.restored(deepcopy(snapshots))
+
+    def restored(self, snapshots: Sequence[State]) -> State:  # noqa: ARG002
+        """The state after a restart; the snapshots may become part of it."""
         return self.start()

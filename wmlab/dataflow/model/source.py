@@ -1,31 +1,31 @@
 """The watermarks of a source instance: a policy per partition, coalesced over those that are not idle; and throttling.
 
-A policy is a fixed lag behind the highest time seen, a lag behind the clock, or a rule of one's own; it is a value and
-its state is frozen. What it says may go back; the watermark of the source never does.
+A policy is a fixed lag behind the highest time seen, a lag behind the clock, or a function of a user's own; its
+state is a value. What it says may go back; the watermark of the source never does.
 
-An event moves the watermark before it leaves, and no further than to its own time, so that it is never late by its own
-doing. What a policy says beyond that leaves at the next idle poll: one without an event.
+A row moves the watermark before it leaves, and no further than to its own time, so that it cannot make itself late.
+What a policy says beyond that leaves at the next idle poll: one without a row.
 
-A partition is idle when no event of it came for the idle timeout. When all are idle, or there is none, the highest
-watermark seen is sent and then one idle message, again only after an event. Late events pass: what drops them is a
-step of its own.
+A partition is idle when no row of it came for the idle timeout. When all are idle, or there is none, the highest
+watermark seen is sent and then one idle message, again only after a row. Late rows pass: what drops them is a step of
+its own.
 
 The watermarks are throttled to a frame that depends on what is downstream. Finer ones than the windows need cost
 without effect, coarser ones delay results. A join closes at no regular rhythm, so a tenth of its spread serves instead.
 
 Source: "Keyed watermark support", WM generation and Handling of keyed idle messages; "Stream-to-stream join", watermark
 throttling; upstream classes `WatermarkPolicy`, `EventTimeMapper`, `InsertWatermarksP` (idle polls),
-`WatermarkThrottlingFrameSizeCalculator` (SQL) and `Planner` (pipelines).
+`WatermarkThrottlingFrameSizeCalculator`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import gcd
 from typing import Any, ClassVar, Final
 
-from wmlab.dataflow.model.items import IDLE_MESSAGE, MAX, MIN, Event, FrameGrid, Item, Watermark
+from wmlab.dataflow.model.items import IDLE_MESSAGE, MAX, MIN, FrameGrid, Idle, Watermark
 from wmlab.dataflow.model.processor import DESIGN, Deviations
 
 
@@ -106,7 +106,6 @@ IDLE_TIMEOUT_MS: Final = 60_000
 Source: "Keyed watermark support", Handling of keyed idle messages; upstream class `EventTimePolicy`.
 """
 SQL_MAX_FRAME_MS: Final = 100
-PIPELINE_FRAME_MS: Final = 1_000
 
 
 def sql_frame_ms(slides_ms: Iterable[int] = (), spreads_ms: Iterable[int] = ()) -> int:
@@ -118,21 +117,12 @@ def sql_frame_ms(slides_ms: Iterable[int] = (), spreads_ms: Iterable[int] = ()) 
     return min(gcd(*slides_ms) or most, most)
 
 
-def pipeline_frame_ms(slides_ms: Iterable[int] = (), session_timeouts_ms: Iterable[int] = ()) -> int:
-    """The frame for a pipeline with sliding windows of these slides and session windows of these timeouts.
-
-    A session counts as a slide of a hundredth of its timeout, at most 100 ms. A frame above 1000 ms is brought down to
-    a common divisor with it. Source: upstream class `Planner`.
-    """
-    sessions = [min(100, max(1, timeout // 100)) for timeout in session_timeouts_ms]
-    common = gcd(*slides_ms, *sessions) or PIPELINE_FRAME_MS
-    return common if common <= PIPELINE_FRAME_MS else gcd(common, PIPELINE_FRAME_MS)
-
-
 EVERY_TIME = FrameGrid(1)
+SourceItems = tuple[Watermark | Idle, ...]
+"""What leaves a source besides its rows."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SourcePartition:
     """One partition: the state of its policy, its watermark (`MIN`: none yet), and when it is idle (None: never)."""
 
@@ -145,14 +135,14 @@ class SourcePartition:
         return self.deadline_ms is not None and self.deadline_ms <= now_ms
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SourceState:
-    """A source between two events: `last` is the watermark sent, `top` the highest of any partition, `MIN` at first.
+    """A source between two rows: `last` is the watermark sent, `top` the highest of any partition, `MIN` at first.
 
-    `announced`: the idle message was sent since the last event.
+    `announced`: the idle message was sent since the last row.
     """
 
-    partitions: tuple[SourcePartition, ...] = ()
+    partitions: list[SourcePartition] = field(default_factory=list)
     last: int = MIN
     top: int = MIN
     announced: bool = False
@@ -161,18 +151,14 @@ class SourceState:
         """The clock time after `now_ms` at which the next partition turns idle if nothing comes; None: never."""
         return min((d for p in self.partitions if (d := p.deadline_ms) is not None and d > now_ms), default=None)
 
-    def marks(self) -> tuple[int | None, ...]:
+    def marks(self) -> list[int | None]:
         """The watermark of each partition, None: none yet; what a snapshot stores."""
-        return tuple(None if p.mark == MIN else p.mark for p in self.partitions)
-
-
-Moved = tuple[SourceState, tuple[Item, ...]]
-"""The next state of a source, and what leaves."""
+        return [None if p.mark == MIN else p.mark for p in self.partitions]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventTimeMapper:
-    """The rules of one source instance. It holds no state: `start` gives one, every other method the next one.
+    """The rules of one source instance, for a state that changes in place; what leaves besides rows is returned.
 
     `key` is that of its watermarks. `frames` are the times a watermark may have (None: no watermark is sent at all).
     `idle_timeout_ms` is clock time, by default that of upstream's pipelines (None: a partition is never idle).
@@ -186,75 +172,80 @@ class EventTimeMapper:
 
     def start(self, partitions: int = 0, *, now_ms: int = 0) -> SourceState:
         """A source of so many partitions that have brought nothing."""
-        return self.add(SourceState(), partitions, now_ms=now_ms)
+        state = SourceState()
+        self.add(state, partitions, now_ms=now_ms)
+        return state
 
-    def add(self, state: SourceState, partitions: int = 1, *, now_ms: int) -> SourceState:
+    def add(self, state: SourceState, partitions: int = 1, *, now_ms: int) -> None:
         """New partitions, which hold the watermark until they have data or turn idle."""
-        fresh = SourcePartition(None, MIN, self.deadline_ms(now_ms))
-        return replace(state, partitions=state.partitions + (fresh,) * partitions)
+        state.partitions += [SourcePartition(None, MIN, self.deadline_ms(now_ms)) for _ in range(partitions)]
 
-    def remove(self, state: SourceState, partition: int, *, now_ms: int) -> Moved:
+    def remove(self, state: SourceState, partition: int, *, now_ms: int) -> SourceItems:
         """Without one partition; those behind it move down by one. What it held back is released."""
-        left = state.partitions[:partition] + state.partitions[partition + 1 :]
-        return self.tick(replace(state, partitions=left), now_ms=now_ms)
+        del state.partitions[partition]
+        return self.tick(state, now_ms=now_ms)
 
-    def event(self, state: SourceState, event: Event, *, partition: int, time: int, now_ms: int) -> Moved:
-        """An event of this event time; what leaves ends with it."""
-        after, items = self.report(state, partition=partition, time=time, now_ms=now_ms)
-        return after, (*items, event)
-
-    def report(self, state: SourceState, *, partition: int, time: int, now_ms: int, rejected: bool = False) -> Moved:
-        """What leaves before an event of this event time.
+    def report(
+        self, state: SourceState, *, partition: int, time: int, now_ms: int, rejected: bool = False
+    ) -> SourceItems:
+        """What leaves before a row of this event time.
 
         `rejected`: a filter within the source swallows it; it counts as any other, unless `rejected_rows_silent`.
         """
         if rejected and self.deviations.rejected_rows_silent:
-            return state, ()
-        before = state.partitions[partition]
-        after = SourcePartition(self.policy.report(before.policy, time), before.mark, self.deadline_ms(now_ms))
-        partitions = (*state.partitions[:partition], after, *state.partitions[partition + 1 :])
-        return self.tick(SourceState(partitions, state.last, state.top), now_ms=now_ms, cap=time)
+            return ()
+        about = state.partitions[partition]
+        about.policy, about.deadline_ms = self.policy.report(about.policy, time), self.deadline_ms(now_ms)
+        state.announced = False
+        return self.tick(state, now_ms=now_ms, cap=time)
 
-    def restore(self, state: SourceState, marks: Mapping[int, int | None]) -> SourceState:
-        """The source with the watermarks that a snapshot stored for some of its partitions.
+    def restore(self, state: SourceState, marks: Mapping[int, int | None]) -> None:
+        """The watermarks that a snapshot stored for some of the partitions hold.
 
         The first watermark sent is above the lowest one of all partitions.
         """
-        restored = {n: mark for n, mark in marks.items() if mark is not None}
-        partitions = tuple(replace(p, mark=restored[n]) if n in restored else p for n, p in enumerate(state.partitions))
-        return replace(state, partitions=partitions, last=min((p.mark for p in partitions), default=MIN))
+        for number, mark in marks.items():
+            if mark is not None:
+                state.partitions[number].mark = mark
+        state.last = min((partition.mark for partition in state.partitions), default=MIN)
 
     def deadline_ms(self, now_ms: int) -> int | None:
-        """When a partition that had an event, or began, at `now_ms` is idle if nothing comes; None: never."""
+        """When a partition that had a row, or began, at `now_ms` is idle if nothing comes; None: never."""
         return None if self.idle_timeout_ms is None else now_ms + self.idle_timeout_ms
 
-    def held_by_cap(self, state: SourceState, *, now_ms: int) -> bool:
-        """Whether an idle poll would raise a partition: its policy is further than the last event let it go."""
+    def has_more_to_say(self, state: SourceState, *, now_ms: int) -> bool:
+        """Whether an idle poll would raise a partition: its policy is further than the last row let it go."""
         return any(
             (current := self.policy.current(partition.policy, now_ms)) is not None and current > partition.mark
             for partition in state.partitions
             if not partition.idle(now_ms)
         )
 
-    def tick(self, state: SourceState, *, now_ms: int, cap: int = MAX) -> Moved:
+    def tick(self, state: SourceState, *, now_ms: int, cap: int = MAX) -> SourceItems:
         """Ask the policies of all partitions that are not idle at this clock time; without `cap` it is an idle poll.
 
-        `cap` is as far as a watermark may get by it: the time of the event that came, if one did.
+        `cap` is as far as a watermark may get by it: the time of the row that came, if one did.
         """
-        partitions, active = list(state.partitions), []
-        for number, partition in enumerate(partitions):
-            if not partition.idle(now_ms):
-                current = self.policy.current(partition.policy, now_ms)
-                mark = partition.mark if current is None else max(partition.mark, min(current, cap))
-                active.append(mark)
-                if mark != partition.mark:
-                    partitions[number] = SourcePartition(partition.policy, mark, partition.deadline_ms)
-        if not active and state.announced:
-            return state, ()
-        top = max([state.top, *active])
+        lowest, highest, policy = None, state.top, self.policy
+        for partition in state.partitions:
+            if partition.deadline_ms is not None and partition.deadline_ms <= now_ms:
+                continue
+            current = policy.current(partition.policy, now_ms)
+            if current is not None and (mark := min(current, cap)) > partition.mark:
+                partition.mark = mark
+            if lowest is None or partition.mark < lowest:
+                lowest = partition.mark
+            highest = max(highest, partition.mark)
+        if lowest is None and state.announced:
+            return ()
+        state.top = highest
         # On the grid, above the last one, and not beyond what a watermark can carry.
-        mark = MIN if self.frames is None else self.frames.floor(min(active, default=top))
-        moves = state.last < mark < MAX
-        items: tuple[Item, ...] = (Watermark(self.key, mark),) if moves else ()
-        after = SourceState(tuple(partitions), mark if moves else state.last, top, state.announced or not active)
-        return after, items if active else (*items, IDLE_MESSAGE)
+        mark = MIN if self.frames is None else self.frames.floor(highest if lowest is None else lowest)
+        items: SourceItems = ()
+        if state.last < mark < MAX:
+            state.last = mark
+            items = (Watermark(self.key, mark),)
+        if lowest is None:
+            state.announced = True
+            return (*items, IDLE_MESSAGE)
+        return items

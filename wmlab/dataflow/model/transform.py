@@ -1,13 +1,13 @@
-"""Steps that take rows one by one: map, filter, flat-map and merge; late drop; the stateful map; one's own processor.
+"""Steps that take rows one by one: map, filter, flat-map and merge; late drop; the stateful map; the custom processor.
 
 Map, filter, flat-map and merge have no memory and forward watermarks at once. A merge is the identity with several
 edges; a key that only some of them carry never gets through while the others are active.
 
-Late drop leaves out rows below the last watermark of one key; a row exactly at it is on time. All watermarks of all
+Late drop drops rows below the last watermark of one key; a row exactly at it is on time. All watermarks of all
 keys are forwarded. One that ignores keys, as all processors did before there were any, takes every watermark for its
 own, so that it sees values go back.
 
-One's own processor gets every row and every watermark, and may generate, drop and delay watermarks. The watermarks are
+A custom processor gets every row and every watermark, and may generate, drop and delay watermarks. The watermarks are
 coalesced over all inputs, or those of each input by itself.
 
 In the stateful map every row changes the state of its group and may give rows; a time to live removes old groups.
@@ -29,114 +29,107 @@ Source: "Keyed watermark support", Processor API, Changes to union/merge process
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import dropwhile
-from typing import ClassVar
+from dataclasses import dataclass, field
 
 from wmlab.dataflow.model.aggregate import group_of
-from wmlab.dataflow.model.items import MAX, MIN, Event, Idle, RowValues, Watermark, row_time
-from wmlab.dataflow.model.processor import DESIGN, Deviations, Drop, JobFailedError, Processor, Reason, Reply
+from wmlab.dataflow.model.items import MAX, MIN, Idle, RowValues, Watermark, row_time
+from wmlab.dataflow.model.processor import DESIGN, Deviations, Drop, JobFailedError, Processor, Reason
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class Transform(Processor[None]):
     """Every row, from any number of inputs, becomes the rows that `function` makes of it."""
 
     function: Callable[[RowValues], Iterable[RowValues]] = field(repr=False)
 
-    def row(self, state: None, edge: int, event: Event) -> Reply[None]:  # noqa: ARG002
-        """The rows that the function makes of it."""
-        return Reply(state, tuple(map(Event, self.function(event.values))))
+    def start(self) -> None:
+        """It has no memory."""
+
+    def row(self, values: RowValues, edge: int) -> None:  # noqa: ARG002
+        """The rows that the function makes of it leave."""
+        self.out += self.function(values)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(kw_only=True, eq=False)
 class LateDropProcessor(Processor[int]):
     """Drops by the time in column `time`, whose watermarks have `key`. The state is the last one."""
-
-    empty: ClassVar[int] = MIN
 
     time: int
     key: int = 0
     ignores_key: bool = False
 
-    def watermark(self, state: int, watermark: Watermark) -> Reply[int]:
-        """It passes."""
+    def start(self) -> int:
+        """No watermark came."""
+        return MIN
+
+    def watermark(self, watermark: Watermark) -> None:
+        """It is forwarded."""
         if self.ignores_key:
             watermark = Watermark(self.key, watermark.value)
-        return Reply(watermark.value if watermark.key == self.key else state, (watermark,))
+        if watermark.key == self.key:
+            self.state = watermark.value
+        self.out.append(watermark)
 
-    def row(self, state: int, edge: int, event: Event) -> Reply[int]:
-        """It passes or is dropped."""
-        time = row_time(event.values, self.time)
-        if time < state:
-            return Reply(state, drops=(Drop(edge, event, "late drop", self.key, time, state),))
-        return Reply(state, (event,))
+    def row(self, values: RowValues, edge: int) -> None:
+        """It is forwarded or dropped."""
+        time = row_time(values, self.time)
+        if time < self.state:
+            self.drops.append(Drop(edge, values, "late drop", self.key, time, self.state))
+        else:
+            self.out.append(values)
 
-    def restore(self, snapshots: Sequence[int]) -> int:
+    def restored(self, snapshots: Sequence[int]) -> int:
         """The lowest watermark of all instances."""
         return min(snapshots)
 
 
-OwnAnswer = tuple[object, Iterable[Event | Watermark | Idle]]
-OwnFunction = Callable[[object, Event | Watermark, int | None], OwnAnswer]
-OwnEnd = Callable[[object, int | None], OwnAnswer]
+CustomAnswer = tuple[object, Iterable[RowValues | Watermark | Idle]]
+CustomFunction = Callable[[object, RowValues | Watermark, int | None], CustomAnswer]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(kw_only=True, eq=False)
 class CustomProcessor(Processor[object]):
     """`function(state, item, edge)` gives the next state, which begins with `initial`, and what leaves.
 
     It must be pure. It gets every row with its input edge. `by_input` says which watermarks it gets: those of each
-    edge, with that edge, or those over all edges, with None. Idle messages pass, when all inputs are idle.
-    `at_edge_end(state, edge)` and `at_end(state, None)`, where they are given, say what leaves when an input has ended,
-    and when all have.
+    edge, with that edge, or those over all edges, with None. Idle messages are forwarded, when all inputs are idle.
     Source: "Keyed watermark support", WM generation and Processor API (both `tryProcessWatermark`); upstream class
-    `Processor` (`complete`, `completeEdge`).
+    `Processor`.
     """
 
-    function: OwnFunction = field(repr=False)
+    function: CustomFunction = field(repr=False)
     initial: object = None
     by_input: bool = False
-    at_end: OwnEnd | None = field(default=None, repr=False)
-    at_edge_end: OwnEnd | None = field(default=None, repr=False)
 
     def start(self) -> object:
         """The initial state."""
         return self.initial
 
-    def row(self, state: object, edge: int, event: Event) -> Reply[object]:
+    def row(self, values: RowValues, edge: int) -> None:
         """What the function says."""
-        return self._called(state, event, edge)
+        self._call(values, edge)
 
-    def edge_watermark(self, state: object, edge: int, watermark: Watermark) -> Reply[object]:
+    def edge_watermark(self, watermark: Watermark, edge: int) -> None:
         """What the function says, if it has chosen those of each edge."""
-        return self._called(state, watermark, edge) if self.by_input else Reply(state)
+        if self.by_input:
+            self._call(watermark, edge)
 
-    def watermark(self, state: object, watermark: Watermark) -> Reply[object]:
+    def watermark(self, watermark: Watermark) -> None:
         """What the function says, if it has chosen those over all edges."""
-        return Reply(state) if self.by_input else self._called(state, watermark, None)
+        if not self.by_input:
+            self._call(watermark, None)
 
-    def complete_edge(self, state: object, edge: int) -> Reply[object]:
-        """What its function for the end of an input says, if it has one."""
-        return self._ended(self.at_edge_end, state, edge)
+    def _call(self, item: RowValues | Watermark, edge: int | None) -> None:
+        self.state, left = self.function(self.state, item, edge)
+        self.out += left
 
-    def complete(self, state: object) -> Reply[object]:
-        """What its function for the end of all inputs says, if it has one."""
-        return self._ended(self.at_end, state, None)
+    def snapshot(self) -> object:
+        """The state itself, which the function does not change."""
+        return self.state
 
-    def _called(self, state: object, item: Event | Watermark, edge: int | None) -> Reply[object]:
-        after, out = self.function(state, item, edge)
-        return Reply(after, tuple(out))
-
-    def _ended(self, ask: OwnEnd | None, state: object, edge: int | None) -> Reply[object]:
-        if ask is None:
-            return Reply(state)
-        after, out = ask(state, edge)
-        return Reply(after, tuple(out))
-
-    def restore(self, snapshots: Sequence[object]) -> object:
+    def restore(self, snapshots: Sequence[object]) -> None:
         """Its own state."""
-        return snapshots[0]
+        self.state = snapshots[0]
 
 
 GroupMemory = object
@@ -145,24 +138,15 @@ OnRow = Callable[[GroupMemory, RowValues], tuple[GroupMemory, Iterable[RowValues
 OnEvict = Callable[[GroupMemory, RowValues, int], Iterable[RowValues]]
 
 
-@dataclass(frozen=True, slots=True)
-class Remembered:
-    """A group, its state, and the highest time of its rows."""
-
-    group: RowValues
-    memory: GroupMemory
-    touched: int
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Memories:
-    """The groups, least recently used first, and the last watermark."""
+    """The groups, least recently used first, each with its memory and the highest time of its rows; the watermark."""
 
-    groups: tuple[Remembered, ...] = ()
+    groups: dict[RowValues, tuple[GroupMemory, int]] = field(default_factory=dict)
     watermark: int = MIN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class StatefulMapProcessor(Processor[Memories]):
     """`on_row(memory, row)` gives the new memory of the row's group and the rows that leave.
 
@@ -170,8 +154,6 @@ class StatefulMapProcessor(Processor[Memories]):
     removed; the watermark is MAX at the end of inputs. `ttl` has the unit of the times in column `time`, None for no
     limit.
     """
-
-    empty: ClassVar[Memories] = Memories()
 
     on_row: OnRow = field(repr=False)
     initial: GroupMemory
@@ -182,23 +164,29 @@ class StatefulMapProcessor(Processor[Memories]):
     key: int = 0
     deviations: Deviations = DESIGN
 
-    def complete(self, state: Memories) -> Reply[Memories]:
+    def start(self) -> Memories:
+        """There is no group."""
+        return Memories()
+
+    def complete(self) -> None:
         """All groups are removed."""
-        return Reply(replace(state, groups=()), self._evicted(state.groups, MAX))
+        for group in list(self.state.groups):
+            self._evict(group, MAX)
 
-    def row(self, state: Memories, edge: int, event: Event) -> Reply[Memories]:
+    def row(self, values: RowValues, edge: int) -> None:
         """It changes the memory of its group, or is dropped."""
-        time = row_time(event.values, self.time)
-        if self.ttl is not None and time < state.watermark:
-            return Reply(state, drops=(Drop(edge, event, "stateful map", self.key, time, state.watermark),))
-        group = group_of(event.values, self.group)
-        others = tuple(other for other in state.groups if other.group != group)
-        known = next((entry for entry in state.groups if entry.group == group), Remembered(group, self.initial, time))
-        memory, rows = self.on_row(known.memory, event.values)
-        used = Remembered(group, memory, max(known.touched, time))
-        return Reply(replace(state, groups=(*others, used)), tuple(map(Event, rows)))
+        time = row_time(values, self.time)
+        if self.ttl is not None and time < self.state.watermark:
+            self.drops.append(Drop(edge, values, "stateful map", self.key, time, self.state.watermark))
+            return
+        group = group_of(values, self.group)
+        before, touched = self.state.groups.get(group, (self.initial, time))
+        memory, rows = self.on_row(before, values)
+        self.state.groups.pop(group, None)
+        self.state.groups[group] = memory, max(touched, time)
+        self.out += rows
 
-    def watermark(self, state: Memories, watermark: Watermark) -> Reply[Memories]:
+    def watermark(self, watermark: Watermark) -> None:
         """Old groups are removed. Raises `JobFailedError` for a key other than 0 with the option `key_zero_only`."""
         if self.deviations.key_zero_only and watermark.key != 0:
             raise JobFailedError(
@@ -206,22 +194,25 @@ class StatefulMapProcessor(Processor[Memories]):
                 f"A stateful map got the watermark {watermark.value} of key {watermark.key}.",
                 remedy="Give its input key 0, or turn the option key_zero_only off.",
             )
-        if watermark.key != self.key:
-            return Reply(state, (watermark,))
-        oldest = MIN if self.ttl is None else watermark.value - self.ttl
-        stays = tuple(dropwhile(lambda entry: entry.touched < oldest, state.groups))
-        out = self._evicted(state.groups[: len(state.groups) - len(stays)], watermark.value)
-        return Reply(Memories(stays, watermark.value), (*out, watermark))
+        if watermark.key == self.key:
+            self.state.watermark = watermark.value
+            oldest = MIN if self.ttl is None else watermark.value - self.ttl
+            for group, (_, touched) in list(self.state.groups.items()):
+                if touched >= oldest:
+                    break
+                self._evict(group, watermark.value)
+        self.out.append(watermark)
 
-    def _evicted(self, groups: tuple[Remembered, ...], watermark: int) -> tuple[Event, ...]:
-        if self.on_evict is None:
-            return ()
-        return tuple(Event(row) for entry in groups for row in self.on_evict(entry.memory, entry.group, watermark))
+    def _evict(self, group: RowValues, watermark: int) -> None:
+        memory, _ = self.state.groups.pop(group)
+        if self.on_evict is not None:
+            self.out += self.on_evict(memory, group, watermark)
 
-    def size(self, state: Memories) -> int:
+    @property
+    def size(self) -> int:
         """The groups."""
-        return len(state.groups)
+        return len(self.state.groups)
 
-    def restore(self, snapshots: Sequence[Memories]) -> Memories:
+    def restored(self, snapshots: Sequence[Memories]) -> Memories:
         """Its own groups, and the lowest watermark of all instances."""
         return Memories(snapshots[0].groups, min(snapshot.watermark for snapshot in snapshots))

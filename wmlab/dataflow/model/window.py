@@ -39,24 +39,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from itertools import chain
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
-from wmlab.dataflow.model import aggregate
-from wmlab.dataflow.model.aggregate import Accumulators, Aggregation, group_of, group_order
-from wmlab.dataflow.model.items import MAX, MIN, Event, FrameGrid, FrozenMap, RowValues, Watermark, row_time
-from wmlab.dataflow.model.processor import (
-    DESIGN,
-    Deviations,
-    Drop,
-    JobFailedError,
-    Processor,
-    ProcessorState,
-    Reason,
-    Reply,
+from wmlab.dataflow.model.aggregate import (
+    Accumulators,
+    Aggregation,
+    accumulated,
+    combined_accumulators,
+    created,
+    finished,
+    group_of,
+    group_order,
 )
+from wmlab.dataflow.model.items import MAX, MIN, FrameGrid, RowValues, Watermark, row_time
+from wmlab.dataflow.model.processor import DESIGN, Deviations, Drop, JobFailedError, Processor, Reason, State
 
 
 class Held(NamedTuple):
@@ -64,9 +63,6 @@ class Held(NamedTuple):
 
     rows: int
     accumulators: Accumulators
-
-
-Groups = FrozenMap[RowValues, Held]
 
 
 class OpenWindow(NamedTuple):
@@ -100,33 +96,33 @@ class WindowShape:
         return tuple((end - self.size, end) for end in range(frame, self.last_end(frame) + 1, self.slide))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FrameStore:
-    """Accumulators by frame and group, and the end of the next window.
+    """What is held by frame and group, and the end of the next window; `count` is the number of (frame, group) pairs.
 
     Of grouped times by key: the watermark that was `received` and the one that was `sent`; `visited` groups so far. The
     last bound that was sent as a watermark is among `sent` too.
     """
 
-    frames: FrozenMap[int, Groups] = field(default_factory=FrozenMap)
+    frames: dict[int, dict[RowValues, Held]] = field(default_factory=dict)
+    count: int = 0
     next: int = MIN
-    received: FrozenMap[int, int] = field(default_factory=FrozenMap)
-    sent: FrozenMap[int, int] = field(default_factory=FrozenMap)
+    received: dict[int, int] = field(default_factory=dict)
+    sent: dict[int, int] = field(default_factory=dict)
     visited: int = 0
 
-    def ends(self, shape: WindowShape, upto: int, *, every: bool = False) -> Sequence[int]:
-        """The ends of the windows that a watermark at `upto` closes, ascending; empty windows only with `every`."""
-        if not self.frames:
+    def ends(self, shape: WindowShape, upto: int) -> Sequence[int]:
+        """The ends of the windows that a watermark at `upto` closes and that hold anything, ascending."""
+        lowest = min(self.frames, default=MAX)
+        if lowest > upto:
             return ()
-        first = self.next if self.next != MIN else min(self.frames)
-        if every:
-            return range(first, upto + 1, shape.slide)
+        first = self.next if self.next != MIN else lowest
         of_each = (range(max(frame, first), min(shape.last_end(frame), upto) + 1, shape.slide) for frame in self.frames)
         return sorted(set(chain(*of_each)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Aggregation(Processor[ProcessorState]):
+@dataclass(kw_only=True, eq=False)
+class _Aggregation(Processor[State]):
     """What all windows share: watermarks of `key` close windows, whose rows were aggregated."""
 
     aggregates: tuple[Aggregation, ...]
@@ -134,40 +130,40 @@ class _Aggregation(Processor[ProcessorState]):
     ignores_key: bool = False
     """Every watermark counts as one of its key, as before there were keys."""
 
-    def watermark(self, state: ProcessorState, watermark: Watermark) -> Reply[ProcessorState]:
+    def watermark(self, watermark: Watermark) -> None:
         """One of its key leaves behind the results of the windows that it closes."""
         if watermark.key != self.key:
             if not self.ignores_key:
-                return Reply(state)
+                return
             watermark = Watermark(self.key, watermark.value)
-        after, out = self._closed(state, watermark.value)
-        return self._followed(after, out, watermark)
+        self._close(watermark.value)
+        self._forward(watermark)
 
-    def _followed(
-        self, state: ProcessorState, results: tuple[Event, ...], watermark: Watermark
-    ) -> Reply[ProcessorState]:
-        """The results that a watermark of its key closes, and behind them the watermark."""
-        return Reply(state, (*results, watermark))
+    def _forward(self, watermark: Watermark) -> None:
+        """A watermark of its key leaves behind the results."""
+        self.out.append(watermark)
 
-    def complete(self, state: ProcessorState) -> Reply[ProcessorState]:
+    def complete(self) -> None:
         """The results of all windows leave."""
-        return Reply(*self._closed(state, None))
+        self._close(None)
 
-    def _closed(self, state: ProcessorState, watermark: int | None) -> tuple[ProcessorState, tuple[Event, ...]]:
-        """The state without the windows that a watermark closes (None: without any), and their results."""
+    def _close(self, watermark: int | None) -> None:
+        """The results of the windows that a watermark closes (None: of all) leave."""
         raise NotImplementedError
 
-    def _single(self, values: RowValues) -> Held:
-        """What is held of one row."""
-        return Held(1, aggregate.accumulated(self.aggregates, aggregate.created(self.aggregates), values))
+    def _with(self, held: Held | None, values: RowValues) -> Held:
+        """What is held of one row more; None: of none so far."""
+        if held is None:
+            return Held(1, accumulated(self.aggregates, created(self.aggregates), values))
+        return Held(held.rows + 1, accumulated(self.aggregates, held.accumulators, values))
 
-    def combine(self, first: Held, second: Held) -> Held:
+    def _combined(self, first: Held, second: Held) -> Held:
         """What is held of two parts together."""
-        both = aggregate.combined_accumulators(self.aggregates, first.accumulators, second.accumulators)
+        both = combined_accumulators(self.aggregates, first.accumulators, second.accumulators)
         return Held(first.rows + second.rows, both)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class WindowProcessor(_Aggregation[FrameStore]):
     """Windows over the time in column `time`; `group` are the columns of the grouping key, none for one group.
 
@@ -176,8 +172,6 @@ class WindowProcessor(_Aggregation[FrameStore]):
     for none. With `bounds_only` a watermark leaves as the last window bound at or below it, once for each bound.
     Source: "Keyed watermark support", Changes to window aggregation processors.
     """
-
-    empty: ClassVar[FrameStore] = FrameStore()
 
     shape: WindowShape
     limit: int | None = None
@@ -188,122 +182,125 @@ class WindowProcessor(_Aggregation[FrameStore]):
     times: tuple[int, ...] = ()
     grouped: tuple[tuple[int, int], ...] = ()
 
-    def _closed(self, state: FrameStore, watermark: int | None) -> tuple[FrameStore, tuple[Event, ...]]:
-        upto = self.shape.last_end(max(state.frames, default=MIN)) if watermark is None else watermark
-        ends = state.ends(self.shape, upto, every=self.deviations.every_boundary)
-        out = (self._result(end, *entry) for end in ends for entry in self._content(state, end))
-        open_frames = {frame: groups for frame, groups in state.frames.items() if self.shape.last_end(frame) > upto}
-        start = state.next if watermark is None else self.shape.frames.higher(watermark)
-        return replace(state, frames=FrozenMap(open_frames), next=start), tuple(out)
-
-    def _followed(self, state: FrameStore, results: tuple[Event, ...], watermark: Watermark) -> Reply[FrameStore]:
-        """Behind the results the watermark or, with `bounds_only`, its bound, unless that was sent before."""
-        if not self.bounds_only:
-            return Reply(state, (*results, watermark))
-        key, bound = watermark.key, self.shape.frames.floor(watermark.value)
-        if bound <= state.sent.get(key, MIN):
-            return Reply(state, results)
-        return Reply(replace(state, sent=state.sent.put(key, bound)), (*results, Watermark(key, bound)))
-
-    def _content(self, state: FrameStore, end: int) -> list[tuple[RowValues, Held]]:
-        """What the window that ends at `end` holds, by group in a fixed order."""
-        content: dict[RowValues, Held] = {}
-        for frame in range(end - self.shape.size + self.shape.slide, end + 1, self.shape.slide):
-            for group, held in state.frames.get(frame, {}).items():
-                content[group] = self.combine(content[group], held) if group in content else held
-        return sorted(content.items(), key=lambda entry: group_order(entry[0]))
-
-    def _result(self, end: int, group: RowValues, held: Held) -> Event:
-        """The row (start, end, group..., results...)."""
-        return Event((end - self.shape.size, end, *group, *aggregate.finished(self.aggregates, held.accumulators)))
-
-    def _added(self, state: FrameStore, frame: int, group: RowValues, held: Held) -> FrameStore:
-        """With rows added to those of a group in a frame."""
-        groups: Groups = state.frames.get(frame, FrozenMap())
-        sums = self.combine(groups[group], held) if group in groups else held
-        return replace(state, frames=state.frames.put(frame, groups.put(group, sums)))
-
-    def closed_by(self, end: int) -> int:
-        """The lowest watermark that closes the window that ends at `end`."""
-        return end
-
-    def open(self, state: FrameStore) -> list[OpenWindow]:
-        """The windows that hold rows."""
-        rows = Counter[int]()
-        for frame, groups in state.frames.items():
-            for end in range(max(frame, state.next), self.shape.last_end(frame) + 1, self.shape.slide):
-                rows[end] += sum(held.rows for held in groups.values())
-        return [OpenWindow(end - self.shape.size, end, count) for end, count in rows.items()]
-
-    def size(self, state: FrameStore) -> int:
-        """The (frame, group) pairs."""
-        return sum(map(len, state.frames.values()))
-
-    def sizes(self, state: FrameStore) -> dict[str, int]:
-        """Also the groups that were visited for the sake of grouped times, if any."""
-        return {"all": self.size(state)} | ({"visited": state.visited} if state.visited else {})
-
-    def restore(self, snapshots: Sequence[FrameStore]) -> FrameStore:
-        """Its own frames, also of another window, and the lowest next window of all, moved up to a boundary.
-
-        Frames off the grid are moved up to it and merged; those that no window still to come holds are left out.
-        """
-        higher = self.shape.frames.higher
-        start = min(store.next for store in snapshots)
-        received = {key: min(s.received.get(key, MIN) for s in snapshots) for key in snapshots[0].received}
-        store = FrameStore(next=start if start == MIN else higher(start - 1), received=FrozenMap(received))
-        for frame, groups in sorted(snapshots[0].frames.items()):
-            moved = higher(frame - 1)
-            if self.shape.last_end(moved) < store.next:
-                continue
-            for group, held in groups.items():
-                store = self._added(store, moved, group, held)
-        return store
+    def start(self) -> FrameStore:
+        """Nothing is held."""
+        return FrameStore()
 
     def time_on(self, edge: int) -> int:
         """The column of the time on an input edge."""
         return self.times[edge] if self.times else self.time
 
-    def watermark(self, state: FrameStore, watermark: Watermark) -> Reply[FrameStore]:
-        """As all windows do; grouped times follow."""
-        if any(key == watermark.key for key, _ in self.grouped):
-            reply = Reply(replace(state, received=state.received.put(watermark.key, watermark.value)))
-        else:
-            # In a dataclass with slots super() needs its arguments.
-            reply = super(WindowProcessor, self).watermark(state, watermark)
-        if not self.grouped:
-            return reply
-        state, out = reply.state, list(reply.out)
-        open_groups = [group for groups in state.frames.values() for group in groups]
-        for key, index in self.grouped:
-            if key in state.received:
-                times = (time for group in open_groups if type(time := group[index]) is int)
-                due = min([state.received[key], *times])
-                state = replace(state, visited=state.visited + len(open_groups))
-                if due > state.sent.get(key, MIN):
-                    state = replace(state, sent=state.sent.put(key, due))
-                    out.append(Watermark(key, due))
-        return Reply(state, tuple(out))
-
-    def row(self, state: FrameStore, edge: int, event: Event) -> Reply[FrameStore]:
+    def row(self, values: RowValues, edge: int) -> None:
         """It goes into its frame. Raises `JobFailedError` at the state limit: when the count would reach it.
 
-        With `limit_when_exceeded`, when it would be above it. Source: upstream class `SlidingWindowP`.
+        Source: upstream class `SlidingWindowP`.
         """
-        time = row_time(event.values, self.time_on(edge))
-        frame = self.shape.frames.higher(time)
+        time, state, slide = row_time(values, self.time_on(edge)), self.state, self.shape.slide
+        frame = min(MAX, time - time % slide + slide)
         if frame < state.next:
-            limit = state.next - self.shape.slide
-            return Reply(state, drops=(Drop(edge, event, "window", self.key, time, limit),))
-        group, most, count = group_of(event.values, self.group), self.limit, self.size(state) + 1
-        is_new = group not in state.frames.get(frame, ())
-        if is_new and most is not None and count >= most + self.deviations.limit_when_exceeded:
+            self.drops.append(Drop(edge, values, "window", self.key, time, state.next - slide))
+            return
+        group = group_of(values, self.group)
+        groups = state.frames.get(frame, {})
+        held = groups.get(group)
+        if held is None and self.limit is not None and state.count + 1 >= self.limit:
             raise JobFailedError(
                 Reason.LIMIT_EXCEEDED,
-                f"The window would hold {count} accumulators at a limit of {most}.",
+                f"The window would hold {state.count + 1} accumulators at a limit of {self.limit}.",
                 remedy="Raise the limit, or let the watermark come sooner so that windows close.",
             )
-        return Reply(self._added(state, frame, group, self._single(event.values)))
+        groups[group] = self._with(held, values)
+        if held is None:
+            state.frames[frame] = groups
+            state.count += 1
+
+    def watermark(self, watermark: Watermark) -> None:
+        """As all windows do; grouped times follow."""
+        state = self.state
+        if any(key == watermark.key for key, _ in self.grouped):
+            state.received[watermark.key] = watermark.value
+        else:
+            super().watermark(watermark)
+        open_groups = [group for groups in state.frames.values() for group in groups] if self.grouped else []
+        for key, index in self.grouped:
+            if key in state.received:
+                state.visited += len(open_groups)
+                times = (time for group in open_groups if type(time := group[index]) is int)
+                due = min([state.received[key], *times])
+                if due > state.sent.get(key, MIN):
+                    state.sent[key] = due
+                    self.out.append(Watermark(key, due))
+
+    def _forward(self, watermark: Watermark) -> None:
+        """The watermark or, with `bounds_only`, its bound, unless that was sent before."""
+        if not self.bounds_only:
+            self.out.append(watermark)
+            return
+        key, bound = watermark.key, self.shape.frames.floor(watermark.value)
+        if bound > self.state.sent.get(key, MIN):
+            self.state.sent[key] = bound
+            self.out.append(Watermark(key, bound))
+
+    def _close(self, watermark: int | None) -> None:
+        state, shape = self.state, self.shape
+        upto = shape.last_end(max(state.frames, default=MIN)) if watermark is None else watermark
+        for end in state.ends(shape, upto):
+            for group, held in self._content(end):
+                self.out.append((end - shape.size, end, *group, *finished(self.aggregates, held.accumulators)))
+        for frame in [frame for frame in state.frames if shape.last_end(frame) <= upto]:
+            state.count -= len(state.frames.pop(frame))
+        if watermark is not None:
+            state.next = min(MAX, watermark - watermark % shape.slide + shape.slide)
+
+    def _content(self, end: int) -> list[tuple[RowValues, Held]]:
+        """What the window that ends at `end` holds, by group in a fixed order."""
+        content: dict[RowValues, Held] = {}
+        for frame in range(end - self.shape.size + self.shape.slide, end + 1, self.shape.slide):
+            for group, held in self.state.frames.get(frame, {}).items():
+                content[group] = self._combined(content[group], held) if group in content else held
+        return sorted(content.items(), key=lambda entry: group_order(entry[0]))
+
+    def closed_by(self, end: int) -> int:
+        """The lowest watermark that closes the window that ends at `end`."""
+        return end
+
+    @property
+    def open_windows(self) -> list[OpenWindow]:
+        """The windows that hold rows."""
+        rows = Counter[int]()
+        for frame, groups in self.state.frames.items():
+            for end in range(max(frame, self.state.next), self.shape.last_end(frame) + 1, self.shape.slide):
+                rows[end] += sum(held.rows for held in groups.values())
+        return [OpenWindow(end - self.shape.size, end, count) for end, count in rows.items()]
+
+    @property
+    def size(self) -> int:
+        """The (frame, group) pairs."""
+        return self.state.count
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Also the groups that were visited for the sake of grouped times, if any."""
+        return {"all": self.size} | ({"visited": self.state.visited} if self.state.visited else {})
+
+    def restored(self, snapshots: Sequence[FrameStore]) -> FrameStore:
+        """Its own frames, also of another window, and the lowest next window of all, moved up to a boundary.
+
+        Frames off the grid are moved up to it and combined; those that no window still to come holds are gone.
+        """
+        higher = self.shape.frames.higher
+        start = min(store.next for store in snapshots)
+        received = {key: min(s.received.get(key, MIN) for s in snapshots) for key in snapshots[0].received}
+        store = FrameStore(next=start if start == MIN else higher(start - 1), received=received)
+        for frame, before in sorted(snapshots[0].frames.items()):
+            moved = higher(frame - 1)
+            if self.shape.last_end(moved) < store.next:
+                continue
+            groups = store.frames.setdefault(moved, {})
+            for group, held in before.items():
+                groups[group] = self._combined(groups[group], held) if group in groups else held
+        store.count = sum(map(len, store.frames.values()))
+        return store
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,74 +312,76 @@ class OpenSession:
     held: Held
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Sessions:
     """The open sessions of every group by time, and the last watermark."""
 
-    groups: FrozenMap[RowValues, tuple[OpenSession, ...]] = field(default_factory=FrozenMap)
+    groups: dict[RowValues, list[OpenSession]] = field(default_factory=dict)
     watermark: int = MIN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class SessionProcessor(_Aggregation[Sessions]):
     """Sessions over the time in column `time`; `group` are the columns of the grouping key, none for one group."""
-
-    empty: ClassVar[Sessions] = Sessions()
 
     timeout: int
     time: int
     group: tuple[int, ...] = ()
 
-    def row(self, state: Sessions, edge: int, event: Event) -> Reply[Sessions]:
-        """It extends a session, joins two or begins one, or is dropped."""
-        time = row_time(event.values, self.time)
-        if time < state.watermark:
-            return Reply(state, drops=(Drop(edge, event, "session", self.key, time, state.watermark),))
-        alone = OpenSession(time, min(MAX, time + self.timeout), self._single(event.values))
-        group = group_of(event.values, self.group)
-        before = state.groups.get(group, ())
-        apart = [session for session in before if session.end <= alone.start or alone.end <= session.start]
-        whole = reduce(self._merged, [*(session for session in before if session not in apart), alone])
-        sessions = tuple(sorted((*apart, whole), key=lambda session: session.start))
-        return Reply(replace(state, groups=state.groups.put(group, sessions)))
+    def start(self) -> Sessions:
+        """No session is open."""
+        return Sessions()
 
-    def _merged(self, first: OpenSession, second: OpenSession) -> OpenSession:
-        both = self.combine(first.held, second.held)
+    def row(self, values: RowValues, edge: int) -> None:
+        """It extends a session, joins two or begins one, or is dropped."""
+        time, state = row_time(values, self.time), self.state
+        if time < state.watermark:
+            self.drops.append(Drop(edge, values, "session", self.key, time, state.watermark))
+            return
+        alone = OpenSession(time, min(MAX, time + self.timeout), self._with(None, values))
+        group = group_of(values, self.group)
+        sessions = state.groups.get(group, [])
+        apart = [session for session in sessions if session.end <= alone.start or alone.end <= session.start]
+        whole = reduce(self._joined, [*(session for session in sessions if session not in apart), alone])
+        state.groups[group] = sorted([*apart, whole], key=lambda session: session.start)
+
+    def _joined(self, first: OpenSession, second: OpenSession) -> OpenSession:
+        both = self._combined(first.held, second.held)
         return OpenSession(min(first.start, second.start), max(first.end, second.end), both)
 
-    def _closed(self, state: Sessions, watermark: int | None) -> tuple[Sessions, tuple[Event, ...]]:
+    def _close(self, watermark: int | None) -> None:
         ended: list[tuple[OpenSession, RowValues]] = []
-        open_groups = {}
-        for group, sessions in state.groups.items():
-            stays = tuple(
-                session for session in sessions if watermark is not None and self.closed_by(session.end) > watermark
-            )
+        for group, sessions in list(self.state.groups.items()):
+            stays = [s for s in sessions if watermark is not None and self.closed_by(s.end) > watermark]
             ended += [(session, group) for session in sessions if session not in stays]
-            if stays:
-                open_groups[group] = stays
+            self.state.groups[group] = stays
+            if not stays:
+                del self.state.groups[group]
         ended.sort(key=lambda entry: (entry[0].end, entry[0].start, group_order(entry[1])))
-        out = tuple(
-            Event((session.start, session.end, *group, *aggregate.finished(self.aggregates, session.held.accumulators)))
-            for session, group in ended
-        )
-        return Sessions(FrozenMap(open_groups), state.watermark if watermark is None else watermark), out
+        for session, group in ended:
+            results = finished(self.aggregates, session.held.accumulators)
+            self.out.append((session.start, session.end, *group, *results))
+        if watermark is not None:
+            self.state.watermark = watermark
 
     def closed_by(self, end: int) -> int:
         """The lowest watermark that closes a session that ends at `end`."""
         return end + 1
 
-    def open(self, state: Sessions) -> list[OpenWindow]:
+    @property
+    def open_windows(self) -> list[OpenWindow]:
         """The sessions that hold rows."""
         return [
             OpenWindow(session.start, session.end, session.held.rows, group)
-            for group, sessions in state.groups.items()
+            for group, sessions in self.state.groups.items()
             for session in sessions
         ]
 
-    def size(self, state: Sessions) -> int:
+    @property
+    def size(self) -> int:
         """The open sessions."""
-        return sum(map(len, state.groups.values()))
+        return sum(map(len, self.state.groups.values()))
 
-    def restore(self, snapshots: Sequence[Sessions]) -> Sessions:
+    def restored(self, snapshots: Sequence[Sessions]) -> Sessions:
         """Its own sessions, and the lowest watermark of all instances."""
         return Sessions(snapshots[0].groups, min(snapshot.watermark for snapshot in snapshots))

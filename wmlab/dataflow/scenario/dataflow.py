@@ -32,7 +32,7 @@ _ROW_BYTES: Final = 500
 _STEP_US: Final = 75
 _WINDOW_US: Final = 1.5
 """Microseconds that an item at a vertex or on a queue, and a row of a window take, as `growth` measured them."""
-_FUNCTIONS: Final = ("function", "complete", "complete_edge", "where", "policy")
+_FUNCTIONS: Final = ("function", "where", "policy")
 """The fields of vertices and their times that can hold Python functions."""
 
 
@@ -201,7 +201,7 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
             kind = vertex.kind.replace("_", " ")
             lines.append(f"  {vertex.name}{copies}: {kind}{f' of {inputs}' if inputs else ''} ({vertex.detail}){says}")
         for name, key, without in plan.stuck:
-            state = f"while {', '.join(without)}, which has it not, is neither idle nor done"
+            state = f"while {', '.join(without)}, which does not carry it, is neither idle nor done"
             lines.append(f"  note: key {key} is stuck at {name} {state}")
         lines += [f"  fault: {fault!r}" for fault in self.faults]
         return "\n".join(lines)
@@ -287,5 +287,3 @@ def _edge_words(edge: Edge, target: Any, plan: Plan) -> Iterator[str]:
     if edge.routing is not None:
         by = f" by {', '.join(edge.by)}" if edge.by else ""
         yield in_mermaid(edge.routing.replace("_", " ") + by)
-    if edge.priority:
-        yield f"priority {edge.priority}"

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Discriminator, Tag
 
 from wmlab.core.expression import columns_read
-from wmlab.core.values import EACH_ONCE, MAX_MS, AnyName, Flag, Ms, Period, Problem, branch, tagged, unknown, value
+from wmlab.core.values import EACH_ONCE, AnyName, Flag, Ms, Period, Problem, branch, tagged, unknown, value
 from wmlab.core.words import counted
 from wmlab.dataflow.model.source import IDLE_TIMEOUT_MS
 from wmlab.dataflow.scenario.vertices import (
@@ -78,12 +78,6 @@ def _stream(offered: Any) -> Any:
     return offered
 
 
-def _frame(offered: object) -> object:
-    if offered in ("pipeline", "sql") or (type(offered) is int and 0 <= offered <= MAX_MS):
-        return offered
-    raise ValueError("give a number of ms from 0 on, 'pipeline' or 'sql'")
-
-
 _NO_STREAM, _DIRECTORY, _SCENARIO = branch("no stream"), branch("directory"), branch("scenario")
 
 
@@ -117,8 +111,8 @@ class Source(Vertex):
     configurable in Core API, but in Pipeline API it's hard-coded to 60 seconds" (Handling of keyed idle messages;
     upstream has let partitioned sources set it since, `setPartitionIdleTimeout`).
 
-    Watermarks are throttled to multiples of `frame_ms` above `frame_offset_ms`: 1 lets each through, 0 none, `pipeline`
-    and `sql` choose as the two interfaces of upstream do. `where` is a filter pushed into the source. With `ends` the
+    Watermarks are throttled to multiples of `frame_ms` above `frame_offset_ms`: 1 lets each through, 0 none.
+    `where` is a filter pushed into the source. With `ends` the
     source ends after its last row.
     """
 
@@ -139,7 +133,7 @@ class Source(Vertex):
     where: Condition | None = None
     api: Literal["core", "pipeline"] = "core"
     idle_timeout_ms: Ms = IDLE_TIMEOUT_MS
-    frame_ms: Annotated[int | str, BeforeValidator(_frame)] = 1
+    frame_ms: Ms = 1
     frame_offset_ms: Ms = 0
     poll_ms: Period = 100
     ends: Flag = False
@@ -185,7 +179,7 @@ class Source(Vertex):
                 f"is {IDLE_TIMEOUT_MS} in the Pipeline API; leave it out, or take api='core', which lets it be set"
             )
             yield Problem(("idle_timeout_ms",), f"{message} (got {self.idle_timeout_ms})")
-        if isinstance(self.frame_ms, int) and 0 < self.frame_ms <= self.frame_offset_ms:
+        if 0 < self.frame_ms <= self.frame_offset_ms:
             message = f"must be below frame_ms, {self.frame_ms} (got {self.frame_offset_ms})"
             yield Problem(("frame_offset_ms",), message)
         yield from islice(self._row_problems(), 1)

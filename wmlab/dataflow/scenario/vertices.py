@@ -1,7 +1,6 @@
 """The vertices behind the sources, the edges between all of them, and the plain types that they are made of.
 
-Every vertex has `parallelism` instances. With `turn_ms` each turn of an instance takes that long and one row at most;
-otherwise it takes no time and all that has come. What a vertex makes of a row is an expression per column (`select`) or
+Every vertex has `parallelism` instances. What a vertex makes of a row is an expression per column (`select`) or
 a Python `function`, which gets the row as a dict. The documents behind each are named in `wmlab.dataflow.model`.
 """
 
@@ -22,7 +21,6 @@ from wmlab.core.values import (
     EACH_ONCE,
     UNSET,
     Flag,
-    Ms,
     Name,
     Option,
     Period,
@@ -191,24 +189,14 @@ class Vertex:
                 over = f"{exactly(self.timeout_ms)} by {self.column}"
                 return f"{', '.join(self.aggregates.values())} per session of {over}"
             case Custom():
-                at_edge = f"; {function_name(self.complete_edge)} when an input ends" if self.complete_edge else ""
-                at_end = f"; {function_name(self.complete)} when all inputs have ended" if self.complete else ""
-                return f"{function_name(self.function)}{at_edge}{at_end}"
+                return function_name(self.function)
             case Join() | HashJoin():
                 return f"{'inner' if self.outer is None else f'{self.outer} outer'}, {self.condition}"
         return "all inputs" if isinstance(self, Merge) else "results"
 
 
 @value
-class ProcessingVertex(Vertex):
-    """The base of all vertices behind the sources."""
-
-    _: KW_ONLY
-    turn_ms: Ms = 0
-
-
-@value
-class Selecting(ProcessingVertex):
+class Selecting(Vertex):
     """The base of those that make rows by `select` or by a `function`; `Map` says what the fields mean."""
 
     _: KW_ONLY
@@ -237,7 +225,7 @@ class Map(Selecting):
 
 
 @tagged
-class Filter(ProcessingVertex):
+class Filter(Vertex):
     """Keeps the rows for which `where` holds: an expression, or a function of the row as a dict."""
 
     where: Condition
@@ -260,8 +248,8 @@ class FlatMap(Selecting):
 
 
 @tagged
-class Merge(ProcessingVertex):
-    """Hands on the rows of all its inputs, which must have the same columns, and their watermarks merged by key."""
+class Merge(Vertex):
+    """Forwards the rows of all its inputs, which must have the same columns, and their watermarks coalesced by key."""
 
 
 @tagged
@@ -288,10 +276,10 @@ class AsyncMap(Selecting):
 
 
 @tagged
-class Custom(ProcessingVertex):
-    """A processor of one's own, which may generate, drop and delay watermarks, and so break every rule about them.
+class Custom(Vertex):
+    """A custom processor, which may generate, drop and delay watermarks, and so break every rule about them.
 
-    `function(state, item)` gets a row as a dict, or a `Watermark(key, value)` that is merged over all inputs. It
+    `function(state, item)` gets a row as a dict, or a `Watermark(key, value)` that is coalesced over all inputs. It
     returns the next state, which begins with `initial`, and a list of rows and watermarks, and must be pure. Rows that
     leave have `columns` (none: those of the input), watermarks the `keys`, each with its column (None: as the input).
 
@@ -299,13 +287,10 @@ class Custom(ProcessingVertex):
     ordinal)`, and gets rows and watermarks with their input edge, from 0. Its watermarks are "coalesced from multiple
     upstream processor instances contributing to the input edge `ordinal`, but multiple input edges are not coalesced
     and are received immediately". Its inputs may have different columns if `columns` says what leaves. Both ways an
-    idle message passes when all inputs are idle.
+    idle message is forwarded when all inputs are idle.
 
-    `complete(state)` is asked when all inputs have ended, `complete_edge(state, ordinal)` when one has and everything
-    on it was processed, before the watermarks that its end lets through. Both return what the function returns, and
-    are asked once, so that what they return leaves before the end does; None: nothing leaves then.
     Source: "Keyed watermark support", WM generation, WM rules and Processor API (`tryProcessWatermark`); upstream class
-    `Processor` (`complete`, `completeEdge`).
+    `Processor`.
     """
 
     _: KW_ONLY
@@ -314,17 +299,13 @@ class Custom(ProcessingVertex):
     columns: Columns = ()
     keys: Annotated[dict[Key, Column] | None, BeforeValidator(_by_number)] = None
     by_input: Flag = False
-    complete: Function | None = None
-    complete_edge: Function | None = None
 
     def _problems(self) -> Iterator[Problem]:
         yield from arity_problems(("function",), self.function, ("state", "item", "ordinal")[: 2 + self.by_input])
-        yield from arity_problems(("complete",), self.complete, ("state",))
-        yield from arity_problems(("complete_edge",), self.complete_edge, ("state", "ordinal"))
 
 
 @tagged
-class LateDrop(ProcessingVertex):
+class LateDrop(Vertex):
     """Leaves out every row whose time in `column` is below the watermark of that column's key.
 
     With `ignores_key` it is a processor from before there were keys: every watermark counts as one of that key.
@@ -336,7 +317,7 @@ class LateDrop(ProcessingVertex):
 
 
 @tagged
-class StatefulMap(ProcessingVertex):
+class StatefulMap(Vertex):
     """Running aggregates per group `by`: each row goes on with the aggregates up to and including itself.
 
     With `ttl_ms` the state of a group goes when no row touched it for that long, by the watermark of `column`; rows
@@ -351,12 +332,12 @@ class StatefulMap(ProcessingVertex):
 
 
 @tagged
-class Sink(ProcessingVertex):
+class Sink(Vertex):
     """Where rows come out."""
 
 
 @tagged
-class Window(ProcessingVertex):
+class Window(Vertex):
     """Aggregates of the rows in windows of `size_ms`, sliding by `slide_ms` (None: tumbling), per group `by`.
 
     The watermark of `column`'s key closes them; all other watermarks end here. A result has the columns `start`,
@@ -404,7 +385,7 @@ class Window(ProcessingVertex):
 
 
 @tagged
-class SessionWindow(ProcessingVertex):
+class SessionWindow(Vertex):
     """Aggregates of the rows of a group that follow each other within less than `timeout_ms`.
 
     Results, keys and columns as in `Window`. Source: upstream class `SessionWindowP`.
@@ -421,7 +402,7 @@ class SessionWindow(ProcessingVertex):
 
 
 @tagged
-class Join(ProcessingVertex):
+class Join(Vertex):
     """Rows of the first input (`left`) with rows of the second (`right`) for which `condition` holds.
 
     It is an expression over `left.column` and `right.column`. Its top-level parts joined by `and` that compare a
@@ -440,11 +421,11 @@ class Join(ProcessingVertex):
 
 
 @tagged
-class HashJoin(ProcessingVertex):
+class HashJoin(Vertex):
     """Rows of the first input (`left`), a stream or a batch, with rows of the second (`right`), a batch.
 
     "The stream-to-batch or batch-to-batch joins don't use watermarks": the batch is read to its end before the first
-    row of the left input is, whatever the priorities of the edges are. Each left row then leaves at once with every
+    row of the left input is. Each left row then leaves at once with every
     right row for which `condition` holds, an expression over `left.column` and `right.column` that need not bound any
     time; with `outer` also if there is none. Watermarks and idle messages of the left input pass.
 
@@ -488,8 +469,7 @@ class Edge:
 
     `routing` of a row: `round_robin` in turn, `isolated` to the instance of the same number, `broadcast` to all,
     `partitioned` to the one that the columns `by` choose. None: partitioned where the target groups or joins by
-    columns, otherwise round robin. Watermarks and idle messages go to all instances that the edge reaches. An edge of
-    a lower `priority` number is drained to its end before the others of its target are looked at.
+    columns, otherwise round robin. Watermarks and idle messages go to all instances that the edge reaches.
     Source: upstream class `Edge`.
     """
 
@@ -498,7 +478,6 @@ class Edge:
     _: KW_ONLY
     routing: Literal["round_robin", "isolated", "broadcast", "partitioned"] | None = None
     by: Grouping = ()
-    priority: Annotated[int, Field(ge=-1_000, le=1_000, strict=True)] = 0
 
     def __post_init__(self) -> None:
         message = ""
@@ -512,7 +491,6 @@ class Edge:
     def __repr__(self) -> str:
         marks = [f"routing={self.routing!r}"] if self.routing else []
         marks += [f"by={list(self.by)}"] if self.by else []
-        marks += [f"priority={self.priority}"] if self.priority else []
         return f"Edge({', '.join([repr(self.source), repr(self.target), *marks])})"
 
 

@@ -7,20 +7,17 @@ Source: "Keyed watermark support", Terminology; upstream classes `Vertex`, `Edge
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from wmlab.dataflow.model.join import LEFT, RIGHT
+from wmlab.dataflow.model.join import RIGHT
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.plan import Output, Plan
 from wmlab.dataflow.scenario.vertices import Custom, Edge, HashJoin, SessionWindow, StatefulMap, Window
 
 OWN_BY_INPUT: Final = "custom by input"
 """The kind of a processor of one's own that gets the watermarks of each input by itself."""
-
-_ENCODE = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 
 
 @dataclass(frozen=True)
@@ -47,17 +44,14 @@ class Node:
         """What an instance is called."""
         return self.name if self.parallelism == 1 else f"{self.name}[{number}]"
 
-    def text(self, values: tuple[Any, ...]) -> str:
-        """A row that leaves it as a JSON object."""
-        return _ENCODE(dict(zip(self.output.columns, values, strict=True)))
-
     def time(self, values: tuple[Any, ...]) -> int | None:
         """The time of a row that leaves it; None if it has none."""
-        time = None if self._time is None else values[self._time]
+        time = None if self.time_column is None else values[self.time_column]
         return time if type(time) is int else None
 
     @cached_property
-    def _time(self) -> int | None:
+    def time_column(self) -> int | None:
+        """The index of the column that counts as the time of a row; None: it has none."""
         return None if self.output.time is None else self.output.columns.index(self.output.time)
 
 
@@ -110,7 +104,7 @@ def layout(dataflow: DataflowScenario) -> Layout:
         vertex = dataflow.vertex(name)
         for number, planned in enumerate(plan.inputs[name]):
             routing = _routing(vertex, plan, planned, number)
-            edges.append(NodeEdge(planned.source, name, number, _priority(vertex, plan, number), *routing))
+            edges.append(NodeEdge(planned.source, name, number, _priority(vertex, number), *routing))
         nodes[name] = Node(name, vertex, output)
     channels: list[Channel] = []
     for edge in edges:
@@ -120,12 +114,9 @@ def layout(dataflow: DataflowScenario) -> Layout:
     return Layout(nodes, tuple(edges), tuple(channels))
 
 
-def _priority(target: Any, plan: Plan, number: int) -> int:
-    """The priority of an input edge: what it says, but the batch of a join is read first."""
-    priorities = [edge.priority for edge in plan.inputs[target.name]]
-    if isinstance(target, HashJoin) and number == RIGHT:
-        return min(priorities[RIGHT], priorities[LEFT] - 1)
-    return priorities[number]
+def _priority(target: Any, number: int) -> int:
+    """The priority of an input edge: the batch of a join is read first."""
+    return -1 if isinstance(target, HashJoin) and number == RIGHT else 0
 
 
 def _routing(target: Any, plan: Plan, edge: Edge, number: int) -> tuple[str, tuple[str, ...]]:

@@ -3,16 +3,17 @@
 Names become indices, texts functions. A source has one mapper per column with a key, which makes watermarks of its
 times.
 
-Source: "Keyed watermark support", WM generation; "Stream-to-stream join", time bounds; upstream classes
-`EventTimeMapper`, `WatermarkThrottlingFrameSizeCalculator`.
+Source: "Keyed watermark support", WM generation; "Stream-to-stream join", time bounds; upstream class
+`EventTimeMapper`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from numbers import Real
-from typing import Any
+from typing import Any, cast
 
 from wmlab.core.errors import FunctionError, ScenarioError
 from wmlab.core.expression import compiled
@@ -20,18 +21,10 @@ from wmlab.core.values import function_name, is_function
 from wmlab.core.words import shown
 from wmlab.dataflow.model import aggregate, transform, window
 from wmlab.dataflow.model.async_map import AsyncOrdered, AsyncUnordered
-from wmlab.dataflow.model.items import Event, FrameGrid, Idle, Watermark, watermark_instance
-from wmlab.dataflow.model.join import LEFT, RIGHT, AnyJoin, BatchJoin, StreamJoin, minimum_spread
+from wmlab.dataflow.model.items import FrameGrid, Idle, RowValues, Watermark, watermark_instance
+from wmlab.dataflow.model.join import LEFT, RIGHT, AnyJoin, BatchJoin, StreamJoin
 from wmlab.dataflow.model.processor import Deviations, Processor
-from wmlab.dataflow.model.source import (
-    EventTimeMapper,
-    FixedLag,
-    LagPolicy,
-    OwnLag,
-    RealTimeLag,
-    pipeline_frame_ms,
-    sql_frame_ms,
-)
+from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, LagPolicy, OwnLag, RealTimeLag
 from wmlab.dataflow.scenario import vertices as step
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.plan import Output, Plan, dotted, equal_columns
@@ -41,7 +34,7 @@ from wmlab.dataflow.sim.layout import Node
 
 
 @dataclass(frozen=True, slots=True)
-class Clocked:
+class WatermarkedColumn:
     """A column with a key: its index in the row and its mapper. `promised`: it follows the lower bound of a stream."""
 
     index: int
@@ -49,12 +42,11 @@ class Clocked:
     promised: bool
 
 
-def clocked(dataflow: DataflowScenario, source: Source) -> tuple[Clocked, ...]:
+def watermarked_columns(dataflow: DataflowScenario, source: Source) -> tuple[WatermarkedColumn, ...]:
     """The columns of a source that carry keys, by ascending key."""
-    frame = _frame_ms(dataflow, source)
-    frames = None if frame == 0 else FrameGrid(frame, source.frame_offset_ms)
+    frames = None if source.frame_ms == 0 else FrameGrid(source.frame_ms, source.frame_offset_ms)
     return tuple(
-        Clocked(
+        WatermarkedColumn(
             index=source.row_columns.index(time.column),
             mapper=EventTimeMapper(
                 policy=_policy(time, source.name),
@@ -69,26 +61,13 @@ def clocked(dataflow: DataflowScenario, source: Source) -> tuple[Clocked, ...]:
     )
 
 
-def _frame_ms(dataflow: DataflowScenario, source: Source) -> int:
-    """The frame that the watermarks of a source are throttled to; 0: none is sent."""
-    if isinstance(source.frame_ms, int):
-        return source.frame_ms
-    slides = [vertex.step_ms for vertex in dataflow.vertices if isinstance(vertex, step.Window)]
-    if source.frame_ms == "pipeline":
-        timeouts = [vertex.timeout_ms for vertex in dataflow.vertices if isinstance(vertex, step.SessionWindow)]
-        return pipeline_frame_ms(slides, timeouts)
-    plan = dataflow.plan
-    joins = [(rule, plan.incoming(name)[0]) for name, rule in plan.joins.items()]
-    return sql_frame_ms(slides, [minimum_spread(rule.bounds, [key for key, _ in left.keys]) for rule, left in joins])
-
-
 def _policy(time: EventTime, source: str) -> LagPolicy:
     if callable(time.policy):
         return OwnLag(time.lag_ms, function=_checked_policy(time.policy, source))
     return {"lag": FixedLag, "real_time": RealTimeLag, "lower_bound": LagPolicy}[time.policy](time.lag_ms)
 
 
-def asked(function: Callable[..., Any], *arguments: Any, vertex: str, item: str) -> Any:
+def call_user_function(function: Callable[..., Any], *arguments: Any, vertex: str, item: str) -> Any:
     """What a function of a user's own answers.
 
     Raises `FunctionError`, from the error that the function raised, with the vertex and the `item` that it was given.
@@ -112,7 +91,7 @@ def _checked_policy(policy: Callable[..., Any], source: str) -> Callable[[Any, i
 
     def checked(memory: Any, time: int) -> tuple[Any, int | None]:
         item = f"the time {time} with the memory {shown(memory)}"
-        answer = asked(policy, memory, time, vertex=source, item=item)
+        answer = call_user_function(policy, memory, time, vertex=source, item=item)
         if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Real | None):
             return answer
         raise ScenarioError(
@@ -141,15 +120,14 @@ def processor_of(
             return transform.Transform(lambda values: (values,) if gate() and keeps(values) else ())
         case step.AsyncMap():
             kind = AsyncOrdered if vertex.ordered else AsyncUnordered
-            return kind(capacity=vertex.capacity, deviations=rules, ignores_key=vertex.ignores_key)
+            return kind(capacity=vertex.capacity, ignores_key=vertex.ignores_key)
         case step.Custom():
-            own = _OwnFunctions(vertex, inputs, node.output)
-            at_end = None if vertex.complete is None else own.at_end
-            at_edge_end = None if vertex.complete_edge is None else own.at_edge_end
-            return transform.CustomProcessor(own.step, vertex.initial, vertex.by_input, at_end, at_edge_end)
+            function = _CustomFunction(vertex, inputs, node.output)
+            return transform.CustomProcessor(function=function, initial=vertex.initial, by_input=vertex.by_input)
         case step.LateDrop():
             key = _key(incoming, vertex.column)
-            return transform.LateDropProcessor(incoming.columns.index(vertex.column), key, vertex.ignores_key)
+            column = incoming.columns.index(vertex.column)
+            return transform.LateDropProcessor(time=column, key=key, ignores_key=vertex.ignores_key)
         case step.StatefulMap():
             return _stateful(vertex, incoming, rules)
         case step.Window():
@@ -240,7 +218,7 @@ def condition_of(where: Any, columns: Sequence[str], vertex: str) -> Callable[[_
 
     def holds(values: _Values) -> Any:
         row = dict(zip(columns, values, strict=True))
-        return asked(where, row, vertex=vertex, item=_row_in_words(row))
+        return call_user_function(where, row, vertex=vertex, item=_row_in_words(row))
 
     if is_function(where):
         return holds
@@ -268,7 +246,7 @@ def _called(
 
     def call(values: _Values) -> tuple[_Values, ...]:
         row = dict(zip(incoming, values, strict=True))
-        result = asked(function, row, vertex=vertex.name, item=_row_in_words(row))
+        result = call_user_function(function, row, vertex=vertex.name, item=_row_in_words(row))
         rows: Iterable[Any] = () if result is None else (result,) if isinstance(result, Mapping) else result
         return tuple(_row_of(row, function, outgoing) for row in rows)
 
@@ -289,35 +267,25 @@ def _row_of(row: Any, function: Callable[..., Any], outgoing: Sequence[str]) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class _OwnFunctions:
-    """The functions of a custom processor over items of the model; what each returns is looked at."""
+class _CustomFunction:
+    """The function of a custom processor over items of the model; what it returns is checked."""
 
     vertex: step.Custom
     inputs: Sequence[Output]
     outgoing: Output
 
-    def step(self, state: object, item: Event | Watermark, edge: int | None) -> transform.OwnAnswer:
-        """A row came, or a watermark."""
-        offered: object = item
-        words = f"the watermark {item.value} of key {item.key}" if isinstance(item, Watermark) else ""
-        if isinstance(item, Event):
-            offered = row = dict(zip(self.inputs[edge or 0].columns, item.values, strict=True))
+    def __call__(self, state: object, item: RowValues | Watermark, edge: int | None) -> transform.CustomAnswer:
+        """The next state and what leaves, of a row or a watermark."""
+        function, offered = self.vertex.function, cast("Any", item)
+        if isinstance(item, Watermark):
+            words = f"the watermark {item.value} of key {item.key}"
+        else:
+            offered = row = dict(zip(self.inputs[edge or 0].columns, item, strict=True))
             words = _row_in_words(row)
-        if self.vertex.by_input:
-            return self._answer(self.vertex.function, state, offered, edge, words=f"{words} of input {edge}")
-        return self._answer(self.vertex.function, state, offered, words=words)
-
-    def at_edge_end(self, state: object, edge: int | None) -> transform.OwnAnswer:
-        """An input has ended."""
-        return self._answer(self.vertex.complete_edge, state, edge, words=f"the end of input {edge}")
-
-    def at_end(self, state: object, edge: int | None) -> transform.OwnAnswer:  # noqa: ARG002
-        """All inputs have ended."""
-        return self._answer(self.vertex.complete, state, words="the end of all inputs")
-
-    def _answer(self, function: Any, state: object, *arguments: object, words: str) -> transform.OwnAnswer:
-        item = f"{words} in the state {shown(state)}"
-        answer = asked(function, state, *arguments, vertex=self.vertex.name, item=item)
+        of_input = f" of input {edge}" if self.vertex.by_input else ""
+        arguments = (state, offered, edge) if self.vertex.by_input else (state, offered)
+        words = f"{words}{of_input} in the state {shown(state)}"
+        answer = call_user_function(function, *arguments, vertex=self.vertex.name, item=words)
         if not isinstance(answer, tuple) or len(answer) != 2 or not isinstance(answer[1], list | tuple):
             raise ScenarioError(
                 f"{function_name(function)} returned {answer!r}, which is no state with a list of items.",
@@ -327,7 +295,7 @@ class _OwnFunctions:
         return after, [
             self._watermark(entry, function)
             if isinstance(entry, Watermark)
-            else Event(_row_of(entry, function, self.outgoing.columns))
+            else _row_of(entry, function, self.outgoing.columns)
             for entry in left
         ]
 
@@ -372,15 +340,14 @@ class RecordedRule:
 class DataflowRules:
     """The rules of all vertices, those of the times of `sources` by name and key.
 
-    `capacities`: how many calls an asynchronous vertex makes at once; `completing`: processors of one's own that may
-    put something out when inputs have ended; `end_ms`: the end. Without a dataflow to take them from, all are empty.
+    `capacities`: how many calls an asynchronous vertex makes at once; `end_ms`: the end. Without a dataflow to take
+    them from, all are empty.
     """
 
     sources: Mapping[str, Source] = field(default_factory=dict)
-    times: Mapping[tuple[str, int], Clocked] = field(default_factory=dict)
+    times: Mapping[tuple[str, int], WatermarkedColumn] = field(default_factory=dict)
     results: Mapping[str, RecordedRule] = field(default_factory=dict)
     capacities: Mapping[str, int] = field(default_factory=dict)
-    completing: frozenset[str] = frozenset()
     end_ms: int | None = None
 
     @property
@@ -399,14 +366,12 @@ def rules_of(dataflow: DataflowScenario) -> DataflowRules:
     dataflow = dataflow.resolved
     vertices = dataflow.vertices
     sources = {source.name: source for source in vertices if isinstance(source, Source)}
+    times_of = partial(watermarked_columns, dataflow)
     return DataflowRules(
         sources=sources,
-        times={(name, t.mapper.key): t for name, source in sources.items() for t in clocked(dataflow, source)},
+        times={(name, time.mapper.key): time for name, source in sources.items() for time in times_of(source)},
         results={v.name: _result(dataflow, v) for v in vertices if isinstance(v, step.Windowed | step.Joining)},
         capacities={vertex.name: vertex.capacity for vertex in vertices if isinstance(vertex, step.AsyncMap)},
-        completing=frozenset(
-            v.name for v in vertices if isinstance(v, step.Custom) and (v.complete or v.complete_edge) is not None
-        ),
         end_ms=dataflow.start_ms + dataflow.duration_ms,
     )
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.coalescer import KeyedCoalescer
-from wmlab.dataflow.model.items import Event, FrameGrid, Item, Watermark
+from wmlab.dataflow.model.items import FrameGrid, Item, Watermark
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, SourceState
 from wmlab.progress.model.numbers import TupleBuffer, assign_origins, by_event_time
 from wmlab.progress.model.tracker import LocalRule, ProgressRules, ProgressTracker
@@ -54,7 +54,7 @@ class Merging:
     x: int = UNKNOWN
 
 
-_EVENT: Final = Event(())
+_ROW: Final = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +94,11 @@ class JetWatermark(Strategy[Merging]):
             if index is not None and isinstance(item, Record):
                 state.busy[index] = None
                 source, time = state.sources[index], item.event_time
-                self._take(state, index, mapper.event(source, _EVENT, partition=0, time=time, now_ms=now_ms))
+                items = mapper.report(source, partition=0, time=time, now_ms=now_ms)
+                self._take(state, index, (*items, _ROW))
         return state, state.x, state.x
 
-    def _take(self, state: Merging, index: int, moved: tuple[SourceState, tuple[Item, ...]]) -> None:
-        state.sources[index], items = moved
+    def _take(self, state: Merging, index: int, items: tuple[Item, ...]) -> None:
         for item in items:
             for emitted in state.coalescer.step(index, item):
                 if isinstance(emitted, Watermark):

@@ -9,23 +9,24 @@ Source: "Keyed watermark support", WM generation; upstream class `EventTimeMappe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from wmlab.core.errors import ScenarioError
 from wmlab.core.simulation import generator
-from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Barrier, Event, Idle, Item, Watermark
-from wmlab.dataflow.model.source import SourceState
+from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, MIN, Barrier, Idle, Watermark
+from wmlab.dataflow.model.source import SourceItems, SourceState
 from wmlab.dataflow.scenario import faults
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.source import Source, share
+from wmlab.dataflow.sim.instance import Instance, partition_hash
 from wmlab.dataflow.sim.layout import Node
-from wmlab.dataflow.sim.rules import Clocked, condition_of
-from wmlab.dataflow.sim.task import NodeTask, partition_hash
+from wmlab.dataflow.sim.rules import WatermarkedColumn, condition_of
 
 if TYPE_CHECKING:
-    from wmlab.dataflow.sim.world import Execution
+    from wmlab.dataflow.sim.job import Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +63,14 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
+class InstanceArrivals:
     """All that one instance reads by clock time, and the partitions that it has from the start."""
 
     entries: tuple[Arrival | Change, ...]
     partitions: tuple[int, ...]
 
 
-def feeds(dataflow: DataflowScenario, source: Source, reading: Reading) -> tuple[Feed, ...]:
+def arrivals_by_instance(dataflow: DataflowScenario, source: Source, reading: Reading) -> tuple[InstanceArrivals, ...]:
     """What every instance of `source` reads; raises `ScenarioError` for a fault of a partition that it has not."""
     for fault in dataflow.faults:
         if not isinstance(fault, faults.OfPartition) or fault.source != source.name:
@@ -104,7 +105,7 @@ def feeds(dataflow: DataflowScenario, source: Source, reading: Reading) -> tuple
     entries = sorted([*changes, *read], key=lambda entry: entry.at_ms)
     shares = [share(source, number, reading.partitions) for number in range(source.parallelism)]
     return tuple(
-        Feed(
+        InstanceArrivals(
             tuple(entry for entry in entries if entry.partition is None or entry.partition in own),
             tuple(partition for partition in own if partition not in added),
         )
@@ -142,52 +143,54 @@ def _faulty(dataflow: DataflowScenario, source: Source, rows: list[Arrival]) -> 
     return rows
 
 
+RowsRead = dict[int, tuple[int | None, int]]
+"""By partition when a row of it last passed (ms; None: never), and how many were rejected since."""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceSnapshot:
     """What a source saves: how far it has read, its partitions, by key their state, and what was read of each."""
 
     read: int
     partitions: tuple[int, ...]
-    states: tuple[SourceState, ...]
-    rows: Mapping[int, tuple[int | None, int]]
+    states: list[SourceState]
+    rows: RowsRead
 
 
-_Advanced = tuple[SourceState, Sequence[Item]]
-"""The state of a column after a step, and what leaves."""
+class SourceInstance(Instance):
+    """An instance of a source; after a restart it goes on from its own position, the first of `snapshots`.
 
-
-class SourceTask(NodeTask):
-    """One source instance; after a restart it goes on from its own position, the first of `snapshots`.
-
-    `rows` says of each partition when a row last passed (ms), and how many were rejected since.
+    `times` are its columns with watermarks and `states` their states; `partitions` are the numbers of its partitions.
     """
 
-    def __init__(self, execution: Execution, node: Node, number: int, snapshots: Sequence[SourceSnapshot]) -> None:
-        super().__init__(execution, node, number)
-        self.feed = self.world.feeds[node.name][number]
-        self.times = self.world.times[node.name]
-        self.partitions = list(snapshots[0].partitions if snapshots else self.feed.partitions)
+    def __init__(self, job: Job, node: Node, number: int, snapshots: Sequence[SourceSnapshot] = ()) -> None:
+        super().__init__(job, node, number)
+        arrivals = job.arrivals[node.name][number]
+        self.entries = arrivals.entries
+        self.times = job.times[node.name]
+        self.partitions = list(snapshots[0].partitions if snapshots else arrivals.partitions)
+        self.states = [time.mapper.start(len(self.partitions), now_ms=job.now_ms) for time in self.times]
+        self.rows: RowsRead = {}
         where = node.vertex.where
-        self._keep = (lambda _: True) if where is None else condition_of(where, node.vertex.row_columns, node.name)
+        self._keep = None if where is None else condition_of(where, node.vertex.row_columns, node.name)
         self._barrier: Barrier | None = None
         self._rejected_ms: int | None = None
         self._idle_poll_ms: int | None = None
-        self._idle: dict[int, set[int]] = {}
-        self.rows: dict[int, tuple[int | None, int]] = {}
+        self._idle: list[list[int]] = [[] for _ in self.times]
         self._read = 0
         self._rows_read = 0
-        now_ms = self.world.now_ms
-        self.states = [time.mapper.start(len(self.partitions), now_ms=now_ms) for time in self.times]
         if snapshots:
             self._restore(snapshots[0])
 
     def begin(self) -> None:
         """Write down the watermarks that a snapshot gave back, and look what there is to do."""
-        for time, state in zip(self.times, self.states, strict=True):
-            self._write_marks(time, state, {}, "restored")
+        for index, state in enumerate(self.states):
+            for number, partition in zip(self.partitions, state.partitions, strict=True):
+                if partition.mark != MIN:
+                    self._write_step(index, (), "restored", number)
         super().begin()
 
-    def poll(self) -> None:
+    def turn(self) -> None:
         """Take a snapshot if one is due, read what has arrived while there is room, and look at the clock."""
         self.blocked = False
         if not self.flush() or self.finished:
@@ -196,8 +199,8 @@ class SourceTask(NodeTask):
             self._take_snapshot(self._barrier)
             if self.finished:
                 return
-        now_ms, before = self.world.now_ms, self._read
-        entries = self.feed.entries
+        now_ms, before = self.job.now_ms, self._read
+        entries = self.entries
         while self._read < len(entries) and entries[self._read].at_ms <= now_ms:
             if self.room == 0:
                 self.blocked = True
@@ -209,9 +212,13 @@ class SourceTask(NodeTask):
             else:
                 self._change(entry, now_ms)
         if self._read == before or (self._idle_poll_ms is not None and self._idle_poll_ms <= now_ms):
-            self._tick(now_ms)
+            self._idle_poll(now_ms)
             self._idle_poll_ms = None
         self._go_on(now_ms)
+
+    def unread(self, until_ms: int) -> int:
+        """How many rows had arrived before a moment and were not read."""
+        return sum(isinstance(entry, Arrival) and entry.at_ms < until_ms for entry in self.entries[self._read :])
 
     def begin_snapshot(self, barrier: Barrier) -> None:
         """The source saves its position before it reads on."""
@@ -219,7 +226,7 @@ class SourceTask(NodeTask):
             self._save(barrier)
         else:
             self._barrier = barrier
-            self.world.wake(self)
+            self.job.wake(self)
 
     def _take_snapshot(self, barrier: Barrier) -> None:
         self._barrier = None
@@ -228,153 +235,143 @@ class SourceTask(NodeTask):
         self.send((barrier,))
 
     def _save(self, barrier: Barrier) -> None:
-        snapshot = SourceSnapshot(self._read, tuple(self.partitions), tuple(self.states), dict(self.rows))
-        self.execution.saved(self, barrier, snapshot, size=0, rows_read=self._rows_read)
+        states = [replace(state, partitions=[*map(copy, state.partitions)]) for state in self.states]
+        snapshot = SourceSnapshot(self._read, tuple(self.partitions), states, dict(self.rows))
+        self.job.saved(self, barrier, snapshot, size=0, rows_read=self._rows_read)
 
     def _restore(self, snapshot: SourceSnapshot) -> None:
         """Watermarks hold on, and so does a promised lower bound; what a policy has seen does not."""
         self._read, self.rows = snapshot.read, dict(snapshot.rows)
-        for number, (time, saved) in enumerate(zip(self.times, snapshot.states, strict=True)):
-            state = time.mapper.restore(self.states[number], dict(enumerate(saved.marks())))
+        for time, state, saved in zip(self.times, self.states, snapshot.states, strict=True):
+            time.mapper.restore(state, dict(enumerate(saved.marks())))
             if time.promised:
-                both = zip(state.partitions, saved.partitions, strict=True)
-                state = replace(state, partitions=tuple(replace(p, policy=old.policy) for p, old in both))
-            self.states[number] = state
+                for partition, before in zip(state.partitions, saved.partitions, strict=True):
+                    partition.policy = before.policy
 
     def _read_row(self, row: Arrival, now_ms: int) -> None:
-        passed = not self.world.is_hit(faults.SwallowAll, self.node.name) and bool(self._keep(row.values))
+        values, partition, job = row.values, row.partition, self.job
+        passed = self._keep is None or (not job.is_hit(faults.SwallowAll, self.node.name) and bool(self._keep(values)))
         self._rows_read += 1
-        text = self.node.text(row.values)
-        self.write("source_rows", partition=row.partition, number=row.number, passed=passed, row=text)
-        last_ms, rejected = self.rows.get(row.partition, (None, 0))
-        self.rows[row.partition] = (now_ms, 0) if passed else (last_ms, rejected + 1)
-        if not passed:
+        where = job.execution, self.node.name, self.number
+        job.source_rows.add(*where, partition, row.number, now_ms, passed, values)
+        if passed:
+            self.rows[partition] = now_ms, 0
+        else:
+            last_ms, rejected = self.rows.get(partition, (None, 0))
+            self.rows[partition] = last_ms, rejected + 1
             self._rejected_ms = now_ms
-        index = self.partitions.index(row.partition)
+        index = self.partitions.index(partition)
 
-        def advance(time: Clocked, state: SourceState) -> _Advanced:
-            happened = row.values[time.index]
+        def advance(time: WatermarkedColumn, state: SourceState) -> SourceItems:
+            happened = values[time.index]
             return time.mapper.report(state, partition=index, time=happened, now_ms=now_ms, rejected=not passed)
 
-        out = self._advance(advance, "event", row.partition)
-        self.send((*out, Event(row.values)) if passed else out)
+        out = self._advance(advance, "event", partition)
+        self.send((*out, values) if passed else out)
 
     def _change(self, change: Change, now_ms: int) -> None:
-        partitions_before, partition = tuple(self.partitions), change.partition
-        if change.kind == "added":
-            self.partitions.append(cast("int", partition))
-        elif change.kind == "removed":
-            self.partitions.remove(cast("int", partition))
+        partition, place = change.partition, -1
+        partitions_before = list(self.partitions)
+        if partition is not None and change.kind == "added":
+            self.partitions.append(partition)
+        elif partition is not None and change.kind == "removed":
+            place = self.partitions.index(partition)
+            del self.partitions[place]
 
-        def advance(time: Clocked, state: SourceState) -> _Advanced:
+        def advance(time: WatermarkedColumn, state: SourceState) -> SourceItems:
             if change.kind == "added":
-                return time.mapper.add(state, now_ms=now_ms), ()
+                time.mapper.add(state, now_ms=now_ms)
+                return ()
             if change.kind == "removed":
-                return time.mapper.remove(state, partitions_before.index(partition), now_ms=now_ms)
+                return time.mapper.remove(state, place, now_ms=now_ms)
             if not time.promised:
-                return state, ()
-            bound = change.bound - time.mapper.policy.lag
-            both = zip(partitions_before, state.partitions, strict=True)
-            partitions = tuple(replace(p, policy=bound) if partition in {None, number} else p for number, p in both)
-            return time.mapper.tick(replace(state, partitions=partitions), now_ms=now_ms)
+                return ()
+            for number, read in zip(partitions_before, state.partitions, strict=True):
+                if partition in {None, number}:
+                    read.policy = change.bound - time.mapper.policy.lag
+            return time.mapper.tick(state, now_ms=now_ms)
 
         self.send(self._advance(advance, change.kind, partition, partitions_before))
 
-    def _tick(self, now_ms: int) -> None:
-        silent = self.world.dataflow.deviations_on.rejected_rows_silent
+    def _idle_poll(self, now_ms: int) -> None:
+        silent = self.job.deviations.rejected_rows_silent
         if silent and self._rejected_ms is not None and now_ms - self._rejected_ms < self.node.vertex.poll_ms:
             return
         self.send(self._advance(lambda time, state: time.mapper.tick(state, now_ms=now_ms), "tick", None))
 
     def _go_on(self, now_ms: int) -> None:
         """Send the end, or be back when the next row arrives or the clock matters."""
-        left = self.feed.entries[self._read : self._read + 1]
-        if not left and self.node.vertex.ends:
+        has_more = self._read < len(self.entries)
+        if not has_more and self.node.vertex.ends:
             self.finished = True
             self.send((DONE,))
-            self.execution.ended()
+            self.job.ended()
             return
-        nexts = [entry.at_ms for entry in left]
+        nexts = [self.entries[self._read].at_ms] if has_more else []
         deadlines = [d for state in self.states if (d := state.next_deadline_ms(now_ms)) is not None]
         # Rows that come in between do not put an idle poll off.
         if self._idle_poll_ms is None:
             self._idle_poll_ms = self._next_idle_poll_ms(now_ms, deadlines)
         nexts += [*deadlines, *(() if self._idle_poll_ms is None else (self._idle_poll_ms,))]
         if nexts:
-            self.world.wake_at(self, min(nexts))
+            self.job.wake_at(self, min(nexts))
 
-    def _next_idle_poll_ms(self, now_ms: int, deadlines: Sequence[int]) -> int | None:
+    def _next_idle_poll_ms(self, now_ms: int, deadlines: Iterable[int]) -> int | None:
         """When the source looks at its policies and the clock without a row; None: there is no reason to."""
         poll_ms: int = now_ms + self.node.vertex.poll_ms
         both = [(time.mapper, state) for time, state in zip(self.times, self.states, strict=True)]
-        by_clock = any(mapper.policy.by_clock for mapper, _ in both)
-        if any(mapper.held_by_cap(state, now_ms=now_ms) for mapper, state in both if not mapper.policy.by_clock):
-            # Upstream has idle polls all the time, so one comes well before a partition is left out.
+        if any(not mapper.policy.by_clock and mapper.has_more_to_say(state, now_ms=now_ms) for mapper, state in both):
+            # Upstream has idle polls all the time, so one comes well before a partition is excluded.
             return min([poll_ms, *(now_ms + max((deadline - now_ms) // 2, 1) for deadline in deadlines)])
+        by_clock = any(mapper.policy.by_clock for mapper, _ in both)
         # All partitions may be idle without a message, because rejected rows keep the source busy.
         overdue = any(not state.announced and all(p.idle(now_ms) for p in state.partitions) for state in self.states)
         return poll_ms if overdue or by_clock else None
 
     def _advance(
         self,
-        advance: Callable[[Clocked, SourceState], _Advanced],
+        advance: Callable[[WatermarkedColumn, SourceState], SourceItems],
         stimulus: str,
-        partition: int | None,
+        about: int | None,
         partitions_before: Sequence[int] | None = None,
-    ) -> tuple[Item, ...]:
+    ) -> SourceItems:
         """Advance every column; returns the watermarks of all keys, and one idle message if any key has one.
 
-        `partitions_before` says which they were, if they are others now. With `keyed_idle` each key has its own
-        idle messages.
+        `about` is the partition that the stimulus is about. `partitions_before` says which they were, if they are
+        others now. With `keyed_idle` each key has its own idle messages.
         """
-        out: list[Item] = []
-        for number, time in enumerate(self.times):
-            before = self.states[number].marks()
-            after, items = advance(time, self.states[number])
-            self.states[number] = after
-            out += (item if isinstance(item, Watermark) else Idle(time.mapper.key) for item in items)
-            if items or before != after.marks() or self._idle_of(after) != self._idle.get(time.mapper.key, set()):
-                marks = dict(
+        out: list[Watermark | Idle] = []
+        for index, (time, state) in enumerate(zip(self.times, self.states, strict=True)):
+            before = [partition.mark for partition in state.partitions]
+            items = advance(time, state)
+            out += [item if isinstance(item, Watermark) else Idle(time.mapper.key) for item in items]
+            after = [partition.mark for partition in state.partitions]
+            if items or before != after or self._idle_now(state) != self._idle[index]:
+                known = dict(
                     zip(self.partitions if partitions_before is None else partitions_before, before, strict=True)
                 )
-                self._write_marks(time, after, marks, "tick", without=partition)
-                self._write_step(time, after, items, stimulus, partition)
-        watermarks = tuple(item for item in out if isinstance(item, Watermark))
-        if len(watermarks) == len(out) or self.world.dataflow.deviations_on.keyed_idle:
+                for number, mark in zip(self.partitions, after, strict=True):
+                    if number != about and mark != known.get(number, MIN):
+                        self._write_step(index, (), "tick", number)
+                self._write_step(index, items, stimulus, about)
+        watermarks = tuple([item for item in out if isinstance(item, Watermark)])
+        if len(watermarks) == len(out) or self.job.deviations.keyed_idle:
             return tuple(out)
         return (*watermarks, IDLE_MESSAGE)
 
-    def _write_marks(
-        self,
-        time: Clocked,
-        state: SourceState,
-        before: Mapping[int, int | None],
-        stimulus: str,
-        without: int | None = None,
-    ) -> None:
-        """Write down the partitions whose watermark moved by a step that is not about them, one by one."""
-        for number, mark in zip(self.partitions, state.marks(), strict=True):
-            if number != without and mark != before.get(number):
-                self._write_step(time, state, (), stimulus, number)
+    def _write_step(self, index: int, items: SourceItems, stimulus: str, partition: int | None) -> None:
+        """Write down a step of the column numbered `index`; the partitions are its inputs."""
+        state, key = self.states[index], self.times[index].mapper.key
+        idle = self._idle[index] = self._idle_now(state)
+        mark = None
+        if partition in self.partitions:
+            mark = state.partitions[self.partitions.index(partition)].mark
+        value = None if mark == MIN else mark
+        active = sorted([number for number in self.partitions if number not in idle])
+        self.write_step(items, None, "partition", None, partition, stimulus, key, value, active, idle, [])
 
-    def _write_step(
-        self, time: Clocked, state: SourceState, items: Sequence[Item], stimulus: str, partition: int | None
-    ) -> None:
-        marks = dict(zip(self.partitions, state.marks(), strict=True))
-        idle = self._idle[time.mapper.key] = self._idle_of(state)
-        self.write_step(
-            items,
-            level="partition",
-            input=partition,
-            stimulus=stimulus,
-            key=time.mapper.key,
-            value=None if partition is None else marks.get(partition),
-            active=sorted(marks.keys() - idle),
-            idle=sorted(idle),
-            done=[],
-        )
-
-    def _idle_of(self, state: SourceState) -> set[int]:
-        """The partitions that are left out now."""
+    def _idle_now(self, state: SourceState) -> list[int]:
+        """The partitions that are excluded now, ascending."""
+        now_ms = self.job.now_ms
         both = zip(self.partitions, state.partitions, strict=True)
-        return {number for number, partition in both if partition.idle(self.world.now_ms)}
+        return sorted([number for number, partition in both if partition.idle(now_ms)])

@@ -1,0 +1,616 @@
+"""One parallel instance of a vertex at work: it owns its queues, coalesces its inputs, and writes its tables.
+
+Watermarks are coalesced twice: over the queues of each input edge, and then over the edges. Barriers are aligned on the
+same two levels.
+
+A drain looks at every queue of an edge once. It takes the rows at the head of a queue and the special item behind them
+(a watermark, an idle message, a barrier, the end). What it gives is either rows or special items: special items that
+come with rows are set aside until the next drain.
+
+An instance does these in order, each until nothing of it is left: the rows of the batch; the watermarks of that edge;
+the watermarks coalesced over all edges, and idle messages among them; then a snapshot, if its barrier has come on every
+edge; then the completion, if all edges have ended; then the next edge is drained. What the processor refuses is offered
+again first of all. Every watermark that gets through both levels so arrives twice: per edge and globally.
+
+What an instance sends waits in its outbox until every queue that has to take it has room; meanwhile it does nothing
+else. A turn that fails is not written down: the tables end with what was complete before it.
+
+Source: "Keyed watermark support", Processor API and Coalescing of WMs with different keys; upstream classes
+`ProcessorTasklet`, `ConcurrentInboundEdgeStream`, `OutboxImpl`, `OutboundCollector`.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Literal
+
+from wmlab.core.errors import ModelError
+from wmlab.dataflow.model.coalescer import EmittedItems, KeyedCoalescer
+from wmlab.dataflow.model.items import DONE, MIN, Barrier, Idle, Item, RowValues, Watermark
+from wmlab.dataflow.model.processor import JobFailedError, Processor, Reason
+from wmlab.dataflow.sim.layout import Channel, Node, NodeEdge
+
+if TYPE_CHECKING:
+    from wmlab.dataflow.sim.job import Job
+
+Guarantee = Literal["none", "at_least_once", "exactly_once"]
+"""How often an item counts after a restart; only with `exactly_once` does a queue wait behind its barrier."""
+Step = tuple[Any, ...]
+"""A row of the table `coalescing`, from the column `taken` on."""
+
+
+def described(item: Item) -> tuple[str, int | None, int | None]:
+    """An item as (kind, key, value)."""
+    if type(item) is tuple:
+        return "event", None, None
+    if isinstance(item, Watermark):
+        return "watermark", item.key, item.value
+    if isinstance(item, Barrier):
+        return "barrier", None, item.snapshot
+    return type(item).__name__.lower(), item.key if isinstance(item, Idle) else None, None
+
+
+def partition_hash(values: RowValues) -> int:
+    """A number that is the same for equal values in every process."""
+    number = 0
+    for value in values:
+        if isinstance(value, str):
+            part = zlib.crc32(value.encode())
+        else:
+            part = 0 if value is None else partition_hash(value) if isinstance(value, tuple) else hash(value)
+        number = (number * 31 + part) & 0x7FFF_FFFF
+    return number
+
+
+def _located(name: str, error: ModelError) -> ModelError:
+    """The error with the name of where it came up in front."""
+    problem = f"{name}: {error.problem}"
+    if isinstance(error, JobFailedError):
+        return JobFailedError(error.reason, problem, remedy=error.remedy)
+    return ModelError(problem, remedy=error.remedy)
+
+
+class Queue:
+    """What lies on a channel: `items`, the numbers of their `rows` in the table, and the `room` for more."""
+
+    __slots__ = ("channel", "consumer", "items", "producer", "room", "rows", "sequence")
+
+    def __init__(self, channel: Channel, capacity: int) -> None:
+        self.channel = channel
+        self.room = capacity
+        self.items: deque[Item] = deque()
+        self.rows: deque[int] = deque()
+        self.sequence = 0
+        self.producer: Instance
+        self.consumer: Instance
+
+
+class OutputEdge:
+    """The queues of one outgoing edge of an instance, and which of them a row takes; its rows have `columns`."""
+
+    def __init__(self, edge: NodeEdge, queues: Iterable[Queue], columns: Sequence[str]) -> None:
+        self.queues = tuple(queues)
+        self._by = [columns.index(column) for column in edge.columns] if edge.routing == "partitioned" else None
+        self._all = edge.routing == "broadcast" or len(self.queues) == 1
+
+    def targets(self, values: RowValues, rows_before: int) -> Sequence[Queue]:
+        """Where a row goes that so many rows came before."""
+        if self._all:
+            return self.queues
+        by = self._by
+        chosen = rows_before if by is None else partition_hash(tuple([values[index] for index in by]))
+        return (self.queues[chosen % len(self.queues)],)
+
+
+class Instance:
+    """What all instances have: output edges, an outbox, and turns. It takes a turn when it is `due`.
+
+    `blocked`: a queue has no room for what it sends. `finished`: it has sent the end. `sent` has by key the last
+    watermark on its queues and since when (ms), `last_item` is the last item there. `sunk` are the numbers of its rows
+    in the table of what a sink put out.
+    """
+
+    def __init__(self, job: Job, node: Node, number: int) -> None:
+        self.job = job
+        self.execution = job.execution
+        self.node = node
+        self.number = number
+        self.name = node.instance(number)
+        own = [queue for queue in job.queues if self._is_producer(queue.channel)]
+        by_edge = groupby(own, lambda queue: queue.channel.edge)
+        self.output_edges = [OutputEdge(edge, queues, node.output.columns) for edge, queues in by_edge]
+        self.output_queues = tuple(own)
+        self.outbox: deque[Item] = deque()
+        self.due = self.blocked = self.finished = False
+        self.sent: dict[int, tuple[int, int]] = {}
+        self.last_item: Item | None = None
+        self.sunk: list[int] = []
+        self._is_sink = node.kind == "sink"
+        self._time = node.time_column
+        self._rows_sent = 0
+        self._steps = 0
+
+    def _is_producer(self, channel: Channel) -> bool:
+        return (channel.edge.source, channel.source_instance) == (self.node.name, self.number)
+
+    @property
+    def room(self) -> int | None:
+        """How many items it can send now; None: any number."""
+        rooms = [queue.room for queue in self.output_queues]
+        return max(0, min(rooms) - len(self.outbox)) if rooms else None
+
+    @property
+    def reads_first(self) -> bool:
+        """Whether it reads an input to its end before it looks at others."""
+        return False
+
+    def begin(self) -> None:
+        """The execution begins."""
+        self.job.wake(self)
+
+    def turn(self) -> None:
+        """Do what can be done now."""
+        raise NotImplementedError
+
+    def begin_snapshot(self, barrier: Barrier) -> None:
+        """A snapshot begins."""
+        raise NotImplementedError
+
+    def send(self, items: Iterable[Item]) -> None:
+        """Send items as soon as there is room for them, in this order."""
+        self.outbox += items
+        self.flush()
+
+    def flush(self) -> bool:
+        """Put on the queues what there is room for; whether nothing is left."""
+        outbox, edges, to_all = self.outbox, self.output_edges, self.output_queues
+        choose = len(to_all) > len(edges)
+        now_ms = self.job.now_ms
+        while outbox:
+            item = outbox[0]
+            is_row = type(item) is tuple
+            targets: Sequence[Queue] = to_all
+            if is_row and choose:
+                targets = [queue for edge in edges for queue in edge.targets(item, self._rows_sent)]  # type: ignore[arg-type]
+            for queue in targets:
+                if queue.room < 1:
+                    self.blocked = True
+                    return False
+            self._put(item, targets, now_ms)
+            if is_row:
+                self._rows_sent += 1
+            elif isinstance(item, Watermark):
+                self.sent[item.key] = item.value, now_ms
+            self.last_item = item
+            outbox.popleft()
+        return True
+
+    def _put(self, item: Item, targets: Sequence[Queue], now_ms: int) -> None:
+        kind, key, value = described(item)
+        row = time = None
+        if kind == "event":
+            row = item
+            if self._time is not None and type(time := row[self._time]) is not int:  # type: ignore[index]
+                time = None
+        add, execution, wake = self.job.items.add, self.job.execution, self.job.wake
+        for queue in targets:
+            number = queue.channel.number
+            written = add(execution, number, queue.sequence, now_ms, None, None, kind, key, value, time, row)
+            queue.sequence += 1
+            queue.room -= 1
+            queue.items.append(item)
+            queue.rows.append(written)
+            wake(queue.consumer)
+
+    def write_step(self, emitted: EmittedItems, *step: Any) -> None:
+        """Write down a step of coalescing that emitted these items; `step` are the columns from `taken` on."""
+        watermarks = [(item.key, item.value) for item in emitted if isinstance(item, Watermark)]
+        job = self.job
+        where = job.execution, self.node.name, self.number, self._steps, job.now_ms
+        job.coalescing.add(*where, *step, watermarks, len(watermarks) < len(emitted))
+        self._steps += 1
+
+
+class Level:
+    """One level of coalescing and of aligning barriers: the queues of edge `edge`, or with None the edges.
+
+    `received` are the inputs that have brought the `barrier` under way; if it `waits`, they are left alone until all
+    inputs that have not ended have brought it. Barriers are of one snapshot, until `pass_barrier`. `moved_ms` says by
+    key when a watermark last came through.
+    """
+
+    def __init__(self, instance: ProcessorInstance, inputs: int, edge: int | None) -> None:
+        self.instance = instance
+        self.edge = edge
+        self.coalescer = KeyedCoalescer(inputs, instance.deviations)
+        self.waits = instance.job.guarantee == "exactly_once"
+        self.barrier: Barrier | None = None
+        self.received: set[int] = set()
+        self.moved_ms: dict[int, int] = {}
+        self._lists: tuple[list[int], list[int], list[int]] = list(range(inputs)), [], []
+
+    @property
+    def ended(self) -> bool:
+        """Whether every input has ended."""
+        return len(self.coalescer.done) == self.coalescer.inputs
+
+    @property
+    def aligned(self) -> Barrier | None:
+        """The barrier if it has come on all inputs that have not ended."""
+        if self.barrier is None or len(self.received | self.coalescer.done) < self.coalescer.inputs:
+            return None
+        return self.barrier
+
+    def blocks(self, index: int) -> bool:
+        """Whether an input is left alone, because it has brought the barrier."""
+        return self.waits and index in self.received
+
+    def pass_barrier(self) -> None:
+        """The barrier was passed on."""
+        self.barrier = None
+        self.received.clear()
+
+    def take(self, index: int, item: Item, taken: int | None) -> EmittedItems:
+        """An item came on an input, caused by the item number `taken` of the instance; returns what that emits.
+
+        Raises `JobFailedError` as coalescing does.
+        """
+        coalescer = self.coalescer
+        emitted: EmittedItems = ()
+        if isinstance(item, Barrier):
+            # The end comes right behind a terminal barrier, and must not move the watermark before the snapshot.
+            self.waits = self.waits or item.terminal
+            self.barrier = item
+            self.received.add(index)
+            return ()
+        if type(item) is tuple:
+            if not coalescer.wake(index):
+                return ()
+        else:
+            try:
+                emitted = coalescer.step(index, item)
+            except ModelError as error:
+                inputs = "input edges" if self.edge is None else f"queues of input edge {self.edge}"
+                raise _located(inputs, error) from None
+        for sent in emitted:
+            if isinstance(sent, Watermark):
+                self.moved_ms[sent.key] = self.instance.job.now_ms
+        if self.edge is not None:
+            self.instance.last_taken = taken
+        instance, lists = self.instance, self._inputs_by_state()
+        level = "global" if self.edge is None else "edge"
+        instance.steps.append((emitted, instance.last_taken, level, self.edge, index, *described(item), *lists))
+        return emitted
+
+    def _inputs_by_state(self) -> tuple[list[int], list[int], list[int]]:
+        """The inputs that are active, idle and done."""
+        coalescer, (_, idle, done) = self.coalescer, self._lists
+        if len(coalescer.done) != len(done) or coalescer.idle - coalescer.done != set(idle):
+            idle, done = sorted(coalescer.idle - coalescer.done), sorted(coalescer.done)
+            active = [index for index in range(coalescer.inputs) if index not in idle and index not in done]
+            self._lists = active, idle, done
+        return self._lists
+
+
+class InputEdge:
+    """Input edge `number` of an instance with its `queues`, one from each producing instance.
+
+    `set_aside` are the special items that came behind the rows of the last drain.
+    """
+
+    def __init__(self, instance: ProcessorInstance, number: int, queues: Sequence[Queue]) -> None:
+        self.instance = instance
+        self.number = number
+        self.queues = queues
+        self.level = Level(instance, len(queues), number)
+        self.set_aside: list[Item] = []
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last drain gave the last there is."""
+        return self.level.ended and (not self.set_aside or self.instance.deviations.last_watermark_lost)
+
+    def drain(self) -> Sequence[Item] | None:
+        """One drain of all queues: rows or special items; None if nothing was taken. Raises as coalescing does."""
+        if self.set_aside:
+            specials, self.set_aside = self.set_aside, []
+            return specials
+        rows: list[Item] = []
+        specials = []
+        level, took = self.level, False
+        for index, queue in enumerate(self.queues):
+            if not queue.items or level.blocks(index):
+                continue
+            took = True
+            special = self._drain_queue(queue, rows, specials)
+            if special is not None and not level.ended and (barrier := level.aligned):
+                specials.append(barrier)
+                level.pass_barrier()
+                break
+        if not took:
+            return None
+        if rows:
+            self.set_aside = specials
+            return rows
+        return specials
+
+    def _drain_queue(self, queue: Queue, rows: list[Item], specials: list[Item]) -> Item | None:
+        """Take the rows at the head of a queue, and the special item behind them; what that emits is special, too."""
+        instance, items = self.instance, queue.items
+        rows_before, taken_before = len(rows), len(instance.taken_rows)
+        special: Item | None = None
+        while items:
+            item = items.popleft()
+            instance.taken_rows.append(queue.rows.popleft())
+            if type(item) is not tuple:
+                special = item
+                break
+            rows.append(item)
+        queue.room += len(instance.taken_rows) - taken_before
+        if queue.producer.blocked:
+            instance.job.wake(queue.producer)
+        last = instance.taken + len(instance.taken_rows)
+        # One row is enough to end an idleness.
+        coalesced = [(rows[-1], last - (special is not None))] if len(rows) > rows_before else []
+        if special is not None:
+            coalesced.append((special, last))
+        for item, taken in coalesced[::-1] if instance.deviations.event_after_special else coalesced:
+            specials += self.level.take(queue.channel.index, item, taken)
+        return special
+
+
+class ProcessorInstance(Instance):
+    """An instance of a vertex behind the sources, which runs `processor`.
+
+    `edges` are its input edges. Edges of a lower priority number are drained to their end before the others are looked
+    at; an edge that was drained is the last of its priority next. `level` coalesces the edges. `pending` is what the
+    processor has not taken yet: methods with their arguments, in the order in which they are called. `forwarded` has
+    the last watermark per key that left. `taken` is how many items were taken before this turn; `taken_rows`, `steps`
+    and the lists of the processor are what this turn is going to write down.
+    """
+
+    def __init__(
+        self, job: Job, node: Node, number: int, processor: Processor[Any], snapshots: Sequence[Any] = ()
+    ) -> None:
+        super().__init__(job, node, number)
+        self.processor = processor
+        self.deviations = job.deviations
+        if snapshots:
+            processor.restore(snapshots)
+        edges = [edge for edge in job.layout.edges if edge.target == node.name]
+        own = [queue for queue in job.queues if queue.channel.target_instance == number]
+        self.edges = [
+            InputEdge(self, index, [queue for queue in own if queue.channel.edge is edge])
+            for index, edge in enumerate(edges)
+        ]
+        self.level = Level(self, len(edges), None)
+        self.sources = [job.layout.nodes[edge.source] for edge in edges]
+        self.pending: deque[tuple[Any, ...]] = deque()
+        self.forwarded: dict[int, int] = {}
+        self.taken = 0
+        self.last_taken: int | None = None
+        self.taken_rows: list[int] = []
+        self.steps: list[Step] = []
+        self.stopped = False
+        self.barrier: Barrier | None = None
+        self._snapshot: tuple[Barrier, Any, int] | None = None
+        self._sizes: dict[str, int] = {}
+        self._progress = False
+        self._by_priority: dict[int, deque[InputEdge]] = {}
+        for edge, input_edge in sorted(zip(edges, self.edges, strict=True), key=lambda both: both[0].priority):
+            self._by_priority.setdefault(edge.priority, deque()).append(input_edge)
+
+    @property
+    def reads_first(self) -> bool:
+        """Whether edges of a lower priority number have not ended, so that others are not looked at."""
+        return len(self._by_priority) > 1
+
+    def begin(self) -> None:
+        """Make the calls again that were in flight at a snapshot, and look what there is to do."""
+        self._write_sizes()
+        for call in self.processor.outstanding:
+            self.job.call(self, call)
+        super().begin()
+
+    def turn(self) -> None:
+        """Work as long as there is anything to do: what lies on the queues at one moment is done at that moment."""
+        self.blocked = False
+        while self.flush() and not self.finished and self.work():
+            pass
+
+    def work(self) -> bool:
+        """Offer what is pending to the processor, drain one edge, and offer that; returns whether anything was done.
+
+        The processor is not called while as many items have left as there is room for. One call may still leave more
+        than that, which stays in the outbox. Raises `JobFailedError` when a rule is broken, by an input or by what the
+        processor emits.
+        """
+        room = self.room
+        self.blocked = room == 0
+        self._progress = False
+        try:
+            self._work(room)
+        except ModelError as error:
+            raise _located(self.name, error) from None
+        if self._progress:
+            self._write()
+        return self._progress
+
+    def answer(self, call: int, results: tuple[RowValues, ...] | None) -> None:
+        """A call returned, which the processor gets at once; None: it failed."""
+        try:
+            self._call(self.processor.answer, call, results)
+        except ModelError as error:
+            raise _located(self.name, error) from None
+        self._write()
+        self.job.wake(self)
+
+    def begin_snapshot(self, barrier: Barrier) -> None:
+        """The barrier comes over the inputs, unless they have all ended: then it is taken without one."""
+        self.barrier = barrier
+        self._snapshot_alone()
+
+    def _snapshot_alone(self) -> None:
+        if self.barrier is None or not self.level.ended or self.level.barrier is not None:
+            return
+        if self.finished:
+            self._save(self.barrier, self.processor.snapshot(), self.processor.size)
+        else:
+            self.level.barrier = self.barrier
+            self.job.wake(self)
+
+    def _save(self, barrier: Barrier, state: Any, size: int) -> None:
+        self.barrier = None
+        self.job.saved(self, barrier, state, size=size)
+
+    def _work(self, room: int | None) -> None:
+        """Call the processor until there is no room, it refuses, or there is nothing left to do."""
+        if self.stopped:
+            return
+        out, drained = self.processor.out, False
+        while self._call_pending(room):
+            has_room = room is None or len(out) < room
+            if (barrier := self.level.aligned) is not None:
+                if not has_room or not self._take_snapshot(barrier):
+                    return
+            elif self.level.ended:
+                if has_room and self._call(self.processor.complete):
+                    out.append(DONE)
+                    self.finished = True
+                return
+            elif drained or not has_room or not self._drain():
+                return
+            else:
+                drained = True
+
+    def _call_pending(self, room: int | None) -> bool:
+        """Call all that is pending, in order; false if something of it is left."""
+        pending, out, call = self.pending, self.processor.out, self._call
+        while pending:
+            if (room is not None and len(out) >= room) or not call(*pending[0]):
+                return False
+            pending.popleft()
+        return True
+
+    def _call(self, method: Callable[..., bool | None], *arguments: Any) -> bool:
+        """Call a method of the processor; false if it refuses. Raises `JobFailedError` if a watermark goes back."""
+        out = self.processor.out
+        before = len(out)
+        accepted = method(*arguments) is not False
+        if accepted or len(out) > before:
+            self._progress = True
+        for index in range(before, len(out)):
+            if type(item := out[index]) is Watermark:
+                self._forward(item)
+        return accepted
+
+    def _forward(self, watermark: Watermark) -> None:
+        last = self.forwarded.get(watermark.key, MIN)
+        if watermark.value <= last and not self.deviations.emission_unchecked:
+            raise JobFailedError(
+                Reason.NON_MONOTONIC,
+                f"watermark {watermark.value} of key {watermark.key} is emitted behind {last}",
+                remedy="Let the processor emit each watermark of a key above the one before.",
+            )
+        self.forwarded[watermark.key] = watermark.value
+
+    def _drain(self) -> bool:
+        """Drain the edges of the first priority in turn until one gives something; false if none does."""
+        priority, edges = next(iter(self._by_priority.items()))
+        for index, edge in enumerate(edges):
+            if self.level.blocks(edge.number):
+                continue
+            drained = edge.drain()
+            if drained is None:
+                continue
+            edges.rotate(-index - 1)
+            if edge.ended:
+                edges.pop()
+                if not edges:
+                    del self._by_priority[priority]
+            self._coalesce(edge, drained)
+            return True
+        return False
+
+    def _coalesce(self, edge: InputEdge, drained: Sequence[Item]) -> None:
+        """What a drain gave becomes pending: rows, its watermarks, and those of all edges."""
+        self._progress = True
+        number, processor, deviations = edge.number, self.processor, self.deviations
+        are_rows, ended = bool(drained) and type(drained[0]) is tuple, edge.ended
+        # One row is enough to end the idleness of the edge.
+        items = [*(drained[-1:] if are_rows else drained), *([DONE] if ended else [])]
+        coalesced = [sent for item in items for sent in self.level.take(number, item, self.last_taken)]
+        watermarks = [] if are_rows else [item for item in drained if isinstance(item, Watermark)]
+        if deviations.last_watermark_lost and self.level.ended:
+            watermarks, coalesced = [], []
+        if are_rows:
+            row = processor.row
+            self.pending += [(row, values, number) for values in drained]
+        self.pending += [(processor.edge_watermark, item, number) for item in watermarks]
+        idle = processor.out.append if deviations.idle_overtakes else processor.idle
+        self.pending += [(processor.watermark if isinstance(sent, Watermark) else idle, sent) for sent in coalesced]
+
+    def _take_snapshot(self, barrier: Barrier) -> bool:
+        """Take a snapshot if the processor admits it; false if that is all for this turn."""
+        if not self.processor.may_snapshot:
+            return False
+        self._progress = True
+        self._snapshot = barrier, self.processor.snapshot(), self.processor.size
+        self.processor.out.append(barrier)
+        self.level.pass_barrier()
+        self.stopped = barrier.terminal
+        return not barrier.terminal
+
+    def _write(self) -> None:
+        """Write down what a turn did, send what left the processor, and save its state if a snapshot was taken."""
+        job, processor = self.job, self.processor
+        taken_ms, taken = job.items.lists["taken_ms"], job.items.lists["taken"]
+        for number, row in enumerate(self.taken_rows, start=self.taken):
+            taken_ms[row], taken[row] = job.now_ms, number
+        self.taken += len(self.taken_rows)
+        self.taken_rows.clear()
+        for emitted, *step in self.steps:
+            self.write_step(emitted, *step)
+        self.steps.clear()
+        for drop in processor.drops:
+            margin = drop.limit - drop.time
+            about = drop.edge, drop.rule, drop.key, drop.time, drop.limit, margin, drop.values
+            job.drops.add(job.execution, self.node.name, self.number, job.now_ms, *about)
+        processor.drops.clear()
+        for call in processor.calls:
+            job.call(self, call)
+        processor.calls.clear()
+        if self._is_sink:
+            self._sink(processor.out)
+        else:
+            self.send(processor.out)
+        processor.out.clear()
+        if self._snapshot is not None:
+            snapshot, self._snapshot = self._snapshot, None
+            self._save(*snapshot)
+        self._write_sizes()
+        if self.finished:
+            job.ended()
+        self._snapshot_alone()
+        job.begin_postponed_snapshot()
+
+    def _sink(self, items: Iterable[Item]) -> None:
+        """Rows come out of the dataflow."""
+        job = self.job
+        for values in items:
+            if type(values) is tuple:
+                time = self.sources[0].time(values)
+                where = job.execution, self.node.name, self.number, len(self.sunk)
+                self.sunk.append(job.sunk.add(*where, job.now_ms, time, True, values))
+
+    def _write_sizes(self) -> None:
+        """Write down how much the processor holds, if that has changed."""
+        sizes, job = self.processor.sizes, self.job
+        if sizes != self._sizes:
+            for buffer, size in sizes.items():
+                if size != self._sizes.get(buffer, 0):
+                    job.state.add(job.execution, self.node.name, self.number, job.now_ms, buffer, size)
+            self._sizes = sizes
