@@ -59,6 +59,8 @@ RANK: Final = {name: rank for rank, names in enumerate(LAYERS) for name in names
 
 PURE: Final = frozenset({"wmlab.core.arguments", "wmlab.core.durations", "wmlab.core.errors", "wmlab.core.words"})
 """What `model/` imports of core; of everything else, only modules of the standard library that are not `BANNED`."""
+WITH_PYDANTIC: Final = frozenset({"strategies/model/strategy"})
+"""The one module of a `model/` that imports pydantic: it checks the parameters of every strategy."""
 BANNED: Final = (
     {"asyncio", "multiprocessing", "subprocess", "threading"}
     | {"io", "logging", "os", "pathlib", "shutil", "socket", "tempfile", "urllib", "warnings"}
@@ -138,7 +140,8 @@ def _allowed(name: str, module: str) -> bool:
     top, *below = module.split(".")
     if top != "wmlab":
         if layer == "model":
-            return top in sys.stdlib_module_names and top not in BANNED
+            pydantic_too = top == "pydantic" and name in WITH_PYDANTIC
+            return pydantic_too or (top in sys.stdlib_module_names and top not in BANNED)
         return top != "pyspark" or any(part in name for part in PYSPARK_ONLY_IN)
     if folder in ("strategies", TESTING) and below[1:2] == ["model"]:
         return True

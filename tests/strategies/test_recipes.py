@@ -8,8 +8,6 @@ from typing import Any, get_args
 
 import pandas as pd
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from wmlab.core.traces import load
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness, StreamTime
@@ -127,30 +125,6 @@ def test_the_lines_have_the_column_of_the_log(column: str, sql: str, python: str
     sql_of_idle = settings(PerWriterMinimum(500, idle_ms=7), event_time=column)["Flink SQL"]
     assert sql_of_idle.code.splitlines()[0] == "SET 'table.exec.source.idle-timeout' = '7 ms';"
     assert "\n" not in str(sql_of_idle)
-
-
-NUMBERS = {"d": 19_675.9, "s": 1_700_000_000, "ms": 1_700_000_000_000, "us": 1_700_000_000_000_000, "ns": 17 * 10**17}
-TEXTS = {"text": "2023-11-14T22:13:20.000Z", "%d.%m.%Y at %H:%M:%S": "14.11.2023 at 22:13:20"}
-
-
-@pytest.mark.parametrize("form", [*NUMBERS, *TEXTS])
-def test_spark_runs_the_line_of_a_column_that_is_no_timestamp(spark: SparkSession, form: str) -> None:
-    value = NUMBERS.get(form, TEXTS.get(form))
-    frame = spark.createDataFrame([(value,)], ["ts"])
-    code = settings(60_000, event_time=EventTimeColumn("ts", form))["Spark"].code
-    (row,) = eval(f"frame{code}", {"frame": frame, "F": F}).selectExpr("unix_seconds(ts_timestamp) AS s").collect()
-    assert row.s == pytest.approx(1_700_000_000, abs=3_600 * (form == "d"))
-
-
-def test_spark_runs_the_line_of_a_path_into_an_array(spark: SparkSession) -> None:
-    frame = spark.sql(
-        "SELECT array(named_struct('properties', named_struct('time', 1700000000000L)), "
-        "named_struct('properties', named_struct('time', 1700000060000L))) AS features"
-    )
-    code = settings(60_000, event_time=EventTimeColumn("features[].properties.time", "ms"))
-    rows = eval(f"frame{code['Spark'].code}", {"frame": frame, "F": F}).selectExpr("unix_seconds(time_timestamp) AS s")
-    assert [row.s for row in rows.collect()] == [1_700_000_000, 1_700_000_060]
-    assert not code["Flink SQL"].possible
 
 
 @pytest.mark.parametrize(

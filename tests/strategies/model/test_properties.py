@@ -83,6 +83,8 @@ FROM_0: Final = {
     "timeout_ms",
 }
 FROM_0 |= {"variance", "wait", "z"}
+MOST: Final = "(4611686018427387904|4611686018427388000)"
+"""2**62 in a message, as an integer and as a float, which is written with as few digits as say which it is."""
 
 
 def name(strategy: Strategy[Any]) -> str:
@@ -111,10 +113,10 @@ def test_every_number_has_limits(strategy: Any) -> None:
         elif parameter in SHARES:
             words, outside = "Give a number (greater than 0|less than 1)", [-1, 0, 1]
         elif parameter in FROM_0:
-            words, outside = "Give a number (greater|less) than or equal to (0|4611686018427387904)", [-1, 2**63]
+            words, outside = f"Give a number (greater|less) than or equal to (0|{MOST})", [-1, 2**63]
             assert [getattr(replace(strategy, **{parameter: end}), parameter) for end in (0, 2**62)] == [0, 2**62]
         else:
-            words = "Give a number (greater than 0|less than or equal to 4611686018427387904)"
+            words = f"Give a number (greater than 0|less than or equal to {MOST})"
         for wrong, reason in [*((number, words) for number in outside), (float("nan"), "Give "), ("1", "Give ")]:
             with pytest.raises(ModelError, match=f"{parameter} is (?s:.*){reason}"):
                 replace(strategy, **{parameter: wrong})
