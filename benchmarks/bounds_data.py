@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wmlab.streams.bounds.bounds import BOUND_COLUMNS
-from wmlab.streams.bounds.log_by_segment import WatermarkColumns, bounds_at, of_segments
+from wmlab.streams.bounds.log_by_segment import WatermarkColumns, bounds_at, intervals_by_segment
 
 BYTES_PER_POSITION = 100
 FILES = 4
@@ -71,7 +71,7 @@ def write_intervals(data: Data, path: Path) -> Path:
     log = WatermarkColumns.from_arrow(marks.append_column("emitted_ms", marks["seq"]).append_column("is_end", no_end))
     ranges = {row["segment_id"]: (row["low"], row["high"]) for row in pq.read_table(data.segments).to_pylist()}
     parts = []
-    for segment, intervals in of_segments(log, ranges):
+    for segment, intervals in intervals_by_segment(log, ranges):
         columns = {"segment_id": np.full(len(intervals.starts), segment), "start": intervals.starts}
         parts.append(pa.table(columns | bounds_at(log, intervals.lower, intervals.upper)))
     path.mkdir(parents=True)

@@ -84,7 +84,7 @@ def code_of_notebooks(named: str) -> str | None:
         texts.append("\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"))
     code = "\n".join(texts)
     words = {word for quoted in re.findall(r"\"([^\"]+)\"", code) for word in re.findall(r"\w+", quoted)}
-    files = [file for file in ROOT.glob("data/scenarios/**/*.yaml") if ".yaml" in code and file.stem in words]
+    files = [file for file in ROOT.glob("data/scenarios/**/*.yaml") if ".load(" in code and file.stem in words]
     return "\n".join([code, *(file.read_text() for file in files)])
 
 

@@ -174,7 +174,7 @@ def test_the_bounds_are_those_that_the_readers_saw(
 
 def test_title_and_sentence_of_a_chart_state_hindsight(spark: SparkSession, recording: wm.trace.Recording) -> None:
     told, hindsight = (wm.chart.time_bounds(recording.time_bounds(spark, visible=which)) for which in ("then", "all"))
-    assert hindsight.sentence.startswith("In hindsight: marks count before they were emitted. The lower bound")
+    assert hindsight.sentence.startswith("In hindsight, the watermark that group readers knew rose from")
     assert hindsight.scene.title.startswith("In hindsight, what time had")
     assert not told.sentence.startswith("In hindsight")
     assert "indsight" not in told.scene.title

@@ -13,7 +13,7 @@ from wmlab.core.errors import ScenarioError
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped
 from wmlab.streams.api import Scenario
-from wmlab.streams.panel import YAML, ScenarioPanel, examples, panel
+from wmlab.streams.panel import YAML, ScenarioPanel, panel
 from wmlab.streams.panel.edits import changed, with_part, without_part
 from wmlab.streams.panel.fields import FAULTS, Field, fields_of, parts_of
 from wmlab.streams.panel.options import OPTIONS, SECTIONS
@@ -85,9 +85,9 @@ def test_twenty_to_forty_options_are_offered_and_each_says_what_it_does() -> Non
     assert [option for options in OPTIONS.values() for option in options if not option.help.endswith(".")] == []
 
 
-@pytest.mark.parametrize("name", examples())
+@pytest.mark.parametrize("name", Scenario.names())
 def test_what_the_form_shows_put_in_again_is_the_same_scenario(name: str) -> None:
-    scenario = Scenario.load(examples()[name])
+    scenario = Scenario.load(name)
     fields = all_fields(scenario)
     assert len({field.path for field in fields}) == len(fields)
     for field in fields:
@@ -222,7 +222,7 @@ def test_a_part_that_others_name_stays_until_they_are_gone() -> None:
 
 
 def test_several_streams_are_parts_of_their_own() -> None:
-    several = Scenario.load(examples()["days/many_streams"])
+    several = Scenario.load("many_streams")
     assert len(parts_of(several, "Stream")) == 8
     assert parts_of(several, "Stream")[1].path == ("streams", 1)
 
@@ -266,7 +266,7 @@ def test_runs_are_called_by_what_differs() -> None:
 
 
 def test_runs_of_other_scenarios_begin_with_their_names_and_no_name_is_there_twice() -> None:
-    other = Scenario.load(examples()["days/clock_skew"])
+    other = Scenario.load("clock_skew")
     hasty = edit(FIRST_BOUNDS, TIMEOUT, "4 s")
     names = names_of_runs([FIRST_BOUNDS, other, hasty])
     assert names == (f"{FIRST_BOUNDS.name}: timeout 15 s", other.name, f"{FIRST_BOUNDS.name}: timeout 4 s")
@@ -392,10 +392,8 @@ def test_every_change_can_be_undone_and_made_again(shown: ScenarioPanel) -> None
 
 
 def test_an_example_is_opened_by_its_name(shown: ScenarioPanel) -> None:
-    assert {"first_bounds", "days/clock_skew", "reports/pravega_6510"} <= set(examples())
-    assert not any(name.startswith("flows/") for name in examples())
-    shown._view.example.value = "days/clock_skew"
-    assert (shown.scenario, type(shown.scenario)) == (Scenario.load(examples()["days/clock_skew"]), Scenario)
+    shown._view.example.value = "clock_skew"
+    assert (shown.scenario, type(shown.scenario)) == (Scenario.load("clock_skew"), Scenario)
     assert shown._view.example.value == ""
     assert shown.undo().scenario == FIRST_BOUNDS
     with pytest.raises(ScenarioError, match="first_bounds"):

@@ -222,7 +222,7 @@ def test_a_group_that_is_taken_back_begins_anew(
     (back,) = known[known["lower"].diff() < 0]["at_ms"]
     assert back == 15_000
     assert not (rows["lower"] > rows["perfect_watermark"]).any()
-    assert "It is safe" in charts.time_bounds(rows).sentence
+    assert "It was safe" in charts.time_bounds(rows).sentence
     assert "windows" not in violated(judged_by_checks(given_of(run)))
 
 
@@ -264,7 +264,7 @@ def test_readers_that_look_at_no_marks_have_no_bounds(spark: SparkSession, tmp_p
     assert rows[["lower", "upper"]].isna().all(axis=None)
     assert rows["perfect_watermark"].notna().any()
     sentence = charts.time_bounds(rows).sentence
-    assert sentence == "Both bounds are unknown all the time."
+    assert sentence == "The watermark that group readers knew was never known, and neither was an upper bound."
 
 
 @pytest.mark.parametrize("visible", ["then", "all"])

@@ -217,7 +217,11 @@ def _lags(bound: str, runs: Mapping[str, RunMeasures]) -> str:
         return " ".join(["Fewer than two of the runs have a lag to compare.", *without])
     (least, first), (most, last) = known[0], known[-1]
     if least == most:
-        equal = listed([label for label in runs if runs[label].lag_ms is not None]) if without else "all runs"
+        equal = (
+            "all runs"
+            if len(known) == len(runs)
+            else listed([label for label in runs if runs[label].lag_ms is not None])
+        )
         return " ".join([f"The {bound}s of {equal} lag equally, {span(round(most))} on average.", *without])
     more = f"{span(round(most - least), beside_ms=round(most))} more than that of {first}"
     return " ".join([f"The {bound} of {last} lags most, {span(round(most))} on average, {more}.", *without])

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from tests.spark_jobs import jobs_so_far
-from wmlab.core.invariants import Derived, Evidence, Finding, invariant
-from wmlab.core.spark import grouped, verdict
+from wmlab.core.spark import grouped
 from wmlab.core.spark.schemas import dataframe
 
 MARKS = pa.table(
@@ -63,29 +60,3 @@ def test_many_rows_of_a_stream_travel_in_parts(spark: SparkSession) -> None:
     parts = grouped.parts_of("marks", many, "stream")
     assert parts["number"].to_pylist() == [0, 1, 2, 3]
     assert grouped.tables_of(parts.take([2, 0, 3, 1]), {"marks": many.schema})["marks"].equals(many)
-
-
-@invariant("times rise", "there are no marks")
-def times_rise(marks: list[dict[str, int]], limit: int, largest: int) -> list[Finding]:
-    findings = [Finding.undecided("a time is beyond the limit")] if largest > limit else []
-    for before, after in pairwise(marks):
-        proof = [Evidence.of("marks", after, "time")]
-        findings.append(Finding(before["time"] < after["time"], at_ms=after["time"], what="it falls", evidence=proof))
-    return findings
-
-
-def largest(marks: list[dict[str, int]]) -> int:
-    return max((mark["time"] for mark in marks), default=0)
-
-
-def test_invariants_are_judged_stream_by_stream_in_one_pass(spark: SparkSession) -> None:
-    before = jobs_so_far(spark)
-    inputs = {"marks": lambda: MARKS, "limit": 4, "largest": Derived(largest)}
-    (row,) = verdict.verdicts(spark, {"X1": times_rise}, inputs)
-    assert jobs_so_far(spark) - before <= 2
-    assert (row["verdict"], row["judged"], row["violations"], row["what"]) == ("violated", 1, 1, "it falls")
-    assert row["evidence"] == [{"table": "marks", "row": '{"time":1}'}]
-    (row,) = verdict.verdicts(spark, {"X1": times_rise}, inputs | {"marks": MARKS.slice(1, 1)})
-    assert (row["verdict"], row["what"], row["evidence"]) == ("unknown", "a time is beyond the limit", None)
-    (row,) = verdict.verdicts(spark, {"X1": times_rise}, inputs | {"marks": MARKS.slice(0, 0)})
-    assert (row["verdict"], row["what"]) == ("unknown", "there are no marks")

@@ -25,7 +25,6 @@ from wmlab.core.errors import SessionError
 from wmlab.core.spark import session
 from wmlab.core.spark.session import spark_session, the_session
 from wmlab.dataflow.recording import DataflowRecording
-from wmlab.progress.recording import ProgressRecording
 from wmlab.streams.recording import StreamRecording
 
 
@@ -61,23 +60,18 @@ def test_the_driver_listens_on_loopback(spark: SparkSession) -> None:
     assert {settings.get(f"spark.driver.{name}") for name in ("host", "bindAddress")} == {"127.0.0.1"}
 
 
-def test_a_recording_is_checked_by_the_session_that_is_there(spark: SparkSession) -> None:
-    empty = ProgressRecording.from_tables({}, name="empty")
-    assert len(empty.check()) == len(empty.check(spark))
+def test_bounds_are_computed_by_the_session_that_is_there(spark: SparkSession) -> None:
     assert StreamRecording.from_tables({}, name="empty").time_bounds().count() == 0
 
 
 ONE_SECOND = wm.Scenario("s", writers=[wm.EventWriter("w", rate_per_s=1)], duration_ms=1_000)
 OF_STREAMS = ONE_SECOND.record(progress=False)
 OF_A_DATAFLOW = DataflowRecording.from_tables({}, name="d")
-OF_PLANS = ProgressRecording.from_tables({}, name="p")
 VERBS: dict[str, Callable[[Any], Any]] = {
     "time_bounds": OF_STREAMS.time_bounds,
     "replay": OF_STREAMS.replay,
     "spark": lambda given: OF_STREAMS.spark(given, "events"),
-    "check of a dataflow": OF_A_DATAFLOW.check,
     "coalesced": OF_A_DATAFLOW.coalesced,
-    "check of query plans": OF_PLANS.check,
     "dataframe": lambda given: wm.spark.dataframe(given, OF_STREAMS.table("events")),
     "sweep": lambda given: ONE_SECOND.sweep(given, seeds=[1]),
 }

@@ -18,7 +18,6 @@ from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.clicked import ClickedMoment
 from wmlab.core.charts.svg import draw_svg
 from wmlab.core.errors import ScenarioError, WmlabError
-from wmlab.core.files import DATA
 from wmlab.core.live_view import display_live
 from wmlab.core.mistakes import Location
 from wmlab.core.run_comparison import compare
@@ -37,18 +36,7 @@ from wmlab.streams.scenario.scenario import StreamScenario
 
 YAML: Final = "YAML"
 """The section that is a box of text with the whole scenario."""
-_EXAMPLES: Final = DATA / "scenarios"
 _NOTHING: Final = "<svg xmlns='http://www.w3.org/2000/svg' width='1' height='1'></svg>"
-
-
-def examples() -> dict[str, str]:
-    """The scenarios of streams that come with wmlab: a name, as "days/clock_skew", and the file."""
-    files = sorted(_EXAMPLES.rglob("*.yaml"), key=lambda path: (len(path.parts), path))
-    return {
-        path.relative_to(_EXAMPLES).with_suffix("").as_posix(): str(path)
-        for path in files
-        if "\nwriters:" in path.read_text(encoding="utf-8")
-    }
 
 
 class ScenarioPanel:
@@ -75,7 +63,7 @@ class ScenarioPanel:
         self._clicked: ClickedMoment | None = None
         self._controls: dict[tuple[Location, str], Control] = {}
         self._is_showing = False
-        self._view = PanelView([*SECTIONS, YAML], [*PICTURES], examples())
+        self._view = PanelView([*SECTIONS, YAML], [*PICTURES], StreamScenario.names())
         self.widget = self._view.root
         self._listen()
         self._show()
@@ -139,14 +127,14 @@ class ScenarioPanel:
         return self
 
     def open(self, example: str) -> ScenarioPanel:
-        """Go on with a scenario that comes with wmlab, as "days/clock_skew".
+        """Go on with a scenario that comes with wmlab, as "clock_skew".
 
         Raises `ScenarioError` for another name.
         """
-        known = examples()
+        known = StreamScenario.names()
         if example not in known:
             raise ScenarioError(f"No example is called {example!r}.", remedy=f"choose one of: {', '.join(known)}.")
-        self._edit(None, lambda: type(self.scenario).load(known[example]))
+        self._edit(None, lambda: type(self.scenario).load(example))
         return self
 
     def undo(self) -> ScenarioPanel:
