@@ -258,6 +258,21 @@ def test_a_run_that_was_stopped_is_judged_by_what_is_settled() -> None:
     assert [(one.verdict, one.what) for one in run.check("K10", "K11")] == [("ok", None), ("ok", None)]
 
 
+def test_a_row_without_a_partner_may_come_out_in_the_turn_in_which_its_job_failed() -> None:
+    """The window gets null for a time and fails, when the join has only just taken the row that it passed on."""
+    vertices = [
+        source("a", range(100, 300, 10)),
+        source("b", (), rows=[[t + 60, t, 0] for t in range(100, 200, 10)], times=[flow.EventTime("t", key=1)]),
+        flow.Join("j", "left.k == right.k and left.t == right.t", outer="right"),
+        flow.Window("w", 100, column="t", aggregates={"n": "count()"}),
+        flow.Sink("out"),
+    ]
+    for seed in range(8):
+        run = flow.Dataflow("fails", vertices=vertices, edges=["a -> j -> w -> out", "b -> j"], seed=seed).record()
+        assert run.table("executions")["outcome"].to_pylist() == ["failed"]
+        assert [(one.verdict, one.what) for one in run.check("K11")] == [("ok", None)]
+
+
 def test_what_nobody_tells_is_unknown() -> None:
     (verdict,) = DataflowRecording.from_tables({}, name="empty").check("K10")
     assert (verdict.verdict, verdict.what) == ("unknown", "the recording does not tell its dataflow")

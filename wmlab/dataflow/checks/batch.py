@@ -186,7 +186,7 @@ def _sessions(rule: SessionProcessor, rows: Iterable[TakenRow]) -> Iterator[Span
 def pairs_of(rule: RecordedRule, rows: Iterable[TakenRow], known: ResultProgress | None) -> Iterator[DueResult]:
     """The pairs of the rows of an instance, and the rows without a partner; with `known` those that can have come out.
 
-    Rows without a partner are looked for among those alone whose turn has come for certain.
+    A row without a partner must have come out if its turn has come for certain; otherwise it can have come out.
     """
     join = rule.rule
     assert isinstance(join, AnyJoin)
@@ -199,12 +199,13 @@ def pairs_of(rule: RecordedRule, rows: Iterable[TakenRow], known: ResultProgress
                 partnered.add((left, right)[join.outer or 0].taken)
             yield DueResult(_text(rule, left.values + right.values), due)
     for row in sides[join.outer] if join.outer is not None else ():
-        if row.taken not in partnered and (known is None or known.handled(row)):
+        if row.taken not in partnered:
             nulls = (None,) * len(rule.inputs[1 - row.edge])
             values = row.values + nulls if join.outer == LEFT else nulls + row.values
             # It leaves when the watermark of the output has passed it, at the latest; from a batch nothing more comes.
             passed = known is None or known.passed(None if row.time is None else row.time + 1)
-            yield DueResult(_text(rule, values), passed or isinstance(join, BatchJoin))
+            handled = known is None or known.handled(row)
+            yield DueResult(_text(rule, values), handled and (passed or isinstance(join, BatchJoin)))
 
 
 def _candidates(
