@@ -130,7 +130,7 @@ def test_numaflow_494_a_row_is_late_for_the_source_and_in_time_for_its_window(
     recording = flow.Dataflow("report", vertices=vertices, edges=[edge], duration_ms=5_000).record()
     results = recording.results()
     assert list(zip(results["start"], results["n"], strict=True)) == [(707_000, in_the_window), (708_000, 1)]
-    assert str(recording.why_dropped()).startswith("row (t 707598") == judged_at_the_source
+    assert str(recording.why_dropped()).startswith("Row (t 707598") == judged_at_the_source
 
 
 def test_numaflow_3424_a_step_back_of_a_partition_that_was_idle_is_not_published_and_stops_nothing() -> None:

@@ -151,7 +151,10 @@ def test_advice_for_windows_chooses_the_bound_that_they_need() -> None:
     assert by_hour.unseen.late_share > 0.09
     assert by_hour.missed_share == by_hour.unseen.lost_share < 0.01
     assert by_hour.whole == compare(log, [by_hour.strategy], window_ms="1h", tick_ms=0)[by_hour.strategy]
-    assert "are lost by windows of 1 h" in by_hour.sentence
+    assert by_hour.sentence.startswith(
+        "Take BoundedOutOfOrderness(bound=0 ms) for 'log', for 1.000% lost by windows of 1 h. "
+    )
+    assert "of the records are lost (" in by_hour.sentence
     sessions = advise(log, 0.01, gap_ms="5s")
     # The session goes on for ever, so nothing is lost for any bound.
     assert (sessions.strategy, sessions.unseen.lost) == (BoundedOutOfOrderness(0), 0)

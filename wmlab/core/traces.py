@@ -295,7 +295,7 @@ def refused_kinds(refused: pa.Table) -> list[tuple[str | None, str, int]]:
 
 @dataclass(frozen=True, slots=True)
 class UnitDoubt:
-    """That the times of a log are read in a wrong unit: what shows it, and what to do."""
+    """That the times of a log are read in a wrong unit: what shows it, and what to do, as sentences."""
 
     text: str
     remedy: str
@@ -325,7 +325,7 @@ def unit_doubts(trace: Trace) -> tuple[UnitDoubt, ...]:
         values = trace.table[name].to_numpy()
         middle[argument] = int(np.quantile(values, 0.5, method="inverted_cdf"))
         if time_format := _format_in_digits(values):
-            text = f"the numbers of its {noun} times are dates, digit by digit"
+            text = f"The numbers of its {noun} times are dates, digit by digit."
             doubts.append(UnitDoubt(text, f"Name their form: format={{'{argument}': '{time_format}'}}."))
     event, arrival = middle["event_time"], middle["arrival"]
     if doubts or not event or not arrival:
@@ -333,11 +333,11 @@ def unit_doubts(trace: Trace) -> tuple[UnitDoubt, ...]:
     ratio = max(arrival / event, event / arrival)
     if max(event, arrival) > _INSTANT_MS and any(0.7 < ratio / known < 1.4 for known in _RATIOS):
         apart = f"{grouped(abs(arrival - event) // (365 * DAY_MS))} years {'before' if event < arrival else 'after'}"
-        text = f"its events are {apart} their arrival, in the median: one of the two columns is in another unit"
+        text = f"Its events are {apart} their arrival, in the median: one of the two columns is in another unit."
         return (UnitDoubt(text, _UNIT_REMEDY),)
     for argument, noun, _ in columns:
         if 5 * DAY_MS < middle[argument] < 365 * DAY_MS or middle[argument] > _LAST_YEAR_MS:
-            text = f"most of its {noun} times are of the year {_year(middle[argument])}"
+            text = f"Most of its {noun} times are of the year {_year(middle[argument])}."
             remedy = "Name the unit of its times, such as unit='s', or the date that they count from, as in "
             doubts.append(UnitDoubt(text, f"{remedy}origin='1899-12-30'."))
     return tuple(doubts)

@@ -221,8 +221,7 @@ def _bad_rows(trace: Trace) -> Iterator[Finding]:
 
 def _unit(trace: Trace) -> Iterator[Finding]:
     for doubt in unit_doubts(trace):
-        text = f"{doubt.text[:1].upper()}{doubt.text[1:]}."
-        yield Finding(kind="unit", text=text, remedy=doubt.remedy, count=trace.rows, doubt=True)
+        yield Finding(kind="unit", text=doubt.text, remedy=doubt.remedy, count=trace.rows, doubt=True)
 
 
 def _wrong_times(case: _Case, ahead: NDArray[np.bool_], wrong: NDArray[np.bool_]) -> Iterator[Finding]:

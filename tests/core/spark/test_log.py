@@ -10,7 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from wmlab.core.errors import ModelError, TraceError
 from wmlab.core.logs import in_words
@@ -111,6 +113,33 @@ def test_nested_columns_are_read_as_load_reads_them(spark: SparkSession) -> None
     assert {row.reason for row in log.collect()} == {"column 'd' holds a nested value; name the path to a value in it"}
 
 
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [
+        (pa.decimal128(22, 3), {"unit": "ms"}),
+        (pa.int64(), {"format": {"event_time": "%Y%m%d%H%M%S"}}),
+        (pa.int64(), {"format": "%Y%m%d%H%M%S"}),
+    ],
+    ids=str,
+)
+def test_numbers_whose_values_decide_are_read_as_load_reads_them(
+    spark: SparkSession, kind: pa.DataType, arguments: dict[str, Any]
+) -> None:
+    event = pa.array([20240312061500 + n for n in range(40)])
+    table = pa.table({"e": event.cast(kind), "a": pa.array([990_000_000_000 + n for n in range(40)]).cast(kind)})
+    assert same(spark, table, event_time="e", arrival="a", **arguments)
+
+
+@pytest.mark.parametrize("kind", ["long", "double", "timestamp", "date"])
+def test_nothing_is_read_before_it_is_asked_for_where_types_say_what_times_are(spark: SparkSession, kind: str) -> None:
+    fails = F.raise_error(F.concat(F.lit("row "), F.col("id").cast("string"))).cast(kind)
+    log = spark.range(1).select(fails.alias("event_time"), fails.alias("arrival_ms"), F.lit("a").alias("writer"))
+    rows = of_log(log)
+    assert rows.columns == ["event_time", "arrival_ms", "writer", "key", "reason", "text"]
+    with pytest.raises(PySparkException, match="row 0"):
+        rows.collect()
+
+
 def test_a_file_of_any_form_is_read_by_spark_itself(spark: SparkSession, tmp_path: Path) -> None:
     pq.write_table(table_of(LOG), tmp_path / "log.parquet")
     parquet = of_log(spark.read.parquet(str(tmp_path / "log.parquet")), **COLUMNS)
@@ -160,7 +189,7 @@ def test_what_spark_has_read_becomes_a_trace(spark: SparkSession) -> None:
     advice = advise(log, 0.5)
     assert advice.whole == advise(trace, 0.5).whole
     assert compare(log, [advice.strategy]).outcomes == (advice.whole,)
-    assert profile(log).writers.writers == profile(trace).writers.writers
+    assert profile(log).to_dict() == profile(trace).to_dict()
     with pytest.raises(TraceError, match=r"no column 'event_time'.*\n.*with wm\.trace\.load\(frame, "):
         advise(times)
 

@@ -286,22 +286,22 @@ SECONDS = [1_700_000_000 + n for n in range(50)]
 @pytest.mark.parametrize(
     ("event", "arrival", "said"),
     [
-        (SECONDS, [n * 1_000 + 650 for n in SECONDS], "its events are 53 years before their arrival"),
-        ([n * 1_000 for n in SECONDS], SECONDS, "its events are 53 years after their arrival"),
+        (SECONDS, [n * 1_000 + 650 for n in SECONDS], "Its events are 53 years before their arrival"),
+        ([n * 1_000 for n in SECONDS], SECONDS, "Its events are 53 years after their arrival"),
         ([n * 10**6 for n in SECONDS], [n * 1_000 for n in SECONDS], "53 852 years after their arrival"),
         ([n // 86_400 for n in SECONDS], [n * 1_000 for n in SECONDS], "one of the two columns is in another unit"),
-        (SECONDS, SECONDS, "most of its event times are of the year 1970"),
+        (SECONDS, SECONDS, "Most of its event times are of the year 1970"),
         (
             [n * 10**6 for n in SECONDS],
             [n * 10**6 for n in SECONDS],
-            "most of its arrival times are of the year 55 839",
+            "Most of its arrival times are of the year 55 839",
         ),
         ([20240312061500 + n for n in range(50)], [20240312061501 + n for n in range(50)], "dates, digit by digit"),
         ([202403120600 + n for n in range(50)], [202403120601 + n for n in range(50)], "dates, digit by digit"),
         (
             [20240301 + n for n in range(30)],
             [n * 1_000 for n in SECONDS[:30]],
-            "the numbers of its event times are dates",
+            "The numbers of its event times are dates",
         ),
     ],
 )

@@ -14,6 +14,7 @@ from types import EllipsisType
 
 import numpy as np
 import pyarrow as pa
+from pyarrow.compute import take
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -59,10 +60,11 @@ def of_log(
     `reason` and `text`: of a bad row why it is refused and its values as JSON, of a good row null. So
     `where("reason is null")` is the log, and grouping by `reason` counts what is left out.
 
-    Rows are in no order. Of columns of texts Spark reads the first 1,000 rows now, to see what they hold; all else is
-    done when the answer is asked for. Timestamps without a zone are of `timezone`, UTC by default; those that Spark
-    shows in the time zone of its session have one. It needs wmlab on the executors. Raises `TraceError` for a column
-    that is not there, or has a type that is no time.
+    Rows are in no order. Where the types of the columns do not say what their times are (texts, decimals, integers with
+    a format), and for paths into nested values, Spark reads 1,000 rows now; all else is done when the answer is asked
+    for. Timestamps without a zone are of `timezone`, UTC by default; those that Spark shows in the time zone of its
+    session have one. It needs wmlab on the executors. Raises `TraceError` for a column that is not there, or has a type
+    that is no time.
     """
     wanted = LogColumns(event_time, arrival, writer, key, count, delay, unit, format, timezone, origin)
     if not is_spark(log):
@@ -70,13 +72,29 @@ def of_log(
     columns = wanted.located_in("the log", Frame(log, name))
     chosen = log.select(*("`" + top.replace("`", "``") + "`" for top in top_columns(columns.named, log.columns)))
     first = to_arrow_schema(chosen.schema, timezone="UTC").empty_table()
-    if any(pa.types.is_string(field.type) or pa.types.is_nested(field.type) for field in first.schema):
+    if _values_decide(first.schema, columns):
         first = chosen.limit(SAMPLE_ROWS).toArrow()
     rows = rows_of_table(first, columns.named, name).table
     judge = _Judge(columns, kinds_in(rows, columns), name)
     # Columns that hold no times are refused here, not by the executors.
     trace_columns(rows, columns, judge.kinds, name)
     return chosen.mapInArrow(judge, spark_schema(LOG_SCHEMA))
+
+
+def _values_decide(schema: pa.Schema, columns: LogColumns) -> bool:
+    """Whether the values, and not only the types, say what the columns of times hold."""
+    if any(pa.types.is_nested(field.type) for field in schema):
+        return True
+    for argument, column in columns.time_columns:
+        if not isinstance(column, str):
+            return True
+        kind = schema.field(column).type
+        is_number = pa.types.is_floating(kind) or (
+            pa.types.is_integer(kind) and columns.form_of(argument).format is None
+        )
+        if not (is_number or pa.types.is_temporal(kind)):
+            return True
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +114,10 @@ class _Judge:
                 reasons[fault.bad] = in_words(fault.column, fault.reason)
             texts = np.full(len(reasons), None, object)
             bad = np.flatnonzero(~made.good)
-            texts[bad] = [json.dumps(row, default=str) for row in rows.table.take(pa.array(bad)).to_pylist()]
+            texts[bad] = [json.dumps(row, default=str) for row in take(rows.table, pa.array(bad)).to_pylist()]
             judged = pa.table([*made.columns.values(), reasons, texts], LOG_SCHEMA)
-            yield from judged.take(pa.array(np.sort([*made.record_rows(), *bad]), pa.int64())).to_batches()
+            order = pa.array(np.sort([*made.record_rows(), *bad]), pa.int64())
+            yield from take(judged, order).to_batches()
             no_rows = [{"reason": in_words(row.column, row.reason), "text": row.value} for row in rows.refused]
             yield from pa.Table.from_pylist(no_rows, LOG_SCHEMA).to_batches()
 
