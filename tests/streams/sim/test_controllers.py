@@ -215,7 +215,7 @@ def test_ownership_says_how_fair_it_is_and_when_nobody_owned_a_bucket():
     assert f"fairness {contest.fairness:.2f}" in contest.sentence
     even = scenario(controllers=replace(CONTEST, distribution="even"), script=[]).record().ownership()
     assert (even.fairness, even.gaps) == (1.0, ())
-    assert "no bucket was without an owner" in even.sentence
+    assert "No bucket was without an owner" in even.sentence
     with pytest.raises(RecordingError, match="one controller ran everything"):
         scenario().record().ownership()
 
