@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import pickle
-from dataclasses import replace
 
 import pytest
 
@@ -14,16 +13,19 @@ from tests.machine.campaign import Made, Shard, shards
 from tests.repetitions import repetitions
 
 OF_HAZARDS = (Shard("pravega", 40, 5), Shard("bug_6510", 20, 1), Shard("stale", 40, 4), Shard("shared_times", 40, 2))
-"""The runs of the known hazards in `make test`, from seeds with which each is met; `make test-long` has more."""
-OF_A_HAZARD_IN_FULL = 100
+"""The runs of the known hazards in `make test`, from seeds with which each is met."""
+OF_HAZARDS_IN_FULL = (
+    *(Shard("pravega", 100, 5), Shard("bug_6510", 100, 1), Shard("stale", 100, 4)),
+    *(Shard("shared_times", 40, 2), Shard("shared_times", 100, 14)),
+)
+"""Those in `make test-long`; what is drawn depends on the number of runs, too."""
 
 
 def wanted() -> list[Shard]:
     """The shards of all runs: 500 in `make test`, from seeds with which every action and every option occurs."""
     sound = repetitions([Shard("sound", 100, seed) for seed in (25, 26, 27)], long=shards("sound", 1_750, seed=10))
     faulty = shards("faulty", repetitions(60, long=250), seed=0)
-    hazards = [replace(shard, runs=repetitions(shard.runs, long=OF_A_HAZARD_IN_FULL)) for shard in OF_HAZARDS]
-    return [*sound, *faulty, *hazards]
+    return [*sound, *faulty, *repetitions(OF_HAZARDS, long=OF_HAZARDS_IN_FULL)]
 
 
 @pytest.fixture(scope="session")
