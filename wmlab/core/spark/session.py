@@ -99,6 +99,8 @@ _SOCKET_DIR_BYTES: Final = 60
 _SCRATCH: Final = "wmlab-scratch-"
 """How the name of a scratch folder begins."""
 _LOG: Final = "spark.log"
+_OF_A_JVM: Final = "PYSPARK_GATEWAY_PORT"
+"""The variable by which PySpark finds a JVM that others have started; then none is started here, and it has no log."""
 
 _LOOKED_UP: Final = ("functions", "PythonUtils", "PythonSQLUtils", "org.apache.spark.sql.functions")
 """Classes that PySpark looks up by name at each call, which searches all jars; they are kept instead."""
@@ -313,7 +315,9 @@ def _embedded(master: str) -> SparkSession:
         settings |= WITH_CLASSES
     settings |= {"spark.sql.warehouse.dir": str(home / "warehouse"), "spark.local.dir": str(home)}
     conf = SparkConf().setAll(list(settings.items()))
-    if gateway is None:
+    if gateway is None and _OF_A_JVM in os.environ:
+        gateway = launch_gateway(conf=conf)  # type: ignore[no-untyped-call]
+    elif gateway is None:
         with _locked_log(home) as log:
             _log_file = home / _LOG
             output = {"stdout": log, "stderr": log}
