@@ -108,6 +108,13 @@ def window(shoot: ModuleType, browser: Any, home: Path) -> Iterator[Any]:
         opened.close()
 
 
+def is_of_the_splash_screen(stack: str) -> bool:
+    """Whether an error of the page is that of `change_theme`, which a slow machine may meet: a timer of JupyterLab's
+    own, and nothing else, removes what is gone already."""
+    message, *frames = stack.splitlines()
+    return "Failed to execute 'removeChild'" in message and len(frames) == 1 and "/lab/jlab_core." in frames[0]
+
+
 @pytest.fixture
 def page(shoot: ModuleType, window: Any) -> Iterator[Any]:
     """The window for one notebook, whose kernel ends with the test; it complains of errors on the page and dialogs."""
@@ -124,7 +131,7 @@ def page(shoot: ModuleType, window: Any) -> Iterator[Any]:
     shoot.shut_down(window)
     for event, listener in listeners.items():
         window.remove_listener(event, listener)
-    assert complaints == []
+    assert [text for text in complaints if not is_of_the_splash_screen(text)] == []
 
 
 def in_clone(notebook: Path) -> str:
