@@ -269,22 +269,22 @@ def trace_columns(table: pa.Table, columns: LogColumns, kinds: Mapping[str, Text
     which is that of its writer where no column has writers. Raises `TraceError` for a column that can hold no times, or
     no names.
     """
-    found = {}
+    times_by_argument = {}
     faults: list[ColumnFault] = []
     for argument, column in columns.time_columns:
         label = _label(column)
-        found[argument] = times.of_column(
+        times_by_argument[argument] = times.of_column(
             _time_column(table, column), label, columns.form_of(argument), kinds[argument]
         )
         if argument == "event_time" or column != columns.event_time:
-            faults += _faults_of(column, found[argument])
+            faults += _faults_of(column, times_by_argument[argument])
     last = columns.time_columns[-1][1]
     if columns.delay is not None:
         last = columns.delay
         delays = times.of_durations(table[last], last, columns.form_of("delay").unit)
-        found["arrival"], too_far = _sum(found["event_time"], delays)
+        times_by_argument["arrival"], too_far = _sum(times_by_argument["event_time"], delays)
         faults += [*_faults_of(last, delays), ColumnFault(last, times.TOO_LARGE, too_far)]
-    event, arrival = found["event_time"], found["arrival"]
+    event, arrival = times_by_argument["event_time"], times_by_argument["arrival"]
     faults.append(ColumnFault(_label(last), BEFORE_1970, ~arrival.bad & (arrival.ms < 0), _parts(last)))
     made = {"event_time": pa.array(event.ms, mask=event.bad), "arrival_ms": pa.array(arrival.ms, mask=arrival.bad)}
     made["writer"] = pa.repeat(pa.scalar(log, pa.string()), table.num_rows)
@@ -596,9 +596,9 @@ _NOT_BLANK: Final = re.compile(r"\S")
 
 def rows_of_documents(documents: Sequence[Any], names: Sequence[str], where: str) -> LogRows:
     """The rows of documents, as texts; each row of a document with an array has a number of its own."""
-    found, columns = flattened(documents, names)
+    records, columns = flattened(documents, names)
     refused: dict[int, Refused] = {}
-    for row, document in enumerate(found, start=1):
+    for row, document in enumerate(records, start=1):
         if not isinstance(document, dict):
             text = document.text if isinstance(document, NoDocument) else str(document)
             refused[row] = Refused(where, row, None, text, NO_DOCUMENT)
@@ -606,7 +606,7 @@ def rows_of_documents(documents: Sequence[Any], names: Sequence[str], where: str
         for row, value in enumerate(values, start=1):
             if isinstance(value, dict | list) and row not in refused:
                 refused[row] = Refused(where, row, name, _text(value), NESTED)
-    good: Bools = np.ones(len(found), np.bool_)
+    good: Bools = np.ones(len(records), np.bool_)
     good[[row - 1 for row in refused]] = False
     table = pa.table([pa.array(map(_text, columns[name]), pa.string()) for name in names], list(names))
     numbers = np.flatnonzero(good) + 1

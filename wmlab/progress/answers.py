@@ -33,6 +33,7 @@ from wmlab.progress.scenario import (
     origins_of,
     tracker_rules_of,
 )
+from wmlab.progress.sim.world import target_name
 
 _SILENT: Final = "it had sent nothing complete"
 _GAP: Final = "a gap, behind which buffers wait"
@@ -99,8 +100,7 @@ def _fault_of(cause: BlockingOrigin, emitter: str, incidents: Sequence[Mapping[s
 
     `incidents` are those of the query up to the moment.
     """
-    chunks = [f"{emitter} {cause.sequence} chunk {chunk}" for chunk in cause.chunks]
-    targets = [emitter, f"{emitter} {cause.sequence}", *chunks]
+    targets = [emitter, *(target_name(emitter, cause.sequence, chunk) for chunk in (None, *cause.chunks))]
     for row in incidents:
         if row["target"] in targets:
             match row["kind"]:

@@ -333,9 +333,9 @@ def _closed_ms(log: Log, path: PathOfX, groups: Int64Array, ends: Int64Array, gr
 def _first_reached(ends: Int64Array, group: Int64Array, risen: Int64Array, groups: Int64Array) -> Int64Array:
     """The index of the first of the rising X of its group that is not below each end; -1 where none is."""
     wanted = pd.DataFrame({"end": ends, "group": group, "window": np.arange(len(ends))}).sort_values("end")
-    found = pd.DataFrame({"end": risen, "group": groups, "index": np.arange(len(risen))})
-    found = found.sort_values("end", kind="stable")
-    both = pd.merge_asof(wanted, found, on="end", by="group", direction="forward")
+    closings = pd.DataFrame({"end": risen, "group": groups, "index": np.arange(len(risen))})
+    closings = closings.sort_values("end", kind="stable")
+    both = pd.merge_asof(wanted, closings, on="end", by="group", direction="forward")
     indices = np.empty(len(ends), np.int64)
     indices[both["window"].to_numpy()] = both["index"].fillna(-1).to_numpy(np.int64)
     return indices

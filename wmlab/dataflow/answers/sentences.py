@@ -44,13 +44,13 @@ def first(*sentences: str) -> str:
 
 def watermark_sentences(run: DataflowRun, cause: Cause, state: HeldState | None) -> str:
     """What holds the watermark at an instance, and what releases it."""
-    at_ms, who = exact_words(cause.at_ms), run.instance_name(cause.vertex, cause.instance)
+    at_ms, instance = exact_words(cause.at_ms), run.instance_name(cause.vertex, cause.instance)
     if cause.end is not None:
         growth = state.sentence if state is not None and cause.end.is_failure and state.bounded is False else ""
-        return first(end_sentence(cause.end), _watermark(run, cause, f"At {at_ms} the", f"at {who}"), growth)
+        return first(end_sentence(cause.end), _watermark(run, cause, f"At {at_ms} the", f"at {instance}"), growth)
     free = "" if cause.kind is not CauseKind.MOVING else "Nothing holds it back."
     return first(
-        _watermark(run, cause, f"At {at_ms} the", f"at {who}"),
+        _watermark(run, cause, f"At {at_ms} the", f"at {instance}"),
         _window(run, cause),
         held_sentence(run, cause.holders) or free,
         release_sentence(run, cause.holders, cause.release_ms),
@@ -152,9 +152,9 @@ def release_sentence(run: DataflowRun, holders: Sequence[Holder], at_ms: int | N
     """What would release it; empty if nothing can be said."""
     idle = ""
     if at_ms is not None:
-        who = "it is" if len(holders) == 1 else "the last of them is"
+        becomes = "it is" if len(holders) == 1 else "the last of them is"
         by_clock = all(holder.kind == "clock" for holder in holders)
-        idle = f"by the clock at {exact_words(at_ms)}" if by_clock else f"at {exact_words(at_ms)} when {who} idle"
+        idle = f"by the clock at {exact_words(at_ms)}" if by_clock else f"at {exact_words(at_ms)} when {becomes} idle"
     ways = [way for way in (_taken(holders), _events(run, holders), idle, _end(holders)) if way]
     return f"It is released {', or '.join(ways)}." if ways else ""
 

@@ -30,7 +30,7 @@ FaultTarget: TypeAlias = tuple[str, int, int | None]
 """A buffer by source and sequence, or one chunk of it; it happens in every query that reads the source."""
 
 
-def words(source: str, sequence: int, chunk: int | None) -> str:
+def target_name(source: str, sequence: int, chunk: int | None) -> str:
     """The target of a fault as incidents name it: "a 20", "a 20 chunk 1"."""
     return f"{source} {sequence}" + ("" if chunk is None else f" chunk {chunk}")
 
@@ -66,7 +66,7 @@ class PlanWorld(Simulation):
             self.at(self.start_ms + stall.at_ms, self.note, self.scenario.name, *detail)
         self.env.run()
         for name, target in self.faults:
-            self.note(name, "unsent", words(*target), "its fault never happened")
+            self.note(name, "unsent", target_name(*target), "its fault never happened")
         return self.journal
 
     def ended(self, query: Query) -> bool:
@@ -100,7 +100,7 @@ class PlanWorld(Simulation):
 
         Its faults are noted at `at_ms`, and happen once.
         """
-        copies, number = [0], words(*target)
+        copies, number = [0], target_name(*target)
         for fault in sorted(self.faults.pop((query, target), ()), key=lambda fault: type(fault).__name__):
             match fault:
                 case plans.DelayBuffer(by_ms=by_ms):

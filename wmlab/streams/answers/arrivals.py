@@ -60,11 +60,11 @@ def arrival_sentences(stream: str, delays: Delays, late: int) -> str:
 
 def extremes(parts: Iterable[pa.Table]) -> list[TableRow]:
     """The first event that arrived soonest after its time, and the first that arrived latest."""
-    found: list[TableRow] = []
+    extremes: list[TableRow] = []
     for part in parts:
         if part.num_rows:
             delay = pc.subtract(part["append_ms"], part["event_time"]).to_numpy()
-            found += part.take([int(delay.argmin()), int(delay.argmax())]).to_pylist()
-            found.sort(key=lambda row: row["append_ms"] - row["event_time"])
-            found = [found[0], found[-1]]
-    return found
+            extremes += part.take([int(delay.argmin()), int(delay.argmax())]).to_pylist()
+            extremes.sort(key=lambda row: row["append_ms"] - row["event_time"])
+            extremes = [extremes[0], extremes[-1]]
+    return extremes
