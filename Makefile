@@ -6,6 +6,9 @@ BIN := $(or $(WMLAB_ENV),.venv)/bin
 PY := $(BIN)/python
 ROOT_MAY := $(if $(filter 0,$(shell id -u)),--allow-root)
 FIRST := notebooks/tutorials/00_first_bounds.ipynb
+TOOLS := .wmlab/tools
+UV = PYTHONPATH="$(CURDIR)/$(TOOLS)" $(PY) -m uv pip compile --quiet --universal --annotation-style line \
+	--custom-compile-command "make lock"
 WORKERS ?= 2
 TARGET ?= local-cluster
 PYTEST = $(PY) -m pytest -n $(WORKERS)
@@ -29,7 +32,7 @@ check test test-long mutate: export PYSPARK_SUBMIT_ARGS ?= --conf spark.sql.code
 check test test-long mutate: export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check lint test test-long mutate cluster bench notebooks oracles lock clean
+.PHONY: help setup lab check lint test test-long mutate cluster bench notebooks docs oracles lock clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -78,9 +81,21 @@ oracles: setup ## compare the rules of strategies with Flink and Beam; FLINK=DIR
 	$(if $(FLINK),PYTHONPATH="$(CURDIR)" $(PY) tools/oracles.py flink "$(FLINK)" $(ORACLES_ARGS))
 	$(if $(BEAM),PYTHONPATH="$(CURDIR)" "$(BEAM)/bin/python" tools/oracles.py beam "$(BEAM)" $(ORACLES_ARGS))
 
-lock: setup ## write requirements.txt from what is installed
-	$(PY) tools/lock.py --write
+docs: setup $(TOOLS)/installed ## build the site in .wmlab/site, a warning is an error; DOCS_ARGS="-E" reads every page again
+	PYTHONPATH="$(CURDIR)/$(TOOLS)" $(PY) -m sphinx --fail-on-warning --keep-going --quiet -c docs $(DOCS_ARGS) . .wmlab/site
+	@echo "The site is .wmlab/site/index.html. For its search: $(PY) -m http.server -d .wmlab/site"
+
+lock: setup $(TOOLS)/installed ## resolve pyproject.toml into both requirements.txt; LOCK_ARGS="--upgrade-package plotly" moves a pin
+	$(UV) $(LOCK_ARGS) pyproject.toml --group test --group bench --group browser --output-file requirements.txt
+	$(UV) $(LOCK_ARGS) --python-version 3.11 --group docs --group lock --constraint requirements.txt \
+		--output-file tools/requirements.txt
+
+# What only these two need is installed beside the environment, which holds the pins of requirements.txt and no more.
+$(TOOLS)/installed: tools/requirements.txt | setup
+	rm -rf $(TOOLS)
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --target $(TOOLS) -r tools/requirements.txt
+	touch $@
 
 clean: ## remove .venv and everything that can be made again
-	rm -rf .venv .wmlab build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db
+	rm -rf .venv .wmlab docs/reference docs/sections build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db
 	find . -name __pycache__ -prune -exec rm -rf {} +

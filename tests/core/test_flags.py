@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pytest
 
-from tests.conftest import module_of
 from tests.core.value_types import NO_FLAGS, TYPES, choices
+from tools import public_names
 from wmlab.core.arguments import the_flag
 from wmlab.core.errors import WmlabError
 from wmlab.core.values import Problems
@@ -25,13 +24,12 @@ CHECKED_WHEN_USED: Final = {"Configuration"}
 ROWS: Final = {"SourceEnd", "Status"}
 """What a strategy, or an alignment, is given for each record of a log: tuples that nothing checks, or a step would take
 twice as long."""
-reference: Final = module_of(Path(__file__).parents[2] / "tools" / "reference.py")
 
 
 def public_calls() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Every public function, method and class that is no value, by its path."""
-    classes = reference.recording_kinds()
-    for title, names in reference.namespaces():
+    classes = public_names.recording_kinds()
+    for title, names in public_names.namespaces():
         for name, offered in names.items():
             classes += [offered] if inspect.isclass(offered) else []
             is_checked = (
@@ -40,7 +38,7 @@ def public_calls() -> Iterator[tuple[str, Callable[..., Any]]]:
             if inspect.isroutine(offered) or is_checked:
                 yield f"{title}.{name}", offered
     for made in dict.fromkeys(classes):
-        for name, member in reference.members(made).items():
+        for name, member in public_names.members(made).items():
             function = getattr(member, "__func__", member)
             if inspect.isroutine(function):
                 yield f"{made.__qualname__}.{name}", function
@@ -49,7 +47,7 @@ def public_calls() -> Iterator[tuple[str, Callable[..., Any]]]:
 CALLS: Final = [
     (f"{path}({name})", call, name)
     for path, call in public_calls()
-    for name, hint in reference._hints(call).items()
+    for name, hint in public_names.annotations_of(call).items()
     if name != "return" and bool in choices(hint)
 ]
 

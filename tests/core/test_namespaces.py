@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import inspect
 import re
-from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
 import pytest
 
 import wmlab as wm
-from tests.conftest import module_of
 from tests.core.value_types import TYPES
+from tools import public_names
 from wmlab.core.values import Timed
 
-reference: Final = module_of(Path(__file__).parents[2] / "tools" / "reference.py")
-SPACES: Final[dict[str, ModuleType]] = {title: reference._module(title) for title, _ in reference.namespaces()}
+SPACES: Final[dict[str, ModuleType]] = {
+    title: public_names.module_named(title) for title, _ in public_names.namespaces()
+}
 
 
 def test_the_namespaces_are_walked() -> None:

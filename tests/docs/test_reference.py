@@ -1,4 +1,4 @@
-"""Every public name is documented, and the page that lists them is as it would be made now."""
+"""Every public name is documented, and stands in the reference with its signature, its fields and its columns."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import Final
 import pytest
 
 import wmlab
-from tests.conftest import module_of
 from tests.docs.names import ROOT, in_backticks, members, public_names, rows
+from tools import api_pages
+from tools import public_names as walk
 
-reference: Final = module_of(ROOT / "tools" / "reference.py")
-PAGE: Final = reference.PAGE.read_text()
+PAGES: Final = api_pages.pages()
 DELAYS = {"LogNormal", "Uniform"}
 """How long something takes; the notebooks show a fixed one."""
+_CLASS: Final = re.compile(r"^`{6}\{py:class\} (\w+)(.*?)^`{6}$", re.MULTILINE | re.DOTALL)
+_MEMBER: Final = re.compile(r"^`{5}\{py:(\w+)\} (\w+)", re.MULTILINE)
+_NAME: Final = re.compile(r"^`{6}\{py:\w+\} (\w+)", re.MULTILINE)
+_FIELD: Final = re.compile(r"^\| `(\w+)` \| (.*?) \| (.*?) \| (.*) \|$", re.MULTILINE)
 
 
 def texts_by_name() -> dict[str, str]:
-    """The rows of public names, and of a class also the sentence that says what several classes inherit."""
+    """What the pages say of each class; of two with one name the texts of both."""
     texts: dict[str, str] = {}
-    for row in (row for row in rows(PAGE) if not row.heading.startswith(("Table ", "Columns of "))):
-        (name,) = in_backticks(row.cells[0])
-        texts[name] = "\n".join([*texts.get(name, "").splitlines(), " | ".join(row.cells)])
-    for shared in re.finditer(r"^From `\w+`: [^.]+\. Classes that have these: (.+)\.", PAGE, re.MULTILINE):
-        for name in in_backticks(shared[1]):
-            texts[name] = f"{texts[name]}\n{shared[0]}"
+    for found in (found for text in PAGES.values() for found in _CLASS.finditer(text)):
+        texts[found[1]] = texts.get(found[1], "") + found[2]
     return texts
 
 
@@ -48,72 +48,108 @@ CLASSES: Final = {
 """The classes of the namespaces, and those of recordings."""
 
 
-def test_the_page_is_as_it_would_be_made_now() -> None:
-    assert reference.page() == PAGE, "run: python tools/reference.py --write"
+def test_every_name_of_every_namespace_is_on_its_page() -> None:
+    listed = {f"{title}.{name}" for title in NAMESPACES for name in _NAME.findall(PAGES[title])}
+    assert listed == {f"{title}.{name}" for title, name, _ in OFFERED}
+    assert len(listed) > 200
 
 
-def test_every_name_of_every_namespace_is_listed() -> None:
-    listed = {f"{row.heading}.{name}" for row in rows(PAGE) for name in in_backticks(row.cells[0])}
-    assert {f"{title}.{name}" for title, name, _ in OFFERED} - listed == set()
-
-
-def test_every_method_attribute_and_field_stands_with_its_class() -> None:
+def test_every_method_attribute_and_field_stands_with_its_class_or_with_one_that_this_names() -> None:
     missing = []
     for made in CLASSES:
         text = TEXTS[made.__name__]
+        own = {name for _, name in _MEMBER.findall(text)} | {row[0] for row in _FIELD.findall(text)} | {"kind"}
+        inherited = re.findall(r"^From `(\w+)`: (.+)\.$", text, re.MULTILINE)
+        own |= {name for _, names in inherited for name in in_backticks(names)}
+        own |= {
+            name for _, names in re.findall(r"^(One of): (.+)\.$", text, re.MULTILINE) for name in in_backticks(names)
+        }
         bases = [base for base in made.__mro__ if base.__module__.startswith("wmlab.")]
-        names = {name for base in bases for name in vars(base) if not name.startswith("_")}
-        missing += [
-            (made, name) for name in names if f"{made.__name__}.{name}" not in TEXTS and f"`{name}`" not in text
-        ]
-        for base, inherited in re.findall(r"From `(\w+)`: ([^.]+)\.", text):
-            own = re.findall(r"\w+", TEXTS[base])
-            names = set(in_backticks(inherited))
-            missing += [(base, name) for name in names if f"{base}.{name}" not in TEXTS and name not in own]
+        missing += [(made, name) for base in bases for name in vars(base) if name[0] != "_" and name not in own]
+        for base, names in inherited:
+            described = {name for _, name in _MEMBER.findall(TEXTS[base])}
+            missing += [(base, name) for name in in_backticks(names) if name not in described]
     assert missing == []
 
 
-def test_what_an_application_calls_on_a_recording_is_a_method_and_what_it_reads_is_an_attribute() -> None:
+def test_what_an_application_calls_on_a_recording_is_a_method_and_what_it_reads_is_a_property() -> None:
     verbs = (
         "explain stream_cut_at time_at group_windows read_sides timeline scrub check time_bounds replay bytes_between"
     )
-    assert [name for name in verbs.split() if " | method | " not in TEXTS[f"StreamRecording.{name}"]] == []
-    assert " | attribute | " in TEXTS["Recording.name"]
+    kinds = {name: kind for kind, name in _MEMBER.findall(TEXTS["StreamRecording"])}
+    assert [name for name in verbs.split() if kinds.get(name) != "method"] == []
+    assert ("property", "name") in _MEMBER.findall(TEXTS["Recording"])
     assert {"EarliestOpen", "Network", "Uniform"} <= TEXTS.keys()
 
 
 def test_what_classes_have_in_common_is_described_once() -> None:
     strategies = [made for made in CLASSES if issubclass(made, wmlab.strategy.Strategy)]
-    assert [made.__name__ for made in strategies if f"{made.__name__}.step" in TEXTS] == ["Strategy"]
-    assert "ScenarioFile.load" in TEXTS
-    assert "Scenario.load" not in TEXTS
-    sentences = {
-        line for made in strategies for line in TEXTS[made.__name__].splitlines() if "From `Strategy`: " in line
-    }
-    assert len(sentences) == 2, "one sentence for all but the class that defines a verb of its own"
+    members_of = {made.__name__: {name for _, name in _MEMBER.findall(TEXTS[made.__name__])} for made in strategies}
+    assert [name for name, described in members_of.items() if "step" in described] == ["Strategy"]
+    assert ("method", "load") in _MEMBER.findall(TEXTS["ScenarioFile"])
+    assert ("method", "load") not in _MEMBER.findall(TEXTS["Scenario"])
+
+
+def test_a_field_has_its_type_its_default_and_its_meaning() -> None:
+    fields = {row[0]: row[1:] for row in _FIELD.findall(TEXTS["EventWriter"])}
+    assert fields["note_every_ms"][:2] == ("`int \\| None`", "`1000`")
+    assert fields["note_every_ms"][2].startswith("Every `note_every_ms` the application notes the time")
+    assert fields["rate_per_s"][2].startswith("A synthetic load has `rate_per_s` events a second")
+    assert "kind" not in {row[0] for row in _FIELD.findall(TEXTS["Scale"])}
+
+
+def test_the_meaning_of_a_field_is_the_sentence_that_begins_with_it() -> None:
+    assert api_pages.sentences("The `a` is x. `a` is\nwhat counts; `b`: y.") == (
+        "The `a` is x.",
+        "`a` is what counts;",
+        "`b`: y.",
+    )
+    assert api_pages.meaning_of(wmlab.Stream, "forgets").startswith("`forgets`: of the writers")
+    assert api_pages.meaning_of(wmlab.TransactionalWriter, "keys") == api_pages.meaning_of(wmlab.EventWriter, "keys")
+
+
+def test_a_name_has_its_signature_an_example_and_links_to_its_chart_and_to_tutorials() -> None:
+    text = PAGES["wmlab.chart"]
+    assert "{py:function} time_bounds(bounds: Any, *, recording: Recording | None = None" in text
+    assert "[the chart `wm.chart.time_bounds`](../gallery.md#wmcharttime_bounds)" in text
+    assert "[00_first_bounds](../../notebooks/tutorials/00_first_bounds.ipynb)" in TEXTS["Controllers"]
+    assert "```python\nwm.script.Scale(" in TEXTS["Scale"] or "Scale(at_ms=" in TEXTS["Scale"]
+    with_example = [f"{title}.{name}" for title, name, _ in OFFERED if api_pages.uses().get(f"{title}.{name}")]
+    assert len(with_example) > 0.7 * len(OFFERED)
+
+
+def test_no_page_has_an_address_in_memory() -> None:
+    assert [title for title, text in PAGES.items() if " at 0x" in text] == []
+
+
+def test_markup_of_a_docstring_is_kept_and_all_else_stands_as_it_is() -> None:
+    assert api_pages.markdown("A * b < `x * y`, w_1.\n\n    code()\n\n- one\n- two") == (
+        "A \\* b \\< `x * y`, w\\_1.\n\n```\ncode()\n```\n\n- one\n- two"
+    )
+    assert api_pages.markdown(">>> 1 + 1\n2") == "```pycon\n>>> 1 + 1\n2\n```"
 
 
 def test_every_column_of_every_table_has_its_type_unit_and_meaning() -> None:
     kinds = [made for made in CLASSES if issubclass(made, wmlab.trace.Recording) and made.kind]
     assert len(kinds) >= 3
-    columns = {(row.heading, *in_backticks(row.cells[0])): row.cells for row in rows(PAGE)}
+    columns = {(row.heading, *in_backticks(row.cells[0])): row.cells for row in rows(PAGES["tables"])}
     for kind in kinds:
         for table, schema in kind.schemas.items():
             for field in schema:
                 _, column_type, unit, about = columns[f"Table {table} of a recording of {kind.kind}", field.name]
                 assert column_type
                 assert unit == field.metadata.get(b"unit", b"").decode()
-                assert about == field.metadata[b"about"].decode()
+                assert re.sub(r"\\(.)", r"\1", about) == field.metadata[b"about"].decode()
 
 
 def test_a_name_without_documentation_is_refused() -> None:
     with pytest.raises(LookupError, match="no docstring"):
-        reference._sentence(lambda: None)
+        api_pages.docstring(lambda: None)
 
 
 def documented() -> dict[str, str]:
     """The docstrings that a user meets: of public names, of the classes they return, and of what these have."""
-    offered = public_names() | {made.__name__: made for made in [*reference.public_classes(), *reference.errors()]}
+    offered = public_names() | {made.__name__: made for made in [*walk.public_classes(), *walk.errors()]}
     for name, made in [*offered.items()]:
         offered |= members(made, f"{name}.") if inspect.isclass(made) else {}
     return {name: inspect.getdoc(value) or "" for name, value in offered.items() if not inspect.ismodule(value)}

@@ -7,6 +7,7 @@ import tomllib
 from importlib.metadata import distributions
 from typing import Any
 
+import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -15,9 +16,13 @@ from packaging.version import Version
 
 from tests.project import source
 
-LOCK = (source.ROOT / "requirements.txt").read_text()
-LINES = [line for line in LOCK.splitlines() if line and not line.startswith("#")]
-PINS = {canonicalize_name(pin.name): pin for pin in map(Requirement, LINES)}
+LOCKS = {name: (source.ROOT / name).read_text() for name in ("requirements.txt", "tools/requirements.txt")}
+PINS, OF_TOOLS = (
+    [Requirement(line.partition("  #")[0]) for line in lock.splitlines() if line and not line.startswith("#")]
+    for lock in LOCKS.values()
+)
+GROUPS_OF_TOOLS = {"docs", "lock"}
+"""What `make docs` and `make lock` install beside the environment; no test needs it."""
 CONDA: dict[str, Any] = yaml.safe_load((source.ROOT / "environment.yml").read_text())
 PROJECT: dict[str, Any] = tomllib.loads((source.ROOT / "pyproject.toml").read_text())
 SETUP = (source.ROOT / "tools" / "setup.sh").read_text()
@@ -29,50 +34,67 @@ def _from_conda(package: str) -> Version:
     return Version(line.partition("=")[2])
 
 
-def _pinned(name: str) -> str:
-    (specifier,) = PINS[canonicalize_name(name)].specifier
-    return specifier.version
+def _pinned(name: str, pins: list[Requirement] = PINS) -> str | None:
+    """The version that is pinned for this machine; None: no pin applies here."""
+    versions = [str(pin.specifier)[2:] for pin in pins if canonicalize_name(pin.name) == name and _applies(pin)]
+    assert len(versions) <= 1, f"{name} has two pins"
+    return versions[0] if versions else None
 
 
-def test_every_line_of_the_lock_is_an_exact_pin() -> None:
-    pin = r"[a-z0-9-]+==[0-9a-z.]+( ; (sys_platform == \"\w+\"|python_version < \"[0-9.]+\"))?"
-    assert [line for line in LINES if not re.fullmatch(pin, line)] == []
-    assert len(LINES) == len(PINS)
+def _applies(requirement: Requirement) -> bool:
+    return requirement.marker is None or requirement.marker.evaluate({"extra": ""})
 
 
-def test_the_lock_names_no_index_address_or_path() -> None:
-    assert re.findall(r"^\s*-.*|.*(?:://|@|\\).*|^[./].*", LOCK, flags=re.MULTILINE) == []
+def _unmet(lines: list[str], pins: list[Requirement]) -> list[str]:
+    """The requirements that apply here and that no pin satisfies."""
+    unmet = []
+    for need in filter(_applies, map(Requirement, lines)):
+        version = _pinned(canonicalize_name(need.name), pins)
+        if version is None or not need.specifier.contains(version, prereleases=True):
+            unmet.append(str(need))
+    return unmet
 
 
-def test_each_group_of_the_lock_is_sorted() -> None:
-    for group in LOCK.strip().split("\n\n"):
-        names = [line.partition("==")[0] for line in group.splitlines() if not line.startswith("#")]
-        assert names == sorted(names)
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_line_of_a_lock_is_an_exact_pin(lock: str) -> None:
+    pin = r"[a-z0-9-]+==[0-9a-z.]+( ; [^;@/#]+)? +# via .+"
+    lines = LOCKS[lock].splitlines()
+    assert lines[1] == "#    make lock"
+    assert [line for line in lines[2:] if not re.fullmatch(pin, line)] == []
+    assert len(lines) > 80
 
 
-def test_the_lock_satisfies_what_pyproject_asks_for() -> None:
-    groups = PROJECT["dependency-groups"].values()
-    asked = [Requirement(line) for line in [*PROJECT["project"]["dependencies"], *(line for g in groups for line in g)]]
-    unmet = [str(need) for need in asked if not need.specifier.contains(_pinned(need.name), prereleases=True)]
-    assert unmet == []
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_names_no_index_address_or_path(lock: str) -> None:
+    texts = re.sub(r"-c requirements\.txt", "", LOCKS[lock])
+    assert re.findall(r"^\s*-.*|.*(?:://|@|\\|--| /).*|^[./].*", texts, flags=re.MULTILINE) == []
+
+
+def test_the_locks_satisfy_what_pyproject_asks_for() -> None:
+    groups = PROJECT["dependency-groups"]
+    of_tests = [line for name, lines in groups.items() if name not in GROUPS_OF_TOOLS for line in lines]
+    assert _unmet([*PROJECT["project"]["dependencies"], *of_tests], PINS) == []
+    assert _unmet([line for name in GROUPS_OF_TOOLS for line in groups[name]], OF_TOOLS) == []
+    assert _unmet(["sphinx"], PINS) == ["sphinx"], "make setup installs what only the site needs"
+
+
+def test_what_both_locks_pin_is_the_same() -> None:
+    both = {canonicalize_name(pin.name) for pin in PINS} & {canonicalize_name(pin.name) for pin in OF_TOOLS}
+    assert "jinja2" in both
+    of_tools = {name: version for name in both if (version := _pinned(name, OF_TOOLS))}
+    assert of_tools == {name: _pinned(name) for name in of_tools}
 
 
 def test_the_lock_is_closed() -> None:
     """Whatever a pinned package needs here is pinned too, at a version that it accepts."""
-    unmet = []
-    for package in distributions():
-        if canonicalize_name(package.name) in PINS:
-            for need in map(Requirement, package.requires or ()):
-                applies = need.marker is None or need.marker.evaluate({"extra": ""})
-                name = canonicalize_name(need.name)
-                if applies and (name not in PINS or not need.specifier.contains(_pinned(name), prereleases=True)):
-                    unmet.append(f"{package.name} needs {need}")
-    assert unmet == []
+    pinned = {canonicalize_name(pin.name) for pin in PINS}
+    packages = [package for package in distributions() if canonicalize_name(package.name) in pinned]
+    assert {package.name: unmet for package in packages if (unmet := _unmet(package.requires or [], PINS))} == {}
 
 
 def test_what_is_installed_is_what_is_pinned() -> None:
     installed = {canonicalize_name(package.name): package.version for package in distributions()}
-    here = {name: _pinned(name) for name, pin in PINS.items() if pin.marker is None or pin.marker.evaluate()}
+    here = {canonicalize_name(pin.name): str(pin.specifier)[2:] for pin in PINS if _applies(pin)}
     assert {name: version for name, version in installed.items() if name not in NOT_OURS} == here
 
 
