@@ -344,3 +344,9 @@ def test_a_column_in_another_unit_is_found() -> None:
     assert finding.kind == "unit"
     assert finding.text.startswith("Its events are 53 years before their arrival, in the median: one of the two ")
     assert not advise(rows_of(rows), 0.1).supported
+
+
+def test_an_export_that_comes_with_wmlab_is_profiled_by_its_name(presses: Profile) -> None:
+    named = profile("presses", event_time="taken_at", arrival="received_at", writer="device")
+    assert named.findings == presses.findings
+    assert set(named.log.refused["file"].to_pylist()) == {"presses"}

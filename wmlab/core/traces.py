@@ -1,7 +1,8 @@
 """Real logs: when each event happened, when it arrived, who wrote it, and its key; and how they are read.
 
 `load` reads a trace that comes with wmlab (`names`), or a file, a folder or a data frame of one's own. The traces that
-come with wmlab are the Parquet files of `data/traces`; where each is from stands in its `<name>.provenance.json`.
+come with wmlab are the Parquet files of `data/traces`, where each is from stands in its `<name>.provenance.json`, and
+the raw exports of `data/exports`.
 
 Rows are numbered from 1, in messages, in tables and in what is passed: those of a file as they stand there, without its
 header; those of a trace in order of arrival.
@@ -77,6 +78,7 @@ BadRows = Literal["refuse", "drop"]
 
 
 DIRECTORY: Final = DATA / "traces"
+_EXPORTS: Final = DATA / "exports"
 """Where the traces that come with wmlab live."""
 
 
@@ -368,18 +370,27 @@ def _year(time_ms: int) -> str:
 
 
 def names() -> tuple[str, ...]:
-    """The traces that come with wmlab, in alphabetical order; raises `TraceError` if there are none."""
+    """The logs that come with wmlab, in alphabetical order; raises `TraceError` if there are none.
+
+    "presses" is a raw export, whose columns `load` and `profile` have to be told.
+    """
     bundled = _bundled()
     if not bundled:
         raise TraceError(
-            "the traces that come with wmlab are not installed here.",
+            "the logs that come with wmlab are not installed here.",
             remedy="install wmlab again, from a clone or as a wheel, or load a file of your own.",
         )
-    return bundled
+    return tuple(sorted(bundled))
 
 
-def _bundled() -> tuple[str, ...]:
-    return tuple(sorted(file.stem for file in DIRECTORY.glob("*.parquet")))
+def shipped_file(source: object) -> Path | None:
+    """The file of a log that comes with wmlab, if `source` is its name."""
+    return _bundled().get(str(source)) if isinstance(source, str | Path) else None
+
+
+def _bundled() -> dict[str, Path]:
+    """The files of the logs that come with wmlab, by name."""
+    return {file.stem: file for file in (*DIRECTORY.glob("*.parquet"), *_EXPORTS.glob("*.csv"))}
 
 
 def load(
@@ -433,19 +444,24 @@ def load(
     if is_frame(source):
         return _of_frame(source, wanted, bad_rows, name or "log")
     path = as_path(source, TraceError)
-    if path.suffix == "" and path.name == str(source) and (path.name in _bundled() or not path.exists()):
-        if path.name not in names():
-            raise TraceError(
-                f"no trace {path.name!r} comes with wmlab, and there is no such file.",
-                remedy=f"choose one of {', '.join(names())}, or give the path of a file.",
-            )
-        path = DIRECTORY / f"{path.name}.parquet"
+    shipped = shipped_file(source)
+    if shipped is None and path.suffix == "" and path.name == str(source) and not path.exists():
+        raise TraceError(
+            f"no trace {path.name!r} comes with wmlab, and there is no such file.",
+            remedy=f"choose one of {', '.join(names())}, or give the path of a file.",
+        )
+    path = shipped or path
     if not path.exists():
         raise TraceError(f"there is no file {path}.", remedy="check the path.")
     if (path / MANIFEST_FILE).is_file():
         raise TraceError(f"{path} is a recording, not a log.", remedy="open it with wm.load, which has its events.")
     rows, columns = read_files(files_of(path), wanted, form, encoding)
-    return _trace(rows, columns, path.name, bad_rows, name or log_name(path))
+    trace = _trace(rows, columns, path.name, bad_rows, name or log_name(path))
+    if shipped is None or not trace.refused.num_rows:
+        return trace
+    # Its rows are those of a name; where wmlab is installed says nothing about them.
+    files = pa.array([path.stem] * trace.refused.num_rows, REFUSED_SCHEMA.field("file").type)
+    return replace(trace, refused=trace.refused.set_column(0, REFUSED_SCHEMA.field("file"), files))
 
 
 def _of_frame(offered: Any, wanted: LogColumns, bad_rows: BadRows, name: str) -> Trace:

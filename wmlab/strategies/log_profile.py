@@ -13,7 +13,7 @@ import pandas as pd
 from wmlab.core.answers import Cell, TableAnswer, text_table
 from wmlab.core.charts.chart import Chart
 from wmlab.core.errors import TraceError
-from wmlab.core.traces import Trace, load
+from wmlab.core.traces import Trace, load, shipped_file
 from wmlab.core.words import counted, grouped, listed, moment, rounded, unbroken, wrapped
 from wmlab.strategies.advice import COME_AND_GO
 from wmlab.strategies.charts.writers import writers as chart_of_writers
@@ -270,6 +270,7 @@ def _frame(source: Any) -> pd.DataFrame | None:
     if hasattr(source, "to_pandas") and not hasattr(source, "sparkSession"):
         frame = source.to_pandas()
         return frame if isinstance(frame, pd.DataFrame) else None
+    source = shipped_file(source) or source
     if isinstance(source, str | Path) and str(source).endswith((".csv", ".csv.gz")):
         return pd.read_csv(source, dtype=str, keep_default_na=False, on_bad_lines="skip")
     return None

@@ -12,6 +12,7 @@ import pytest
 from wmlab.core import traces
 
 NAMES = ("dengue", "flights", "quakes")
+"""The traces; the export "presses" is tested with its profile."""
 
 
 def provenance_of(name):
@@ -24,7 +25,7 @@ def bundled(request):
 
 
 def test_these_traces_come_with_wmlab():
-    assert traces.names() == NAMES
+    assert traces.names() == tuple(sorted((*NAMES, "presses")))
 
 
 def test_the_file_is_the_one_that_the_provenance_describes(bundled):
