@@ -11,9 +11,24 @@ Names are loaded when they are first used, so that a Spark executor that needs `
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from wmlab.core import lazy
+
+if TYPE_CHECKING:
+    # What Tab and type checkers see of the names below; a test compares both.
+    from wmlab import dataflow, progress, spark, testing
+    from wmlab import engines as engine
+    from wmlab import open as trace
+    from wmlab import strategies as strategy
+    from wmlab.core.run_comparison import compare
+    from wmlab.core.spark.session import spark_session
+    from wmlab.hunting import hunt
+    from wmlab.open import load_recording as load
+    from wmlab.streams import charts as chart
+    from wmlab.streams.api import Scenario
+    from wmlab.streams.scenario import script
+    from wmlab.streams.scenario.parts import Clock, Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
 
 __version__ = "0.1.0"
 
@@ -40,5 +55,26 @@ _HOMES: Final = {
     "trace": "wmlab.open",
 }
 
-__all__ = sorted(_HOMES)
+__all__ = [
+    "Clock",
+    "Controllers",
+    "EventWriter",
+    "ReaderGroup",
+    "Scenario",
+    "Stream",
+    "TransactionalWriter",
+    "chart",
+    "compare",
+    "dataflow",
+    "engine",
+    "hunt",
+    "load",
+    "progress",
+    "script",
+    "spark",
+    "spark_session",
+    "strategy",
+    "testing",
+    "trace",
+]
 __getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -45,7 +45,7 @@ def demo(page: str | Path) -> str:
     bounds = recording.time_bounds(wm.spark_session())
     with waiting_for("Spark computes the bounds"):
         rows = bounds.select("at_ms", "lower", "upper").orderBy("version", "at_ms").toArrow().to_pylist()
-    crash_ms = next(act.at_ms for act in scenario.script if act.kind == "crash_writer")
+    crash_ms = next(act.at_ms for act in scenario.script if isinstance(act, wm.script.CrashWriter))
     why = recording.explain(at_ms=crash_ms + 6_000)
     chart = wm.chart.time_bounds(bounds, recording=recording)
     _write(path, _page(scenario, chart, why))

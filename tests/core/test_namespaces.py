@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import inspect
 import re
 from types import ModuleType
@@ -97,3 +99,15 @@ def test_signatures_read_like_the_call() -> None:
     assert str(inspect.signature(wm.Stream).parameters["bug_6510"]) == "bug_6510: bool | None = None"
     script = str(inspect.signature(wm.Scenario).parameters["script"])
     assert script == "script: tuple[CrashWriter | SilenceWriter | NoteTime | ShutDownWriter | 33 more, ...] = ()"
+
+
+def test_type_checkers_and_tab_see_each_name_where_it_is_loaded_from() -> None:
+    (block,) = (node for node in ast.parse(inspect.getsource(wm)).body if isinstance(node, ast.If))
+    seen = {}
+    for statement in block.body:
+        assert isinstance(statement, ast.ImportFrom)
+        for alias in statement.names:
+            home = importlib.import_module(statement.module or "")
+            module = f"{statement.module}.{alias.name}"
+            seen[alias.asname or alias.name] = getattr(home, alias.name, None) or importlib.import_module(module)
+    assert seen == {name: getattr(wm, name) for name in wm.__all__}
