@@ -26,7 +26,7 @@ SANDBOX = ROOT / "notebooks" / "exploration" / "sandbox.ipynb"
 OPENED = repetitions([TUTORIALS[2], TUTORIALS[6]], long=TUTORIALS)
 RUN = repetitions(TUTORIALS[:1], long=[*TUTORIALS, SANDBOX])
 WIDTH = 1_280
-PICTURES = ".js-plotly-plot, .jp-RenderedSVG svg, .jp-RenderedMermaid svg, .wmlab-live svg"
+PICTURES = ".js-plotly-plot, .jp-RenderedSVG svg, .jp-RenderedMermaid svg, .wmlab-live svg:not(.icon)"
 ANSWER = ".jp-OutputArea .wmlab-live > [role=status]"
 THEME = "theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme: `JupyterLab ${theme}`})"
 THEMED = (
@@ -146,7 +146,7 @@ def look_at_all_pictures(page: Any) -> None:
         picture.scroll_into_view_if_needed()
         box = picture.bounding_box()
         assert box is not None, f"picture {number + 1} is hidden"
-        assert box["width"] > 250, f"picture {number + 1} is {box['width']} px wide"
+        assert box["width"] > 250, f"picture {number + 1} is {box['width']} px wide: {picture.evaluate('e => e.outerHTML.slice(0, 200)')}"
         assert box["height"] > 40, f"picture {number + 1} is {box['height']} px high"
         assert box["x"] + box["width"] <= WIDTH, f"picture {number + 1} is cut off"
 

@@ -133,9 +133,9 @@ def test_no_cell_contacts_anything_but_the_notebook_server(shoot: ModuleType, br
             assert page.locator(LOGO).count() == len(FIGURES)
             scrubber = page.locator(".wmlab-scrubber")
             scrubber.scroll_into_view_if_needed()
-            for button in scrubber.locator("button").all():
+            for button in scrubber.locator("button:visible").all():
                 button.hover()
-            page.locator(".wmlab-picture svg").first.hover()
+            page.locator(".wmlab-pictures svg:visible").first.hover()
             page.wait_for_timeout(1_000)
             shoot.shut_down(page)
             assert asked == []

@@ -18,10 +18,10 @@ from wmlab.streams.bounds.log_by_segment import ranges_of, watermark_columns
 from wmlab.streams.charts.bounds import time_bounds
 from wmlab.streams.recording import StreamRecording
 
-SHARDS = 4
-RUNS = repetitions(25, long=500)
-"""Runs of a shard."""
-EVERY = repetitions(3, long=1)
+SHARDS = repetitions(4, long=40)
+RUNS = repetitions(25, long=50)
+"""Runs of a shard; many short shards let two processes end together."""
+EVERY = repetitions(3, long=2)
 """Of the moments of a run, every so many are tried without the cause."""
 LEAST_CONFIRMED = 0.95
 
