@@ -42,9 +42,10 @@ class Ran(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelState:
-    """One level of coalescing: which inputs count, are idle or have ended, and what each brought.
+    """One level of coalescing at a moment: which inputs count, are idle or have ended, and what each brought.
 
-    `watermarks` is the last one by input and key, `emitted` by key what came out: (watermark, clock ms).
+    A level is the partitions of a source, the queues of one edge, or the edges of an instance. `watermarks` is the last
+    one by input and key, `emitted` by key what came out: (watermark, clock ms).
     """
 
     active: Sequence[int]
@@ -52,6 +53,17 @@ class LevelState:
     done: Sequence[int] = ()
     watermarks: Mapping[tuple[int, int], int] = field(default_factory=dict)
     emitted: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+    def after(self, step: Mapping[str, Any]) -> LevelState:
+        """The level after a step of coalescing, a row of the table `coalescing`."""
+        came = step["key"] is not None and step["value"] is not None
+        return LevelState(
+            active=step["active"],
+            idle=step["idle"],
+            done=step["done"],
+            watermarks={**self.watermarks, (step["input"], step["key"]): step["value"]} if came else self.watermarks,
+            emitted={**self.emitted, **{key: (value, step["at_ms"]) for key, value in step["emitted"]}},
+        )
 
 
 class ReadPartition(NamedTuple):

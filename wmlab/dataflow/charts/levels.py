@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import cycle
 from typing import Any, Final, Literal
 
@@ -16,35 +16,13 @@ from wmlab.core.recording import Recording
 from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.words import grouped, moment, span
 from wmlab.dataflow.answers.explain import explain
+from wmlab.dataflow.answers.job import LevelState
 from wmlab.dataflow.answers.permutations import Permutations, Permuted
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
 from wmlab.dataflow.answers.sentences import coalescing_sentence, row_words
 from wmlab.dataflow.model.items import MIN
 
 State = Literal["active", "idle", "done"]
-
-
-@dataclass(slots=True, kw_only=True)
-class LevelState:
-    """One level of coalescing: which inputs count, are idle or have ended, and what each brought.
-
-    `watermarks` is the last one by input and key, `emitted` by key what came out: (watermark, clock ms).
-    """
-
-    active: Sequence[int]
-    idle: Sequence[int] = ()
-    done: Sequence[int] = ()
-    watermarks: dict[tuple[int, int], int] = field(default_factory=dict)
-    emitted: dict[int, tuple[int, int]] = field(default_factory=dict)
-
-    def follow(self, row: RecordedRow) -> LevelState:
-        """After a step of coalescing."""
-        self.active, self.idle, self.done = row["active"], row["idle"], row["done"]
-        if row["input"] is not None and row["key"] is not None and row["value"] is not None:
-            self.watermarks[row["input"], row["key"]] = row["value"]
-        for key, value in row["emitted"]:
-            self.emitted[key] = value, row["at_ms"]
-        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +68,11 @@ class LevelHistory:
         return list(values), list(values.values())
 
     def states(self) -> Iterator[tuple[int, int, LevelState]]:
-        """The level from when to when, step by step; one object that changes."""
+        """The level from when to when (clock, ms), step by step."""
         level, from_ms = LevelState(active=sorted(self.names)), self.begun_ms
         for row in self.steps:
             yield from_ms, row["at_ms"], level
-            level, from_ms = level.follow(row), row["at_ms"]
+            level, from_ms = level.after(row), row["at_ms"]
         yield from_ms, self.end_ms, level
 
     def stretches(self, number: int) -> list[tuple[int, int, State]]:
