@@ -61,8 +61,38 @@ def test_a_throttled_source_names_its_frame_and_not_a_partition_that_is_beyond_w
 
 
 def test_what_waits_on_a_queue_is_released_by_the_instance_that_takes_it() -> None:
-    answer = merged(faults=[flow.Stall("both", at_ms=100)]).record().explain(at_ms=150)
-    assert answer.sentence.endswith("It is released when both takes what is on the queue.")
+    answer = merged(faults=[flow.Stall("both", at_ms=100, for_ms=200)]).record().explain(at_ms=150)
+    assert answer.sentence.endswith(
+        "both stands still from 100 ms to 300 ms. "
+        "It is released when both takes what is on the queue, at 300 ms at the earliest."
+    )
+
+
+@pytest.mark.parametrize(
+    ("fault", "text"),
+    [
+        (flow.Stall("s", at_ms=95, for_ms=300), "s stands still from 95 ms to 395 ms."),
+        (flow.Stall("s", at_ms=95), "s stands still from 95 ms on."),
+        (flow.SilentPartition("s", 0, at_ms=95, for_ms=300), "rows that would arrive from 95 ms to 395 ms never do."),
+        (
+            flow.LatePartition("s", 0, at_ms=95, by_ms=400),
+            "rows that would arrive from 95 ms on come up to 400 ms later.",
+        ),
+        (flow.Disorder("s", at_ms=95, by_ms=400), "rows that would arrive from 95 ms on come up to 400 ms later."),
+        (flow.SwallowAll("s", at_ms=95, for_ms=300), "its filter rejects every row from 95 ms to 395 ms."),
+    ],
+)
+def test_a_fault_that_stops_a_source_is_named_while_it_lasts(fault: Any, text: str) -> None:
+    rows = source("s", [(n, 10 * n) for n in range(50)], where="id >= 0")
+    run = line(rows, WINDOW, duration_ms=1_000, faults=[fault]).record()
+    assert text in run.explain(120).sentence
+    assert text not in run.explain(90).sentence
+    (holder,) = run.explain(120).holders
+    assert holder.fault is not None
+    assert holder.fault.since_ms == 95
+    if fault.for_ms is not None:
+        assert run.explain(450).sentence.find(text) < 0
+    assert ("It is released by a row" in run.explain(120).sentence) == (not holder.fault.stops_rows)
 
 
 def test_all_inputs_idle_wait_for_any_row_and_for_no_moment() -> None:

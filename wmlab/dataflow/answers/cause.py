@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Literal
 
+from wmlab.dataflow.answers.job import FaultInForce
 from wmlab.dataflow.answers.run import JobEnd, instance_name
 from wmlab.dataflow.model.window import OpenWindow
 
@@ -67,6 +68,7 @@ class Holder:
     `row_after_ms` would. `next_mark` is the next watermark that a throttled source lets through. `idle_at_ms` is when
     it becomes idle if nothing comes, `idle_since_ms` since when it is. `behind_by` is how far it is behind the next
     input, `end_helps` whether its end would release it. `through` are the vertices between it and the one explained.
+    `fault` happens to it or, where `queue_to` has to take something, to that.
     """
 
     vertex: str
@@ -88,6 +90,7 @@ class Holder:
     parallelism: int = 1
     queue_to: str | None = None
     items_before: int | None = None
+    fault: FaultInForce | None = None
 
     @property
     def name(self) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
 
-from wmlab.core.answers import Stragglers, Stretch, stragglers_from
+from wmlab.core.answers import Straggler, Stragglers, Stretch, stragglers_from
 from wmlab.core.arguments import the_moment
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
@@ -183,13 +183,20 @@ class VertexStragglers(Stragglers):
         """Who held it longest, in one sentence."""
         if not self.stragglers:
             return f"Over {span(self.run_ms)} nobody held the {self.bound} in {self.stream}."
-        # Those that still could go on come before those that were all idle.
-        longest = min(self.stragglers, key=lambda entry: (entry.why == "idle", -entry.held_ms, entry.who))
-        cost = "" if not longest.cost_ms else f", which cost {self._ms(longest.cost_ms)} of mean lag"
-        return (
-            f"Over {span(self.run_ms)} the {self.bound} in {self.stream} was held longest by {longest.who} "
-            f"({longest.why}): for {self._ms(longest.held_ms)}{cost}."
-        )
+        longest = min(self.stragglers, key=lambda entry: (-entry.held_ms, entry.who))
+        held = f"{longest.who} ({longest.why}): for {self._ms(longest.held_ms)}{self._cost(longest)}"
+        # An idle input holds a watermark only where no input is active, so it is of interest who did before.
+        others = [entry for entry in self.stragglers if entry.why != "idle"]
+        if longest.why == "idle" and others:
+            active = min(others, key=lambda entry: (-entry.held_ms, entry.who))
+            held += (
+                f"; of the inputs that were not idle, by {active.who} ({active.why}): "
+                f"for {self._ms(active.held_ms)}{self._cost(active)}"
+            )
+        return f"Over {span(self.run_ms)} the {self.bound} in {self.stream} was held longest by {held}."
+
+    def _cost(self, entry: Straggler) -> str:
+        return f", which cost {self._ms(entry.cost_ms)} of mean lag" if entry.cost_ms else ""
 
 
 def stragglers_at(run: DataflowRun, vertex: str, key: int | None, instance: int | None) -> Stragglers:
