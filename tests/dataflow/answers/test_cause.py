@@ -120,6 +120,7 @@ def test_a_comparison_says_first_which_run_failed_or_never_had_a_watermark() -> 
     assert "lags most" in sentence
     assert "has no lag" not in sentence
     broken = failed()
+    assert wm.compare(lasting("plain"), lasting("again")).sentence.find("fewer than") < 0
     answer = wm.compare(lasting("plain"), broken, labels=["plain", "broken"])
     assert answer.sentence.startswith("broken: The job failed at ")
 
@@ -136,3 +137,15 @@ def test_every_sentence_begins_with_a_capital_and_ends_with_a_full_stop() -> Non
         sentence = run.explain(**question).sentence
         assert sentence[0].isupper(), sentence
         assert sentence.endswith("."), sentence
+
+
+def test_a_comparison_says_which_run_gave_fewer_results_though_it_did_not_fail() -> None:
+    def read(name: str, count: int) -> Recording:
+        return line(source("s", ROWS[:count]), WINDOW, duration_ms=900).replace(name=name).record()
+
+    runs = [read("none", 1), read("all", len(ROWS)), read("few", len(ROWS) // 2)]
+    none, every, few = (run.measures().results for run in runs)
+    assert (none, every) == (0, runs[1].counts["sunk"])
+    assert every > few > 0
+    text = f"none gave 0 results and few gave {few} results, fewer than all with {every}."
+    assert text in wm.compare(*runs).sentence

@@ -60,10 +60,11 @@ class EventTime:
 
 
 def _times(offered: object) -> object:
-    """A column alone stands for its key 0 without a lag."""
-    if isinstance(offered, str):
-        return ({"column": offered},)
-    return (offered,) if isinstance(offered, EventTime | Mapping) else offered
+    """A column alone, or in a list, stands for its key 0 without a lag."""
+    entries = (offered,) if isinstance(offered, str | EventTime | Mapping) else offered
+    if not isinstance(entries, list | tuple):
+        return entries
+    return tuple({"column": entry} if isinstance(entry, str) else entry for entry in entries)
 
 
 def _stream(offered: Any) -> Any:
