@@ -477,7 +477,7 @@ class Stragglers(TableAnswer[Straggler]):
             length, *prices = map(self._ms, numbers)
             if entry.against == "no bound":
                 prices = ["–", "–"]
-            row = entry.who, entry.why, entry.stretches, length, *prices, entry.against
+            row: tuple[Cell, ...] = (entry.who, entry.why, entry.stretches, length, *prices, entry.against)
             yield row if self._has_prices else row[:4]
 
 

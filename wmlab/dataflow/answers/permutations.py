@@ -170,7 +170,7 @@ def permutations(
             remedy="give shorter inputs, or a higher limit.",
         )
     return Permutations(
-        of=f"merging {counted(len(items), 'input')} ({words})",
+        of=f"Merging {counted(len(items), 'input')} ({words})",
         outcomes=tuple(_permuted(outcome, tuple(named)) for outcome in outcomes),
         tried=total,
         total=total,

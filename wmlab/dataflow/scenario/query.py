@@ -17,13 +17,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, NoReturn, TypeVar
+from itertools import pairwise
+from typing import Final, Literal, NamedTuple, NoReturn, TypeVar, cast
 
 from wmlab.core.errors import ScenarioError
 from wmlab.core.words import listed, shown
 from wmlab.dataflow.model.aggregate import AGGREGATE_FUNCTIONS
 from wmlab.dataflow.scenario.source import Source
-from wmlab.dataflow.scenario.vertices import Filter, Join, Map, Sink, Vertex, Window
+from wmlab.dataflow.scenario.vertices import AnyStep, Edge, Filter, Join, Map, Sink, Window
 
 _TOKENS: Final = re.compile(
     r"(?P<blank>\s+|--[^\n]*)|(?P<text>'(?:[^']|'')*')|(?P<number>\d+(?:\.\d+)?)|(?P<word>[^\W\d]\w*)"
@@ -42,11 +43,11 @@ _DEEPEST: Final = 30
 
 
 class Token(NamedTuple):
-    """A word, number, text or sign of a query, and the index of its first character there."""
+    """A word, number, text or sign of a query, and where its first character is there."""
 
     kind: str
     text: str
-    index: int
+    begin: int
 
     def is_one_of(self, *texts: str) -> bool:
         """Whether it is one of these keywords or signs."""
@@ -68,6 +69,7 @@ class ColumnName(NamedTuple):
 Parts = tuple[str | ColumnName, ...]
 """An expression of wmlab in pieces, whose columns are to be resolved."""
 Resolve = Callable[[ColumnName], str]
+OuterSide = Literal["left", "right"] | None
 Entry = TypeVar("Entry")
 
 
@@ -119,7 +121,7 @@ class ParsedQuery:
     streams: Sequence[StreamRead]
     windows: WindowRead | None
     joined: Parts
-    outer: str | None
+    outer: OuterSide
     where: Parts
     groups: Sequence[Token]
 
@@ -144,13 +146,13 @@ class QueryReader:
 
     def fail(self, token: Token, problem: str, remedy: str) -> NoReturn:
         """Raises `ScenarioError` with the line of the token and a mark under its first character."""
-        begin = self.text.rfind("\n", 0, token.index) + 1
+        begin = self.text.rfind("\n", 0, token.begin) + 1
         line = self.text[begin:].partition("\n")[0]
-        number = self.text.count("\n", 0, token.index) + 1
+        number = self.text.count("\n", 0, token.begin) + 1
         in_line = f" in line {number}" if "\n" in self.text.strip() else ""
-        mark = " " * (token.index - begin) + "^"
+        mark = " " * (token.begin - begin) + "^"
         raise ScenarioError(
-            f"Character {token.index - begin + 1}{in_line} of the query is wrong: {problem}.\n    {line}\n    {mark}",
+            f"Character {token.begin - begin + 1}{in_line} of the query is wrong: {problem}.\n    {line}\n    {mark}",
             remedy=remedy,
         )
 
@@ -217,15 +219,14 @@ class QueryReader:
             return SelectedItem(parts, token, aggregate, self._word("a name").text)
         return SelectedItem(parts, token, aggregate)
 
-    def _relation(self) -> tuple[list[StreamRead], WindowRead | None, Parts, str | None]:
+    def _relation(self) -> tuple[list[StreamRead], WindowRead | None, Parts, OuterSide]:
         if self._next.is_one_of("table", "tumble", "hop"):
             stream, windows = self._windows()
             return [stream], windows, (), None
-        streams, joined, outer = [self._stream()], Parts(), None
+        streams, joined, outer = [self._stream()], Parts(), cast("OuterSide", None)
         if self._next.is_one_of("left", "right", "inner", "join"):
-            side = self._take_if("left", "right", "inner")
-            outer = None if side is None or side.is_one_of("inner") else side.text.lower()
-            if outer is not None:
+            if not self._take_if("inner") and (side := self._take_if("left", "right")):
+                outer = "left" if side.is_one_of("left") else "right"
                 self._take_if("outer")
             self._require("join")
             streams.append(self._stream(but=streams[0].alias))
@@ -347,7 +348,7 @@ class QueryReader:
         return (self._column(),)
 
 
-def vertices_of_query(text: str, sources: Sequence[Source]) -> tuple[list[Vertex], list[str]]:
+def vertices_of_query(text: str, sources: Sequence[Source]) -> tuple[list[Source | AnyStep], list[Edge]]:
     """The vertices of a query from its sources to the sink "out", and their edges.
 
     They are called "where", "join", "window" and "select", as far as there are some. Raises `ScenarioError`, which
@@ -355,7 +356,7 @@ def vertices_of_query(text: str, sources: Sequence[Source]) -> tuple[list[Vertex
     """
     reader = QueryReader(text, sources)
     query = reader.query()
-    steps: list[Vertex] = []
+    steps: list[AnyStep] = []
     resolve = _resolver(reader, query, joined=True)
     if query.joined:
         condition = _written(query.joined, _resolver(reader, query, joined=False))
@@ -366,9 +367,9 @@ def vertices_of_query(text: str, sources: Sequence[Source]) -> tuple[list[Vertex
         steps += _aggregation(reader, query, resolve)
     elif query.items:
         steps.append(Map("select", select=_select(reader, query.items, lambda item: _written(item.parts, resolve))))
-    names = [*(step.name for step in steps), "out"]
-    edges = [" -> ".join([query.streams[0].source.name, *names])]
-    edges += [f"{stream.source.name} -> join" for stream in query.streams[1:]]
+    names = [query.streams[0].source.name, *(step.name for step in steps), "out"]
+    edges = [Edge(source, target) for source, target in pairwise(names)]
+    edges += [Edge(stream.source.name, "join") for stream in query.streams[1:]]
     return [*dict.fromkeys(stream.source for stream in query.streams), *steps, Sink("out")], edges
 
 
@@ -416,7 +417,7 @@ def _select(
     return columns
 
 
-def _aggregation(reader: QueryReader, query: ParsedQuery, resolve: Resolve) -> list[Vertex]:
+def _aggregation(reader: QueryReader, query: ParsedQuery, resolve: Resolve) -> list[AnyStep]:
     """The window of a query that groups, and what it selects of the results."""
     end = reader.end
     windows = query.windows
