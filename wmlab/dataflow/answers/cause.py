@@ -106,8 +106,7 @@ class Cause:
 
     `watermark` is what has come or, of a source or join, left, `since_ms` from when on; `needed` the one that is
     awaited, None if any is; `window` the one that waits for it. `holders` keep it from there. `release_ms` is when it
-    is released if nothing else happens, None if that is not known; `is_sure`: the clock does that by itself, so a row
-    that comes in between changes nothing. `end` is how the job had ended by then.
+    is released if nothing else happens, None if that is not known. `end` is how the job had ended by then.
     """
 
     kind: CauseKind
@@ -122,11 +121,6 @@ class Cause:
     holders: tuple[Holder, ...] = ()
     release_ms: int | None = None
     end: JobEnd | None = None
-
-    @property
-    def is_sure(self) -> bool:
-        """Whether the clock releases it by itself."""
-        return self.release_ms is not None and all(holder.kind == "clock" for holder in self.holders)
 
 
 def release_ms_of(holders: Sequence[Holder], at_ms: int) -> int | None:

@@ -184,16 +184,16 @@ class VertexStragglers(Stragglers):
         if not self.stragglers:
             return f"Over {span(self.run_ms)} nobody held the {self.bound} in {self.stream}."
         longest = min(self.stragglers, key=lambda entry: (-entry.held_ms, entry.who))
-        held = f"{longest.who} ({longest.why}): for {self._ms(longest.held_ms)}{self._cost(longest)}"
+        longest_text = f"{longest.who} ({longest.why}): for {self._ms(longest.held_ms)}{self._cost(longest)}"
         # An idle input holds a watermark only where no input is active, so it is of interest who did before.
         others = [entry for entry in self.stragglers if entry.why != "idle"]
         if longest.why == "idle" and others:
             active = min(others, key=lambda entry: (-entry.held_ms, entry.who))
-            held += (
+            longest_text += (
                 f"; of the inputs that were not idle, by {active.who} ({active.why}): "
                 f"for {self._ms(active.held_ms)}{self._cost(active)}"
             )
-        return f"Over {span(self.run_ms)} the {self.bound} in {self.stream} was held longest by {held}."
+        return f"Over {span(self.run_ms)} the {self.bound} in {self.stream} was held longest by {longest_text}."
 
     def _cost(self, entry: Straggler) -> str:
         return f", which cost {self._ms(entry.cost_ms)} of mean lag" if entry.cost_ms else ""

@@ -242,11 +242,11 @@ def coalescing_sentence(
     below = "a row below it was" if late == 1 else f"{grouped(late)} rows that came below it were"
     dropped = f"; {below} dropped" if late else ""
     if holder is None:
-        held = f"No input of {where} held the watermark of key {key} behind the others."
+        holding = f"No input of {where} held the watermark of key {key} behind the others."
     else:
         long = f"{rounded(held_ms)} of {rounded(of_ms)}"
-        held = f"The watermark of key {key} at {where} was held longest by {holder}: {long}."
-    return first(failure_sentence(run.end), held, f"{ended}{dropped}.")
+        holding = f"The watermark of key {key} at {where} was held longest by {holder}: {long}."
+    return first(failure_sentence(run.end), holding, f"{ended}{dropped}.")
 
 
 def row_words(values: Mapping[str, Any]) -> str:

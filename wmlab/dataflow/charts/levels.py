@@ -251,17 +251,17 @@ def _without_output(level: LevelHistory, key: int) -> list[Layer]:
     came = [row for row in level.steps if row["key"] == key and row["value"] is not None]
     if len(came) > _ARRIVALS_DRAWN:
         return []
-    held = [row for row in came if key not in dict(row["emitted"])]
+    without_output = [row for row in came if key not in dict(row["emitted"])]
     return [
         Dots(
             name="no new output",
             role="perfect",
             shape="circle",
-            xs=[row["at_ms"] for row in held],
-            ys=[row["value"] for row in held],
+            xs=[row["at_ms"] for row in without_output],
+            ys=[row["value"] for row in without_output],
             hover=[
                 f"{level.names[row['input']]}: {level.run.bare_time(row['value'])} came, and no new output"
-                for row in held
+                for row in without_output
             ],
         )
     ]
@@ -385,7 +385,7 @@ def interleavings(permutations: Permutations, *, title: str | None = None) -> Ch
         title=title or "Does what comes out depend on the order?",
         subtitle=permutations.sentence + rest,
         across=Numbers("interleavings", 0, most + max(most // 20, 1)),
-        panels=[lanes([_short(permutations.shown(outcome)) for outcome in drawn], _bars(permutations, drawn))],
+        panels=[lanes([_short(permutations.output_line(outcome)) for outcome in drawn], _bars(permutations, drawn))],
     )
     rows = [(entry.count, list(entry.output), entry.final, entry.failure, list(entry.example)) for entry in outcomes]
     data = columns(rows, "count", "output", "final", "failure", "example")
@@ -399,7 +399,7 @@ def _bars(permutations: Permutations, drawn: Sequence[Permuted]) -> list[Layer]:
     for lane, outcome in enumerate(drawn):
         example = " ".join(outcome.example)
         number = counted(outcome.count, "interleaving")
-        hover = f"{number}: {permutations.shown(outcome)}; for example {_short(example, 120)}"
+        hover = f"{number}: {permutations.output_line(outcome)}; for example {_short(example, 120)}"
         box = Box(0, outcome.count, lane - 0.34, lane + 0.34, grouped(outcome.count), hover)
         boxes.setdefault(outcome.final if outcome.final in roles else _OTHERS, []).append(box)
     legend = {name: name if permutations.ends == "result" else f"ends with {name}" for name in ends}

@@ -108,7 +108,7 @@ class Source(Vertex):
 
     `times` are the columns that carry watermarks; a column alone has key 0. Each partition has a watermark of its own,
     the source emits their minimum, before the row that raised it. A partition without rows for `idle_timeout_ms` is
-    left out (0: never), by default after a minute. With `api="pipeline"` that cannot be changed: "The timeout is
+    excluded (0: never), by default after a minute. With `api="pipeline"` that cannot be changed: "The timeout is
     configurable in Core API, but in Pipeline API it's hard-coded to 60 seconds" (Handling of keyed idle messages;
     upstream has let partitioned sources set it since, `setPartitionIdleTimeout`).
 
