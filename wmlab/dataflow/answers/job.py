@@ -41,7 +41,7 @@ from wmlab.dataflow.sim.instance import ProcessorInstance, described
 from wmlab.dataflow.sim.source_instance import SourceInstance
 from wmlab.dataflow.simulate import Readings, readings_of, simulate
 
-FaultKind = Literal["stalled", "silenced", "delayed", "swallowed"]
+FaultKind = Literal["stalled", "silenced", "delayed", "disordered", "swallowed"]
 
 
 class Ran(NamedTuple):
@@ -81,8 +81,8 @@ class LevelState:
 class FaultInForce:
     """A fault of the dataflow that happens at a moment, from `since_ms` until `until_ms` (clock; None: to the end).
 
-    A vertex is stalled; rows of a partition are silenced, so that they never arrive, or delayed by up to `by_ms`; or
-    the filter of a source swallows them all.
+    A vertex is stalled; rows of a partition are silenced, so that they never arrive, delayed by `by_ms`, or disordered,
+    each delayed by up to that; or the filter of a source swallows them all.
     """
 
     kind: FaultKind
@@ -93,7 +93,7 @@ class FaultInForce:
     @property
     def stops_rows(self) -> bool:
         """Whether no row comes because of it until the end of the run."""
-        return self.until_ms is None and self.kind != "delayed"
+        return self.until_ms is None and self.kind not in {"delayed", "disordered"}
 
 
 class ReadPartition(NamedTuple):
@@ -199,7 +199,7 @@ def _fault_kind(fault: AnyFault, vertex: str, instance: int, partition: int | No
         case LatePartition(source=source, partition=number) if (source, number) == (vertex, partition):
             return "delayed"
         case Disorder(source=source) if source == vertex and partition is not None:
-            return "delayed"
+            return "disordered"
         case SwallowAll(vertex=filtering) if filtering == vertex and partition is not None:
             return "swallowed"
     return None

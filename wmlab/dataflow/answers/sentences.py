@@ -140,7 +140,8 @@ def _fault(holder: Holder) -> str:
     return {
         "stalled": f"; {holder.queue_to or holder.vertex} stands still {during}",
         "silenced": f"; rows that would arrive {during} never do",
-        "delayed": f"; rows that would arrive {during} come up to {span(fault.by_ms or 0)} later",
+        "delayed": f"; rows that would arrive {during} come {exact_words(fault.by_ms)} later",
+        "disordered": f"; rows that would arrive {during} come up to {exact_words(fault.by_ms)} later",
         "swallowed": f"; its filter rejects every row {during}",
     }[fault.kind]
 
