@@ -75,8 +75,8 @@ def test_what_waits_on_a_queue_is_released_by_the_instance_that_takes_it() -> No
         (flow.Stall("s", at_ms=95), "s stands still from 95 ms on."),
         (flow.SilentPartition("s", 0, at_ms=95, for_ms=300), "rows that would arrive from 95 ms to 395 ms never do."),
         (
-            flow.LatePartition("s", 0, at_ms=95, by_ms=400),
-            "rows that would arrive from 95 ms on come up to 400 ms later.",
+            flow.LatePartition("s", 0, at_ms=95, by_ms=4_000),
+            "rows that would arrive from 95 ms on come 4 s later.",
         ),
         (flow.Disorder("s", at_ms=95, by_ms=400), "rows that would arrive from 95 ms on come up to 400 ms later."),
         (flow.SwallowAll("s", at_ms=95, for_ms=300), "its filter rejects every row from 95 ms to 395 ms."),
