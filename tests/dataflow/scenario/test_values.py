@@ -440,5 +440,5 @@ def test_a_column_alone_has_key_0_in_a_list_as_well() -> None:
 
 
 def test_keys_the_wrong_way_round_are_refused_with_the_right_one() -> None:
-    with pytest.raises(Problems, match=r"the column of each key by its number, as in \{0: 't'\}"):
+    with pytest.raises(Problems, match="the column of each key by its number, as in 0: 't'"):
         flow.Custom("c", function=lambda state, item: (state, [item]), keys={"t": 0})  # type: ignore[dict-item]

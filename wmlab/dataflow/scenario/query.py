@@ -43,20 +43,20 @@ _DEEPEST: Final = 30
 
 
 class Token(NamedTuple):
-    """A word, number, text or sign of a query, and where its first character is there."""
+    """A word, number, text or sign of a query: its characters, and the index of the first one in the query."""
 
     kind: str
-    text: str
+    lexeme: str
     begin: int
 
     def is_one_of(self, *texts: str) -> bool:
         """Whether it is one of these keywords or signs."""
-        return self.kind in {"word", "sign"} and self.text.lower() in texts
+        return self.kind in {"word", "sign"} and self.lexeme.lower() in texts
 
     @property
     def is_name(self) -> bool:
         """Whether it can be the name of a stream, a column or a result."""
-        return self.kind == "word" and _RESERVED.fullmatch(self.text) is None
+        return self.kind == "word" and _RESERVED.fullmatch(self.lexeme) is None
 
 
 class ColumnName(NamedTuple):
@@ -91,7 +91,7 @@ class SelectedItem:
     @property
     def name(self) -> str | None:
         """What the result is called; None: an expression without a name."""
-        named = [part.name.text for part in self.parts if isinstance(part, ColumnName)]
+        named = [part.name.lexeme for part in self.parts if isinstance(part, ColumnName)]
         if self.alias is not None or self.column is not None:
             return self.alias or named[0]
         return None if self.aggregate is None else "_".join([self.aggregate, *named])
@@ -132,7 +132,7 @@ class QueryReader:
     def __init__(self, text: str, sources: Sequence[Source]) -> None:
         if not isinstance(text, str):
             raise ScenarioError(f"{shown(text)} is no query.", remedy="give the SQL of the query as text.")
-        self.text = text
+        self.sql = text
         self._sources = {source.name: source for source in sources}
         matches = (match for match in _TOKENS.finditer(text) if match.lastgroup != "blank")
         self._tokens = [Token(str(match.lastgroup), match[0], match.start()) for match in matches]
@@ -146,10 +146,10 @@ class QueryReader:
 
     def fail(self, token: Token, problem: str, remedy: str) -> NoReturn:
         """Raises `ScenarioError` with the line of the token and a mark under its first character."""
-        begin = self.text.rfind("\n", 0, token.begin) + 1
-        line = self.text[begin:].partition("\n")[0]
-        number = self.text.count("\n", 0, token.begin) + 1
-        in_line = f" in line {number}" if "\n" in self.text.strip() else ""
+        begin = self.sql.rfind("\n", 0, token.begin) + 1
+        line = self.sql[begin:].partition("\n")[0]
+        number = self.sql.count("\n", 0, token.begin) + 1
+        in_line = f" in line {number}" if "\n" in self.sql.strip() else ""
         mark = " " * (token.begin - begin) + "^"
         raise ScenarioError(
             f"Character {token.begin - begin + 1}{in_line} of the query is wrong: {problem}.\n    {line}\n    {mark}",
@@ -157,7 +157,7 @@ class QueryReader:
         )
 
     def _fail_expected(self, expected: str) -> NoReturn:
-        instead = f"not {self._next.text!r}" if self._next.text else "but the query ends"
+        instead = f"not {self._next.lexeme!r}" if self._next.lexeme else "but the query ends"
         self.fail(self._next, f"{expected} is expected, {instead}", f"write {expected} there.")
 
     @property
@@ -193,7 +193,7 @@ class QueryReader:
             groups = list(self._list(self._group))
         self._take_if(";")
         if self._next.kind != "end":
-            self.fail(self._next, f"the query cannot go on with {self._next.text!r}", "leave out the rest.")
+            self.fail(self._next, f"the query cannot go on with {self._next.lexeme!r}", "leave out the rest.")
         return ParsedQuery(
             items=items, streams=streams, windows=windows, joined=joined, outer=outer, where=where, groups=groups
         )
@@ -205,8 +205,8 @@ class QueryReader:
 
     def _item(self) -> SelectedItem:
         token, aggregate, parts = self._next, None, Parts()
-        if token.text.lower() in AGGREGATE_FUNCTIONS and self._tokens[self._number + 1].text == "(":
-            aggregate = self._take().text.lower()
+        if token.lexeme.lower() in AGGREGATE_FUNCTIONS and self._tokens[self._number + 1].lexeme == "(":
+            aggregate = self._take().lexeme.lower()
             self._require("(")
             if aggregate == "count":
                 self._require("*")
@@ -216,7 +216,7 @@ class QueryReader:
         else:
             parts = self._condition()
         if self._take_if("as") or self._next.is_name:
-            return SelectedItem(parts, token, aggregate, self._word("a name").text)
+            return SelectedItem(parts, token, aggregate, self._word("a name").lexeme)
         return SelectedItem(parts, token, aggregate)
 
     def _relation(self) -> tuple[list[StreamRead], WindowRead | None, Parts, OuterSide]:
@@ -229,7 +229,7 @@ class QueryReader:
                 outer = "left" if side.is_one_of("left") else "right"
                 self._take_if("outer")
             self._require("join")
-            streams.append(self._stream(but=streams[0].alias))
+            streams.append(self._stream(taken=streams[0].alias))
             self._require("on")
             joined = self._condition()
         return streams, None, joined, outer
@@ -256,17 +256,17 @@ class QueryReader:
             self._require(")")
         return stream, WindowRead(time=time, size_ms=size_ms, slide_ms=slide_ms)
 
-    def _stream(self, *, with_alias: bool = True, but: str | None = None) -> StreamRead:
+    def _stream(self, *, with_alias: bool = True, taken: str | None = None) -> StreamRead:
         name = self._word("the name of a stream")
-        if name.text not in self._sources:
+        if name.lexeme not in self._sources:
             known = listed(list(self._sources)) or "none"
-            self.fail(name, f"no source is called {name.text!r}", f"name one of the sources: {known}.")
+            self.fail(name, f"no source is called {name.lexeme!r}", f"name one of the sources: {known}.")
         alias = name
         if with_alias and (self._take_if("as") or self._next.is_name):
             alias = self._word("a name")
-        if alias.text == but:
-            self.fail(alias, f"both streams are called {but!r}", "give one of them another name, as in orders as o.")
-        return StreamRead(self._sources[name.text], alias.text)
+        if alias.lexeme == taken:
+            self.fail(alias, f"both streams are called {taken!r}", "give one of them another name, as in orders as o.")
+        return StreamRead(self._sources[name.lexeme], alias.lexeme)
 
     def _group(self) -> Token:
         return self._take() if self._next.kind == "number" else self._word("a column, or the number of a selected one")
@@ -275,14 +275,14 @@ class QueryReader:
         """A duration: 5 seconds, or interval '5' second."""
         is_interval = self._take_if("interval") is not None
         number = self._next
-        if number.kind not in ({"text"} if is_interval else {"number"}) or not number.text.strip("'").isdecimal():
+        if number.kind not in ({"text"} if is_interval else {"number"}) or not number.lexeme.strip("'").isdecimal():
             self._fail_expected("a whole number in quotation marks" if is_interval else "a duration such as 5 seconds")
         self._take()
-        unit = self._next.text.lower().removesuffix("s")
+        unit = self._next.lexeme.lower().removesuffix("s")
         if unit not in _UNITS_MS:
             self._fail_expected(f"a unit of time, such as {listed(list(_UNITS_MS))},")
         self._take()
-        return int(number.text.strip("'")) * _UNITS_MS[unit]
+        return int(number.lexeme.strip("'")) * _UNITS_MS[unit]
 
     def _column(self) -> ColumnName:
         name = self._word("a column")
@@ -294,7 +294,7 @@ class QueryReader:
     def _chain(self, operand: Callable[[], Parts], operators: dict[str, str]) -> Parts:
         parts = operand()
         while (token := self._take_if(*operators)) is not None:
-            parts = (*parts, f" {operators[token.text.lower()]} ", *operand())
+            parts = (*parts, f" {operators[token.lexeme.lower()]} ", *operand())
         return parts
 
     def _negation(self) -> Parts:
@@ -304,7 +304,7 @@ class QueryReader:
     def _comparison(self) -> Parts:
         left = self._sum()
         if (sign := self._take_if(*_COMPARISONS)) is not None:
-            return (*left, f" {_COMPARISONS[sign.text]} ", *self._sum())
+            return (*left, f" {_COMPARISONS[sign.lexeme]} ", *self._sum())
         if self._take_if("between"):
             low = self._sum()
             self._require("and")
@@ -335,14 +335,14 @@ class QueryReader:
             self._require(")")
             return ("(", *inner, ")")
         if token.kind == "text":
-            return (repr(self._take().text[1:-1].replace("''", "'")),)
+            return (repr(self._take().lexeme[1:-1].replace("''", "'")),)
         if token.is_one_of(*_LITERALS):
-            return (_LITERALS[self._take().text.lower()],)
-        unit = self._tokens[min(self._number + 1, len(self._tokens) - 1)].text.lower().removesuffix("s")
+            return (_LITERALS[self._take().lexeme.lower()],)
+        unit = self._tokens[min(self._number + 1, len(self._tokens) - 1)].lexeme.lower().removesuffix("s")
         if token.is_one_of("interval") or (token.kind == "number" and unit in _UNITS_MS):
             return (str(self._duration_ms()),)
         if token.kind == "number":
-            return (self._take().text,)
+            return (self._take().lexeme,)
         if not token.is_name:
             self._fail_expected("a column or a value")
         return (self._column(),)
@@ -383,11 +383,11 @@ def _resolver(reader: QueryReader, query: ParsedQuery, *, joined: bool) -> Resol
     first = next(iter(by_alias.values()))
 
     def resolve(column: ColumnName) -> str:
-        name = column.name.text
-        if column.stream is not None and column.stream.text not in by_alias:
+        name = column.name.lexeme
+        if column.stream is not None and column.stream.lexeme not in by_alias:
             known = listed(list(by_alias))
-            reader.fail(column.stream, f"no stream here is called {column.stream.text!r}", f"name one of: {known}.")
-        asked = [alias for alias in by_alias if column.stream is None or column.stream.text == alias]
+            reader.fail(column.stream, f"no stream here is called {column.stream.lexeme!r}", f"name one of: {known}.")
+        asked = [alias for alias in by_alias if column.stream is None or column.stream.lexeme == alias]
         having = [alias for alias in asked if name in by_alias[alias]]
         if not having:
             known = listed([each for alias in asked for each in by_alias[alias]])
@@ -436,12 +436,12 @@ def _aggregation(reader: QueryReader, query: ParsedQuery, resolve: Resolve) -> l
             query.groups[0] if query.groups else end, "the query has windows and does not group by them", remedy
         )
     for item in query.items:
-        if item.aggregate is None and (item.column is None or item.column.name.text not in grouped):
+        if item.aggregate is None and (item.column is None or item.column.name.lexeme not in grouped):
             remedy = "select columns that the query groups by, and aggregates."
             reader.fail(item.token, "it is neither an aggregate nor a column that the query groups by", remedy)
 
     def column_of(item: SelectedItem) -> str:
-        return str(item.name) if item.column is None else grouped[item.column.name.text]
+        return str(item.name) if item.column is None else grouped[item.column.name.lexeme]
 
     select = _select(reader, query.items, column_of)
     window = Window(
@@ -461,16 +461,16 @@ def _grouped(reader: QueryReader, query: ParsedQuery, resolve: Resolve) -> dict[
     for token in query.groups:
         column: ColumnName | None = ColumnName(None, token)
         if token.kind == "number":
-            number = int(token.text) if token.text.isdecimal() else 0
+            number = int(token.lexeme) if token.lexeme.isdecimal() else 0
             if not 1 <= number <= len(query.items):
                 remedy = f"count the selected ones, from 1 to {len(query.items)}."
-                reader.fail(token, f"nothing selected has the number {token.text}", remedy)
+                reader.fail(token, f"nothing selected has the number {token.lexeme}", remedy)
             column = query.items[number - 1].column
         else:
-            aliased = (item.column for item in query.items if item.alias == token.text)
+            aliased = (item.column for item in query.items if item.alias == token.lexeme)
             column = next(aliased, column)
         if column is None:
             reader.fail(token, "this is no column", "group by columns; an aggregate is made of the rows of a group.")
-        name = column.name.text
+        name = column.name.lexeme
         grouped[name] = _WINDOW_COLUMNS.get(name) or resolve(column)
     return grouped
