@@ -50,6 +50,25 @@ def test_the_code_is_written_as_a_person_would() -> None:
     assert max(map(len, code.splitlines())) <= 120
 
 
+def test_a_scenario_inside_another_names_its_own_classes() -> None:
+    stream = wm.Scenario(
+        "one",
+        stream=wm.Stream("a"),
+        writers=[wm.EventWriter("w", rate_per_s=5, noting=wm.script.noting.MaxMinusSlack(500))],
+        network=wm.script.network.Network(delay=wm.script.network.Fixed(2)),
+        script=[wm.script.NoteTime(at_ms=5, writer="w", time=3)],
+        duration_ms=3_000,
+    )
+    flow = wm.dataflow
+    dataflow = flow.Dataflow(
+        "reads a stream",
+        vertices=[flow.Source("s", stream=stream, times="event_time"), flow.Sink("out")],
+        edges="s -> out",
+        duration_ms=3_000,
+    )
+    assert made_by(dataflow.to_python()) == dataflow
+
+
 def test_a_text_with_quotes_and_newlines_stays_a_text() -> None:
     scenario = wm.Scenario("a \"b\" 'c' \\n {x}", writers=[wm.EventWriter("w'1", rate_per_s=1)], duration_ms=1_000)
     assert made_by(scenario.to_python()) == scenario

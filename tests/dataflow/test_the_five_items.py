@@ -3,23 +3,48 @@
 from __future__ import annotations
 
 from wmlab import dataflow as flow
+from wmlab.core.charts.scene import Dots, Steps
+from wmlab.core.recording import Recording
 
 ARRIVALS = [(0, 10), (1, 12), (0, 11), (1, 13), (0, 14)]
 
 
-def test_a_merge_that_is_run_puts_out_what_the_text_says() -> None:
-    """Hazelcast, "Example": 10 after the second item, then 11, then nothing, "as the minimum is still 11", then 13."""
+def five_items() -> Recording:
+    """The five items, one a second."""
     rows: dict[int, list[tuple[int, int]]] = {0: [], 1: []}
     for second, (number, time) in enumerate(ARRIVALS, start=1):
         rows[number].append((time, 1_000 * second))
     inputs = [
-        flow.Source(f"input-{number}", columns=["t", "at"], rows=given, arrival="at", times=[flow.EventTime("t")])
-        for number, given in rows.items()
+        flow.Source(f"input-{number}", columns=["t", "at"], rows=listed, arrival="at", times=[flow.EventTime("t")])
+        for number, listed in rows.items()
     ]
     edges = ["input-0 -> merged -> out", "input-1 -> merged"]
     vertices = [*inputs, flow.Merge("merged"), flow.Sink("out")]
-    run = flow.Dataflow("five items", vertices=vertices, edges=edges, duration_ms=6_000).record()
+    return flow.Dataflow("five items", vertices=vertices, edges=edges, duration_ms=6_000).record()
+
+
+def test_a_merge_that_is_run_puts_out_what_the_text_says() -> None:
+    """Hazelcast, "Example": 10 after the second item, then 11, then nothing, "as the minimum is still 11", then 13."""
+    run = five_items()
     steps = run.to_pandas("coalescing").query("vertex == 'merged' and level == 'global' and stimulus == 'watermark'")
-    given = [*zip(steps.input, steps.value, strict=True)]
-    assert given == ARRIVALS
+    assert [*zip(steps.input, steps.value, strict=True)] == ARRIVALS
     assert [dict(emitted).get(0) for emitted in steps.emitted] == [None, 10, 11, None, 13]
+
+
+def test_the_picture_shows_all_three_curves_and_the_items_without_new_output() -> None:
+    chart = flow.chart.coalescing(five_items(), vertex="merged")
+    (panel,) = chart.scene.panels
+    assert [layer.name for layer in panel.layers if isinstance(layer, Steps)] == ["coalesced", "input-0", "input-1"]
+    silent = next(layer for layer in panel.layers if isinstance(layer, Dots) and layer.name == "no new output")
+    assert silent.ys == [10, 13]
+    assert [round(at_ms, -3) for at_ms in silent.xs] == [1_000, 4_000]
+
+
+def test_the_names_of_curves_that_end_together_lie_apart_in_the_interactive_picture() -> None:
+    figure = flow.chart.coalescing(five_items(), vertex="merged").figure()
+    heights = {trace.name: trace.y[0] for trace in figure.data if trace.mode == "text"}
+    assert heights.keys() == {"coalesced", "input-0", "input-1"}
+    low, high = figure.layout.yaxis.range
+    px_per_ms = 240 / (high - low)
+    first, second, third = sorted(heights.values())
+    assert min(second - first, third - second) * px_per_ms > 12

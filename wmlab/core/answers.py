@@ -434,25 +434,36 @@ class Stragglers(TableAnswer[Straggler]):
             return f"{self.stream} had no {self.bound}, for {self._ms(longest.held_ms)}: {longest.who}."
         return f"nobody held the {self.bound} of {self.stream} below what the others had noted."
 
+    @property
+    def _has_prices(self) -> bool:
+        """Whether anything is known of what the entries cost; if not, the table has no columns for it."""
+        return any(entry.worst_ms is not None or entry.against == "no bound" for entry in self.stragglers)
+
+    def _heads(self) -> tuple[str, ...]:
+        return self.heads if self._has_prices else self.heads[:4]
+
     def _legend(self) -> list[str]:
         """What the words of the table mean, as far as it has them."""
         used = {entry.why for entry in self.stragglers}
         causes = [f"{why}: {meaning}." for why, meaning in self.meanings if why in used]
-        return [_COLUMNS_IN_WORDS, *causes] if self.stragglers else []
+        prices = [_PRICES_IN_WORDS] if self._has_prices else []
+        return [" ".join([_STRETCH_IN_WORDS, *prices]), *causes] if self.stragglers else []
 
     def __repr__(self) -> str:
         width = max((len(h.who) for h in self.stragglers), default=0)
         lines = [
-            f"  {h.who:{width}}  {h.why}: {grouped(h.stretches)} × in all {self._ms(h.held_ms)}, {self._price(h)}"
+            f"  {h.who:{width}}  {h.why}: {grouped(h.stretches)} × in all {self._ms(h.held_ms)}{self._price(h)}"
             for h in self.stragglers
         ]
         return "\n".join([wrapped(self.sentence), *lines, *map(wrapped, self._legend())])
 
     def _price(self, entry: Straggler) -> str:
         if entry.against == "no bound":
-            return f"without a {self.bound}"
+            return f", without a {self.bound}"
+        if entry.worst_ms is None and entry.cost_ms is None:
+            return ""
         clock = " behind the clock" if entry.against == "the clock" else ""
-        return f"at worst {self._ms(entry.worst_ms)}{clock}, cost {self._ms(entry.cost_ms)}"
+        return f", at worst {self._ms(entry.worst_ms)}{clock}, cost {self._ms(entry.cost_ms)}"
 
     def _caption(self) -> str:
         return "<br>".join(escape(unbroken(text)) for text in (self.sentence, *self._legend()))
@@ -466,12 +477,14 @@ class Stragglers(TableAnswer[Straggler]):
             length, *prices = map(self._ms, numbers)
             if entry.against == "no bound":
                 prices = ["–", "–"]
-            yield entry.who, entry.why, entry.stretches, length, *prices, entry.against
+            row: tuple[Cell, ...] = (entry.who, entry.why, entry.stretches, length, *prices, entry.against)
+            yield row if self._has_prices else row[:4]
 
 
-_COLUMNS_IN_WORDS: Final = (
-    "A stretch is a time without a break in which one cause held the bound. At worst: the most by which the holder "
-    "kept it down. Cost in mean lag: by how much less the bound would have lagged without it, averaged over the run."
+_STRETCH_IN_WORDS: Final = "A stretch is a time without a break in which one cause held the bound."
+_PRICES_IN_WORDS: Final = (
+    "At worst: the most by which the holder kept it down. Cost in mean lag: by how much less the bound would have "
+    "lagged without it, averaged over the run."
 )
 
 

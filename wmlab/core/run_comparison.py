@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from wmlab.core.charts.style import jupyter_style
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.core.recording import Recording, of_one_kind
 from wmlab.core.run_measures import RunMeasures, RunValues, measures_as_text, without_lag
-from wmlab.core.words import listed, span
+from wmlab.core.words import counted, grouped, listed, span
 
 _MOST_ROWS: Final = 400
 _SHORT: Final = 16
@@ -42,7 +43,7 @@ class RunComparison(Answer):
 
     @property
     def sentence(self) -> str:
-        """Which runs failed, had no bound or broke promises, and then whose bound lags most."""
+        """Which runs failed, had no bound, gave fewer results or broke promises, and then whose bound lags most."""
         return self.chart.sentence
 
     def to_dict(self) -> dict[str, Any]:
@@ -155,7 +156,7 @@ def draw_comparison(runs: Mapping[str, RunMeasures]) -> Chart:
     if not known:
         raise ChartError("None of the runs has a watermark.", remedy="Ask explain() of each what held it back.")
     shown = known[: len(SERIES)]
-    sentence = " ".join(filter(None, [_failures(runs), _promises(runs), _lags(bound, runs)]))
+    sentence = " ".join(filter(None, [_failures(runs), _fewer_results(runs), _promises(runs), _lags(bound, runs)]))
     left_out = f" Of {len(known)} runs the first {len(shown)} are drawn." if len(shown) < len(known) else ""
     short = all(len(label) <= _SHORT for label in shown)
     curves: list[Steps] = []
@@ -197,6 +198,16 @@ def _failures(runs: Mapping[str, RunMeasures]) -> str:
     failed = [f"{label}: {run.failure}" for label, run in runs.items() if run.failure]
     without = [without_lag(run, label) for label, run in runs.items() if not run.has_bound]
     return " ".join([*failed, *without])
+
+
+def _fewer_results(runs: Mapping[str, RunMeasures]) -> str:
+    """Which runs gave fewer results than the one with the most; nothing if none did."""
+    results = {label: run.results for label, run in runs.items() if run.results is not None}
+    if len(set(results.values())) < 2:
+        return ""
+    first, most = max(results.items(), key=itemgetter(1))
+    fewer = [f"{label} gave {counted(number, 'result')}" for label, number in results.items() if number < most]
+    return f"{listed(fewer)}, fewer than {first} with {grouped(most)}."
 
 
 def _promises(runs: Mapping[str, RunMeasures]) -> str:

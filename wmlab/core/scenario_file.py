@@ -244,7 +244,12 @@ _LINE: Final = 100
 
 
 def python_call(part: object, called: Callable[[type], str], indent: str = "") -> str:
-    """A value as the Python code that makes it; `called` names its classes. What is long has a line for each entry."""
+    """A value as the Python code that makes it; `called` names its classes. What is long has a line for each entry.
+
+    A scenario inside another one names its own classes.
+    """
+    if isinstance(part, ScenarioFile):
+        called = part.class_name
     if dataclasses.is_dataclass(part):
         begin, end = f"{called(type(part))}(", ")"
         entries = [(f"{name}=" if name else "", entry) for name, entry in arguments(part)]
@@ -341,14 +346,14 @@ class ScenarioFile:
     def to_python(self) -> str:
         """The scenario as Python code that makes an equal one, called `scenario`; raises as `to_yaml` does."""
         self._require_text()
+        return f"import wmlab as wm\n\nscenario = {python_call(self, self.class_name)}\n"
+
+    def class_name(self, made: type) -> str:
+        """What users call the class of the scenario, or of one of its parts."""
+        if isinstance(self, made):
+            return self._users_call_it
         beside = self._users_call_it.rpartition(".")[0]
-
-        def called(made: type) -> str:
-            if isinstance(self, made):
-                return self._users_call_it
-            return f"{self._namespaces.get(made.__module__, beside)}.{made.__name__}"
-
-        return f"import wmlab as wm\n\nscenario = {python_call(self, called)}\n"
+        return f"{self._namespaces.get(made.__module__, beside)}.{made.__name__}"
 
     def _require_text(self) -> None:
         data = plain(self)

@@ -14,6 +14,7 @@ _HOMES: Final = {
     "spark": "wmlab.dataflow.spark",
     "Dataflow": "wmlab.dataflow.recording:Dataflow",
     "Watermark": "wmlab.dataflow.model.items:Watermark",
+    "sql": "wmlab.dataflow.recording:sql",
     "permutations": "wmlab.dataflow.answers.permutations:permutations",
     **{
         name: f"wmlab.dataflow.scenario.{module}:{name}"

@@ -30,6 +30,7 @@ def measures(recording: Recording, stream: str | None = None) -> RunMeasures:
     lag = Lag.of(steps)
     sunk, dropped = run.rows("sunk"), run.rows("drops")
     scenario = None if recording.scenario is None else dataflow_of(recording, DataflowScenario, stand_ins=True)
+    results = sum(row["committed"] for row in sunk)
     return RunMeasures(
         name=recording.name,
         bound=BOUND,
@@ -38,12 +39,13 @@ def measures(recording: Recording, stream: str | None = None) -> RunMeasures:
         settings=None if scenario is None else scenario.settings,
         broken=BrokenPromises(count=len(dropped), noun="row", below="dropped as late"),
         failure=failure_sentence(run.end),
+        results=results,
         measures={
             "rows read": sum(row["passed"] for row in run.rows("source_rows")),
             f"watermarks at {vertex}": len({value for _, value in steps if value is not None}),
             **with_lag(BOUND, lag),
             "rows dropped as late": len(dropped),
-            "results": sum(row["committed"] for row in sunk),
+            "results": results,
             "results taken back by a restart": sum(not row["committed"] for row in sunk),
             "most rows of state": max((row["size"] for row in run.rows("state")), default=0),
         },

@@ -24,7 +24,7 @@ JAN_3_2014: Final = 1_388_757_600_000
 HOUR_MS: Final = 3_600_000
 HOSTILE: Final = "<b>a</b> & 'b'"
 LOG_TICKS: Final = (Tick(0, "100%"), Tick(1, "10%"), Tick(2, "1%"), Tick(2.5, "none"))
-LINES: Final = ("lower", "upper", "later", "perfect", "alarm", "third", "fourth", "unknown")
+LINES: Final = ("lower", "coalesced", "upper", "later", "perfect", "alarm", "third", "fourth", "unknown")
 
 
 def steps(name: str, role: str, ys: Sequence[Value], *, labelled: bool = True, legend: bool = False) -> Steps:

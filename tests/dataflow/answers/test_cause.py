@@ -61,8 +61,38 @@ def test_a_throttled_source_names_its_frame_and_not_a_partition_that_is_beyond_w
 
 
 def test_what_waits_on_a_queue_is_released_by_the_instance_that_takes_it() -> None:
-    answer = merged(faults=[flow.Stall("both", at_ms=100)]).record().explain(at_ms=150)
-    assert answer.sentence.endswith("It is released when both takes what is on the queue.")
+    answer = merged(faults=[flow.Stall("both", at_ms=100, for_ms=200)]).record().explain(at_ms=150)
+    assert answer.sentence.endswith(
+        "both stands still from 100 ms to 300 ms. "
+        "It is released when both takes what is on the queue, at 300 ms at the earliest."
+    )
+
+
+@pytest.mark.parametrize(
+    ("fault", "text"),
+    [
+        (flow.Stall("s", at_ms=95, for_ms=300), "s stands still from 95 ms to 395 ms."),
+        (flow.Stall("s", at_ms=95), "s stands still from 95 ms on."),
+        (flow.SilentPartition("s", 0, at_ms=95, for_ms=300), "rows that would arrive from 95 ms to 395 ms never do."),
+        (
+            flow.LatePartition("s", 0, at_ms=95, by_ms=4_000),
+            "rows that would arrive from 95 ms on come 4 s later.",
+        ),
+        (flow.Disorder("s", at_ms=95, by_ms=400), "rows that would arrive from 95 ms on come up to 400 ms later."),
+        (flow.SwallowAll("s", at_ms=95, for_ms=300), "its filter rejects every row from 95 ms to 395 ms."),
+    ],
+)
+def test_a_fault_that_stops_a_source_is_named_while_it_lasts(fault: Any, text: str) -> None:
+    rows = source("s", [(n, 10 * n) for n in range(50)], where="id >= 0")
+    run = line(rows, WINDOW, duration_ms=1_000, faults=[fault]).record()
+    assert text in run.explain(120).sentence
+    assert text not in run.explain(90).sentence
+    (holder,) = run.explain(120).holders
+    assert holder.fault is not None
+    assert holder.fault.since_ms == 95
+    if fault.for_ms is not None:
+        assert run.explain(450).sentence.find(text) < 0
+    assert ("It is released by a row" in run.explain(120).sentence) == (not holder.fault.stops_rows)
 
 
 def test_all_inputs_idle_wait_for_any_row_and_for_no_moment() -> None:
@@ -90,6 +120,7 @@ def test_a_comparison_says_first_which_run_failed_or_never_had_a_watermark() -> 
     assert "lags most" in sentence
     assert "has no lag" not in sentence
     broken = failed()
+    assert wm.compare(lasting("plain"), lasting("again")).sentence.find("fewer than") < 0
     answer = wm.compare(lasting("plain"), broken, labels=["plain", "broken"])
     assert answer.sentence.startswith("broken: The job failed at ")
 
@@ -106,3 +137,15 @@ def test_every_sentence_begins_with_a_capital_and_ends_with_a_full_stop() -> Non
         sentence = run.explain(**question).sentence
         assert sentence[0].isupper(), sentence
         assert sentence.endswith("."), sentence
+
+
+def test_a_comparison_says_which_run_gave_fewer_results_though_it_did_not_fail() -> None:
+    def read(name: str, count: int) -> Recording:
+        return line(source("s", ROWS[:count]), WINDOW, duration_ms=900).replace(name=name).record()
+
+    runs = [read("none", 1), read("all", len(ROWS)), read("few", len(ROWS) // 2)]
+    none, every, few = (run.measures().results for run in runs)
+    assert (none, every) == (0, runs[1].counts["sunk"])
+    assert every > few > 0
+    text = f"none gave 0 results and few gave {few} results, fewer than all with {every}."
+    assert text in wm.compare(*runs).sentence

@@ -14,6 +14,7 @@ from tests.dataflow.flows import ROWS, WINDOW, joined, line, merged, source
 from wmlab import dataflow as flow
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.clicked import AnsweringChart
+from wmlab.core.charts.scene import Path
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.dataflow.charts.levels import blocking_ms, level_of
@@ -84,7 +85,7 @@ def test_a_dropped_row_of_another_time_stands_at_the_rim() -> None:
     rows = [(n, -(10**12) if n == 25 else 10 * n) for n in range(40)]
     chart = charts.coalescing(merged(source("a", rows), flow.LateDrop("count", "t")).record(), vertex="count")
     assert chart.scene.subtitle.endswith(" Beyond the axis: 1 dropped row, down to −11 574 d 1 h.")
-    (watermark, _) = (panel.up for panel in chart.scene.panels)
+    watermark = chart.scene.panels[0].up
     assert watermark.low > -10_000
     assert len(layers_of(chart)["dropped row beyond the axis"].xs) == 1
 
@@ -113,8 +114,8 @@ def test_a_click_on_coalescing_asks_about_the_curve_that_is_drawn(run: Recording
 def test_whether_state_stays_bounded_is_answered_without_a_forecast() -> None:
     stops, lives = (joined(number, limit=60, duration_ms=400).record() for number in (5, 50))
     chart = charts.state_size(stops, lives, labels=["stops", "lives"])
-    assert "stops: Not known: join holds" in chart.sentence
-    assert "lives: Yes: join holds" in chart.sentence
+    assert "stops: not known, join holds" in chart.sentence
+    assert "lives: yes, join holds" in chart.sentence
     assert "it stopped growing at" in chart.sentence
     assert {"stops", "lives", "limit 60"} == layers_of(chart).keys()
     assert max(size for run, _, size in rows_of(chart) if run == "lives") <= 6
@@ -260,3 +261,24 @@ def test_a_chart_of_one_instance_of_several_names_it_and_the_size_of_all_has_no_
             total[row["instance"]] = row["size"]
     assert rows_of(chart)[-1][2] == sum(total.values())
     assert f"Yes: w holds {sum(total.values())}; it stopped growing at 41" in chart.sentence
+
+
+def test_items_that_go_together_lie_side_by_side() -> None:
+    run = line(
+        source("s", [(n, 0) for n in range(3)], every_ms=0), flow.Map("m", select={"t": "t"}), jitter_ms=0.0
+    ).record()
+    (path,) = (
+        layer
+        for panel in charts.queue_diagram(run, vertices=["s", "m"]).scene.panels
+        for layer in panel.layers
+        if isinstance(layer, Path) and layer.name == "row"
+    )
+    begins = path.ys[::3]
+    assert len(set(begins)) == len(begins) == 3
+    assert all(abs(y) < 0.5 for y in begins)
+
+
+def test_the_activity_of_inputs_is_drawn_only_where_one_was_excluded() -> None:
+    always = charts.coalescing(merged(duration_ms=100).record(), vertex="both")
+    assert len(always.scene.panels) == 1
+    assert len(charts.coalescing(late().record(), vertex="both").scene.panels) == 2

@@ -428,3 +428,17 @@ def test_the_pipeline_api_does_not_let_the_idle_timeout_be_set_and_the_core_api_
     assert orders(api="core", idle_timeout_ms=2_000).idle_timeout_ms == 2_000
     with pytest.raises(Problems, match=r"idle_timeout_ms: is 60000 in the Pipeline API; .* \(got 2000\)"):
         orders(api="pipeline", idle_timeout_ms=2_000)
+
+
+def test_a_column_alone_has_key_0_in_a_list_as_well() -> None:
+    rows = {"columns": ["t", "u"], "rows": [[1, 2]]}
+    assert flow.Source("s", times=["t"], **rows) == flow.Source("s", times="t", **rows)
+    mixed = flow.Source("s", times=["t", flow.EventTime("u", key=1)], **rows)
+    assert [(time.column, time.key) for time in mixed.times] == [("t", 0), ("u", 1)]
+    with pytest.raises(Problems, match="another column has watermark key 0 too"):
+        flow.Source("s", times=["t", "u"], **rows)
+
+
+def test_keys_the_wrong_way_round_are_refused_with_the_right_one() -> None:
+    with pytest.raises(Problems, match="the column of each key by its number, as in 0: 't'"):
+        flow.Custom("c", function=lambda state, item: (state, [item]), keys={"t": 0})  # type: ignore[dict-item]

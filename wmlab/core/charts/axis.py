@@ -52,10 +52,10 @@ class Unit:
     ms: int
     steps_ms: tuple[int, ...]
 
-    def scale(self, value_ms: int) -> float:
-        """The duration in this unit, rounded to less than 10 ms (exact in ms and s); whole values are `int`."""
+    def scale(self, value_ms: float) -> float:
+        """The duration in this unit, to less than 10 ms, in s to a ms, in ms to hundredths; whole values are `int`."""
         whole, rest = divmod(value_ms, self.ms)
-        return whole if rest == 0 else round(value_ms / self.ms, len(str(self.ms)) - 1)
+        return whole if rest == 0 else round(value_ms / self.ms, len(str(self.ms)) - 1 or 2)
 
 
 def _times(factor: int, steps: Iterable[int]) -> tuple[int, ...]:
@@ -235,9 +235,23 @@ class Axis:
         return rounded(value)
 
     def plotted(self, values: Iterable[Coordinate | None]) -> list[float | None]:
-        """Values as a plotly axis takes them: ms for instants, otherwise numbers of the unit."""
-        whole = [None if value is None else round(value) for value in values]
-        return list(whole) if self.instants else [None if value is None else self.unit.scale(value) for value in whole]
+        """Values as a plotly axis takes them: ms for instants, otherwise numbers of the unit.
+
+        They are rounded to whole ms, but where a ms is a pixel or more.
+        """
+        digits = 2 if self.high - self.low < _ROUNDED_FROM_MS else 0
+        rounded = [None if value is None else _rounded_to(value, digits) for value in values]
+        return rounded if self.instants else [None if value is None else self.unit.scale(value) for value in rounded]
+
+
+_ROUNDED_FROM_MS: Final = 1_000
+"""An axis as long as this has less than a pixel for a ms."""
+
+
+def _rounded_to(value: Coordinate, digits: int) -> Coordinate:
+    """Rounded, and an integer where it is a whole number."""
+    rounded = round(value, digits)
+    return int(rounded) if rounded == int(rounded) else rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,12 +402,12 @@ def time_axis(
 ) -> Axis:
     """An axis that covers the known `values` (ms): instants if they read as such, durations otherwise.
 
-    They are read beside the `clock` of the run, see `is_instant`. It has a margin on both sides, or a second if the
-    values are equal.
+    They are read beside the `clock` of the run, see `is_instant`. It has a margin on both sides, of a ms at least, or a
+    second if the values are equal.
     """
     known = [value for value in values if value is not None] or [0, 1]
     low, high = min(known), max(known)
-    pad = (high - low) * pad_percent // 100 if low < high else SECOND_MS
+    pad = max((high - low) * pad_percent // 100, min(pad_percent, 1)) if low < high else SECOND_MS
     low, high = low - pad, high + pad
     instants = is_instant(known, clock=clock)
     if instants:

@@ -56,6 +56,7 @@ ROLES: Final[dict[str, Role]] = {
     "grid": Role("#e4e4e4", "#303030"),
     "mark": Role("#757575", "#929292", 1.0, "1 3"),
     "lower": Role("#0072B2", "#4FA9E0", 2.2, both="#0072B2"),
+    "coalesced": Role("#0072B2", "#4FA9E0", 4.5, both="#0072B2"),
     "upper": Role("#BF5400", "#F08A45", 2.2, "7 4", "#D55E00"),
     "later": Role("#BF5400", "#F08A45", 1.3, "3 4", "#D55E00"),
     "perfect": Role("#5a5a5a", "#b5b5b5", 1.4, "1.5 2.5"),

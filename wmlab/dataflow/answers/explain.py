@@ -8,17 +8,17 @@ watermarks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
 
-from wmlab.core.answers import Stragglers, Stretch, stragglers_from
+from wmlab.core.answers import Straggler, Stragglers, Stretch, stragglers_from
 from wmlab.core.arguments import the_moment
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.core.words import span
-from wmlab.dataflow.answers.cause import Cause, cause_at
+from wmlab.dataflow.answers.cause import Cause, CauseKind, Holder, release_ms_of
 from wmlab.dataflow.answers.outcome import WindowAnswers, dropped_rows, window_vertex
 from wmlab.dataflow.answers.run import DataflowRun
 from wmlab.dataflow.answers.search import Search
@@ -26,6 +26,8 @@ from wmlab.dataflow.answers.sentences import failure_sentence, first, watermark_
 from wmlab.dataflow.answers.state import held_state
 from wmlab.dataflow.answers.together import joins_apart
 from wmlab.dataflow.answers.values import Drops, Explanation
+from wmlab.dataflow.model.join import START
+from wmlab.dataflow.sim.layout import OWN_BY_INPUT
 
 _MOMENTS: Final = 200
 """The most moments at which a run is looked at; between two of them what held at the first is taken to hold."""
@@ -89,7 +91,7 @@ def why_dropped(recording: Recording, row: Mapping[str, Any] | None = None, *, v
 
 def explain_vertex(search: Search, vertex: str, key: int | None, instance: int | None) -> Explanation:
     """Why nothing comes out of `vertex`; raises `RecordingError` if no watermark can reach it."""
-    cause = cause_of(search, vertex, key, instance)
+    cause = cause_at(search, vertex, key, instance)
     # A batch grows to its end, which says nothing of what comes after.
     is_batch = search.run.vertex(vertex)["kind"] == "hash join"
     state = None if is_batch else held_state(search.run, search.execution, vertex, cause.instance, search.at_ms)
@@ -97,10 +99,80 @@ def explain_vertex(search: Search, vertex: str, key: int | None, instance: int |
     return Explanation.of_watermark(cause, stream=search.run.stream, state=state, sentence=sentence)
 
 
-def cause_of(search: Search, vertex: str, key: int | None, instance: int | None) -> Cause:
-    """What holds the watermark of a vertex, with its windows if it has some."""
+def cause_at(search: Search, vertex: str, key: int | None, instance: int | None) -> Cause:
+    """What holds the watermark of a vertex: of the instance and the key that are held most, of those asked for.
+
+    Of a vertex with windows only the key that closes them counts. Raises `RecordingError` if no watermark can reach it,
+    or for a key or instance that it does not have.
+    """
+    known = search.run.keys(vertex)
+    if not known:
+        raise RecordingError(
+            f"no watermark reaches {vertex!r}.", remedy="ask for a vertex behind a source that has times=."
+        )
+    if key is not None and key not in known:
+        raise RecordingError(
+            f"{vertex!r} has no watermarks of key {key}.", remedy=f"ask for one of: {', '.join(map(str, known))}."
+        )
+    copies = range(search.run.vertex(vertex)["parallelism"])
+    if instance is not None and instance not in copies:
+        raise RecordingError(
+            f"{vertex!r} has no instance {instance}.", remedy=f"give a number from 0 to {copies[-1]}, or leave it out."
+        )
     windows = WindowAnswers(search, vertex) if vertex in search.windows else None
-    return cause_at(search, vertex, key, instance, windows)
+    if windows is not None:
+        known = (windows.key,)
+    causes = [
+        _cause(search, vertex, number, wanted, windows)
+        for wanted in (known if key is None else (key,))
+        for number in (copies if instance is None else (instance,))
+    ]
+
+    def weight(cause: Cause) -> tuple[bool, int, int, int]:
+        """The lower, the more it is held: held at all, then the key, the lowest watermark, the lowest instance."""
+        number = 0 if vertex in search.joins else cause.key
+        return not cause.holders, number, START if cause.watermark is None else cause.watermark, cause.instance
+
+    return min(causes, key=weight)
+
+
+def _cause(search: Search, vertex: str, instance: int, key: int, windows: WindowAnswers | None) -> Cause:
+    outwards = vertex in search.joins or search.run.vertex(vertex)["kind"] in {"source", OWN_BY_INPUT}
+    coalesced = None if outwards else search.level(vertex, instance)
+    watermarks = search.job.sent(vertex, instance) if coalesced is None else coalesced.emitted
+    watermark, since_ms = watermarks.get(key, (None, None))
+    needed = START if watermark is None else watermark + 1
+    # One that the watermark has closed is on its way out.
+    window = None if windows is None else windows.first_open(instance, needed)
+    if windows is not None and window is not None:
+        needed = windows.rule.closed_by(window.end)
+    holders = search.holders(vertex, instance, key, needed, at="output" if outwards else "inputs")
+    kind = CauseKind(search.end.outcome) if search.end is not None else _kind(holders)
+    return Cause(
+        kind=kind,
+        at_ms=search.at_ms,
+        vertex=vertex,
+        instance=instance,
+        key=key,
+        watermark=watermark,
+        since_ms=since_ms,
+        needed=None if needed == START else needed,
+        window=window,
+        holders=holders,
+        release_ms=release_ms_of(holders, search.at_ms) if kind in (CauseKind.HELD, CauseKind.IDLE) else None,
+        end=search.end,
+    )
+
+
+def _kind(holders: Sequence[Holder]) -> CauseKind:
+    kinds = {holder.kind for holder in holders}
+    if kinds & {"no key", "no bound"}:
+        return CauseKind.STUCK
+    if not kinds:
+        return CauseKind.MOVING
+    if kinds <= {"idle"}:
+        return CauseKind.IDLE
+    return CauseKind.ENDED if kinds <= {"ended"} else CauseKind.HELD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -111,13 +183,20 @@ class VertexStragglers(Stragglers):
         """Who held it longest, in one sentence."""
         if not self.stragglers:
             return f"Over {span(self.run_ms)} nobody held the {self.bound} in {self.stream}."
-        # Those that still could go on come before those that were all idle.
-        longest = min(self.stragglers, key=lambda entry: (entry.why == "idle", -entry.held_ms, entry.who))
-        cost = "" if not longest.cost_ms else f", which cost {self._ms(longest.cost_ms)} of mean lag"
-        return (
-            f"Over {span(self.run_ms)} the {self.bound} in {self.stream} was held longest by {longest.who} "
-            f"({longest.why}): for {self._ms(longest.held_ms)}{cost}."
-        )
+        longest = min(self.stragglers, key=lambda entry: (-entry.held_ms, entry.who))
+        longest_text = f"{longest.who} ({longest.why}): for {self._ms(longest.held_ms)}{self._cost(longest)}"
+        # An idle input holds a watermark only where no input is active, so it is of interest who did before.
+        others = [entry for entry in self.stragglers if entry.why != "idle"]
+        if longest.why == "idle" and others:
+            active = min(others, key=lambda entry: (-entry.held_ms, entry.who))
+            longest_text += (
+                f"; of the inputs that were not idle, by {active.who} ({active.why}): "
+                f"for {self._ms(active.held_ms)}{self._cost(active)}"
+            )
+        return f"Over {span(self.run_ms)} the {self.bound} in {self.stream} was held longest by {longest_text}."
+
+    def _cost(self, entry: Straggler) -> str:
+        return f", which cost {self._ms(entry.cost_ms)} of mean lag" if entry.cost_ms else ""
 
 
 def stragglers_at(run: DataflowRun, vertex: str, key: int | None, instance: int | None) -> Stragglers:
@@ -132,7 +211,7 @@ def stragglers_at(run: DataflowRun, vertex: str, key: int | None, instance: int 
             moments = [moments[(n + 1) * len(moments) // _MOMENTS - 1] for n in range(_MOMENTS)]
         for from_ms, to_ms in pairwise([begun, *moments, end_ms]):
             search = Search(run, from_ms)
-            holders = cause_of(search, vertex, key, instance).holders
+            holders = cause_at(search, vertex, key, instance).holders
             stretches += [Stretch((h.name,), h.kind, from_ms, to_ms, h.behind_by, len(holders)) for h in holders]
     run_ms = max(end_ms - begun, 1)
     lowest = "lowest " if instance is None and run.vertices[vertex]["parallelism"] > 1 else ""

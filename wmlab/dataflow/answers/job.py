@@ -6,7 +6,7 @@ questions about many moments in ascending order run the job once.
 
 Everything that answers know of a running job is in this module. It uses, and nothing else:
 
-    sim Job(dataflow, readings)    a job that has not begun: begin(), advance(until_ms, exclusive),
+    sim Job(dataflow, readings)    a job that has not begun: begin(), advance(until_ms, exclusive), dataflow,
                                    instances[vertex, number], queues[number], items
     queue                          room, items, rows: their numbers in the table `items`, channel.number
     instance                       sent: {key: (watermark, since_ms)}, last_item, outbox, output_queues
@@ -20,17 +20,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.dataflow.model.items import MAX, MIN, Item
 from wmlab.dataflow.model.source import EventTimeMapper, SourcePartition
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
+from wmlab.dataflow.scenario.faults import (
+    AnyFault,
+    Disorder,
+    Lasting,
+    LatePartition,
+    SilentPartition,
+    Stall,
+    SwallowAll,
+)
 from wmlab.dataflow.sim import job as sim
 from wmlab.dataflow.sim.instance import ProcessorInstance, described
 from wmlab.dataflow.sim.source_instance import SourceInstance
 from wmlab.dataflow.simulate import Readings, readings_of, simulate
+
+FaultKind = Literal["stalled", "silenced", "delayed", "disordered", "swallowed"]
 
 
 class Ran(NamedTuple):
@@ -42,9 +53,10 @@ class Ran(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelState:
-    """One level of coalescing: which inputs count, are idle or have ended, and what each brought.
+    """One level of coalescing at a moment: which inputs count, are idle or have ended, and what each brought.
 
-    `watermarks` is the last one by input and key, `emitted` by key what came out: (watermark, clock ms).
+    A level is the partitions of a source, the queues of one edge, or the edges of an instance. `watermarks` is the last
+    one by input and key, `emitted` by key what came out: (watermark, clock ms).
     """
 
     active: Sequence[int]
@@ -52,6 +64,36 @@ class LevelState:
     done: Sequence[int] = ()
     watermarks: Mapping[tuple[int, int], int] = field(default_factory=dict)
     emitted: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+    def after(self, step: Mapping[str, Any]) -> LevelState:
+        """The level after a step of coalescing, a row of the table `coalescing`."""
+        came = step["key"] is not None and step["value"] is not None
+        return LevelState(
+            active=step["active"],
+            idle=step["idle"],
+            done=step["done"],
+            watermarks={**self.watermarks, (step["input"], step["key"]): step["value"]} if came else self.watermarks,
+            emitted={**self.emitted, **{key: (value, step["at_ms"]) for key, value in step["emitted"]}},
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultInForce:
+    """A fault of the dataflow that happens at a moment, from `since_ms` until `until_ms` (clock; None: to the end).
+
+    A vertex is stalled; rows of a partition are silenced, so that they never arrive, delayed by `by_ms`, or disordered,
+    each delayed by up to that; or the filter of a source swallows them all.
+    """
+
+    kind: FaultKind
+    since_ms: int
+    until_ms: int | None
+    by_ms: int | None = None
+
+    @property
+    def stops_rows(self) -> bool:
+        """Whether no row comes because of it until the end of the run."""
+        return self.until_ms is None and self.kind not in {"delayed", "disordered"}
 
 
 class ReadPartition(NamedTuple):
@@ -65,8 +107,22 @@ class ReadPartition(NamedTuple):
 class JobState:
     """The instances and queues of a job at one moment; it is good until the job goes on."""
 
-    def __init__(self, job: sim.Job) -> None:
-        self._job = job
+    def __init__(self, job: sim.Job, at_ms: int) -> None:
+        self._job, self._at_ms = job, at_ms
+
+    def fault(self, vertex: str, instance: int, partition: int | None = None) -> FaultInForce | None:
+        """The first fault that happens now to an instance or, with `partition`, to that partition of a source."""
+        start_ms = self._job.dataflow.start_ms
+        for fault in self._job.dataflow.faults:
+            kind = _fault_kind(fault, vertex, instance, partition)
+            if kind is None or not isinstance(fault, Lasting):
+                continue
+            since_ms = start_ms + fault.at_ms
+            until_ms = None if fault.for_ms is None else since_ms + fault.for_ms
+            if since_ms <= self._at_ms and (until_ms is None or self._at_ms < until_ms):
+                by_ms = getattr(fault, "by_ms", None)
+                return FaultInForce(kind=kind, since_ms=since_ms, until_ms=until_ms, by_ms=by_ms)
+        return None
 
     def sent(self, vertex: str, instance: int) -> Mapping[int, tuple[int, int]]:
         """The last watermarks that an instance put on its queues, by key: (watermark, since when in clock ms)."""
@@ -133,6 +189,22 @@ class JobState:
         return of_vertex
 
 
+def _fault_kind(fault: AnyFault, vertex: str, instance: int, partition: int | None) -> FaultKind | None:
+    """What a fault does to an instance, or to a partition of a source; None: nothing that stops a watermark there."""
+    match fault:
+        case Stall(vertex=stalled, instance=number) if stalled == vertex and number in {None, instance}:
+            return "stalled"
+        case SilentPartition(source=source, partition=number) if (source, number) == (vertex, partition):
+            return "silenced"
+        case LatePartition(source=source, partition=number) if (source, number) == (vertex, partition):
+            return "delayed"
+        case Disorder(source=source) if source == vertex and partition is not None:
+            return "disordered"
+        case SwallowAll(vertex=filtering) if filtering == vertex and partition is not None:
+            return "swallowed"
+    return None
+
+
 class Job:
     """The job of a recording, which runs again as far as it is asked for."""
 
@@ -149,7 +221,7 @@ class Job:
             self._job.begin()
         self._job.advance(at_ms + 1)
         self._at_ms = at_ms
-        return JobState(self._job)
+        return JobState(self._job, at_ms)
 
 
 def job_of(recording: Recording) -> Job:

@@ -101,7 +101,7 @@ class Permutations(TableAnswer[Permuted]):
         """The outputs as dicts, lists and scalars."""
         return asdict(self) | {"sentence": self.sentence}
 
-    def shown(self, outcome: Permuted) -> str:
+    def output_line(self, outcome: Permuted) -> str:
         """The output in one line; what all outputs have in common is left out of rows, which have no order."""
         failed = f"fails: {outcome.failure}" if outcome.failure is not None else ""
         if self.total is not None:
@@ -124,8 +124,11 @@ class Permutations(TableAnswer[Permuted]):
         return ("orders", "output", self.ends, "for example")
 
     def _rows(self) -> list[tuple[str, ...]]:
-        shown = self.outcomes[:_ROWS_SHOWN]
-        return [(grouped(entry.count), self.shown(entry), entry.final, " ".join(entry.example)) for entry in shown]
+        first_outcomes = self.outcomes[:_ROWS_SHOWN]
+        return [
+            (grouped(entry.count), self.output_line(entry), entry.final, " ".join(entry.example))
+            for entry in first_outcomes
+        ]
 
     def _more(self) -> list[str]:
         left = len(self.outcomes) - _ROWS_SHOWN
@@ -170,7 +173,7 @@ def permutations(
             remedy="give shorter inputs, or a higher limit.",
         )
     return Permutations(
-        of=f"merging {counted(len(items), 'input')} ({words})",
+        of=f"Merging {counted(len(items), 'input')} ({words})",
         outcomes=tuple(_permuted(outcome, tuple(named)) for outcome in outcomes),
         tried=total,
         total=total,

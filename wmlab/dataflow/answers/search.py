@@ -144,11 +144,15 @@ class Search:
             return []
         on_queue = self.job.on_queue(number)
         _, full_ms = on_queue[-1]
-        about: dict[str, Any] = {"queue_to": self._queue_to(self.run.queues[number]), "items_before": len(on_queue)}
-        return [self._blocking(vertex, instance, "no room", target, last_ms=full_ms, **about)]
+        about = self._taker(self.run.queues[number])
+        return [
+            self._blocking(vertex, instance, "no room", target, last_ms=full_ms, items_before=len(on_queue), **about)
+        ]
 
-    def _queue_to(self, queue: RecordedRow) -> str:
-        return self.run.instance_name(queue["target"], queue["target_instance"])
+    def _taker(self, queue: RecordedRow) -> dict[str, Any]:
+        """Who has to take what lies on a queue, and the fault that happens to it."""
+        vertex, instance = queue["target"], queue["target_instance"]
+        return {"queue_to": self.run.instance_name(vertex, instance), "fault": self.job.fault(vertex, instance)}
 
     def _coalesced(self, vertex: str, instance: int, target: Target, edge: int | None = None) -> list[Blocking]:
         """All input edges of an instance or, with `edge`, the queues of that one."""
@@ -184,7 +188,7 @@ class Search:
         for before, (item, put_ms) in enumerate(self.job.on_queue(queue["queue"])):
             of_key = isinstance(item, Watermark) and item.key == target.key and item.value >= target.value
             if of_key or item == DONE or isinstance(item, Idle):
-                known: dict[str, Any] = {"last_ms": put_ms, "queue_to": self._queue_to(queue), "items_before": before}
+                known = {"last_ms": put_ms, "items_before": before, **self._taker(queue)}
                 return [self._blocking(source, instance, "on queue", target, **known)]
         return self._output(source, instance, target)
 
@@ -269,6 +273,7 @@ class Search:
         self, vertex: str, instance: int, kind: Kind, target: Target, *, helps: bool | None = None, **fields: Any
     ) -> Blocking:
         watermark, _ = self.job.sent(vertex, instance).get(target.key, (None, None))
+        fields = {"fault": self.job.fault(vertex, instance)} | fields
         fields["parallelism"] = self.run.vertex(vertex)["parallelism"]
         return target.holder(vertex, instance, kind, watermark, **fields), target.reached if helps is None else helps
 
@@ -311,6 +316,7 @@ class Partitions:
 
     def __init__(self, search: Search, vertex: str, instance: int, key: int) -> None:
         self.vertex, self.instance, self.at_ms = vertex, instance, search.at_ms
+        self._job = search.job
         self.mapper, self._partitions = search.job.partitions(vertex, instance, key)
         self.lag, self.by_clock = self.mapper.policy.lag, self.mapper.policy.by_clock
         self._parallelism: int = search.run.vertex(vertex)["parallelism"]
@@ -342,6 +348,7 @@ class Partitions:
         # What brings it to the value: an event of this time or, if the clock moves it, this time of the clock.
         needs = target.value + self.lag
         silent = rejected and self.mapper.deviations.rejected_rows_silent
+        fault = self._job.fault(self.vertex, self.instance, number)
         idle_at_ms = becomes_idle_ms if kind in {"slow", "throttled"} and not silent else None
         row_after_ms = None
         if kind == "clock":
@@ -350,6 +357,9 @@ class Partitions:
             # A row makes it count for the idle timeout, within which the clock has to get there.
             after_ms = needs - self.mapper.idle_timeout_ms
             row_after_ms = after_ms if after_ms > self.at_ms else None
+        if fault is not None and fault.kind == "stalled":
+            # A source that stands still says neither what the clock does nor that a partition is idle.
+            idle_at_ms = row_after_ms = None
         by_events = isinstance(self.mapper.policy, FixedLag)
         holder = target.holder(
             self.vertex,
@@ -364,6 +374,7 @@ class Partitions:
             row_after_ms=row_after_ms,
             idle_at_ms=idle_at_ms,
             idle_since_ms=becomes_idle_ms if kind == "idle" else None,
+            fault=fault,
             parallelism=self._parallelism,
         )
         return holder if kind in {"slow", "throttled"} else replace(holder, behind_by=None)

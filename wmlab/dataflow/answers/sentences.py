@@ -108,7 +108,7 @@ def _why(run: DataflowRun, holder: Holder) -> str:
         inside = "its partitions are there, but it has not sent the watermark yet"
     elif kind == OWN_BY_INPUT:
         inside = "its inputs are there, but its function has not sent the watermark yet"
-    return {
+    why = {
         "slow": f"{mark}{behind}, {_last(holder)}",
         "throttled": f"{mark}, but the source lets watermarks through by frames, and {run.time(holder.next_mark)} is "
         "the next",
@@ -127,6 +127,23 @@ def _why(run: DataflowRun, holder: Holder) -> str:
         "no watermark": "it sends no watermarks at all, its frame being 0",
         "clock": f"its watermark follows the clock and is {run.time(holder.mark)}",
     }[holder.kind]
+    return f"{why}{_fault(holder)}"
+
+
+def _fault(holder: Holder) -> str:
+    """The fault that happens to it, or to the one that has to take something, as a clause; empty without one."""
+    fault = holder.fault
+    if fault is None:
+        return ""
+    until = "on" if fault.until_ms is None else f"to {exact_words(fault.until_ms)}"
+    during = f"from {exact_words(fault.since_ms)} {until}"
+    return {
+        "stalled": f"; {holder.queue_to or holder.vertex} stands still {during}",
+        "silenced": f"; rows that would arrive {during} never do",
+        "delayed": f"; rows that would arrive {during} come {exact_words(fault.by_ms)} later",
+        "disordered": f"; rows that would arrive {during} come up to {exact_words(fault.by_ms)} later",
+        "swallowed": f"; its filter rejects every row {during}",
+    }[fault.kind]
 
 
 def _beside(time: int, clock_ms: int) -> int:
@@ -164,8 +181,13 @@ def _taken(holders: Sequence[Holder]) -> str:
     if not holders or any(holder.kind not in {"on queue", "no room"} for holder in holders):
         return ""
     takers = list(dict.fromkeys(holder.queue_to or "" for holder in holders))
+    stalls = [holder.fault for holder in holders if holder.fault is not None and holder.fault.kind == "stalled"]
+    until_ms = [stall.until_ms for stall in stalls if stall.until_ms is not None]
+    if len(until_ms) < len(stalls):
+        return ""
+    earliest = f", at {exact_words(max(until_ms))} at the earliest" if until_ms else ""
     verb = "takes" if len(takers) == 1 else "take"
-    return f"when {listed(takers, most=_HOLDERS_NAMED, rest='others')} {verb} what is on the queue"
+    return f"when {listed(takers, most=_HOLDERS_NAMED, rest='others')} {verb} what is on the queue{earliest}"
 
 
 def _events(run: DataflowRun, holders: Sequence[Holder]) -> str:
@@ -177,8 +199,11 @@ def _events(run: DataflowRun, holders: Sequence[Holder]) -> str:
     if not needed or len(needed) < sum(holder.kind not in IN_FLIGHT for holder in holders):
         return ""
     any_helps = all(holder.kind in {"idle", "silent"} and holder.end_helps for holder in needed)
+    able = [holder for holder in needed if holder.fault is None or not holder.fault.stops_rows]
+    if not able or (len(able) < len(needed) and not any_helps):
+        return ""
     names: dict[str, list[str]] = {}
-    for holder in needed:
+    for holder in able:
         column = run.vertices[holder.vertex]["keys"].get(holder.key)
         row = "a row"
         if holder.needs_time is not None and column is not None:
@@ -197,7 +222,8 @@ def _events(run: DataflowRun, holders: Sequence[Holder]) -> str:
 def _end(holders: Sequence[Holder]) -> str:
     """The inputs whose end would do it."""
     kinds = {holder.kind for holder in holders}
-    if kinds & {"no bound", "ended"}:
+    stalled = any(holder.fault is not None and holder.fault.kind == "stalled" for holder in holders)
+    if stalled or kinds & {"no bound", "ended"}:
         return ""
     if "batch" in kinds:
         return f"by the end of {listed(list(dict.fromkeys(h.name for h in holders if h.kind == 'batch')))}"
@@ -217,11 +243,11 @@ def coalescing_sentence(
     below = "a row below it was" if late == 1 else f"{grouped(late)} rows that came below it were"
     dropped = f"; {below} dropped" if late else ""
     if holder is None:
-        held = f"No input of {where} held the watermark of key {key} behind the others."
+        holding = f"No input of {where} held the watermark of key {key} behind the others."
     else:
         long = f"{rounded(held_ms)} of {rounded(of_ms)}"
-        held = f"The watermark of key {key} at {where} was held longest by {holder}: {long}."
-    return first(failure_sentence(run.end), held, f"{ended}{dropped}.")
+        holding = f"The watermark of key {key} at {where} was held longest by {holder}: {long}."
+    return first(failure_sentence(run.end), holding, f"{ended}{dropped}.")
 
 
 def row_words(values: Mapping[str, Any]) -> str:

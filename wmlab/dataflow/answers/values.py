@@ -99,8 +99,8 @@ class Drops(TableAnswer[DroppedRow]):
         return pa.table(columns).to_pandas(integer_object_nulls=True)
 
     def __repr__(self) -> str:
-        shown = self.rows[:_ROWS_SHOWN] if len(self) > 1 else ()
-        lines = [f"  {drop.sentence}" for drop in shown]
+        first_rows = self.rows[:_ROWS_SHOWN] if len(self) > 1 else ()
+        lines = [f"  {drop.sentence}" for drop in first_rows]
         more = [f"  {grouped(len(self) - _ROWS_SHOWN)} more"] if len(self) > _ROWS_SHOWN else []
         return "\n".join([self.sentence, *lines, *more])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import cycle
 from typing import Any, Final, Literal
 
@@ -14,8 +14,9 @@ from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Scene, Step
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.words import grouped, moment, span
+from wmlab.core.words import counted, grouped, moment, span
 from wmlab.dataflow.answers.explain import explain
+from wmlab.dataflow.answers.job import LevelState
 from wmlab.dataflow.answers.permutations import Permutations, Permuted
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
 from wmlab.dataflow.answers.sentences import coalescing_sentence, row_words
@@ -24,40 +25,18 @@ from wmlab.dataflow.model.items import MIN
 State = Literal["active", "idle", "done"]
 
 
-@dataclass(slots=True, kw_only=True)
-class LevelState:
-    """One level of coalescing: which inputs count, are idle or have ended, and what each brought.
-
-    `watermarks` is the last one by input and key, `emitted` by key what came out: (watermark, clock ms).
-    """
-
-    active: Sequence[int]
-    idle: Sequence[int] = ()
-    done: Sequence[int] = ()
-    watermarks: dict[tuple[int, int], int] = field(default_factory=dict)
-    emitted: dict[int, tuple[int, int]] = field(default_factory=dict)
-
-    def follow(self, row: RecordedRow) -> LevelState:
-        """After a step of coalescing."""
-        self.active, self.idle, self.done = row["active"], row["idle"], row["done"]
-        if row["input"] is not None and row["key"] is not None and row["value"] is not None:
-            self.watermarks[row["input"], row["key"]] = row["value"]
-        for key, value in row["emitted"]:
-            self.emitted[key] = value, row["at_ms"]
-        return self
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelHistory:
     """A level of coalescing of one instance over the clock: `names` of its inputs by number, `steps` in their order.
 
-    `vertex` is what the instance is called, `place` its vertex and number. `begun_ms` and `end_ms` are the clock of the
+    It is of `instance` of `vertex`, which is called `name`. `begun_ms` and `end_ms` are the clock of the
     execution that is shown, `drops` the rows dropped there; `note` says which execution that is, where there are
     several, of `run`.
     """
 
+    name: str
     vertex: str
-    place: tuple[str, int]
+    instance: int
     names: Mapping[int, str]
     steps: Sequence[RecordedRow]
     drops: Sequence[RecordedRow]
@@ -90,11 +69,11 @@ class LevelHistory:
         return list(values), list(values.values())
 
     def states(self) -> Iterator[tuple[int, int, LevelState]]:
-        """The level from when to when, step by step; one object that changes."""
+        """The level from when to when (clock, ms), step by step."""
         level, from_ms = LevelState(active=sorted(self.names)), self.begun_ms
         for row in self.steps:
             yield from_ms, row["at_ms"], level
-            level, from_ms = level.follow(row), row["at_ms"]
+            level, from_ms = level.after(row), row["at_ms"]
         yield from_ms, self.end_ms, level
 
     def stretches(self, number: int) -> list[tuple[int, int, State]]:
@@ -144,8 +123,9 @@ def level_of(recording: Recording, vertex: str | None, instance: int) -> LevelHi
         raise ChartError(f"{name!r} has coalesced nothing.", remedy="Choose a vertex that watermarks have reached.")
     begun_ms, end_ms = clock_of(run, execution)
     return LevelHistory(
-        vertex=run.instance_name(name, instance),
-        place=(name, instance),
+        name=run.instance_name(name, instance),
+        vertex=name,
+        instance=instance,
         names=names,
         steps=of_level,
         drops=drops,
@@ -189,8 +169,9 @@ def clock_of(run: DataflowRun, execution: int | None = None) -> tuple[int, int]:
 
 _ROLES: Final = ("upper", "third", "fourth", "perfect")
 _POINTS_DRAWN: Final = 400
+_ARRIVALS_DRAWN: Final = 24
 _LOOKS: Final[dict[State, tuple[str, str, float]]] = {
-    "active": ("counts", "lower", 0.18),
+    "active": ("active", "lower", 0.18),
     "idle": ("idle, excluded", "unknown", 0.4),
     "done": ("has ended", "third", 0.25),
 }
@@ -208,17 +189,18 @@ def coalescing(
 
     Inputs are the input edges, the queues of a single edge, or the partitions of a source. `vertex` is by default the
     first that coalesces several, `key` its lowest. Rows that were dropped there are crosses. Of several executions the
-    last is shown. A click asks what held the watermark at that moment. Raises `ChartError` for a vertex, instance or
+    last is shown. Of a few watermarks those that let nothing
+    out are dots. A click asks what held the watermark at that moment. Raises `ChartError` for a vertex, instance or
     key that is not there.
     """
     level = level_of(recording, vertex, instance)
     if not level.keys:
         remedy = "Choose a vertex that watermarks have reached."
-        raise ChartError(f"No watermark came to {level.vertex!r}.", remedy=remedy)
+        raise ChartError(f"No watermark came to {level.name!r}.", remedy=remedy)
     chosen = level.keys[0] if key is None else key
     if chosen not in level.keys:
         known = ", ".join(map(str, level.keys))
-        raise ChartError(f"No watermark of key {key!r} came to {level.vertex!r}.", remedy=f"Choose one of: {known}.")
+        raise ChartError(f"No watermark of key {key!r} came to {level.name!r}.", remedy=f"Choose one of: {known}.")
     every = dict[str, OverTime | list[int]]()
     curves, rows, drawn = list[Steps](), list[tuple[Any, ...]](), 0
     for (number, name), role in zip(level.names.items(), cycle(_ROLES), strict=False):
@@ -228,10 +210,12 @@ def coalescing(
         curves.append(Steps(name=name, role=role, xs=xs, ys=ys))
         rows += [(name, at, y) for at, y in zip(*points, strict=True)]
         drawn += len(xs)
-    fewer = left_out(drawn, len(rows))
     xs, ys = level.coalesced(chosen)
-    curves.append(Steps(name="coalesced", role="lower", xs=xs, ys=ys))
+    # It lies on the curve of the input that holds it, so it is broad and beneath the others.
+    xs_drawn, ys_drawn = thinned(xs, ys, _POINTS_DRAWN)
+    curves.insert(0, Steps(name="coalesced", role="coalesced", xs=xs_drawn, ys=ys_drawn))
     rows += [("coalesced", at, y) for at, y in zip(xs, ys, strict=True)]
+    fewer = thinning_note(drawn + len(xs_drawn), len(rows))
     late = [row for row in level.drops if row["key"] == chosen]
     every["the coalesced watermark"] = OverTime.steps(xs, ys)
     times = [row["time"] for row in late]
@@ -240,27 +224,47 @@ def coalescing(
     beyond = f" {said}" if (said := up.said_beyond(every | {"dropped row": times})) else ""
     sentence = _sentence(level, chosen, len(late))
     scene = Scene(
-        title=title or f"Who holds the watermark of key {chosen} at {level.vertex}?",
+        title=title or f"Who holds the watermark of key {chosen} at {level.name}?",
         subtitle=sentence + fewer + beyond + level.note,
         across=time_axis("clock", [level.begun_ms, level.end_ms]),
         panels=[
-            Panel(up=up, layers=at_rim(up, [*curves, _dropped(level.run, late)])),
-            _activity(level),
+            Panel(up=up, layers=at_rim(up, [*curves, *_without_output(level, chosen), _dropped(level.run, late)])),
+            *_activity(level),
         ],
     )
 
     def answer(at_ms: int) -> str:
-        vertex_drawn, instance_drawn = level.place
-        return explain(recording, at_ms, vertex=vertex_drawn, key=chosen, instance=instance_drawn).sentence
+        return explain(recording, at_ms, vertex=level.vertex, key=chosen, instance=level.instance).sentence
 
     return AnsweringChart(
         sentence=sentence, data=columns(rows, "input", "at_ms", "watermark"), scene=scene, answer=answer
     )
 
 
-def left_out(drawn: int, points: int) -> str:
+def thinning_note(drawn: int, points: int) -> str:
     """What is said beneath curves of which not every point is drawn."""
     return f" Drawn are {grouped(drawn)} of {grouped(points)} steps; no peak is left out." if drawn < points else ""
+
+
+def _without_output(level: LevelHistory, key: int) -> list[Layer]:
+    """The watermarks that came and let nothing out, where they are few enough to be told apart."""
+    came = [row for row in level.steps if row["key"] == key and row["value"] is not None]
+    if len(came) > _ARRIVALS_DRAWN:
+        return []
+    without_output = [row for row in came if key not in dict(row["emitted"])]
+    return [
+        Dots(
+            name="no new output",
+            role="perfect",
+            shape="circle",
+            xs=[row["at_ms"] for row in without_output],
+            ys=[row["value"] for row in without_output],
+            hover=[
+                f"{level.names[row['input']]}: {level.run.bare_time(row['value'])} came, and no new output"
+                for row in without_output
+            ],
+        )
+    ]
 
 
 def _dropped(run: DataflowRun, late: list[RecordedRow]) -> Dots:
@@ -277,8 +281,13 @@ def _dropped(run: DataflowRun, late: list[RecordedRow]) -> Dots:
     )
 
 
-def _activity(level: LevelHistory) -> Panel:
-    """A lane for each input: a block for every stretch, by what it was, and what its leaving let through."""
+def _activity(level: LevelHistory) -> list[Panel]:
+    """A lane for each input: a block for every stretch, by what it was, and what its exclusion let through.
+
+    Nothing where every input was active throughout.
+    """
+    if all(not row["idle"] and not row["done"] for row in level.steps):
+        return []
     boxes: dict[State, list[Box]] = {state: [] for state in _LOOKS}
     for lane, (number, name) in enumerate(level.names.items()):
         for from_ms, to_ms, state in level.stretches(number):
@@ -288,7 +297,7 @@ def _activity(level: LevelHistory) -> Panel:
         Blocks(name=name, role=role, boxes=boxes[state], opacity=opacity)
         for state, (name, role, opacity) in _LOOKS.items()
     ]
-    return lanes(level.names.values(), [*blocks, _released(level)])
+    return [lanes(level.names.values(), [*blocks, _released(level)])]
 
 
 def _released(level: LevelHistory) -> Dots:
@@ -341,7 +350,7 @@ def _sentence(level: LevelHistory, key: int, late: int) -> str:
     return coalescing_sentence(
         level.run,
         key=key,
-        where=level.vertex,
+        where=level.name,
         holder=level.names[longest] if blocked[longest] else None,
         held_ms=blocked[longest],
         of_ms=level.end_ms - level.begun_ms,
@@ -375,8 +384,8 @@ def interleavings(permutations: Permutations, *, title: str | None = None) -> Ch
     scene = Scene(
         title=title or "Does what comes out depend on the order?",
         subtitle=permutations.sentence + rest,
-        across=Numbers("orders that give it", 0, most + max(most // 20, 1)),
-        panels=[lanes([_short(permutations.shown(outcome)) for outcome in drawn], _bars(permutations, drawn))],
+        across=Numbers("interleavings", 0, most + max(most // 20, 1)),
+        panels=[lanes([_short(permutations.output_line(outcome)) for outcome in drawn], _bars(permutations, drawn))],
     )
     rows = [(entry.count, list(entry.output), entry.final, entry.failure, list(entry.example)) for entry in outcomes]
     data = columns(rows, "count", "output", "final", "failure", "example")
@@ -389,8 +398,9 @@ def _bars(permutations: Permutations, drawn: Sequence[Permuted]) -> list[Layer]:
     boxes: dict[str, list[Box]] = {}
     for lane, outcome in enumerate(drawn):
         example = " ".join(outcome.example)
-        hover = f"{grouped(outcome.count)} orders: {permutations.shown(outcome)}; for example {_short(example, 120)}"
-        box = Box(0, outcome.count, lane - 0.34, lane + 0.34, f"{grouped(outcome.count)} · {_short(example)}", hover)
+        number = counted(outcome.count, "interleaving")
+        hover = f"{number}: {permutations.output_line(outcome)}; for example {_short(example, 120)}"
+        box = Box(0, outcome.count, lane - 0.34, lane + 0.34, grouped(outcome.count), hover)
         boxes.setdefault(outcome.final if outcome.final in roles else _OTHERS, []).append(box)
     legend = {name: name if permutations.ends == "result" else f"ends with {name}" for name in ends}
     return [

@@ -15,14 +15,16 @@ from wmlab.core.words import counted, grouped, moment, rounded, span
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
 from wmlab.dataflow.answers.sentences import failure_sentence, first, row_words
 from wmlab.dataflow.answers.state import HeldState, held_state
-from wmlab.dataflow.charts.levels import clock_of, dataflow_run_of, left_out
+from wmlab.dataflow.charts.levels import clock_of, dataflow_run_of, thinning_note
 
 _ITEMS_DRAWN: Final = 400
 _COLUMNS: Final = ("queue", "put_ms", "taken_ms", "kind", "key", "value", "time")
 _ROLES: Final = {"event": "perfect", "watermark": "lower", "idle": "third", "barrier": "upper", "done": "fourth"}
 _NAMES: Final = {"event": "row", "done": "end", "idle": "idle message"}
-ChannelEnds = Mapping[int, tuple[int, int]]
-"""The lanes that each queue goes from and to."""
+_SPREAD: Final = 0.5
+"""The part of a lane over which items are spread that go together."""
+ItemEnds = Mapping[tuple[int, int, int], tuple[Coordinate, Coordinate]]
+"""The heights between which each item is drawn, by execution, queue and number."""
 
 
 def queue_diagram(
@@ -36,7 +38,8 @@ def queue_diagram(
     """Draw the items on the queues between two moments (clock, ms), by default over the whole run.
 
     `vertices` chooses the lanes; a line leaves the lane of the instance that put the item and ends at the one that took
-    it, in a cross where nobody has by then. Of more than 400 items the first are drawn. Raises `ChartError` for a
+    it, in a cross where nobody has by then; items that go together lie side by
+    side. Of more than 400 items the first are drawn. Raises `ChartError` for a
     vertex that is not there, or when nothing was on a queue.
     """
     run = dataflow_run_of(recording)
@@ -56,11 +59,11 @@ def queue_diagram(
             f"No item was on a queue between {moment(low)} and {moment(high)}.",
             remedy="Choose another stretch, or more vertices.",
         )
-    shown = sorted(items, key=lambda row: (row["put_ms"], row["queue"], row["sequence"]))[:_ITEMS_DRAWN]
+    drawn = sorted(items, key=lambda row: (row["put_ms"], row["queue"], row["sequence"]))[:_ITEMS_DRAWN]
     sentence = first(failure_sentence(run.end), _sentence_of_items(items, routes))
     less = f" Drawn are the first {_ITEMS_DRAWN} of {grouped(len(items))} items." if len(items) > _ITEMS_DRAWN else ""
     if to_ms is None or len(items) > _ITEMS_DRAWN:
-        high = max(row["put_ms"] if row["taken_ms"] is None else row["taken_ms"] for row in shown)
+        high = max(row["put_ms"] if row["taken_ms"] is None else row["taken_ms"] for row in drawn)
     shown_ms = low, max(high, low + 1)
     instances = [(name, number) for name in wanted for number in range(run.vertices[name]["parallelism"])]
     lane = {instance: index for index, instance in enumerate(instances)}
@@ -73,17 +76,36 @@ def queue_diagram(
         title=title or f"What was on the queues of {run.stream}?",
         subtitle=sentence + less,
         across=time_axis("clock", shown_ms),
-        panels=[lanes(names, _layers(shown, ends, shown_ms))],
+        panels=[lanes(names, _layers(drawn, _item_ends(drawn, ends), shown_ms))],
     )
     return Chart(sentence=sentence, data=columns_of(items, _COLUMNS), scene=scene)
 
 
-def _layers(items: Sequence[RecordedRow], ends: ChannelEnds, span: tuple[int, int]) -> list[Layer]:
+def _item_ends(items: Sequence[RecordedRow], lanes_of: Mapping[int, tuple[int, int]]) -> ItemEnds:
+    """From where to where each item goes: side by side those that go together, the first of them on top."""
+    together: dict[tuple[Any, ...], list[tuple[int, int, int]]] = {}
+    for row in items:
+        way = row["execution"], row["queue"], row["put_ms"], row["taken_ms"]
+        together.setdefault(way, []).append(_item(row))
+    ends: dict[tuple[int, int, int], tuple[Coordinate, Coordinate]] = {}
+    for (_, queue, _, _), those in together.items():
+        for number, item in enumerate(those):
+            beside = _SPREAD * ((number + 0.5) / len(those) - 0.5)
+            begin, end = lanes_of[queue]
+            ends[item] = begin + beside, end + beside
+    return ends
+
+
+def _item(row: RecordedRow) -> tuple[int, int, int]:
+    return row["execution"], row["queue"], row["sequence"]
+
+
+def _layers(items: Sequence[RecordedRow], ends: ItemEnds, span: tuple[int, int]) -> list[Layer]:
     """Lines by kind, the points where items were taken, and crosses for those that were not; all within `span`."""
     layers: list[Layer] = []
     for kind, role in _ROLES.items():
         mine = [row for row in items if row["kind"] == kind]
-        points = [point for row in mine for point in (*_course(row, *ends[row["queue"]], span), (None, None))]
+        points = [point for row in mine for point in (*_course(row, *ends[_item(row)], span), (None, None))]
         if mine:
             xs, ys = [x for x, _ in points], [y for _, y in points]
             layers.append(Path(name=_NAMES.get(kind, kind), role=role, xs=xs, ys=ys))
@@ -94,7 +116,7 @@ def _layers(items: Sequence[RecordedRow], ends: ChannelEnds, span: tuple[int, in
                 role=role,
                 shape="circle",
                 xs=[row["taken_ms"] for row in taken],
-                ys=[ends[row["queue"]][1] for row in taken],
+                ys=[ends[_item(row)][1] for row in taken],
                 hover=[_hover(row) for row in taken],
                 size=2.5,
                 legend=False,
@@ -106,21 +128,21 @@ def _layers(items: Sequence[RecordedRow], ends: ChannelEnds, span: tuple[int, in
         role="alarm",
         shape="cross",
         xs=[span[1] for _ in left],
-        ys=[sum(ends[row["queue"]]) / 2 for row in left],
+        ys=[sum(ends[_item(row)]) / 2 for row in left],
         hover=[_hover(row) for row in left],
     )
     return [*layers, crosses]
 
 
 def _course(
-    row: RecordedRow, begin: int, end: int, span: tuple[int, int]
+    row: RecordedRow, begin: Coordinate, end: Coordinate, span: tuple[int, int]
 ) -> tuple[tuple[Coordinate, Coordinate], tuple[Coordinate, Coordinate]]:
     """The part of an item's line within `span`; of one that was not taken, half of the way."""
     put, taken = row["put_ms"], row["taken_ms"]
     if taken is None:
         return (max(put, span[0]), begin), (span[1], begin + (end - begin) / 2)
 
-    def at(x: int, lane: int) -> tuple[Coordinate, Coordinate]:
+    def at(x: int, lane: Coordinate) -> tuple[Coordinate, Coordinate]:
         inside = min(max(x, span[0]), span[1])
         return (x, lane) if inside == x else (inside, begin + (end - begin) * (inside - put) / (taken - put))
 
@@ -210,7 +232,7 @@ def state_size(
     sentence = _sentence(name, names, runs, states)
     scene = Scene(
         title=title or f"Does what {name} holds stay bounded?",
-        subtitle=sentence + left_out(drawn, sum(len(xs) for xs, _ in curves)),
+        subtitle=sentence + thinning_note(drawn, sum(len(xs) for xs, _ in curves)),
         across=time_axis("clock", [begin, end]),
         panels=[Panel(up=Numbers("rows or accumulators held", 0, most + max(most // 12, 1)), layers=layers)],
         rules=sorted(rules, key=lambda rule: rule.x),
@@ -259,7 +281,11 @@ def _sentence(
     texts = []
     for label, run, state in zip(names, runs, states, strict=True):
         text = f"{vertex} held nothing." if state is None else f"{_VERDICTS[state.bounded]}: {state.sentence}"
-        texts.append(first(f"{label}:" if len(names) > 1 else "", failure_sentence(run.end), text))
+        if len(names) > 1 and state is not None:
+            text = f"{label}: {_VERDICTS[state.bounded].lower()}, {state.sentence}"
+        elif len(names) > 1:
+            text = f"{label}: {text}"
+        texts.append(first(failure_sentence(run.end), text))
     return first(*texts)
 
 

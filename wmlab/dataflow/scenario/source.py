@@ -60,10 +60,11 @@ class EventTime:
 
 
 def _times(offered: object) -> object:
-    """A column alone stands for its key 0 without a lag."""
-    if isinstance(offered, str):
-        return ({"column": offered},)
-    return (offered,) if isinstance(offered, EventTime | Mapping) else offered
+    """A column alone, or in a list, stands for its key 0 without a lag."""
+    entries = (offered,) if isinstance(offered, str | EventTime | Mapping) else offered
+    if not isinstance(entries, list | tuple):
+        return entries
+    return tuple({"column": entry} if isinstance(entry, str) else entry for entry in entries)
 
 
 def _stream(offered: Any) -> Any:
@@ -107,7 +108,7 @@ class Source(Vertex):
 
     `times` are the columns that carry watermarks; a column alone has key 0. Each partition has a watermark of its own,
     the source emits their minimum, before the row that raised it. A partition without rows for `idle_timeout_ms` is
-    left out (0: never), by default after a minute. With `api="pipeline"` that cannot be changed: "The timeout is
+    excluded (0: never), by default after a minute. With `api="pipeline"` that cannot be changed: "The timeout is
     configurable in Core API, but in Pipeline API it's hard-coded to 60 seconds" (Handling of keyed idle messages;
     upstream has let partitioned sources set it since, `setPartitionIdleTimeout`).
 

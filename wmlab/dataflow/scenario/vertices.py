@@ -45,6 +45,8 @@ def _by_number(offered: object) -> object:
     """Columns by key, of which JSON makes a text."""
     if not isinstance(offered, dict):
         return offered
+    if names := [key for key in offered if isinstance(key, str) and not key.lstrip("-").isdecimal()]:
+        raise ValueError(f"names the column of each key by its number, as in 0: {names[0]!r}")
     return {int(key) if isinstance(key, str) and key.lstrip("-").isdecimal() else key: offered[key] for key in offered}
 
 
