@@ -75,7 +75,8 @@ class RunMeasures(Answer):
 
     `bound` is what the bound is called, for example "lower bound"; `lag_ms` its mean lag, None if it has none;
     `broken` what came below the bound although it had been given, None if nothing says so. A measure that is None is
-    unknown. `settings` is the scenario as plain data with every default and option, None for a log. `failure` says that
+    unknown. `width_ms` is the mean distance of upper and lower bound, None where there is no upper one. `settings` is
+    the scenario as plain data with every default and option, None for a log. `failure` says that
     the run failed, and why; empty if it did not.
     """
 
@@ -87,6 +88,7 @@ class RunMeasures(Answer):
     settings: Mapping[str, Any] | None = None
     broken: BrokenPromises | None = None
     failure: str = ""
+    width_ms: float | None = None
 
     @property
     def has_bound(self) -> bool:
