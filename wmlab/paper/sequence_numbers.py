@@ -93,9 +93,9 @@ def sequences(text: str, *, chunk_base: ChunkBase = 0) -> PaperSequences:
 
     >>> for row in ("1, 2, 3, 4, 5", "1, 2, 3, 5, 6", "1, 3, 4, 6"):
     ...     print(sequences(row).sentence)
-    5 (Seen all). The rule literal has 0.
-    3 (Missing 4). The rule literal has 0.
-    1 (Missing 2). The rule literal has 0.
+    5 (Seen all). The rule literal gives 0.
+    3 (Missing 4). The rule literal gives 0.
+    1 (Missing 2). The rule literal gives 0.
 
     The example in its snippet, which counts chunks from 1:
 
@@ -169,9 +169,9 @@ def _complete(buffers: Sequence[TupleBuffer], base: ChunkBase, rule: Completenes
 
 def _sentence(last: SequencePrefix, missing: Sequence[int]) -> str:
     lacking = f"Missing {missing[0]}" if missing else "Seen all"
-    others = [f"{rule} has {getattr(last, rule)}" for rule in _RULES if getattr(last, rule) != last.set]
+    others = [f"the rule {rule} gives {getattr(last, rule)}" for rule in _RULES if getattr(last, rule) != last.set]
     text = f"{last.set} ({lacking})."
-    return f"{text} The {'rule' if len(others) == 1 else 'rules'} {listed(others)}." if others else text
+    return f"{text} T{listed(others).removeprefix('t')}." if others else text
 
 
 def _draw(
