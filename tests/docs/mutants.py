@@ -28,7 +28,7 @@ import pytest
 import wmlab as wm
 from tests.docs.names import ROOT, Row, in_backticks, names_for, parsed, rows
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.values import UNSET, Timed
+from wmlab.core.values import Timed
 
 SCENARIOS: Final = (wm.Scenario, wm.dataflow.Dataflow, wm.progress.PlanScenario)
 MODELS: Final = ("wmlab.streams.model", "wmlab.dataflow.model", "wmlab.progress.model")
@@ -53,36 +53,42 @@ def features(row: Row) -> Iterator[Mutant]:
             continue
         target = names_for(document).get(name)
         for option, text in options.items():
-            called = f"{name}({option})"
             if inspect.isclass(target):
-                yield Mutant(called, functools.partial(force_option, target, option, text))
+                for value in other_values(target, option, text):
+                    called = f"{name}({option} is {value!r})"
+                    yield Mutant(called, functools.partial(force_option, target, option, value))
             elif callable(target):
-                yield Mutant(called, functools.partial(drop_argument, name, option))
+                yield Mutant(f"{name} without {option}", functools.partial(drop_argument, name, option))
         if inspect.isclass(target) and issubclass(target, Timed) and not options:
             yield Mutant(name, functools.partial(leave_out, target))
 
 
-def force_option(part: type, option: str, text: str) -> None:
+def force_option(part: type, option: str, value: object) -> None:
     """Let an option of a class read as one value, and that of the same name in values of the models."""
-    value = other_value(part, option, text)
     owners = [part, *(kind for kind in model_values() if any(f.name == option for f in dataclasses.fields(kind)))]
     for owner in owners:
-        _read_as(owner, option, lambda _, value=value: value)
+        _read_as(owner, option, lambda _: value)
 
 
-def other_value(part: Any, option: str, text: str) -> Any:
-    """What an option is where it is not the one on the page: its default, or else another of its values."""
+def other_values(part: Any, option: str, text: str) -> list[Any]:
+    """What an option is when it is not the value on the page.
+
+    That is what `sound` sets, or its default, or else another value that it can have; where the page leaves the value
+    open, each of the values that it can have.
+    """
     field = next(field for field in dataclasses.fields(part) if field.name == option)
     tables = [values for kind in SCENARIOS for base, values in kind.rule_table.items() if issubclass(part, base)]
     by_rules = next((values[option] for values in tables if option in values), ())
-    candidates = [by_rules[-1]] if by_rules else []
-    if field.default is not dataclasses.MISSING and not (by_rules and field.default is UNSET):
+    candidates = [*by_rules[::-1]]
+    if not by_rules and field.default is not dataclasses.MISSING:
         candidates.append(field.default)
     if field.default_factory is not dataclasses.MISSING:
         candidates.append(field.default_factory())
-    candidates += [*by_rules, *_choices(field.type), True, False, 1]
-    named = text.strip('"')
-    return next(value for value in candidates if named == "..." or str(value) != named)
+    choices = [*by_rules, *_choices(field.type)]
+    candidates += choices
+    if text == "...":
+        return list(dict.fromkeys(candidates)) or [1]
+    return [next(value for value in [*candidates, True, False, 1] if str(value) != text.strip('"'))]
 
 
 def _choices(annotation: Any) -> list[Any]:
