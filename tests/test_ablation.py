@@ -157,5 +157,8 @@ def test_a_hunt_finds_the_scenario_in_which_an_option_matters_most() -> None:
     assert "note_time" in [action.kind for action in first.scenario.script]
     assert effect_of("Stream.forgets", calm.ablate("sound", "design")).parts_ms is None
     assert "The option that matters most is Stream.forgets" in found.sentence
+    quiet = wm.hunt(wm.dataflow.Dataflow.load("join_over_join"), ablate=("sound", "implementation"))
+    assert all(option.effect.parts_ms is None for option in quiet.options)
+    assert "matters most" not in quiet.sentence
     with pytest.raises(ModelError, match="ablate is"):
         wm.hunt(calm, [], ablate="design")  # type: ignore[arg-type]

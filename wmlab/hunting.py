@@ -181,7 +181,11 @@ class Hunt(TableAnswer[Violation]):
                 "To vary it, give faults=[...], seeds=[...] or configurations={...}."
             )
         text = f"{counted(ran, 'run')} of {self.name!r}, {kind}, violated {broken or 'nothing'}{without}."
-        return f"{text} The option that matters most is {self.options[0].sentence}" if self.options else text
+        if not self.options:
+            return text
+        weighty = self.options[0].effect.parts_ms is not None
+        most = f"The option that matters most is {self.options[0].sentence}" if weighty else "No option changes a run."
+        return f"{text} {most}"
 
     def __repr__(self) -> str:
         options = ["\n".join(map(repr, self.options))] if self.options else []
