@@ -46,6 +46,7 @@ _HOMES: Final = {
     "engine": "wmlab.engines",
     "hunt": "wmlab.hunting:hunt",
     "load": "wmlab.open:load_recording",
+    "paper": "wmlab.paper",
     "progress": "wmlab.progress",
     "script": "wmlab.streams.scenario.script",
     "spark": "wmlab.spark",

@@ -8,13 +8,11 @@ its kind, so a hunt starts no Spark.
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from inspect import signature
 from itertools import permutations
 from math import perm
 from random import Random
@@ -22,10 +20,10 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 import pyarrow as pa
 
+from wmlab.core.ablation import Ablation, WeightiestOption, record_quietly, weightiest
 from wmlab.core.answers import TableAnswer, Verdict
 from wmlab.core.arguments import the_flag
 from wmlab.core.errors import ModelError, ScenarioError, WmlabError
-from wmlab.core.overlap import TimesApartWarning
 from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.shrinking import smallest
 from wmlab.core.words import counted, listed, shown
@@ -133,7 +131,8 @@ class Hunt(TableAnswer[Violation]):
     """What a hunt found: a `Violation` for each invariant that a configuration broke, and every run.
 
     `exhaustive` says that all variations were run, and not only some that were drawn. `offered` names the faults, as
-    the indices in a `Variation` count them.
+    the indices in a `Variation` count them. `options` has each option in which two sets of rules differ, if `ablate`
+    asked for them, with the variation in which it matters most; the weightiest comes first.
     """
 
     name: str
@@ -141,6 +140,7 @@ class Hunt(TableAnswer[Violation]):
     runs: tuple[Variation, ...]
     offered: tuple[str, ...]
     exhaustive: bool
+    options: tuple[WeightiestOption, ...] = ()
 
     entries: ClassVar[str] = "violations"
     heads: ClassVar[tuple[str, ...]] = ("", "configuration", "run", "faults", "lines", "what")
@@ -180,10 +180,16 @@ class Hunt(TableAnswer[Violation]):
                 f"Nothing was varied: one run of {self.name!r} violated {broken or 'nothing'}{without}. "
                 "To vary it, give faults=[...], seeds=[...] or configurations={...}."
             )
-        return f"{counted(ran, 'run')} of {self.name!r}, {kind}, violated {broken or 'nothing'}{without}."
+        text = f"{counted(ran, 'run')} of {self.name!r}, {kind}, violated {broken or 'nothing'}{without}."
+        if not self.options:
+            return text
+        weighty = self.options[0].effect.parts_ms is not None
+        most = f"The option that matters most is {self.options[0].sentence}" if weighty else "No option changes a run."
+        return f"{text} {most}"
 
     def __repr__(self) -> str:
-        return "\n\n".join([self.sentence, *map(repr, self.violations)])
+        options = ["\n".join(map(repr, self.options))] if self.options else []
+        return "\n\n".join([self.sentence, *options, *map(repr, self.violations)])
 
     def _rows(self) -> Iterable[tuple[Any, ...]]:
         for broken in self.violations:
@@ -202,6 +208,8 @@ def hunt(
     runs: int = 200,
     seed: int = 0,
     shrink: bool = True,
+    ablate: tuple[str, str] | None = None,
+    stream: str | None = None,
 ) -> Hunt:
     """Look for variations of a scenario that violate an invariant, and make each as small as it can be.
 
@@ -214,6 +222,10 @@ def hunt(
     None; without, all that are judged in memory. Without faults, seeds and configurations there is
     one run, of the scenario as it is, and the answer says that nothing was varied.
 
+    With `ablate`, two sets of rules such as ("sound", "design"), each variation is also run with one option after the
+    other changed, as `scenario.ablate` does, and the answer has for each option the variation in which it matters most.
+    `stream` chooses one of several streams or queries for that.
+
     If there are at most `runs` variations, all of them are run, those with the fewest faults first; else so many are
     drawn, by `seed`. A variation that the scenario refuses, such as one with a crash of a writer that is down, is
     listed with the reason and is no run. Of each invariant and configuration the first violation is kept, and with
@@ -221,6 +233,8 @@ def hunt(
     a fault that the scenario never admits, and what a replaced field raises.
     """
     shrink = the_flag(shrink, "shrink", ModelError)
+    if ablate is not None and (not isinstance(ablate, tuple | list) or len(ablate) != 2):
+        raise ModelError(f"ablate is {shown(ablate)}.", remedy='give two sets of rules, as in ("sound", "design").')
     _require(scenario, faults, configurations, most_faults=most_faults, quiet_ms=quiet_ms, runs=runs, seed=seed)
     seeds = (scenario.seed,) if seeds is None else tuple(seeds)
     if not seeds:
@@ -238,6 +252,7 @@ def hunt(
 
     _refuse_faults_that_never_fit(varied(Variation(next(iter(made)), (), seeds[0])), faults, field)
     done: list[Variation] = []
+    ablations: list[tuple[Any, Ablation]] = []
     first: dict[tuple[str, str], tuple[int, Any, Verdict]] = {}
     exhaustive = space.size <= runs
     refused = 0
@@ -249,6 +264,8 @@ def hunt(
         try:
             whole = varied(variation)
             verdicts, failed = _judged(whole, invariants, quiet=quiet_ms > 0)
+            if ablate is not None:
+                ablations.append((whole, whole.ablate(*ablate, stream=stream)))
         except ScenarioError as refusal:
             done.append(dataclasses.replace(variation, refused=str(refusal)))
             refused += 1
@@ -263,7 +280,7 @@ def hunt(
         _violation(configuration, number, whole, verdict, own.get(verdict.invariant), shrink=shrink)
         for (_, configuration), (number, whole, verdict) in first.items()
     )
-    return Hunt(scenario.name, violations, tuple(done), offered, exhaustive)
+    return Hunt(scenario.name, violations, tuple(done), offered, exhaustive, weightiest(ablations))
 
 
 def _violation(
@@ -289,10 +306,7 @@ def _judged(
     scenario: Any, invariants: Sequence[str | OwnInvariant], *, quiet: bool = False
 ) -> tuple[list[Verdict], str | None]:
     """The verdicts on a run of the scenario, and why an execution of it failed, None if none did."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TimesApartWarning)
-        bar = {"progress": False} if "progress" in signature(scenario.record).parameters else {}
-        recording = scenario.record(**bar)
+    recording = record_quietly(scenario)
     checks = import_module(f"wmlab.{recording.kind}.checks")
     names = tuple(each for each in invariants if not callable(each))
     verdicts = [_verdict(each, recording) for each in invariants if callable(each)]

@@ -73,6 +73,7 @@ def test_jet_2103_results_wait_until_partitions_without_data_are_idle(mode: str)
 @MODES
 def test_jet_1746_the_join_begins_after_a_minute(mode: str) -> None:
     recording = run("jet_1746", mode)
+    assert [row["source_instance"] for row in rows(recording, "queues") if row["source"] == "orders"] == [0, 1]
     assert between(recording, "delivered", "count", "event")[0]["put_ms"] < 1_000
     assert between(recording, "delivered", "count", "watermark")[0]["put_ms"] >= 60_000
     assert min(row["at_ms"] for row in rows(recording, "sunk")) >= 60_000

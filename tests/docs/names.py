@@ -1,8 +1,8 @@
 """Names of wmlab on the pages of the documentation: the rows in which they stand, and the objects that they name.
 
-A name in backticks is one of these: a class with options, `Stream(segments=...)`; `recording.` with a verb; `chart.` or
-`script.` with a name of that namespace; a table or `table.column` of a recording; an invariant, `I6`; a file, or a rule
-or scenario in it as `path::name`.
+A name in backticks is one of these: a class with options, `Stream(segments=...)`; `recording.` with a verb; `chart.`,
+`script.` or `paper.` with a name of that namespace; a table or `table.column` of a recording; an invariant, `I6`; a
+file, or a rule or scenario in it as `path::name`.
 """
 
 from __future__ import annotations
@@ -90,6 +90,7 @@ def names_for(document: str) -> dict[str, Any]:
     """Every name that a page may use of a document, with what it stands for."""
     recording, charts, namespaces = DOCUMENTS[document]
     names = members(recording, "recording.") | members(charts, "chart.") | members(wm.script, "script.")
+    names |= members(wm.paper, "paper.")
     for namespace in namespaces:
         names |= members(namespace, "")
     for table, schema in recording.schemas.items():

@@ -3,7 +3,8 @@
 A row quotes names of wmlab: a class with options, an action, a verb of a recording, a chart, a table or `table.column`,
 an invariant, a rule as `path::name`, a scenario file. All of them must exist. The code of the notebooks, with the
 scenario files that they load, must use all but the rules; a notebook that runs `check` shows the invariants. The source
-of each test, with what it uses of its own file, must have at least one of them.
+of each test, with what it uses of its own file, must have at least one of them. A text in quotation marks must stand in
+the stored outputs of the notebook.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import functools
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +37,9 @@ def mistakes(row: Row) -> list[str]:
     wrong = [f"there is no {name}" for name in quoted if not exists(document_of(row), name)]
     if not quoted:
         wrong.append("it names nothing in wmlab")
+    outputs = outputs_of_notebooks(notebooks)
+    texts = re.findall(r'"([^"]+)"', re.sub(r"`[^`]*`", "", names))
+    wrong += [f"the outputs of notebook {notebooks} have no {text!r}" for text in texts if text not in outputs]
     return [*wrong, *not_shown(notebooks, quoted), *not_tested(in_backticks(tests), quoted)]
 
 
@@ -71,21 +76,42 @@ def mentions(text: str, quoted: str) -> bool:
 
 
 @functools.cache
-def code_of_notebooks(named: str) -> str | None:
-    """The code of notebooks given by number, name or link, and the scenarios that it loads; None: one is missing."""
-    texts = []
+def notebooks_named(named: str) -> tuple[Path, ...] | None:
+    """The notebooks given by number, name or link; None: one is missing."""
+    files = []
     for name in named.split(", "):
         link = re.search(r"\]\(\.\./([^)]+)\)", name)
         pattern = f"notebooks/tutorials/{name}_*.ipynb" if name.isdigit() else f"notebooks/*/{name}.ipynb"
-        found = list(ROOT.glob(link[1] if link else pattern))
-        if not found:
+        matching = list(ROOT.glob(link[1] if link else pattern))
+        if not matching:
             return None
-        cells = json.loads(found[0].read_text())["cells"]
-        texts.append("\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"))
-    code = "\n".join(texts)
+        files.append(matching[0])
+    return tuple(files)
+
+
+def code_cells(file: Path) -> list[dict[str, Any]]:
+    return [cell for cell in json.loads(file.read_text())["cells"] if cell["cell_type"] == "code"]
+
+
+@functools.cache
+def code_of_notebooks(named: str) -> str | None:
+    """The code of notebooks, and the scenarios that it loads; None: a notebook is missing."""
+    notebooks = notebooks_named(named)
+    if notebooks is None:
+        return None
+    code = "\n".join("".join(cell["source"]) for file in notebooks for cell in code_cells(file))
     words = {word for quoted in re.findall(r"\"([^\"]+)\"", code) for word in re.findall(r"\w+", quoted)}
     files = [file for file in ROOT.glob("data/scenarios/**/*.yaml") if ".load(" in code and file.stem in words]
     return "\n".join([code, *(file.read_text() for file in files)])
+
+
+@functools.cache
+def outputs_of_notebooks(named: str) -> str:
+    """What notebooks have printed and shown as text."""
+    outputs = [
+        output for file in notebooks_named(named) or () for cell in code_cells(file) for output in cell["outputs"]
+    ]
+    return "\n".join("".join(output.get("text") or output.get("data", {}).get("text/plain", "")) for output in outputs)
 
 
 def source_of_test(named: str) -> str | None:
@@ -186,6 +212,7 @@ WRONG = [
     ("NebulaStream", "`Join`", "08", PLAN + "no_such_test", "there is no test"),
     ("NebulaStream", "`Join`", "99", PLAN + "a_join_fires_once_both_sides_allow", "there is no notebook"),
     ("NebulaStream", "`Source(disorder_ms=...)`", "07", NUMBERS, "notebook 07 has no"),
+    ("Pravega", '`script.DuplicateWriter` "write conflict"', "06", SIM + "noting.py", "the outputs of notebook 06"),
 ]
 """Rows as the page once had them, or nearly, and what is wrong with each."""
 

@@ -19,6 +19,9 @@ TOP: Final = frozenset({"__init__", "__main__", "demo", "hunting", "open", "spar
 """Files beside the folders, where everything comes together."""
 TESTING: Final = "testing"
 """The folder that compares foreign code with the pure rules of every model, and imports nothing else of them."""
+PAPER: Final = "paper"
+"""The folder that reads the documents' notation: it shows the pure rules of every model in their words and pictures."""
+SHOWN_ON_PAPER: Final = frozenset({"model", "answers", "charts"})
 
 LAYERS: Final = (
     ("model",),
@@ -120,7 +123,7 @@ def violations(path: Path, package_root: Path) -> list[str]:
     if len(inner) == 1 and inner[0] in TOP:
         return []
     name, where = "/".join(inner), "wmlab/" + path.relative_to(package_root).as_posix()
-    if inner[0] not in ("core", TESTING, *MODELS) or (inner[0] in MODELS and inner[1] not in RANK):
+    if inner[0] not in ("core", TESTING, PAPER, *MODELS) or (inner[0] in MODELS and inner[1] not in RANK):
         return [f"{where} belongs to no layer"]
     tree = ast.parse(path.read_text(encoding="utf-8"))
     package = ".".join(["wmlab", *inner[:-1]])
@@ -147,6 +150,8 @@ def _allowed(name: str, module: str) -> bool:
         return True
     if folder == TESTING:
         return below[0] in ("core", TESTING)
+    if folder == PAPER:
+        return below[0] in ("core", PAPER) or (below[0] in MODELS and below[1] in SHOWN_ON_PAPER)
     if layer == "model" and below[:1] == ["core"]:
         return module == "wmlab.core" or any(f"{module}.".startswith(f"{pure}.") for pure in PURE)
     if below[:1] == ["core"]:

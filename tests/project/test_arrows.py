@@ -34,6 +34,7 @@ ALONG_AN_ARROW = [
     ("dataflow/simulate.py", "from wmlab.streams.recording import record"),
     ("progress/recording.py", "def f():\n    from wmlab.progress.checks import check"),
     ("open.py", "import wmlab.streams, wmlab.dataflow, tqdm"),
+    ("paper/a.py", "from wmlab.progress.model import tracker\nfrom wmlab.streams.charts.stream_cut import draw_cut"),
 ]
 
 
@@ -55,6 +56,7 @@ ALONG_AN_ARROW = [
         ("dataflow/answers/a.py", "import wmlab", "imports wmlab,"),
         ("core/a.py", "from wmlab.streams.tables import TABLES", "wmlab.streams.tables.TABLES"),
         ("core/a.py", "from importlib import import_module\nimport_module('numpy')", "computed name"),
+        ("paper/a.py", "from wmlab.streams.sim.world import World", "wmlab.streams.sim.world.World"),
         ("attic.py", "", "no layer"),
         ("streams/attic.py", "", "no layer"),
     ],

@@ -45,7 +45,8 @@ def test_the_first_tutorial_runs_without_the_other_models(tmp_path: Path) -> Non
     (tmp_path / "data").symlink_to(source.ROOT / "data")
     for model in REMOVED:
         shutil.rmtree(package / model)
-    (package / "strategies" / "model" / "models.py").unlink()
+    for needs_them in ("strategies/model/models.py", "paper/coalescing.py", "paper/sequence_numbers.py"):
+        (package / needs_them).unlink()
     remove_lines(package / "open.py")
     remove_lines(package / "__init__.py")
     cells = [cell.source for cell in nbformat.read(TUTORIAL, as_version=4).cells if cell.cell_type == "code"]

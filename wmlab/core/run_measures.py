@@ -75,8 +75,9 @@ class RunMeasures(Answer):
 
     `bound` is what the bound is called, for example "lower bound"; `lag_ms` its mean lag, None if it has none;
     `broken` what came below the bound although it had been given, None if nothing says so. A measure that is None is
-    unknown. `settings` is the scenario as plain data with every default and option, None for a log. `failure` says that
-    the run failed, and why; empty if it did not. `results` counts what came out, None if the run gives no results.
+    unknown. `width_ms` is the mean distance of upper and lower bound, None where there is no upper one. `settings` is
+    the scenario as plain data with every default and option, None for a log. `failure` says that the run failed, and
+    why; empty if it did not. `results` counts what came out, None if the run gives no results.
     """
 
     name: str
@@ -88,6 +89,7 @@ class RunMeasures(Answer):
     broken: BrokenPromises | None = None
     failure: str = ""
     results: int | None = None
+    width_ms: float | None = None
 
     @property
     def has_bound(self) -> bool:

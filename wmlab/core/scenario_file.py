@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, ClassVar, Final, Self, TypeVar, cast
+from typing import Any, ClassVar, Final, Self, TypeVar, cast, get_args
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
@@ -24,6 +24,7 @@ from wmlab.core.estimate import Cost, Estimate
 from wmlab.core.mistakes import Location
 from wmlab.core.values import (
     Problems,
+    Rules,
     RuleTable,
     arguments,
     number_text,
@@ -273,11 +274,26 @@ _KINDS: Final[dict[str, str]] = {}
 """The field that only one kind of scenario has, and what users call that kind; each kind registers itself."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class OptionChange:
+    """One option in which two sets of rules differ: "Part.option", its values, and the sentence of the document.
+
+    `scenario` has it changed alone; None: no part of the scenario leaves it to the rules.
+    """
+
+    option: str
+    before: object
+    after: object
+    sentence: str
+    scenario: Any
+
+
 class ScenarioFile:
     """The base of the scenarios, which are values: written as YAML, read back equal, replaced but never changed.
 
     The base class of a kind gives `only_field`, a field that no other kind has, and `users_call_it`; one with a field
-    `rules` has a `rule_table` as well. `noun` is what its own mistakes call it. `_namespaces` says where
+    `rules` has a `rule_table` as well, and `rule_sentences` with what the document says about each option of it, by
+    "Part.option". `noun` is what its own mistakes call it. `_namespaces` says where
     users find the classes of a module, if not beside the scenario.
     """
 
@@ -287,6 +303,7 @@ class ScenarioFile:
     _users_call_it: ClassVar[str]
     noun: ClassVar[str] = "the scenario"
     rule_table: ClassVar[RuleTable] = {}
+    rule_sentences: ClassVar[Mapping[str, str]] = {}
     _namespaces: ClassVar[Mapping[str, str]] = {}
 
     def __init_subclass__(cls, *, only_field: str | None = None, users_call_it: str = "") -> None:
@@ -320,6 +337,41 @@ class ScenarioFile:
     def options(self) -> dict[str, Any]:
         """What is in effect, by path, of every option that `rules` decides on unless a part sets it."""
         return dict(options_in(self.resolved, self.rule_table))
+
+    @classmethod
+    def rule_names(cls) -> tuple[str, ...]:
+        """The sets of rules that there are."""
+        return get_args(Rules)
+
+    @classmethod
+    def rule_values(cls, rules: str) -> dict[tuple[type, str], object]:
+        """What a set of rules sets, by class and option."""
+        column = get_args(Rules).index(rules)
+        return {
+            (part, name): values[column] for part, options in cls.rule_table.items() for name, values in options.items()
+        }
+
+    def option_changes(self, to_rules: str) -> Iterator[OptionChange]:
+        """Each option in which the scenario's rules and others differ, with the scenario in which it alone is changed.
+
+        It is changed in every part that leaves it to the rules.
+        """
+        after = self.rule_values(to_rules)
+        for (part, name), before in self.rule_values(self.rules).items():  # type: ignore[attr-defined]
+            new = after[part, name]
+            if new == before:
+                continue
+            # The other classes stand in the table, so that none takes the option of a class that it extends.
+            others: dict[type, dict[str, tuple[Any, Any, Any]]] = {other: {} for other in self.rule_table}
+            changed = resolved(self, "design", others | {part: {name: (new, new, new)}})
+            option = f"{part.__name__}.{name}"
+            yield OptionChange(
+                option=option,
+                before=before,
+                after=new,
+                sentence=self.rule_sentences[option],
+                scenario=None if changed is self else changed,
+            )
 
     def estimate(self) -> Estimate:
         """What a run of the scenario will take, without running it."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, cast
 
+from wmlab.core.ablation import ablate
 from wmlab.core.answers import Verdicts
 from wmlab.core.invariants import check_in_memory
 from wmlab.core.recording import Recording, recorded
@@ -96,6 +97,7 @@ class Dataflow(DataflowScenario):
 
     record = record
     permutations = permutations
+    ablate = ablate
 
 
 def sql(query: str, *sources: Source, name: str = "query", **settings: Any) -> Dataflow:

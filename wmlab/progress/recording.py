@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from wmlab.core.ablation import ablate
 from wmlab.core.answers import Verdicts
 from wmlab.core.invariants import check_in_memory
 from wmlab.core.recording import Recording, recorded
@@ -49,3 +50,4 @@ class PlanScenario(ProgressScenario):
 
     record = record
     mermaid = plan_as_mermaid
+    ablate = ablate

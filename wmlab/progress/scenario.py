@@ -19,7 +19,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self, get_args
 
 from pydantic import Discriminator, Field, Tag
 
@@ -556,6 +556,18 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
         completes = self.replace(complete="set") if self.complete is UNSET else self
         return resolved(completes, "design", self.rule_table)
 
+    @classmethod
+    def rule_names(cls) -> tuple[str, ...]:
+        """As of every scenario, and those of the drawing."""
+        return get_args(PlanRules)
+
+    @classmethod
+    def rule_values(cls, rules: str) -> dict[tuple[type, str], object]:
+        """As of every scenario; those of the drawing are the design with one difference."""
+        if rules != "diagram":
+            return super().rule_values(rules)
+        return super().rule_values("design") | {(ProgressScenario, "complete"): "set"}
+
     def _problems(self) -> Iterator[Problem]:
         queries, shared = Counter(query.name for query in self.queries), _shared_names(self.queries)
         for number, query in enumerate(self.queries):
@@ -613,6 +625,22 @@ ProgressScenario.rule_table = {
     Source: {"stamped": ("source", "filter", "source")},
     Aggregate: {"trigger": ("exact", "strict", "exact")},
     Join: {"carries": ("largest", "start", "start"), "trigger": ("exact", "strict", "exact")},
+}
+_BARRIER: Final = (
+    "“A timestamp-barrier after which no tuples with a timestamp smaller than the global watermark will arrive.” "
+    "(Reasoning about progress)"
+)
+_LARGEST: Final = "“The largest timestamp in the tuple buffer becomes the watermark timestamp.” (Watermark Timestamp)"
+ProgressScenario.rule_sentences = {
+    "ProgressScenario.chunk_base": "“The ChunkNumber is set to 0 for the first tuple buffer of each sequence number.” "
+    "(ChunkNumber)",
+    "ProgressScenario.complete": "“return numSeenChunks == lastChunkNumber” (ChunkNumber, the snippet)",
+    "ProgressScenario.local": "“The watermark timestamp of maximum Seq_i, for which it saw all ChunkNumbers of all "
+    "Seq_i-1.” (Reasoning about progress)",
+    "Source.stamped": _LARGEST,
+    "Aggregate.trigger": _BARRIER,
+    "Join.carries": _LARGEST,
+    "Join.trigger": _BARRIER,
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wmlab.core.ablation import ablate
 from wmlab.core.values import value
 from wmlab.streams.panel import panel
 from wmlab.streams.recording import record
@@ -16,3 +17,4 @@ class Scenario(StreamScenario):
     record = record
     panel = panel
     sweep = sweep
+    ablate = ablate

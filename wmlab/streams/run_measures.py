@@ -92,6 +92,7 @@ def measures(recording: Recording, stream: str | None = None) -> RunMeasures:
         bound="lower bound",
         steps=tuple((at_ms, lower) for at_ms, lower, _ in bounds),
         lag_ms=lag_ms,
+        width_ms=figures["uncertainty_ms"],
         settings=None if scenario is None else scenario.settings,
         broken=BrokenPromises(
             count=int(figures["late"] or 0),

@@ -130,6 +130,8 @@ def test_an_older_server_is_noticed_and_asked_for_the_length():
     old.assert_sound()
     # The answer takes two messages more, so at most as much is covered, and the time waits for it.
     assert all(late["time"] <= soon["time"] for late, soon in zip(asked, carried, strict=True))
+    old_fleet = run(stream=Stream(acks_carry_offset=False), network=Network(keep_messages=True), duration_ms=4_000)
+    assert "get length" in old_fleet.column("messages", "kind")
 
 
 def test_a_length_that_is_asked_for_may_cover_more_than_the_writers_own_events():

@@ -51,6 +51,7 @@ def test_transactions_that_do_not_overlap_are_begun_after_the_commit_before(open
     found = run(writers=[txn_writer(open_ms=open_ms)]).rows("transactions")
     for earlier, later in pairwise(found):
         assert later["begun_ms"] > earlier["commit_requested_ms"]
+        assert open_ms is None or earlier["commit_requested_ms"] <= earlier["begun_ms"] + open_ms
         assert later["committed_ms"] is None or later["committed_ms"] > earlier["committed_ms"]
 
 
@@ -85,6 +86,15 @@ def test_committing_what_is_not_open_is_an_error():
         (3_800, "commit", "No transaction is open."),
     ]
     assert world.txns()["t-2"]["commit_requested_ms"] == 3_705
+
+
+def test_a_commit_notes_the_time_that_the_application_gives():
+    action = script.CommitTransaction(at_ms=3_500, writer="t", time=3_000)
+    world = run(writers=[txn_writer(every_ms=2_000)], script=[action])
+    (committed,) = world.rows("transactions", time=3_000)
+    (mark,) = world.rows("writer_marks", txn=committed["txn"])
+    assert committed["commit_requested_ms"] == 3_505
+    assert (mark["time"], mark["outcome"]) == (3_000, "success")
 
 
 def test_a_commit_without_an_id_has_no_time_and_is_recorded():

@@ -14,12 +14,13 @@ from wmlab.core import mermaid, traces
 from wmlab.core.errors import RecordingError, ScenarioError
 from wmlab.core.estimate import Cost
 from wmlab.core.recording import Recording
-from wmlab.core.scenario_file import ScenarioFile
+from wmlab.core.scenario_file import OptionChange, ScenarioFile
 from wmlab.core.values import EACH_ONCE, UNSET, MeanMs, Ms, Option, Period, Problem, Rules, is_function, value
 from wmlab.core.words import in_mermaid, span
 from wmlab.dataflow.model import processor as model
 from wmlab.dataflow.scenario.faults import AnyFault, problems_of_faults
 from wmlab.dataflow.scenario.plan import Plan, plan_of
+from wmlab.dataflow.scenario.rule_sentences import RULE_SENTENCES
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import AnyStep, Edge, Edges, Join, Joining, Sink, Size, Window
 
@@ -98,6 +99,28 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
         if self.deviations is None:
             return model.deviations(self.resolved.mode if self.mode is UNSET else self.mode)
         return model.Deviations(**dict.fromkeys(self.deviations, True))
+
+    def option_changes(self, to_rules: str) -> Iterator[OptionChange]:
+        """As of every scenario; the mode, which is many deviations, is changed one deviation at a time."""
+        for change in super().option_changes(to_rules):
+            if change.scenario is None or change.option != "DataflowScenario.mode":
+                yield change
+                continue
+            if self.deviations is not None:
+                yield dataclasses.replace(change, scenario=None)
+                continue
+            now, then = self.deviations_on, change.scenario.deviations_on
+            for name in OPTIONS:
+                before, after = getattr(now, name), getattr(then, name)
+                if before != after:
+                    option = f"Deviations.{name}"
+                    yield OptionChange(
+                        option=option,
+                        before=before,
+                        after=after,
+                        sentence=self.rule_sentences[option],
+                        scenario=self.replace(deviations=dataclasses.replace(now, **{name: after})),
+                    )
 
     def vertex(self, name: str) -> Any:
         """The vertex with that name; raises `ScenarioError` if there is none."""
@@ -214,6 +237,7 @@ DataflowScenario.rule_table = {
     DataflowScenario: {"mode": ("design", "hz", "design")},
     Join: {"emit": ("buffer", "state", "state")},
 }
+DataflowScenario.rule_sentences = RULE_SENTENCES
 
 AnyDataflow = TypeVar("AnyDataflow", bound=DataflowScenario)
 

@@ -39,20 +39,23 @@ class CutOfWatermark:
 
     def sentences(self, stream: str) -> str:
         """The furthest position, what it misses, and the cut."""
-        first, last = self.steps[0].offsets, self.steps[-1].offsets
         time = clock_words(self.watermark["lower"], clock_ms=self.watermark["emitted_ms"])
-        texts = [
-            f"The watermark {time} of {stream} counts {counted(len(self.positions), 'writer')}.",
-            f"The furthest position is {_cut_words(first)}.",
-        ]
-        if missing := self.history.gaps(first):
-            completed = sorted(segment for segment in last if segment not in first)
-            segments = listed([offset_words(segment, last[segment]) for segment in completed])
-            keys = listed([keys.text for keys in missing])
-            texts.append(f"No position covers the keys {keys}, so the cut takes {segments}.")
-        is_cut = dict(first) == dict(last)
-        texts.append("It has all keys and is the stream cut." if is_cut else f"The stream cut is {_cut_words(last)}.")
-        return " ".join(texts)
+        counts = f"The watermark {time} of {stream} counts {counted(len(self.positions), 'writer')}."
+        return f"{counts} {cut_sentences(self.steps, self.history)}"
+
+
+def cut_sentences(steps: Sequence[CutStep], history: StreamHistory) -> str:
+    """The furthest position, what it misses, and the cut, of the steps to one."""
+    first, last = steps[0].offsets, steps[-1].offsets
+    texts = [f"The furthest position is {cut_words(first)}."]
+    if missing := history.gaps(first):
+        completed = sorted(segment for segment in last if segment not in first)
+        segments = listed([offset_words(segment, last[segment]) for segment in completed])
+        keys = listed([keys.text for keys in missing])
+        texts.append(f"No position covers the keys {keys}, so the cut takes {segments}.")
+    is_cut = dict(first) == dict(last)
+    texts.append("It has all keys and is the stream cut." if is_cut else f"The stream cut is {cut_words(last)}.")
+    return " ".join(texts)
 
 
 def cut_at(recording: Recording, stream: str, at_ms: int | None) -> CutOfWatermark:
@@ -113,5 +116,6 @@ def offset_words(segment: int, offset: int | None) -> str:
     return f"{segment_name(segment)}/{'end' if offset is None else offset}"
 
 
-def _cut_words(offsets: Mapping[int, int | None]) -> str:
+def cut_words(offsets: Mapping[int, int | None]) -> str:
+    """A position or a cut as the document writes it, "(1/off1, 2/off2)"."""
     return f"({', '.join(offset_words(segment, offset) for segment, offset in sorted(offsets.items()))})"

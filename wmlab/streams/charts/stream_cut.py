@@ -1,6 +1,6 @@
 """The chart of one stream cut over the key space: the writers' positions, the furthest one, what it misses, the cut.
 
-The steps are those that the run's own algorithm takes (`model.cut.cut_steps`), on what the recorded watermark counted.
+The steps are those that the run's own algorithm takes (`model.cut.stream_cut`), on what the recorded watermark counted.
 
 Source: PDP-33, Watermark Computation, `computeGreatestUpperBound` and `computeStreamCut`.
 """
@@ -19,8 +19,10 @@ from wmlab.core.charts.scene import Blocks, Box, Layer, Scene, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words
-from wmlab.streams.answers.stream_cut import CutOfWatermark, cut_at, offset_words
+from wmlab.streams.answers.stream_cut import cut_at, offset_words
+from wmlab.streams.model.cut import CutStep
 from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import KeyRange, segment_name
 
 _WHOLE: Final = 1_000_000
@@ -57,34 +59,66 @@ def stream_cut(
     name = one_stream(recording, stream, "watermarks")
     at_ms = None if at_ms is None else the_moment(at_ms, ChartError, start_ms=recording.start_ms)
     cut = cut_at(recording, name, at_ms)
-    rows, positions = _lanes(cut), cut.positions
     emitted = clock_words(cut.watermark["emitted_ms"])
-    sentence, fewer = cut.sentences(name), drawn_words((_MOST_WRITERS, len(positions), "writers"))
-    scene = Scene(
+    return draw_cut(
+        cut.positions,
+        cut.before,
+        cut.steps,
+        cut.history,
         title=title or f"How did the stream cut of {name} at {emitted} come about?",
-        subtitle=joined(sentence, fewer),
-        across=Numbers("key", 0, _WHOLE, _ticks(cut.history, rows)),
-        panels=[lanes([row.name for row in rows], _layers(rows, cut.history), height=_LANE)],
+        sentence=cut.sentences(name),
+    )
+
+
+def draw_cut(
+    positions: Mapping[str, Position],
+    before: Mapping[int, int | None],
+    steps: Sequence[CutStep],
+    history: StreamHistory,
+    *,
+    title: str,
+    sentence: str,
+) -> Chart:
+    """Draw the steps to a cut: the `positions` by writer, the cut `before` (empty: it does not enter), and each step.
+
+    `steps` are those of `model.cut.stream_cut`; of many writers 8 are drawn.
+    """
+    rows = _lanes(positions, before, steps, history)
+    scene = Scene(
+        title=title,
+        subtitle=joined(sentence, drawn_words((_MOST_WRITERS, len(positions), "writers"))),
+        across=Numbers("key", 0, _WHOLE, _ticks(history, rows)),
+        panels=[lanes([row.name for row in rows], _layers(rows, history), height=_LANE)],
     )
     table = [
-        (row.name, segment_name(segment), cut.history.segments[segment].keys.text, offset)
+        (row.name, segment_name(segment), history.segments[segment].keys.text, offset)
         for row in rows
         for segment, offset in row.offsets.items()
     ]
     return Chart(sentence=sentence, data=columns(table, "step", "segment", "keys", "offset"), scene=scene)
 
 
-def _lanes(cut: CutOfWatermark) -> list[_Lane]:
-    rows = [_Lane(f"{writer} noted", "third", at) for writer, at in list(cut.positions.items())[:_MOST_WRITERS]]
-    if cut.before:
-        rows.append(_Lane("the cut before", "perfect", cut.before))
-    for number, step in enumerate(cut.steps):
-        is_last = number == len(cut.steps) - 1
-        name = "stream cut" if is_last and number else _NAMES.get(step.reason, f"completion {number}")
-        rows.append(_Lane(name, "lower", step.offsets, cut.history.gaps(step.offsets)))
-    if len(cut.steps) == 1:
-        rows.append(_Lane("stream cut", "lower", cut.steps[0].offsets))
+def _lanes(
+    positions: Mapping[str, Position],
+    before: Mapping[int, int | None],
+    steps: Sequence[CutStep],
+    history: StreamHistory,
+) -> list[_Lane]:
+    rows = [_Lane(f"{writer} noted", "third", at) for writer, at in list(positions.items())[:_MOST_WRITERS]]
+    if before:
+        rows.append(_Lane("the cut before", "perfect", before))
+    for number, step in enumerate(steps):
+        rows.append(_Lane(step_name(steps, number), "lower", step.offsets, history.gaps(step.offsets)))
+    if len(steps) == 1:
+        rows.append(_Lane("stream cut", "lower", steps[0].offsets))
     return rows
+
+
+def step_name(steps: Sequence[CutStep], number: int) -> str:
+    """What a step to a cut is called, by its number from 0."""
+    if number and number == len(steps) - 1:
+        return "stream cut"
+    return _NAMES.get(steps[number].reason, f"completion {number}")
 
 
 def _layers(rows: Sequence[_Lane], history: StreamHistory) -> list[Layer]:

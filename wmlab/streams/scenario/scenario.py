@@ -24,6 +24,7 @@ from wmlab.core.words import counted
 from wmlab.streams.scenario.checks import problems_across
 from wmlab.streams.scenario.fields import ScenarioFields
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter, WriterPart
+from wmlab.streams.scenario.rule_sentences import RULE_SENTENCES
 from wmlab.streams.scenario.script import Action, Scale, SilenceWriter
 
 RULE_TABLE: Final[RuleTable] = {
@@ -71,6 +72,7 @@ class StreamScenario(ScenarioFields):
     """
 
     rule_table = RULE_TABLE
+    rule_sentences = RULE_SENTENCES
     _namespaces = NAMESPACES
 
     def _problems(self) -> Iterator[Problem]:

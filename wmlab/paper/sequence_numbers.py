@@ -1,0 +1,212 @@
+"""Sequence and chunk numbers on paper, in the notation of "Watermarking and Progress".
+
+"1, 2, 3, 5, 6" are buffers of one origin in the order in which they come. A number alone is the only chunk of its
+sequence; "5{0, 1, 2 last}" are chunks of sequence 5, of which the last one has the flag.
+
+Source: "Watermarking and Progress", SequenceNumber and ChunkNumber.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, get_args
+
+import pyarrow as pa
+
+from wmlab.core.answers import TableAnswer, text_table
+from wmlab.core.arguments import the_choice
+from wmlab.core.charts.axis import Numbers, Tick
+from wmlab.core.charts.chart import Chart, columns
+from wmlab.core.charts.scene import Blocks, Box, Scene, lanes
+from wmlab.core.errors import ModelError
+from wmlab.core.words import counted, listed
+from wmlab.paper.notation import NotationReader
+from wmlab.progress.model.chunks import CompletenessRule
+from wmlab.progress.model.numbers import ChunkBase, TupleBuffer
+from wmlab.progress.model.tracker import ProgressRules, follow_buffers
+
+_RULES: Final[tuple[CompletenessRule, ...]] = get_args(CompletenessRule)
+_MOST_SEQUENCES: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class SequencePrefix:
+    """A buffer, and the longest consecutive sequence after it by each rule of completeness."""
+
+    buffer: str
+    set: int
+    count: int
+    literal: int
+    balance: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class PaperSequences(TableAnswer[SequencePrefix]):
+    """The longest consecutive sequence of some buffers, one after the other.
+
+    `prefix` is that of the rule "set" at the end, `missing` the sequences up to the highest that are not complete.
+    """
+
+    rows: tuple[SequencePrefix, ...]
+    missing: tuple[int, ...]
+    chart: Chart
+
+    entries: ClassVar[str] = "rows"
+    heads: ClassVar[tuple[str, ...]] = ("buffer", *_RULES)
+    schema: ClassVar[pa.Schema] = pa.schema(
+        [("buffer", pa.string()), *(pa.field(rule, pa.int64(), nullable=False) for rule in _RULES)]
+    )
+
+    @property
+    def prefix(self) -> int:
+        """The longest consecutive sequence after the last buffer."""
+        return self.rows[-1].set
+
+    @property
+    def sentence(self) -> str:
+        """The longest consecutive sequence as the document writes it, and where another rule disagrees."""
+        return self.chart.sentence
+
+    def to_dict(self) -> dict[str, Any]:
+        """The sentence and the buffers as dicts, lists and scalars."""
+        return {"sentence": self.sentence, "buffers": self.to_pandas().to_dict("records")}
+
+    def __repr__(self) -> str:
+        cells = [tuple(map(str, row)) for row in (self.heads, *self._rows())]
+        return "\n".join([self.sentence, *text_table(cells, right=range(1, len(self.heads)))])
+
+    def _repr_html_(self) -> str:
+        return self.chart.html + TableAnswer._repr_html_(self)
+
+    def _rows(self) -> Iterable[tuple[str | int, ...]]:
+        return ((row.buffer, *(getattr(row, rule) for rule in _RULES)) for row in self.rows)
+
+
+def sequences(text: str, *, chunk_base: ChunkBase = 0) -> PaperSequences:
+    """The longest consecutive sequence of buffers in the order in which they come, by each rule of completeness.
+
+    `chunk_base` is the number of the first chunk: 0 as the text has it, 1 as its snippet has it. Raises `ModelError`
+    with the character for a text that is no such list, and for a chunk below the base.
+
+    The table of the document; its snippet ("literal") never completes a sequence of one chunk that has the number 0:
+
+    >>> for row in ("1, 2, 3, 4, 5", "1, 2, 3, 5, 6", "1, 3, 4, 6"):
+    ...     print(sequences(row).sentence)
+    5 (Seen all). The rule literal gives 0.
+    3 (Missing 4). The rule literal gives 0.
+    1 (Missing 2). The rule literal gives 0.
+
+    The example in its snippet, which counts chunks from 1:
+
+    >>> sequences("1{1, 2, 3, 4 last}", chunk_base=1)
+    1 (Seen all).
+    buffer      set  count  literal  balance
+    1, chunk 1    0      0        0        0
+    1, chunk 2    0      0        0        0
+    1, chunk 3    0      0        0        0
+    1, last 4     1      1        1        1
+    """
+    the_choice(chunk_base, "chunk_base", (0, 1), ModelError)
+    buffers = _buffers(text, chunk_base)
+    prefixes = {
+        rule: [
+            reached.prefix
+            for reached in follow_buffers(buffers, [1], ProgressRules(chunk_base=chunk_base, complete=rule))
+        ]
+        for rule in _RULES
+    }
+    rows = [
+        SequencePrefix(_written(buffer, chunk_base), *(prefixes[rule][number] for rule in _RULES))
+        for number, buffer in enumerate(buffers)
+    ]
+    whole = {rule: _complete(buffers, chunk_base, rule) for rule in _RULES}
+    highest = max(buffer.sequence for buffer in buffers)
+    missing = tuple(number for number in range(1, highest + 1) if number not in whole["set"])
+    sentence = _sentence(rows[-1], missing)
+    return PaperSequences(rows=tuple(rows), missing=missing, chart=_draw(buffers, rows[-1], whole, sentence))
+
+
+def _buffers(text: str, base: ChunkBase) -> list[TupleBuffer]:
+    reader = NotationReader(text)
+    buffers = _of_sequence(reader, base)
+    while not reader.at_end:
+        reader.take(",", "a comma")
+        buffers += _of_sequence(reader, base)
+    return buffers
+
+
+def _of_sequence(reader: NotationReader, base: ChunkBase) -> list[TupleBuffer]:
+    """The buffers of the sequence that comes next; raises `ModelError` at the number that is wrong."""
+    begin = reader.index
+    sequence = int(reader.take("[0-9]+", "a sequence number"))
+    if not 1 <= sequence <= _MOST_SEQUENCES:
+        raise reader.error(begin, f"{sequence} is no sequence number here", f"write one from 1 to {_MOST_SEQUENCES}")
+    if not reader.take_if(r"\{"):
+        return [TupleBuffer(1, sequence, base, last=True, watermark=0)]
+    buffers: list[TupleBuffer] = []
+    while not buffers or reader.take_if(","):
+        begin = reader.index
+        chunk = int(reader.take("[0-9]+", "a chunk number"))
+        if chunk < base:
+            raise reader.error(begin, f"chunk {chunk} is below the first one", f"number chunks from {base}")
+        buffers.append(TupleBuffer(1, sequence, chunk, last=bool(reader.take_if(r"last\b")), watermark=0))
+    reader.take(r"\}", 'a comma, "last" or "}"')
+    return buffers
+
+
+def _written(buffer: TupleBuffer, base: ChunkBase) -> str:
+    if buffer.chunk == base and buffer.last:
+        return str(buffer.sequence)
+    return f"{buffer.sequence}, {'last' if buffer.last else 'chunk'} {buffer.chunk}"
+
+
+def _complete(buffers: Sequence[TupleBuffer], base: ChunkBase, rule: CompletenessRule) -> set[int]:
+    """The sequences that are complete by a rule, wherever they stand."""
+    rules = ProgressRules(chunk_base=base, complete=rule)
+    return {b.sequence for b, at in zip(buffers, follow_buffers(buffers, [1], rules), strict=True) if at.completes}
+
+
+def _sentence(last: SequencePrefix, missing: Sequence[int]) -> str:
+    lacking = f"Missing {missing[0]}" if missing else "Seen all"
+    others = [f"the rule {rule} gives {getattr(last, rule)}" for rule in _RULES if getattr(last, rule) != last.set]
+    text = f"{last.set} ({lacking})."
+    return f"{text} T{listed(others).removeprefix('t')}." if others else text
+
+
+def _draw(
+    buffers: Sequence[TupleBuffer], last: SequencePrefix, whole: dict[CompletenessRule, set[int]], sentence: str
+) -> Chart:
+    """A lane for each rule with a box for each sequence: in the prefix, complete behind a gap, or not complete."""
+    highest = max(buffer.sequence for buffer in buffers)
+    come = {buffer.sequence for buffer in buffers}
+    boxes: dict[str, list[Box]] = {
+        "in the longest consecutive sequence": [],
+        "waits behind a gap": [],
+        "missing or not complete": [],
+    }
+    table = []
+    for lane, rule in enumerate(_RULES):
+        for number in range(1, highest + 1):
+            complete = number in whole[rule]
+            in_prefix = number <= getattr(last, rule)
+            kind = (
+                "in the longest consecutive sequence"
+                if in_prefix
+                else "waits behind a gap"
+                if complete
+                else "missing or not complete"
+            )
+            what = kind if complete else "not complete" if number in come else "missing"
+            words = f"{rule}: sequence {number}: {what}"
+            boxes[kind].append(Box(2 * number - 1, 2 * number + 1, lane - 0.36, lane + 0.36, str(number), words))
+            table.append((rule, number, what))
+    roles = dict(zip(boxes, ("lower", "perfect", "alarm"), strict=True))
+    marked = tuple(Tick(2 * number, str(number)) for number in range(1, highest + 1, max(1, highest // 20)))
+    scene = Scene(
+        title=f"How far is the longest consecutive sequence of {counted(len(buffers), 'buffer')}?",
+        subtitle=sentence,
+        across=Numbers("sequence number", 1, 2 * highest + 1, marked),
+        panels=[lanes(_RULES, [Blocks(name=kind, role=roles[kind], boxes=of_kind) for kind, of_kind in boxes.items()])],
+    )
+    return Chart(sentence=sentence, data=columns(table, "rule", "sequence", "state"), scene=scene)
