@@ -198,7 +198,7 @@ def state_size(
         curves.append(_sizes(run, name, begun_ms, end_ms))
         xs, ys = thinned(*curves[-1], _POINTS_DRAWN)
         drawn += len(xs)
-        layers.append(Steps(name=label, role=role, xs=xs, ys=ys, labelled=len(label) <= 16))
+        layers.append(Steps(name=label, role=role, xs=xs, ys=ys))
         states.append(held_state(run, run.executions[-1], name, None, end_ms) if run.executions else None)
         fails = f"{label} fails" if others else "the job fails"
         rules += [Rule(row["ended_ms"], fails, "cross") for row in run.executions if row["outcome"] == "failed"]

@@ -79,3 +79,12 @@ def lag_sentences(recording: Recording, stream: str, windows: SeenWindows) -> st
     clock = [at for at_ms, _, _ in windows.values() for at in at_ms]
     stall = missing_cycles(list(Curves(recording, stream).spans(LOG, start_ms=min(clock), end_ms=max(clock))))
     return " ".join(filter(None, [lag, apart, stall]))
+
+
+def beyond_sentence(what: str, spread: Spread, low: int, high: int) -> str:
+    """For which share of the time a value is not between two others, and up to where; empty if it always is."""
+    if low <= int(spread.first.min()) and spread.largest <= high:
+        return ""
+    inside = spread.time_below(high) - spread.time_below(low)
+    share = 100 * (1 - inside / spread.total_ms)
+    return f"The {what} is beyond the axis for {share:.2g}% of the time, up to {rounded(spread.largest)}."
