@@ -31,7 +31,7 @@ const render = ({ model, el }) => {
     const said = document.createElement("div")
     el.classList.add("wmlab-live")
     said.setAttribute("role", "status")
-    said.style.cssText = "white-space:pre-wrap;padding:4px 10px"
+    said.style.cssText = "padding:4px 10px"
     const show = () => { said.textContent = model.get("sentence") }
     // JupyterLab makes the plot again at times, so the click is heard where all outputs of the cell are.
     const click = event => {
