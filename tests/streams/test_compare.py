@@ -78,7 +78,7 @@ def test_broken_promises_come_before_lag(hasty_and_patient: tuple[Recording, Rec
     labels = ["timeout 0", "timeout 10 s"]
     sentence = compare(*hasty_and_patient, labels=labels).sentence
     assert sentence.startswith(
-        "Promises were broken by timeout 0 (225 events below a lower bound given before, unsafe for 22 900 ms); "
+        "Promises were broken by timeout 0 (225 events below a lower bound given before, unsafe for 22.9 s); "
         "by timeout 10 s none. The lower bound of timeout 10 s lags most"
     )
     hasty, patient = map(measures, hasty_and_patient)
@@ -198,7 +198,7 @@ def test_what_a_scenario_leaves_out_is_as_its_settings_have_it() -> None:
 
 def test_the_measures_are_a_table(runs: tuple[Recording, Recording]) -> None:
     patient = measures(runs[0])
-    assert patient.sentence == "The lower bound of a split and a dead writer lags 6 646 ms on average."
+    assert patient.sentence == "The lower bound of a split and a dead writer lags 6.6 s on average."
     assert patient.measures["watermarks"] == 37
     assert "worst lag of the lower bound (ms)" in repr(patient)
     assert "<td style='text-align:left'>watermarks</td><td>37</td>" in patient._repr_html_()
@@ -227,7 +227,7 @@ def test_a_run_without_a_lag_is_named() -> None:
     steps = [(1_000, 500), (2_000, 500)]
     runs = {"a": run("a", steps, 1_000.0), "b": run("b", steps, 1_000.0), "c": run("c", [], None)}
     assert draw_comparison(runs).sentence == (
-        "c never had a lower bound. The lower bounds of a and b lag equally, 1 000 ms on average."
+        "c never had a lower bound. The lower bounds of a and b lag equally, 1.0 s on average."
     )
     runs["b"] = run("b", steps, 1_200.0)
     assert draw_comparison(runs).sentence.startswith("c never had a lower bound. The lower bound of b lags most")

@@ -20,7 +20,7 @@ from wmlab.core.charts.style import jupyter_style
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.core.recording import Recording, of_one_kind
 from wmlab.core.run_measures import RunMeasures, RunValues, measures_as_text, without_lag
-from wmlab.core.words import listed, span
+from wmlab.core.words import listed, rounded
 
 _MOST_ROWS: Final = 400
 _SHORT: Final = 16
@@ -220,6 +220,6 @@ def _lags(bound: str, runs: Mapping[str, RunMeasures]) -> str:
             if len(known) == len(runs)
             else listed([label for label in runs if runs[label].lag_ms is not None])
         )
-        return " ".join([f"The {bound}s of {equal} lag equally, {span(round(most))} on average.", *without])
-    more = f"{span(round(most - least), beside_ms=round(most))} more than that of {first}"
-    return " ".join([f"The {bound} of {last} lags most, {span(round(most))} on average, {more}.", *without])
+        return " ".join([f"The {bound}s of {equal} lag equally, {rounded(round(most))} on average.", *without])
+    more = f"{rounded(round(most - least))} more than that of {first}"
+    return " ".join([f"The {bound} of {last} lags most, {rounded(round(most))} on average, {more}.", *without])

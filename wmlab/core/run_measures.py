@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from wmlab.core.answers import Answer, html_table, text_table
 from wmlab.core.charts.axis import Piece
-from wmlab.core.words import counted, grouped, is_instant, is_short, span
+from wmlab.core.words import counted, grouped, is_instant, is_short, rounded, span
 
 BoundSteps = Sequence[tuple[int, int | None]]
 """Clock and bound (ms) by row, None while it is unknown; a row holds to the next, the last one is the end of the run.
@@ -74,7 +74,7 @@ class BrokenPromises:
     @property
     def text(self) -> str:
         """What was broken, as a phrase."""
-        unsafe = f", unsafe for {span(self.unsafe_ms)}" if self.unsafe_ms else ""
+        unsafe = f", unsafe for {rounded(self.unsafe_ms)}" if self.unsafe_ms else ""
         return f"{counted(self.count, self.noun)} {self.below}{unsafe}"
 
 
@@ -108,7 +108,7 @@ class RunMeasures(Answer):
         promises = f"{self.failure} " if self.failure else ""
         promises += f"Promises were broken: {self.broken.text}. " if self.broken and self.broken.count else ""
         if self.lag_ms is not None:
-            return f"{promises}The {self.bound} of {self.name} lags {span(round(self.lag_ms))} on average."
+            return f"{promises}The {self.bound} of {self.name} lags {rounded(round(self.lag_ms))} on average."
         return f"{promises}{without_lag(self, self.name)}"
 
     def __repr__(self) -> str:

@@ -14,7 +14,7 @@ from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Scene, Step
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.words import grouped, moment, span
+from wmlab.core.words import grouped, moment, rounded
 from wmlab.dataflow.answers.explain import explain
 from wmlab.dataflow.answers.permutations import Permutations, Permuted
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
@@ -269,7 +269,8 @@ def _dropped(run: DataflowRun, late: list[RecordedRow]) -> Dots:
         xs=[row["at_ms"] for row in late],
         ys=[row["time"] for row in late],
         hover=[
-            f"{row['rule']}: {row_words(read(row['row']))}, {span(row['margin'])} below {run.bare_time(row['limit'])}"
+            f"{row['rule']}: {row_words(read(row['row']))}, {rounded(row['margin'])} below "
+            f"{run.bare_time(row['limit'])}"
             for row in late
         ],
     )
