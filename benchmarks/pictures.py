@@ -71,7 +71,7 @@ def _panel(title: str, across: str, rows: Sequence[Measurement], values: Sequenc
         ]
         xs, ys = zip(*points, strict=True)
         role = _ROLES[contender]
-        lines.append(Line(name=contender, role=role, xs=xs, ys=ys, legend=False, labelled=True))
+        lines.append(Line(name=contender, role=role, xs=xs, ys=ys))
     return Panel(up=_by_tens(title, values), layers=lines, height=190.0)
 
 

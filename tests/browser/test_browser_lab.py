@@ -146,7 +146,9 @@ def look_at_all_pictures(page: Any) -> None:
         picture.scroll_into_view_if_needed()
         box = picture.bounding_box()
         assert box is not None, f"picture {number + 1} is hidden"
-        assert box["width"] > 250, f"picture {number + 1} is {box['width']} px wide: {picture.evaluate('e => e.outerHTML.slice(0, 200)')}"
+        assert box["width"] > 250, (
+            f"picture {number + 1} is {box['width']} px wide: {picture.evaluate('e => e.outerHTML.slice(0, 200)')}"
+        )
         assert box["height"] > 40, f"picture {number + 1} is {box['height']} px high"
         assert box["x"] + box["width"] <= WIDTH, f"picture {number + 1} is cut off"
 

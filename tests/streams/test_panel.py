@@ -286,7 +286,7 @@ def test_a_panel_records_at_once_and_says_what_held_the_bound(shown: ScenarioPan
     assert repr(shown) == f"Panel of scenario 'a split and a dead writer': {grouped(rows)} rows recorded"
     assert shown.recording.tables == FIRST_BOUNDS.record().tables
     assert shown._view.sentence.value == shown.recording.explain().sentence
-    heading, drawn, _ = picture(shown)
+    heading, _, drawn = picture(shown)
     assert "How far is readers-0 in event time" in heading["text/html"].replace("\u00a0", " ")
     assert {"application/vnd.plotly.v1+json", "image/svg+xml"} <= set(drawn)
 
@@ -473,7 +473,7 @@ def failing(failure: BaseException) -> Callable[..., Recording]:
 def test_another_picture_is_of_the_same_run(shown: ScenarioPanel) -> None:
     run = shown.recording
     for name in PICTURES:
-        assert "application/vnd.plotly.v1+json" in picture(shown.picture(name))[1], name
+        assert "application/vnd.plotly.v1+json" in picture(shown.picture(name))[-1], name
     assert shown.recording is run
     with pytest.raises(ScenarioError, match="no picture 'sunset'"):
         shown.picture("sunset")

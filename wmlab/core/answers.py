@@ -18,7 +18,18 @@ import pyarrow as pa
 
 from wmlab.core.charts.style import page_colour
 from wmlab.core.errors import ModelError
-from wmlab.core.words import counted, grouped, listed, number_at_epoch, shown, span, unbroken, with_moments, wrapped
+from wmlab.core.words import (
+    counted,
+    grouped,
+    listed,
+    number_at_epoch,
+    rounded,
+    shown,
+    span,
+    unbroken,
+    with_moments,
+    wrapped,
+)
 
 
 class Answer:
@@ -469,7 +480,7 @@ class Stragglers(TableAnswer[Straggler]):
         return "<br>".join(escape(unbroken(text)) for text in (self.sentence, *self._legend()))
 
     def _ms(self, number: float | None) -> str:
-        return "unknown" if number is None else span(round(number), beside_ms=self.run_ms)
+        return "unknown" if number is None else rounded(round(number))
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
         for entry in self.stragglers:

@@ -14,14 +14,14 @@ import pyarrow as pa
 
 from wmlab.core.answers import Answer, html_table, text_table
 from wmlab.core.arguments import the_names
-from wmlab.core.charts.axis import OverTime, bulk_of_curves, time_axis
+from wmlab.core.charts.axis import Piece, held, shown_range, sloping, time_axis
 from wmlab.core.charts.chart import SERIES, Chart, columns
-from wmlab.core.charts.scene import Panel, Path, Scene, Steps, at_rim, behind_clock, merge_equal, thinned
+from wmlab.core.charts.scene import Panel, Path, Scene, Steps, behind_clock, merge_equal, thinned
 from wmlab.core.charts.style import jupyter_style
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.core.recording import Recording, of_one_kind
 from wmlab.core.run_measures import RunMeasures, RunValues, measures_as_text, without_lag
-from wmlab.core.words import counted, grouped, listed, span
+from wmlab.core.words import counted, grouped, listed, rounded
 
 _MOST_ROWS: Final = 400
 _SHORT: Final = 16
@@ -158,32 +158,30 @@ def draw_comparison(runs: Mapping[str, RunMeasures]) -> Chart:
     shown = known[: len(SERIES)]
     sentence = " ".join(filter(None, [_failures(runs), _fewer_results(runs), _promises(runs), _lags(bound, runs)]))
     left_out = f" Of {len(known)} runs the first {len(shown)} are drawn." if len(shown) < len(known) else ""
-    short = all(len(label) <= _SHORT for label in shown)
     curves: list[Steps] = []
     behind: list[Path] = []
-    times, lags = dict[str, OverTime](), dict[str, OverTime]()
+    times, lags = list[list[Piece]](), list[list[Piece]]()
     for label, role in zip(shown, SERIES, strict=False):
         at_ms, bounds = [at for at, _ in runs[label].steps], [value for _, value in runs[label].steps]
-        times[f"the {bound} of {label}"] = OverTime.steps(at_ms, bounds)
+        times.append(held(at_ms, bounds))
         xs, ys = thinned(at_ms, bounds, _MOST_ROWS)
-        curves.append(Steps(name=label, role=role, xs=xs, ys=ys, labelled=short))
+        curves.append(Steps(name=label, role=role, xs=xs, ys=ys))
         xs, behind_ms = behind_clock(at_ms, bounds)
-        lags[f"the lag of {label}"] = OverTime.line(xs, behind_ms)
+        lags.append(sloping(xs, behind_ms))
         xs, behind_ms = thinned(xs, behind_ms, _MOST_ROWS)
         behind.append(Path(name=label, role=role, xs=xs, ys=behind_ms))
     clock = [at for label in shown for at, _ in runs[label].steps]
     span_ms = max(clock) - min(clock)
-    time = time_axis(bound, bulk_of_curves(times.values(), least_ms=span_ms), pad_percent=4, clock=clock)
-    lag = time_axis("lag", [0, *bulk_of_curves(lags.values())], pad_percent=4)
-    beyond = "".join(f" {text}" for text in (time.said_beyond(times), lag.said_beyond(lags)) if text)
+    time = time_axis(bound, shown_range(times, least_ms=span_ms), pad_percent=4, clock=clock)
+    lag = time_axis("lag", [0, *shown_range(lags, least_ms=span_ms)], pad_percent=4)
     has_lag = any(runs[label].lag_ms is not None for label in shown)
     panels = [
-        Panel(up=time, layers=at_rim(time, merge_equal(curves))),
-        Panel(up=lag, layers=at_rim(lag, merge_equal(behind)), height=130.0),
+        Panel(up=time, layers=merge_equal(curves)),
+        Panel(up=lag, layers=merge_equal(behind), height=130.0),
     ]
     scene = Scene(
         title=f"How do the {bound}s of the runs differ?",
-        subtitle=sentence + left_out + beyond,
+        subtitle=sentence + left_out,
         across=time_axis("clock", clock),
         panels=panels if has_lag else panels[:1],
     )
@@ -233,6 +231,6 @@ def _lags(bound: str, runs: Mapping[str, RunMeasures]) -> str:
             if len(known) == len(runs)
             else listed([label for label in runs if runs[label].lag_ms is not None])
         )
-        return " ".join([f"The {bound}s of {equal} lag equally, {span(round(most))} on average.", *without])
-    more = f"{span(round(most - least), beside_ms=round(most))} more than that of {first}"
-    return " ".join([f"The {bound} of {last} lags most, {span(round(most))} on average, {more}.", *without])
+        return " ".join([f"The {bound}s of {equal} lag equally, {rounded(round(most))} on average.", *without])
+    more = f"{rounded(round(most - least))} more than that of {first}"
+    return " ".join([f"The {bound} of {last} lags most, {rounded(round(most))} on average, {more}.", *without])

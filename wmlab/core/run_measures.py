@@ -11,7 +11,8 @@ from itertools import pairwise
 from typing import Any, Final
 
 from wmlab.core.answers import Answer, html_table, text_table
-from wmlab.core.words import counted, grouped, is_instant, is_short, span
+from wmlab.core.charts.axis import Piece
+from wmlab.core.words import counted, grouped, is_instant, is_short, rounded, span
 
 BoundSteps = Sequence[tuple[int, int | None]]
 """Clock and bound (ms) by row, None while it is unknown; a row holds to the next, the last one is the end of the run.
@@ -37,17 +38,25 @@ class Lag:
     @classmethod
     def of(cls, steps: BoundSteps) -> Lag:
         """The clock minus the bound, averaged over the time in which the bound is known, and at most."""
-        known = [
-            (at_ms, until_ms, bound)
-            for (at_ms, bound), (until_ms, _) in pairwise(steps)
-            if bound is not None and until_ms > at_ms
-        ]
-        clock, bounds = [at_ms for at_ms, _, _ in known], [bound for *_, bound in known]
-        if not known or is_instant([clock[-1]]) != is_instant([bounds[-1]], clock=clock):
+        pieces = [piece for piece in lag_pieces(steps) if piece[-1]]
+        clock, bounds = [at_ms for at_ms, _ in steps], [bound for _, bound in steps if bound is not None]
+        if not pieces or is_instant([clock[-1]]) != is_instant([bounds[-1]], clock=clock):
             return cls(mean_ms=None, worst_ms=None)
-        known_ms = sum(until_ms - at_ms for at_ms, until_ms, _ in known)
-        area = sum((until_ms - at_ms) * ((at_ms + until_ms) / 2 - bound) for at_ms, until_ms, bound in known)
-        return cls(mean_ms=round(area / known_ms, 1), worst_ms=max(until_ms - bound for _, until_ms, bound in known))
+        known_ms = sum(length for *_, length in pieces)
+        area = sum((first + last) / 2 * length for first, last, length in pieces)
+        return cls(mean_ms=round(area / known_ms, 1), worst_ms=max(last for _, last, _ in pieces))
+
+
+def lag_pieces(steps: BoundSteps) -> list[Piece]:
+    """The lag of a bound while it is known, row by row: it grows with the clock until the next row.
+
+    From which lag to which, and for how long, all in ms.
+    """
+    return [
+        (at_ms - bound, until_ms - bound, until_ms - at_ms)
+        for (at_ms, bound), (until_ms, _) in pairwise(steps)
+        if bound is not None
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +74,7 @@ class BrokenPromises:
     @property
     def text(self) -> str:
         """What was broken, as a phrase."""
-        unsafe = f", unsafe for {span(self.unsafe_ms)}" if self.unsafe_ms else ""
+        unsafe = f", unsafe for {rounded(self.unsafe_ms)}" if self.unsafe_ms else ""
         return f"{counted(self.count, self.noun)} {self.below}{unsafe}"
 
 
@@ -102,7 +111,7 @@ class RunMeasures(Answer):
         promises = f"{self.failure} " if self.failure else ""
         promises += f"Promises were broken: {self.broken.text}. " if self.broken and self.broken.count else ""
         if self.lag_ms is not None:
-            return f"{promises}The {self.bound} of {self.name} lags {span(round(self.lag_ms))} on average."
+            return f"{promises}The {self.bound} of {self.name} lags {rounded(round(self.lag_ms))} on average."
         return f"{promises}{without_lag(self, self.name)}"
 
     def __repr__(self) -> str:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from wmlab.core.answers import Straggler, Stragglers
 from wmlab.core.errors import TraceError
 from wmlab.core.spark.log import stragglers
-from wmlab.core.words import moment, span
+from wmlab.core.words import moment, rounded
 
 _OLDEST: Final = "oldest newest event"
 
@@ -53,7 +53,7 @@ def stragglers_over(log: DataFrame, every_ms: int) -> Stragglers:
     at_ms = -worst.worst.before_ms
     note = (
         f"At worst, at {moment(at_ms)}, the newest event of {worst.straggler} was from "
-        f"{moment(worst.worst.lower, clock_ms=at_ms)}, {span(worst.worst.ahead_ms)} behind the newest of all."
+        f"{moment(worst.worst.lower, clock_ms=at_ms)}, {rounded(worst.worst.ahead_ms)} behind the newest of all."
     )
     meanings = ((_OLDEST, "silent or slow: its newest event was the oldest of all writers'"),)
     return Stragglers(

@@ -88,9 +88,15 @@ def exact_words(time_ms: int | None, *, clock_ms: int | None = None) -> str:
 
     None: "unknown". `clock_ms` is a time of the clock of the same run, as for `moment`.
     """
-    is_in_seconds = time_ms is not None and abs(time_ms) >= SECOND_MS and is_short(time_ms)
-    if time_ms is None or not is_in_seconds or is_instant([time_ms], clock=[clock_ms]):
+    if time_ms is None or not is_short(time_ms) or is_instant([time_ms], clock=[clock_ms]):
         return moment(time_ms, clock_ms=clock_ms)
+    return _in_seconds(time_ms)
+
+
+def _in_seconds(time_ms: int) -> str:
+    """Milliseconds below a second, else seconds with all their digits."""
+    if abs(time_ms) < SECOND_MS:
+        return f"{grouped(time_ms)} ms"
     return ("−" if time_ms < 0 else "") + f"{abs(time_ms) / SECOND_MS:.3f}".rstrip("0").rstrip(".") + " s"
 
 
@@ -150,17 +156,18 @@ def wrapped(text: str, *, width: int = 100) -> str:
 
 
 def span(length_ms: int, *, beside_ms: int = 0) -> str:
-    """A duration, exact: "400 ms", "24 037 ms"; or from ten minutes on, cut to two units, "25 min 4 s", "1 d 5 h".
+    """A duration, exact: "400 ms", "24.037 s"; or from ten minutes on, cut to two units, "25 min 4 s", "1 d 5 h".
 
-    Beside a duration or a time of the clock `beside_ms` of ten minutes or more, that form begins at one minute, and
-    what is shorter is rounded as beside a chart: "5 min 17 s", "56.4 s". Instants, which are exact, change nothing.
+    What was measured is written by `rounded`, to a tenth of a second. Beside a duration or a time of the clock
+    `beside_ms` of ten minutes or more, the form of two units begins at one minute, and what is shorter is rounded:
+    "5 min 17 s", "56.4 s". Instants, which are exact, change nothing.
     """
     if is_instant([beside_ms]):
         beside_ms = 0
     if abs(beside_ms) >= _LONG_MS and abs(length_ms) < MINUTE_MS:
         return rounded(length_ms)
     if is_short(length_ms, beside_ms):
-        return f"{grouped(length_ms)} ms"
+        return _in_seconds(length_ms)
     size_ms = abs(length_ms)
     cut_to_ms = HOUR_MS if size_ms >= DAY_MS else MINUTE_MS if size_ms >= HOUR_MS else SECOND_MS
     return _in_units(length_ms, cut_to_ms=cut_to_ms)

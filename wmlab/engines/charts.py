@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from wmlab.core import namespace
-from wmlab.core.charts.axis import Axis, Numbers, OverTime, bulk_of_curves, duration_unit, time_axis
+from wmlab.core.charts.axis import Axis, Numbers, duration_unit, held, shown_range, time_axis
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.scene import (
     Blocks,
@@ -17,7 +17,6 @@ from wmlab.core.charts.scene import (
     Scene,
     Steps,
     Value,
-    at_rim,
     lanes,
     merge_equal,
     thinned,
@@ -54,12 +53,12 @@ def watermarks(log: EngineLog, *, at_ms: int | None = None, title: str | None = 
     low, high = log.begin_ms, max(job.at_ms, log.begin_ms + 1_000)
     clock = [low, high]
     across = Axis("clock", low, high, is_instant(clock), duration_unit(high - low))
-    known = {curve.name: OverTime.steps(curve.xs, curve.ys) for curve in curves}
-    panels, beyond = [], ""
+    panels = []
     if curves:
-        up = time_axis("event time", bulk_of_curves(known.values()), pad_percent=4, clock=clock)
-        beyond = f" {said}" if (said := up.said_beyond(known)) else ""
-        panels.append(Panel(up=up, layers=at_rim(up, merge_equal(curves)), height=_HEIGHT))
+        up = time_axis(
+            "event time", shown_range([held(curve.xs, curve.ys) for curve in curves]), pad_percent=4, clock=clock
+        )
+        panels.append(Panel(up=up, layers=merge_equal(curves), height=_HEIGHT))
     else:
         panels.append(Panel(up=Numbers("event time", 0, 1), layers=[], height=_LOW, note="no watermark at all"))
     panels += [
@@ -69,7 +68,7 @@ def watermarks(log: EngineLog, *, at_ms: int | None = None, title: str | None = 
     ]
     scene = Scene(
         title=title or f"Where is the watermark of {job.operator}, and who holds it?",
-        subtitle=explanation.sentence + beyond,
+        subtitle=explanation.sentence,
         across=across,
         panels=panels,
     )

@@ -248,7 +248,7 @@ def _watermarks(curves: Mapping[str, Sequence[tuple[int, int]]], key: int, end: 
     for (name, points), role in zip(curves.items(), (*_cycled(len(curves) - 1), "lower"), strict=True):
         if points:
             xs, ys = [at for at, _ in points], list[Value](value for _, value in points)
-            layers.append(Steps(name=name, role=role, xs=[*xs, end], ys=[*ys, ys[-1]], labelled=False, legend=True))
+            layers.append(Steps(name=name, role=role, xs=[*xs, end], ys=[*ys, ys[-1]], legend=True))
     title = f"watermark of key {key}" if several else "watermark"
     return Panel(up=Numbers(title, min(values) - margin, max(values) + margin), layers=layers)
 

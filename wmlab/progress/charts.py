@@ -7,7 +7,7 @@ from itertools import accumulate, pairwise
 from typing import Any, Final
 
 from wmlab.core import namespace
-from wmlab.core.charts.axis import Axis, Numbers, OverTime, bulk_of_curves, duration_unit, time_axis, time_words
+from wmlab.core.charts.axis import Axis, Numbers, Piece, duration_unit, held, shown_range, single, time_axis, time_words
 from wmlab.core.charts.chart import (
     Chart,
     columns_of,
@@ -28,7 +28,6 @@ from wmlab.core.charts.scene import (
     Shape,
     Steps,
     Value,
-    at_rim,
     constant_spans,
     merge_equal,
     thin,
@@ -81,17 +80,16 @@ def progress(
     curves = [_local(table, emitter, "upper" if [emitter] == blockers else "perfect") for emitter in _emitters(table)]
     xs, ys = thinned(table["arrived_ms"], table["global_watermark"], _CAP)
     curves.append(Steps(name="global", role="lower", xs=xs, ys=ys))
-    every = {f"the watermark of {emitter}": _over_time(_of(table, emitter), table) for emitter in _emitters(table)}
-    every["the global watermark"] = OverTime.steps(table["arrived_ms"], table["global_watermark"])
+    every = [_over_time(_of(table, emitter), table) for emitter in _emitters(table)]
+    every.append(held(table["arrived_ms"], table["global_watermark"]))
     clock = _clock(table["arrived_ms"])
-    ends = bulk_of_curves(every.values(), least_ms=clock.high - clock.low)
+    ends = shown_range(every, least_ms=clock.high - clock.low)
     up = time_axis("watermark", ends, pad_percent=4, clock=table["arrived_ms"])
-    beyond = f" {said}" if (said := up.said_beyond(every)) else ""
     scene = Scene(
         title=title or f"What is the watermark at {table['operator'][0]} of {table['stream'][0]}, and who holds it?",
-        subtitle=sentence + beyond,
+        subtitle=sentence,
         across=clock,
-        panels=[Panel(up=up, layers=at_rim(up, merge_equal(curves)), height=_HEIGHT)],
+        panels=[Panel(up=up, layers=merge_equal(curves), height=_HEIGHT)],
     )
     columns = {name: table[name] for name in ("emitter", *_UNKNOWN)}
     return Chart(sentence=sentence, data={"at_ms": table["arrived_ms"]} | columns, scene=scene)
@@ -158,9 +156,9 @@ def _local(table: Table, emitter: str, role: str) -> Steps:
     return Steps(name=emitter, role=role, xs=[*xs, table["arrived_ms"][-1]], ys=[*ys, arrivals["local_watermark"][-1]])
 
 
-def _over_time(arrivals: Table, table: Table) -> OverTime:
+def _over_time(arrivals: Table, table: Table) -> list[Piece]:
     """An origin's local watermark, up to the end of the table."""
-    return OverTime.steps(
+    return held(
         [*arrivals["arrived_ms"], table["arrived_ms"][-1]],
         [*arrivals["local_watermark"], arrivals["local_watermark"][-1]],
     )
@@ -324,17 +322,15 @@ def windows_firing(recording: Recording, *, stream: str | None = None, title: st
     fewer = [f"{_MOST} of the {grouped(total)} {kind}" for kind, total in totals.items() if total > _MOST]
     notes = f" Drawn are {listed(fewer)}." if fewer else ""
     clock = [*xs, *(row["fired_ms"] for row in fired)]
-    ends, watermark = [row["end"] for row in fired], OverTime.steps(at_ms, reached)
-    event = bulk_of_curves([ends], [watermark], least_ms=max(clock) - min(clock))
+    ends, watermark = single(row["end"] for row in fired), held(at_ms, reached)
+    event = shown_range([ends], [watermark], least_ms=max(clock) - min(clock))
     up = time_axis("event time", event, pad_percent=4, clock=xs)
-    if said := up.said_beyond({"window": ends, "the global watermark": watermark}):
-        notes += f" {said}"
     curve = Steps(name="global watermark", role="lower", xs=xs, ys=ys)
     scene = Scene(
         title=title or f"When did the windows of {name} fire?",
         subtitle=sentence + notes,
         across=time_axis("clock", clock),
-        panels=[Panel(up=up, height=300.0, layers=at_rim(up, [curve, *dots]))],
+        panels=[Panel(up=up, height=300.0, layers=[curve, *dots])],
         rules=faults(recording, name, without=("late",)),
     )
     columns_drawn = ("operator", "start", "end", "records", "fired_ms", "cause")

@@ -28,7 +28,7 @@ from wmlab.core.arguments import the_duration
 from wmlab.core.errors import ModelError
 from wmlab.core.times import Int64Array
 from wmlab.core.traces import Trace
-from wmlab.core.words import counted, grouped, span
+from wmlab.core.words import counted, grouped, rounded, span
 from wmlab.strategies.model.percentiles import within
 from wmlab.strategies.model.strategy import END, Strategy
 from wmlab.strategies.model.writers import PerWriterMinimum
@@ -185,7 +185,7 @@ class Idleness(Answer):
         """What a timeout does on the log, as the predicate of a sentence: "makes 3 late (...)"."""
         late, idles = self.late(timeout_ms), self.false_idles(timeout_ms)
         often = f"{counted(idles, 'time')} a {self.by} is declared idle that comes back"
-        hold = f"a silent one holds the watermark for up to {span(self.longest_hold_ms(timeout_ms))}"
+        hold = f"a silent one holds the watermark for up to {rounded(self.longest_hold_ms(timeout_ms))}"
         return f"makes {grouped(late) if late else 'none'} late ({often}, and {hold})"
 
 

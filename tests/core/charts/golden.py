@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from wmlab.core.charts.axis import Axis, Numbers, Tick, duration_unit, time_axis
 from wmlab.core.charts.plotly import draw_plotly
-from wmlab.core.charts.scene import Between, Blocks, Box, Dots, Panel, Path, Rule, Scene, Steps, Value, at_rim, lanes
+from wmlab.core.charts.scene import Between, Blocks, Box, Dots, Panel, Path, Rule, Scene, Steps, Value, lanes
 from wmlab.core.charts.svg import draw_svg
 
 FOLDER: Final = FilePath(__file__).parent / "golden"
@@ -27,31 +27,33 @@ LOG_TICKS: Final = (Tick(0, "100%"), Tick(1, "10%"), Tick(2, "1%"), Tick(2.5, "n
 LINES: Final = ("lower", "coalesced", "upper", "later", "perfect", "alarm", "third", "fourth", "unknown")
 
 
-def steps(name: str, role: str, ys: Sequence[Value], *, labelled: bool = True, legend: bool = False) -> Steps:
+def steps(name: str, role: str, ys: Sequence[Value], *, legend: bool = True) -> Steps:
     """A curve with a row every 10 s."""
     xs = range(0, 10_000 * len(ys), 10_000)
-    return Steps(name=name, role=role, xs=xs, ys=ys, labelled=labelled, legend=legend)
+    return Steps(name=name, role=role, xs=xs, ys=ys, legend=legend)
 
 
 def curves() -> Scene:
-    """Step curves with gaps and names at their ends, a band, a curve of its last row alone, and one beyond its axis."""
+    """Step curves with gaps, a band, a curve of its last row alone, and one beyond its axis."""
     lower, upper = [None, 5_000, 5_000, 22_000, 22_000, 58_000, 58_000], [9_000, 30_000, None, 45_000, 60_000, 60_000]
     rows = len(lower)
     seconds = time_axis("clock", [0, 10_000 * (rows - 1)])
     main = [
         Between(xs=range(0, 60_000, 10_000), lows=lower[:-1], highs=upper),
-        steps("perfect", "perfect", [8_000] * rows, labelled=False, legend=True),
+        steps("perfect", "perfect", [8_000] * rows, legend=False),
         steps("upper", "upper", [*upper, None]),
         steps(HOSTILE, "lower", lower),
     ]
     lag = time_axis("lag", [0, 9_000])
-    rim = [
+    beyond = [
         steps("only the last row is known", "third", [*[None] * (rows - 1), 7_000]),
         steps("far", "alarm", [1_000, 10**9, 10**9, None, 2_000, -(10**9), 3_000]),
+        Path(name="slope", role="later", xs=[0, 60_000], ys=[0, 18_000]),
+        Dots(name="far dot", role="alarm", shape="cross", xs=[20_000, 30_000], ys=[5_000, 10**9], hover=["in", "out"]),
     ]
     panels = [
         Panel(up=time_axis("event time", [0, 60_000]), layers=main),
-        Panel(up=lag, layers=at_rim(lag, rim), height=120),
+        Panel(up=lag, layers=beyond, height=120),
     ]
     return Scene(title="Why?", subtitle="Why not.", across=seconds, panels=panels, together=True)
 
@@ -61,7 +63,7 @@ def lines_and_dots() -> Scene:
     at = [JAN_3_2014 + hour * HOUR_MS for hour in range(5)]
     broken: list[float | None] = [0.2, 0.9, None, 2.5, 1.1]
     layers = [
-        Path(name="named at its end", role="upper", xs=at, ys=broken, legend=False, labelled=True),
+        Path(name="not in the legend", role="upper", xs=at, ys=broken, legend=False),
         Path(name="thin", role="fourth", xs=[*at[:2], None, *at[2:4]], ys=[2, 1, None, 1, 2], thin=True),
         Dots(name="met", role="lower", shape="circle", xs=at[:2], ys=[0.5, 1.5]),
         Dots(name="late", role="alarm", shape="cross", xs=at[1:3], ys=[2, 2], hover=["first", HOSTILE], size=6.0),
@@ -122,12 +124,12 @@ def panels() -> Scene:
 
 
 def colours() -> Scene:
-    """A line, a point and a box of every role, and equal ends of curves, whose names part."""
+    """A line, a point and a box of every role."""
     layers = [
         layer
         for row, role in enumerate(LINES)
         for layer in (
-            Path(name=role, role=role, xs=[0, 40_000], ys=[row, 3], labelled=True),
+            Path(name=role, role=role, xs=[0, 40_000], ys=[row, 3]),
             Dots(name="point", role=role, shape="circle", xs=[50_000], ys=[row], legend=False),
             Blocks(name="box", role=role, boxes=[Box(52_000, 58_000, row - 0.4, row + 0.4)], legend=False),
         )

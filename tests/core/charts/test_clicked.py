@@ -58,9 +58,9 @@ def test_what_is_stored_is_the_picture_alone(monkeypatch: pytest.MonkeyPatch) ->
         shown.clear()
         monkeypatch.setattr(module, "is_interactive", lambda: looks_on)  # noqa: B023
         answering._ipython_display_()
-        assert shown[:2] == stored
-        assert len(shown[2:]) == more
-    assert isinstance(shown[-1], ClickedMoment)
+        assert [shown[0], shown[-1]] == stored
+        assert len(shown[1:-1]) == more
+    assert isinstance(shown[-2], ClickedMoment)
 
 
 def test_only_a_recording_answers() -> None:

@@ -19,7 +19,7 @@ from wmlab.core.charts.scene import Between, Blocks, Dots, Layer, Path, Shape, S
 from wmlab.core.charts.style import ROLES
 
 SPACE = "{http://www.w3.org/2000/svg}"
-ELEMENTS = ("title", "desc", "style", "rect", "path", "circle", "text")
+ELEMENTS = ("svg", "title", "desc", "style", "rect", "path", "circle", "text")
 
 
 def parts_of(value: Any) -> Iterator[Any]:
@@ -93,10 +93,9 @@ def test_a_figure_has_a_trace_for_each_layer_and_an_entry_of_the_legend_for_each
     for panel in scene.panels:
         layers = [layer for layer in panel.drawn if (layer.boxes if isinstance(layer, Blocks) else layer.xs)]
         names += [escape(getattr(layer, "name", "between")) for layer in layers]
-        names += [escape(curve.name) for curve, _ in panel.ends]
     assert [trace["name"] for trace in drawn["data"] if trace["name"] not in ("moment", "happened")] == names
     entries = [trace["name"] for trace in drawn["data"] if trace["showlegend"]]
-    assert sorted(entries) == sorted(escape(layer.name) for layer in scene.switches)
+    assert sorted(entries) == sorted(escape(layer.name) for layer in scene.legend)
     assert {trace["legendgroup"] == trace["name"] for trace in drawn["data"]} == {True}, "a click hides all of a name"
     layout = drawn["layout"]
     heights = [panel.height for panel in scene.panels]

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.core.charts.golden import SCENES, picture
 from wmlab.core.charts.axis import time_axis
-from wmlab.core.charts.scene import Between, Dots, Panel, Path, Rule, Scene, Steps, at_rim, merge_equal
-from wmlab.core.charts.style import ROLES, Placed, page_colour, spread, stagger, text_width, wrap
+from wmlab.core.charts.scene import Between, Panel, Rule, Scene, Steps, merge_equal
+from wmlab.core.charts.style import ROLES, Placed, page_colour, stagger, text_width, wrap
 
 
 def luminance(colour: str) -> float:
@@ -56,19 +57,6 @@ def test_the_colour_of_the_page_is_that_of_its_theme(theme: str, red: float) -> 
         shown = [round(255 * (float(base) + float(slope) * red)) for base, slope in terms]
         wanted = [int(getattr(role, theme)[n : n + 2], 16) for n in (1, 3, 5)]
         assert shown == pytest.approx(wanted, abs=1), name
-
-
-def test_labels_that_touch_part_evenly_in_their_order_and_inside() -> None:
-    for wanted, columns in (([10, 90, 50], [10, 90, 50]), ([52, 50, 51], [61, 41, 51]), ([0, 1], [0, 10])):
-        assert spread(wanted, gap=10, low=0, high=100) == columns
-
-
-@given(st.lists(st.integers(0, 300), max_size=8))
-def test_spread_labels_never_overlap(wanted: list[int]) -> None:
-    columns = spread(wanted, gap=17, low=0, high=300)
-    for left, right in itertools.pairwise(sorted(columns)):
-        assert right - left >= 17 - 1e-9
-    assert all(0 <= column <= 300 for column in columns)
 
 
 @pytest.mark.parametrize(
@@ -124,14 +112,16 @@ def test_where_there_is_no_room_for_all_the_important_labels_stand() -> None:
         assert stagger(columns, widths, room=(0, 400), ranks=ranks)[1][important] is not None
 
 
-def test_names_next_to_the_ends_of_curves_are_in_the_order_of_the_curves() -> None:
-    axis = time_axis("event time", [0, 100])
-    rising = Panel(up=axis, layers=[steps("b", "lower", [1, 20, 45]), steps("a", "upper", [10, 30, None])])
-    assert rising.ends == [(rising.layers[1], 45), (rising.layers[0], 45)], "a ended at 30, above b"
-    far = Panel(up=axis, layers=[steps("b", "lower", [1, 20, 90]), steps("a", "upper", [10, 30, None])])
-    assert far.ends == [(far.layers[0], 90), (far.layers[1], 30)], "next to b it would be far from where a ended"
-    same = Panel(up=axis, layers=[steps("a", "upper", [1, 7]), steps("b", "lower", [1, 7])])
-    assert [curve.name for curve, _ in same.ends] == ["a", "b"]
+def test_what_lies_beyond_an_axis_is_not_drawn_and_is_said() -> None:
+    svg, scene = picture("curves"), SCENES["curves"]
+    assert scene.beyond == (
+        "Beyond the axis: far, down to −11 d 13 h and up to 11 d 13 h; slope, up to 18.0 s; "
+        "far dot (1 value), up to 11 d 13 h."
+    )
+    assert scene.answer([]) == f"Why not. {scene.beyond}"
+    assert svg.count("<svg x=") == 2, "the two curves, each in a picture that ends at the rim"
+    crosses = svg.count(' fill="none" class="wmlab-stroke-alarm" stroke="#B3001B" stroke-width="2"/>')
+    assert crosses == 2, "that of the legend, and one of two"
 
 
 def test_a_dashed_curve_is_drawn_over_a_solid_one_that_would_hide_it() -> None:
@@ -155,40 +145,3 @@ def test_a_rule_beyond_the_ends_of_the_axis_is_left_out() -> None:
     rules = [Rule(at_ms, str(at_ms)) for at_ms in (5, 10, 20, 25)]
     scene = Scene(title="", subtitle="", across=axis, panels=[Panel(up=axis, layers=[], height=10)], rules=rules)
     assert [rule.label for rule in scene.rules] == ["10", "20"]
-
-
-def test_values_beyond_an_axis_stand_at_its_rim_with_triangles() -> None:
-    axis = time_axis("lag", [0, 100_000])
-    steps = Steps(name="lag", role="lower", xs=[1, 2, 3], ys=[5, None, 10**9])
-    perfect = Steps(name="perfect", role="perfect", xs=[1, 2], ys=[5, 10**9])
-    dots = Dots(name="late", role="alarm", shape="cross", xs=[1, 2], ys=[5, -(10**9)], hover=["one", "two"])
-    band = Between(xs=[1], lows=[-(10**9)], highs=[10**9])
-    line = Path(name="line", role="lower", xs=[1], ys=[10])
-    drawn = at_rim(axis, [steps, perfect, dots, band, line], unmarked="perfect")
-    assert [layer.name for layer in drawn if not isinstance(layer, Between)] == [
-        *("lag", "lag beyond the axis", "perfect", "late", "late beyond the axis", "line")
-    ]
-    lag, triangle, _, late, far, between, _ = drawn
-    assert isinstance(lag, Steps)
-    assert isinstance(triangle, Dots)
-    assert isinstance(late, Dots)
-    assert isinstance(far, Dots)
-    assert isinstance(between, Between)
-    assert lag.ys == [5, None, 98_000]
-    assert (triangle.shape, triangle.xs, triangle.ys) == ("triangle", [3], [98_000])
-    assert (late.xs, late.hover, far.xs, far.ys, far.hover) == ([1], ["one"], [2], [2_000], ["two"])
-    assert (between.lows, between.highs) == ([2_000], [98_000])
-    assert at_rim(axis, [late]) == [late]
-    # A sloping line keeps its slope up to the rim.
-    slope = Path(name="lag", role="lower", xs=[0, 10, 10, None, 20, 30], ys=[0, 196_000, 0, None, 196_000, -196_000])
-    cut, marks = at_rim(axis, [slope])
-    assert isinstance(cut, Path)
-    assert isinstance(marks, Dots)
-    assert cut.xs == [0, 5, 10, 10, 10, None, 20, 25 - 5 / 2, pytest.approx(24.9, abs=0.1), 30]
-    assert cut.ys == [0, 98_000, 98_000, 98_000, 0, None, 98_000, 98_000, 2_000, 2_000]
-    assert list(zip(marks.xs, marks.ys, strict=True)) == [(10, 98_000), (20, 98_000), (30, 2_000)]
-    many = Steps(name="lag", role="lower", xs=range(500), ys=[10**9] * 500)
-    assert [len(layer.xs) for layer in at_rim(axis, [many]) if isinstance(layer, Dots)] == [60]
-    # A curve that is far for a short time, in many rows, has few.
-    short = Steps(name="lag", role="perfect", xs=[*range(5_000, 5_500), 15_000], ys=[10**9] * 500 + [5])
-    assert [list(layer.xs) for layer in at_rim(axis, [short]) if isinstance(layer, Dots)] == [[5_000, 5_167, 5_334]]

@@ -50,8 +50,6 @@ def test_every_text_of_a_stored_figure_has_the_colour_of_its_role() -> None:
     wanted = {
         "title": ["inside"],
         "text": ["clock (s)", "w1", "w1 crashes", "first", "second", "held"],
-        "lower": ["<b>first</b>"],
-        "upper": ["<b>second</b>"],
     }
     assert {words.strip(): colour for words, colour in colours.items()} == {
         words: page_colour(role) for role, of_role in wanted.items() for words in of_role

@@ -85,9 +85,8 @@ def test_a_chart_is_drawn_in_both_pictures_and_the_same_whatever_the_order_of_th
     assert first.data["at_ms"] == sorted(first.data["at_ms"])
 
 
-def test_origins_are_labelled_at_their_ends() -> None:
-    (panel,) = progress(table()).scene.panels
-    assert [(curve.name, height) for curve, height in panel.ends] == [("a", 4_000), ("b", 3_000), ("global", 3_000)]
+def test_the_legend_has_every_origin() -> None:
+    assert [layer.name for layer in progress(table()).scene.legend] == ["a", "b", "global"]
 
 
 @pytest.mark.parametrize(
@@ -233,21 +232,17 @@ def test_an_origin_of_another_time_does_not_squeeze_the_others() -> None:
     chart = progress(frame)
     (panel,) = chart.scene.panels
     assert panel.up.high - panel.up.low < 160_000
-    assert chart.scene.subtitle == (
-        f"{chart.sentence} Beyond the axis: the watermark of b for 2.0 s, down to Jan 1 1970; "
-        "the global watermark for 10.0 s, down to Jan 1 1970."
-    )
-    rim = [layer for layer in panel.layers if layer.name == "global beyond the axis"]
-    assert len(rim) == 1
+    assert chart.scene.subtitle == chart.sentence
+    assert chart.scene.beyond == "Beyond the axis: b, down to Jan 1 1970; global, down to Jan 1 1970."
     assert chart.data["global_watermark"] == frame.global_watermark.tolist()
 
 
-def test_windows_of_another_time_stand_at_the_rim_and_are_counted() -> None:
+def test_windows_of_another_time_are_beyond_the_axis_and_counted() -> None:
     windows = [fired(n, BEGIN + 10_000 * n, BEGIN + 10_000 * n + 5) for n in range(1, 40)]
     buffers = [row("buffers", arrival=n, arrived_ms=BEGIN + 10_000 * n, reached=BEGIN + 10_000 * n) for n in range(41)]
     tables = {"buffers": buffers, "windows_fired": [*windows, fired(40, 20, BEGIN + 400_000)]}
     chart = windows_firing(ProgressRecording.from_tables(tables, name="run"))
-    assert "Beyond the axis: 1 window, down to Jan 1 1970" in chart.scene.subtitle
+    assert "(1 value), down to Jan 1 1970" in chart.scene.beyond
     (panel,) = chart.scene.panels
     assert BEGIN - 100_000 < panel.up.low < panel.up.high < BEGIN + 500_000
     assert chart.data["end"] == [*(BEGIN + 10_000 * n for n in range(1, 40)), 20]

@@ -103,7 +103,7 @@ def test_a_writer_whose_clock_is_set_back_is_refused_until_it_has_caught_up():
     writer = EventWriter("w", rate_per_s=10, noting=noting.WallClock())
     world = run(writers=[writer], script=[script.StepClock(at_ms=5_500, party="w", by_ms=-3_000)])
     assert world.column("writer_marks", "noted_ms", outcome="invalid time") == [6_000, 7_000]
-    assert world.rows("incidents")[0]["detail"] == "clock of w set back by 3 000 ms"
+    assert world.rows("incidents")[0]["detail"] == "clock of w set back by 3 s"
 
 
 @pytest.mark.parametrize(("by_ms", "waited_ms"), [(0, 5_000), (2_500, 2_500), (-6_000, 11_000)])

@@ -7,13 +7,13 @@ puts the same ticks at the same values. Instants are written in UTC.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
-from typing import ClassVar, Final, overload
+from typing import ClassVar, Final
 
 from wmlab.core.words import (
     DAY_MS,
@@ -22,10 +22,8 @@ from wmlab.core.words import (
     LAST_INSTANT_MS,
     MINUTE_MS,
     SECOND_MS,
-    counted,
     exactly,
     is_instant,
-    listed,
     rounded,
     since_1970_ms,
     utc,
@@ -77,16 +75,12 @@ _INSTANT_STEPS_MS: Final = (
     *_times(DAY_MS, (1, 2, 7, 14)),
 )
 _MONTH_STEPS: Final = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1_200, 2_400, 6_000, 12_000, 24_000)
-_FEWEST: Final = 4
-_FENCE: Final = 3
-_SQUEEZED: Final = 10
-_OF_EQUAL_VALUES: Final = 8
-"""The fence of `bulk`, in lengths of the middle half, how many times longer than the core the axis may be, and of how
-many values one may be beyond where the middle half is one value."""
+_OUTER: Final = 4
+_REACH: Final = 4
+"""One part in so many of a curve's time may be beyond an axis at either end, and only what is so many lengths of the
+rest away."""
 _LONG_LABEL: Final = 100_000
 """From how many units on the numbers of a duration axis are written with several units: "19 723 d 2 h"."""
-_RIM: Final = 50
-"""How far inside its end an axis draws what lies beyond, as a part of its length."""
 _YEARS_MS: Final = 1_000 * DAY_MS
 
 
@@ -96,46 +90,29 @@ def duration_unit(span_ms: int) -> Unit:
 
 
 Piece = tuple[int, int, int]
-"""From which value to which a curve goes, and for how long, in ms."""
+"""A stretch of a curve that lies between two values, the smaller first, and for how long, in ms."""
 
 
-@dataclass(frozen=True, slots=True)
-class OverTime:
-    """The values of a curve with the time for which it has them, in pieces, each of which it passes at one speed."""
+def held(xs: Sequence[int], ys: Sequence[int | None]) -> list[Piece]:
+    """The pieces of a curve that holds each value until the next x, and the last for no time; None is unknown."""
+    lengths = [*(after - before for before, after in pairwise(xs)), 0]
+    return [(y, y, length) for y, length in zip(ys, lengths, strict=False) if y is not None]
 
-    pieces: tuple[Piece, ...]
 
-    @classmethod
-    def steps(cls, xs: Sequence[int], ys: Sequence[int | None]) -> OverTime:
-        """A curve that holds each value until the next x, and the last for no time; None is unknown."""
-        lengths = [*(after - before for before, after in pairwise(xs)), 0]
-        return cls(tuple((y, y, length) for y, length in zip(ys, lengths, strict=False) if y is not None))
+def sloping(xs: Sequence[int], ys: Sequence[int | None]) -> list[Piece]:
+    """The pieces of straight lines through points; those that go straight up take no time, and None breaks the line."""
+    points = list(zip(xs, ys, strict=True))
+    lines = [
+        (min(before, y), max(before, y), x - from_x)
+        for (from_x, before), (x, y) in pairwise(points)
+        if before is not None and y is not None
+    ]
+    return [*lines, *((y, y, 0) for _, y in points if y is not None)]
 
-    @classmethod
-    def line(cls, xs: Sequence[int], ys: Sequence[int | None]) -> OverTime:
-        """Straight lines through points; those that go straight up are jumps, and None breaks the line."""
-        points = list(zip(xs, ys, strict=True))
-        lines = [
-            (min(before, y), max(before, y), x - from_x)
-            for (from_x, before), (x, y) in pairwise(points)
-            if before is not None and y is not None and from_x < x
-        ]
-        return cls((*lines, *((y, y, 0) for _, y in points if y is not None)))
 
-    def outside(self, low: int, high: int) -> tuple[float, list[int]]:
-        """For how long the curve is not between two values, in ms, and its values out there, ascending.
-
-        Of a piece the values are its two ends.
-        """
-        time_ms, values = 0.0, set[int]()
-        for first, last, length_ms in self.pieces:
-            within = min(last, high) - max(first, low)
-            values |= {value for value in (first, last) if not low <= value <= high}
-            if within < 0:
-                time_ms += length_ms
-            elif first < last:
-                time_ms += length_ms * (1 - within / (last - first))
-        return time_ms, sorted(values)
+def single(values: Iterable[int | None]) -> list[Piece]:
+    """Values of which each counts as much as the others; None is unknown."""
+    return [(value, value, count) for value, count in Counter(values).items() if value is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,52 +157,6 @@ class Axis:
     def turned(self) -> Axis:
         """The same range, in which values grow the other way."""
         return replace(self, low=self.high, high=self.low)
-
-    def beyond(self, values: Iterable[int | None]) -> list[int]:
-        """The known values that lie beyond the range, ascending."""
-        low, high = self._ends
-        return sorted(value for value in values if value is not None and not low <= value <= high)
-
-    @overload
-    def at_rim(self, value: int) -> int: ...
-    @overload
-    def at_rim(self, value: int | None) -> int | None: ...
-    @overload
-    def at_rim(self, value: Coordinate | None) -> Coordinate | None: ...
-
-    def at_rim(self, value: Coordinate | None) -> Coordinate | None:
-        """The value where it is drawn: inside the range as it is, beyond it near the end where it left."""
-        low, high = self._ends
-        margin = (high - low) // _RIM
-        if value is None or low <= value <= high:
-            return value
-        return low + margin if value < low else high - margin
-
-    def said_beyond(self, values: Mapping[str, Iterable[int | None] | OverTime]) -> str:
-        """How many of the values of each kind lie beyond the axis, and how far, as a sentence; "" if none does.
-
-        Of a curve it says for how long.
-
-        >>> axis = time_axis("lag", [0, 60_000])
-        >>> axis.said_beyond({"record": [5_000, 90_000, 3_600_000], "lag": [0]})
-        'Beyond the axis: 2 records, up to 1 h.'
-        >>> axis.said_beyond({"the lag of r1": OverTime.steps([0, 4_000, 5_000], [0, 90_000, 0])})
-        'Beyond the axis: the lag of r1 for 1.0 s, up to 90.0 s.'
-        """
-        low, high = self._ends
-        parts = []
-        for noun, of_noun in values.items():
-            is_curve = isinstance(of_noun, OverTime)
-            time_ms, beyond = (
-                of_noun.outside(low, high) if isinstance(of_noun, OverTime) else (0.0, self.beyond(of_noun))
-            )
-            if beyond:
-                ways = [f"down to {self.written(beyond[0])}"] if beyond[0] < low else []
-                ways += [f"up to {self.written(beyond[-1])}"] if beyond[-1] > high else []
-                lasting = f"for {rounded(round(time_ms))}" if round(time_ms) else "for a moment"
-                what = f"{noun} {lasting}" if is_curve else counted(len(beyond), noun)
-                parts.append(f"{what}, {listed(ways)}")
-        return f"Beyond the axis: {'; '.join(parts)}." if parts else ""
 
     def written(self, value: int) -> str:
         """A value in words: an instant, or a duration."""
@@ -280,121 +211,53 @@ class Numbers:
 AnyAxis = Axis | Numbers
 
 
-Values = Sequence[int | None] | OverTime
-"""Single values, each as important as the others, or a curve."""
+def shown_range(
+    curves: Iterable[Sequence[Piece]], beside: Iterable[Sequence[Piece]] = (), *, least_ms: int = SECOND_MS
+) -> tuple[int, int]:
+    """From where to where an axis in ms over the `curves` goes, so that a few far values do not squeeze the others.
 
+    Of each curve the middle half of its time is always shown. The axis goes on to the outermost value that is
+    at most four lengths of that range away, a length being `least_ms` or more. Values of the curves `beside` them are
+    shown as far as they are in this reach; if the `curves` hold one value, these count as much.
+    What is beyond is not drawn, and said after the answer (`Scene.beyond`).
 
-def bulk(values: Iterable[int | None] | OverTime, *, least_ms: int = SECOND_MS) -> tuple[int, int]:
-    """From where to where an axis in ms over the known `values` goes, so that a few far ones do not squeeze the others.
-
-    What is beyond stands at the rim (`scene.at_rim`), and is said in words (`Axis.said_beyond`).
-
-    The core are the values within three lengths of the middle half (at least of a second, or of `least_ms`) before and
-    behind it, and those that follow without a gap of such a length. The axis goes on from value to value, the nearest
-    first, while it is at most ten times as long as the core (or than a second): what is beyond would squeeze the core
-    to less than a tenth. That is at most a quarter of the values at either end, and none of less than four. Where the
-    middle half is one value, the length is that of the middle half of the others, and at most an eighth of all is
-    beyond: one value is a line on any axis.
-
-    Of a curve the values count by the time for which it has them, so a quarter is a quarter of the time, however many
-    rows there are.
-
-    >>> bulk([10, 20, 30, 5_000]), bulk([1_000, 2_000, 3_000, 4_000, 10**9])
-    ((10, 5000), (1000, 4000))
-    >>> bulk(OverTime.steps([0, 1_000, 20_000], [10**9, 1_000, 2_000]))
+    >>> shown_range([single([*range(100), 300, 10**9])])
+    (0, 300)
+    >>> shown_range([held([0, 1_000, 20_000], [10**9, 1_000, 2_000])])
     (1000, 2000)
     """
-    pieces = sorted(_pieces(values))
-    if not any(weight for *_, weight in pieces):
-        pieces = [(low, high, 1) for low, high, _ in pieces]
-    total = sum(weight for *_, weight in pieces)
-    lowest, highest = (pieces[0][0], max(high for _, high, _ in pieces)) if pieces else (0, 1)
-    if total < _FEWEST:
-        return lowest, highest
-    middles = sorted(((low + high) // 2, weight) for low, high, weight in pieces)
-    first, third = _middle_half(middles)
-    if highest - lowest <= _SQUEEZED * max(third - first, least_ms):
-        return lowest, highest
-    others = [(middle, weight) for middle, weight in middles if middle != first] if first == third else []
-    begins, ends = _middle_half(others) if any(weight for _, weight in others) else (first, third)
-    reach = _FENCE * max(ends - begins, least_ms)
-    core = next(span for span in _joined(pieces, gap=reach) if span[0] <= first <= span[1])
-    low, high = _extended(core, _joined(pieces), _SQUEEZED * max(core[1] - core[0], least_ms))
-    beyond = sum(weight for begin, end, weight in pieces if end < low or begin > high)
-    few = first != third or _OF_EQUAL_VALUES * beyond <= total
-    return (low, high) if few else (lowest, highest)
-
-
-def _pieces(values: Iterable[int | None] | OverTime) -> Iterable[Piece]:
-    """The pieces of a curve, or the known values, each of which counts as often as it is there."""
-    if isinstance(values, OverTime):
-        return values.pieces
-    return [(value, value, count) for value, count in Counter(values).items() if value is not None]
-
-
-def bulk_of_curves(
-    curves: Iterable[Values], beside: Iterable[Values] = (), *, least_ms: int = SECOND_MS
-) -> tuple[int, int]:
-    """From where to where an axis goes that shows the bulk of each of the `curves`, and what is near of the others.
-
-    The values of the curves `beside` them, the nearest first, lengthen the axis to at most ten times of what the
-    `curves` take of it, or of `least_ms`.
-    """
-    known = [bulk(curve, least_ms=least_ms) for curve in curves if _pieces(curve)]
-    others = _joined([piece for curve in beside for piece in _pieces(curve)])
+    known = [pieces for pieces in curves if pieces]
+    others = [pieces for pieces in beside if pieces]
     if not known:
-        return (others[0][0], others[-1][1]) if others else (0, 1)
-    core = min(low for low, _ in known), max(high for _, high in known)
-    return _extended(core, others, _SQUEEZED * max(core[1] - core[0], least_ms))
+        known, others = others, []
+    if not known:
+        return 0, 1
+    middles = [_middle(pieces) for pieces in known]
+    if min(middles)[0] == max(end for _, end in middles):
+        middles += [_middle(pieces) for pieces in others]
+    low, high = min(begin for begin, _ in middles), max(end for _, end in middles)
+    reach = _REACH * max(high - low, least_ms)
+    ends = [end for pieces in (*known, *others) for piece in pieces for end in piece[:2]]
+    near = [low, high, *(end for end in ends if low - reach <= end <= high + reach)]
+    return min(near), max(near)
 
 
-def bulk_of_first(first: OverTime, others: Sequence[OverTime], *, least_ms: int) -> tuple[int, int]:
-    """From where to where an axis goes over the bulk of the first curve, and what is near of the others.
-
-    Where that of the first is one value, or nothing, it is over the bulk of all.
-    """
-    low, high = bulk(first, least_ms=least_ms)
-    stands = low == high or not first.pieces
-    return bulk_of_curves([first, *others] if stands else [first], others, least_ms=least_ms)
-
-
-def _joined(pieces: Iterable[Piece], *, gap: int = 0) -> list[tuple[int, int]]:
-    """The ranges that the pieces cover, ascending; those with no more than `gap` between them are one."""
-    ranges: list[tuple[int, int]] = []
-    for low, high, _ in sorted(pieces):
-        if ranges and low - ranges[-1][1] <= gap:
-            ranges[-1] = ranges[-1][0], max(ranges[-1][1], high)
-        else:
-            ranges.append((low, high))
-    return ranges
+def _middle(pieces: Sequence[Piece]) -> tuple[int, int]:
+    """The range outside of which a curve is for less than a quarter of its time at either end."""
+    if not any(length for *_, length in pieces):
+        pieces = [(low, high, 1) for low, high, _ in pieces]
+    share = sum(length for *_, length in pieces) / _OUTER
+    downwards = _after(sorted(((high, length) for _, high, length in pieces), reverse=True), share)
+    return _after(sorted((low, length) for low, _, length in pieces), share), downwards
 
 
-def _extended(core: tuple[int, int], spans: Iterable[tuple[int, int]], longest: int) -> tuple[int, int]:
-    """The core with the ranges around it, the nearest first, while it is at most so long."""
-    low, high = core
-    outside = (span for span in spans if span[0] < low or span[1] > high)
-    for begin, end in sorted(outside, key=lambda span: (max(core[0] - span[0], span[1] - core[1]), -span[1])):
-        if max(high, end) - min(low, begin) > longest:
-            break
-        low, high = min(low, begin), max(high, end)
-    return low, high
-
-
-def _middle_half(ascending: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """The ends of the middle half of values with their weights, which count as so many equal values.
-
-    Of fewer than four a quarter is none, and the first may be the larger.
-    """
-    last = sum(weight for _, weight in ascending) - 1
-    return _at_rank(ascending, -(-last // 4)), _at_rank(ascending, 3 * last // 4)
-
-
-def _at_rank(ascending: Sequence[tuple[int, int]], rank: int) -> int:
-    for value, weight in ascending:
-        if rank < weight:
+def _after(ordered: Sequence[tuple[int, int]], time_ms: float) -> int:
+    """The value that is reached when values with their times have taken so long."""
+    for value, length in ordered:
+        time_ms -= length
+        if time_ms < 0:
             return value
-        rank -= weight
-    return ascending[-1][0]
+    return ordered[-1][0]
 
 
 def time_axis(

@@ -293,14 +293,19 @@ class Chart:
         }
 
     def _ipython_display_(self) -> None:
-        """Question and answer as HTML, which wraps in wide and in narrow outputs, and the picture below them."""
-        import IPython.display  # needed where there is a notebook
+        """Question and answer, and the picture below them."""
+        self.show_heading()
+        self.show_picture()
 
+    def show_heading(self) -> None:
+        """Show question and answer in a notebook, as HTML that wraps in wide and in narrow outputs."""
         from wmlab.core.charts.plotly import draw_heading  # plotly takes half a second to load
 
-        publish: Callable[[dict[str, Any]], None] = IPython.display.publish_display_data
-        publish({"text/html": draw_heading(self.scene), "text/plain": self.scene.title})
-        publish(self._repr_mimebundle_())
+        _publish({"text/html": draw_heading(self.scene), "text/plain": self.scene.title})
+
+    def show_picture(self) -> None:
+        """Show the picture in a notebook."""
+        _publish(self._repr_mimebundle_())
 
     def save(self, path: str | Path) -> Path:
         """Write the chart and return where to; the suffix decides what.
@@ -310,6 +315,13 @@ class Chart:
         suffix.
         """
         return save_as(path, "chart", self, _WRITERS)
+
+
+def _publish(bundle: dict[str, Any]) -> None:
+    import IPython.display  # needed where there is a notebook
+
+    publish: Callable[[dict[str, Any]], None] = IPython.display.publish_display_data
+    publish(bundle)
 
 
 def template() -> go.layout.Template:

@@ -1,4 +1,4 @@
-"""A chart that answers a click while a kernel runs: the sentence for the moment stands below the picture.
+"""A chart that answers a click while a kernel runs: the sentence for the moment stands above the picture.
 
 The picture is the same as without: a notebook that is executed to be stored or tested has no widget, and a page
 without a kernel shows the picture alone.
@@ -38,16 +38,17 @@ class AnsweringChart(Chart):
     answer: Callable[[int], str]
 
     def _ipython_display_(self) -> None:
-        """The picture, and below it, if a person looks on, what a click asks."""
-        Chart._ipython_display_(self)  # super() has no class to begin at in a dataclass with slots
+        """Question and answer, what a click asks if a person looks on, and the picture."""
+        self.show_heading()
         if is_interactive():
             # So that a notebook saved by hand shows no dead widget once its kernel is gone.
             publish({"text/html": f"{hides_the_dead('wmlab-before')}<span class='wmlab-before' hidden></span>"})
             display(ClickedMoment(self.answer, self.scene.across))  # type: ignore[no-untyped-call]
+        self.show_picture()
 
 
 class ClickedMoment(anywidget.AnyWidget):
-    """The sentence for the moment that was clicked on in the chart above; `clicked` is where the x axis has it."""
+    """The sentence for the moment that was clicked on in the chart below; `clicked` is where the x axis has it."""
 
     _esm = script()
 
@@ -59,7 +60,7 @@ class ClickedMoment(anywidget.AnyWidget):
         super().__init__()
 
     def ask(self, answer: Callable[[int], str], across: AnyAxis) -> None:
-        """Stand below another chart: the same widget for another picture in the same place."""
+        """Stand at another chart: the same widget for another picture in the same place."""
         self._answer, self._across = answer, across
         self.clicked, self.sentence = None, _INVITATION
 

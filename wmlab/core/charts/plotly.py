@@ -38,7 +38,6 @@ from wmlab.core.charts.style import (
     TITLE_PX,
     Placed,
     glued,
-    spread,
 )
 from wmlab.core.words import MINUTE_MS, exactly
 
@@ -68,6 +67,7 @@ _AXIS: Final = {
     "ticklen": 4,
     "tickcolor": _GRID,
     "automargin": False,
+    "tickangle": 0,
     "title": {"font": {"size": TEXT_PX}},
     "tickfont": {"size": TICK_PX},
 }
@@ -142,7 +142,6 @@ def draw_plotly(scene: Scene, *, headed: bool = True) -> go.Figure:
         yaxis = f"y{number if number > 1 else ''}"
         for layer in panel.drawn:
             traces += _trace(scene, panel, layer, yaxis)
-        traces += _end_names(scene, panel, yaxis)
     if scene.rules:
         traces.append(_rule_labels(scene, frame))
     return go.Figure(data=_in_legend(traces, scene), layout=_layout(scene, frame))
@@ -172,7 +171,7 @@ def _arrange(scene: Scene, *, headed: bool) -> _Frame:
 
 def _in_legend(traces: list[go.Scatter | go.Bar], scene: Scene) -> list[go.Scatter | go.Bar]:
     """Each name stands in the legend once; a click on it hides all that has this name, in all panels."""
-    entries = {escape(layer.name) for layer in scene.switches}
+    entries = {escape(layer.name) for layer in scene.legend}
     for trace in traces:
         trace.legendgroup = trace.name
         trace.showlegend = trace.name in entries
@@ -182,7 +181,7 @@ def _in_legend(traces: list[go.Scatter | go.Bar], scene: Scene) -> list[go.Scatt
 
 def _layout(scene: Scene, frame: _Frame) -> dict[str, Any]:
     # Room for the legend in a notebook of readable width; a wider one needs no more.
-    entries = legend_rows(scene.switches, _READABLE_WIDTH - max(_LEFT, scene.left) - scene.right, beside=46)
+    entries = legend_rows(scene.legend, _READABLE_WIDTH - max(_LEFT, scene.left) - scene.right, beside=46)
     legend = _LEGEND + _LEGEND_ROW * (len(entries) - 1) if entries else 0
     bottom = _BOTTOM + (20 if scene.across.instants else 0) + legend
     height = round(frame.top + frame.margin_top + bottom)
@@ -336,7 +335,8 @@ def _line(role: str, *, thin: bool = False) -> dict[str, Any]:
 
 def _steps(scene: Scene, panel: Panel, layer: Steps, ys: Sequence[Value]) -> dict[str, Any]:
     look: dict[str, Any] = {"mode": "lines", "line": {"shape": "hv"} | _line(layer.role), "connectgaps": False}
-    if ys and ys[-1] is not None and (len(ys) == 1 or ys[-2] is None):
+    low, high = sorted((panel.up.low, panel.up.high))
+    if ys and ys[-1] is not None and low <= ys[-1] <= high and (len(ys) == 1 or ys[-2] is None):
         marker = {"size": [0] * (len(ys) - 1) + [8], "opacity": 1}
         look |= {"mode": "lines+markers", "cliponaxis": False, "marker": marker}
     if scene.together and isinstance(up := panel.up, Axis):
@@ -436,20 +436,6 @@ def _rule_labels(scene: Scene, frame: _Frame) -> go.Scatter:
         xaxis="x2",
         yaxis=f"y{len(scene.panels) + 1}",
     )
-
-
-def _end_names(scene: Scene, panel: Panel, yaxis: str) -> list[go.Scatter]:
-    """The names beside the ends of curves, each of which goes with its curve: it is hidden and zoomed with it."""
-    scale = panel.height / (panel.up.high - panel.up.low)
-    wanted = [(panel.up.high - value) * scale for _, value in panel.ends]
-    depths = spread(wanted, gap=16, low=6, high=panel.height - 6)
-    names = []
-    for (layer, _), depth in zip(panel.ends, depths, strict=True):
-        at = {"x": scene.across.plotted([scene.across.high]), "y": panel.up.plotted([panel.up.high - depth / scale])}
-        look = {"textposition": "middle right", "textfont": {"size": LABEL_PX, "color": ROLES[layer.role].both}}
-        words = {"text": [f" <b>{escape(layer.name)}</b>"], "hoverinfo": "skip", "name": escape(layer.name)}
-        names.append(go.Scatter(**at, yaxis=yaxis, mode="text", cliponaxis=False, **look, **words))
-    return names
 
 
 def _texts(scene: Scene) -> list[dict[str, Any]]:

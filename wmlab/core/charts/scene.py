@@ -1,8 +1,8 @@
 """What is drawn, before any library draws it: panels over one x axis, each with layers in the units of its data.
 
 A chart composes a `Scene` from the facts it found; `svg` and `plotly` draw the same scene. A layer has a role, which
-gives colour, width and dash (`style.ROLES`), and a name, which stands beside its end, in the legend or in the hover
-box; so nothing is shown by colour alone.
+gives colour, width and dash (`style.ROLES`), and a name, which stands in the legend or in the hover box; so nothing is
+shown by colour alone.
 
 A step curve is two lists of one length: `xs` ascending integers and `ys` integers or None (unknown). A value known at
 row i is drawn from xs[i] to xs[i + 1], also when row i + 1 is unknown; there the curve has a gap.
@@ -11,7 +11,7 @@ row i is drawn from xs[i] to xs[i + 1], also when row i + 1 is unknown; there th
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final, Literal, TypeVar
@@ -20,7 +20,7 @@ from wmlab.core.arguments import the_flag
 from wmlab.core.charts.axis import AnyAxis, Axis, Coordinate, Numbers, Tick
 from wmlab.core.charts.style import BOLD, LABEL_PX, ROLES, TEXT_PX, TICK_PX, TITLE_PX, Placed, stagger, text_width, wrap
 from wmlab.core.errors import ChartError
-from wmlab.core.words import listed
+from wmlab.core.words import counted, listed
 
 Value = int | None
 Point = tuple[int, int]
@@ -197,31 +197,27 @@ LANE_HEIGHT: Final = 34.0
 """Height of a named row in px."""
 TITLE: Final = 17.0
 """Room for a line of the title of a panel in px."""
-_NEAR_END: Final = 40.0
-"""Pixels above or below the end of a curve within which its name is looked for."""
-_MARGIN, _LABELLED, _BARE = 20.0, 132.0, 34.0
-"""Pixels left of everything, and right of the plot at least, with and without the names of curves."""
+_MARGIN, _RIGHT = 20.0, 34.0
+"""Pixels left of everything, and right of the plot at least."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """A curve that holds each value until the next; None is unknown. Its name stands beside its end or in a legend."""
+    """A curve that holds each value until the next; None is unknown. Its name stands in the legend."""
 
     name: str
     role: str
     xs: Sequence[int]
     ys: Sequence[Value]
-    labelled: bool = True
-    legend: bool = False
+    legend: bool = True
 
     def __post_init__(self) -> None:
         the_flag(self.legend, "legend", ChartError)
-        the_flag(self.labelled, "labelled", ChartError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Path:
-    """Straight lines through points; None breaks the line. Its name stands in the legend, or beside its end.
+    """Straight lines through points; None breaks the line. Its name stands in the legend.
 
     Thin ones are those of which many lie close together.
     """
@@ -231,12 +227,10 @@ class Path:
     xs: Sequence[Coordinate | None]
     ys: Sequence[Coordinate | None]
     legend: bool = True
-    labelled: bool = False
     thin: bool = False
 
     def __post_init__(self) -> None:
         the_flag(self.legend, "legend", ChartError)
-        the_flag(self.labelled, "labelled", ChartError)
         the_flag(self.thin, "thin", ChartError)
 
 
@@ -299,92 +293,6 @@ Named = Steps | Path | Dots | Blocks
 """Layers that may stand in the legend."""
 
 
-_AT_RIM: Final = 60
-"""Markers at most of a curve at the rim of an axis, each in its own part of the curve's x range."""
-
-
-def at_rim(axis: Axis, layers: Iterable[Layer], *, unmarked: str = "") -> list[Layer]:
-    """The layers as a panel draws them whose vertical axis does not cover all values, see `Axis.at_rim`.
-
-    Values beyond the axis stand at its rim: those of curves with triangles on them, but for the curves of the name
-    `unmarked`, and markers as triangles. `Axis.said_beyond` says how many there are.
-    """
-    return [part for layer in layers for part in _at_rim(axis, layer, unmarked)]
-
-
-def _at_rim(axis: Axis, layer: Layer, unmarked: str) -> list[Layer]:
-    if isinstance(layer, Between):
-        lows, highs = ([axis.at_rim(y) for y in side] for side in (layer.lows, layer.highs))
-        return [replace(layer, lows=lows, highs=highs)]
-    if isinstance(layer, Dots):
-        return _dots_at_rim(axis, layer)
-    if isinstance(layer, Blocks):
-        return [layer]
-    known = [(x, y) for x, y in zip(layer.xs, layer.ys, strict=True) if x is not None and y is not None]
-    beyond = [(x, round(y)) for x, y in known if axis.at_rim(y) != y]
-    if not beyond:
-        return [layer]
-    if isinstance(layer, Steps):
-        curve: Layer = replace(layer, ys=[axis.at_rim(y) for y in layer.ys])
-    else:
-        xs, ys = _cut_at_rim(axis, layer)
-        curve = replace(layer, xs=xs, ys=ys)
-    if layer.name == unmarked:
-        return [curve]
-    first, last = (end(x for x, _ in known) for end in (min, max))
-    marked: dict[tuple[int, bool], tuple[Coordinate, int]] = {}
-    for x, y in beyond:
-        part = int(_AT_RIM * (x - first) / max(last - first, 1))
-        marked.setdefault((min(part, _AT_RIM - 1), y < axis.at_rim(y)), (x, y))
-    return [curve, _triangles(axis, layer.name, layer.role, [*marked.values()], ())]
-
-
-def _cut_at_rim(axis: Axis, line: Path) -> tuple[list[Coordinate | None], list[Coordinate | None]]:
-    """The points of a line, with those at which it reaches the rim, so that its slope stays what it is inside."""
-    xs: list[Coordinate | None] = []
-    ys: list[Coordinate | None] = []
-    points = list(zip(line.xs, line.ys, strict=True))
-    for (from_x, from_y), (x, y) in pairwise([(None, None), *points]):
-        if from_x is not None and from_y is not None and x is not None and y is not None:
-            # One end is beyond: the other end of what is seen lies where the line has the height of the rim.
-            for end in (from_y, y):
-                rim = axis.at_rim(end)
-                if rim is not None and rim != end and min(from_y, y) < rim < max(from_y, y):
-                    xs.append(from_x + (x - from_x) * (rim - from_y) / (y - from_y))
-                    ys.append(rim)
-        xs.append(x)
-        ys.append(axis.at_rim(y))
-    return xs, ys
-
-
-def _dots_at_rim(axis: Axis, layer: Dots) -> list[Layer]:
-    points = [(x, round(y)) for x, y in zip(layer.xs, layer.ys, strict=True)]
-    inside = [row for row, (_, y) in enumerate(points) if axis.at_rim(y) == y]
-    if len(inside) == len(points):
-        return [layer]
-    outside = sorted({*range(len(points))} - {*inside})
-    hover, beyond_hover = ([layer.hover[row] for row in rows] if layer.hover else [] for rows in (inside, outside))
-    xs, ys = [layer.xs[row] for row in inside], [layer.ys[row] for row in inside]
-    triangles = _triangles(axis, layer.name, layer.role, [points[row] for row in outside], beyond_hover)
-    return [replace(layer, xs=xs, ys=ys, hover=hover), triangles]
-
-
-def _triangles(
-    axis: Axis, name: str, role: str, points: Sequence[tuple[Coordinate, int]], hover: Sequence[str]
-) -> Dots:
-    """Points beyond a vertical axis, at its rim."""
-    name = f"{name} beyond the axis"
-    return Dots(
-        name=name,
-        role=role,
-        shape="triangle",
-        xs=[x for x, _ in points],
-        ys=[axis.at_rim(y) or 0 for _, y in points],
-        hover=hover or [f"{name}: {axis.written(y)}" for _, y in points],
-        size=3.5,
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
     """One vertical axis and what is drawn over it, the last layer on top. `height` is in px.
@@ -412,32 +320,22 @@ class Panel:
         return [wrap(words, width=room, size=LABEL_PX) for words, room in zip(self.title, widths, strict=False)]
 
     @property
-    def ends(self) -> list[tuple[Steps | Path, Coordinate]]:
-        """The curves whose name stands beside their end, each with the value at which it stands, the highest first.
+    def beyond(self) -> list[str]:
+        """Which layers have values beyond a vertical axis of times, how many if they are markers, and how far."""
+        return [words for layer in self.layers if (words := self._beyond(layer))]
 
-        That is its last known value. A curve that ends before the others is named above those that it was above, where
-        all were last known, and below the others, unless its name would stand far from its end.
-        """
-        named = [layer for layer in self.layers if isinstance(layer, Steps | Path) and layer.labelled]
-        known = [(layer, [y for y in layer.ys if y is not None]) for layer in named]
-        ends = {layer.name: (layer, ys[-1]) for layer, ys in known if ys}
-        rows = zip(*(layer.ys for layer, _ in ends.values()), strict=False)
-        together = [row for row in rows if None not in row]
-        heights = {name: value for name, (_, value) in ends.items()}
-        if together and len({len(layer.ys) for layer, _ in ends.values()}) == 1:
-            heights = dict(zip(ends, together[-1], strict=True))
-            lasting = [(name, value) for name, (layer, value) in ends.items() if layer.ys[-1] is not None]
-            for name, (layer, value) in ends.items():
-                if layer.ys[-1] is None:
-                    below = [of_other for other, of_other in lasting if heights[other] <= heights[name]]
-                    above = [of_other for other, of_other in lasting if heights[other] > heights[name]]
-                    beside = min([max([value, *below]), *above])
-                    if abs(beside - value) * self.height <= _NEAR_END * abs(self.up.high - self.up.low):
-                        ends[name] = layer, beside
-        upwards = 1 if self.up.low < self.up.high else -1
-        return [
-            ends[name] for name in sorted(ends, key=lambda name: (-upwards * ends[name][1], -upwards * heights[name]))
-        ]
+    def _beyond(self, layer: Layer) -> str:
+        up = self.up
+        if not isinstance(up, Axis) or not isinstance(layer, Steps | Path | Dots):
+            return ""
+        low, high = sorted((up.low, up.high))
+        values = sorted(round(y) for y in layer.ys if y is not None and not low <= y <= high)
+        if not values:
+            return ""
+        ways = [f"down to {up.written(values[0])}"] if values[0] < low else []
+        ways += [f"up to {up.written(values[-1])}"] if values[-1] > high else []
+        what = f"{layer.name} ({counted(len(values), 'value')})" if isinstance(layer, Dots) else layer.name
+        return f"{what}, {listed(ways)}"
 
 
 _IMPORTANCE: Final = ("cross", "circle", "triangle", "diamond")
@@ -485,27 +383,22 @@ class Scene:
 
     @property
     def legend(self) -> list[Named]:
-        """The layers that the legend names, each name once."""
-        return self._entries(lambda layer: layer.legend)
-
-    @property
-    def switches(self) -> list[Named]:
-        """The layers that the legend of an interactive picture names: there a click on a name shows or hides them.
-
-        Beside those of `legend` these are the curves, if there are several.
-        """
-        curves = self._entries(lambda layer: isinstance(layer, Steps | Path) and (layer.legend or layer.labelled))
-        names = {curve.name for curve in curves} if len(curves) > 1 else {}
-        return self._entries(lambda layer: layer.legend or layer.name in names)
-
-    def _entries(self, chosen: Callable[[Named], bool]) -> list[Named]:
+        """The layers that the legend names, each name once; in an interactive picture a click on one hides it."""
         named: dict[str, Named] = {}
         for layer in self.layers:
-            if not isinstance(layer, Between) and chosen(layer):
+            if not isinstance(layer, Between) and layer.legend:
                 drawn = layer.boxes if isinstance(layer, Blocks) else layer.xs
                 if drawn:
                     named.setdefault(layer.name, layer)
         return list(named.values())
+
+    @property
+    def beyond(self) -> str:
+        """What lies beyond the vertical axes of the panels, as a sentence; empty if nothing does."""
+        parts = [
+            f"{panel.title[0]}: {words}" if panel.title else words for panel in self.panels for words in panel.beyond
+        ]
+        return f"Beyond the axis: {'; '.join(dict.fromkeys(parts))}." if parts else ""
 
     @property
     def left(self) -> float:
@@ -518,12 +411,10 @@ class Scene:
 
     @property
     def right(self) -> float:
-        """Pixels right of the plot, for the names of curves or for labels beside boxes."""
+        """Pixels right of the plot, for labels beside boxes."""
         beside = [layer for layer in self.layers if isinstance(layer, Blocks) and layer.beside]
         widths = [text_width(box.label, LABEL_PX) + 16 for layer in beside for box in layer.boxes]
-        named = [layer.name for layer in self.layers if isinstance(layer, Steps | Path) and layer.labelled]
-        widths += [text_width(name, LABEL_PX * BOLD) + 16 for name in named]
-        return max([_LABELLED if named else _BARE, *widths])
+        return max([_RIGHT, *widths])
 
     def rule_labels(self, plot_px: float, *, gap: float, beside: tuple[float, float]) -> RuleLabels:
         """Where the labels of the rules stand in a plot of that width, as `stagger` has it.
@@ -541,9 +432,10 @@ class Scene:
         return wrap(self.title, width=width / BOLD, size=TITLE_PX)
 
     def answer(self, labels: Sequence[Placed | None]) -> str:
-        """The subtitle, and how many rules have no room for their label."""
-        note = f" Without a label: {n} of {len(labels)} incidents." if (n := labels.count(None)) else ""
-        return self.subtitle + note
+        """The subtitle, what lies beyond an axis, and how many rules have no room for their label."""
+        unlabelled = labels.count(None)
+        note = f"Without a label: {unlabelled} of {len(labels)} incidents." if unlabelled else ""
+        return " ".join(filter(None, [self.subtitle, self.beyond, note]))
 
     def subtitle_lines(self, labels: Sequence[Placed | None], *, width: float) -> list[str]:
         """The answer in lines."""

@@ -128,26 +128,6 @@ def wrap(text: str, *, width: float, size: float) -> list[str]:
     return textwrap.wrap(glued(text), max(int(width / (_EM_PER_CHARACTER * size)), 10))
 
 
-def spread(wanted: Sequence[float], *, gap: float, low: float, high: float) -> list[float]:
-    """Places near `wanted`, in its order, at least `gap` apart and inside [low, high] if they fit at all.
-
-    Labels that would touch form a block around their mean; the order along the axis never changes.
-    """
-
-    def edges(block: Sequence[int]) -> tuple[float, float]:
-        length = gap * (len(block) - 1)
-        first = max(min(sum(wanted[i] for i in block) / len(block) - length / 2, high - length), low)
-        return first, first + length
-
-    blocks: list[list[int]] = []
-    for index in sorted(range(len(wanted)), key=lambda i: (wanted[i], i)):
-        blocks.append([index])
-        while len(blocks) > 1 and edges(blocks[-2])[1] + gap > edges(blocks[-1])[0]:
-            blocks[-2:] = [blocks[-2] + blocks[-1]]
-    heights = {index: edges(block)[0] + rank * gap for block in blocks for rank, index in enumerate(block)}
-    return [heights[index] for index in range(len(wanted))]
-
-
 @dataclass(frozen=True, slots=True)
 class Placed:
     """Where a marker's label stands: its level (0 next to the plot, upwards), from where to where its text runs, and

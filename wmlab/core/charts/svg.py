@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from itertools import groupby, pairwise
 from typing import Final
@@ -17,6 +17,7 @@ from typing import Final
 from wmlab.core.charts.axis import Tick
 from wmlab.core.charts.scene import (
     TITLE,
+    Between,
     Blocks,
     Box,
     Dots,
@@ -39,7 +40,6 @@ from wmlab.core.charts.style import (
     TICK_PX,
     TITLE_PX,
     Placed,
-    spread,
     text_width,
 )
 
@@ -75,8 +75,7 @@ def draw_svg(scene: Scene, width: float = _WIDTH, *, headed: bool = True, hover:
     parts += [*_legend(legend, legend_top), *_axes(scene, areas), *_rules(scene, labels, labels_bottom, areas)]
     for panel, area in zip(scene.panels, areas, strict=True):
         for layer in panel.drawn:
-            parts += _layer(layer, area, hover=hover)
-        parts += _end_labels(panel, area)
+            parts += _inside(layer, area, hover=hover)
         parts += _panel_title(panel, area, width)
         if panel.note:
             middle = area.left + area.width / 2, area.top + area.height / 2
@@ -163,6 +162,28 @@ def _rules(scene: Scene, labels: list[Placed | None], labels_bottom: float, area
     return parts
 
 
+def _inside(layer: Layer, area: PlotArea, *, hover: bool) -> list[str]:
+    """The layer, of which nothing is drawn above or below the plot."""
+    if isinstance(layer, Blocks):
+        return _layer(layer, area, hover=hover)
+    values = (*layer.lows, *layer.highs) if isinstance(layer, Between) else layer.ys
+    if all(value is None or area.has(value) for value in values):
+        return _layer(layer, area, hover=hover)
+    if isinstance(layer, Dots):
+        rows = [row for row, y in enumerate(layer.ys) if area.has(y)]
+        xs, ys = [layer.xs[row] for row in rows], [layer.ys[row] for row in rows]
+        words = [layer.hover[row] for row in rows] if layer.hover else []
+        return _layer(replace(layer, xs=xs, ys=ys, hover=words), area, hover=hover)
+    # What is drawn in a picture of its own ends at the rim of that.
+    box = " ".join(map(_px, (area.left, area.top, area.width, area.height)))
+    x, y, width, height = box.split()
+    return [
+        f'<svg x="{x}" y="{y}" width="{width}" height="{height}" viewBox="{box}">',
+        *_layer(layer, area, hover=hover),
+        "</svg>",
+    ]
+
+
 def _layer(layer: Layer, area: PlotArea, *, hover: bool) -> list[str]:
     if isinstance(layer, Steps):
         return _stairs(layer, area)
@@ -210,14 +231,6 @@ def _box(layer: Blocks, box: Box, area: PlotArea) -> list[str]:
     return parts
 
 
-def _end_labels(panel: Panel, area: PlotArea) -> list[str]:
-    rows = spread([area.y(value) for _, value in panel.ends], gap=16, low=area.top + 6, high=area.bottom - 2)
-    return [
-        text(area.right + 8, y + 4, layer.name, layer.role, size=LABEL_PX, bold=True)
-        for (layer, _), y in zip(panel.ends, rows, strict=True)
-    ]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlotArea:
     """A rectangle in pixels with an x range along it and a y range up it, both in data units."""
@@ -238,6 +251,10 @@ class PlotArea:
     def y(self, value: float) -> float:
         """The pixel row of a data value; rows count downwards."""
         return self.top + (self.y_high - value) / (self.y_high - self.y_low) * self.height
+
+    def has(self, value: float) -> bool:
+        """Whether a value lies in the y range."""
+        return min(self.y_low, self.y_high) <= value <= max(self.y_low, self.y_high)
 
     @property
     def right(self) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from wmlab.core.recording import Recording
-from wmlab.core.words import counted, exact_words, grouped, is_instant, listed, rounded, span
+from wmlab.core.words import counted, exact_words, grouped, listed, rounded
 from wmlab.dataflow.answers.cause import IN_FLIGHT, Cause, CauseKind, Holder
 from wmlab.dataflow.answers.run import DataflowRun, JobEnd
 from wmlab.dataflow.answers.state import HeldState
@@ -97,8 +97,7 @@ def _why(run: DataflowRun, holder: Holder) -> str:
         at_mark, idle_at = f"at {run.time(holder.mark)}", f"at watermark {run.time(holder.mark)}"
     if holder.idle_since_ms is not None:
         idle_at = f"since {exact_words(holder.idle_since_ms)} {idle_at}"
-    beside_ms = _beside(holder.mark or 0, run.times_ms)
-    behind = f", {span(holder.behind_by, beside_ms=beside_ms)} behind the next" if holder.behind_by else ""
+    behind = f", {rounded(holder.behind_by)} behind the next" if holder.behind_by else ""
     since = exact_words(holder.last_ms)
     kind = run.vertices[holder.vertex]["kind"]
     inside = "the watermark has come and is still inside"
@@ -144,11 +143,6 @@ def _fault(holder: Holder) -> str:
         "disordered": f"; rows that would arrive {during} come up to {exact_words(fault.by_ms)} later",
         "swallowed": f"; its filter rejects every row {during}",
     }[fault.kind]
-
-
-def _beside(time: int, clock_ms: int) -> int:
-    """A time beside which a duration is written, for `span`; instants change nothing."""
-    return 0 if is_instant([time], clock=[clock_ms]) else time
 
 
 def _before(holder: Holder) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 
 from wmlab.core.answers import Answer, Cell, TableAnswer
-from wmlab.core.words import counted, exact_words, grouped, is_instant, listed, span
+from wmlab.core.words import counted, exact_words, grouped, is_instant, listed, rounded
 from wmlab.dataflow.answers.cause import Cause, Holder
 from wmlab.dataflow.answers.sentences import first, row_words
 from wmlab.dataflow.answers.state import HeldState
@@ -42,12 +42,12 @@ class DroppedRow:
         """The drop in one sentence."""
         late = ""
         if self.passed_ms is not None:
-            before = span(self.at_ms - self.passed_ms, beside_ms=self.at_ms)
+            before = rounded(self.at_ms - self.passed_ms)
             late = f"; the watermark that decided had come at {exact_words(self.passed_ms)}, {before} before it"
         # Its limit comes from other rows, which have dates where the clock of the run has none.
         clock_ms = self.at_ms if is_instant([self.at_ms]) else self.limit
         time, limit = (exact_words(value, clock_ms=clock_ms) for value in (self.time, self.limit))
-        margin = span(self.margin, beside_ms=0 if is_instant([self.time], clock=[clock_ms]) else self.time)
+        margin = rounded(self.margin)
         return (
             f"Row ({row_words(self.row)}) was dropped by the {self.rule} rule of {self.vertex} at "
             f"{exact_words(self.at_ms)}: its time {time} is {margin} below {limit}, the lowest that was still taken "
@@ -83,7 +83,7 @@ class Drops(TableAnswer[DroppedRow]):
             margins.setdefault((drop.rule, drop.vertex), []).append(drop.margin)
         parts = []
         for (rule, vertex), late_by in sorted(margins.items(), key=lambda entry: -len(entry[1])):
-            ends = dict.fromkeys((span(min(late_by)), span(max(late_by))))
+            ends = dict.fromkeys((rounded(min(late_by)), rounded(max(late_by))))
             parts.append(f"{grouped(len(late_by))} by the {rule} rule of {vertex}, late by {' to '.join(ends)}")
         return f"{counted(len(self.rows), 'row')} of {self.stream} were dropped: {listed(parts)}."
 

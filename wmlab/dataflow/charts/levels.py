@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import Any, Final, Literal
 
-from wmlab.core.charts.axis import Numbers, OverTime, bulk_of_curves, time_axis
+from wmlab.core.charts.axis import Numbers, Piece, held, shown_range, single, time_axis
 from wmlab.core.charts.chart import SERIES, Chart, columns, one_stream
 from wmlab.core.charts.clicked import AnsweringChart
-from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Scene, Steps, Value, at_rim, lanes, thinned
+from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Scene, Steps, Value, lanes, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.words import counted, grouped, moment, span
+from wmlab.core.words import counted, grouped, moment, rounded
 from wmlab.dataflow.answers.explain import explain
 from wmlab.dataflow.answers.job import LevelState
 from wmlab.dataflow.answers.permutations import Permutations, Permuted
@@ -201,11 +201,11 @@ def coalescing(
     if chosen not in level.keys:
         known = ", ".join(map(str, level.keys))
         raise ChartError(f"No watermark of key {key!r} came to {level.name!r}.", remedy=f"Choose one of: {known}.")
-    every = dict[str, OverTime | list[int]]()
+    every = list[list[Piece]]()
     curves, rows, drawn = list[Steps](), list[tuple[Any, ...]](), 0
     for (number, name), role in zip(level.names.items(), cycle(_ROLES), strict=False):
         points = level.watermarks(number, chosen)
-        every[f"the watermark of {name}"] = OverTime.steps(*points)
+        every.append(held(*points))
         xs, ys = thinned(*points, _POINTS_DRAWN)
         curves.append(Steps(name=name, role=role, xs=xs, ys=ys))
         rows += [(name, at, y) for at, y in zip(*points, strict=True)]
@@ -217,18 +217,16 @@ def coalescing(
     rows += [("coalesced", at, y) for at, y in zip(xs, ys, strict=True)]
     fewer = thinning_note(drawn + len(xs_drawn), len(rows))
     late = [row for row in level.drops if row["key"] == chosen]
-    every["the coalesced watermark"] = OverTime.steps(xs, ys)
-    times = [row["time"] for row in late]
-    ends = bulk_of_curves(every.values(), [times], least_ms=level.end_ms - level.begun_ms)
+    every.append(held(xs, ys))
+    ends = shown_range(every, [single(row["time"] for row in late)], least_ms=level.end_ms - level.begun_ms)
     up = time_axis("watermark", ends, pad_percent=5, clock=[level.run.times_ms])
-    beyond = f" {said}" if (said := up.said_beyond(every | {"dropped row": times})) else ""
     sentence = _sentence(level, chosen, len(late))
     scene = Scene(
         title=title or f"Who holds the watermark of key {chosen} at {level.name}?",
-        subtitle=sentence + fewer + beyond + level.note,
+        subtitle=sentence + fewer + level.note,
         across=time_axis("clock", [level.begun_ms, level.end_ms]),
         panels=[
-            Panel(up=up, layers=at_rim(up, [*curves, *_without_output(level, chosen), _dropped(level.run, late)])),
+            Panel(up=up, layers=[*curves, *_without_output(level, chosen), _dropped(level.run, late)]),
             *_activity(level),
         ],
     )
@@ -275,7 +273,8 @@ def _dropped(run: DataflowRun, late: list[RecordedRow]) -> Dots:
         xs=[row["at_ms"] for row in late],
         ys=[row["time"] for row in late],
         hover=[
-            f"{row['rule']}: {row_words(read(row['row']))}, {span(row['margin'])} below {run.bare_time(row['limit'])}"
+            f"{row['rule']}: {row_words(read(row['row']))}, {rounded(row['margin'])} below "
+            f"{run.bare_time(row['limit'])}"
             for row in late
         ],
     )

@@ -11,7 +11,7 @@ from wmlab.core.charts.chart import SERIES, Chart, columns, columns_of
 from wmlab.core.charts.scene import Dots, Layer, Panel, Path, Rule, Scene, Steps, lanes, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import counted, grouped, moment, rounded, span
+from wmlab.core.words import counted, grouped, moment, rounded
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
 from wmlab.dataflow.answers.sentences import failure_sentence, first, row_words
 from wmlab.dataflow.answers.state import HeldState, held_state
@@ -150,7 +150,7 @@ def _course(
 
 
 def _hover(row: RecordedRow) -> str:
-    waited = "" if row["taken_ms"] is None else f", {span(row['taken_ms'] - row['put_ms'])} on the queue"
+    waited = "" if row["taken_ms"] is None else f", {rounded(row['taken_ms'] - row['put_ms'])} on the queue"
     if row["kind"] == "event":
         return row_words(read(row["row"])) + waited
     what = {"watermark": f"watermark {row['key']}:{row['value']}", "barrier": f"barrier {row['value']}"}
@@ -220,7 +220,7 @@ def state_size(
         curves.append(_sizes(run, name, begun_ms, end_ms))
         xs, ys = thinned(*curves[-1], _POINTS_DRAWN)
         drawn += len(xs)
-        layers.append(Steps(name=label, role=role, xs=xs, ys=ys, labelled=len(label) <= 16))
+        layers.append(Steps(name=label, role=role, xs=xs, ys=ys))
         states.append(held_state(run, run.executions[-1], name, None, end_ms) if run.executions else None)
         fails = f"{label} fails" if others else "the job fails"
         rules += [Rule(row["ended_ms"], fails, "cross") for row in run.executions if row["outcome"] == "failed"]

@@ -3,8 +3,7 @@
 They show who sends when, what a lower latency costs, where a watermark stands while records arrive, and how far the two
 bounds of Pravega are apart.
 
-An axis covers the bulk of its values (`wmlab.core.charts.axis.bulk`); what lies beyond stands at the rim, and is
-counted in words on the chart.
+An axis leaves out few far values (`wmlab.core.charts.axis.shown_range`), and the chart says how far they are.
 """
 
 from wmlab.core import namespace

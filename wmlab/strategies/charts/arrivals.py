@@ -1,4 +1,4 @@
-"""The axis of arrivals, over the bulk of them, and which rows of a log are drawn on it."""
+"""The axis of arrivals, over most of them, and which rows of a log are drawn on it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from wmlab.core.charts.axis import Axis, bulk, duration_unit
+from wmlab.core.charts.axis import Axis, duration_unit, shown_range, single
 from wmlab.core.charts.scene import Value, thin
-from wmlab.core.words import is_instant
+from wmlab.core.words import counted, is_instant
 from wmlab.strategies.replay import Log
 
 CAP: Final = 400
@@ -46,9 +46,9 @@ class Arrivals:
 
     @classmethod
     def of(cls, log: Log) -> Arrivals:
-        """Over the bulk of the arrivals, if nearly all are of it; otherwise over all."""
+        """Over the arrivals but for far ones, if these are few; otherwise over all."""
         arrival = log.arrival
-        low, high = bulk(arrival.tolist())
+        low, high = shown_range([single(arrival.tolist())])
         first, end = int(np.searchsorted(arrival, low)), int(np.searchsorted(arrival, high, side="right"))
         if _OTHER_TIMES * (len(arrival) - (end - first)) > len(arrival):
             low, high, first, end = int(arrival[0]), int(arrival[-1]), 0, len(arrival)
@@ -59,8 +59,9 @@ class Arrivals:
             is_instant([low, high], clock=[log.clock_ms]),
             duration_unit(high - low),
         )
-        said = axis.said_beyond({"arrival": arrival.tolist()})
-        return cls(axis, first, end, f" {said}" if said else "")
+        beyond = len(arrival) - (end - first)
+        said = f" Beyond the axis of arrivals: {counted(beyond, 'record')}." if beyond else ""
+        return cls(axis, first, end, said)
 
     def thin(self, log: Log, columns: Sequence[Sequence[Value]]) -> DrawnRows:
         """The rows on the axis that are enough to draw the columns."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from wmlab.core.charts.axis import Axis, Numbers, Tick, bulk, time_axis
+from wmlab.core.charts.axis import Axis, Numbers, Tick, shown_range, single, time_axis
 from wmlab.core.charts.chart import Chart, share_of
 from wmlab.core.charts.scene import (
     Between,
@@ -28,14 +28,13 @@ from wmlab.core.charts.scene import (
     Shape,
     Steps,
     Value,
-    at_rim,
     rising_steps,
 )
 from wmlab.core.charts.style import text_width
 from wmlab.core.errors import ChartError
 from wmlab.core.logs import is_frame
 from wmlab.core.traces import Trace
-from wmlab.core.words import DAY_MS, SECOND_MS, counted, grouped, listed, rounded, shown
+from wmlab.core.words import DAY_MS, counted, grouped, listed, rounded, shown
 from wmlab.strategies.charts.arrivals import CAP, Arrivals
 from wmlab.strategies.comparison import Comparison, Outcome, missed_text, never_closed, said_ahead, said_lag
 from wmlab.strategies.lateness import LatenessCurve, curve_of
@@ -53,8 +52,8 @@ _EDGE: Final = 10
 """How much wider the axis of lags is, as a part of it, where points stand at its edge."""
 _ALL: Final = 0.3
 """How far below the line of all records another one has room for its label."""
-_SQUEEZED: Final = 10
-"""How many times longer an axis may become by the perfect watermark."""
+_MARGIN: Final = 50
+"""How far inside its end an axis of lags has the points beyond it, as a part of its length."""
 _SHAPES: Final[tuple[Shape, ...]] = ("circle", "diamond", "triangle", "cross")
 _LOOKS: Final = tuple((role, shape) for shape, role in product(_SHAPES, ("upper", "third", "fourth", "alarm")))
 _MOST_PANELS: Final = 6
@@ -95,9 +94,9 @@ def lateness_curve(comparison: Comparison, *, title: str | None = None) -> Chart
     sentence = _describe(comparison, placed, names, curve, edge)
     dots, points = _points(placed, names, across, top)
     numbers = _numbers(points, across.high - across.low, top)
-    perfect = "perfect watermark" if across.at_rim(edge) == edge else f"perfect watermark, beyond: {rounded(edge)}"
+    perfect = "perfect watermark" if _at_edge(across, edge) == edge else f"perfect watermark, beyond: {rounded(edge)}"
     layers: list[Layer] = [
-        Path(name=perfect, role="perfect", xs=[across.at_rim(edge)] * 2, ys=[0, top]),
+        Path(name=perfect, role="perfect", xs=[_at_edge(across, edge)] * 2, ys=[0, top]),
         Path(name="X = m − B, every B", role="lower", xs=xs, ys=ys),
         *dots,
         Blocks(name="numbers", role="text", boxes=numbers, legend=False, beside=True),
@@ -115,7 +114,7 @@ def lateness_curve(comparison: Comparison, *, title: str | None = None) -> Chart
     late = "late" if windows is None else f"lost by {windows}"
     notes = _of_steps(drawn, sum(lag_ms <= across.high for lag_ms in lags))
     notes += _beyond_lags(curve, across.high - curve.base_lag_ms, late)
-    far = sum(across.at_rim(o.lag_p50_ms) != o.lag_p50_ms for o in placed)
+    far = sum(_at_edge(across, lag) != lag for o in placed if (lag := o.lag_p50_ms) is not None)
     if far:
         beyond = "1 strategy lies" if far == 1 else f"{grouped(far)} strategies lie"
         notes += f" {beyond} beyond the axis and {'is' if far == 1 else 'are'} drawn at its edge."
@@ -123,14 +122,14 @@ def lateness_curve(comparison: Comparison, *, title: str | None = None) -> Chart
 
 
 def _lags(curve: LatenessCurve, log: Log, lags: Sequence[int]) -> Axis:
-    """The axis of lags over the bulk of the curve, and of the lags that are not far from it."""
+    """The axis of lags over most of the curve, and over the lags that are not far from it."""
     base, longest = curve.base_lag_ms, _FOREIGN * max(int(log.arrival[-1]) - int(log.arrival[0]), DAY_MS)
     counts = curve.above - np.append(curve.above[1:], 0)
     chosen = curve.lateness <= longest
     late = np.repeat(curve.lateness[chosen], counts[chosen])
-    high = base + (bulk(late.tolist())[1] if len(late) else 0)
+    high = base + (shown_range([single(late.tolist())])[1] if len(late) else 0)
     # The curve counts more than a point: where most points are far from it, they are at the edge.
-    axis = _durations("median lag", bulk([base, base, high, high, *lags]), pad_percent=4)
+    axis = _durations("median lag", shown_range([single([base, high])], [single(lags)]), pad_percent=4)
     room = (axis.high - axis.low) // _EDGE
     left, right = min(lags) < axis.low, max(lags) > axis.high
     return replace(axis, low=axis.low - room * left, high=axis.high + room * right)
@@ -144,12 +143,18 @@ def _points(
     for number, (outcome, name) in enumerate(zip(placed, names, strict=True), start=1):
         role, shape = _LOOKS[(number - 1) % len(_LOOKS)]
         lag_ms = outcome.lag_p50_ms or 0
-        x, y = across.at_rim(lag_ms) or 0, _height(outcome.missed_share, top)
+        x, y = _at_edge(across, lag_ms), _height(outcome.missed_share, top)
         words = f"{outcome.name}: lag {rounded(lag_ms)}, {missed_text(outcome)}"
         words += f", {never_closed(outcome)}" if outcome.windows else ""
         dots.append(Dots(name=f"{number} {name}", role=role, shape=shape, xs=[x], ys=[y], hover=[words], size=6))
         points.append((x, y, str(number) if x == lag_ms else f"{number} ({rounded(lag_ms)})"))
     return dots, points
+
+
+def _at_edge(axis: Axis, lag_ms: int) -> int:
+    """Where a lag is drawn: one beyond the axis near its end."""
+    margin = (axis.high - axis.low) // _MARGIN
+    return max(min(lag_ms, axis.high - margin), axis.low + margin) if not axis.low <= lag_ms <= axis.high else lag_ms
 
 
 def _of_steps(drawn: int, count: int) -> str:
@@ -203,10 +208,9 @@ def lag(comparison: Comparison, *, title: str | None = None) -> Chart:
             Steps(name="perfect", role="perfect", xs=at, ys=perfect),
             Steps(name="lag", role="lower", xs=at, ys=lagging),
         ]
-        said = up.said_beyond({"lag": behind, "late record": late.delays, "perfect lag": ideal})
         windows = f"{name}: {never_closed(outcome)}" if outcome.windows else name
-        heading = [part for part in (windows, f"{said} {late.sampled}".strip()) if part]
-        panels.append(Panel(up=up, layers=at_rim(up, curves, unmarked="perfect"), height=170, title=heading))
+        heading = [part for part in (windows, late.sampled) if part]
+        panels.append(Panel(up=up, layers=curves, height=170, title=heading))
         data[name] = behind
     parts = [
         f"{name} has {missed_text(o)} for {'an unknown median lag' if o.lag_p50_ms is None else said_lag(o.lag_p50_ms)}"
@@ -257,10 +261,9 @@ def uncertainty(
     at = drawn_rows.arrivals(log)
     downwards = _behind_axis("behind the arrivals", [*lower, *upper, *late.delays], ideal).turned()
     low, high, best, width = (drawn_rows.of(values) for values in (lower, upper, ideal, apart))
-    said = downwards.said_beyond(
-        {"lower bound": lower, "upper bound": upper, "late record": late.delays, "perfect lag": ideal}
+    width_axis = _durations(
+        "upper − lower", [0, *shown_range([single(apart)], least_ms=time.axis.high - time.axis.low)]
     )
-    width_axis = _durations("upper − lower", bulk([0, *apart]))
     curves: list[Layer] = [
         Between(xs=at, lows=high, highs=low),
         late.layer,
@@ -268,9 +271,9 @@ def uncertainty(
         Steps(name="upper bound", role="upper", xs=at, ys=high),
         Steps(name="lower bound", role="lower", xs=at, ys=low),
     ]
-    behind = Panel(up=downwards, layers=at_rim(downwards, curves, unmarked="perfect"), height=260)
+    behind = Panel(up=downwards, layers=curves, height=260)
     distance = Steps(name="uncertainty", role="third", xs=at, ys=width)
-    below = Panel(up=width_axis, layers=at_rim(width_axis, [distance]), height=130)
+    below = Panel(up=width_axis, layers=[distance], height=130)
     widths = [length for length in apart if length is not None]
     sentence = (
         f"The bounds are {rounded(median_low(widths))} apart in the median and {rounded(max(widths))} at most; the "
@@ -280,8 +283,7 @@ def uncertainty(
     data: dict[str, list[Any]] = {"arrival_ms": log.arrival.tolist(), "lower_lag_ms": lower, "upper_lag_ms": upper}
     data |= {"perfect_lag_ms": ideal, "uncertainty_ms": apart, "late_rows": late.rows}
     title = title or f"How sure is Pravega of the time in {trace.name}?"
-    notes = [said, width_axis.said_beyond({"distance of the bounds": apart}), late.sampled]
-    text = "".join(f" {note}" for note in notes if note) + _of_curves(drawn_rows.left_out, log) + time.said
+    text = (f" {late.sampled}" if late.sampled else "") + _of_curves(drawn_rows.left_out, log) + time.said
     return _chart(title, sentence, data, time.axis, [behind, below], notes=text)
 
 
@@ -380,13 +382,8 @@ def _behind(arrival: Any, x: Any) -> list[Value]:
 
 
 def _behind_axis(name: str, values: Sequence[Value], ideal: Sequence[Value]) -> Axis:
-    """An axis over the bulk of the values, and of those of the perfect watermark if they leave room for the others."""
-    if not any(value is not None for value in values):
-        return _durations(name, bulk(ideal))
-    (low, high), others = bulk(values), bulk(ideal)
-    both = min(low, others[0]), max(high, others[1])
-    has_room = both[1] - both[0] <= _SQUEEZED * max(high - low, SECOND_MS)
-    return _durations(name, both if has_room and any(value is not None for value in ideal) else (low, high))
+    """An axis over what is shown of the values, and of the perfect watermark as far as it leaves them room."""
+    return _durations(name, shown_range([single(values)], [single(ideal)]))
 
 
 def _durations(name: str, values: Iterable[int | None], pad_percent: int = 6) -> Axis:

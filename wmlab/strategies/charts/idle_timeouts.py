@@ -85,11 +85,11 @@ def _drawn(timeouts: Sequence[int]) -> list[int]:
 def _stairs(name: str, role: str, xs: Sequence[float], heights: Sequence[float]) -> Path:
     """A curve that holds each height until the next x."""
     corners = [(x, height) for n, x in enumerate(xs) for height in (heights[max(0, n - 1)], heights[n])]
-    return Path(name=name, role=role, xs=[x for x, _ in corners], ys=[y for _, y in corners], labelled=True)
+    return Path(name=name, role=role, xs=[x for x, _ in corners], ys=[y for _, y in corners])
 
 
 def _line(name: str, role: str, xs: Sequence[float], lengths_ms: Iterable[int]) -> Path:
-    return Path(name=name, role=role, xs=xs, ys=[log10(length) for length in lengths_ms], labelled=True)
+    return Path(name=name, role=role, xs=xs, ys=[log10(length) for length in lengths_ms])
 
 
 def _height(count: int) -> float:

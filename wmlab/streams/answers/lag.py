@@ -9,13 +9,15 @@ import pyarrow.compute as pc
 
 from wmlab.core.charts.scene import Value, minus
 from wmlab.core.recording import Recording
+from wmlab.core.run_measures import Lag, lag_pieces
 from wmlab.core.words import rounded
 from wmlab.streams.answers.curves import LOG, Curves
 from wmlab.streams.answers.history import of_stream
 from wmlab.streams.answers.step_curves import Spread, lengths_ms
 from wmlab.streams.answers.stragglers import missing_cycles
 
-SeenWindows = dict[str, tuple[list[int], list[Value], list[Value]]]
+SeenWindow = tuple[list[int], list[Value], list[Value]]
+SeenWindows = dict[str, SeenWindow]
 """Of each reader the clock, ascending, and the lower and upper bound that it saw then; None: unknown."""
 
 
@@ -32,12 +34,7 @@ def seen_windows(recording: Recording, stream: str) -> SeenWindows:
 
 def lag_spread(windows: SeenWindows) -> Spread | None:
     """For how long the readers saw a lower bound so far behind their clock; None if they never knew one."""
-    pieces = [
-        (at - bound, at - bound + length, length)
-        for at_ms, lower, _ in windows.values()
-        for at, bound, length in zip(at_ms, lower, lengths_ms(at_ms), strict=True)
-        if bound is not None
-    ]
+    pieces = [piece for seen in windows.values() for piece in lag_pieces(_steps(seen))]
     return Spread.of(*zip(*pieces, strict=True)) if pieces else None
 
 
@@ -54,14 +51,13 @@ def uncertainty_spread(windows: SeenWindows) -> Spread | None:
 
 def by_mean_lag(windows: SeenWindows) -> list[str]:
     """The readers, first those with the largest mean lag over time."""
-    return sorted(windows, key=lambda reader: -(_mean_lag(windows, reader) or 0))
+    return sorted(windows, key=lambda reader: -(Lag.of(_steps(windows[reader])).mean_ms or 0))
 
 
-def _mean_lag(windows: SeenWindows, reader: str) -> float | None:
-    spread = lag_spread({reader: windows[reader]})
-    if spread is None:
-        return None
-    return float(((spread.first + spread.last) / 2 * spread.weight).sum() / spread.total_ms)
+def _steps(seen: SeenWindow) -> list[tuple[int, Value]]:
+    """The lower bound by row; the last one holds for no time."""
+    at_ms, lower, _ = seen
+    return [*zip(at_ms, lower, strict=True), (at_ms[-1], None)]
 
 
 def lag_sentences(recording: Recording, stream: str, windows: SeenWindows) -> str:
@@ -79,3 +75,12 @@ def lag_sentences(recording: Recording, stream: str, windows: SeenWindows) -> st
     clock = [at for at_ms, _, _ in windows.values() for at in at_ms]
     stall = missing_cycles(list(Curves(recording, stream).spans(LOG, start_ms=min(clock), end_ms=max(clock))))
     return " ".join(filter(None, [lag, apart, stall]))
+
+
+def beyond_sentence(what: str, spread: Spread, low: int, high: int) -> str:
+    """For which share of the time a value is not between two others, and up to where; empty if it always is."""
+    if low <= int(spread.first.min()) and spread.largest <= high:
+        return ""
+    inside = spread.time_below(high) - spread.time_below(low)
+    share = 100 * (1 - inside / spread.total_ms)
+    return f"The {what} is beyond the axis for {share:.2g}% of the time, up to {rounded(spread.largest)}."

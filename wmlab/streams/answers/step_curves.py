@@ -13,7 +13,7 @@ from itertools import compress, pairwise
 import numpy as np
 import numpy.typing as npt
 
-from wmlab.core.charts.axis import OverTime
+from wmlab.core.charts.axis import Piece
 from wmlab.core.charts.scene import Value
 from wmlab.core.words import counted, rounded
 
@@ -66,9 +66,9 @@ class Spread:
         return cls(begin, end, weight if weight.any() else np.ones_like(weight))
 
     @property
-    def over_time(self) -> OverTime:
+    def pieces(self) -> list[Piece]:
         """The pieces, as an axis takes them."""
-        return OverTime(tuple(zip(self.first.tolist(), self.last.tolist(), self.weight.tolist(), strict=True)))
+        return list(zip(self.first.tolist(), self.last.tolist(), self.weight.tolist(), strict=True))
 
     @property
     def total_ms(self) -> int:

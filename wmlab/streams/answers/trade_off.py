@@ -75,10 +75,10 @@ def medians(runs: Sequence[RunFigures]) -> tuple[list[float], list[float]]:
 
 
 def value_words(by: str, value: Any) -> str:
-    """A value of a field in words: of milliseconds, as seconds where that is shorter."""
+    """A value of a field in words: of milliseconds, as a duration."""
     if not (by.endswith("_ms") and isinstance(value, int)):
         return str(value)
-    return f"{value // 1_000} s" if value and value % 1_000 == 0 else span(value)
+    return span(value)
 
 
 def field_words(by: str) -> str:

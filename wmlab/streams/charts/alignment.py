@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from wmlab.core.charts.axis import OverTime, bulk_of_curves, time_axis
-from wmlab.core.charts.chart import SERIES, Chart, faults, joined, plain_columns, whole
-from wmlab.core.charts.scene import Between, Panel, Rule, Scene, Steps, Value, at_rim, merge_equal, thin
+from wmlab.core.charts.axis import held, shown_range, time_axis
+from wmlab.core.charts.chart import SERIES, Chart, faults, plain_columns, whole
+from wmlab.core.charts.scene import Between, Panel, Rule, Scene, Steps, Value, merge_equal, thin
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.alignment import Alignment, bounds_by
@@ -70,20 +70,20 @@ def _scene(aligned: Alignment, sentence: str, title: str, table: Any) -> Scene:
         for (name, lower), role in zip(lowers.items(), ("upper", "third", "fourth", "lower"), strict=False)
     ]
     band = Between(xs=xs, lows=drawn(aligned.smallest), highs=drawn(aligned.largest))
-    times = {f"the bound of {name}": OverTime.steps(at_ms, lower) for name, lower in lowers.items()}
-    ends = bulk_of_curves(times.values(), times.values(), least_ms=at_ms[-1] - at_ms[0])
+    ends = shown_range([held(at_ms, lower) for lower in lowers.values()], least_ms=at_ms[-1] - at_ms[0])
     up = time_axis("lower bound", ends, pad_percent=5, clock=at_ms)
-    width = {"the distance": OverTime.steps(at_ms, apart)}
-    below = time_axis("apart by", [0, *bulk_of_curves(width.values())], pad_percent=12)
+    below = time_axis(
+        "apart by", [0, *shown_range([held(at_ms, apart)], least_ms=at_ms[-1] - at_ms[0])], pad_percent=12
+    )
     return Scene(
         title=title,
-        subtitle=joined(sentence, up.said_beyond(times), below.said_beyond(width)),
+        subtitle=sentence,
         across=time_axis("clock", at_ms),
         panels=[
-            Panel(up=up, layers=at_rim(up, [band, *merge_equal(curves)]), height=230.0),
+            Panel(up=up, layers=[band, *merge_equal(curves)], height=230.0),
             Panel(
                 up=below,
-                layers=at_rim(below, [Steps(name="distance", role="perfect", xs=xs, ys=drawn(apart))]),
+                layers=[Steps(name="distance", role="perfect", xs=xs, ys=drawn(apart))],
                 height=110.0,
             ),
         ],

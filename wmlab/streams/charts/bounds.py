@@ -15,7 +15,7 @@ from functools import partial
 from itertools import compress
 from typing import Any, Final
 
-from wmlab.core.charts.axis import Axis, OverTime, bulk_of_first, duration_unit, time_axis
+from wmlab.core.charts.axis import Axis, Piece, duration_unit, held, shown_range, sloping, time_axis
 from wmlab.core.charts.chart import (
     SHAPES,
     Chart,
@@ -38,7 +38,6 @@ from wmlab.core.charts.scene import (
     Scene,
     Steps,
     Value,
-    at_rim,
     behind_clock,
     lanes,
     minus,
@@ -83,8 +82,6 @@ _CURVES: Final = {
     "lower": "lower bound",
 }
 _SHORT: Final = {"later": "upper, known later,"}
-_RIM_PERCENT: Final = 8
-"""Room around the values, so that what stands at the rim is not taken for one of them."""
 
 
 def time_bounds(
@@ -106,8 +103,8 @@ def time_bounds(
     on the chart, while a kernel runs, shows what `explain` says of that curve at that moment. `group` chooses one of
     several groups. The panel below shows each bound minus the perfect watermark, or minus the clock if that is not
     known. `title` replaces the question above the chart; the sentence under it is the answer, computed from all rows
-    and the time for which each holds. The axes of times and distances cover the bulk of those of the lower bound, by
-    the time for which it has them, and what is near of the others; the rest stands at the rim.
+    and the time for which each holds. The axes of times and distances are those of the lower bound, without values that
+    it has for a short time and that are far from all others; of the other curves they show what is near.
 
     Raises `ChartError` for a missing column, no rows, a time that is no integer, or rows of several streams, groups
     or segments.
@@ -196,36 +193,25 @@ def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
     at_ms = [table.at_ms[i] for i in rows]
     curves = {role: [values[i] for i in rows] for role, values in _curves(table).items() if values is not None}
     clock = time_axis("reader's clock", [*table.at_ms, *(incident.at_ms for incident in table.incidents)])
-    every = {
-        _CURVES[role]: OverTime.steps(table.at_ms, values)
-        for role, values in reversed(_curves(table).items())
-        if values is not None
-    }
-    ends = _range(every, clock)
-    event = time_axis("event time", ends, pad_percent=4, clock=table.at_ms)
-    if event.said_beyond(every):
-        event = time_axis("event time", ends, pad_percent=_RIM_PERCENT, clock=table.at_ms)
+    every = [held(table.at_ms, values) for values in reversed(_curves(table).values()) if values is not None]
+    event = time_axis("event time", _range(every, clock), pad_percent=4, clock=table.at_ms)
     unit = duration_unit(max(clock.high - clock.low, event.high - event.low))
     clock, event = replace(clock, unit=unit), replace(event, unit=unit)
     alarms = table.breaches
     main: list[Layer] = [Between(xs=at_ms, lows=curves["lower"], highs=curves["upper"])]
-    main += [
-        Steps(name=_CURVES[role], role=role, xs=at_ms, ys=values, labelled=role != "later", legend=role == "later")
-        for role, values in curves.items()
-    ]
+    main += [Steps(name=_CURVES[role], role=role, xs=at_ms, ys=values) for role, values in curves.items()]
     main.append(_crosses([(at, lower) for at, lower, _ in alarms[:_MOST_ALARMS]]))
-    note = "" if any(curve.pieces for curve in every.values()) else "no bound is known"
+    note = "" if any(every) else "no bound is known"
     fewer = drawn_words(
         (len(rows), len(table.at_ms), "rows"), (_MOST_ALARMS, len(alarms), "stretches that are not safe, the first")
     )
-    distances, beyond = _distance(table, at_ms, curves, clock, event, alarms[:_MOST_ALARMS])
-    every_beyond = event.said_beyond({f"the {name}": curve for name, curve in every.items()})
+    distances = _distance(table, at_ms, curves, clock, event, alarms[:_MOST_ALARMS])
     return Scene(
         title=title or _question(table),
-        subtitle=joined(sentence, fewer, every_beyond, beyond),
+        subtitle=joined(sentence, fewer),
         folded={UPPER_BOUND: upper_bound_sentences(table)},
         across=clock,
-        panels=[Panel(up=event, layers=at_rim(event, main), height=290.0, note=note), *_unknown(table), *distances],
+        panels=[Panel(up=event, layers=main, height=290.0, note=note), *_unknown(table), *distances],
         rules=[Rule(row.at_ms, row.label, SHAPES.get(row.kind, "circle")) for row in table.incidents],
         together=True,
     )
@@ -237,10 +223,9 @@ def _curves(table: BoundsTable) -> dict[str, list[Value] | None]:
     return {"upper": table.upper, "later": later, "perfect": table.perfect_watermark, "lower": table.lower}
 
 
-def _range(curves: Mapping[str, OverTime], clock: Axis) -> tuple[int, int]:
+def _range(curves: Sequence[Sequence[Piece]], clock: Axis) -> tuple[int, int]:
     """From where to where an axis over the curves goes, of which the first is that of the lower bound."""
-    first, *others = curves.values()
-    return bulk_of_first(first, others, least_ms=clock.high - clock.low)
+    return shown_range(curves[:1], curves[1:], least_ms=clock.high - clock.low)
 
 
 def _question(table: BoundsTable) -> str:
@@ -276,13 +261,11 @@ def _distance(
     clock: Axis,
     event: Axis,
     alarms: Sequence[tuple[int, int, int]],
-) -> tuple[list[Panel], str]:
-    """Each bound minus the reference, which is the line at 0, and what is said of values beyond the axis; nothing if
-    there is no reference or no known bound.
-    """
+) -> list[Panel]:
+    """Each bound minus the reference, which is the line at 0; nothing if there is no reference or no known bound."""
     if any(value is not None for value in table.perfect):
         return _to_perfect(table, at_ms, curves, clock, alarms)
-    return _to_clock(table, clock) if clock.instants == event.instants else ([], "")
+    return _to_clock(table, clock) if clock.instants == event.instants else []
 
 
 def _to_perfect(
@@ -291,7 +274,7 @@ def _to_perfect(
     curves: dict[str, list[Value]],
     clock: Axis,
     alarms: Sequence[tuple[int, int, int]],
-) -> tuple[list[Panel], str]:
+) -> list[Panel]:
     """Each bound minus the perfect watermark: both hold until the next row, and so does the difference."""
     drawn = [role for role in curves if role != "perfect"]
     differences = {role: minus(curves[role], curves["perfect"]) for role in drawn}
@@ -300,42 +283,39 @@ def _to_perfect(
         _reference("perfect watermark", clock),
     ]
     layers += [
-        Steps(name=f"{_SHORT.get(role, role)} − perfect watermark", role=role, xs=at_ms, ys=values, labelled=False)
+        Steps(name=f"{_SHORT.get(role, role)} − perfect watermark", role=role, xs=at_ms, ys=values, legend=False)
         for role, values in differences.items()
     ]
     layers.append(_crosses([(at, above) for at, _, above in alarms]))
-    every = {
-        f"{_SHORT.get(role, role)} − perfect": OverTime.steps(table.at_ms, minus(values, table.perfect))
+    every = [
+        held(table.at_ms, minus(values, table.perfect))
         for role, values in reversed(_curves(table).items())
         if role != "perfect" and values is not None
-    }
+    ]
     return _distances("bound − perfect", every, layers, clock)
 
 
-def _to_clock(table: BoundsTable, clock: Axis) -> tuple[list[Panel], str]:
+def _to_clock(table: BoundsTable, clock: Axis) -> list[Panel]:
     """Each bound minus the clock: it falls with the clock while the bound stands still."""
-    lines, every = list[Layer](), dict[str, OverTime]()
+    lines, every = list[Layer](), list[list[Piece]]()
     for role, values in (("lower", table.lower), ("upper", table.upper)):
         xs, behind = behind_clock(table.at_ms, values)
         ahead: list[Value] = [None if value is None else -value for value in behind]
-        every[f"{role} − clock"] = OverTime.line(xs, ahead)
+        every.append(sloping(xs, ahead))
         xs, ahead = thinned(xs, ahead, CAP)
         lines.append(Path(name=f"{role} − clock", role=role, xs=xs, ys=ahead, legend=False))
     return _distances("bound − clock", every, [_reference("clock", clock), *reversed(lines)], clock)
 
 
 def _reference(name: str, clock: Axis) -> Path:
-    return Path(name=name, role="perfect", xs=[clock.low, clock.high], ys=[0, 0], legend=False, labelled=True)
+    return Path(name=name, role="perfect", xs=[clock.low, clock.high], ys=[0, 0])
 
 
-def _distances(
-    title: str, curves: Mapping[str, OverTime], layers: Sequence[Layer], clock: Axis
-) -> tuple[list[Panel], str]:
-    """A panel of distances, if any is known, and what is said of those beyond its axis."""
-    if not any(curve.pieces for curve in curves.values()):
-        return [], ""
-    up = time_axis(title, [*_range(curves, clock), 0], pad_percent=8)
-    return [Panel(up=up, layers=at_rim(up, layers), height=130.0)], up.said_beyond(curves)
+def _distances(title: str, curves: Sequence[Sequence[Piece]], layers: Sequence[Layer], clock: Axis) -> list[Panel]:
+    """A panel of distances, if any is known."""
+    if not any(curves):
+        return []
+    return [Panel(up=time_axis(title, [*_range(curves, clock), 0], pad_percent=8), layers=layers, height=130.0)]
 
 
 def _crosses(points: Sequence[tuple[int, int]]) -> Dots:

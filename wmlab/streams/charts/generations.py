@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from wmlab.core.charts.axis import OverTime, bulk_of_curves, time_axis
+from wmlab.core.charts.axis import held, shown_range, time_axis
 from wmlab.core.charts.chart import (
     SERIES,
     Chart,
@@ -20,7 +20,7 @@ from wmlab.core.charts.chart import (
     share_of,
     stream_rows,
 )
-from wmlab.core.charts.scene import Dots, Layer, Panel, Scene, Shape, Steps, at_rim, lanes
+from wmlab.core.charts.scene import Dots, Layer, Panel, Scene, Shape, Steps, lanes
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words
@@ -62,16 +62,15 @@ def generations(recording: Recording, *, stream: str | None = None, title: str |
     clock = [cycles[0]["at_ms"], cycles[-1]["at_ms"]]
     left_out = {entry.writer for entry in entries if entry.standing in (Standing.SILENT, Standing.OLDER)}
     curves = _curves(shown, [writer for writer in known if writer in left_out][:_LINES], marks, entries)
-    times = [OverTime.steps(curve.xs, curve.ys) for curve in curves]
-    up = time_axis("event time", bulk_of_curves(times, times, least_ms=clock[1] - clock[0]), pad_percent=5, clock=clock)
-    beyond = up.said_beyond({curve.name: time for curve, time in zip(curves, times, strict=True)})
+    ends = shown_range([held(curve.xs, curve.ys) for curve in curves], least_ms=clock[1] - clock[0])
+    up = time_axis("event time", ends, pad_percent=5, clock=clock)
     scene = Scene(
         title=title or f"Which writers of {name} were in each generation, and why were others not?",
-        subtitle=joined(sentence, fewer, beyond),
+        subtitle=joined(sentence, fewer),
         across=time_axis("clock", clock, pad_percent=2),
         panels=[
             lanes(writers, _dots(drawn, writers)),
-            Panel(up=up, height=200.0, layers=at_rim(up, curves)),
+            Panel(up=up, height=200.0, layers=curves),
         ],
         rules=faults(recording, name, without=["note"]),  # these are in the lower panel
     )

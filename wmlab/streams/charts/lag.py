@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from wmlab.core.charts.axis import Axis, Numbers, OverTime, Tick, bulk, bulk_of_curves, nice_step, time_axis
+from wmlab.core.charts.axis import Axis, Numbers, Piece, Tick, held, nice_step, shown_range, single, sloping, time_axis
 from wmlab.core.charts.chart import (
     SERIES,
     Chart,
@@ -27,7 +27,6 @@ from wmlab.core.charts.scene import (
     Path,
     Scene,
     Steps,
-    at_rim,
     behind_clock,
     merge_equal,
     minus,
@@ -39,6 +38,7 @@ from wmlab.core.words import rounded
 from wmlab.streams.answers.history import without_ends
 from wmlab.streams.answers.lag import (
     SeenWindows,
+    beyond_sentence,
     by_mean_lag,
     lag_sentences,
     lag_spread,
@@ -59,7 +59,6 @@ from wmlab.streams.answers.trade_off import (
 
 _MOST: Final = 500
 _BINS: Final = 40
-_RIM_BINS: Final = 2
 
 
 def lag(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
@@ -76,38 +75,35 @@ def lag(recording: Recording, *, stream: str | None = None, title: str | None = 
     sentence = lag_sentences(recording, name, windows)
     most_lag = drawn_words((len(shown), len(order), "readers, those with most lag"))
     lines, curves = list[Path](), list[Steps]()
-    lags, widths = dict[str, OverTime](), dict[str, OverTime]()
+    lags, widths = list[list[Piece]](), list[list[Piece]]()
     for (reader, (at_ms, lower, upper)), role in zip(shown.items(), SERIES, strict=False):
         xs, ys = behind_clock(at_ms, lower)
-        lags[f"the lag of {reader}"] = OverTime.line(xs, ys)
+        lags.append(sloping(xs, ys))
         xs, ys = thinned(xs, ys, _MOST)
-        lines.append(Path(name=reader, role=role, xs=xs, ys=ys, legend=False, labelled=True))
+        lines.append(Path(name=reader, role=role, xs=xs, ys=ys))
         apart = minus(upper, lower)
-        widths[f"the uncertainty of {reader}"] = OverTime.steps(at_ms, apart)
+        widths.append(held(at_ms, apart))
         xs, ys = thinned(at_ms, apart, _MOST)
         curves.append(Steps(name=reader, role=role, xs=xs, ys=ys))
-    up = _from_0("lag", lags)
-    panels = [Panel(up=up, layers=at_rim(up, merge_equal(lines)), height=190.0)]
-    beyond = [up.said_beyond(lags)]
-    if any(curve.pieces for curve in widths.values()):
-        up = _from_0("uncertainty", widths)
-        panels.append(Panel(up=up, layers=at_rim(up, merge_equal(curves)), height=130.0))
-        beyond.append(up.said_beyond(widths))
+    clock = time_axis("reader's clock", [at for at_ms, _, _ in shown.values() for at in at_ms])
+    panels = [Panel(up=_from_0("lag", lags, clock.high - clock.low), layers=merge_equal(lines), height=190.0)]
+    if any(widths):
+        panels.append(
+            Panel(up=_from_0("uncertainty", widths, clock.high - clock.low), layers=merge_equal(curves), height=130.0)
+        )
     scene = Scene(
         title=title or f"How far behind the clock were the bounds of {name}, and how far apart?",
-        subtitle=joined(sentence, most_lag, *beyond),
-        across=time_axis("reader's clock", [at for at_ms, _, _ in shown.values() for at in at_ms]),
+        subtitle=joined(sentence, most_lag),
+        across=clock,
         panels=panels,
         rules=faults(recording, name),
     )
     return Chart(sentence=sentence, data=_data(windows), scene=scene)
 
 
-def _from_0(name: str, curves: Mapping[str, OverTime]) -> Axis:
-    """An axis from 0 over the bulk of curves, with room for the rim if something is beyond."""
-    ends = [0, *bulk_of_curves(curves.values())]
-    axis = time_axis(name, ends, pad_percent=5)
-    return time_axis(name, ends, pad_percent=12) if axis.said_beyond(curves) else axis
+def _from_0(name: str, curves: Sequence[Sequence[Piece]], run_ms: int) -> Axis:
+    """An axis from 0 over what is shown of the curves; no bound stops for longer than the run."""
+    return time_axis(name, [0, *shown_range(curves, least_ms=run_ms)], pad_percent=5)
 
 
 def lag_distribution(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
@@ -124,20 +120,16 @@ def lag_distribution(recording: Recording, *, stream: str | None = None, title: 
             f"No reader of {name} ever knew a lower bound.", remedy="Ask recording.explain() what held it back."
         )
     spreads = [("lag", "lower", lags), *([("uncertainty", "upper", widths)] if widths is not None else [])]
-    curves = {f"the {what}": spread.over_time for what, _, spread in spreads}
-    low, high = bulk_of_curves(curves.values())
+    clock = [at for at_ms, _, _ in windows.values() for at in at_ms]
+    low, high = shown_range([spread.pieces for _, _, spread in spreads], least_ms=max(clock) - min(clock))
     low, high = min(0, low), max(1, high)
     step = nice_step(high - low, _BINS)
     low, high = low // step * step, (high // step + 1) * step
-    beyond = [spread.over_time.outside(low, high)[1] for _, _, spread in spreads]
-    # Beside the bars there is room for the rim.
-    low -= _RIM_BINS * step if any(values and values[0] < low for values in beyond) else 0
-    high += _RIM_BINS * step if any(values and values[-1] > high for values in beyond) else 0
     across = time_axis("lag, uncertainty", [low, high])
     sentence = lag_sentences(recording, name, windows)
     scene = Scene(
         title=title or f"For how long was which lag and uncertainty there in {name}?",
-        subtitle=joined(sentence, across.said_beyond(curves)),
+        subtitle=joined(sentence, *(beyond_sentence(what, spread, low, high) for what, _, spread in spreads)),
         across=across,
         panels=[_histogram(what, role, spread, step, across) for what, role, spread in spreads],
     )
@@ -160,32 +152,22 @@ def _data(windows: SeenWindows) -> dict[str, list[Any]]:
 
 
 def _histogram(what: str, role: str, spread: Spread, step: int, across: Axis) -> Panel:
-    """The share of the time by value; what is beyond the axis is a triangle at its rim."""
+    """The share of the time by value."""
 
     def share_below(value: int) -> float:
         return 100 * spread.time_below(value) / spread.total_ms
 
     boxes, lowest = [], max(int(spread.first.min()) // step * step, across.low)
-    under = before = share_below(lowest)
+    before = share_below(lowest)
     for begin in range(lowest, min(spread.largest + 1, across.high), step):
         until = share_below(begin + step)
         if until > before:
             words = f"{what} from {rounded(begin)} to {rounded(begin + step)}: {until - before:.3g}% of the time"
             boxes.append(Box(begin, begin + step, 0, until - before, "", words))
         before = until
-    outside = [(across.low - 1, under)] if under else []
-    outside += [(across.high + 1, 100 - before)] if before < 100 and spread.largest >= across.high else []
-    rim = Dots(
-        name=f"{what} beyond the axis",
-        role=role,
-        shape="triangle",
-        xs=[across.at_rim(value) for value, _ in outside],
-        ys=[share for _, share in outside],
-        hover=[f"{what} beyond the axis: {share:.3g}% of the time" for _, share in outside],
-    )
     blocks = Blocks(name=what, role=role, boxes=boxes, opacity=0.6)
-    up = Numbers(f"time by {what} (%)", 0, max([box.y_high for box in boxes] + [share for _, share in outside]))
-    return Panel(up=up, layers=[blocks, rim], height=140.0)
+    up = Numbers(f"time by {what} (%)", 0, max(box.y_high for box in boxes))
+    return Panel(up=up, layers=[blocks], height=140.0)
 
 
 _REPLAYED: Final = ("stream", "config", "seq", "lower", "upper", "emitted_ms")
@@ -251,8 +233,7 @@ def _chart(
     lag, late = [lag_ms for _, lag_ms, _ in runs], [100 * share for _, _, share in runs]
     middle_lag, middle_late = medians(runs)
     several, panels = len(runs) > len(indices), []
-    lags_axis = time_axis("mean lag", [0, *bulk(lag)], pad_percent=5)
-    note = joined(note, lags_axis.said_beyond({"run": lag}))
+    lags_axis = time_axis("mean lag", [0, *shown_range([single(lag)])], pad_percent=5)
     shares = Numbers("late events (%)", 0, max(1.0, 1.05 * max(late)))
     for role, up, values, words, middle in (
         ("lower", lags_axis, lag, [rounded(lag_ms) for lag_ms in lag], middle_lag),
@@ -261,7 +242,7 @@ def _chart(
         hover = [f"{labels[index]}: {word}" for index, word in zip(at, words, strict=True)]
         line = Path(name="median of the runs", role=role, xs=list(range(len(middle))), ys=middle, legend=several)
         dots = Dots(name="a run", role=role, shape="circle", xs=at, ys=values, hover=hover, legend=False)
-        panels.append(Panel(up=up, layers=at_rim(up, [line, dots]) if up is lags_axis else [line, dots], height=200.0))
+        panels.append(Panel(up=up, layers=[line, dots], height=200.0))
     ticks = tuple(Tick(index, label) for index, label in enumerate(labels))
     across = Numbers(field_words(by), -0.5, len(labels) - 0.5, marked=ticks)
     scene = Scene(title=question, subtitle=joined(sentence, note), across=across, panels=panels)

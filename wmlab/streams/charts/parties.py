@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import chain, repeat
 from typing import Any, Final
 
-from wmlab.core.charts.axis import Axis, OverTime, bulk_of_curves, duration_unit, time_axis
+from wmlab.core.charts.axis import Axis, duration_unit, held, shown_range, single, time_axis
 from wmlab.core.charts.chart import (
     SERIES,
     SHAPES,
@@ -21,7 +21,7 @@ from wmlab.core.charts.chart import (
     stream_rows,
     the_recording,
 )
-from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Rule, Scene, Steps, at_rim, lanes
+from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Rule, Scene, Steps, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
@@ -182,8 +182,8 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
     held_by = list(Curves(recording, name).spans(LOG, start_ms=cycles[0]["at_ms"], end_ms=cycles[-1]["at_ms"]))
     sentence = joined(cycle_sentences(name, cycles), missing_cycles(held_by))
     fewer = drawn_words((len(shown), len(cycles), "cycles"))
-    times = OverTime.steps([row["at_ms"] for row in cycles], [row["previous_lower"] for row in cycles])
-    last = OverTime.steps([0], [mark["lower"] for mark in stream_rows(recording, "watermarks", name)][-1:])
+    times = held([row["at_ms"] for row in cycles], [row["previous_lower"] for row in cycles])
+    last = single([mark["lower"] for mark in stream_rows(recording, "watermarks", name)][-1:])
     bound = Steps(
         name="previous lower bound",
         role="perfect",
@@ -191,15 +191,15 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
         ys=[row["previous_lower"] for row in shown],
     )
     clock = [cycles[0]["at_ms"], cycles[-1]["at_ms"]]
-    ends = bulk_of_curves([times], [last], least_ms=clock[1] - clock[0])
+    ends = shown_range([times], [last], least_ms=clock[1] - clock[0])
     up = time_axis("event time", ends, pad_percent=5, clock=clock)
     scene = Scene(
         title=title or f"When did the watermark cycle of {name} emit, and why not?",
-        subtitle=joined(sentence, fewer, up.said_beyond({"the previous lower bound": times})),
+        subtitle=joined(sentence, fewer),
         across=time_axis("clock", clock, pad_percent=2),
         panels=[
             lanes(controllers, [_cycles(emitted, shown, controllers) for emitted in (True, False)]),
-            Panel(up=up, height=200.0, layers=at_rim(up, [bound])),
+            Panel(up=up, height=200.0, layers=[bound]),
         ],
         rules=faults(recording, name),
     )

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from wmlab.core.charts.axis import OverTime, bulk_of_curves, time_axis
+from wmlab.core.charts.axis import held, shown_range, time_axis
 from wmlab.core.charts.chart import SERIES, Chart, drawn_words, faults, joined, one_stream, share_of, stream_rows
-from wmlab.core.charts.scene import Blocks, Box, Panel, Scene, Steps, at_rim, lanes
+from wmlab.core.charts.scene import Blocks, Box, Panel, Scene, Steps, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words, counted, listed
@@ -57,15 +57,14 @@ def reader_times(
     if len(readers) <= len(SERIES):
         pairs = zip(readers, _ROLES, strict=False)
         curves += [Steps(name=reader, role=role, xs=at_ms, ys=lines[reader]) for reader, role in pairs]
-    times = [OverTime.steps(at_ms, curve.ys) for curve in curves]
-    ends = bulk_of_curves(times, times, least_ms=at_ms[-1] - at_ms[0])
+    ends = shown_range([held(at_ms, curve.ys) for curve in curves], least_ms=at_ms[-1] - at_ms[0])
     up = time_axis("time passed", ends, pad_percent=5, clock=at_ms)
     scene = Scene(
         title=title or f"Whose time is that of the group {group}?",
         subtitle=joined(sentence, fewer),
         across=time_axis("clock", at_ms),
         panels=[
-            Panel(up=up, layers=at_rim(up, curves), height=220.0),
+            Panel(up=up, layers=curves, height=220.0),
             lanes(readers, [_owned(readers, share_of(states, _MOST))]),
         ],
         rules=faults(recording, name),

@@ -360,7 +360,7 @@ class ScenarioPanel:
         bundles = list(_bundles(self._chart))
         if picture != LAG_DISTRIBUTION:
             answer = partial(answer_at, recording, picture, stream, reader)
-            bundles.append(self._click_output(answer, self._chart.scene.across))
+            bundles.insert(-1, self._click_output(answer, self._chart.scene.across))
         view.drawn.outputs = tuple(map(_output, bundles))
 
     def _click_output(self, answer: Callable[[int], str], across: AnyAxis) -> dict[str, Any]:
