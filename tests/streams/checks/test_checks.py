@@ -303,6 +303,16 @@ def test_i9_compares_upper_bounds_over_windows_without_one(judged: Check) -> Non
     assert judged("I9", windows=with_a_gap, watermarks=falls)["verdict"] == "ok"
 
 
+def test_i9_compares_lower_bounds_over_windows_without_one(judged: Check) -> None:
+    """It is a violation that the bound is forgotten, and another one that it comes back with an earlier time."""
+
+    def with_a_gap(rows: Rows) -> Rows:
+        return [rows[0] | {"lower": low, "upper": None, "at_ms": at} for at, low in enumerate([9, None, None, 8])]
+
+    found = judged("I9", windows=with_a_gap)
+    assert (found["judged"], found["violations"]) == (3, 2)
+
+
 def test_i9_finds_a_lower_bound_that_is_forgotten(judged: Check) -> None:
     found = judged("I9", windows=last(lower=None))
     assert found["what"].endswith("to unknown")
@@ -408,10 +418,13 @@ def test_i10_a_timeout_counted_from_the_last_note_may_never_come() -> None:
     assert first["lagging"] == last["lagging"] == ["w3"]
 
 
-def test_i10_a_writer_that_comes_back_with_old_times_is_waited_for_anew_and_does_not_count() -> None:
+@pytest.mark.parametrize("timeout_from", ["first_behind", "earlier"])
+def test_i10_a_writer_that_comes_back_with_old_times_is_waited_for_anew_and_does_not_count(timeout_from: str) -> None:
     """Counted from the first cycle that saw it behind, it is removed, and comes back with its next note."""
-    found = check(catching_up("first_behind"), "I10")
+    run = catching_up(timeout_from)
+    found = check(run, "I10")
     assert (found["verdict"], found["violations"]) == ("ok", 0)
+    assert max(run.table("watermarks")["emitted_ms"].to_pylist()) > 8_000
 
 
 def test_i10_writers_that_note_no_position_do_not_count() -> None:

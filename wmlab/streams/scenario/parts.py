@@ -112,7 +112,9 @@ class Stream:
     without a scope is in the scope "scope" (PDP-33, "Distributing Streams Across Controller Instances").
     `timestamp_aggregation_timeout_ms` is how long a silent writer is waited for (PDP-33, "Config Changes").
     `timeout_from`: `first_behind` counts from the first cycle that saw the writer behind the previous lower bound, as
-    Pravega does; `last_note` counts from its last noted time, as the document says.
+    Pravega does (PDP-33, "Periodic Watermark Workflow": not included "after starting a new generation"); `last_note`
+    counts from its last noted time (PDP-33, "Config Changes"), so that a writer which goes on noting old times is
+    waited for as long (I10); `earlier` follows both sentences: from whichever of the two comes first.
     `forgets`: of the writers that shut down or were silent for the timeout only those `behind` the lower bound, as
     Pravega does, which keeps the upper bound at or above all noted times; or `all` (PDP-33, "Config Changes": "will be
     forgotten", and "Internal Changes": "no longer needs to be considered"), which may break that promise (I2, I11).
@@ -153,7 +155,7 @@ class Stream:
     _: KW_ONLY
     segments: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 1
     timestamp_aggregation_timeout_ms: Ms = 60_000
-    timeout_from: Option[Literal["first_behind", "last_note"]] = UNSET
+    timeout_from: Option[Literal["first_behind", "last_note", "earlier"]] = UNSET
     forgets: Option[Literal["behind", "all"]] = UNSET
     cycles: Option[Literal["while_noted", "unconditional"]] = UNSET
     start_delay_ms: Ms | None = None
@@ -306,11 +308,11 @@ class ReaderGroup:
     - `read_side`: `implementation`, the group shares offsets and each reader compares them with the marks (upstream
       `WatermarkReaderImpl`); `document`, the group shares a map from reader to the time it passed, and the lower
       bound is its minimum (PDP-33, "Client Changes"), the same for all readers; the upper bound is the largest of
-      those that the readers have for their segments. In the latter a crashed reader takes its time with it, and
-      checkpoints carry the offset in the marks segment.
+      those that the readers have for their segments. What a reader gives up holds the group at the time that it had
+      passed, and who joins begins with the time of the group. Checkpoints carry the offset in the marks segment.
     - `enters_time`: when a reader of the document's design puts the time it has passed into that map: `at_publish`,
       when it publishes its position; `on_passing`, every time it advances beyond a stream cut with what it has read
-      (PDP-33, "Client Changes"). In the latter it reads every `read_every_ms` and publishes as before, so the map may
+      (PDP-33, "Client Changes": "Every time a Reader advances beyond a streamCut"). In the latter it reads every `read_every_ms` and publishes as before, so the map may
       be ahead of the published positions; a segment that it has read to its end stays its own, with its entry in the
       map, until it looks at the group again and may take what follows.
     - `time_windows`: False, nobody looks at the marks.
@@ -344,7 +346,7 @@ class ReaderGroup:
     publish_every_ms: Period = 1_000
     starts_ms: Ms = 0
     read_side: Option[Literal["implementation", "document"]] = UNSET
-    enters_time: Literal["at_publish", "on_passing"] = "at_publish"
+    enters_time: Option[Literal["at_publish", "on_passing"]] = UNSET
     time_windows: Flag = True
     tracker_ms: Ms = 0
     publish_timer: Option[Literal["fixed", "pravega"]] = UNSET
@@ -375,9 +377,14 @@ class ReaderGroup:
         return self.time_windows and self.read_side != "document"
 
     @property
+    def enters_on_passing(self) -> bool:
+        """Whether its readers put a time into a map as soon as they have passed it; of a `resolved` scenario."""
+        return self.time_windows and (self.read_side, self.enters_time) == ("document", "on_passing")
+
+    @property
     def step_ms(self) -> int:
         """How often its readers read."""
-        is_rare = self.publish_timer == "fixed" and self.enters_time == "at_publish"
+        is_rare = self.publish_timer == "fixed" and not self.enters_on_passing
         return self.publish_every_ms if is_rare else self.read_every_ms
 
     def reader_names(self) -> tuple[str, ...]:

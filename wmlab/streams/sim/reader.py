@@ -120,7 +120,7 @@ class ReaderWindows:
         """The document's step: the time that the reader has passed in a stream, and what is ahead.
 
         `reached` are the offsets that it has come to in its own segments. A segment that it did not count before may be
-        far behind: then it compares anew, and the time may go back.
+        far behind: then it compares from the first watermark on.
         """
         offsets = reading.share_of(self._reader).offsets
         share = Position({segment: reached.get((stream, segment), offsets[segment]) for segment in offsets})
@@ -191,7 +191,7 @@ class ReaderProcess(Node):
         self.paused_until: float = group.world.now_ms
         self._part = group.part
         # Then it reads its segments to their end only when it may take what follows: until then it stays in the map.
-        self._enters_on_passing = group.part.enters_time == "on_passing"
+        self._enters_on_passing = group.part.enters_on_passing
         self._seen = group.state
         self._generation = self._seen.generation
         self._timers = Timers(group.part, group.world.now_ms)
@@ -354,11 +354,7 @@ class ReaderProcess(Node):
                 reading = state.streams[stream]
                 if not reading.owned(self.name):
                     return False
-                window = self.windows.pass_marks(stream, reading, offsets)
-                if reading.times.get(self.name) == window:
-                    return False
-                state.note_time(self.name, stream, window)
-                return True
+                return state.note_time(self.name, stream, self.windows.pass_marks(stream, reading, offsets))
 
             yield from self._change("time", note)
 
