@@ -21,8 +21,9 @@ how long the segments are, as in a replay of notes alone, that is at or beyond a
 The document has two sentences on where the age begins. A writer that "does not call noteTime for longer than" the
 timeout "will be forgotten" (Config Changes): from its last note, `last_note`. And one that was not in a new generation
 "for at least" the timeout is removed (Periodic Watermark Workflow): from the first cycle of this leader that found it
-behind, `first_behind`, as implemented. The first alone waits for ever for a writer that goes on noting old times, against
-the promise of a watermark "within one timeout period". `earlier` follows both: from whichever moment comes first.
+behind, `first_behind`, as implemented. The first alone waits for ever for a writer that goes on noting old times,
+against the promise of a watermark "within one timeout period". `earlier` follows both: from whichever moment comes
+first.
 
 Before the first watermark nobody can be behind, so whoever notes first would make the time alone. With
 `expected_writers` the first watermark also waits until that many are recorded, to give "time for all Writers to be

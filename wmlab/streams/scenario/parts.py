@@ -36,6 +36,7 @@ from wmlab.streams.model.cycle import CycleRules
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.replay import Configuration
 from wmlab.streams.model.segment import Arithmetic, KeyRange
+from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.noting import EarliestOpen, Noting
 
 WriterId = Annotated[str, Field(max_length=256, pattern=r"^(\{name\}|[A-Za-z0-9._-])+$")]
@@ -312,13 +313,20 @@ class ReaderGroup:
       passed, and who joins begins with the time of the group. Checkpoints carry the offset in the marks segment.
     - `enters_time`: when a reader of the document's design puts the time it has passed into that map: `at_publish`,
       when it publishes its position; `on_passing`, every time it advances beyond a stream cut with what it has read
-      (PDP-33, "Client Changes": "Every time a Reader advances beyond a streamCut"). In the latter it reads every `read_every_ms` and publishes as before, so the map may
-      be ahead of the published positions; a segment that it has read to its end stays its own, with its entry in the
-      map, until it looks at the group again and may take what follows.
+      (PDP-33, "Client Changes": "Every time a Reader advances beyond a streamCut"). In the latter it reads every
+      `read_every_ms` and publishes as before, so the map may be ahead of the published positions; a segment that it has
+      read to its end stays its own, with its entry in the map, until it looks at the group again and may take what
+      follows.
     - `time_windows`: False, nobody looks at the marks.
     - `tracker_ms`: how long a reader works on one position, in the background; of the positions that come meanwhile
       only the last is looked at. (In the document's design a reader compares when it publishes, and that takes no
       time.)
+
+    - `read_latency_ms`: one-way delay of reading events and marks from the segment store (PDP-33, "Client Changes":
+      "Each reader needs to read from the mark Segment"). At each step a reader asks for what follows in all its
+      segments, and in the marks when it looks at them, and goes on when it has all answers; a loss costs a
+      retransmission, and a partition stops it. None: what the scenario's `network` says of delay and loss; where that
+      says nothing, reading takes no time, and no messages.
 
     How the state is shared:
 
@@ -349,6 +357,7 @@ class ReaderGroup:
     enters_time: Option[Literal["at_publish", "on_passing"]] = UNSET
     time_windows: Flag = True
     tracker_ms: Ms = 0
+    read_latency_ms: Ms | None = None
     publish_timer: Option[Literal["fixed", "pravega"]] = UNSET
     read_every_ms: Period = 100
     group_refresh_ms: Period = 3_000
@@ -380,6 +389,10 @@ class ReaderGroup:
     def enters_on_passing(self) -> bool:
         """Whether its readers put a time into a map as soon as they have passed it; of a `resolved` scenario."""
         return self.time_windows and (self.read_side, self.enters_time) == ("document", "on_passing")
+
+    def reads_over_network(self, network: Network) -> bool:
+        """Whether reading takes time in this network, and messages."""
+        return network.delays_reads if self.read_latency_ms is None else self.read_latency_ms > 0
 
     @property
     def step_ms(self) -> int:
