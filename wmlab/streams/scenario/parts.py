@@ -317,6 +317,9 @@ class ReaderGroup:
       `read_every_ms` and publishes as before, so the map may be ahead of the published positions; a segment that it has
       read to its end stays its own, with its entry in the map, until it looks at the group again and may take what
       follows.
+    - `half_windows`: a window may have one bound only, as upstream: before the first mark it has no lower one, ahead of
+      all marks no upper one. False: it has both, or none (PDP-33, "Event Reader API Changes": "or null if one cannot
+      be established"), so whoever has read all that there is sees no window.
     - `time_windows`: False, nobody looks at the marks.
     - `tracker_ms`: how long a reader works on one position, in the background; of the positions that come meanwhile
       only the last is looked at. (In the document's design a reader compares when it publishes, and that takes no
@@ -355,6 +358,7 @@ class ReaderGroup:
     starts_ms: Ms = 0
     read_side: Option[Literal["implementation", "document"]] = UNSET
     enters_time: Option[Literal["at_publish", "on_passing"]] = UNSET
+    half_windows: Option[Flag] = UNSET
     time_windows: Flag = True
     tracker_ms: Ms = 0
     read_latency_ms: Ms | None = None
