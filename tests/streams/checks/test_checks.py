@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
@@ -262,6 +263,24 @@ def test_i6_holds_for_first_delivery_only(judged: Check) -> None:
 
     assert judged("I6", reads=read_again)["verdict"] == "ok"
     assert judged("I6", reads=read_late)["verdict"] == "violated"
+
+
+def test_i15_judges_events_with_the_time_of_the_bound_and_i6_does_not() -> None:
+    """PDP-33 has both "everything before a timestamp" and "all events with timestamp T or earlier"."""
+    run = record(
+        stream=Stream("orders"),
+        writers=[EventWriter("w", rate_per_s=10, event_time="1000 * (clock // 1000)", note_every_ms=None)],
+        readers=ReaderGroup("g", publish_every_ms=100),
+        controllers=Controllers(period_ms=200),
+        script=[script.NoteTime(at_ms=at_ms + 100, writer="w", time=at_ms) for at_ms in range(1_000, 10_000, 1_000)],
+    )
+    before, included = run.check("I6")["I6"], run.check("I15")["I15"]
+    assert (before.verdict, before.exceptions) == ("ok", None)
+    assert (included.verdict, included.judged) == ("ok", before.judged)
+    assert re.fullmatch(r"\d+ late events of a writer that had noted its time", included.exceptions or "")
+    shown = altered(run, windows=lambda rows: [row | {"lower": row["lower"] and row["lower"] + 1_000} for row in rows])
+    wrong = StreamRecording.from_tables(dict(run.tables) | shown, name="wrong")
+    assert {row.invariant: row.verdict for row in wrong.check("I6", "I15")} == {"I6": "violated", "I15": "violated"}
 
 
 @pytest.mark.parametrize("table", ["watermarks", "windows"])

@@ -369,15 +369,14 @@ def test_without_a_map_no_time_can_be_entered():
 
 def test_by_the_design_a_time_is_entered_every_time_a_cut_is_passed():
     """PDP-33, Client Changes; without that only when the position is published."""
-    at_ms = {
-        rules: [row["at_ms"] for row in run(readers=slow, rules=rules).rows("group_updates", operation="time")]
-        for rules, slow in (
-            ("design", ReaderGroup(publish_every_ms=4_000)),
-            ("sound", ReaderGroup(publish_every_ms=4_000, read_side="document")),
-        )
-    }
-    assert at_ms["sound"] == [4_000, 8_000, 12_000, 16_000]
-    assert len(at_ms["design"]) > 10
+    worlds = [
+        run(readers=ReaderGroup(publish_every_ms=4_000, read_side="document"), rules=rules)
+        for rules in ("design", "sound")
+    ]
+    assert [world.scenario.readers.enters_time for world in worlds] == ["on_passing", "at_publish"]
+    passing, rare = (world.column("group_updates", "at_ms", operation="time") for world in worlds)
+    assert rare == [4_000, 8_000, 12_000, 16_000]
+    assert len(passing) > 10
 
 
 def test_in_the_map_the_time_of_a_crashed_reader_holds_until_its_segments_are_read_on():

@@ -1,4 +1,4 @@
-"""Invariants of what readers see (I6, I9), and of what the document promises of time (I10, I11, I12).
+"""Invariants of what readers see (I6, I9, I15), and of what the document promises of time (I10, I11, I12).
 
 Each is a rule over the rows of one stream, but for events, of which it takes what `events` has reduced them to.
 
@@ -48,6 +48,28 @@ def nothing_late(delivered_events: int, late_deliveries: TableRows) -> Iterator[
     Only first deliveries count: what is read again after a reset proves nothing. Good are those whose writer had been
     dropped, had noted no time yet, or had noted a larger time without having the event acknowledged; see `lateness`.
     """
+    yield from _late(delivered_events, late_deliveries)
+
+
+@invariant(
+    "no event of a well-behaved writer is read at a lower bound that was shown, or behind it",
+    "nothing was read after a window had shown a lower bound",
+    title="no event at the lower bound or below",
+    exempt="late event",
+)
+def nothing_at_bound(
+    delivered_events: int, late_deliveries: TableRows, deliveries_at_bound: TableRows
+) -> Iterator[Finding]:
+    """I15: I6 for a bound that has its own time, too.
+
+    Good are also events whose writer had noted their very time without having them acknowledged, as
+    `noting.EarliestOpen` does. Source: PDP-33, Disadvantages ("all events with timestamp T or earlier have been
+    received"); by its Introduction ("everything before a timestamp") it is I6.
+    """
+    yield from _late(delivered_events, [*late_deliveries, *deliveries_at_bound])
+
+
+def _late(delivered_events: int, late_deliveries: TableRows) -> Iterator[Finding]:
     if delivered_events:
         yield Finding(True, judged=delivered_events)
     for event in late_deliveries:

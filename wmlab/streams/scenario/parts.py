@@ -129,10 +129,12 @@ class Stream:
     Watermark Workflow": "to give time for all Writers to be started").
     `automatically_note_time`: all its writers note their clocks by themselves, as with the writers' option of this name
     (PDP-33 in the wiki, "Config changes").
-    `note_rule`: `implementation` accepts an equal time and compares common segments; `design` is stricter.
-    `first_barrier`: before the first watermark every writer counts (`none`), or those with a time above 0 (`zero`).
-    `cut_algorithm`: `sound`; `pravega`; or `document`, the pseudo-code as written, without the previous cut. The latter
-    two depend on the `visit_order`, and their cuts can move back.
+    `note_rule`: `implementation` accepts an equal time and compares common segments, as Pravega does; `design` is
+    stricter (PDP-33, "Metadata").
+    `first_barrier`: before the first watermark every writer counts (`none`), as in Pravega; or those with a time above
+    0 (`zero`; PDP-33, "Periodic Watermark Workflow").
+    `cut_algorithm`: `sound`; `pravega`, as shipped; or `document`, the pseudo-code as written (PDP-33, "Watermark
+    Computation"), without the previous cut. The latter two depend on the `visit_order`, and their cuts can move back.
     `bug_6510`: a segment without acknowledgement enters the cut as "end of segment" (Pravega issue 6510).
     `null_without_writers`: where no writer is known, readers get null (PDP-33, "Config Changes"); otherwise the bounds
     of the last watermark stay, as in Pravega.
@@ -335,7 +337,8 @@ class ReaderGroup:
 
     - `publish_timer`: `fixed`, everything happens every `publish_every_ms`; `pravega`, events are read every
       `read_every_ms`, the shared state is looked at every `group_refresh_ms`, and at such a moment a reader publishes
-      if it has acquired a segment or if (readers + 1) times `publish_every_ms` have gone by since it last did.
+      if it has acquired a segment or if (readers + 1) times `publish_every_ms` have gone by since it last did (upstream
+      `ReaderGroupStateManager`).
     - `state_latency_ms`: one-way delay to the shared state; None: that of the scenario's network. It is changed by
       compare-and-set: with a delay a reader may find it changed, and tries again.
     - `rebalance`: which readers give segments back to those with less. `segments` counts them, once the members have
