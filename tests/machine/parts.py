@@ -107,7 +107,7 @@ def streams(*timeouts_ms: int) -> Makers[Stream]:
         Stream,
         segments=[1, 2, 3, 4],
         timestamp_aggregation_timeout_ms=[*timeouts_ms],
-        timeout_from=["first_behind", "last_note", "earlier"],
+        timeout_from=["first_behind", "last_note"],
         forgets=["behind", "all"],
         cycles=["while_noted", "unconditional"],
         start_delay_ms=[None, 200],
