@@ -10,7 +10,7 @@ import gc
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 from unittest.mock import patch
 
@@ -22,7 +22,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.machine.base import Machine, Violated
 from tests.machine.batch import TABLES, Batch, given_of, of_run
-from tests.machine.hazards import EndsThatAreNone, Hazard, PravegaCuts, StaleMarks
+from tests.machine.hazards import EndsThatAreNone, PravegaCuts, StaleMarks
 from tests.machine.judge import Findings, judge, violated
 from tests.machine.rules import Everything
 from wmlab.core import shrinking
@@ -34,21 +34,10 @@ STEPS: Final = 10
 MOST_RUNS_TO_SHRINK: Final = 1_000
 
 
-class SharedTimes(Hazard, Everything):
-    """Whatever can happen, with readers that share a map of times.
+class SharedTimes(Everything):
+    """Whatever can happen, with readers that share a map of times."""
 
-    The map says nothing while nobody is in it, and a reader that gives back its last segment takes its time with it:
-    the bound of the others passes the events that nobody has read of that segment.
-    """
-
-    sound: ClassVar[Mapping[str, Any]] = {"read_side": "implementation", "enters_time": "at_publish"}
-    faults = Everything.faults
     shares_times = True
-
-    @classmethod
-    def mended(cls, scenario: Scenario) -> Scenario:
-        """The same scenario with readers that share offsets."""
-        return scenario.replace(readers=tuple(replace(group, **cls.sound) for group in scenario.groups) or None)
 
 
 class PravegaEverything(Everything):
@@ -65,13 +54,13 @@ class PravegaEverything(Everything):
 
 MACHINES: Final[Mapping[str, type[Machine]]] = {
     "sound": Everything,
-    "faulty": PravegaEverything,
     "shared_times": SharedTimes,
+    "faulty": PravegaEverything,
     "pravega": PravegaCuts,
     "bug_6510": EndsThatAreNone,
     "stale": StaleMarks,
 }
-"""The machines by name; all but the first may break promises."""
+"""The machines by name; all but the first two may break promises."""
 
 
 @dataclass(frozen=True, slots=True)

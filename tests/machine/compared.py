@@ -3,14 +3,14 @@
 Compared are the windows of a group that shares its positions and whose readers know of them, and of the watermarks, at
 once. Of the others no table says when they knew what:
 
-- readers that work on what they see in the background (`tracker_ms`), or learn later of the state of the group
-  (`state_latency_ms`, or the delay of the scenario's network);
+- readers that work on what they see in the background (`tracker_ms`), read over a network (`read_latency_ms`), or learn
+  later of the state of the group (`state_latency_ms`, or the delay of the scenario's network);
 - readers of a stream whose marks segment could not be read for a time or was truncated, and of a group that was taken
   back to a checkpoint without key ranges.
 
-The windows of readers that share a map of times (`read_side` "document") are not compared where these learn later of
-the state, or may look at what they knew before (`publish_timer` "pravega" or `enters_time` "on_passing", and a script
-in which a reader gives a segment back).
+The windows of readers that share a map of times (`read_side` "document") are not compared where these read over a
+network, learn later of the state, or may look at what they knew before (`publish_timer` "pravega" or `enters_time`
+"on_passing", and a script in which a reader gives a segment back).
 
 `known_by_time_bounds` is what `recording.time_bounds` says that a group may know, for `judge.windows_are_bounds`.
 """
@@ -79,6 +79,8 @@ def _of_map(scenario: StreamScenario, part: ReaderGroup) -> Iterator[str]:
 def _of_options(scenario: StreamScenario, part: ReaderGroup) -> Iterator[str]:
     if part.tracker_ms:
         yield "its readers work on marks in the background (tracker_ms)"
+    if not part.half_windows:
+        yield "its readers see no window with one bound (half_windows)"
     yield from _of_latency(scenario, part)
 
 
@@ -87,6 +89,8 @@ def _of_latency(scenario: StreamScenario, part: ReaderGroup) -> Iterator[str]:
     delay = Fixed(scenario.latency_ms) if network.delay is None else network.delay
     if part.state_latency_ms or (part.state_latency_ms is None and (delay != Fixed(0) or network.loss)):
         yield "its readers learn later of the group's state (state_latency_ms)"
+    if part.reads_over_network(network):
+        yield "its readers learn later what there is to read (read_latency_ms)"
 
 
 def _of_script(scenario: StreamScenario, stream: str, group: str) -> Iterator[str]:

@@ -12,12 +12,9 @@ from tests.machine.__main__ import in_processes
 from tests.machine.campaign import Made, Shard, shards
 from tests.repetitions import repetitions
 
-OF_HAZARDS = (Shard("pravega", 40, 5), Shard("bug_6510", 20, 1), Shard("stale", 40, 4), Shard("shared_times", 40, 2))
+OF_HAZARDS = (Shard("pravega", 40, 5), Shard("bug_6510", 20, 1), Shard("stale", 40, 4))
 """The runs of the known hazards in `make test`, from seeds with which each is met."""
-OF_HAZARDS_IN_FULL = (
-    *(Shard("pravega", 100, 5), Shard("bug_6510", 100, 1), Shard("stale", 100, 4)),
-    *(Shard("shared_times", 40, 2), Shard("shared_times", 100, 14)),
-)
+OF_HAZARDS_IN_FULL = (Shard("pravega", 100, 5), Shard("bug_6510", 100, 1), Shard("stale", 100, 4))
 """Those in `make test-long`; what is drawn depends on the number of runs, too."""
 
 
@@ -25,7 +22,8 @@ def wanted() -> list[Shard]:
     """The shards of all runs: 500 in `make test`, from seeds with which every action and every option occurs."""
     sound = repetitions([Shard("sound", 100, seed) for seed in (25, 26, 27)], long=shards("sound", 1_750, seed=10))
     faulty = shards("faulty", repetitions(60, long=250), seed=0)
-    return [*sound, *faulty, *repetitions(OF_HAZARDS, long=OF_HAZARDS_IN_FULL)]
+    shared = repetitions([Shard("shared_times", 40, 8)], long=shards("shared_times", 500, seed=14))
+    return [*sound, *shared, *faulty, *repetitions(OF_HAZARDS, long=OF_HAZARDS_IN_FULL)]
 
 
 @pytest.fixture(scope="session")

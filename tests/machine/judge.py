@@ -13,7 +13,7 @@ event; then it does not count.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, pairwise
@@ -90,10 +90,14 @@ def windows_monotone(rows: Rows) -> Answer:
     for seen in lives.values():
         seen.sort(key=lambda row: (row["at_ms"], _nulls_first(row["lower"]), _nulls_first(row["upper"])))
         judged += len(seen) - 1
-        last_upper = None
+        last_lower = last_upper = None
         for place, row in enumerate(seen):
             lower, before = row["lower"], seen[place - 1]["lower"] if place else None
-            back = before is not None and (lower is None or lower < before)
+            if lower is None:
+                back = before is not None
+            else:
+                back = last_lower is not None and lower < last_lower
+                last_lower = lower
             if row["upper"] is not None:
                 back |= not log_falls and last_upper is not None and row["upper"] < last_upper
                 last_upper = row["upper"]
@@ -379,7 +383,7 @@ def windows_are_bounds(rows: Rows, known: Callable[..., KnownOverTime] | None = 
     That is by the loops below, or by `known`. Of a group with a map of times it is what the map says.
 
     In a log in which a cut lies before an earlier one, it depends on the way, and nothing is broken. Nor is it for a
-    reader that has joined a group whose position has moved back.
+    reader that did not look at what the group knew before its position moved back.
     """
     judged, broken = 0, []
     overlaps, falls, follow = None, False, known or _known_over_time
@@ -399,27 +403,40 @@ def windows_are_bounds(rows: Rows, known: Callable[..., KnownOverTime] | None = 
                 at_ms, seen = window["at_ms"], (window["lower"], window["upper"])
                 possible = {bounds for states in either_way for at, bounds in states if at == at_ms}
                 before = [bounds for at, bounds in either_way[0] if at < at_ms]
-                depends = not entry["with_map"] and (falls or _joined_behind(rows, window))
+                depends = not entry["with_map"] and (falls or _has_missed(rows, window, either_way[0]))
                 if seen not in possible | {before[-1] if before else (None, None)} and not depends:
                     broken.append(at_ms)
     return judged, broken
 
 
-def _joined_behind(rows: Rows, window: Row) -> bool:
-    """Whether a reader has joined its group by then, and the group has gone back in a segment by then."""
+def _has_missed(rows: Rows, window: Row, states: Sequence[tuple[int, tuple[int | None, int | None]]]) -> bool:
+    """Whether the position had moved back by then, and the reader had not looked since the group knew more.
+
+    After the crash of another reader a segment is read from the last checkpoint on; who joins has not looked at all.
+    """
     group, at_ms = window["group"], window["at_ms"]
     join = (group, "applied", "join", window["reader"])
-    joins = [
+    joined_ms = max(
+        (
+            row["at_ms"]
+            for row in rows["group_updates"]
+            if (row["group"], row["outcome"], row["operation"], row["reader"]) == join and row["at_ms"] <= at_ms
+        ),
+        default=-1,
+    )
+    looks = [
         row["at_ms"]
-        for row in rows["group_updates"]
-        if (row["group"], row["outcome"], row["operation"], row["reader"]) == join
+        for row in rows["windows"]
+        if (row["group"], row["reader"]) == (group, window["reader"]) and row["at_ms"] >= joined_ms
     ]
     furthest: dict[int, int] = {}
     for row in sorted(rows["positions"], key=lambda row: row["version"]):
         if row["group"] != group or row["at_ms"] > at_ms:
             continue
         if row["offset"] < furthest.get(row["segment_id"], 0) and not row["anew"]:
-            return any(joined_ms <= at_ms for joined_ms in joins)
+            looked_ms = max((look for look in looks if look < row["at_ms"]), default=-1)
+            if any(looked_ms <= changed_ms < row["at_ms"] for changed_ms, _ in states):
+                return True
         furthest[row["segment_id"]] = row["offset"]
     return False
 

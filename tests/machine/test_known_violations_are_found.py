@@ -15,7 +15,6 @@ HAZARDS = {
     "pravega": {"I3", "I4", "I5"},
     "bug_6510": {"I3", "I7", "I11"},
     "stale": {"I6", "I12"},
-    "shared_times": {"I6", "I9"},
 }
 SHARDS = {one.machine: one for one in OF_HAZARDS}
 

@@ -25,13 +25,13 @@ def of(made: list[Made], machine: str) -> list[Made]:
 def test_no_run_on_a_sound_stream_breaks_a_promise(made: list[Made]) -> None:
     broken = [
         f"{', '.join(sorted(invariants))} violated by\n{one.scenarios[run]}"
-        for one in of(made, "sound")
+        for one in [*of(made, "sound"), *of(made, "shared_times")]
         for run, invariants in one.broken.items()
     ]
     assert broken == []
 
 
-@pytest.mark.parametrize("machine", ["sound", "faulty"])
+@pytest.mark.parametrize("machine", ["sound", "shared_times", "faulty"])
 def test_nearly_all_scenarios_differ(made: list[Made], machine: str) -> None:
     texts = [text for one in of(made, machine) for text in one.scenarios.values()]
     assert len(texts) == sum(shard.runs for shard in wanted() if shard.machine == machine)

@@ -32,8 +32,8 @@ MEASURES: Final = {
 """The measures of a run and how they are written. Lag is clock minus lower bound of the newest watermark, averaged over
 the time from the first watermark to the end of the run in which a bound is known; upper minus lower is averaged over
 the same time. The lower bound is unsafe while it is above an event that is still to come. What readers saw is behind
-that by what they had still to read, and by the time between two of their looks; it is the lag that `wm.chart.lag`
-draws."""
+that by what they had still to read, by the time that reading takes, and by that between two of their looks; it is the
+lag that `wm.chart.lag` draws."""
 
 
 def measured_run(recording: Recording, stream: str | None) -> tuple[BoundSteps, Measures]:

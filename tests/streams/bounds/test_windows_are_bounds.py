@@ -119,8 +119,30 @@ def test_a_reader_that_joins_behind_where_the_group_had_been_does_not_count(monk
         script=[*notes, script.CrashReader(at_ms=4_804, reader="again-0", restart_after_ms=600)],
     )
     assert found_in(run) == Found(len(run.table("windows")))
-    monkeypatch.setattr("tests.machine.judge._joined_behind", lambda *_: False)
+    monkeypatch.setattr("tests.machine.judge._has_missed", lambda *_: False)
     assert judge(given_of(run))["orders", "windows"].broken
+
+
+def test_a_reader_that_did_not_look_before_a_crash_took_the_group_back_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A mark becomes visible where the crashed reader had published; nobody looks before its segment is read again."""
+    runs = [
+        record(
+            ReaderGroup("g", readers=2, rate_per_s=40.0),
+            stream=Stream("orders"),
+            writers=[EventWriter("v", rate_per_s=50)],
+            controllers=Controllers(period_ms=1_000, start_delay_ms=1_000),
+            script=[script.CrashReader(at_ms=6_700, reader="g-0")],
+            duration_ms=12_000,
+            seed=seed,
+        )
+        for seed in (1, 2, 6, 8, 9, 12, 16, 17, 18)
+    ]
+    for run in runs:
+        assert found_in(run) == Found(len(run.table("windows")))
+    monkeypatch.setattr("tests.machine.judge._has_missed", lambda *_: False)
+    assert all(judge(given_of(run))["orders", "windows"].broken for run in runs)
 
 
 SHARING = ReaderGroup("sharing", readers=2, read_side="document", publish_every_ms=500, rate_per_s=25.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
@@ -264,6 +265,24 @@ def test_i6_holds_for_first_delivery_only(judged: Check) -> None:
     assert judged("I6", reads=read_late)["verdict"] == "violated"
 
 
+def test_i15_judges_events_with_the_time_of_the_bound_and_i6_does_not() -> None:
+    """PDP-33 has both "everything before a timestamp" and "all events with timestamp T or earlier"."""
+    run = record(
+        stream=Stream("orders"),
+        writers=[EventWriter("w", rate_per_s=10, event_time="1000 * (clock // 1000)", note_every_ms=None)],
+        readers=ReaderGroup("g", publish_every_ms=100),
+        controllers=Controllers(period_ms=200),
+        script=[script.NoteTime(at_ms=at_ms + 100, writer="w", time=at_ms) for at_ms in range(1_000, 10_000, 1_000)],
+    )
+    before, included = run.check("I6")["I6"], run.check("I15")["I15"]
+    assert (before.verdict, before.exceptions) == ("ok", None)
+    assert (included.verdict, included.judged) == ("ok", before.judged)
+    assert re.fullmatch(r"\d+ late events of a writer that had noted its time", included.exceptions or "")
+    shown = altered(run, windows=lambda rows: [row | {"lower": row["lower"] and row["lower"] + 1_000} for row in rows])
+    wrong = StreamRecording.from_tables(dict(run.tables) | shown, name="wrong")
+    assert {row.invariant: row.verdict for row in wrong.check("I6", "I15")} == {"I6": "violated", "I15": "violated"}
+
+
 @pytest.mark.parametrize("table", ["watermarks", "windows"])
 def test_i7_finds_a_lower_above_the_upper(judged: Check, table: str) -> None:
     found = judged("I7", **{table: last(lower=9, upper=8)})
@@ -301,6 +320,16 @@ def test_i9_compares_upper_bounds_over_windows_without_one(judged: Check) -> Non
     found = judged("I9", windows=with_a_gap)
     assert [row["upper"] for _, row in proof(found)] == [9_000, 8_000]
     assert judged("I9", windows=with_a_gap, watermarks=falls)["verdict"] == "ok"
+
+
+def test_i9_compares_lower_bounds_over_windows_without_one(judged: Check) -> None:
+    """It is a violation that the bound is forgotten, and another one that it comes back with an earlier time."""
+
+    def with_a_gap(rows: Rows) -> Rows:
+        return [rows[0] | {"lower": low, "upper": None, "at_ms": at} for at, low in enumerate([9, None, None, 8])]
+
+    found = judged("I9", windows=with_a_gap)
+    assert (found["judged"], found["violations"]) == (3, 2)
 
 
 def test_i9_finds_a_lower_bound_that_is_forgotten(judged: Check) -> None:
@@ -408,10 +437,13 @@ def test_i10_a_timeout_counted_from_the_last_note_may_never_come() -> None:
     assert first["lagging"] == last["lagging"] == ["w3"]
 
 
-def test_i10_a_writer_that_comes_back_with_old_times_is_waited_for_anew_and_does_not_count() -> None:
+@pytest.mark.parametrize("timeout_from", ["first_behind", "earlier"])
+def test_i10_a_writer_that_comes_back_with_old_times_is_waited_for_anew_and_does_not_count(timeout_from: str) -> None:
     """Counted from the first cycle that saw it behind, it is removed, and comes back with its next note."""
-    found = check(catching_up("first_behind"), "I10")
+    run = catching_up(timeout_from)
+    found = check(run, "I10")
     assert (found["verdict"], found["violations"]) == ("ok", 0)
+    assert max(run.table("watermarks")["emitted_ms"].to_pylist()) > 8_000
 
 
 def test_i10_writers_that_note_no_position_do_not_count() -> None:

@@ -73,5 +73,5 @@ def test_a_session_of_the_version_before_is_accepted_with_a_note(spark: SparkSes
 
 @pytest.mark.parametrize("given", [["I1"], 1, "I99"], ids=repr)
 def test_what_is_no_invariant_is_refused(run: StreamRecording, given: object) -> None:
-    with pytest.raises(ModelError, match=r"(?s)There is no invariant .* I12, or for I14, which is judged only"):
+    with pytest.raises(ModelError, match=r"(?s)There is no invariant .* I12, or for I14, I15, which is judged only"):
         run.check(given)  # type: ignore[arg-type]

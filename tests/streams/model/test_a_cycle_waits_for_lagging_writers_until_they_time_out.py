@@ -80,7 +80,7 @@ def test_when_all_are_forgotten_a_time_ahead_of_the_bound_does_not_matter(
     assert classify(writer, previous_lower, age_ms, 10, forgets="all") is status
 
 
-@pytest.mark.parametrize("timeout_from", ["first_behind", "last_note"])
+@pytest.mark.parametrize("timeout_from", ["first_behind", "last_note", "earlier"])
 def test_a_writer_ahead_is_forgotten_one_timeout_after_its_last_note(timeout_from) -> None:
     rules = replace(RULES, forgets="all", timeout_from=timeout_from)
     marks, noted_ms = {"a": mark(40_000), "b": mark(90_000)}, {"a": 9_000, "b": 1_000}

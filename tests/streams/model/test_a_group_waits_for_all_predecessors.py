@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -178,7 +180,7 @@ def test_a_reset_frees_everything_and_counts_generations() -> None:
     assert (state.generation, state.readers, state.owned("a")) == (1, {"a", "b"}, ())
 
 
-def test_the_map_of_times_holds_owners_only_and_is_unknown_while_one_of_them_is() -> None:
+def test_the_map_of_times_holds_owners_only_and_who_comes_begins_with_the_time_of_the_group() -> None:
     state = state_of("abc", x={0: 0, 1: 0})
     reading = state.streams["x"]
     state.acquire("a", ("x", 0))
@@ -187,18 +189,63 @@ def test_the_map_of_times_holds_owners_only_and_is_unknown_while_one_of_them_is(
     state.note_time("c", "x", TimeWindow(10, 20))
     assert (set(reading.times), reading.window) == ({"a"}, TimeWindow(30, 50))
     state.acquire("b", ("x", 1))
-    assert reading.window == TimeWindow(None, None)
-    state.note_time("b", "x", TimeWindow(20, 70))
-    assert reading.window == TimeWindow(20, 70)
-    left, finished, unknown = state.copy(), state.copy(), state.copy()
-    unknown.note_time("b", "x", TimeWindow(20, None))
-    assert unknown.streams["x"].window == TimeWindow(20, None)
-    left.remove_reader("a")
-    assert left.streams["x"].window == TimeWindow(20, 70)
+    assert reading.times["b"] == reading.window == TimeWindow(30, 50)
+    state.note_time("b", "x", TimeWindow(40, None))
+    assert reading.window == TimeWindow(30, None)
+    finished, released = state.copy(), state.copy()
     finished.complete("b", ("x", 1), {}, end=0)
-    assert set(finished.streams["x"].times) == {"a"}
-    state.release("b", ("x", 1), 4)
-    assert set(reading.times) == {"a"}
+    released.release("b", ("x", 1), 4)
+    assert set(finished.streams["x"].times) == set(released.streams["x"].times) == {"a"}
+
+
+def passed(seq: int) -> TimeWindow:
+    """The window of a reader that has passed the watermark with that index and has the next one ahead."""
+    return TimeWindow(10 * seq, 10 * seq + 10, seq, seq + 1, seq)
+
+
+GOES: dict[str, Callable[[GroupState], object]] = {
+    "is gone": lambda state: state.remove_reader("b"),
+    "gives it back": lambda state: state.release("b", ("x", 1), 4),
+    "reads it to its end": lambda state: state.complete("b", ("x", 1), {9: frozenset({1})}, end=9),
+}
+
+
+@pytest.mark.parametrize("goes", GOES)
+def test_what_nobody_owns_holds_the_time_of_the_group_until_it_is_counted(goes: str) -> None:
+    state = state_of("abc", x={0: 0, 1: 0})
+    reading = state.streams["x"]
+    state.acquire("a", ("x", 0))
+    state.acquire("b", ("x", 1))
+    assert state.note_time("a", "x", passed(5))
+    assert state.note_time("b", "x", passed(3))
+    GOES[goes](state)
+    assert reading.times == {"a": TimeWindow(30, 60)}
+    state.acquire("c", ("x", reading.unassigned[0]))
+    assert (reading.window, reading.times["c"]) == (TimeWindow(30, 60), TimeWindow(30, 60))
+    assert not state.note_time("c", "x", passed(1))
+    assert state.note_time("a", "x", passed(5))
+    assert state.note_time("c", "x", passed(4))
+    assert reading.window == TimeWindow(40, 60)
+
+
+def test_a_group_whose_only_reader_gives_back_its_last_segment_keeps_its_time() -> None:
+    state = state_of("ab", x={0: 0})
+    reading = state.streams["x"]
+    state.acquire("a", ("x", 0))
+    state.note_time("a", "x", passed(5))
+    state.release("a", ("x", 0), 7)
+    assert (reading.times, reading.window) == ({}, TimeWindow(50, 60))
+    state.acquire("b", ("x", 0))
+    assert reading.window == TimeWindow(50, 60)
+
+
+def test_an_end_of_known_time_counts_when_it_is_passed_for_the_first_time() -> None:
+    end = TimeWindow(None, None, passed_seq=4)
+    assert passed(3).followed_by(end) == TimeWindow(None, None)
+    assert passed(5).followed_by(end) == passed(5)
+    assert end.followed_by(passed(3)) == TimeWindow(None, None)
+    assert end.followed_by(passed(5)) == passed(5)
+    assert TimeWindow(None, 20, None, 1).followed_by(TimeWindow(None, 10, None, 0)) == TimeWindow(None, 20)
 
 
 @pytest.mark.parametrize(

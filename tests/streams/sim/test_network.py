@@ -12,7 +12,7 @@ from wmlab.core.simulation import Exponential, Fixed, LogNormal, Uniform, delays
 from wmlab.core.values import Problems
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.network import Network
-from wmlab.streams.scenario.parts import EventWriter, Stream
+from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, Stream
 
 WRITERS = scenario().writers
 QUIET = [EventWriter("w", rate_per_s=20)]
@@ -52,7 +52,7 @@ def test_a_uniform_delay_is_the_right_way_round():
 def test_a_fixed_delay_is_the_latency_of_the_scenario_and_keeping_messages_changes_nothing_else():
     plain, delayed, kept = (
         run(latency_ms=40),
-        run(network=Network(delay=Fixed(40))),
+        run(network=Network(delay=Fixed(40)), readers=ReaderGroup(readers=2, read_latency_ms=0)),
         told(writers=WRITERS, latency_ms=40),
     )
     assert plain.stream().journal.rows == delayed.stream().journal.rows == kept.stream().journal.rows

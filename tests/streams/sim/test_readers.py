@@ -1,5 +1,6 @@
 """Reader groups: sharing the work, crashes, pauses, timers, both designs of the time window, and their messages."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -163,6 +164,20 @@ def test_r5_before_the_first_mark_lower_is_unknown_and_ahead_of_all_upper_is():
     tail = run(writers=[clocked()], readers=group(), script=[script.SilenceWriter(at_ms=8_000, writer="w")])
     last = tail.rows("windows")[-1]
     assert (last["lower"], last["upper"]) == (tail.bounds()[-1][0], None)
+
+
+@pytest.mark.parametrize("read_side", ["implementation", "document"])
+def test_by_the_design_a_window_has_both_bounds_or_none(read_side):
+    """PDP-33, Event Reader API Changes: "or null if one cannot be established"; only who lags has a window."""
+    part = group(rate_per_s=30, read_side=read_side, enters_time="at_publish")
+    halves, whole = (run(readers=replace(part, half_windows=half)).rows("windows") for half in (True, False))
+    assert any((row["lower"] is None) != (row["upper"] is None) for row in halves)
+    assert any(row["lower"] is not None for row in whole)
+    for half, row in zip(halves, whole, strict=True):
+        both = None not in (half["lower"], half["upper"])
+        assert (row["lower"], row["upper"]) == ((half["lower"], half["upper"]) if both else (None, None))
+    prompt = run(readers=group(), rules="design")
+    assert set(prompt.column("windows", "lower")) == set(prompt.column("group_updates", "lower")) == {None}
 
 
 def test_r6_exactly_at_a_cut_is_passed():
@@ -347,11 +362,27 @@ def test_without_a_map_no_time_can_be_entered():
     ):
         with pytest.raises(Problems, match=r"readers.*enters_time.*there is no map of times"):
             scenario(readers=part)
-    assert scenario(readers=group(enters_time="on_passing"), rules="design").readers.enters_time == "on_passing"
+    for part in (group(), group(enters_time="on_passing"), group(read_side="implementation")):
+        resolved = scenario(readers=part, rules="design").resolved
+        assert resolved.readers.enters_time == "on_passing"
+        assert resolved.readers.enters_on_passing == (part.read_side != "implementation")
+        assert resolved.resolved == resolved
 
 
-def test_in_the_map_a_crash_lets_the_bound_jump_and_fall_back():
-    """A crashed reader takes its time with it, and the others count its segments only when they next publish."""
+def test_by_the_design_a_time_is_entered_every_time_a_cut_is_passed():
+    """PDP-33, Client Changes; without that only when the position is published."""
+    worlds = [
+        run(readers=ReaderGroup(publish_every_ms=4_000, read_side="document"), rules=rules)
+        for rules in ("design", "sound")
+    ]
+    assert [world.scenario.readers.enters_time for world in worlds] == ["on_passing", "at_publish"]
+    passing, rare = (world.column("group_updates", "at_ms", operation="time") for world in worlds)
+    assert rare == [4_000, 8_000, 12_000, 16_000]
+    assert len(passing) > 10
+
+
+def test_in_the_map_the_time_of_a_crashed_reader_holds_until_its_segments_are_read_on():
+    """The others count them only when they next publish; until then its time is theirs."""
     pause = script.PauseReader(at_ms=6_000, reader="readers-1")
     crash = script.CrashReader(at_ms=10_000, reader="readers-1")
     timers = {"readers": 3, "publish_timer": "pravega", "group_refresh_ms": 1_000, "rate_per_s": 90}
@@ -359,10 +390,57 @@ def test_in_the_map_a_crash_lets_the_bound_jump_and_fall_back():
         run(readers=ReaderGroup(read_side=side, **timers), script=[pause, crash])
         for side in ("document", "implementation")
     )
-    held, jumped, *later = [lower for at, lower in mapped.lowers() if 9_000 <= at <= 13_000]
-    assert jumped > held + 3_000
-    assert later[0] is None or later[0] < held
-    shared.assert_lower_never_falls()
+    assert len({lower for at, lower in mapped.lowers() if 9_000 <= at <= 13_000}) == 1
+    assert mapped.lowers()[-1][1] > mapped.lower_at(13_000)
+    for world in (mapped, shared):
+        world.assert_lower_never_falls()
+        assert world.late_first_reads() == 0
+
+
+def mapped(seed, script, readers=1, **fields):
+    """A group with a map of times on a stream of two segments that it reads slowly."""
+    part = {"rate_per_s": 40, "publish_every_ms": 300, "read_side": "document", **fields}
+    return run(
+        stream=Stream(segments=2),
+        writers=[EventWriter("v", rate_per_s=60)],
+        controllers=Controllers(period_ms=400, start_delay_ms=1_000),
+        readers=ReaderGroup(readers=readers, **part),
+        script=script,
+        duration_ms=13_000,
+        seed=seed,
+    )
+
+
+COMES_OR_GOES = {
+    "crashes": (2, [script.CrashReader(at_ms=6_000, reader="readers-1")]),
+    "joins before a merge": (
+        1,
+        [
+            script.Scale(at_ms=6_066, seal=["0@0", "1@0"], into=1),
+            script.AddReader(at_ms=5_000, reader="readers-x"),
+        ],
+    ),
+    "joins": (1, [script.AddReader(at_ms=6_000, reader="readers-x")]),
+}
+
+
+@pytest.mark.parametrize("seed", [0, 7, 10])
+@pytest.mark.parametrize("latency_ms", [0, 100])
+@pytest.mark.parametrize("who", COMES_OR_GOES)
+def test_who_comes_or_goes_does_not_take_the_time_of_a_map_back(who, latency_ms, seed):
+    """Neither of a reader nor of the group; nothing is read late."""
+    readers, steps = COMES_OR_GOES[who]
+    world = mapped(seed, steps, readers, state_latency_ms=latency_ms)
+    updates = world.rows("group_updates", outcome="applied")
+    of_readers = [world.rows("windows", reader=name) for name in world.group.readers]
+    for rows in [sorted(updates, key=lambda row: row["revision"]), *of_readers]:
+        lowers = [row["lower"] for row in rows]
+        first = next(place for place, lower in enumerate(lowers) if lower is not None)
+        assert None not in lowers[first:]
+        for bound in ("lower", "upper"):
+            known = [row[bound] for row in rows if row[bound] is not None]
+            assert known == sorted(known)
+    assert world.late_first_reads() == 0
 
 
 # The shared state

@@ -26,7 +26,8 @@ def test_w1_a_crashed_writer_blocks_until_its_timeout_counted_from_the_first_cyc
 
 
 @pytest.mark.parametrize(
-    ("timeout_from", "removed_ms"), [("first_behind", 2_005 + 3_000), ("last_note", 1_005 + 3_000)]
+    ("timeout_from", "removed_ms"),
+    [("first_behind", 2_005 + 3_000), ("last_note", 1_005 + 3_000), ("earlier", 1_005 + 3_000)],
 )
 def test_a_writer_behind_is_forgotten_one_timeout_after_its_last_note_or_after_it_was_first_found_behind(
     timeout_from, removed_ms
@@ -37,7 +38,7 @@ def test_a_writer_behind_is_forgotten_one_timeout_after_its_last_note_or_after_i
     assert "b" not in world.rows("watermarks", removed_ms - 1)[0]["writers"]
 
 
-@pytest.mark.parametrize("timeout_from", ["first_behind", "last_note"])
+@pytest.mark.parametrize("timeout_from", ["first_behind", "last_note", "earlier"])
 def test_a_writer_ahead_of_the_lower_bound_is_not_forgotten_before_that_has_passed_it(timeout_from):
     others = [noted(2_000 + 500 * n, "a", 20 + n) for n in range(12)]
     ahead = noted(1_000, "b", 1_000)
@@ -46,7 +47,7 @@ def test_a_writer_ahead_of_the_lower_bound_is_not_forgotten_before_that_has_pass
     assert {row["writers"]["b"] for row in world.rows("watermarks")} == {1_000}
 
 
-@pytest.mark.parametrize("timeout_from", ["first_behind", "last_note"])
+@pytest.mark.parametrize("timeout_from", ["first_behind", "last_note", "earlier"])
 @pytest.mark.parametrize("goes", [None, script.ShutDownWriter(at_ms=1_800, writer="b")])
 def test_in_the_document_a_writer_is_forgotten_though_it_is_ahead_and_the_upper_bound_falls(timeout_from, goes):
     """PDP-33, Config Changes ("will be forgotten") and Internal Changes ("no longer needs to be considered")."""

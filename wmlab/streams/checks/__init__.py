@@ -24,6 +24,7 @@ from wmlab.streams.checks.events import (
     CoveredEvents,
     EventReduction,
     delivered_events,
+    deliveries_at_bound,
     late_deliveries,
 )
 
@@ -42,8 +43,9 @@ INVARIANTS: Final[Mapping[str, Invariant]] = {
     "I12": readers.lower_below_latest,
 }
 """What a recording has to keep, by name."""
-LIVENESS: Final[Mapping[str, Invariant]] = {"I14": liveness.comes_to_rest}
-"""What it has to keep once everything has come to rest; judged when it is named, for most runs end before that."""
+BY_NAME: Final[Mapping[str, Invariant]] = {"I14": liveness.comes_to_rest, "I15": readers.nothing_at_bound}
+"""What is judged when it is named: what it has to keep once everything has come to rest, for most runs end before that,
+and the stricter reading of I6."""
 INPUT_TABLES: Final = (
     "cycles", "epochs", "incidents", "ownership", "reads", "segments", "watermarks", "windows", "writer_marks",
 )  # fmt: skip
@@ -57,6 +59,7 @@ DERIVED: Final[Mapping[str, Derived]] = {
     "lineage": Derived(log.Lineage.of),
     "delivered_events": Derived(delivered_events),
     "late_deliveries": Derived(late_deliveries),
+    "deliveries_at_bound": Derived(deliveries_at_bound),
     "covered_events": Derived(CoveredEvents),
 }
 """What the rules take beside tables, made of the rows of one stream."""
@@ -69,9 +72,14 @@ def inputs_of(recording: Recording) -> dict[str, pa.Table]:
     return {name: recording.table(name) for name in INPUT_TABLES}
 
 
-def with_reduced_events(tables: Mapping[str, pa.Table], events: Iterable[pa.Table]) -> dict[str, pa.Table]:
-    """These tables with the `EVENT_FACTS` of the events, which come in parts: only one of them is in memory."""
-    facts = EventReduction(tables)(batch for part in events for batch in part.to_batches())
+def with_reduced_events(
+    tables: Mapping[str, pa.Table], events: Iterable[pa.Table], *, at_bound: bool = False
+) -> dict[str, pa.Table]:
+    """These tables with the `EVENT_FACTS` of the events, which come in parts: only one of them is in memory.
+
+    With `at_bound` those of events with the time of a bound are among them.
+    """
+    facts = EventReduction(tables, at_bound=at_bound)(batch for part in events for batch in part.to_batches())
     return {**tables, "event_facts": pa.Table.from_batches(facts, EVENT_FACTS)}
 
 
@@ -80,7 +88,7 @@ def in_memory(recording: Recording, *only: str) -> Verdicts:
 
     `only` names those that are judged; without names, all are. Raises `ModelError` for a name that is none.
     """
-    chosen = with_liveness(INVARIANTS, LIVENESS, only)
+    chosen = with_liveness(INVARIANTS, BY_NAME, only)
     return judged_in_memory(recording.name, chosen, partial(_totals, recording, _streams_of(recording)), only)
 
 
@@ -93,7 +101,8 @@ def _totals(recording: Recording, streams: Iterable[str], chosen: Mapping[str, I
     """The `Totals` of each chosen invariant in each of the streams."""
     tables = inputs_of(recording)
     if any(not _OF_EVENTS.isdisjoint(entry.inputs) for entry in chosen.values()):
-        tables = with_reduced_events(tables, recording.chunks("events", "stream", *EVENT_COLUMNS))
+        events = recording.chunks("events", "stream", *EVENT_COLUMNS)
+        tables = with_reduced_events(tables, events, at_bound="I15" in chosen)
     for stream in streams:
         yield from totals_of(chosen, of_one_stream(tables, stream), DERIVED, stream)
 

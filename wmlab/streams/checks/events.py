@@ -30,6 +30,7 @@ from wmlab.streams.checks.lateness import Excuses, describe, proof_of
 
 DELIVERED: Final = "delivered"
 LATE: Final = "late"
+AT_BOUND: Final = "at the bound"
 COVERED: Final = "covered"
 EVENT_COLUMNS: Final = ("segment_id", "offset", "event_time", "append_ms", "writer")
 """The columns of an event that are taken, beside its stream."""
@@ -41,12 +42,13 @@ EVENT_FACTS: Final = pa.schema(
         for name in ("fact", "stream", "count", "because", *EVENT_COLUMNS, *_READING)
     ]
 )
-"""Rows of three kinds, told apart by `fact`; the other columns of a row are null.
+"""Rows of four kinds, told apart by `fact`; the other columns of a row are null.
 
 - "delivered": `count` events of the stream were read after a lower bound had been shown to their group;
 - "late": an event that lies below the largest lower bound shown to its group before, and `because`, see `lateness`; who
   read it, at `read_ms`, together with all events between the offsets `after` and `reached`; that bound, to whom it was
   shown, and when. It stands for `count` events that were read in the same millisecond with the same `because`;
+- "at the bound": the same of an event whose time is that bound; only where they are asked for;
 - "covered": the newest event of a segment up to `offset`, which a cut has, was appended at `append_ms`; what an earlier
   offset of the same segment covers is not counted again. A null in a cut is `SEGMENT_END`.
 """
@@ -56,9 +58,10 @@ _NONE: Final = np.zeros(0, np.int64)
 
 
 class EventReduction:
-    """Reduces events to `EVENT_FACTS`, by the other tables of their recording."""
+    """Reduces events to `EVENT_FACTS`, by the other tables of their recording; `at_bound` asks for that kind, too."""
 
-    def __init__(self, tables: Mapping[str, pa.Table]) -> None:
+    def __init__(self, tables: Mapping[str, pa.Table], *, at_bound: bool = False) -> None:
+        self.at_bound = at_bound
         self.readings = _first_reads(tables["reads"], tables["windows"])
         self.reached, self.after = (int64_column(self.readings, name) for name in ("reached", "after"))
         self.shown_lower = int64_column(self.readings, "shown_lower")
@@ -87,7 +90,7 @@ class EventReduction:
                     count, below = self.delivered(of_segment, readings)
                     delivered[segment[0]] += count
                     for event in self.judged(below):
-                        alike = event["stream"], event["because"], event["read_ms"]
+                        alike = event["fact"], event["stream"], event["because"], event["read_ms"]
                         if alike in late:
                             late[alike].add(event)
                         else:
@@ -99,9 +102,10 @@ class EventReduction:
             yield from _covered(stream, number, self.cut_offsets[stream, number], append_ms).to_batches()
 
     def judged(self, late: pa.Table) -> Iterator[dict[str, Any]]:
-        """Late events with `because`."""
+        """Late events with `fact` and `because`."""
         for event in late.to_pylist():
-            yield event | {"because": self._excuses_of(event["stream"]).of(event)}
+            fact = LATE if event["event_time"] < event["shown_lower"] else AT_BOUND
+            yield event | {"fact": fact, "because": self._excuses_of(event["stream"]).of(event)}
 
     def _excuses_of(self, stream: str) -> Excuses:
         if stream not in self._excuses:
@@ -125,6 +129,8 @@ class EventReduction:
     def delivered(self, events: pa.Table, readings: Int64Array) -> tuple[int, pa.Table]:
         """How many events of one segment a group read under a bound, and those that were late; its `readings` ascend.
 
+        With `at_bound` those with the time of the bound are among the latter.
+
         An event belongs to the nearest end of what was read at or beyond it.
         """
         offset = int64_column(events, "offset")
@@ -133,7 +139,8 @@ class EventReduction:
         reading = readings[nearest[within]]
         read = (offset[within] > self.after[reading]) & self.shown[reading]
         within, reading = within[read], reading[read]
-        late = int64_column(events, "event_time")[within] < self.shown_lower[reading]
+        time, shown = int64_column(events, "event_time")[within], self.shown_lower[reading]
+        late = time <= shown if self.at_bound else time < shown
         columns = take(events, within[late]).select(["stream", *EVENT_COLUMNS])
         by = take(self.readings, reading[late])
         for name in _READING:
@@ -157,7 +164,7 @@ class _LateEvents:
     @property
     def fact(self) -> dict[str, Any]:
         """A row of `EVENT_FACTS`."""
-        return self.event | {"fact": LATE, "count": self.count}
+        return self.event | {"count": self.count}
 
 
 def _rows_of(event: TableRow) -> list[str]:
@@ -172,6 +179,11 @@ def delivered_events(event_facts: TableRows) -> int:
 def late_deliveries(event_facts: TableRows) -> list[TableRow]:
     """The late events of the stream that stand for all, see `EVENT_FACTS`."""
     return [row for row in event_facts if row["fact"] == LATE]
+
+
+def deliveries_at_bound(event_facts: TableRows) -> list[TableRow]:
+    """The events of the stream with the time of the bound that was shown before, see `EVENT_FACTS`."""
+    return [row for row in event_facts if row["fact"] == AT_BOUND]
 
 
 class CoveredEvents:

@@ -7,7 +7,7 @@ bounds that were shown was wrong about it, nothing excuses the event.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Final
@@ -26,10 +26,12 @@ from wmlab.streams.checks.facts import (
 from wmlab.streams.model.segment import segment_name
 
 WRITER_BROKE_PROMISE: Final = "its writer had noted a larger time while the event was not acknowledged"
+WRITER_NOTED_ITS_TIME: Final = "its writer had noted its time while the event was not acknowledged"
 EXEMPTIONS: Final = {
     DROPPED: "of a dropped writer",
     NOT_NOTED: "of a writer that had noted no time",
     WRITER_BROKE_PROMISE: "of a writer that had noted a larger time",
+    WRITER_NOTED_ITS_TIME: "of a writer that had noted its time",
 }
 """Which late events are left out, by the excuse of each."""
 
@@ -48,10 +50,14 @@ class Excuses:
         if event["writer"] not in self.by_lower:
             return NOT_NOTED
         lowers, views = self.by_lower[event["writer"]]
-        above = views[bisect_right(lowers, event["event_time"]) : bisect_right(lowers, event["shown_lower"])]
+        at_bound = event["event_time"] == event["shown_lower"]
+        first = (bisect_left if at_bound else bisect_right)(lowers, event["event_time"])
+        above = views[first : bisect_right(lowers, event["shown_lower"])]
         excuses = [(view.row["seq"], self._of_bound(view, event)) for view in above]
-        wrong = not excuses or any(excuse is None for _, excuse in excuses)
-        return None if wrong else max(excuses, key=itemgetter(0))[1]
+        if not excuses or any(excuse is None for _, excuse in excuses):
+            return None
+        excuse = max(excuses, key=itemgetter(0))[1]
+        return WRITER_NOTED_ITS_TIME if at_bound and excuse == WRITER_BROKE_PROMISE else excuse
 
     def _of_bound(self, view: WriterView, event: TableRow) -> str | None:
         """Why a bound is right about the writer of an event; None: it is wrong about it."""

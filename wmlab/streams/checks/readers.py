@@ -1,4 +1,4 @@
-"""Invariants of what readers see (I6, I9), and of what the document promises of time (I10, I11, I12).
+"""Invariants of what readers see (I6, I9, I15), and of what the document promises of time (I10, I11, I12).
 
 Each is a rule over the rows of one stream, but for events, of which it takes what `events` has reduced them to.
 
@@ -48,6 +48,28 @@ def nothing_late(delivered_events: int, late_deliveries: TableRows) -> Iterator[
     Only first deliveries count: what is read again after a reset proves nothing. Good are those whose writer had been
     dropped, had noted no time yet, or had noted a larger time without having the event acknowledged; see `lateness`.
     """
+    yield from _late(delivered_events, late_deliveries)
+
+
+@invariant(
+    "no event of a well-behaved writer is read at a lower bound that was shown, or behind it",
+    "nothing was read after a window had shown a lower bound",
+    title="no event at the lower bound or below",
+    exempt="late event",
+)
+def nothing_at_bound(
+    delivered_events: int, late_deliveries: TableRows, deliveries_at_bound: TableRows
+) -> Iterator[Finding]:
+    """I15: I6 for a bound that has its own time, too.
+
+    Good are also events whose writer had noted their very time without having them acknowledged, as
+    `noting.EarliestOpen` does. Source: PDP-33, Disadvantages ("all events with timestamp T or earlier have been
+    received"); by its Introduction ("everything before a timestamp") it is I6.
+    """
+    yield from _late(delivered_events, [*late_deliveries, *deliveries_at_bound])
+
+
+def _late(delivered_events: int, late_deliveries: TableRows) -> Iterator[Finding]:
     if delivered_events:
         yield Finding(True, judged=delivered_events)
     for event in late_deliveries:
@@ -68,9 +90,10 @@ def nothing_late(delivered_events: int, late_deliveries: TableRows) -> Iterator[
 def windows_monotone(windows: TableRows, ordered_log: TableRows, incidents: TableRows) -> Iterator[Finding]:
     """I9: the lower bound of a reader's windows never goes back, nor becomes unknown; known upper bounds neither.
 
-    It may become unknown in a stream whose log has an end of known time.
-    One finding per pair of neighbouring windows of a reader. An incident that befell the reader or its group parts
-    them: a new reader object may start earlier. Upper bounds are left out where those of the log go back themselves.
+    It may become unknown in a stream whose log has an end of known time. A bound that was unknown for a while is
+    compared with the last known one. One finding per pair of neighbouring windows of a reader. An incident that befell
+    the reader or its group parts them: a new reader object may start earlier. Upper bounds are left out where those of
+    the log go back themselves.
     """
     uppers = [row["upper"] for row in ordered_log]
     falls = any(upper < before for before, upper in pairwise(uppers))
@@ -82,22 +105,23 @@ def windows_monotone(windows: TableRows, ordered_log: TableRows, incidents: Tabl
 def _findings_of_reader(windows: TableRows, *, falls: bool, ends: bool) -> Iterator[Finding]:
     """What was found about the windows of one life of a reader, see `windows_monotone`."""
     before: TableRow | None = None
-    bounded: TableRow | None = None
+    known: dict[str, TableRow] = {}
     for window in windows:
         if before is not None:
-            lower, upper = window["lower"], window["upper"]
-            forgotten = lower is None and not ends
-            lower_back = before["lower"] is not None and (forgotten or (lower is not None and lower < before["lower"]))
-            if lower_back:
-                yield _went_back("lower", before, window)
-            elif not falls and bounded is not None and upper is not None and upper < bounded["upper"]:
-                yield _went_back("upper", bounded, window)
+            lower, upper = known.get("lower"), known.get("upper")
+            if window["lower"] is None:
+                lower_back = before["lower"] is not None and not ends
+            else:
+                lower_back = lower is not None and window["lower"] < lower["lower"]
+            upper_back = upper is not None and window["upper"] is not None and window["upper"] < upper["upper"]
+            if lower is not None and lower_back:
+                yield _went_back("lower", lower, window)
+            elif upper is not None and upper_back and not falls:
+                yield _went_back("upper", upper, window)
             else:
                 yield Finding(True)
-        if window["lower"] is not None or not ends:
-            before = window
-        if window["upper"] is not None:
-            bounded = window
+        before = window
+        known |= {bound: window for bound in ("lower", "upper") if window[bound] is not None}
 
 
 def _went_back(bound: str, before: TableRow, window: TableRow) -> Finding:

@@ -18,8 +18,12 @@ A cycle that finds no writer at all in the first two states leaves the bucket. W
 appends an end of known time: from where the stream ends then (`ending_at`), no time is known. Where it does not know
 how long the segments are, as in a replay of notes alone, that is at or beyond all that the writers had acknowledged.
 
-The age runs from the first cycle of this leader that found the writer behind (as implemented) or from its last note
-(as designed).
+The document has two sentences on where the age begins. A writer that "does not call noteTime for longer than" the
+timeout "will be forgotten" (Config Changes): from its last note, `last_note`. And one that was not in a new generation
+"for at least" the timeout is removed (Periodic Watermark Workflow): from the first cycle of this leader that found it
+behind, `first_behind`, as implemented. The first alone waits for ever for a writer that goes on noting old times,
+against the promise of a watermark "within one timeout period". `earlier` follows both: from whichever moment comes
+first.
 
 Before the first watermark nobody can be behind, so whoever notes first would make the time alone. With
 `expected_writers` the first watermark also waits until that many are recorded, to give "time for all Writers to be
@@ -48,7 +52,7 @@ from wmlab.streams.model.log import Watermark
 from wmlab.streams.model.marks import WriterMark
 from wmlab.streams.model.position import Position
 
-TimeoutFrom = Literal["first_behind", "last_note"]
+TimeoutFrom = Literal["first_behind", "last_note", "earlier"]
 Forgets = Literal["behind", "all"]
 CycleOutcome = Literal["emitted", "held"]
 
@@ -194,16 +198,17 @@ def inactive_since(
     state: CycleState, writer: str, *, now_ms: int, timeout_from: TimeoutFrom, noted_ms: Mapping[str, int] | None
 ) -> int:
     """From when on a writer behind counts as inactive: the first cycle that found it so, at `now_ms` if none has yet,
-    or its last note. Raises `ModelError` when the last note counts and is not given.
+    or its last note, or the earlier of the two. Raises `ModelError` when the last note counts and is not given.
     """
+    behind_ms = state.behind_since.get(writer, now_ms)
     if timeout_from == "first_behind":
-        return state.behind_since.get(writer, now_ms)
+        return behind_ms
     if noted_ms is None or writer not in noted_ms:
         raise ModelError(
             f"When {writer} last noted a time is not known.",
             remedy="Pass noted_ms with the clock time of every writer.",
         )
-    return noted_ms[writer]
+    return min(noted_ms[writer], behind_ms) if timeout_from == "earlier" else noted_ms[writer]
 
 
 def step(state: CycleState, event: Observe | RemovalDone, rules: CycleRules) -> tuple[CycleState, tuple[Effect, ...]]:

@@ -11,8 +11,15 @@ these keys: it counts in the position, at its end, and so does one that has no s
 then the upper bound may be below a time noted before the location, which PDP-33, Event Reader API Changes, excludes,
 and it depends on the moments at which a reader has looked.) The design text shares times
 instead: a map from reader to the time of the last watermark that it has passed with its own segments and those nobody
-owns; the group is at the minimum. A reader without segments is not in the map. One that owns segments and has passed
-nothing has the time None, and so has the group. Beside its time each reader has its upper bound there.
+owns; the group is at the minimum. A reader without segments is not in the map. Beside its time each reader has its
+upper bound there. An entry changes when its reader has passed a later cut, so nobody takes the group's time back:
+
+- Who gives a segment back, reads it to its end or disappears leaves its time to all others, as they count what nobody
+  owns as their own. An entry that was later becomes this one.
+- Who comes to the map begins with the time of the group, up to which all segments have been read that nobody owned.
+- While nobody is in the map, the group keeps the time of the last who was.
+
+(The text says none of this: by it a crash takes the least time out of the map, and time jumps ahead of what is read.)
 
 A checkpoint is one position that all readers agree on, to which the group can be taken back. It is asked for; each
 reader then reports where it is, once; what nobody owns counts where its next owner would begin. When all have reported
@@ -38,7 +45,7 @@ from dataclasses import dataclass, field, replace
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import segment_name
-from wmlab.streams.model.window import TimeWindow, joint
+from wmlab.streams.model.window import UNKNOWN, TimeWindow, joint
 
 StreamSegment = tuple[str, int]
 """A stream, and the id of one of its segments."""
@@ -69,8 +76,8 @@ class StreamReading:
     An owner of None is nobody. `resume` is where the next owner of a segment begins to read. `pending` maps a future
     segment to its predecessors; it can be read when all of them are `finished`, which maps the segments that are read
     to their end, and still count, to that end. `times` is the map of the design text, `rangeless` are the segments
-    whose key range the group does not know. `marks_offset` is where readers begin in the marks segment (bytes); None:
-    at its start.
+    whose key range the group does not know. `left` is the window while nobody is in the map. `marks_offset` is where
+    readers begin in the marks segment (bytes); None: at its start.
     """
 
     offsets: dict[int, int]
@@ -81,6 +88,7 @@ class StreamReading:
     times: dict[str, TimeWindow] = field(default_factory=dict)
     rangeless: frozenset[int] = frozenset()
     marks_offset: int | None = None
+    left: TimeWindow = UNKNOWN
 
     @classmethod
     def begin(cls, offsets: Mapping[int, int], marks_offset: int | None = None) -> StreamReading:
@@ -115,10 +123,10 @@ class StreamReading:
     def window(self) -> TimeWindow:
         """The group's window over the map of times: its lower bound is their minimum.
 
-        None while a reader in the map has passed nothing, or nobody is in it. The document has the lower bound only;
-        what is ahead of every reader's segments is ahead of the group.
+        None while a reader in the map has passed nothing. The document has the lower bound only; what is ahead of every
+        reader's segments is ahead of the group.
         """
-        return joint(self.times.values())
+        return joint(self.times.values()) if self.times else self.left
 
     def share_of(self, reader: str) -> Position:
         """The position that a reader compares for the map of times: its own segments and those nobody owns.
@@ -139,10 +147,18 @@ class StreamReading:
         """The segments that no reader owns, ascending."""
         return sorted(segment for segment, owner in self.owners.items() if owner is None)
 
-    def forget_times(self) -> None:
-        """A reader without segments has no place in the map of times."""
-        owning = set(self.owners.values())
-        self.times = {reader: time for reader, time in self.times.items() if reader in owning}
+    def leave_time(self, reader: str) -> None:
+        """A segment of a reader is nobody's now: the others take its time if theirs is later.
+
+        Without another segment it has no place in the map.
+        """
+        window = self.times.get(reader)
+        if window is None:
+            return
+        self.times = {other: joint((time, window)) for other, time in self.times.items()}
+        if reader not in self.owners.values():
+            del self.times[reader]
+        self.left = window
 
 
 Checkpoint = Mapping[str, StreamReading]
@@ -190,7 +206,7 @@ class GroupState:
         self.readers.discard(reader)
         for reading in self.streams.values():
             reading.owners.update(dict.fromkeys(reading.owned(reader)))
-            reading.times.pop(reader, None)
+            reading.leave_time(reader)
         if self.pending is not None:
             self.pending.waiting.discard(reader)
             self._complete_checkpoint()
@@ -207,7 +223,7 @@ class GroupState:
             free = ", ".join(map(segment_name, reading.unassigned)) or "none: all are owned"
             raise ModelError(f"Segment {segment_name(number)} is not free.", remedy=f"Acquire one of {free}.")
         reading.owners[number] = reader
-        reading.times.setdefault(reader, TimeWindow(None, None))
+        reading.times.setdefault(reader, reading.window)
 
     def release(self, reader: str, segment: StreamSegment, offset: int) -> None:
         """A reader gives a segment back; its offset becomes `offset`, even if that is lower.
@@ -218,7 +234,7 @@ class GroupState:
         reading, number = self._reading_of(reader, segment), segment[1]
         reading.offsets[number] = reading.resume[number] = offset
         reading.owners[number] = None
-        reading.forget_times()
+        reading.leave_time(reader)
 
     def publish(self, reader: str, offsets: Mapping[StreamSegment, int]) -> bool:
         """A reader publishes offsets, of segments that it owns only; whether one of them is another one than before."""
@@ -249,16 +265,21 @@ class GroupState:
         released = frozenset[int]().union(*(waiting[future] for future in starts))
         for passed in released.difference(*reading.pending.values()):
             del reading.finished[passed]
-        reading.forget_times()
+        reading.leave_time(reader)
 
-    def note_time(self, reader: str, stream: str, window: TimeWindow) -> None:
+    def note_time(self, reader: str, stream: str, window: TimeWindow) -> bool:
         """A reader puts its window into the map of a stream: the time it has passed there, and what is ahead of it.
 
-        Without segments it has no place there. Raises `ModelError` for an unknown reader.
+        Whether its entry is another one now: an earlier time than its own changes nothing, and without segments it has
+        no place there. Raises `ModelError` for an unknown reader.
         """
         self._refuse_unknown(reader)
-        self.streams[stream].times[reader] = window
-        self.streams[stream].forget_times()
+        times = self.streams[stream].times
+        before = times.get(reader)
+        if before is None:
+            return False
+        times[reader] = before.followed_by(window)
+        return (times[reader], times[reader].passed_seq) != (before, before.passed_seq)
 
     def begin_checkpoint(self, name: str) -> None:
         """A checkpoint is asked for; it is complete at once when there is no reader.

@@ -86,13 +86,43 @@ class TimeWindow:
     """Bounds of event time at a position; None: unknown. `upper` bounds noted times, not events.
 
     `lower_seq` and `upper_seq` are the indices in the log (from 0) of the watermarks that gave the bounds, where that
-    is known; they say where the bounds come from and are no part of the value: windows with the same bounds are equal.
+    is known, and `passed_seq` is that of the last one passed, which may be an end of known time. They say where the
+    bounds come from and are no part of the value: windows with the same bounds are equal.
     """
 
     lower: int | None
     upper: int | None
     lower_seq: int | None = field(default=None, compare=False, repr=False)
     upper_seq: int | None = field(default=None, compare=False, repr=False)
+    passed_seq: int | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def whole(self) -> TimeWindow:
+        """The window if both bounds are known, else one of which nothing is.
+
+        Source: PDP-33, Event Reader API Changes ("or null if one cannot be established").
+        """
+        return replace(UNKNOWN, passed_seq=self.passed_seq) if None in (self.lower, self.upper) else self
+
+    def followed_by(self, window: TimeWindow) -> TimeWindow:
+        """The window after a comparison gave `window`: it does not move back in the log of watermarks.
+
+        Whoever takes over a segment at an earlier offset compares from the beginning, and passes for a second time what
+        it had passed. Until then it keeps its window.
+        """
+        if _order(window.passed_seq) < _order(self.passed_seq):
+            return self
+        if None in (self.upper, window.upper) or _order(window.upper_seq) >= _order(self.upper_seq):
+            return window
+        return replace(window, upper=self.upper, upper_seq=self.upper_seq)
+
+
+def _order(seq: int | None) -> int:
+    return -1 if seq is None else seq
+
+
+UNKNOWN: Final = TimeWindow(None, None)
+"""The window of whoever knows nothing."""
 
 
 def joint(windows: Collection[TimeWindow]) -> TimeWindow:
@@ -102,7 +132,9 @@ def joint(windows: Collection[TimeWindow]) -> TimeWindow:
     unknown: tuple[None, None] = (None, None)
     lower, lower_seq = min(lowers, key=itemgetter(0)) if lowers and len(lowers) == len(windows) else unknown
     upper, upper_seq = max(uppers, key=itemgetter(0)) if uppers and len(uppers) == len(windows) else unknown
-    return TimeWindow(lower, upper, lower_seq, upper_seq)
+    passed = [window.passed_seq for window in windows if window.passed_seq is not None]
+    passed_seq = min(passed) if passed and len(passed) == len(windows) else None
+    return TimeWindow(lower, upper, lower_seq, upper_seq, passed_seq)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +143,12 @@ class Tracker:
 
     It never moves back, even if positions do. `cursor` is None before the first read, which begins at the oldest
     watermark; `fetched` is the index in the log (from 0) of the next watermark to read, `lower_seq` that of the last
-    one passed. `ended`: the last one passed is an end of known time.
+    one passed if it is no end of known time, `passed_seq` that of the last one passed. `ended`: that is an end.
     """
 
     passed: int | None = None
     lower_seq: int | None = None
+    passed_seq: int | None = None
     pending: tuple[tuple[int, Watermark], ...] = ()
     cursor: int | None = None
     fetched: int = 0
@@ -170,7 +203,7 @@ class Tracker:
         The upper bound is None if an end is in flight, and both are while the last one passed is an end.
         """
         upper = None if self.upper_seq is None else self.pending[-1][1].upper
-        return TimeWindow(self.passed, upper, self.lower_seq, self.upper_seq)
+        return TimeWindow(self.passed, upper, self.lower_seq, self.upper_seq, self.passed_seq)
 
     @property
     def upper_seq(self) -> int | None:
@@ -183,8 +216,8 @@ class Tracker:
 
     def _passing(self, seq: int, watermark: Watermark) -> Tracker:
         if not watermark.known:
-            return replace(self, passed=None, lower_seq=None, ended=True)
-        return replace(self, passed=watermark.lower, lower_seq=seq, ended=False)
+            return replace(self, passed=None, lower_seq=None, passed_seq=seq, ended=True)
+        return replace(self, passed=watermark.lower, lower_seq=seq, passed_seq=seq, ended=False)
 
 
 Cause = Literal["position", "watermark"]

@@ -63,7 +63,11 @@ OPTIONS: Final[Mapping[type, tuple[Option, ...]]] = {
     Stream: (
         Option("segments", "Segments", "How many segments the stream is created with.", (1, 16)),
         Option("timestamp_aggregation_timeout_ms", "Timeout", "How long a silent writer is waited for.", (0, 120_000)),
-        Option("timeout_from", "Timeout counts from", "The last noted time, or the cycle that saw the writer behind."),
+        Option(
+            "timeout_from",
+            "Timeout counts from",
+            "The last noted time, the cycle that saw the writer behind, or the earlier.",
+        ),
         Option("forgets", "Forgets writers", "Which silent writers are forgotten."),
         Option("start_delay_ms", "First cycle after", "When the first watermark cycle runs.", (0, 60_000)),
         Option("expected_writers", "Expected writers", "The first watermark waits for so many writers.", (1, 10)),

@@ -21,8 +21,8 @@ __getattr__, __dir__ = namespace(__name__)
 class Network:
     """Delay, loss, duplication and reordering of messages; every one of them off by default.
 
-    `delay` is the one-way time of a message to or from a writer (None: the scenario's `latency_ms`). `inside` is that
-    of one between controllers, stores and the coordination service.
+    `delay` is the one-way time of a message to or from a writer (None: the scenario's `latency_ms`), and of what a
+    reader reads. `inside` is that of one between controllers, stores and the coordination service.
     `loss`, `duplication` and `reordering` are the shares of calls that are lost, delivered twice, or held back by
     `reordering_ms` so that later ones overtake them; messages on a connection are sent again after 200 ms
     instead of being lost. `keep_messages` records every message in the table `messages`; it is off by default because
@@ -37,3 +37,8 @@ class Network:
     reordering: Share = 0.0
     reordering_ms: Period = 1_000
     keep_messages: Flag = False
+
+    @property
+    def delays_reads(self) -> bool:
+        """Whether it says that messages on a connection take a time of their own: a delay or losses."""
+        return self.delay is not None or self.loss > 0

@@ -36,6 +36,7 @@ from wmlab.streams.model.cycle import CycleRules
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.replay import Configuration
 from wmlab.streams.model.segment import Arithmetic, KeyRange
+from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.noting import EarliestOpen, Noting
 
 WriterId = Annotated[str, Field(max_length=256, pattern=r"^(\{name\}|[A-Za-z0-9._-])+$")]
@@ -112,7 +113,9 @@ class Stream:
     without a scope is in the scope "scope" (PDP-33, "Distributing Streams Across Controller Instances").
     `timestamp_aggregation_timeout_ms` is how long a silent writer is waited for (PDP-33, "Config Changes").
     `timeout_from`: `first_behind` counts from the first cycle that saw the writer behind the previous lower bound, as
-    Pravega does; `last_note` counts from its last noted time, as the document says.
+    Pravega does (PDP-33, "Periodic Watermark Workflow": not included "after starting a new generation"); `last_note`
+    counts from its last noted time (PDP-33, "Config Changes"), so that a writer which goes on noting old times is
+    waited for as long (I10); `earlier` follows both sentences: from whichever of the two comes first.
     `forgets`: of the writers that shut down or were silent for the timeout only those `behind` the lower bound, as
     Pravega does, which keeps the upper bound at or above all noted times; or `all` (PDP-33, "Config Changes": "will be
     forgotten", and "Internal Changes": "no longer needs to be considered"), which may break that promise (I2, I11).
@@ -126,10 +129,12 @@ class Stream:
     Watermark Workflow": "to give time for all Writers to be started").
     `automatically_note_time`: all its writers note their clocks by themselves, as with the writers' option of this name
     (PDP-33 in the wiki, "Config changes").
-    `note_rule`: `implementation` accepts an equal time and compares common segments; `design` is stricter.
-    `first_barrier`: before the first watermark every writer counts (`none`), or those with a time above 0 (`zero`).
-    `cut_algorithm`: `sound`; `pravega`; or `document`, the pseudo-code as written, without the previous cut. The latter
-    two depend on the `visit_order`, and their cuts can move back.
+    `note_rule`: `implementation` accepts an equal time and compares common segments, as Pravega does; `design` is
+    stricter (PDP-33, "Metadata").
+    `first_barrier`: before the first watermark every writer counts (`none`), as in Pravega; or those with a time above
+    0 (`zero`; PDP-33, "Periodic Watermark Workflow").
+    `cut_algorithm`: `sound`; `pravega`, as shipped; or `document`, the pseudo-code as written (PDP-33, "Watermark
+    Computation"), without the previous cut. The latter two depend on the `visit_order`, and their cuts can move back.
     `bug_6510`: a segment without acknowledgement enters the cut as "end of segment" (Pravega issue 6510).
     `null_without_writers`: where no writer is known, readers get null (PDP-33, "Config Changes"); otherwise the bounds
     of the last watermark stay, as in Pravega.
@@ -153,7 +158,7 @@ class Stream:
     _: KW_ONLY
     segments: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 1
     timestamp_aggregation_timeout_ms: Ms = 60_000
-    timeout_from: Option[Literal["first_behind", "last_note"]] = UNSET
+    timeout_from: Option[Literal["first_behind", "last_note", "earlier"]] = UNSET
     forgets: Option[Literal["behind", "all"]] = UNSET
     cycles: Option[Literal["while_noted", "unconditional"]] = UNSET
     start_delay_ms: Ms | None = None
@@ -306,23 +311,34 @@ class ReaderGroup:
     - `read_side`: `implementation`, the group shares offsets and each reader compares them with the marks (upstream
       `WatermarkReaderImpl`); `document`, the group shares a map from reader to the time it passed, and the lower
       bound is its minimum (PDP-33, "Client Changes"), the same for all readers; the upper bound is the largest of
-      those that the readers have for their segments. In the latter a crashed reader takes its time with it, and
-      checkpoints carry the offset in the marks segment.
+      those that the readers have for their segments. What a reader gives up holds the group at the time that it had
+      passed, and who joins begins with the time of the group. Checkpoints carry the offset in the marks segment.
     - `enters_time`: when a reader of the document's design puts the time it has passed into that map: `at_publish`,
       when it publishes its position; `on_passing`, every time it advances beyond a stream cut with what it has read
-      (PDP-33, "Client Changes"). In the latter it reads every `read_every_ms` and publishes as before, so the map may
-      be ahead of the published positions; a segment that it has read to its end stays its own, with its entry in the
-      map, until it looks at the group again and may take what follows.
+      (PDP-33, "Client Changes": "Every time a Reader advances beyond a streamCut"). In the latter it reads every
+      `read_every_ms` and publishes as before, so the map may be ahead of the published positions; a segment that it has
+      read to its end stays its own, with its entry in the map, until it looks at the group again and may take what
+      follows.
+    - `half_windows`: a window may have one bound only, as upstream: before the first mark it has no lower one, ahead of
+      all marks no upper one. False: it has both, or none (PDP-33, "Event Reader API Changes": "or null if one cannot
+      be established"), so whoever has read all that there is sees no window.
     - `time_windows`: False, nobody looks at the marks.
     - `tracker_ms`: how long a reader works on one position, in the background; of the positions that come meanwhile
       only the last is looked at. (In the document's design a reader compares when it publishes, and that takes no
       time.)
 
+    - `read_latency_ms`: one-way delay of reading events and marks from the segment store (PDP-33, "Client Changes":
+      "Each reader needs to read from the mark Segment"). At each step a reader asks for what follows in all its
+      segments, and in the marks when it looks at them, and goes on when it has all answers; a loss costs a
+      retransmission, and a partition stops it. None: what the scenario's `network` says of delay and loss; where that
+      says nothing, reading takes no time, and no messages.
+
     How the state is shared:
 
     - `publish_timer`: `fixed`, everything happens every `publish_every_ms`; `pravega`, events are read every
       `read_every_ms`, the shared state is looked at every `group_refresh_ms`, and at such a moment a reader publishes
-      if it has acquired a segment or if (readers + 1) times `publish_every_ms` have gone by since it last did.
+      if it has acquired a segment or if (readers + 1) times `publish_every_ms` have gone by since it last did (upstream
+      `ReaderGroupStateManager`).
     - `state_latency_ms`: one-way delay to the shared state; None: that of the scenario's network. It is changed by
       compare-and-set: with a delay a reader may find it changed, and tries again.
     - `rebalance`: which readers give segments back to those with less. `segments` counts them, once the members have
@@ -344,9 +360,11 @@ class ReaderGroup:
     publish_every_ms: Period = 1_000
     starts_ms: Ms = 0
     read_side: Option[Literal["implementation", "document"]] = UNSET
-    enters_time: Literal["at_publish", "on_passing"] = "at_publish"
+    enters_time: Option[Literal["at_publish", "on_passing"]] = UNSET
+    half_windows: Option[Flag] = UNSET
     time_windows: Flag = True
     tracker_ms: Ms = 0
+    read_latency_ms: Ms | None = None
     publish_timer: Option[Literal["fixed", "pravega"]] = UNSET
     read_every_ms: Period = 100
     group_refresh_ms: Period = 3_000
@@ -375,9 +393,18 @@ class ReaderGroup:
         return self.time_windows and self.read_side != "document"
 
     @property
+    def enters_on_passing(self) -> bool:
+        """Whether its readers put a time into a map as soon as they have passed it; of a `resolved` scenario."""
+        return self.time_windows and (self.read_side, self.enters_time) == ("document", "on_passing")
+
+    def reads_over_network(self, network: Network) -> bool:
+        """Whether reading takes time in this network, and messages."""
+        return network.delays_reads if self.read_latency_ms is None else self.read_latency_ms > 0
+
+    @property
     def step_ms(self) -> int:
         """How often its readers read."""
-        is_rare = self.publish_timer == "fixed" and self.enters_time == "at_publish"
+        is_rare = self.publish_timer == "fixed" and not self.enters_on_passing
         return self.publish_every_ms if is_rare else self.read_every_ms
 
     def reader_names(self) -> tuple[str, ...]:

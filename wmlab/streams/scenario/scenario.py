@@ -29,7 +29,7 @@ from wmlab.streams.scenario.script import Action, Scale, SilenceWriter
 
 RULE_TABLE: Final[RuleTable] = {
     Stream: {
-        "timeout_from": ("last_note", "first_behind", "first_behind"),
+        "timeout_from": ("earlier", "first_behind", "first_behind"),
         "forgets": ("all", "behind", "behind"),
         "cycles": ("unconditional", "while_noted", "while_noted"),
         "note_rule": ("design", "implementation", "implementation"),
@@ -45,6 +45,8 @@ RULE_TABLE: Final[RuleTable] = {
     EventWriter: {"auto_note_survives_close": (False, True, False), "probe_on_seal": (False, True, True)},
     ReaderGroup: {
         "read_side": ("document", "implementation", "implementation"),
+        "enters_time": ("on_passing", "at_publish", "at_publish"),
+        "half_windows": (False, True, True),
         "publish_timer": ("fixed", "pravega", "fixed"),
     },
     Controllers: {"distribution": ("contest", "even", "even"), "double_work_entry": (False, True, False)},

@@ -121,19 +121,22 @@ class Node:
         serve: Callable[[Answer], None],
         *,
         way: Way = Way.CONNECTION,
+        delay_ms: int | None = None,
         unheard: Callable[[Any], None] | None = None,
     ) -> Steps[Any]:
         """Send a request; the steps wait for the result that the first answer to it brings.
 
-        `serve` is done where the request arrives, once for each copy of it. What is on its way arrives, whatever
-        becomes of this node; after a crash nobody hears of the answer, and `unheard` gets the result.
+        Either way it takes `delay_ms`, None: as long as any other message. `serve` is done where the request arrives,
+        once for each copy of it. What is on its way arrives, whatever becomes of this node; after a crash nobody hears
+        of the answer, and `unheard` gets the result.
         """
         answer = Signal(self.world.env)
 
         def send_back(reply: Reply) -> None:
-            self.world.network.carry(request.reply(reply.kind, reply.content), answer.send, reply.result, way=way)
+            message = request.reply(reply.kind, reply.content)
+            self.world.network.carry(message, answer.send, reply.result, way=way, delay_ms=delay_ms)
 
-        self.world.network.carry(request, serve, send_back, way=way)
+        self.world.network.carry(request, serve, send_back, way=way, delay_ms=delay_ms)
         return self._hear(answer, unheard)
 
     def submit(self, request: Message, serve: Callable[[Answer], None], on_answer: Callable[[Any], None]) -> None:

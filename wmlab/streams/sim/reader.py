@@ -4,23 +4,29 @@ Two designs of time windows. "implementation": a tracker in the background compa
 marks, one position at a time; of those that come meanwhile only the newest is kept. "document": the tracker compares
 what the reader owns and what nobody owns; its window goes into the shared map, whose minimum is the lower bound.
 
+Without a network a reader has what is in the segment store at once. Else it asks for the events of its segments and for
+the marks, all at the same time, and goes on with what the store had when the requests came there.
+
 Source: PDP-33, "Client Changes"; upstream `EventStreamReaderImpl`, `ReaderGroupStateManager` and
 `WatermarkReaderImpl` with its `LatestItemSequentialProcessor`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
+from functools import partial
 from typing import NamedTuple
 
 from wmlab.streams.model.group import GroupState, StreamReading, StreamSegment
 from wmlab.streams.model.index import start_of
+from wmlab.streams.model.log import MarksLog, Watermark
 from wmlab.streams.model.position import Position
-from wmlab.streams.model.segment import Segment
+from wmlab.streams.model.segment import Segment, segment_name
 from wmlab.streams.model.window import LatestItem, TimeWindow, Tracker
 from wmlab.streams.scenario.parts import SEGMENT_STORE, ReaderGroup
 from wmlab.streams.sim.group import GroupChange, SharedState
-from wmlab.streams.sim.node import Node, Steps
+from wmlab.streams.sim.network import Message
+from wmlab.streams.sim.node import Answer, Node, Reply, Steps
 from wmlab.streams.sim.store import StoredSegment
 from wmlab.streams.sim.stream import StreamWorld
 from wmlab.streams.sim.world import Incident, World
@@ -61,12 +67,19 @@ class Timers:
         return due
 
 
-class Follower:
-    """The tracker of one stream, and the positions that it works on, each with the segments whose keys are known."""
+Marks = MarksLog[Watermark] | None
+"""The marks of a stream as a reader knows them; None: it cannot read them."""
 
-    def __init__(self, group: SharedState, stream_world: StreamWorld, tracker: Tracker) -> None:
+
+class Follower:
+    """The tracker of one stream, and the positions that it works on, each with the segments whose keys are known.
+
+    `marks` gives the marks that the reader knows by now.
+    """
+
+    def __init__(self, group: SharedState, marks: Callable[[], Marks], tracker: Tracker) -> None:
         self._group = group
-        self._stream_world = stream_world
+        self._marks = marks
         self.tracker = tracker
         self._queue: LatestItem[tuple[Position, Mapping[int, Segment]]] = LatestItem()
 
@@ -78,8 +91,8 @@ class Follower:
             self._begin()
 
     def _begin(self) -> None:
-        """Compare the position that is worked on with the log as it is now; what comes of that is known later."""
-        tracker = _advance(self.tracker, *self._queue.working_on[0], self._stream_world)
+        """Compare the position that is worked on with the marks known now; what comes of that is known later."""
+        tracker = _advance(self.tracker, *self._queue.working_on[0], self._marks())
         if self._group.part.tracker_ms:
             self._group.world.after(self._group.part.tracker_ms, self._finish, tracker)
         else:
@@ -91,19 +104,20 @@ class Follower:
             self._begin()
 
 
-def _advance(
-    tracker: Tracker, position: Position, segments: Mapping[int, Segment], stream_world: StreamWorld
-) -> Tracker:
+def _advance(tracker: Tracker, position: Position, segments: Mapping[int, Segment], log: Marks) -> Tracker:
     """The tracker after a position: unmoved while the marks cannot be read, past what was truncated."""
-    log = stream_world.readable_log
     return tracker if log is None else tracker.skip_truncated(log).advance(position, log, segments)
 
 
 class ReaderWindows:
-    """The windows of a reader that begins now, by stream in `last_seen`; `state` is the shared state it has seen."""
+    """The windows of a reader that begins now, by stream in `last_seen`; `state` is the shared state it has seen.
 
-    def __init__(self, group: SharedState, reader: str, state: GroupState) -> None:
+    `marks` gives the marks of a stream that it knows by now.
+    """
+
+    def __init__(self, group: SharedState, reader: str, state: GroupState, marks: Callable[[str], Marks]) -> None:
         self._group = group
+        self._marks = marks
         self._part = group.part
         self._reader = reader
         self._marks_offsets = {stream: reading.marks_offset for stream, reading in state.streams.items()}
@@ -112,15 +126,14 @@ class ReaderWindows:
         self._passed = {stream: self._tracker(stream) for stream in group.streams}
         self._compared: dict[str, Set[int]] = {}
         self._followers = {
-            stream: Follower(group, stream_world, self._passed[stream])
-            for stream, stream_world in group.streams.items()
+            stream: Follower(group, partial(marks, stream), self._passed[stream]) for stream in group.streams
         }
 
     def pass_marks(self, stream: str, reading: StreamReading, reached: Mapping[StreamSegment, int]) -> TimeWindow:
         """The document's step: the time that the reader has passed in a stream, and what is ahead.
 
         `reached` are the offsets that it has come to in its own segments. A segment that it did not count before may be
-        far behind: then it compares anew, and the time may go back.
+        far behind: then it compares from the first watermark on.
         """
         offsets = reading.share_of(self._reader).offsets
         share = Position({segment: reached.get((stream, segment), offsets[segment]) for segment in offsets})
@@ -129,7 +142,7 @@ class ReaderWindows:
             self._passed[stream] = self._tracker(stream)
         self._compared[stream] = counted
         known = self._known(stream, reading)
-        self._passed[stream] = _advance(self._passed[stream], share, known, self._group.streams[stream])
+        self._passed[stream] = _advance(self._passed[stream], share, known, self._marks(stream))
         return self._passed[stream].window
 
     def marks_offsets(self, state: GroupState) -> Mapping[str, int]:
@@ -146,7 +159,7 @@ class ReaderWindows:
             if self._group.streams[stream].deleted:
                 continue
             if self._part.time_windows:
-                self.last_seen[stream] = self._bounds(stream, reading, due=due)
+                self.last_seen[stream] = self._group.shown(self._bounds(stream, reading, due=due))
             window = self.last_seen[stream]
             if due or self._written.get(stream) != window:
                 self._written[stream] = window
@@ -181,6 +194,13 @@ class _Progress(NamedTuple):
     offset: int
 
 
+class _Stock(NamedTuple):
+    """What a read found in a segment: how many events there were, and whether no more will come."""
+
+    events: int
+    sealed: bool
+
+
 class ReaderProcess(Node):
     """A reader object: what it owns and has read, its copy of the shared state, and its windows."""
 
@@ -191,14 +211,18 @@ class ReaderProcess(Node):
         self.paused_until: float = group.world.now_ms
         self._part = group.part
         # Then it reads its segments to their end only when it may take what follows: until then it stays in the map.
-        self._enters_on_passing = group.part.enters_time == "on_passing"
+        self._enters_on_passing = group.part.enters_on_passing
+        # Whether reading takes time and messages.
+        self._is_distant = group.part.reads_over_network(group.world.network.part)
+        self._known_marks: dict[str, Marks] = {}
+        self._known_ends: set[StreamSegment] = set()
         self._seen = group.state
         self._generation = self._seen.generation
         self._timers = Timers(group.part, group.world.now_ms)
         self._allowance = 0.0
         self._progress: dict[StreamSegment, _Progress] = {}
         self._leaving: set[StreamSegment] = set()
-        self.windows = ReaderWindows(group, name, self._seen)
+        self.windows = ReaderWindows(group, name, self._seen, self._marks)
 
     @property
     def offsets(self) -> dict[StreamSegment, int]:
@@ -264,7 +288,7 @@ class ReaderProcess(Node):
         more = True
         while more:
             acquired = due and (yield from self._acquire())
-            self._read()
+            yield from self._read(marks=due or self._enters_on_passing)
             readers = len(self._seen.readers)
             if due and self._timers.publish_due(self.world.now_ms, readers, acquired=acquired):
                 yield from self._publish()
@@ -287,7 +311,7 @@ class ReaderProcess(Node):
         if state.generation != self._generation:
             self._generation = state.generation
             self._progress = {}
-            self.windows = ReaderWindows(self.group, self.name, state)
+            self.windows = ReaderWindows(self.group, self.name, state, self._marks)
             incident = Incident("anew", "reader", self.name, f"{self.name} begins anew")
             self.world.record_incident(incident, *self.group.journals)
         owned = tuple(segment for segment in state.owned(self.name) if segment not in self._leaving)
@@ -314,15 +338,62 @@ class ReaderProcess(Node):
         yield from self._change("acquire", lambda state: self.group.balance.acquire(state, self.name))
         return len(self._progress) > before
 
-    def _read(self) -> None:
-        """Read every owned segment as far as there are events and the allowance goes."""
+    def _marks(self, stream: str) -> Marks:
+        """The marks of a stream that the reader knows: those that are there, or at a distance those it has read."""
+        return self._known_marks.get(stream) if self._is_distant else self.group.streams[stream].readable_log
+
+    def _fetch(self, segments: list[StreamSegment], *, marks: bool) -> Steps[dict[StreamSegment, _Stock]]:
+        """Ask the store what there is in these segments, and for the marks of all streams; wait for all answers."""
+        delay_ms = self._part.read_latency_ms
+        of_marks = [
+            (stream, self.ask(*self._marks_request(stream), delay_ms=delay_ms))
+            for stream, stream_world in self.group.streams.items()
+            if marks and self._part.time_windows and not stream_world.deleted
+        ]
+        of_events = [(segment, self.ask(*self._events_request(segment), delay_ms=delay_ms)) for segment in segments]
+        for stream, answer in of_marks:
+            self._known_marks[stream] = yield from answer
+        stocks = {}
+        for segment, answer in of_events:
+            stocks[segment] = yield from answer
+        return stocks
+
+    def _marks_request(self, stream: str) -> tuple[Message, Callable[[Answer], None]]:
+        stream_world = self.group.streams[stream]
+
+        def serve(answer: Answer) -> None:
+            log = stream_world.readable_log
+            answer(Reply("watermarks", "cannot be read" if log is None else f"up to {log.end}", log))
+
+        return Message(stream_world.title, self.name, SEGMENT_STORE, "read watermarks"), serve
+
+    def _events_request(self, segment: StreamSegment) -> tuple[Message, Callable[[Answer], None]]:
+        stored, offset = self._stored(segment), self._progress[segment].offset
+        name = segment_name(segment[1])
+
+        def serve(answer: Answer) -> None:
+            stock = _Stock(stored.events, sealed=stored.sealed_ms is not None)
+            answer(Reply("events", f"{name} up to {stored.length}", stock))
+
+        title = self.group.streams[segment[0]].title
+        return Message(title, self.name, SEGMENT_STORE, "read events", f"{name} from {offset}"), serve
+
+    def _read(self, *, marks: bool) -> Steps[None]:
+        """Read every owned segment as far as there are events and the allowance goes, and perhaps the marks."""
+        stocks: dict[StreamSegment, _Stock] = {}
+        if self._is_distant:
+            stocks = yield from self._fetch(self._readable(), marks=marks)
+            self._known_ends |= {segment for segment, stock in stocks.items() if stock.sealed}
         waiting = {}
         for segment in self._readable():
+            if self._is_distant and segment not in stocks:
+                continue
             stored = self._stored(segment)
             if self._progress[segment].events < stored.truncated_events:
                 # It goes on where a truncated segment begins now.
                 self._progress[segment] = _Progress(stored.truncated_events, stored.end_of(stored.truncated_events))
-            waiting[segment] = stored.events - self._progress[segment].events
+            count = stocks[segment].events if self._is_distant else stored.events
+            waiting[segment] = max(0, count - self._progress[segment].events)
         if self._part.rate_per_s is not None:
             waiting = _shared_out(waiting, int(self._allowance))
             self._allowance -= sum(waiting.values())
@@ -354,11 +425,7 @@ class ReaderProcess(Node):
                 reading = state.streams[stream]
                 if not reading.owned(self.name):
                     return False
-                window = self.windows.pass_marks(stream, reading, offsets)
-                if reading.times.get(self.name) == window:
-                    return False
-                state.note_time(self.name, stream, window)
-                return True
+                return state.note_time(self.name, stream, self.windows.pass_marks(stream, reading, offsets))
 
             yield from self._change("time", note)
 
@@ -387,7 +454,8 @@ class ReaderProcess(Node):
 
     def _is_at_end(self, segment: StreamSegment) -> bool:
         stored = self._stored(segment)
-        return stored.sealed_ms is not None and self._progress[segment].offset == stored.length
+        is_sealed = segment in self._known_ends if self._is_distant else stored.sealed_ms is not None
+        return is_sealed and self._progress[segment].offset == stored.length
 
     def _report(self) -> Steps[None]:
         """Report for a checkpoint that waits for it; in the document's design with its offset in the marks segment."""
