@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from wmlab.core.errors import ModelError, TraceError
-from wmlab.core.logs import in_words
+from wmlab.core.log_columns import in_words
 from wmlab.core.spark.log import of_log, stragglers
 from wmlab.core.spark.schemas import dataframe
 from wmlab.core.traces import load
