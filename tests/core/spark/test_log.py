@@ -140,6 +140,18 @@ def test_nothing_is_read_before_it_is_asked_for_where_types_say_what_times_are(s
         rows.collect()
 
 
+def test_the_types_of_a_date_and_a_time_of_day_say_what_both_are_together(spark: SparkSession) -> None:
+    columns = {"event_time": ("day", "clock"), "arrival": "arrived"}
+    texts = "SELECT DATE'2015-07-20' AS day, INTERVAL '03:49:24.5' HOUR TO SECOND AS clock, 1437364170000L AS arrived"
+    (row,) = of_log(spark.sql(texts), **columns).collect()
+    assert (row.event_time, row.arrival_ms, row.reason) == (1_437_364_164_500, 1_437_364_170_000, None)
+    fails = F.raise_error(F.concat(F.lit("row "), F.col("id").cast("string")))
+    both = [fails.cast(kind).alias(name) for name, kind in (("day", "date"), ("clock", "interval hour to second"))]
+    rows = of_log(spark.range(1).select(*both, F.col("id").alias("arrived")), **columns)
+    with pytest.raises(PySparkException, match="row 0"):
+        rows.collect()
+
+
 def test_a_file_of_any_form_is_read_by_spark_itself(spark: SparkSession, tmp_path: Path) -> None:
     pq.write_table(table_of(LOG), tmp_path / "log.parquet")
     parquet = of_log(spark.read.parquet(str(tmp_path / "log.parquet")), **COLUMNS)
