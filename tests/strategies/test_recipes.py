@@ -146,7 +146,7 @@ LOCAL = "yyyy-MM-dd HH:mm:ss.SSS"
 
 
 @pytest.mark.parametrize(
-    ("column", "flink", "spark"),
+    ("column", "in_flink", "in_spark"),
     [
         (
             EventTimeColumn("a_day", "d", -2_209_161_600_000),
@@ -172,11 +172,11 @@ LOCAL = "yyyy-MM-dd HH:mm:ss.SSS"
     ],
 )
 def test_the_computed_column_counts_from_the_origin_and_is_in_utc(
-    column: EventTimeColumn, flink: str, spark: str
+    column: EventTimeColumn, in_flink: str, in_spark: str
 ) -> None:
     of_engines = settings(500, event_time=column)
-    assert f" AS {flink},\n" in of_engines["Flink SQL"].code
-    assert f'F.expr("{spark}")' in of_engines["Spark"].code
+    assert f" AS {in_flink},\n" in of_engines["Flink SQL"].code
+    assert f'F.expr("{in_spark}")' in of_engines["Spark"].code
 
 
 def test_flink_cannot_have_numbers_that_count_local_time() -> None:
