@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -274,3 +275,23 @@ def test_an_invariant_of_ones_own_is_a_function_of_the_recording() -> None:
     assert not wm.hunt(with_function(passes_on), invariants=[something_comes_out]).violations
     with pytest.raises(ModelError, match="answers 5"):
         wm.hunt(with_function(stops), invariants=[lambda _: 5])
+
+
+def test_pravega_4291_breaks_no_invariant_and_is_found_by_one_of_your_own() -> None:
+    """A bound of 0 is true, and what waits comes on after a timeout; that it comes often is nobody's promise."""
+    scenario = load_scenario(scenario_files.FOLDER / "reports" / "pravega_4291.yaml")
+    configurations = {
+        "arrives as 0": {"stream": scenario.stream},
+        "no mark": {"stream": replace(scenario.stream, commit_without_time="no_mark")},
+    }
+    assert not wm.hunt(scenario, configurations=configurations, quiet_ms=5_000, shrink=False).violations
+
+    def watermarks_go_on(recording: Any) -> str | None:
+        """A watermark comes at least every four seconds."""
+        emitted = recording.table("watermarks")["emitted_ms"].to_pylist()
+        longest = max(after - before for before, after in pairwise(emitted))
+        return None if longest <= 4_000 else f"no watermark came for {longest} ms"
+
+    found = wm.hunt(scenario, invariants=[watermarks_go_on], configurations=configurations, shrink=False)
+    assert [violation.configuration for violation in found.violations] == ["arrives as 0"]
+    assert found.violations[0].what == "no watermark came for 6000 ms"

@@ -34,7 +34,7 @@ import org.apache.flink.util.Collector;
 /**
  * Submits one job of the DataStream API to the cluster at a port of this machine: StreamJob PORT JAR NAME KEY=VALUE ...
  *
- * <p>shape is window, processing, join or none; subtasks the parallelism; idle and drift, in ms, an idle timeout of all
+ * <p>shape is window, unmarked (a window by event time without watermarks), processing, join or none; subtasks the parallelism; idle and drift, in ms, an idle timeout of all
  * sources and the drift that an alignment of them allows; fail the number of records after which a map throws. Each
  * other KEY is the name of a source: its partitions, separated by commas, each as age/speed/silent: how old its rows
  * are in ms, how fast its event time goes in thousandths of the clock, and after how many ms it falls silent (-1 never).
@@ -94,7 +94,7 @@ public class StreamJob {
     static DataStream<Long> stream(
             StreamExecutionEnvironment job, String name, String partitions, String shape, long idle, long drift) {
         WatermarkStrategy<Long> strategy =
-                shape.equals("processing")
+                shape.equals("processing") || shape.equals("unmarked")
                         ? WatermarkStrategy.noWatermarks()
                         : WatermarkStrategy.forBoundedOutOfOrderness(Duration.ofSeconds(1));
         if (idle > 0) {
@@ -110,7 +110,7 @@ public class StreamJob {
             return job.fromSource(
                     stock, strategy.withTimestampAssigner((row, at) -> System.currentTimeMillis() - age), name);
         }
-        return job.fromSource(new Partitions(partitions), strategy, name, Types.LONG);
+        return job.fromSource(new Partitions<>(partitions, (number, at) -> number), strategy, name, Types.LONG);
     }
 
     /** Passes rows on, and throws after a number of them. */
@@ -163,13 +163,20 @@ public class StreamJob {
         }
     }
 
+    /** Makes a row of its number and its event time in ms. */
+    interface RowMaker<T> extends Serializable {
+        T row(long number, long eventMs);
+    }
+
     /** A source of partitions, which its subtasks share in turns. */
-    static class Partitions implements Source<Long, Partition, Integer> {
+    static class Partitions<T> implements Source<T, Partition, Integer> {
         private static final long EVERY_MS = 50;
         private final String text;
+        private final RowMaker<T> maker;
 
-        Partitions(String text) {
+        Partitions(String text, RowMaker<T> maker) {
             this.text = text;
+            this.maker = maker;
         }
 
         @Override
@@ -224,28 +231,33 @@ public class StreamJob {
         }
 
         @Override
-        public SourceReader<Long, Partition> createReader(SourceReaderContext context) {
-            return new Reader();
+        public SourceReader<T, Partition> createReader(SourceReaderContext context) {
+            return new Reader<>(maker);
         }
     }
 
     /** Gives a row of each partition every 50 ms. */
-    static class Reader implements SourceReader<Long, Partition> {
+    static class Reader<T> implements SourceReader<T, Partition> {
+        private final RowMaker<T> maker;
         private final List<Partition> partitions = new ArrayList<>();
         private final List<String> paused = new ArrayList<>();
         private final long beginMs = System.currentTimeMillis();
         private long count;
 
+        Reader(RowMaker<T> maker) {
+            this.maker = maker;
+        }
+
         @Override
         public void start() {}
 
         @Override
-        public InputStatus pollNext(ReaderOutput<Long> output) {
+        public InputStatus pollNext(ReaderOutput<T> output) {
             long passedMs = System.currentTimeMillis() - beginMs;
             for (Partition each : partitions) {
                 if ((each.silentMs < 0 || passedMs < each.silentMs) && !paused.contains(each.id)) {
                     long eventMs = beginMs + passedMs * each.speed / 1000 - each.ageMs;
-                    output.createOutputForSplit(each.id).collect(count++, eventMs);
+                    output.createOutputForSplit(each.id).collect(maker.row(count++, eventMs), eventMs);
                 }
             }
             return InputStatus.NOTHING_AVAILABLE;

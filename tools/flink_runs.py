@@ -5,7 +5,11 @@
 DIRECTORY has the folder `lib` of a Flink; the wheel `apache-flink-libraries`, unpacked, has it below `pyflink`. A
 cluster of one job manager and one task manager runs on loopback while the jobs do, with metrics at their default
 interval of ten seconds. Each job is polled by `wm.engine.flink` as a user's would be, and some of its polls are kept.
-Jobs of the DataStream API are those of `StreamJob.java`, which `javac` compiles.
+Jobs of the DataStream API are those of `StreamJob.java`, which `javac` compiles; `PartitionsTable.java` makes tables of
+their sources.
+
+Some runs are others with the setting that `wm.engine` advises there. Their answer has to be another one, and must not
+advise the setting again.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import wmlab as wm
+from tools.remedies import require_remedies
 
 PORT: Final = 8099
 REST: Final = f"http://127.0.0.1:{PORT}"
@@ -97,6 +102,14 @@ def _of_files(name: str, options: str = "") -> str:
     )
 
 
+def _of_partitions(name: str, partitions: str, options: str = "") -> str:
+    """A table of the sources of `StreamJob`, which takes its watermark into its scan."""
+    return (
+        f"CREATE TABLE {name} (id BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '2' SECOND) WITH "
+        f"('connector' = 'partitions', 'partitions' = '{partitions}'{options});"
+    )
+
+
 @dataclass(frozen=True)
 class Run:
     """A job by its statements; `rows` are written to one file of the folder before it begins.
@@ -118,6 +131,13 @@ _AN_HOUR_AGO: Final = "TIMESTAMPADD(HOUR, -1, LOCALTIMESTAMP)"
 _TWENTY_MINUTES_AGO: Final = "TIMESTAMPADD(MINUTE, -20, LOCALTIMESTAMP)"
 _ORDERS: Final = _generated("orders", _NOW)
 _CLICKS: Final = _WINDOW.format(table="clicks", size="'5' SECOND")
+_SILENT: Final = "0/1000/8000,0/1000/8000"
+_ALIGNED: Final = ", 'scan.watermark.alignment.group' = 'g', 'scan.watermark.alignment.max-drift' = '1 min'"
+_UNDECLARED: Final = (
+    "CREATE TABLE orders (id BIGINT, ts AS LOCALTIMESTAMP) WITH ('connector' = 'datagen', 'rows-per-second' = '20', "
+    "'fields.id.min' = '0', 'fields.id.max' = '9');"
+)
+_NONE_PASSES: Final = "INSERT INTO sink SELECT id, COUNT(*) FROM orders WHERE id > 10 GROUP BY id;"
 RUNS: Final = {
     "healthy": Run((_ORDERS, _WINDOW.format(table="orders", size="'5' SECOND"))),
     "hour_behind": Run((_ORDERS, _generated("other", _AN_HOUR_AGO, per_s=2), _JOIN)),
@@ -147,7 +167,7 @@ RUNS: Final = {
             _of_files("orders", ", 'scan.watermark.idle-timeout' = '3s'"),
             _WINDOW.format(table="orders", size="'5' SECOND"),
         ),
-        {"table.exec.source.idle-timeout": "3 s"},
+        settings={"table.exec.source.idle-timeout": "3 s"},
         rows=500,
     ),
     "union_behind": Run(
@@ -165,10 +185,13 @@ RUNS: Final = {
             "INSERT INTO sink SELECT id, COUNT(DISTINCT digest) FROM "
             "TABLE(TUMBLE(TABLE heavy, DESCRIPTOR(ts), INTERVAL '5' SECOND)) GROUP BY id, window_start, window_end;",
         ),
-        {"pipeline.operator-chaining.enabled": "false", "table.optimizer.agg-phase-strategy": "ONE_PHASE"},
+        settings={"pipeline.operator-chaining.enabled": "false", "table.optimizer.agg-phase-strategy": "ONE_PHASE"},
         kept=5,
     ),
-    "join_idle_timeout": Run((_ORDERS, _of_files("other"), _JOIN), {"table.exec.source.idle-timeout": "5 s"}),
+    "join_idle_timeout": Run(
+        (_ORDERS, _of_files("other"), _JOIN),
+        settings={"table.exec.source.idle-timeout": "5 s"},
+    ),
     "processing_time": Run(
         (
             _by_processing_time("orders"),
@@ -176,7 +199,8 @@ RUNS: Final = {
         )
     ),
     "time_zone": Run(
-        (_ORDERS, _WINDOW.format(table="orders", size="'5' SECOND")), {"table.local-time-zone": "America/Los_Angeles"}
+        (_ORDERS, _WINDOW.format(table="orders", size="'5' SECOND")),
+        settings={"table.local-time-zone": "America/Los_Angeles"},
     ),
     "two_pipelines": Run(
         (
@@ -208,6 +232,38 @@ RUNS: Final = {
     ),
     "failed": Run(stream=("fail=600", "setting=restart-strategy.type:none", "orders=1000,1000"), kept=3),
     "ahead_of_clock": Run(stream=("orders=-600000,1000",)),
+    "silent_in_scan": Run((_of_partitions("orders", "0,0"), _of_partitions("other", _SILENT), _JOIN), kept=4),
+    "silent_in_scan_idle_timeout": Run(
+        (
+            _of_partitions("orders", "0,0"),
+            _of_partitions("other", _SILENT, ", 'scan.watermark.idle-timeout' = '5 s'"),
+            _JOIN,
+        ),
+        kept=4,
+    ),
+    "behind_in_scan": Run((_of_partitions("orders", "0,0"), _of_partitions("other", "1200000,1200000"), _JOIN), kept=4),
+    "behind_in_scan_aligned": Run(
+        (_of_partitions("orders", "0,0", _ALIGNED), _of_partitions("other", "1200000,1200000", _ALIGNED), _JOIN),
+        kept=4,
+    ),
+    "partition_idle_timeout": Run(
+        stream=("idle=5000", "subtasks=1", "orders=1000,1000/1000/5000"),
+    ),
+    "source_idle_timeout": Run(
+        stream=("idle=5000", "orders=0,0", "payments=0/1000/10000,0/1000/10000"),
+    ),
+    "stock_source_aligned": Run(
+        stream=("drift=60000", "numbers=stock/0", "old numbers=stock/1200000"),
+    ),
+    "time_zone_utc": Run(
+        (_ORDERS, _WINDOW.format(table="orders", size="'5' SECOND")),
+        settings={"table.local-time-zone": "UTC"},
+        kept=4,
+    ),
+    "no_watermark": Run(stream=("shape=unmarked", "orders=0,0"), kept=4),
+    "watermark_strategy": Run(stream=("orders=0,0",), kept=4),
+    "undeclared": Run((_UNDECLARED, _NONE_PASSES), kept=4),
+    "declared": Run((_ORDERS, _NONE_PASSES), kept=4),
     "restarts": Run(
         (
             _ORDERS,
@@ -215,13 +271,26 @@ RUNS: Final = {
             "INSERT INTO sink SELECT SUM(q), COUNT(*) FROM "
             "TABLE(TUMBLE(TABLE risky, DESCRIPTOR(ts), INTERVAL '5' SECOND)) GROUP BY window_start, window_end;",
         ),
-        {
+        settings={
             "restart-strategy.type": "fixed-delay",
             "restart-strategy.fixed-delay.attempts": "1000",
             "restart-strategy.fixed-delay.delay": "1 s",
         },
     ),
 }
+REMEDIES: Final = (
+    ("other_silent", "table.exec.source.idle-timeout", "join_idle_timeout"),
+    ("one_subtask_without_rows", "table.exec.source.idle-timeout", "all_idle"),
+    ("silent_in_scan", "scan.watermark.idle-timeout", "silent_in_scan_idle_timeout"),
+    ("behind_in_scan", "scan.watermark.alignment.group", "behind_in_scan_aligned"),
+    ("partition_silent", "withIdleness", "partition_idle_timeout"),
+    ("source_silent", "withIdleness", "source_idle_timeout"),
+    ("stock_source_behind", "withWatermarkAlignment", "stock_source_aligned"),
+    ("time_zone", "table.local-time-zone", "time_zone_utc"),
+    ("no_watermark", "WatermarkStrategy", "watermark_strategy"),
+    ("undeclared", "WATERMARK FOR", "declared"),
+)
+"""A run, a setting that is advised there, and the same run with it."""
 
 
 def _class_path(flink: Path) -> str:
@@ -262,21 +331,27 @@ def _ask(path: str, method: str = "GET") -> Any:
         return json.loads(answer.read() or b"{}")
 
 
+_JAVA: Final = ("StreamJob", "PartitionsTable")
+
+
 def jar_of_streams(flink: Path, home: Path) -> Path:
-    """The jar with the classes of `StreamJob.java`, compiled once."""
-    jar = home / "streams.jar"
+    """The jar with the classes of `StreamJob.java` and `PartitionsTable.java`, compiled once."""
+    jar, classes = home / "streams.jar", home / "classes"
     if not jar.exists():
-        source = Path(__file__).with_name("StreamJob.java")
-        subprocess.run(["javac", "-cp", _class_path(flink), "-d", str(home / "classes"), str(source)], check=True)
-        subprocess.run(["jar", "cf", str(jar), "-C", str(home / "classes"), "."], check=True)
+        sources = [str(Path(__file__).with_name(f"{name}.java")) for name in _JAVA]
+        subprocess.run(["javac", "-cp", _class_path(flink), "-d", str(classes), *sources], check=True)
+        services = classes / "META-INF" / "services"
+        services.mkdir(parents=True)
+        (services / "org.apache.flink.table.factories.Factory").write_text("PartitionsTable\n", encoding="utf-8")
+        subprocess.run(["jar", "cf", str(jar), "-C", str(classes), "."], check=True)
     return jar
 
 
 def submit(flink: Path, home: Path, name: str, run: Run) -> None:
     """Send a job to the cluster."""
+    jar = jar_of_streams(flink, home)
+    path = os.pathsep.join([_class_path(flink), str(jar)])
     if run.stream:
-        jar = jar_of_streams(flink, home)
-        path = os.pathsep.join([_class_path(flink), str(jar)])
         _send(name, ["java", *_OPEN, "-cp", path, "StreamJob", str(PORT), str(jar), name, *run.stream])
         return
     folder = home / f"rows-{name}"
@@ -290,9 +365,9 @@ def submit(flink: Path, home: Path, name: str, run: Run) -> None:
     statements = [statement.replace("{folder}", str(folder)) for statement in (_SINK, *run.statements)]
     script = home / f"{name}.sql"
     script.write_text("\n".join(statements) + "\n", encoding="utf-8")
-    settings = [f"{key}={setting}" for key, setting in run.settings.items()]
+    settings = [f"{key}={setting}" for key, setting in {"pipeline.jars": f"file://{jar}", **run.settings}.items()]
     program = Path(__file__).with_name("FlinkJob.java")
-    _send(name, ["java", *_OPEN, "-cp", _class_path(flink), str(program), str(PORT), str(script), *settings])
+    _send(name, ["java", *_OPEN, "-cp", path, str(program), str(PORT), str(script), *settings])
 
 
 def _send(name: str, command: Sequence[str]) -> None:
@@ -324,6 +399,7 @@ def record(flink: Path, home: Path, name: str, target: Path) -> None:
     chosen = [polls[round(number * (len(polls) - 1) / (count - 1))] for number in range(count)]
     target.write_text("".join([header, *chosen]), encoding="utf-8")
     print(f"{name}: {wm.engine.read(target).explain().sentence}", flush=True)
+    require_remedies(REMEDIES, target)
 
 
 def main() -> None:

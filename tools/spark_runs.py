@@ -4,6 +4,9 @@
 
 Each run is a query over files, which are written one after the other, the next one when Spark has nothing left to do.
 So the same rows are in the same batches each time; only clocks, ids, durations and sizes in bytes differ.
+
+Some runs are others with the setting that `wm.engine` advises there. Their answer has to be another one, and must not
+advise the setting again.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import wmlab as wm
+from tools.remedies import require_remedies
 
 BEGIN_S: Final = 1_700_000_000
 """The event time of the first row, in seconds since 1970."""
@@ -42,6 +46,8 @@ SETTINGS: Final = {
     # A query that waits reports nothing, since that would depend on the clock.
     "spark.sql.streaming.noDataProgressEventInterval": "3600000",
 }
+POLICY: Final = "spark.sql.streaming.multipleWatermarkPolicy"
+NO_DATA_BATCHES: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
 _TRIES: Final = 3
 
 
@@ -125,14 +131,28 @@ RUNS: Final = {
         _EIGHT,
         [begin_s - 300 for begin_s in _EIGHT],
         delay_b="1 hour",
-        settings={"spark.sql.streaming.multipleWatermarkPolicy": "max"},
+        settings={POLICY: "max"},
     ),
-    "no_batches_without_rows": Run(counted, _SIX, settings={"spark.sql.streaming.noDataMicroBatches.enabled": "false"}),
+    "no_batches_without_rows": Run(counted, _SIX, settings={NO_DATA_BATCHES: "false"}),
     "session_open": Run(in_sessions, _EIGHT),
     "one_source_silent": Run(joined, _EIGHT[:7], _EIGHT[:2]),
     "source_without_records": Run(joined, _SIX),
     "one_source_behind": Run(joined, _SIX, [begin_s - HOUR_S for begin_s in _SIX]),
+    "one_source_silent_max": Run(joined, _EIGHT[:7], _EIGHT[:2], settings={POLICY: "max"}),
+    "source_without_records_max": Run(joined, _SIX, settings={POLICY: "max"}),
+    "slowest_decides": Run(united, _EIGHT, [begin_s - 300 for begin_s in _EIGHT], delay_b="1 hour"),
+    "late_rows_longer_delay": Run(counted, (0, 10, 20, 30, 0, 40, 50), delay="40 seconds"),
 }
+REMEDIES: Final = (
+    ("one_source_silent", POLICY, "one_source_silent_max"),
+    ("source_without_records", POLICY, "source_without_records_max"),
+    ("fastest_decides", POLICY, "slowest_decides"),
+    ("late_rows", "withWatermark", "late_rows_longer_delay"),
+    ("delay_too_large", "withWatermark", "healthy"),
+    ("no_watermark", "withWatermark", "healthy"),
+    ("no_batches_without_rows", NO_DATA_BATCHES, "healthy"),
+)
+"""A run, a setting that is advised there, and the same run with it."""
 
 
 def started(spark: SparkSession, run: Run, home: Path) -> Any:
@@ -207,6 +227,7 @@ def main() -> None:
         target = options.target / f"{name}.jsonl"
         target.write_text("".join(f"{line}\n" for line in record(spark, name)), encoding="utf-8")
         print(f"{name}: {wm.engine.read(target).explain().sentence}", flush=True)
+        require_remedies(REMEDIES, target)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import wmlab as wm
 from wmlab.core.arguments import the_duration
 from wmlab.core.errors import EngineError, RecordingError, WmlabError
 from wmlab.core.files import NOTEBOOKS, as_path
-from wmlab.core.logs import TIMES
+from wmlab.core.log_columns import TIMES
 from wmlab.core.waiting import waiting_for
 from wmlab.core.words import clock_words, counted, rounded
 
@@ -57,15 +57,18 @@ Of several jobs at an address all are explained, but for those that have finishe
 
 exit codes:
   0  no fault
-  1  something holds a watermark, or it is further behind the clock than --max-lag; or an option was refused
-  2  rows are lost; or the command line was not understood
+  1  something holds a watermark, or it is further behind the clock than --max-lag
+  2  rows are lost
   3  the reports do not tell, or the address does not answer
   4  a job does not run: it has failed, was cancelled, or waits to restart
+  64 the command line was not understood, or an option or a file was refused, with the reason on the standard error
 """
 
 
 _WITH_EXCEPTIONS = 3
 _VERDICT_CODES = {"no fault": 0, "held": 1, "rows lost": 2, "cannot tell": 3, "not running": 4}
+_BAD_USAGE = 64
+"""The exit code of `explain-job` for what is no answer, as EX_USAGE of sysexits.h: 1 and 2 are answers there."""
 _SEVERITY = ("no fault", "cannot tell", "rows lost", "held", "not running")
 
 
@@ -243,10 +246,15 @@ def _of_log(command: argparse.ArgumentParser, *, bad_rows: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Carries out one command; returns the exit code: 0 done, 1 refused or found wanting, 2 not understood.
 
-    A check that holds with exceptions has 3.
+    A check that holds with exceptions has 3; `explain-job` has codes of its own.
     """
     top = parser()
-    options = top.parse_args(arguments)
+    is_of_job = (sys.argv[1:] if arguments is None else arguments)[:1] == ["explain-job"]
+    refused_code = _BAD_USAGE if is_of_job else 1
+    try:
+        options = top.parse_args(arguments)
+    except SystemExit as end:
+        raise SystemExit(_BAD_USAGE if is_of_job and end.code else end.code) from None
     if "run" not in options:
         top.print_help()
         return 0
@@ -255,14 +263,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except WmlabError as mistake:
         print(_as_options(str(mistake), options), file=sys.stderr)
-        return 1
+        return refused_code
     except BrokenPipeError:
         # Its reader has enough, as `head` has; what is left must not be written when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as refused:
         print(f"{refused}.\nTo repair it: look at the path, its rights and the room on the disk.", file=sys.stderr)
-        return 1
+        return refused_code
     return code
 
 

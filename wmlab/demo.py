@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import wmlab as wm
 from wmlab.core.errors import WmlabError
-from wmlab.core.files import DATA, as_path
+from wmlab.core.files import DATA, as_path, write_new
 from wmlab.core.waiting import waiting_for
 from wmlab.core.words import rounded
 
@@ -48,7 +48,7 @@ def demo(page: str | Path) -> str:
     crash_ms = next(act.at_ms for act in scenario.script if isinstance(act, wm.script.CrashWriter))
     why = recording.explain(at_ms=crash_ms + 6_000)
     chart = wm.chart.time_bounds(bounds, recording=recording)
-    _write(path, _page(scenario, chart, why))
+    write_new(path, _page(scenario, chart, why), DemoError, remedy="name another file: --page FILE.html")
     return "\n\n".join(
         [repr(recording), terminal_picture(rows, scenario.duration_ms), chart.sentence, MEANING, str(why)]
     )
@@ -105,13 +105,3 @@ pre {{ overflow-x: auto; font-size: 13px; line-height: 1.4 }}
 <pre>{html.escape(scenario.to_yaml())}</pre>
 </body></html>
 """
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as refused:
-        raise DemoError(
-            f"{path} cannot be written: {refused.strerror}.", remedy="name another file: --page FILE.html"
-        ) from None

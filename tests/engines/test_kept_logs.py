@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import wmlab as wm
+from tools import flink_runs, spark_runs
+from tools.remedies import problem_of
 from wmlab.core.errors import ChartError
 from wmlab.core.words import wrapped
 from wmlab.engines.answers import jobs_at
@@ -39,11 +41,23 @@ RIGHT = {
     "flink/ahead_of_clock": (Cause.AHEAD, "sure", "subtask 0 of orders"),
     "flink/processing_time": (Cause.NO_FAULT, "sure", None),
     "flink/time_zone": (Cause.TIME_ZONE, "sure", "orders[1]"),
-    "flink/two_pipelines": (Cause.SOURCE_BEHIND, "sure", "other[11]"),
+    "flink/two_pipelines": (Cause.SOURCE_BEHIND, "sure", "other[10]"),
     "flink/sources_of_one_name": (Cause.SOURCE_BEHIND, "sure", "Kafka Source (2)"),
     "flink/stock_source_behind": (Cause.SOURCE_BEHIND, "sure", "old numbers"),
     "flink/source_silent": (Cause.SILENT_SOURCE, "sure", "payments"),
     "flink/restarts": (Cause.RESTARTS, "sure", None),
+    "flink/silent_in_scan": (Cause.SILENT_SOURCE, "sure", "other"),
+    "flink/silent_in_scan_idle_timeout": (Cause.NO_FAULT, "likely", None),
+    "flink/behind_in_scan": (Cause.SOURCE_BEHIND, "sure", "other"),
+    "flink/behind_in_scan_aligned": (Cause.SOURCE_BEHIND, "sure", "other"),
+    "flink/partition_idle_timeout": (Cause.NO_FAULT, "likely", None),
+    "flink/source_idle_timeout": (Cause.NO_FAULT, "likely", None),
+    "flink/stock_source_aligned": (Cause.SOURCE_BEHIND, "sure", "old numbers"),
+    "flink/no_watermark": (Cause.NO_WATERMARK, "sure", "orders"),
+    "flink/watermark_strategy": (Cause.NO_FAULT, "likely", None),
+    "flink/undeclared": (Cause.NO_WATERMARK, "likely", "orders[1]"),
+    "flink/declared": (Cause.NO_FAULT, "sure", None),
+    "flink/time_zone_utc": (Cause.NO_FAULT, "likely", None),
     "spark/healthy": (Cause.NO_FAULT, "candidates", None),
     "spark/future_row": (Cause.JUMP, "sure", None),
     "spark/late_rows": (Cause.DELAY_TOO_SMALL, "sure", None),
@@ -64,6 +78,10 @@ RIGHT = {
     ),
     "spark/session_open": (Cause.NO_FAULT, "candidates", None),
     "spark/restart": (Cause.NO_FAULT, "candidates", None),
+    "spark/one_source_silent_max": (Cause.NO_FAULT, "candidates", None),
+    "spark/source_without_records_max": (Cause.NO_FAULT, "candidates", None),
+    "spark/slowest_decides": (Cause.DELAY_TOO_LARGE, "likely", "the longest delay"),
+    "spark/late_rows_longer_delay": (Cause.NO_FAULT, "candidates", None),
 }
 """What is wrong in each run, how sure its log can be of that, and what holds the watermark."""
 
@@ -177,6 +195,10 @@ def test_the_settings_are_in_the_words_of_the_engine_and_only_where_the_evidence
         "flink/sources_of_one_name": ["withWatermarkAlignment"],
         "flink/stock_source_behind": ["withWatermarkAlignment"],
         "flink/time_zone": ["table.local-time-zone"],
+        "flink/silent_in_scan": ["scan.watermark.idle-timeout", "table.exec.source.idle-timeout"],
+        "flink/behind_in_scan": ["scan.watermark.alignment.group"],
+        "flink/no_watermark": ["WatermarkStrategy"],
+        "flink/undeclared": ["WATERMARK FOR"],
         "spark/fastest_decides": ["spark.sql.streaming.multipleWatermarkPolicy"],
         "spark/no_batches_without_rows": ["spark.sql.streaming.noDataMicroBatches.enabled"],
         "spark/late_rows": ["withWatermark"],
@@ -187,6 +209,32 @@ def test_the_settings_are_in_the_words_of_the_engine_and_only_where_the_evidence
     }
     assert "39.0 s or more instead of 10.0 s" in log_of("spark/late_rows").advise().sentence
     assert "no change" in log_of("flink/healthy").advise().sentence
+
+
+@pytest.mark.parametrize(
+    ("engine", "before", "setting", "after"),
+    [("flink", *remedy) for remedy in flink_runs.REMEDIES] + [("spark", *remedy) for remedy in spark_runs.REMEDIES],
+)
+def test_a_run_with_the_setting_that_was_advised_has_another_answer(
+    engine: str, before: str, setting: str, after: str
+) -> None:
+    folder = LOGS / engine
+    assert problem_of(folder / f"{before}.jsonl", setting, folder / f"{after}.jsonl") is None
+
+
+def test_every_setting_that_is_advised_was_run() -> None:
+    advised = {each.name for name in RIGHT for each in log_of(name).advise()}
+    assert advised == {setting for _, setting, _ in (*flink_runs.REMEDIES, *spark_runs.REMEDIES)}
+
+
+def test_a_setting_that_changes_nothing_is_no_remedy() -> None:
+    silent = LOGS / "flink" / "other_silent.jsonl"
+    assert "is advised again" in str(problem_of(silent, "table.exec.source.idle-timeout", silent))
+    assert "is not advised" in str(problem_of(silent, "scan.watermark.idle-timeout", silent))
+
+
+def test_every_kept_run_of_flink_has_a_maker() -> None:
+    assert {path.stem for path in (LOGS / "flink").iterdir()} == flink_runs.RUNS.keys()
 
 
 def test_an_answer_is_plain_data_and_html() -> None:

@@ -359,7 +359,7 @@ def test_the_command_line_explains_a_kept_log_and_a_running_job(
     assert main(["explain-job", rest[0], "--polls", "1", "--keep", str(tmp_path / "kept.jsonl")]) == 3
     assert "cannot tell" in capsys.readouterr().out
     assert wm.engine.read(tmp_path / "kept.jsonl").table.num_rows > 0
-    assert main(["explain-job", str(tmp_path / "none.jsonl")]) == 1
+    assert main(["explain-job", str(tmp_path / "none.jsonl")]) == 64
     assert "To repair it" in capsys.readouterr().err
 
 

@@ -142,6 +142,69 @@ def test_flink_gets_a_computed_column_first(column: str, form: str, computed: st
     assert code == f"{computed},\nWATERMARK FOR {name} AS {name} - INTERVAL '0 00:00:00.501' DAY TO SECOND(3)"
 
 
+LOCAL = "yyyy-MM-dd HH:mm:ss.SSS"
+
+
+@pytest.mark.parametrize(
+    ("column", "in_flink", "in_spark"),
+    [
+        (
+            EventTimeColumn("a_day", "d", -2_209_161_600_000),
+            "TO_TIMESTAMP_LTZ(CAST(a_day * 86400000 - 2209161600000 AS BIGINT), 3)",
+            "timestamp_seconds(a_day * 86400 - 2209161600)",
+        ),
+        (
+            EventTimeColumn("a_us", "us", 5_000),
+            "TO_TIMESTAMP_LTZ(CAST(a_us / 1000 + 5000 AS BIGINT), 3)",
+            "timestamp_micros(CAST(a_us + 5000000 AS BIGINT))",
+        ),
+        (
+            EventTimeColumn("taken_at", "%Y/%m/%d", zone="Europe/Berlin"),
+            f"TO_TIMESTAMP_LTZ(DATE_FORMAT(TO_TIMESTAMP(taken_at, 'yyyy/MM/dd'), '{LOCAL}'), '{LOCAL}', "
+            "'Europe/Berlin')",
+            "to_utc_timestamp(to_timestamp(taken_at, 'yyyy/MM/dd'), 'Europe/Berlin')",
+        ),
+        (
+            EventTimeColumn("taken_at", zone="Europe/Berlin"),
+            f"TO_TIMESTAMP_LTZ(DATE_FORMAT(taken_at, '{LOCAL}'), '{LOCAL}', 'Europe/Berlin')",
+            "to_utc_timestamp(taken_at, 'Europe/Berlin')",
+        ),
+    ],
+)
+def test_the_computed_column_counts_from_the_origin_and_is_in_utc(
+    column: EventTimeColumn, in_flink: str, in_spark: str
+) -> None:
+    of_engines = settings(500, event_time=column)
+    assert f" AS {in_flink},\n" in of_engines["Flink SQL"].code
+    assert f'F.expr("{in_spark}")' in of_engines["Spark"].code
+
+
+def test_flink_cannot_have_numbers_that_count_local_time() -> None:
+    local = settings(500, event_time=EventTimeColumn("a_day", "d", -2_209_161_600_000, "Europe/Berlin"))
+    assert not local["Flink SQL"].possible
+    assert "to_utc_timestamp(timestamp_seconds" in local["Spark"].code
+
+
+@pytest.mark.parametrize(
+    ("at", "form", "zone"),
+    [
+        ("14.11.2023 23:13", {"format": {"event_time": "%d.%m.%Y %H:%M"}}, "Europe/Berlin"),
+        ("2023-11-14T23:13:20", {}, "Europe/Berlin"),
+        ("2023-11-14T23:13:20+01:00", {}, None),
+        ("2023-11-14T22:13:20Z", {}, None),
+        (pd.Timestamp("2023-11-14T23:13:20"), {}, "Europe/Berlin"),
+        (pd.Timestamp("2023-11-14T22:13:20", tz="UTC"), {}, None),
+        (1_700_000_000, {"unit": {"event_time": "s"}}, None),
+        (45_244.9, {"unit": {"event_time": "d"}, "origin": {"event_time": "1899-12-30"}}, "Europe/Berlin"),
+    ],
+)
+def test_a_log_knows_the_zone_of_local_event_times(at: Any, form: dict[str, Any], zone: str | None) -> None:
+    frame = pd.DataFrame({"at": [at], "arrived": [1_700_000_003_000]})
+    log = load(frame, event_time="at", arrival="arrived", timezone={"event_time": "Europe/Berlin"}, **form)
+    assert log.event_time_zone == zone
+    assert log.event_time_origin_ms == (-2_209_161_600_000 if "origin" in form else 0)
+
+
 def test_a_log_knows_what_stands_in_its_column_of_event_times(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("ts,ingested,at\n1700000000,1700000003,2023-11-14T22:13:20Z\n")

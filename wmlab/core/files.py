@@ -43,3 +43,12 @@ def read_text(path: Path, limit: int) -> str:
     if len(content) > limit:
         raise OSError(0, f"it has more than {limit:,} bytes")
     return content.decode("utf-8")
+
+
+def write_new(path: Path, text: str, error: type[WmlabError], *, remedy: str = "give a path that is free.") -> None:
+    """Write a new file; raises `error` with `remedy` if it is there already or cannot be written."""
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as wrong:
+        raise error(f"{str(path)!r} cannot be written: {wrong.strerror}.", remedy=remedy) from None

@@ -11,6 +11,7 @@ header; those of a trace in order of arrival.
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,25 +26,28 @@ import pyarrow.parquet as pq
 from wmlab.core.answers import html_table
 from wmlab.core.errors import TraceError
 from wmlab.core.files import DATA, as_path
-from wmlab.core.logs import (
+from wmlab.core.log_columns import (
     BEFORE_1970,
+    LogColumns,
+    TimeColumn,
+    in_words,
+    kinds_in,
+    trace_columns,
+)
+from wmlab.core.log_files import (
     SHIFT,
     FileForm,
     Frame,
-    LogColumns,
     LogRows,
     Refused,
-    TimeColumn,
     files_of,
-    in_words,
     is_frame,
-    kinds_in,
+    located,
     log_name,
     read_files,
     refused_rows,
     require_form,
     require_good,
-    trace_columns,
 )
 from wmlab.core.schemas import MANIFEST_FILE
 from wmlab.core.times import BadTimeError, TimeUnit, moment_ms
@@ -110,7 +114,8 @@ class Trace:
     `table` has the columns of `TRACE_SCHEMA`. `refused` has those of `REFUSED_SCHEMA`: the rows of the log that are not
     in the trace, because `load` left bad rows out. `event_time_column` is what the log calls its event times, as the
     lines for engines write it, and `event_time_form` what stands there: "timestamp"; the unit of numbers, "s"; "text",
-    of ISO 8601; or the format of other texts, as of `datetime.strptime`.
+    of ISO 8601; or the format of other texts, as of `datetime.strptime`. Numbers count from `event_time_origin_ms`, in
+    ms since 1970; `event_time_zone` is the zone of local times, None for UTC and for times that name their own.
 
     Events may have happened before 1970, arrivals may not: the clock of a run begins with the first one. Raises
     `TraceError` if it has others, no rows, nulls, a negative arrival, an empty writer name, or arrivals that go back.
@@ -121,6 +126,8 @@ class Trace:
     refused: pa.Table = field(default_factory=REFUSED_SCHEMA.empty_table, hash=False, compare=False, kw_only=True)
     event_time_column: str = field(default="event_time", compare=False, kw_only=True)
     event_time_form: str = field(default="timestamp", compare=False, kw_only=True)
+    event_time_origin_ms: int = field(default=0, compare=False, kw_only=True)
+    event_time_zone: str | None = field(default=None, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         table = self.table
@@ -467,7 +474,7 @@ def load(
 def _of_frame(offered: Any, wanted: LogColumns, bad_rows: BadRows, name: str) -> Trace:
     """The trace in a data frame; of what `of_log` gives, the good rows, and the others as refused."""
     frame = Frame(offered, name)
-    columns = wanted.located_in("the data frame", frame)
+    columns = located(wanted, "the data frame", frame)
     if not set(LOG_SCHEMA.names) <= set(frame.names):
         return _trace(frame.rows(columns.named), columns, "the data frame", bad_rows, name)
     table = frame.table(LOG_SCHEMA.names)
@@ -498,6 +505,8 @@ def _trace(rows: LogRows, columns: LogColumns, where: str, bad_rows: BadRows, na
         refused=pa.Table.from_pylist([row._asdict() for row in refused], schema=REFUSED_SCHEMA),
         event_time_column=columns.event_time if isinstance(columns.event_time, str) else " ".join(columns.event_time),
         event_time_form=_form_of(rows.table, columns),
+        event_time_origin_ms=columns.form_of("event_time").origin_ms,
+        event_time_zone=_zone_of(rows.table, columns),
     )
 
 
@@ -514,6 +523,25 @@ def _form_of(table: pa.Table, columns: LogColumns) -> str:
     texts = column.slice(0, _SAMPLE_ROWS).to_pylist() if is_text else []
     is_number = all(text.strip().lstrip("-").replace(".", "", 1).isdigit() for text in texts)
     return (form.unit or "ms") if is_number else "text"
+
+
+_OWN_ZONE: Final = re.compile(r".*\d(Z|UTC|GMT| ?[+-]\d\d:?\d\d)\s*", re.IGNORECASE)
+"""Texts of times that name their zone."""
+
+
+def _zone_of(table: pa.Table, columns: LogColumns) -> str | None:
+    """The zone of the event times, where they are local; None for those that name their zone, and for instants."""
+    form = columns.form_of("event_time")
+    if form.timezone is None or not isinstance(columns.event_time, str):
+        return form.timezone
+    column = table[columns.event_time].drop_null()
+    if pa.types.is_timestamp(column.type):
+        return form.timezone if column.type.tz is None else None
+    of_column = _form_of(table, columns)
+    if of_column in get_args(TimeUnit):
+        return None if form.origin is None else form.timezone
+    texts = column.slice(0, _SAMPLE_ROWS).cast(pa.string()).to_pylist()
+    return None if "%z" in of_column or any(map(_OWN_ZONE.fullmatch, texts)) else form.timezone
 
 
 def load_each(names: Iterable[str | None]) -> dict[str, Trace]:

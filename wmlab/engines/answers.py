@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from wmlab.core.answers import Answer, Cell, TableAnswer, html_table
 from wmlab.core.arguments import the_duration, the_moment
 from wmlab.core.errors import EngineError
-from wmlab.core.files import DATA, as_path
+from wmlab.core.files import DATA, as_path, write_new
 from wmlab.core.words import clock_words, counted, grouped, moment, shown, wrapped
 from wmlab.engines import flink_rules, spark_rules
 from wmlab.engines.causes import Cause, Certainty, Evidence, Finding, Verdict, findings, grown
@@ -263,13 +263,7 @@ class EngineLog:
     def save(self, path: str | Path) -> Path:
         """Keep the lines in a new file and return where; raises `EngineError` if it is there or cannot be written."""
         target = as_path(path, EngineError)
-        try:
-            with target.open("x", encoding="utf-8") as file:
-                file.write(self.reports.text())
-        except OSError as wrong:
-            raise EngineError(
-                f"{str(target)!r} cannot be written: {wrong.strerror}.", remedy="give a path that is free."
-            ) from None
+        write_new(target, self.reports.text(), EngineError)
         return target
 
     def __repr__(self) -> str:

@@ -99,10 +99,10 @@ def _shown(name: str, value: Any) -> str:
 class Finding:
     """One cause: `what` was found, `whose` it is, since when, the evidence, and the remedy or what to look at next.
 
-    `whose` is the source, subtask, partition or operator that holds the watermark, where it is known. `proof` is why a
-    finding is sure: the evidence that excludes the other causes. `since_ms` is when it began, as far as the log goes
-    back. `shift_ms` is how far the source is behind or has jumped, or the delay that is set, and `needed_ms` the delay
-    that the rows would have needed.
+    `whose` is the source, subtask, partition or operator that holds the watermark, where it is known. `proof` is the
+    evidence that excludes the other causes: a finding that has one is sure, and no other. `since_ms` is when it began,
+    as far as the log goes back. `shift_ms` is how far the source is behind or has jumped, or the delay that is set, and
+    `needed_ms` the delay that the rows would have needed.
     """
 
     cause: Cause
@@ -115,6 +115,10 @@ class Finding:
     shift_ms: int | None = None
     needed_ms: int | None = None
     evidence: tuple[Evidence, ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        if self.proof:
+            object.__setattr__(self, "certainty", "sure")
 
     @property
     def verdict(self) -> Verdict:

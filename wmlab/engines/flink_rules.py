@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
@@ -54,6 +54,118 @@ _STATES: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What holds the watermark of a job: the subtasks of a source with the smallest one, and the inputs beside them.
+
+    It is the whole source if none of its subtasks is behind the others, or all are silent. While there is no watermark
+    at all, those that have never had one are behind the others. Without instances nothing holds it.
+    """
+
+    job: Job
+    instances: tuple[Instance, ...]
+
+    @classmethod
+    def of(cls, job: Job) -> Side:
+        """What holds the watermark of a job."""
+        holders = job.holders()
+        if not holders:
+            return cls(job, ())
+        whole = cls(job, tuple(each for each in job.tasks[holders[0].task] if job.is_live(each)))
+        outputs = [each.last.output_watermark_ms for each in whole.instances]
+        known = [value for value in outputs if value is not None]
+        together = len(known) == len(outputs) and max(known) - min(known) < BEHIND_MS
+        is_open = job.watermark_ms is None and 0 < len(known) < len(outputs)
+        return whole if together or (whole.is_silent and not is_open) else cls(job, tuple(holders))
+
+    @property
+    def source(self) -> str:
+        """The name of its source."""
+        return self.instances[0].source
+
+    @property
+    def name(self) -> str:
+        """Its source, or the subtasks of it."""
+        return self.source if self.is_whole else f"{_subtasks(self.instances)} of {self.source}"
+
+    @property
+    def since_ms(self) -> int:
+        """When the log of it begins."""
+        return self.instances[0].moments[0].at_ms
+
+    @property
+    def silent_since_ms(self) -> int:
+        """From when on it has read nothing more."""
+        return max(each.silent_since_ms or 0 for each in self.instances)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether all of it has read nothing for so long that it counts as standing."""
+        return _are_silent(self.job, self.instances)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of a source that anybody waits for."""
+        task = self.instances[0].task if self.instances else ""
+        return bool(task) and len(self.instances) == sum(map(self.job.is_live, self.job.tasks[task]))
+
+    @property
+    def others(self) -> list[Instance]:
+        """The inputs beside it that anybody waits for."""
+        return [each for each in self.job.sources if each not in self.instances and self.job.is_live(each)]
+
+    @property
+    def delay_ms(self) -> int | None:
+        """The delay of its watermark, where the plan states it."""
+        return self.instances[0].last.delay_ms if self.instances else None
+
+    def behind_ms(self, at_ms: int | None = None) -> int | None:
+        """By how much it is behind the others in the last poll up to a moment; None without watermarks."""
+        until_ms = self.job.at_ms if at_ms is None else at_ms
+        low, high = (
+            smallest(_at(each, until_ms).output_watermark_ms for each in instances)
+            for instances in (self.instances, self.others)
+        )
+        return None if low is None or high is None else high - low
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether it is behind the others, by more than the age of a metric."""
+        return (self.behind_ms() or 0) >= BEHIND_MS
+
+    @property
+    def is_at_the_clock(self) -> bool:
+        """Whether it is at the clock, so that those beyond it are ahead of the clock."""
+        known = [each.last.output_watermark_ms for each in self.others if each.last.output_watermark_ms is not None]
+        watermark_ms, now_ms = self.job.watermark_ms, self.job.at_ms
+        if watermark_ms is None or not known or now_ms - watermark_ms >= FUTURE_MS:
+            return False
+        return min(known) > now_ms + FUTURE_MS
+
+    def silence(self, name: str) -> str:
+        """Since when it reads nothing, as a clause about `name`."""
+        if not any(each.last.records for each in self.instances):
+            return f"{name} has never read a record"
+        if self.silent_since_ms == min(each.moments[0].at_ms for each in self.instances):
+            return f"{name} has read no record as far as the log goes back"
+        return f"{name} has read no record since {clock_words(self.silent_since_ms)}"
+
+    def trend(self, now_ms: int) -> str:
+        """How the distance to the others has changed in the log, as the end of a clause."""
+        gaps = [self.behind_ms(each.at_ms) for each in self.instances[0].moments]
+        return _change(now_ms - next((gap for gap in gaps if gap is not None), now_ms)) or " all the while"
+
+    @property
+    def paused(self) -> str:
+        """Which sources wait for it: by alignment, or as if by one; as the end of a clause."""
+        waiting = [each for each in self.others if each.last.records and each.is_silent(self.job.at_ms)]
+        if not waiting:
+            return ""
+        is_aligned = any(at.drift_ms is not None for each in waiting for at in each.moments)
+        how = "is paused by alignment" if is_aligned else "reads nothing meanwhile, as if paused by alignment"
+        return f"; {listed(names_of(waiting))} {how}"
+
+
 def not_running(job: Job) -> Finding | None:
     """The job is in a state in which no watermark moves."""
     if job.state in _RUNNING:
@@ -66,7 +178,6 @@ def not_running(job: Job) -> Finding | None:
     why = f": {job.exception}" if job.exception else ""
     return Finding(
         cause=cause,
-        certainty="sure",
         proof="Flink reports this state of the job",
         since_ms=since_ms,
         what=f"{what}, seen first at {clock_words(since_ms)}{why}",
@@ -77,72 +188,66 @@ def not_running(job: Job) -> Finding | None:
 
 def silent_source(job: Job) -> Finding | None:
     """A source that reads nothing, while another one goes on, holds the watermark at the last one that it gave."""
-    side = _holding_side(job)
-    others = _others(job, side)
-    if not _stands_at_source(job) or not _is_whole(job, side) or not _are_silent(job, side):
+    side = Side.of(job)
+    if not _stands_at_source(job) or not side.is_whole or not side.is_silent:
         return None
-    if not _reads_on(job, others):
+    if not _reads_on(job, side.others):
         return None
-    name = side[0].source
-    since_ms = max(each.silent_since_ms or 0 for each in side)
-    ahead = [each for each in others if each.last.output_watermark_ms is not None]
+    name, ahead = side.source, [each for each in side.others if each.last.output_watermark_ms is not None]
     return Finding(
         cause=Cause.SILENT_SOURCE,
-        certainty="sure" if ahead else "likely",
+        certainty="likely",
         proof=f"{ahead[0].source} reads on and is ahead, and every task has got what was sent" if ahead else "",
         whose=name,
-        since_ms=since_ms,
-        what=_silence(name, side, since_ms),
+        since_ms=side.silent_since_ms,
+        what=side.silence(name),
         remedy=f"A row of {name}, its end, or an idle timeout would release it.",
-        evidence=last_reported([*side, *ahead[:1]], "records", "output_watermark_ms"),
+        evidence=last_reported([*side.instances, *ahead[:1]], "records", "output_watermark_ms"),
     )
 
 
 def silent_subtask(job: Job) -> Finding | None:
     """One subtask of a source reads nothing, while others of the same source go on, or have at least a watermark."""
-    side = _holding_side(job)
-    if not _stands_at_source(job) or not side or _is_whole(job, side) or not _are_silent(job, side):
+    side = Side.of(job)
+    if not _stands_at_source(job) or not side.instances or side.is_whole or not side.is_silent:
         return None
-    siblings = [each for each in job.tasks[side[0].task] if each not in side and job.is_live(each)]
+    siblings = [each for each in job.tasks[side.instances[0].task] if each not in side.instances and job.is_live(each)]
     others_read = _reads_on(job, siblings)
     if not others_read and not (job.watermark_ms is None and _has_watermark(siblings)):
         return None
-    names, source = _subtasks(side), side[0].source
-    partitions = listed([split.name for each in side for split in each.last.splits], most=3)
-    since_ms = max(each.silent_since_ms or 0 for each in side)
-    what = _silence(f"{names} of {source}{f' (partition {partitions})' if partitions else ''}", side, since_ms)
+    names = _subtasks(side.instances)
+    partitions = listed([split.name for each in side.instances for split in each.last.splits], most=3)
+    what = side.silence(f"{side.name}{f' (partition {partitions})' if partitions else ''}")
     return Finding(
         cause=Cause.SILENT_SUBTASK,
-        certainty="sure",
         proof="other subtasks of it are ahead, and every task has got what was sent",
-        whose=f"{names} of {source}",
-        since_ms=since_ms,
+        whose=side.name,
+        since_ms=side.silent_since_ms,
         what=f"{what}, others {'do' if others_read else 'have a watermark'}",
         remedy=f"A row for {names}, fewer subtasks, or an idle timeout would release it.",
-        evidence=last_reported([*side, *siblings[:1]], "records", "output_watermark_ms"),
+        evidence=last_reported([*side.instances, *siblings[:1]], "records", "output_watermark_ms"),
     )
 
 
 def silent_partition(job: Job) -> Finding | None:
     """A source that reads and whose watermark stands: one of its partitions gives no newer rows."""
-    side = _holding_side(job)
-    known = [each for each in side if each.last.output_watermark_ms is not None and each.last.records is not None]
-    if not job.stands or not side or len(known) < len(side) or _are_silent(job, side):
+    side = Side.of(job)
+    outputs = [None if each.last.records is None else each.last.output_watermark_ms for each in side.instances]
+    lowest = smallest(outputs)
+    if not job.stands or lowest is None or side.is_silent:
         return None
-    lowest = smallest(each.last.output_watermark_ms for each in side)
-    side = [each for each in side if each.last.output_watermark_ms == lowest]
-    names = f"{_subtasks(side)} of {side[0].source}"
-    verb = "reads and its watermark stands" if len(side) == 1 else "read and their watermarks stand"
-    evidence = last_reported(side, "records", "output_watermark_ms")
-    for each in side:
+    lowest_ones = [each for each in side.instances if each.last.output_watermark_ms == lowest]
+    names = f"{_subtasks(lowest_ones)} of {side.source}"
+    verb = "reads and its watermark stands" if len(lowest_ones) == 1 else "read and their watermarks stand"
+    evidence = last_reported(lowest_ones, "records", "output_watermark_ms")
+    for each in lowest_ones:
         low, rest = _lowest_split(each)
-        before = next((at for at in each.moments if at.at_ms <= job.at_ms - STANDS_MS), None)
+        before = next((at for at in reversed(each.moments) if at.at_ms <= job.at_ms - STANDS_MS), None)
         if low is not None and _split_at(each.last, low.name) == (before and _split_at(before, low.name)):
             whose = f"partition {low.name} of {each.source}, subtask {each.subtask}"
             since = "since the log began" if job.stands_since_ms == each.moments[0].at_ms else "since then"
             return Finding(
                 cause=Cause.SILENT_SUBTASK,
-                certainty="sure",
                 proof=f"partition {rest[0].name} of the same subtask is ahead, and {low.name} is not idle",
                 whose=whose,
                 what=f"{whose} has given no newer row {since}",
@@ -150,7 +255,7 @@ def silent_partition(job: Job) -> Finding | None:
                 since_ms=job.stands_since_ms,
                 evidence=(*evidence, *(_reported_split(each, split) for split in (low, rest[0]))),
             )
-    partitions = [split.name for each in side for split in each.last.splits]
+    partitions = [split.name for each in lowest_ones for split in each.last.splits]
     one_of = f"one of {listed(partitions, most=4)}" if len(partitions) > 1 else "a partition"
     return Finding(
         cause=Cause.SILENT_SUBTASK,
@@ -166,7 +271,7 @@ def partition_behind(job: Job) -> Finding | None:
     """A partition whose watermark moves, and is far behind that of the others of the same subtask."""
     if job.stands or job.watermark_ms is None:
         return None
-    for each in _holding_side(job):
+    for each in Side.of(job).instances:
         gaps = [gap for at in each.moments if at.at_ms > job.at_ms - 2 * STANDS_MS if (gap := _gap_of_splits(at))]
         low, rest = _lowest_split(each)
         if low is None or len(gaps) < 2 or min(gaps) < BEHIND_MS:
@@ -178,7 +283,6 @@ def partition_behind(job: Job) -> Finding | None:
         whose = f"partition {low.name} of {each.source}, subtask {each.subtask}"
         return Finding(
             cause=Cause.SOURCE_BEHIND,
-            certainty="sure",
             proof=f"partition {rest[0].name} of the same subtask is ahead in every poll",
             whose=whose,
             since_ms=each.moments[0].at_ms,
@@ -192,23 +296,24 @@ def partition_behind(job: Job) -> Finding | None:
 
 def no_watermark(job: Job) -> Finding | None:
     """A source has read records and has never given a watermark, though something waits for event time."""
-    side = [each for each in _holding_side(job) if each.last.output_watermark_ms is None and each.last.records]
-    if job.watermark_ms is not None or not job.stands or not side or _PROCESSING_TIME.search(job.plan):
+    side = Side.of(job)
+    without = [each for each in side.instances if each.last.output_watermark_ms is None and each.last.records]
+    if job.watermark_ms is not None or not job.stands or not without or _PROCESSING_TIME.search(job.plan):
         return None
     if any(each.last.written for each in job.observed):
         return None
-    name, is_planned = side[0].source, bool(_EVENT_TIME.search(job.plan))
-    read = sum(each.last.records or 0 for each in side)
+    name, is_planned = side.source, bool(_EVENT_TIME.search(job.plan))
+    read = sum(each.last.records or 0 for each in without)
     return Finding(
         cause=Cause.NO_WATERMARK,
-        certainty="sure" if is_planned else "likely",
+        certainty="likely",
         proof="the plan has an operator of event time, and no row has come out of the job" if is_planned else "",
         whose=name,
-        since_ms=side[0].moments[0].at_ms,
+        since_ms=side.since_ms,
         what=f"{name} has read {counted(read, 'record')} and given no watermark: "
-        "none is declared, its times are null, or a filter takes all rows",
-        remedy="Look for WATERMARK FOR in its table, or for the watermark strategy.",
-        evidence=last_reported(side, "records", "output_watermark_ms"),
+        "none is declared, all times are null, or a filter takes all rows",
+        remedy="See WATERMARK FOR in its table, or its watermark strategy.",
+        evidence=last_reported(without, "records", "output_watermark_ms"),
     )
 
 
@@ -223,7 +328,7 @@ def no_event_time(job: Job) -> Finding | None:
     why = "its windows go by processing time" if is_planned else "no operator before its end waits for one"
     return Finding(
         cause=Cause.NO_FAULT,
-        certainty="sure" if is_planned else "likely",
+        certainty="likely",
         proof="the plan names processing time, and no operator of event time" if is_planned else "",
         what=f"{job.operator} needs no watermark: {why}",
         remedy=f"{counted(written, 'row')} came out so far.",
@@ -233,52 +338,50 @@ def no_event_time(job: Job) -> Finding | None:
 
 def source_behind(job: Job) -> Finding | None:
     """A source whose watermark moves, and is far behind that of the other inputs."""
-    side = _holding_side(job)
-    behind_ms = _behind_ms(job, side, job.at_ms) if side else None
-    if behind_ms is None or behind_ms < BEHIND_MS or job.stands or _jumped(job) or _is_at_the_clock(job):
+    side = Side.of(job)
+    behind_ms = side.behind_ms()
+    if behind_ms is None or not side.is_behind or job.stands or _jumped(job) or side.is_at_the_clock:
         return None
-    if all(job.at_ms - (each.silent_since_ms or job.at_ms) >= BEHIND_MS for each in side):
+    if all(job.at_ms - (each.silent_since_ms or job.at_ms) >= BEHIND_MS for each in side.instances):
         return None  # it may have stopped just now
-    name = _name(job, side)
-    earlier = [_behind_ms(job, side, at.at_ms) for at in side[0].moments if at.at_ms > job.at_ms - 2 * STANDS_MS]
+    name, moments = side.name, side.instances[0].moments
+    earlier = [side.behind_ms(at.at_ms) for at in moments if at.at_ms > job.at_ms - 2 * STANDS_MS]
     known = [gap for gap in earlier if gap is not None]
     # One that has fallen silent lags behind by the clock; one that is behind keeps its distance.
-    passed_ms = min(job.at_ms - side[0].moments[0].at_ms, 2 * STANDS_MS)
+    passed_ms = min(job.at_ms - side.since_ms, 2 * STANDS_MS)
     keeps_up = len(known) > 1 and 2 * (known[-1] - known[0]) < passed_ms
-    moves = any(each.moments[0].output_watermark_ms != each.last.output_watermark_ms for each in side)
+    moves = any(each.moments[0].output_watermark_ms != each.last.output_watermark_ms for each in side.instances)
     is_steady = moves and keeps_up and min(known) >= BEHIND_MS and _late_task(job) is None
-    ahead = _others(job, side)[0]
+    ahead = side.others[0]
     zone = ", in whole quarters of an hour, as by another time zone" if _zone_ms(behind_ms, BEHIND_MS) else ""
     return Finding(
         cause=Cause.SOURCE_BEHIND,
-        certainty="sure" if is_steady else "likely",
+        certainty="likely",
         proof=f"its watermark moves and is the smallest in every poll, and {ahead.source} is ahead"
         if is_steady
         else "",
         whose=name,
-        since_ms=side[0].moments[0].at_ms,
+        since_ms=side.since_ms,
         shift_ms=behind_ms,
-        what=f"{name} is {rounded(behind_ms)} behind the other inputs{_trend(job, side, behind_ms)}{zone}"
-        f"{_paused(job, side)}",
+        what=f"{name} is {rounded(behind_ms)} behind the other inputs{side.trend(behind_ms)}{zone}{side.paused}",
         remedy=f"Only newer rows of {name} help.",
-        evidence=last_reported([*side, ahead], "records", "output_watermark_ms", "drift_ms"),
+        evidence=last_reported([*side.instances, ahead], "records", "output_watermark_ms", "drift_ms"),
     )
 
 
 def ahead_of_clock(job: Job) -> Finding | None:
     """A source whose watermark is ahead of the clock: of several, the one at the clock holds nothing back."""
-    side = _holding_side(job)
+    side = Side.of(job)
     live = [each for each in job.sources if job.is_live(each) and each.last.output_watermark_ms is not None]
     ahead = [each for each in live if (each.last.output_watermark_ms or 0) > each.last.at_ms + FUTURE_MS]
-    if not ahead or not side or _jumped(job):
+    if not ahead or not side.instances or _jumped(job):
         return None
-    of_first = [each for each in ahead if each.task == ahead[0].task]
-    name = _name(job, of_first)
+    name = Side(job, tuple(each for each in ahead if each.task == ahead[0].task)).name
     ahead_ms = max((each.last.output_watermark_ms or 0) - each.last.at_ms for each in ahead)
     is_zone = bool(_zone_ms(-ahead_ms, _ZONE_SLACK_MS))
     return Finding(
         cause=Cause.AHEAD,
-        certainty="likely" if is_zone else "sure",
+        certainty="likely",
         proof="" if is_zone else "its own watermark is later than the clock, and by no offset of a time zone",
         whose=name,
         since_ms=ahead[0].moments[0].at_ms,
@@ -292,11 +395,10 @@ def ahead_of_clock(job: Job) -> Finding | None:
 
 def time_zone(job: Job) -> Finding | None:
     """The watermark is off by whole quarters of an hour all the while, as local times read as UTC are."""
-    side = _holding_side(job)
-    if job.watermark_ms is None or job.stands or not side or (_behind_ms(job, side, job.at_ms) or 0) >= BEHIND_MS:
+    side = Side.of(job)
+    if job.watermark_ms is None or job.stands or not side.instances or side.is_behind:
         return None
-    delay_ms = side[0].last.delay_ms or 0
-    lags = [at_ms - value - delay_ms for at_ms, value in job.watermarks if value is not None]
+    lags = [at_ms - value - (side.delay_ms or 0) for at_ms, value in job.watermarks if value is not None]
     offset_ms = _zone_ms(lags[-1], _ZONE_SLACK_MS)
     if len(lags) < 3 or not offset_ms or max(lags) - min(lags) > _ZONE_SLACK_MS:
         return None
@@ -304,14 +406,13 @@ def time_zone(job: Job) -> Finding | None:
     direction = "behind" if offset_ms > 0 else "ahead of"
     return Finding(
         cause=Cause.TIME_ZONE,
-        certainty="sure" if is_local else "candidates",
         proof="the plan takes LOCALTIMESTAMP for the event time, which is the clock in local time" if is_local else "",
-        whose=side[0].source,
-        since_ms=side[0].moments[0].at_ms,
+        whose=side.source,
+        since_ms=side.since_ms,
         shift_ms=offset_ms,
         what=f"event times are {rounded(abs(offset_ms))} {direction} the clock in every poll, as local times are",
         remedy="Use TIMESTAMP_LTZ for the column, or UTC as the zone.",
-        evidence=last_reported(side, "output_watermark_ms", "delay_ms"),
+        evidence=last_reported(side.instances, "output_watermark_ms", "delay_ms"),
     )
 
 
@@ -331,7 +432,6 @@ def restarts(job: Job) -> Finding | None:
     times = "once" if count == 1 else f"{count} times"
     return Finding(
         cause=Cause.RESTARTS,
-        certainty="sure",
         proof="counters only fall when a task begins anew",
         since_ms=after.at_ms,
         what=f"the job began anew at least {times}, last after {clock_words(before.at_ms)}: {instance.source} had read "
@@ -385,7 +485,6 @@ def jump(job: Job) -> Finding | None:
     lost = f", {counted(dropped, 'row')} dropped as late since" if dropped else ""
     return Finding(
         cause=Cause.JUMP,
-        certainty="sure",
         proof="the watermark was behind the clock in one poll, and is far ahead of it in the next",
         whose=name,
         since_ms=after.at_ms,
@@ -410,7 +509,7 @@ def no_new_data(job: Job) -> Finding | None:
     is_empty = all(count == 0 for count in pending)
     return Finding(
         cause=Cause.NO_NEW_DATA,
-        certainty="sure" if is_empty else "likely",
+        certainty="likely",
         proof="each source reports that nothing is pending" if is_empty else "",
         since_ms=since_ms,
         what=f"no source has read a record since {clock_words(since_ms)}",
@@ -421,20 +520,20 @@ def no_new_data(job: Job) -> Finding | None:
 
 def delay(job: Job) -> Finding | None:
     """The delay of its watermark alone keeps a source back; Flink does not report whether its rows need that."""
-    side = _holding_side(job)
-    delay_ms = side[0].last.delay_ms if side else None
+    side = Side.of(job)
+    delay_ms = side.delay_ms
     if delay_ms is None or delay_ms < FUTURE_MS or job.watermark_ms is None or job.stands:
         return None
     if job.at_ms - job.watermark_ms > delay_ms + STANDS_MS:
         return None
     return Finding(
         cause=Cause.DELAY_TOO_LARGE,
-        whose=side[0].source,
-        since_ms=side[0].moments[0].at_ms,
+        whose=side.source,
+        since_ms=side.since_ms,
         shift_ms=delay_ms,
-        what=f"{side[0].source} is behind by its delay, {rounded(delay_ms)}, which its rows may need",
+        what=f"{side.source} is behind by its delay, {rounded(delay_ms)}, which its rows may need",
         remedy="Measure how late its rows are with wm.strategy.advise.",
-        evidence=last_reported(side, "delay_ms", "output_watermark_ms"),
+        evidence=last_reported(side.instances, "delay_ms", "output_watermark_ms"),
     )
 
 
@@ -463,7 +562,6 @@ def ended(job: Job) -> Finding | None:
     then = "nothing more will come" if len(gone) == len(job.sources) else "nobody waits for it; the other inputs count"
     return Finding(
         cause=Cause.ENDED,
-        certainty="sure",
         proof="Flink reports the task as finished",
         whose=names,
         since_ms=next(each.at_ms for each in gone[0].moments if each.ended),
@@ -475,14 +573,12 @@ def ended(job: Job) -> Finding | None:
 
 def no_fault(job: Job) -> Finding | None:
     """The watermark moves with all inputs, and a window waits for its end."""
-    side = _holding_side(job)
-    if job.watermark_ms is None or job.stands or not side or _jumped(job) or len(job.watermarks) < 3:
+    side = Side.of(job)
+    if job.watermark_ms is None or job.stands or not side.instances or _jumped(job) or len(job.watermarks) < 3:
         return None
-    if _late_task(job) is not None or (
-        not _is_at_the_clock(job) and (_behind_ms(job, side, job.at_ms) or 0) >= BEHIND_MS
-    ):
+    if _late_task(job) is not None or (side.is_behind and not side.is_at_the_clock):
         return None
-    delay_ms, lag_ms = side[0].last.delay_ms, job.at_ms - job.watermark_ms
+    delay_ms, lag_ms = side.delay_ms, job.at_ms - job.watermark_ms
     is_explained = delay_ms is not None and delay_ms < FUTURE_MS and 0 <= lag_ms <= delay_ms + BEHIND_MS
     is_near = -FUTURE_MS < lag_ms < FUTURE_MS
     of_delay = "" if delay_ms is None else f", of which {rounded(delay_ms)} are the delay"
@@ -490,7 +586,7 @@ def no_fault(job: Job) -> Finding | None:
     of_idle = f"; {idle} is idle by its timeout, in part or whole, and holds nothing" if idle else ""
     finding = Finding(
         cause=Cause.NO_FAULT,
-        certainty="sure" if is_explained else "likely" if is_near else "candidates",
+        certainty="likely" if is_near else "candidates",
         proof="it moves with all inputs, and the delay and the age of a metric explain its distance" * is_explained,
         shift_ms=lag_ms,
         what=f"it moves, {_distance(lag_ms)} the clock{of_delay}{of_idle}",
@@ -499,7 +595,8 @@ def no_fault(job: Job) -> Finding | None:
     )
     if is_near or lag_ms < 0 or (delay_ms or 0) >= FUTURE_MS:
         return finding
-    what = f"all inputs are {_distance(lag_ms)} the clock{_lag_trend(job)}, by old rows or a backlog"
+    lags = [at_ms - value for at_ms, value in job.watermarks if value is not None]
+    what = f"all inputs are {_distance(lag_ms)} the clock{_change(lags[-1] - lags[0])}, by old rows or a backlog"
     remedy = "See in the broker how much is not read yet, and how old its rows are."
     return replace(finding, cause=Cause.SOURCE_BEHIND, what=what, remedy=remedy)
 
@@ -526,22 +623,6 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 
 
-def _holding_side(job: Job) -> list[Instance]:
-    """The subtasks with the smallest watermark, or all of their source if none is behind, or all are silent.
-
-    While there is no watermark at all, those that have never had one are behind the others.
-    """
-    holders = job.holders()
-    if not holders:
-        return []
-    whole = [each for each in job.tasks[holders[0].task] if job.is_live(each)]
-    outputs = [each.last.output_watermark_ms for each in whole]
-    known = [value for value in outputs if value is not None]
-    together = len(known) == len(whole) and max(known) - min(known) < BEHIND_MS
-    is_open = job.watermark_ms is None and 0 < len(known) < len(whole)
-    return whole if together or (_are_silent(job, whole) and not is_open) else holders
-
-
 def _late_task(job: Job) -> str | None:
     """A task that is far behind the watermarks that its inputs have sent, so that these do not hold it."""
     for task in job.path:
@@ -556,19 +637,6 @@ def _late_task(job: Job) -> str | None:
 def _stands_at_source(job: Job) -> bool:
     """Whether the watermark stands, and every task has got what its inputs have sent."""
     return job.stands and _late_task(job) is None
-
-
-def _others(job: Job, side: Sequence[Instance]) -> list[Instance]:
-    return [each for each in job.sources if each not in side and job.is_live(each)]
-
-
-def _is_whole(job: Job, side: Sequence[Instance]) -> bool:
-    return bool(side) and len(side) == sum(map(job.is_live, job.tasks[side[0].task]))
-
-
-def _name(job: Job, side: Sequence[Instance]) -> str:
-    """A source, or those of its subtasks."""
-    return side[0].source if _is_whole(job, side) else f"{_subtasks(side)} of {side[0].source}"
 
 
 def _are_silent(job: Job, instances: Sequence[Instance]) -> bool:
@@ -588,22 +656,6 @@ def _subtasks(side: Sequence[Instance]) -> str:
     return f"subtask {numbers[0]}" if len(numbers) == 1 else f"subtasks {listed(numbers)}"
 
 
-def _silence(name: str, side: Sequence[Instance], since_ms: int) -> str:
-    if not any(each.last.records for each in side):
-        return f"{name} has never read a record"
-    if since_ms == min(each.moments[0].at_ms for each in side):
-        return f"{name} has read no record as far as the log goes back"
-    return f"{name} has read no record since {clock_words(since_ms)}"
-
-
-def _behind_ms(job: Job, side: Sequence[Instance], at_ms: int) -> int | None:
-    """By how much some instances are behind the others in the last poll up to a moment; None without watermarks."""
-    low, high = (
-        smallest(_at(each, at_ms).output_watermark_ms for each in instances) for instances in (side, _others(job, side))
-    )
-    return None if low is None or high is None else high - low
-
-
 def _at(instance: Instance, at_ms: int) -> Moment:
     return max(
         (each for each in instance.moments if each.at_ms <= at_ms),
@@ -612,50 +664,21 @@ def _at(instance: Instance, at_ms: int) -> Moment:
     )
 
 
-def _is_at_the_clock(job: Job) -> bool:
-    """Whether the smallest watermark is at the clock, so that those beyond it are ahead of the clock."""
-    others = [each.last.output_watermark_ms for each in _others(job, _holding_side(job))]
-    known = [value for value in others if value is not None]
-    if job.watermark_ms is None or not known or job.at_ms - job.watermark_ms >= FUTURE_MS:
-        return False
-    return min(known) > job.at_ms + FUTURE_MS
-
-
 def _zone_ms(off_ms: int, slack_ms: int) -> int:
     """The offset of a zone that a difference to the clock may be, 0 if it is none."""
     offset_ms = round((off_ms - slack_ms / 2) / _QUARTER_MS) * _QUARTER_MS
     return offset_ms if abs(offset_ms) <= _FURTHEST_ZONE_MS and 0 <= off_ms - offset_ms + SECOND_MS <= slack_ms else 0
 
 
-def _trend(job: Job, side: Sequence[Instance], now_ms: int) -> str:
-    gaps = [_behind_ms(job, side, each.at_ms) for each in side[0].moments]
-    before_ms = next((gap for gap in gaps if gap is not None), now_ms)
-    if now_ms - before_ms > BEHIND_MS:
-        return f", {rounded(now_ms - before_ms)} more than when the log began"
-    if before_ms - now_ms > BEHIND_MS:
-        return f", {rounded(before_ms - now_ms)} less than when the log began"
-    return " all the while"
-
-
-def _lag_trend(job: Job) -> str:
-    lags = [at_ms - value for at_ms, value in job.watermarks if value is not None]
-    if lags[0] - lags[-1] > BEHIND_MS:
-        return f", {rounded(lags[0] - lags[-1])} less than when the log began"
-    return f", {rounded(lags[-1] - lags[0])} more than when the log began" if lags[-1] - lags[0] > BEHIND_MS else ""
+def _change(more_ms: int) -> str:
+    """How a distance has changed in the log, as the end of a clause; empty if it has not."""
+    if abs(more_ms) <= BEHIND_MS:
+        return ""
+    return f", {rounded(abs(more_ms))} {'more' if more_ms > 0 else 'less'} than when the log began"
 
 
 def _distance(lag_ms: int) -> str:
     return f"{rounded(lag_ms)} behind" if lag_ms >= 0 else f"{rounded(-lag_ms)} ahead of"
-
-
-def _paused(job: Job, side: Sequence[Instance]) -> str:
-    """Which sources wait for the one that is behind: by alignment, or as if by one."""
-    waiting = [each for each in _others(job, side) if each.last.records and each.is_silent(job.at_ms)]
-    if not waiting:
-        return ""
-    names = listed(names_of(waiting))
-    aligned = any(at.drift_ms is not None for each in waiting for at in each.moments)
-    return f"; {names} {'is paused by alignment' if aligned else 'reads nothing meanwhile, as if paused by alignment'}"
 
 
 def _lowest_split(instance: Instance) -> tuple[Split | None, list[Split]]:

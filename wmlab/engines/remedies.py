@@ -1,12 +1,14 @@
 """Which settings of an engine change what was found: only those that the job takes, and that are not set already.
 
 Where a table of Flink SQL makes its watermark in an operator of its own, `WatermarkAssigner` in the plan, the options
-`scan.watermark.*` are accepted and have no effect, or are refused; they work only where the plan has the watermark in
-the scan of the table. A job of the DataStream API takes none of them.
+`scan.watermark.*` are accepted and have no effect, or are refused. They work where the source makes it: the plan has
+it in the scan, or shows no scan, as for connectors that build a source of the DataStream API. A job of that API takes
+none of them.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +18,9 @@ from wmlab.engines.moments import Job
 
 _SCAN: Final = "TableSourceScan("
 _IN_SCAN: Final = "watermark=["
+_ASSIGNER: Final = "WatermarkAssigner("
+_OF_SQL: Final = re.compile(r"\[\d+\]:\w+\(")
+"""How the plan describes an operator of Flink SQL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +40,7 @@ def settings_for(job: Job, finding: Finding) -> list[Setting]:
 
 
 def _of_flink(job: Job, finding: Finding) -> list[Setting]:
-    is_sql = _SCAN in job.plan
+    is_sql = bool(_OF_SQL.search(job.plan))
     if finding.cause in (Cause.SILENT_SOURCE, Cause.SILENT_SUBTASK):
         why = f"{finding.whose} sends nothing, and a source that is marked idle is not waited for"
         if not is_sql:
@@ -76,10 +81,13 @@ def _alignment(job: Job, finding: Finding, is_sql: bool) -> list[Setting]:
 
 
 def _takes_watermark(job: Job, finding: Finding) -> bool:
-    """Whether the table of a source makes its watermark in its scan, by the plan."""
+    """Whether the source of a table makes the watermark, by the plan."""
     tasks = [each.task for each in job.sources if finding.whose and each.source in finding.whose]
     plans = [(job.plans or {}).get(task, "") for task in tasks]
-    return bool(plans) and all(_IN_SCAN in plan.partition("<br/>")[0] for plan in plans)
+    scans = [plan.partition("<br/>")[0] for plan in plans]
+    return bool(plans) and all(
+        _IN_SCAN in scan if _SCAN in scan else _ASSIGNER not in plan for plan, scan in zip(plans, scans, strict=True)
+    )
 
 
 def _of_spark(finding: Finding) -> list[Setting]:

@@ -161,7 +161,6 @@ def not_active(job: Job) -> Finding | None:
     ended = "has ended: it was stopped, or had a trigger that takes what there is"
     return Finding(
         cause=Cause.FAILED if has_failed else Cause.NOT_RUNNING,
-        certainty="sure",
         proof="Spark says that the query is not active",
         since_ms=batches.every[-1].end_ms,
         what=f"it has died: {job.exception}" if has_failed else ended,
@@ -302,7 +301,6 @@ def no_watermark(job: Job) -> Finding | None:
     silent = [each for each in job.sources if not each.last.records]
     return Finding(
         cause=Cause.NO_WATERMARK,
-        certainty="candidates" if silent else "sure",
         proof="" if silent else "every source has given rows, and no batch reports an event time",
         since_ms=batches.with_rows[0].at_ms,
         what="rows have come without event time: the query has no withWatermark for them, or all times are null",
@@ -333,7 +331,7 @@ def jump(job: Job) -> Finding | None:
     is_sure = is_older_and_late and len(times) > 1
     return Finding(
         cause=Cause.JUMP,
-        certainty="sure" if is_sure else "likely" if is_older_and_late else "candidates",
+        certainty="likely" if is_older_and_late else "candidates",
         proof="all rows of every batch since are older than the watermark, by half of the jump or more" * is_sure,
         since_ms=after.at_ms,
         shift_ms=rise_ms,
@@ -365,7 +363,7 @@ def no_data_batches(job: Job) -> Finding | None:
     is_sure = job.waits is True and quiet_ms >= 2 * SECOND_MS
     return Finding(
         cause=Cause.NO_DATA_BATCHES,
-        certainty="sure" if is_sure else "likely",
+        certainty="likely",
         proof="the query waits for data, and Spark would run a batch without rows at once" if is_sure else "",
         whose="spark.sql.streaming.noDataMicroBatches.enabled",
         since_ms=batches.every[-1].at_ms,
@@ -385,7 +383,6 @@ def no_newer_rows(job: Job) -> Finding | None:
         return None
     return Finding(
         cause=Cause.NO_NEW_DATA,
-        certainty="sure",
         proof="every batch since reports its newest event time, and none is later",
         since_ms=batches.held_from_ms,
         what=f"rows come, and none is later than {clock_words(batches.newest_ms)}",
@@ -449,7 +446,7 @@ def late_rows(job: Job) -> Finding | None:
     lateness = f": a row was {rounded(needed_ms)} behind the newest one, the delay is {rounded(delay_ms or 0)}"
     return Finding(
         cause=Cause.DELAY_TOO_SMALL,
-        certainty="sure" if is_exact else "likely",
+        certainty="likely",
         proof="the batches report the oldest row, the newest row before it, and the rows dropped" * is_exact,
         since_ms=first_late_ms(job),
         shift_ms=delay_ms if is_exact else None,
@@ -506,7 +503,7 @@ def no_new_data(job: Job) -> Finding | None:
         what = f"the log does not say whether a row has come since {clock_words(last_ms)}"
         return Finding(what=what, remedy="Ask again later, or look whether the source has more.", **common)
     return Finding(
-        certainty="sure" if is_sure else "likely",
+        certainty="likely",
         proof="the query runs, waits for data, and has waited for longer than ten usual batches" if is_sure else "",
         what=f"no batch with rows has begun since {clock_words(last_ms)}",
         remedy=f"A row later than {clock_words(batches.newest_ms)} from each source would release it"

@@ -244,7 +244,9 @@ def advise(
         settings=settings(
             best.strategy,
             Instead(judged_ms, f"with {_late_and_lag(constant.unseen)} on the same records"),
-            event_time=EventTimeColumn(trace.event_time_column, trace.event_time_form),
+            event_time=EventTimeColumn(
+                trace.event_time_column, trace.event_time_form, trace.event_time_origin_ms, trace.event_time_zone
+            ),
         ),
         reason=_reason(best, judged) + (f" {COME_AND_GO}" if of_log.come_and_go else ""),
         assumed=_assumed(best.strategy),

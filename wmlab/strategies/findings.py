@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from wmlab.core.logs import in_words
+from wmlab.core.log_columns import in_words
 from wmlab.core.traces import Trace, refused_kinds, unit_doubts
 from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, counted, grouped, listed, moment, rounded, shown
 from wmlab.strategies.clocks import come_and_go, copies, each_writer, in_quarters, writer_clocks, wrong_times
@@ -231,6 +231,8 @@ def _wrong_times(case: _Case, ahead: NDArray[np.bool_], wrong: NDArray[np.bool_]
     parts += [_older(case, wrong & ~ahead)] if (wrong & ~ahead).any() else []
     whole = case.clocks.loc[case.clocks["clock"].isin(("ahead", "older than the log")), "writer"].tolist()
     remedy = "Leave them out: an engine cannot tell them from real times, and they move every watermark."
+    if wrong.sum() == 1:
+        remedy = "Leave it out: an engine cannot tell it from a real time, and it moves every watermark."
     if whole:
         remedy = f"Leave out all of {listed(sorted(whole), most=_NAMED)}, whose clock is wrong, or correct it."
     if len(whole) == len(case.clocks):
@@ -346,7 +348,8 @@ def _copies(case: _Case, repeated: NDArray[np.bool_]) -> Iterator[Finding]:
     of = [f"{name} ({grouped(count)})" for name, count in case.owners(repeated).most_common()]
     verb = "repeats" if repeated.sum() == 1 else "repeat"
     text = f"{counted(int(repeated.sum()), 'record')} {verb} an earlier one: of {listed(of, most=_NAMED)}."
-    remedy = "Leave them out if the source sends again what it was not acknowledged."
+    them = "it" if repeated.sum() == 1 else "them"
+    remedy = f"Leave {them} out if the source sends again what it was not acknowledged."
     yield case.finding("copies", text, repeated, remedy=remedy, leave_out=True)
 
 

@@ -51,13 +51,15 @@ class Setting:
 
 
 _UNITS: Final = {
-    "d": ("{0} * 86400000", "timestamp_seconds({0} * 86400)"),
-    "s": ("{0} * 1000", "timestamp_seconds({0})"),
-    "ms": ("{0}", "timestamp_millis(CAST({0} AS BIGINT))"),
-    "us": ("{0} / 1000", "timestamp_micros(CAST({0} AS BIGINT))"),
-    "ns": ("{0} / 1000000", "timestamp_micros(CAST({0} / 1000 AS BIGINT))"),
+    "d": ("{0} * 86400000", "timestamp_seconds({0} * 86400{1})", 1),
+    "s": ("{0} * 1000", "timestamp_seconds({0}{1})", 1),
+    "ms": ("{0}", "timestamp_millis(CAST({0}{1} AS BIGINT))", 1_000),
+    "us": ("{0} / 1000", "timestamp_micros(CAST({0}{1} AS BIGINT))", 1_000_000),
+    "ns": ("{0} / 1000000", "timestamp_micros(CAST({0} / 1000{1} AS BIGINT))", 1_000_000),
 }
-"""How numbers of a unit become ms in Flink, and a timestamp in Spark."""
+"""How numbers of a unit become ms in Flink, and a timestamp in Spark; and what Spark adds to them for a second."""
+_LOCAL_FORMAT: Final = "yyyy-MM-dd HH:mm:ss.SSS"
+"""How Flink writes a local time, to read it in its zone."""
 _PATTERNS: Final = {
     "%Y": "yyyy", "%y": "yy", "%m": "MM", "%d": "dd", "%H": "HH", "%M": "mm", "%S": "ss", "%f": "SSSSSS", "%z": "XX",
     "%b": "MMM", "%B": "MMMM", "%I": "hh", "%p": "a", "%j": "DDD", "%%": "%",
@@ -67,10 +69,15 @@ _PATTERNS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class EventTimeColumn:
-    """The column of event times of a log, or a path to it, and what stands there, as `Trace.event_time_form` has it."""
+    """The column of event times of a log, or a path to it, and what stands there, as `Trace.event_time_form` has it.
+
+    Numbers count from `origin_ms`, in ms since 1970. `zone` is the IANA name of the zone of local times; None: UTC.
+    """
 
     name: str
     form: str = "timestamp"
+    origin_ms: int = 0
+    zone: str | None = None
 
     @property
     def is_in_array(self) -> bool:
@@ -80,18 +87,26 @@ class EventTimeColumn:
     @property
     def computed(self) -> str:
         """The name of a column that is computed from it; empty where the column is a timestamp itself."""
-        if self.form == "timestamp" and not self.is_in_array:
+        if self.form == "timestamp" and not self.is_in_array and self.zone is None:
             return ""
         return f"{re.split(r'[.]', self.name)[-1].replace('[]', '')}_timestamp"
 
     def in_flink(self) -> str:
-        """The computed column in Flink SQL."""
+        """The computed column in Flink SQL; empty for numbers of a local time, which it has no function for."""
         name = ".".join(_sql_name(part) for part in self.name.split("."))
         if self.form in _UNITS:
-            return f"TO_TIMESTAMP_LTZ(CAST({_UNITS[self.form][0].format(name)} AS BIGINT), 3)"
+            number = f"{_UNITS[self.form][0].format(name)}{_plus(self.origin_ms)}"
+            return "" if self.zone else f"TO_TIMESTAMP_LTZ(CAST({number} AS BIGINT), 3)"
         if self.form == "text":
-            return f"TO_TIMESTAMP(REPLACE(REPLACE({name}, 'T', ' '), 'Z', ''))"
-        return f"TO_TIMESTAMP({name}, '{self._pattern()}')"
+            moment = f"TO_TIMESTAMP(REPLACE(REPLACE({name}, 'T', ' '), 'Z', ''))"
+        elif self.form == "timestamp":
+            moment = name
+        else:
+            moment = f"TO_TIMESTAMP({name}, '{self._pattern()}')"
+        if self.zone is None:
+            return moment
+        text = f"DATE_FORMAT({moment}, '{_LOCAL_FORMAT}')"
+        return f"TO_TIMESTAMP_LTZ({text}, '{_LOCAL_FORMAT}', '{self.zone}')"
 
     def exploded(self) -> list[str]:
         """The expressions of Spark that give the elements of the arrays on the way, from the outermost."""
@@ -112,10 +127,14 @@ class EventTimeColumn:
             way = [f"{way[inside[-1]][:-2]}_element", *way[inside[-1] + 1 :]]
         name = ".".join(_spark_name(part) for part in [*way, last])
         if self.form in _UNITS:
-            return _UNITS[self.form][1].format(name)
-        if self.form == "timestamp":
-            return name
-        return f"to_timestamp({name})" if self.form == "text" else f"to_timestamp({name}, '{self._pattern()}')"
+            _, timestamp, per_s = _UNITS[self.form]
+            moment = timestamp.format(name, _plus(self.origin_ms * per_s // 1_000))
+        elif self.form == "timestamp":
+            moment = name
+        else:
+            pattern = "" if self.form == "text" else f", '{self._pattern()}'"
+            moment = f"to_timestamp({name}{pattern})"
+        return moment if self.zone is None else f"to_utc_timestamp({moment}, '{self.zone}')"
 
     def _pattern(self) -> str:
         """The format as Java writes it; its other letters in quotes."""
@@ -124,6 +143,11 @@ class EventTimeColumn:
             _PATTERNS.get(part) or re.sub(r"[A-Za-z]+", lambda letters: f"''{letters[0]}''", part) for part in parts
         ]
         return "".join(words)
+
+
+def _plus(count: int) -> str:
+    """A number to add, as SQL writes it; empty for 0."""
+    return f" {'-' if count < 0 else '+'} {abs(count)}" if count else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +217,8 @@ def _constant(bound_ms: int, event_time: EventTimeColumn) -> dict[str, Setting]:
 def _sql(bound_ms: int, event_time: EventTimeColumn, note: str = "", before: str = "") -> Setting:
     if event_time.is_in_array:
         return _cannot("a watermark is of a column of the table; write the elements of the array to a table first")
+    if event_time.computed and not event_time.in_flink():
+        return _cannot("it has no function for numbers that count local time; write them to a table in UTC first")
     name = _sql_name(event_time.computed or event_time.name)
     column = f"{name} AS {event_time.in_flink()},\n" if event_time.computed else ""
     return Setting(f"{before}{column}WATERMARK FOR {name} AS {name} - INTERVAL {_interval(bound_ms + 1)}", note)

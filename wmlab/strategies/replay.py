@@ -14,17 +14,15 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from wmlab.core.errors import ModelError, TraceError
-from wmlab.core.logs import is_frame
+from wmlab.core.log_files import is_frame
 from wmlab.core.times import Int64Array
-from wmlab.core.traces import TRACE_SCHEMA, Trace, load
+from wmlab.core.traces import Trace, load
 from wmlab.core.words import grouped, shown
-from wmlab.strategies.model.alignment import Alignment
-from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Input, Record, Strategy, Tick, steps
+from wmlab.strategies.model.strategy import END, UNKNOWN, Input, Record, Strategy, Tick, steps
 
 XOfRecords = tuple[Int64Array, Int64Array]
 """The X that each record meets, and the X after it."""
@@ -193,20 +191,6 @@ def inputs(trace: Trace, tick_ms: int | None = None, until_ms: int | None = None
     if until_ms is not None:
         yield from map(Tick, range(due, end, every or 1))
         yield Tick(end)
-
-
-def aligned(trace: Trace, alignment: Alignment) -> Trace:
-    """The log as a job with alignment reads it: a record arrives when its writer, a source, may read it.
-
-    So `compare` says of it what alignment costs in lag, and spares in open windows. Records that are never read, which
-    only known errors bring about, are not in it.
-    """
-    state, read = alignment.start(), []
-    for item in (*inputs(trace, 0), EndOfInput()):
-        state, newly_read = alignment.step(state, item)
-        read += [record for record, _ in newly_read]
-    columns = [list(column) for column in zip(*read, strict=True)]
-    return Trace(f"{trace.name}, aligned", pa.table(columns, TRACE_SCHEMA))
 
 
 def x_of_records(trace: Trace, strategies: Iterable[Strategy[Any]], *, tick_ms: int | None = None) -> list[XOfRecords]:

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from wmlab.core.errors import ModelError, TraceError
-from wmlab.core.logs import in_words
+from wmlab.core.log_columns import in_words
 from wmlab.core.spark.log import of_log, stragglers
 from wmlab.core.spark.schemas import dataframe
 from wmlab.core.traces import load
@@ -136,6 +136,18 @@ def test_nothing_is_read_before_it_is_asked_for_where_types_say_what_times_are(s
     log = spark.range(1).select(fails.alias("event_time"), fails.alias("arrival_ms"), F.lit("a").alias("writer"))
     rows = of_log(log)
     assert rows.columns == ["event_time", "arrival_ms", "writer", "key", "reason", "text"]
+    with pytest.raises(PySparkException, match="row 0"):
+        rows.collect()
+
+
+def test_the_types_of_a_date_and_a_time_of_day_say_what_both_are_together(spark: SparkSession) -> None:
+    columns = {"event_time": ("day", "clock"), "arrival": "arrived"}
+    texts = "SELECT DATE'2015-07-20' AS day, INTERVAL '03:49:24.5' HOUR TO SECOND AS clock, 1437364170000L AS arrived"
+    (row,) = of_log(spark.sql(texts), **columns).collect()
+    assert (row.event_time, row.arrival_ms, row.reason) == (1_437_364_164_500, 1_437_364_170_000, None)
+    fails = F.raise_error(F.concat(F.lit("row "), F.col("id").cast("string")))
+    both = [fails.cast(kind).alias(name) for name, kind in (("day", "date"), ("clock", "interval hour to second"))]
+    rows = of_log(spark.range(1).select(*both, F.col("id").alias("arrived")), **columns)
     with pytest.raises(PySparkException, match="row 0"):
         rows.collect()
 

@@ -18,7 +18,7 @@ from wmlab.strategies.model.engines import Bytewax, Feldera, LimitedDelay, Quix,
 from wmlab.strategies.model.flink import Flink
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.idle_increments import IdleIncrements
-from wmlab.strategies.model.kslack import AQKSlack, JoinSlack, MPKSlack
+from wmlab.strategies.model.kslack import AQKSlack, MPKSlack
 from wmlab.strategies.model.models import JetWatermark, NebulaWatermark
 from wmlab.strategies.model.percentiles import (
     ConfluentWatermark,
@@ -56,7 +56,6 @@ OTHERS: list[Any] = [
     Alignment(1),
     Guarded(StreamTime(0), 1),
     IdleIncrements(StreamTime(0), 1, 1, 1),
-    JoinSlack(0.9, 1, 1, 1),
     LimitedDelay(1),
     MPKSlack(),
     PerWriterMinimum(),
@@ -141,9 +140,7 @@ def test_a_parameter_of_another_type_is_refused_or_is_what_it_says(strategy: Any
 
 
 def test_a_number_may_be_two_to_the_62() -> None:
-    assert (
-        JoinSlack(0.5, 2**62, 2**62, 2**62, 2**62, 2**62).grain == ConformalWatermark(0.5, gamma=2**62).gamma == 2**62
-    )
+    assert MPKSlack(2**62).max_k == ConformalWatermark(0.5, gamma=2**62).gamma == 2**62
 
 
 def test_a_number_of_numpy_is_one_of_python_and_a_list_a_tuple() -> None:

@@ -24,7 +24,6 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from tests.conformance.engines_spark import Query
 from tests.repetitions import Count, repetitions
 from wmlab.strategies.model import spark as rule
-from wmlab.strategies.model.joins import spark_join
 from wmlab.strategies.model.spark import SparkBatches
 from wmlab.strategies.model.spark import after_restart as restart
 from wmlab.strategies.model.strategy import Record, run
@@ -332,97 +331,3 @@ def test_an_operator_drops_the_rows_that_the_strategy_says(
         assert dropped_by_spark(small, given, tmp_path) == dropped_by_rule(given)
     finally:
         small.conf.set(f"{CONF}stateStore.providerClass", SMALL[f"{CONF}stateStore.providerClass"])
-
-
-# A chain of operators: the rows of both sides are counted in windows, and the windows joined; or the rows are joined.
-
-
-JOINS: Final = repetitions([0, 1, 4, 5], long=list(range(10)))
-
-
-class JoinHistory(NamedTuple):
-    """The arguments of the rule, and the rows of each batch: the last but one moves time on, the last has none."""
-
-    options: dict[str, Any]
-    batches: list[tuple[list[tuple[str, int]], list[tuple[str, int]]]]
-
-
-def join_history(number: int) -> JoinHistory:
-    random = Random(f"join-{number}")
-    now, batches = 100, []
-    for _ in range(random.randrange(3, 6)):
-        now += random.randrange(30)
-        sides = ([(random.choice("ab"), max(1, now - random.randrange(40))) for _ in range(4)] for _ in range(2))
-        batches.append((next(sides), next(sides)))
-    last = [("a", now + 200)]
-    options = {
-        "delay": random.choice((0, 10)),
-        "window": random.choice((None, 10)),
-        "outer": random.choice((None, "left")),
-    }
-    return JoinHistory(options, [*batches, (last, last), ([], [])])
-
-
-def joined_by_spark(spark: SparkSession, history: JoinHistory, checkpoint: Path) -> list[tuple[Any, ...]]:
-    """The results batch by batch: the batch, key, time and count of the left row, and the count of the right one."""
-    java: Any = spark._jvm
-    source = java.org.apache.spark.sql.execution.streaming.runtime.MemoryStream(
-        0, spark._jsparkSession, java.scala.Option.empty(), java.org.apache.spark.sql.Encoders.INT()
-    )
-    # Rows of one source, so that those of both sides come at once: four times the time, plus two for the right side,
-    # plus one for the second key.
-    values, sides = DataFrame(source.toDF(), spark), []
-    for number, name in enumerate(("left", "right")):
-        of_side = values.where(f"value > 3 AND value div 2 % 2 = {number}")
-        rows = of_side.selectExpr("value % 2 AS key", "timestamp_seconds(value div 4) AS time")
-        rows = rows.withWatermark("time", f"{history.options['delay']} seconds")
-        if history.options["window"]:
-            of_window = F.window("time", f"{history.options['window']} seconds").alias("time")
-            rows = rows.groupBy("key", of_window).agg(F.count("*").alias(name))
-        else:
-            rows = rows.withColumn(name, F.lit(1))
-        sides.append(rows)
-    how = "left_outer" if history.options["outer"] else "inner"
-    results: list[tuple[Any, ...]] = []
-
-    def collect(rows: DataFrame, number: int) -> None:
-        time = "unix_seconds(time.end)" if history.options["window"] else "unix_seconds(time)"
-        of_batch = rows.selectExpr("key", f"{time} AS time", "left", "right").collect()
-        results.extend((number, "ab"[row.key], row.time, row["left"], row["right"]) for row in of_batch)
-
-    both = sides[0].join(sides[1], ["key", "time"], how)
-    query = both.writeStream.foreachBatch(collect).option("checkpointLocation", str(checkpoint)).start()
-    try:
-        for batch in history.batches:
-            numbers = [4 * time + 2 * side + "ab".index(key) for side, rows in enumerate(batch) for key, time in rows]
-            source.addData(java.PythonUtils.toSeq(numbers or [0]))  # a batch has to have something
-            query.processAllAvailable()
-    finally:
-        query.stop()
-    return sorted(results, key=str)
-
-
-@pytest.mark.parametrize("number", JOINS)
-def test_spark_and_the_rule_of_a_join_agree_batch_by_batch(small: SparkSession, tmp_path: Path, number: int) -> None:
-    given = join_history(number)
-    small.conf.set(POLICY, "min")
-    small.conf.set(IDLE_BATCHES, False)
-    by_rule = [
-        (row.at, *row.left[:2], row.left.rows, row.right and row.right.rows)
-        for row in spark_join(given.batches, **given.options)
-        if row.left is not None
-    ]
-    assert joined_by_spark(small, given, tmp_path) == sorted(by_rule, key=str)
-
-
-def test_every_option_and_outer_results_are_among_the_histories_of_joins(count: Count) -> None:
-    histories = [join_history(number) for number in JOINS]
-    for option in ("delay", "window", "outer"):
-        assert len({given.options[option] for given in histories}) == 2
-    results = [spark_join(given.batches, **given.options) for given in histories]
-    windows = [rows for given, rows in zip(histories, results, strict=True) if given.options["window"]]
-    assert sum(len(rows) > 2 for rows in windows) > 2
-    assert sum(row.right is None for rows in results for row in rows) > 3
-    faulty = [spark_join(given.batches, **given.options, rule="spark_49829") for given in histories]
-    assert sum(old != new for old, new in zip(faulty, results, strict=True)) > 2
-    count(len(histories), "histories of joins in Spark and by the rule")

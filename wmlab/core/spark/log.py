@@ -20,16 +20,20 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from wmlab.core.errors import TraceError
-from wmlab.core.logs import (
-    Frame,
+from wmlab.core.log_columns import (
     LogColumns,
     TimeColumn,
     in_words,
-    is_spark,
     kinds_in,
+    parts_of,
+    trace_columns,
+)
+from wmlab.core.log_files import (
+    Frame,
+    is_spark,
+    located,
     rows_of_table,
     top_columns,
-    trace_columns,
 )
 from wmlab.core.spark.schemas import require, spark_schema, typed
 from wmlab.core.times import SAMPLE_ROWS, TextKind, TimeUnit
@@ -69,7 +73,7 @@ def of_log(
     wanted = LogColumns(event_time, arrival, writer, key, count, delay, unit, format, timezone, origin)
     if not is_spark(log):
         raise TraceError(f"{shown(log)} is no DataFrame of Spark.", remedy="read the log with spark.read first.")
-    columns = wanted.located_in("the log", Frame(log, name))
+    columns = located(wanted, "the log", Frame(log, name))
     chosen = log.select(*("`" + top.replace("`", "``") + "`" for top in top_columns(columns.named, log.columns)))
     first = to_arrow_schema(chosen.schema, timezone="UTC").empty_table()
     if _values_decide(first.schema, columns):
@@ -86,13 +90,12 @@ def _values_decide(schema: pa.Schema, columns: LogColumns) -> bool:
     if any(pa.types.is_nested(field.type) for field in schema):
         return True
     for argument, column in columns.time_columns:
-        if not isinstance(column, str):
+        has_format = columns.form_of(argument).format is not None
+        kinds = [schema.field(part).type for part in parts_of(column)]
+        if len(kinds) > 1 and (has_format or not all(map(pa.types.is_temporal, kinds))):
             return True
-        kind = schema.field(column).type
-        is_number = pa.types.is_floating(kind) or (
-            pa.types.is_integer(kind) and columns.form_of(argument).format is None
-        )
-        if not (is_number or pa.types.is_temporal(kind)):
+        is_number = pa.types.is_floating(kinds[0]) or (pa.types.is_integer(kinds[0]) and not has_format)
+        if not (is_number or pa.types.is_temporal(kinds[0])):
             return True
     return False
 

@@ -32,7 +32,7 @@ from wmlab.core.charts.scene import (
 )
 from wmlab.core.charts.style import text_width
 from wmlab.core.errors import ChartError
-from wmlab.core.logs import is_frame
+from wmlab.core.log_files import is_frame
 from wmlab.core.traces import Trace
 from wmlab.core.words import DAY_MS, counted, grouped, listed, rounded, shown
 from wmlab.strategies.charts.arrivals import CAP, Arrivals

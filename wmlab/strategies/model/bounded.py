@@ -39,8 +39,8 @@ class StreamTime(Strategy[int]):
     """X = stream time - `grace`, as in Kafka Streams; the state is the stream time, which is also native.
 
     A window is closed when its end is at most X, a session when its last record is before X. A join of two streams is
-    outside of this, see `stream_time_join`: it drops no record by its grace, but finds no partner once its store has
-    given that up. Nothing but a record moves X, the end of the input neither. Source: `KStreamWindowAggregate`,
+    outside of this: it drops no record by its grace, but finds no partner once its store has given that up. Nothing
+    but a record moves X, the end of the input neither. Source: `KStreamWindowAggregate`,
     `KStreamSessionWindowAggregate` and `KStreamKStreamJoin` of Kafka 4.
     """
 

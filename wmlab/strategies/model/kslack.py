@@ -1,25 +1,18 @@
-"""K-slack: a buffer that sorts records and holds each of them for K units of event time; and the slack of a join.
+"""K-slack: a buffer that sorts records and holds each of them for K units of event time.
 
 The watermark is what it releases up to: X = m - K. With a constant K it is `BoundedOutOfOrderness(K)`.
-
-A result is lost if one of its records comes after the watermark, or before a partner that is still held back. For a
-join of several streams the slack is the least with which it finds the wanted share of its results.
 
 Source: Mutschler and Philippsen, "Distributed Low-Latency Out-of-Order Event Processing for High Data Rate Sensor
 Streams", IPDPS 2013 (MP); Ji et al., "Quality-Driven Processing of Sliding Window Aggregates over Out-of-Order Data
 Streams", DEBS 2015 (AQ); the extension siddhi-execution-reorder, classes `KSlackExtension`, `AlphaKSlackExtension` and
-`WindowCoverage`; Ji et al., "Quality-Driven Disorder Handling for M-way Sliding Window Stream Joins", ICDE 2016, with a
-selectivity that does not depend on delays; PECJ (intellistream/PECJ, class `BufferSizeManager`), whose port has two
-errors.
+`WindowCoverage`.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from math import prod, sqrt
+from dataclasses import dataclass
+from math import sqrt
 from statistics import NormalDist
 from typing import Literal, NamedTuple
 
@@ -153,79 +146,3 @@ class AQKSlack(Strategy[Steering]):
         error = self.needed() - (sum(on_time) / len(on_time) if on_time else 1.0)
         moved = state.alpha + 0.5 * error + 0.8 * (error - state.error)
         state.alpha, state.error, state.count = min(1.0, max(0.0, moved)), error, 0
-
-
-RecallRule = Literal["paper", "pecj"]
-"""`pecj`: the recall is cut to a whole number, and at least 1 is wanted, so that any target gets the longest delay."""
-
-
-def join_recall(slack: int, delays: Sequence[Sequence[int]], ahead: Sequence[int], window: int, basic: int) -> float:
-    """The share of the results of a join over `window` that are found with a slack, by the delays of each stream.
-
-    `delays` ascend; `ahead` says by how much a stream is before the slowest one, which delays it as a slack does. A
-    record finds partners if it is in time itself; of each other stream those of age a are there whose delay is at most
-    the slack and a, with a in steps of `basic`. All windows have one length, so that the rates cancel out.
-
-    >>> join_recall(0, [[0, 0, 0, 30], [0]], [0, 0], window=40, basic=10)
-    0.78125
-    """
-    times = [range(slack + more, slack + more + window, basic) for more in ahead]
-    shares = [[bisect_right(own, time) / len(own) for time in until] for own, until in zip(delays, times, strict=True)]
-    filled = [sum(own) / len(own) for own in shares]
-    shares_of_streams = (own[0] * prod(filled[:i] + filled[i + 1 :]) for i, own in enumerate(shares))
-    return sum(shares_of_streams) / len(shares)
-
-
-@dataclass(slots=True)
-class Joined:
-    """The largest time and the last delays of each stream, the slack, X, and how many records there were."""
-
-    tops: dict[str, int] = field(default_factory=dict)
-    delays: dict[str, deque[int]] = field(default_factory=dict)
-    slack: int = 0
-    x: int = UNKNOWN
-    count: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class JoinSlack(Strategy[Joined]):
-    """X = min over the streams, which are the writers, of their largest times, less K; native is X.
-
-    After each `every` records K becomes the least multiple of `grain` whose `join_recall` reaches `recall` by the last
-    `size` delays of each stream, at most their longest. Times and lengths have one unit. The paper corrects the recall
-    wanted by the results of the join, which a log does not have.
-    """
-
-    recall: ShareBetween
-    window: Positive
-    basic: Positive
-    grain: Positive
-    size: Positive = 2_000
-    every: Positive = 1_000
-    rule: RecallRule = "paper"
-
-    def start(self) -> Joined:
-        return Joined()
-
-    def step(self, state: Joined, item: Input) -> tuple[Joined, int, int]:
-        if isinstance(item, Record):
-            top = state.tops[item.writer] = max(state.tops.get(item.writer, UNKNOWN), item.event_time)
-            state.delays.setdefault(item.writer, deque(maxlen=self.size)).append(top - item.event_time)
-            state.count += 1
-            if state.count % self.every == 0:
-                state.slack = self.least(state)
-            state.x = max(state.x, earlier(min(state.tops.values()), state.slack))
-        return state, state.x, state.x
-
-    def least(self, state: Joined) -> int:
-        """The slack that the delays in the state ask for."""
-        delays = [sorted(own) for own in state.delays.values()]
-        ahead = [top - min(state.tops.values()) for top in state.tops.values()]
-        longest = max(own[-1] for own in delays)
-
-        def enough(grains: int) -> bool:
-            recall = join_recall(grains * self.grain, delays, ahead, self.window, self.basic)
-            return int(recall) == 1 if self.rule == "pecj" else recall >= self.recall
-
-        # The recall does not fall as the slack grows.
-        return self.grain * bisect_left(range(-(-longest // self.grain)), True, key=enough)
