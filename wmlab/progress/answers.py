@@ -21,7 +21,7 @@ from wmlab.core.recording import Recording, the_only
 from wmlab.core.words import clock_words, counted, listed, moment
 from wmlab.progress.model.chunks import MEANING
 from wmlab.progress.model.numbers import stamp_of
-from wmlab.progress.model.tracker import BlockingOrigin, ProgressRules, ProgressTracker, blocking, supposed_origins
+from wmlab.progress.model.tracker import BlockingOrigin, ProgressRules, ProgressTracker, blocking, guessed_origins
 from wmlab.progress.model.windows import SlidingWindows
 from wmlab.progress.scenario import (
     BUILD,
@@ -260,7 +260,7 @@ def blocking_origins_at(
     planned = _plans(recording).get(query)
     origins = None if planned is None else planned.inputs.get(operator)
     if origins is None:
-        origins = tuple(supposed_origins((row["origin"] for row in arrivals), rows[0]["origins"]))
+        origins = tuple(guessed_origins((row["origin"] for row in arrivals), rows[0]["origins"]))
     rules = rules or tracker_rules_of(recording) or ProgressRules(chunk_base=rows[0]["chunk_base"])
     *_, (_, tracker) = _followed(rows, origins, rules)
     return tracker.blocking_origins()

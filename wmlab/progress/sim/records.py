@@ -38,7 +38,7 @@ ROW: Final = np.dtype([("time", np.int64), ("key", np.int64), ("number", np.uint
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Filled(TupleBuffer):
+class RecordBuffer(TupleBuffer):
     """A tuple buffer with what it holds.
 
     `rows` are its records, each a `ROW`; behind windows there are none, as only their number counts. `size` is how
@@ -117,7 +117,7 @@ def buffers_of_source(
     origin: int,
     silent_ms: int | None,
     empty: frozenset[int],
-) -> Iterator[tuple[int, Filled]]:
+) -> Iterator[tuple[int, RecordBuffer]]:
     """The buffers of a source in order, each with the clock time in ms at which it is sent.
 
     `silent_ms` is the clock time from which it receives nothing and does not end either; `empty` has the sequences of
@@ -140,7 +140,7 @@ def buffers_of_source(
         at_source = source.stamped == "source"
         watermark = stamped(source, created, inside["time"]) if at_source else INITIAL
         rows_left = inside[:0] if sequence in empty else inside
-        yield sent, Filled(
+        yield sent, RecordBuffer(
             origin, sequence, scenario.chunk_base, True, watermark,
             created_ms=created, records=len(rows_left), rows=rows_left, capacity=source.buffer_records,
         )  # fmt: skip
