@@ -103,7 +103,7 @@ class PipelineBreaker(NamedTuple):
 
 
 PipelineStep: TypeAlias = Transformation | PipelineBreaker
-Task = Callable[[int], None]
+Task: TypeAlias = Callable[[int], None]
 """What happens when a worker, whose number it gets, has executed a task."""
 Handler = Callable[[RecordBuffer, int], None]
 """What a buffer comes to, with the worker that executed it."""
@@ -113,15 +113,15 @@ Handler = Callable[[RecordBuffer, int], None]
 class Chain:
     """Operators one after another, and what stands at their end.
 
-    `submit` queues a task. With `fused` the last pipeline and what stands at the end are one task, as in a build of
-    windows; otherwise the end is reached as soon as the last pipeline has put the buffer out. `pass_on` is given every
-    chunk of an emission with what hands it on.
+    `submit` queues a task with the buffer that it executes. With `fused` the last pipeline and what stands at the end
+    are one task, as in a build of windows; otherwise the end is reached as soon as the last pipeline has put the buffer
+    out. `pass_on` is given every chunk of an emission with what hands it on.
     """
 
     steps: Sequence[PipelineStep]
     end: Handler
     arrive: Callable[[str, RecordBuffer, int], None]
-    submit: Callable[[Task], None]
+    submit: Callable[[Task, RecordBuffer], None]
     fused: bool
     pass_on: Callable[[RecordBuffer, Callable[[], None]], None] = lambda _, go: go()
 
@@ -142,7 +142,7 @@ class Chain:
         for buffer in buffers:
             execute = partial(self._execute, ended, buffer, index)
             at_end = index == len(self.steps) and not self.fused
-            go = partial(execute, worker) if at_end else partial(self.submit, execute)
+            go = partial(execute, worker) if at_end else partial(self.submit, execute, buffer)
             if isinstance(ended, Emission):
                 self.pass_on(buffer, go)
             else:
@@ -217,7 +217,7 @@ class QueryRun:
         self.chains = [self._chain(source, shared) for source in part.physical]
         behind = pipeline_steps(part.output, self.origins, self.rules, f"output of {part.name}")
         sink = partial(self._arrive, SINK)
-        self.output = Chain(steps=behind, end=sink, arrive=self._arrive, submit=world.pool.submit, fused=False)
+        self.output = Chain(steps=behind, end=sink, arrive=self._arrive, submit=self._queue, fused=False)
         self.on_its_way = 0
 
     def _chain(self, source: plans.Source, shared: Sequence[PipelineStep]) -> Chain:
@@ -231,7 +231,7 @@ class QueryRun:
 
     def send(self, index: int, buffer: RecordBuffer) -> None:
         """A buffer of the source at `index` reaches the queue of the workers."""
-        self.submit(partial(self.chains[index].run, buffer))
+        self.submit(partial(self.chains[index].run, buffer), buffer)
         self.on_its_way -= 1
 
     def _pass_on(self, buffer: RecordBuffer, go: Callable[[], None]) -> None:
@@ -244,10 +244,14 @@ class QueryRun:
             else:
                 go()
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: Task, buffer: RecordBuffer) -> None:
         """Queue a task that the windows wait for."""
         self.on_its_way += 1
-        self.world.pool.submit(partial(self._arrived, task))
+        self._queue(partial(self._arrived, task), buffer)
+
+    def _queue(self, task: Task, buffer: RecordBuffer) -> None:
+        """Give the workers a task, with the emitter and the sequence of its buffer."""
+        self.world.pool.submit(task, self.part.name, (self.emitters[buffer.origin], buffer.sequence))
 
     def _arrived(self, go: Callable[..., None], *worker: int) -> None:
         """Go on with what was on its way."""
@@ -278,7 +282,7 @@ class QueryRun:
             for stamp, results in outputs:
                 numbers = {name: getattr(stamp, name) for name in _OF_STAMPS}
                 buffer = RecordBuffer(**numbers, created_ms=self.world.now_ms, records=results)
-                self.world.pool.submit(partial(self._probe, buffer))
+                self._queue(partial(self._probe, buffer), buffer)
 
     def _probe(self, buffer: RecordBuffer, worker: int) -> None:
         assert self.window is not None

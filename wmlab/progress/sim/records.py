@@ -21,6 +21,12 @@ from wmlab.progress.model.numbers import FIRST_SEQUENCE, INITIAL, TupleBuffer, b
 from wmlab.progress.scenario import ProgressScenario, Source
 
 
+def target_name(emitter: str, sequence: int, chunk: int | None = None, *, worker: int | None = None) -> str:
+    """The target of a fault as incidents name it: "a 20", "a 20 chunk 1", "a 20 on worker 2"."""
+    of_chunk = "" if chunk is None else f" chunk {chunk}"
+    return f"{emitter} {sequence}{of_chunk}" + ("" if worker is None else f" on worker {worker}")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Records:
     """The records of a source in the order received: event time and clock time of each in ms, and its key from 0."""
