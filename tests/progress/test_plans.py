@@ -15,7 +15,7 @@ from wmlab.core.errors import RecordingError, ScenarioError
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words
 from wmlab.open import load_scenario
-from wmlab.progress import LoseBuffer, PlanScenario, Query, Renumber, SilenceSource, Source
+from wmlab.progress import DelayBuffer, LoseBuffer, PlanScenario, Query, Renumber, SilenceSource, Source, StallWorker
 from wmlab.progress.checks import INVARIANTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,6 +36,26 @@ def test_a_gap_is_explained_at_a_moment() -> None:
     assert " ".join(repr(found).splitlines()) == found.sentence
     assert json.loads(found.to_json())["emitters"] == ["a"]
     assert "lacks sequence 20" in found._repr_html_()
+
+
+def test_a_delayed_buffer_is_explained_with_the_time_at_which_it_comes() -> None:
+    run = scenario(queries=[query(source("a"))], script=[DelayBuffer("a", 20, 4_000)]).record()
+    (delay,) = run.table("incidents").to_pylist()
+    begun_ms = delay["at_ms"]
+    begun, until = clock_words(begun_ms), clock_words(begun_ms + 4_000)
+    sentence = run.explain(at_ms=begun_ms + 1_000).sentence
+    assert f"lacks sequence 20, which was delayed at {begun} until {until}. " in sentence
+
+
+def test_a_worker_that_stands_still_is_named_with_what_it_holds() -> None:
+    run = scenario(queries=[query(source("a"))], script=[StallWorker(1, at_ms=3_000, for_ms=3_000)]).record()
+    (held,) = (row for row in run.table("incidents").to_pylist() if row["kind"] == "held")
+    of_worker = (row for row in run.table("buffers").to_pylist() if row["worker"] == 1 and row["arrived_ms"] >= 6_000)
+    stuck = min((row for row in of_worker if row["operator"] == "build"), key=lambda row: row["arrived_ms"])
+    assert held["target"] == f"a {stuck['sequence']} on worker 1"
+    text = f"lacks sequence {stuck['sequence']}, held by worker 1, which stands still until {clock_words(6_000)}. "
+    assert text in run.explain(at_ms=5_000).sentence
+    assert "worker" not in run.explain(at_ms=stuck["arrived_ms"]).sentence
 
 
 def test_a_silent_origin_is_named_although_it_never_sent() -> None:

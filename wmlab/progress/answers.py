@@ -21,19 +21,21 @@ from wmlab.core.recording import Recording, the_only
 from wmlab.core.words import clock_words, counted, listed, moment
 from wmlab.progress.model.chunks import MEANING
 from wmlab.progress.model.numbers import stamp_of
-from wmlab.progress.model.tracker import BlockingOrigin, ProgressRules, ProgressTracker, blocking, supposed_origins
+from wmlab.progress.model.tracker import BlockingOrigin, ProgressRules, ProgressTracker, blocking, guessed_origins
 from wmlab.progress.model.windows import SlidingWindows
 from wmlab.progress.scenario import (
     BUILD,
     SINK,
+    DelayBuffer,
     Join,
     Origins,
     ProgressScenario,
     Query,
+    StallWorker,
     origins_of,
     tracker_rules_of,
 )
-from wmlab.progress.sim.world import target_name
+from wmlab.progress.sim.records import target_name
 
 _SILENT: Final = "it had sent nothing complete"
 _GAP: Final = "a gap, behind which buffers wait"
@@ -68,11 +70,17 @@ def explained(
     operator: str,
     emitters: Mapping[int, str],
     incidents: Sequence[Mapping[str, Any]],
+    scenario: ProgressScenario | None = None,
 ) -> ProgressExplanation:
-    """From the causes that a tracker gives, at least one; `emitters` names the origins."""
+    """From the causes that a tracker gives, at least one; `emitters` names the origins.
+
+    `incidents` are those of the query up to the moment. `scenario` tells how long delays and stalls last.
+    """
     first = causes[0]
     names = tuple(emitters[cause.origin] for cause in causes)
-    faults = tuple(_fault_of(cause, name, incidents) for cause, name in zip(causes, names, strict=True))
+    faults = tuple(
+        _fault_of(cause, name, at_ms, incidents, scenario) for cause, name in zip(causes, names, strict=True)
+    )
     since = "" if first.since_ms is None else f" since {clock_words(first.since_ms)}"
     stands = "unknown" if first.watermark is None else f"held at {clock_words(first.watermark, clock_ms=at_ms)}"
     lacks = [
@@ -95,21 +103,57 @@ def explained(
     )
 
 
-def _fault_of(cause: BlockingOrigin, emitter: str, incidents: Sequence[Mapping[str, Any]]) -> str | None:
+def _fault_of(
+    cause: BlockingOrigin,
+    emitter: str,
+    at_ms: int,
+    incidents: Sequence[Mapping[str, Any]],
+    scenario: ProgressScenario | None,
+) -> str | None:
     """What the script did to that which an origin lacks, as a phrase that follows it; None: nothing.
 
-    `incidents` are those of the query up to the moment.
+    `incidents` are those of the query up to the moment; without the scenario the end of a delay is not known.
     """
-    targets = [emitter, *(target_name(emitter, cause.sequence, chunk) for chunk in (None, *cause.chunks))]
+    stalled = _stalled_until(scenario, at_ms)
+    on_workers = {target_name(emitter, cause.sequence, worker=worker): worker for worker in stalled}
+    targets = [emitter, *(target_name(emitter, cause.sequence, chunk) for chunk in (None, *cause.chunks)), *on_workers]
     for row in incidents:
         if row["target"] in targets:
+            begun = clock_words(row["at_ms"])
             match row["kind"]:
                 case "loss":
-                    return f", which was lost at {clock_words(row['at_ms'])} and never comes"
+                    return f", which was lost at {begun} and never comes"
                 case "delay":
-                    return f", which was delayed at {clock_words(row['at_ms'])} by {row['detail']}"
+                    by_ms = _delay_ms(scenario, row["target"])
+                    return f", which was delayed at {begun}" + (
+                        "" if by_ms is None else f" until {clock_words(row['at_ms'] + by_ms)}"
+                    )
                 case "silence":
-                    return f" and is silent from {clock_words(row['at_ms'])} on"
+                    return f" and is silent from {begun} on"
+                case "held":
+                    worker = on_workers[row["target"]]
+                    return f", held by worker {worker}, which stands still until {clock_words(stalled[worker])}"
+    return None
+
+
+def _stalled_until(scenario: ProgressScenario | None, at_ms: int) -> dict[int, int]:
+    """When each worker that stands still at `at_ms` goes on."""
+    until: dict[int, int] = {}
+    if scenario is None:
+        return until
+    for action in scenario.script:
+        if isinstance(action, StallWorker):
+            begin_ms = scenario.start_ms + action.at_ms
+            if begin_ms <= at_ms < begin_ms + action.for_ms:
+                until[action.worker] = max(until.get(action.worker, 0), begin_ms + action.for_ms)
+    return until
+
+
+def _delay_ms(scenario: ProgressScenario | None, target: str) -> int | None:
+    """By how much the script delays the buffer or chunk of this name; None: not known."""
+    for action in () if scenario is None else scenario.script:
+        if isinstance(action, DelayBuffer) and target_name(action.source, action.sequence, action.chunk) == target:
+            return action.by_ms
     return None
 
 
@@ -179,7 +223,15 @@ def explain_plan(
         named = {cause.origin: emitters.get(cause.origin, "unheard of") for cause in blocking}
         incidents = [row for row in recording.table("incidents").to_pylist() if row["stream"] == query]
         until = [row for row in incidents if row["at_ms"] <= at_ms]
-        return explained(blocking, at_ms=at_ms, stream=query, operator=operator, emitters=named, incidents=until)
+        return explained(
+            blocking,
+            at_ms=at_ms,
+            stream=query,
+            operator=operator,
+            emitters=named,
+            incidents=until,
+            scenario=recording.scenario_as(ProgressScenario),
+        )
     if not arrivals:
         raise RecordingError(f"no buffer of query {query!r} had come.", remedy="ask for a query that has some.")
     declared = {row["origin"] for row in arrivals} if planned is None else planned.inputs[operator]
@@ -260,7 +312,7 @@ def blocking_origins_at(
     planned = _plans(recording).get(query)
     origins = None if planned is None else planned.inputs.get(operator)
     if origins is None:
-        origins = tuple(supposed_origins((row["origin"] for row in arrivals), rows[0]["origins"]))
+        origins = tuple(guessed_origins((row["origin"] for row in arrivals), rows[0]["origins"]))
     rules = rules or tracker_rules_of(recording) or ProgressRules(chunk_base=rows[0]["chunk_base"])
     *_, (_, tracker) = _followed(rows, origins, rules)
     return tracker.blocking_origins()

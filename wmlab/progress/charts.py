@@ -291,7 +291,7 @@ def _waiting(sequences: Sequence[int], prefix: Sequence[int]) -> list[int]:
             pending.add(sequence)
         pending.difference_update(range(reached + 1, length + 1))
         reached = length
-        counts.append(len(pending))
+        counts.append(len(pending - {length + 1}))  # Of the next one only some chunks have come.
     return counts
 
 

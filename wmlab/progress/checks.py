@@ -43,7 +43,7 @@ from wmlab.core.invariants import (
 from wmlab.core.recording import Recording
 from wmlab.progress.model.chunks import MEANING, CompletenessRule
 from wmlab.progress.model.numbers import stamp_of
-from wmlab.progress.model.tracker import LocalRule, ProgressRules, Reached, follow_buffers, supposed_origins
+from wmlab.progress.model.tracker import LocalRule, ProgressRules, Reached, follow_buffers, guessed_origins
 from wmlab.progress.scenario import tracker_rules_of
 
 _NO_BUFFER: Final = "no buffer came to an operator"
@@ -67,7 +67,7 @@ def tracked(buffers: TableRows, local: LocalRule) -> list[Tracked]:
     for arrivals in _by_operator(buffers, "arrival"):
         first = arrivals[0]
         rules = ProgressRules(chunk_base=first["chunk_base"], local="head" if local == "literal" else local)
-        origins = supposed_origins((row["origin"] for row in arrivals), first["origins"])
+        origins = guessed_origins((row["origin"] for row in arrivals), first["origins"])
         followed += map(Tracked, arrivals, follow_buffers(map(stamp_of, arrivals), origins, rules))
     return followed
 

@@ -22,7 +22,7 @@ from wmlab.core.errors import ModelError
 from wmlab.core.spark.schemas import refuse, spark_schema, typed
 from wmlab.progress.model.chunks import CompletenessRule
 from wmlab.progress.model.numbers import TupleBuffer
-from wmlab.progress.model.tracker import LocalRule, ProgressRules, Reached, follow_buffers, supposed_origins
+from wmlab.progress.model.tracker import LocalRule, ProgressRules, Reached, follow_buffers, guessed_origins
 from wmlab.progress.model.windows import Fired, Firing, FiringRules, SlidingWindows, Trigger
 from wmlab.progress.tables import PROGRESS_TABLES
 
@@ -82,7 +82,7 @@ def followed_arrivals(arrivals: pa.Table, local: LocalRule, complete: Completene
             remedy="Give the whole trace one base: chunk_base=0 as documented, or 1 as in the engine.",
         )
     rules = ProgressRules(chunk_base=bases[0], complete=complete, local=local)
-    reached = follow_buffers(map(TupleBuffer, *stamps), supposed_origins(stamps[0], origins[0]), rules)
+    reached = follow_buffers(map(TupleBuffer, *stamps), guessed_origins(stamps[0], origins[0]), rules)
     parts = [_ADDED.empty_table()]
     while batch := list(islice(reached, _ARRIVALS_AT_ONCE)):
         parts.append(pa.table([*zip(*batch, strict=True)], schema=_ADDED))

@@ -13,6 +13,7 @@ from tests.progress.sim.plans import query, scenario
 from wmlab.core.charts.scene import Steps
 from wmlab.core.charts.style import ROLES
 from wmlab.core.errors import ChartError
+from wmlab.progress import Aggregate, DelayBuffer, Emit, Map, PlanScenario, Query, Source
 from wmlab.progress.charts import progress, sequence_prefix, windows_firing
 from wmlab.progress.recording import ProgressRecording
 from wmlab.progress.tables import PROGRESS_TABLES as TABLES
@@ -251,3 +252,15 @@ def test_windows_of_another_time_are_beyond_the_axis_and_counted() -> None:
 def test_nothing_fired_is_refused_with_a_remedy() -> None:
     with pytest.raises(ChartError, match="no stream in its table 'windows_fired'"):
         windows_firing(recording())
+
+
+def test_a_sequence_of_which_some_chunks_came_is_no_later_number_of_itself() -> None:
+    trucks = Source("t", times_ms=[50 * i for i in range(12)], buffer_records=2, operators=[Map(2.0), Emit()])
+    plan = PlanScenario(
+        "v",
+        queries=[Query("v", sources=[trucks], window=Aggregate(1_000))],
+        script=[DelayBuffer("t", 3, 400)],
+        duration_ms=3_000,
+    )
+    assert "for want of sequence 3" in (text := sequence_prefix(plan.record(), emitter="t").sentence)
+    assert "with 3 later numbers behind it; then the prefix jumped to 6" in text

@@ -49,7 +49,8 @@ def test_what_is_lost_stops_time_until_the_end(queries, chunk) -> None:
     assert max(mark for mark in watermarks(world) if mark is not None) < 1_100
     assert (fired(world, "watermark"), fired(world, "end of stream")) == (0, 10)
     told = [(row["kind"], row["target"], row["detail"]) for row in rows(world, "incidents")]
-    assert told == [("loss", "a 20", "10 records") if chunk is None else ("loss", "a 20 chunk 1", "3 records")]
+    target, records = ("a 20", 10) if chunk is None else ("a 20 chunk 1", 3)
+    assert told == [("loss", target, f"{target} is lost, with {records} records")]
     assert {row["chunk"] for row in copies(world, None)} == (set() if chunk is None else {0, 2})
     assert in_windows(world) == sum(row["records"] for row in rows(world, "buffers", operator="build"))
 

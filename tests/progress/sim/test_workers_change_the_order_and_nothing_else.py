@@ -48,7 +48,7 @@ def test_a_stalled_worker_holds_the_buffer_in_its_hand() -> None:
     inside = [r for r in rows(stalled, "buffers", worker=2) if 2_000 < r["arrived_ms"] < 5_000]
     assert inside == []
     assert fired(stalled) == fired(run())
-    assert [row["kind"] for row in rows(stalled, "incidents")] == ["stall"]
+    assert [row["kind"] for row in rows(stalled, "incidents")] == ["stall", "held"]
 
 
 def test_outputs_are_numbered_under_an_origin_of_their_own() -> None:

@@ -253,7 +253,7 @@ def follow_buffers(buffers: Iterable[TupleBuffer], origins: Sequence[int], rules
         yield Reached(completes, origin.prefix, origin.local, tracker.watermark)
 
 
-def supposed_origins(arrived: Iterable[int], declared: int) -> list[int]:
+def guessed_origins(arrived: Iterable[int], declared: int) -> list[int]:
     """The origins of an operator that has declared so many, where nothing tells which.
 
     They are those of which a buffer ever came and, up to the declared number, the smallest others, of which none did.

@@ -1,7 +1,7 @@
 """A query that runs: its chains of operators as tasks, its operators as those of `wmlab.progress.model`.
 
-A `Transformation` happens inside a pipeline. An `Ending` ends one: each buffer that its operator returns is another
-task. A sequencer also gets notice when that task is `done`.
+A `Transformation` happens inside a pipeline. A `PipelineBreaker` ends one: each buffer that its operator returns is
+another task. A sequencer also gets notice when that task is `done`.
 
 Each pipeline is a task; after a stateful operator has seen all records of a buffer it looks which windows it can fire.
 
@@ -35,7 +35,7 @@ from wmlab.progress.model.windows import (
     WindowedJoin,
 )
 from wmlab.progress.scenario import BUILD, PROBE, SINK
-from wmlab.progress.sim.records import Filled, stamped
+from wmlab.progress.sim.records import RecordBuffer, stamped
 
 if TYPE_CHECKING:
     from wmlab.progress.sim.world import PlanWorld
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
-def filtered(buffer: Filled, keep: float, salt: int) -> Filled:
+def filtered(buffer: RecordBuffer, keep: float, salt: int) -> RecordBuffer:
     """The buffer without the records that a filter leaves out, by a number drawn from each record's own."""
-    rows = buffer.rows[luck(buffer.rows["number"], salt) < keep]
+    rows = buffer.rows[uniform_of(buffer.rows["number"], salt) < keep]
     return replace(buffer, rows=rows, records=len(rows))
 
 
-def luck(numbers: NDArray[np.uint64], salt: int) -> NDArray[np.float64]:
+def uniform_of(numbers: NDArray[np.uint64], salt: int) -> NDArray[np.float64]:
     """Of each number one from [0, 1), as if at random: the finisher of SplitMix64 (Steele, Lea, Flood 2014)."""
     step, first, second = _MIX
     with np.errstate(over="ignore"):
@@ -59,18 +59,18 @@ def luck(numbers: NDArray[np.uint64], salt: int) -> NDArray[np.float64]:
     return (mixed ^ (mixed >> np.uint64(31))) / 2.0**64
 
 
-def grown(buffer: Filled, growth: float) -> Filled:
+def grown(buffer: RecordBuffer, growth: float) -> RecordBuffer:
     """The buffer with larger records."""
     return replace(buffer, size=buffer.size * growth)
 
 
-def restamped(buffer: Filled, source: plans.Source) -> Filled:
+def restamped(buffer: RecordBuffer, source: plans.Source) -> RecordBuffer:
     """The buffer with the watermark of the records it still has, at the end of its first pipeline."""
     watermark = stamped(source, buffer.created_ms, buffer.rows["time"])
     return replace(buffer, watermark=watermark)
 
 
-def split_to_capacity(buffer: Filled, capacity: int | None) -> list[Filled]:
+def split_to_capacity(buffer: RecordBuffer, capacity: int | None) -> list[RecordBuffer]:
     """What a buffer becomes, at least one: as many as hold its records at the size they have now."""
     capacity = capacity or buffer.capacity
     # Rounded, so that ten records of size 1.1 fill a buffer of eleven.
@@ -80,7 +80,7 @@ def split_to_capacity(buffer: Filled, capacity: int | None) -> list[Filled]:
     return [replace(buffer, records=end - begin, rows=buffer.rows[begin:end]) for begin, end in edges]
 
 
-def joined_chunks(chunks: Sequence[Filled]) -> Filled:
+def joined_chunks(chunks: Sequence[RecordBuffer]) -> RecordBuffer:
     """The chunks of a sequence as one buffer, in the order of their numbers."""
     return replace(
         chunks[0],
@@ -90,22 +90,22 @@ def joined_chunks(chunks: Sequence[Filled]) -> Filled:
     )
 
 
-Transformation: TypeAlias = Callable[[Filled], Filled]
+Transformation: TypeAlias = Callable[[RecordBuffer], RecordBuffer]
 """An operator inside a pipeline."""
-PipelineEnd: TypeAlias = Emission[Filled] | Renumbering[Filled] | Sequencer[Filled]
+PipelineEnd: TypeAlias = Emission[RecordBuffer] | Renumbering[RecordBuffer] | Sequencer[RecordBuffer]
 
 
-class Ending(NamedTuple):
+class PipelineBreaker(NamedTuple):
     """An operator that ends a pipeline, and the name under which it follows progress, None if it does not."""
 
     operator: PipelineEnd
     name: str | None = None
 
 
-PipelineStep: TypeAlias = Transformation | Ending
-Task = Callable[[int], None]
+PipelineStep: TypeAlias = Transformation | PipelineBreaker
+Task: TypeAlias = Callable[[int], None]
 """What happens when a worker, whose number it gets, has executed a task."""
-Handler = Callable[[Filled, int], None]
+Handler = Callable[[RecordBuffer, int], None]
 """What a buffer comes to, with the worker that executed it."""
 
 
@@ -113,22 +113,22 @@ Handler = Callable[[Filled, int], None]
 class Chain:
     """Operators one after another, and what stands at their end.
 
-    `submit` queues a task. With `fused` the last pipeline and what stands at the end are one task, as in a build of
-    windows; otherwise the end is reached as soon as the last pipeline has put the buffer out. `pass_on` is given every
-    chunk of an emission with what hands it on.
+    `submit` queues a task with the buffer that it executes. With `fused` the last pipeline and what stands at the end
+    are one task, as in a build of windows; otherwise the end is reached as soon as the last pipeline has put the buffer
+    out. `pass_on` is given every chunk of an emission with what hands it on.
     """
 
     steps: Sequence[PipelineStep]
     end: Handler
-    arrive: Callable[[str, Filled, int], None]
-    submit: Callable[[Task], None]
+    arrive: Callable[[str, RecordBuffer, int], None]
+    submit: Callable[[Task, RecordBuffer], None]
     fused: bool
-    pass_on: Callable[[Filled, Callable[[], None]], None] = lambda _, go: go()
+    pass_on: Callable[[RecordBuffer, Callable[[], None]], None] = lambda _, go: go()
 
-    def run(self, buffer: Filled, worker: int, begin: int = 0) -> None:
+    def run(self, buffer: RecordBuffer, worker: int, begin: int = 0) -> None:
         """Execute the pipeline that begins with step `begin`."""
         for index, step in enumerate(self.steps[begin:], begin + 1):
-            if not isinstance(step, Ending):
+            if not isinstance(step, PipelineBreaker):
                 buffer = step(buffer)
                 continue
             if step.name is not None:
@@ -137,18 +137,18 @@ class Chain:
             return
         self.end(buffer, worker)
 
-    def _hand_on(self, ended: PipelineEnd, buffers: Sequence[Filled], index: int, worker: int) -> None:
+    def _hand_on(self, ended: PipelineEnd, buffers: Sequence[RecordBuffer], index: int, worker: int) -> None:
         """Go on with what the operator that ended a pipeline released, at step `index`."""
         for buffer in buffers:
             execute = partial(self._execute, ended, buffer, index)
             at_end = index == len(self.steps) and not self.fused
-            go = partial(execute, worker) if at_end else partial(self.submit, execute)
+            go = partial(execute, worker) if at_end else partial(self.submit, execute, buffer)
             if isinstance(ended, Emission):
                 self.pass_on(buffer, go)
             else:
                 go()
 
-    def _execute(self, ended: PipelineEnd, buffer: Filled, index: int, worker: int) -> None:
+    def _execute(self, ended: PipelineEnd, buffer: RecordBuffer, index: int, worker: int) -> None:
         self.run(buffer, worker, index)
         if isinstance(ended, Sequencer):
             self._hand_on(ended, ended.done(buffer), index, worker)
@@ -168,12 +168,12 @@ def pipeline_steps(
                 steps.append(partial(grown, growth=operator.growth))
             case plans.Emit():
                 parts = partial(split_to_capacity, capacity=operator.buffer_records)
-                steps.append(Ending(Emission(parts, rules.chunk_base)))
+                steps.append(PipelineBreaker(Emission(parts, rules.chunk_base)))
             case plans.Renumber():
                 number, inputs = origins.ids[operator.name], origins.inputs[operator.name]
-                steps.append(Ending(Renumbering(number, inputs, rules, joined_chunks), operator.name))
+                steps.append(PipelineBreaker(Renumbering(number, inputs, rules, joined_chunks), operator.name))
             case plans.InOrder():
-                steps.append(Ending(Sequencer(operator.policy, rules.chunk_base), operator.name))
+                steps.append(PipelineBreaker(Sequencer(operator.policy, rules.chunk_base), operator.name))
     return steps
 
 
@@ -217,24 +217,24 @@ class QueryRun:
         self.chains = [self._chain(source, shared) for source in part.physical]
         behind = pipeline_steps(part.output, self.origins, self.rules, f"output of {part.name}")
         sink = partial(self._arrive, SINK)
-        self.output = Chain(steps=behind, end=sink, arrive=self._arrive, submit=world.pool.submit, fused=False)
+        self.output = Chain(steps=behind, end=sink, arrive=self._arrive, submit=self._queue, fused=False)
         self.on_its_way = 0
 
     def _chain(self, source: plans.Source, shared: Sequence[PipelineStep]) -> Chain:
         steps = [*pipeline_steps(source.operators, self.origins, self.rules, source.name), *shared]
         if source.stamped == "filter" and source.stamp == "event_time":
-            first = next((index for index, step in enumerate(steps) if isinstance(step, Ending)), len(steps))
+            first = next((index for index, step in enumerate(steps) if isinstance(step, PipelineBreaker)), len(steps))
             steps.insert(first, partial(restamped, source=source))
         fused = self.window is not None
         end = self._build if fused else partial(self._arrive, SINK)
         return Chain(steps=steps, end=end, arrive=self._arrive, submit=self.submit, fused=fused, pass_on=self._pass_on)
 
-    def send(self, index: int, buffer: Filled) -> None:
+    def send(self, index: int, buffer: RecordBuffer) -> None:
         """A buffer of the source at `index` reaches the queue of the workers."""
-        self.submit(partial(self.chains[index].run, buffer))
+        self.submit(partial(self.chains[index].run, buffer), buffer)
         self.on_its_way -= 1
 
-    def _pass_on(self, buffer: Filled, go: Callable[[], None]) -> None:
+    def _pass_on(self, buffer: RecordBuffer, go: Callable[[], None]) -> None:
         """Hand a chunk on by `go`, with the faults that the script has for it."""
         chunk = (self.emitters[buffer.origin], buffer.sequence, buffer.chunk)
         for delay_ms in self.world.faulty(self.part.name, chunk, buffer.records, self.world.now_ms):
@@ -244,10 +244,14 @@ class QueryRun:
             else:
                 go()
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: Task, buffer: RecordBuffer) -> None:
         """Queue a task that the windows wait for."""
         self.on_its_way += 1
-        self.world.pool.submit(partial(self._arrived, task))
+        self._queue(partial(self._arrived, task), buffer)
+
+    def _queue(self, task: Task, buffer: RecordBuffer) -> None:
+        """Give the workers a task, with the emitter and the sequence of its buffer."""
+        self.world.pool.submit(task, self.part.name, (self.emitters[buffer.origin], buffer.sequence))
 
     def _arrived(self, go: Callable[..., None], *worker: int) -> None:
         """Go on with what was on its way."""
@@ -255,7 +259,7 @@ class QueryRun:
         self.on_its_way -= 1
         self.flush()
 
-    def _build(self, buffer: Filled, worker: int) -> None:
+    def _build(self, buffer: RecordBuffer, worker: int) -> None:
         """The windows take the records of a buffer; then time may have come for some of them."""
         assert self.window is not None
         times, keys = (buffer.rows[name].tolist() for name in ("time", "key"))
@@ -277,15 +281,15 @@ class QueryRun:
             self._note_fired(window, outputs)
             for stamp, results in outputs:
                 numbers = {name: getattr(stamp, name) for name in _OF_STAMPS}
-                buffer = Filled(**numbers, created_ms=self.world.now_ms, records=results)
-                self.world.pool.submit(partial(self._probe, buffer))
+                buffer = RecordBuffer(**numbers, created_ms=self.world.now_ms, records=results)
+                self._queue(partial(self._probe, buffer), buffer)
 
-    def _probe(self, buffer: Filled, worker: int) -> None:
+    def _probe(self, buffer: RecordBuffer, worker: int) -> None:
         assert self.window is not None
         self._arrive(PROBE, buffer, worker)
         self.output.run(buffer, worker)
 
-    def _arrive(self, operator: str, buffer: Filled, worker: int) -> None:
+    def _arrive(self, operator: str, buffer: RecordBuffer, worker: int) -> None:
         """A buffer has come to a tracker."""
         now_ms = self.world.now_ms
         self.arrivals[operator] += 1

@@ -21,6 +21,12 @@ from wmlab.progress.model.numbers import FIRST_SEQUENCE, INITIAL, TupleBuffer, b
 from wmlab.progress.scenario import ProgressScenario, Source
 
 
+def target_name(emitter: str, sequence: int, chunk: int | None = None, *, worker: int | None = None) -> str:
+    """The target of a fault as incidents name it: "a 20", "a 20 chunk 1", "a 20 on worker 2"."""
+    of_chunk = "" if chunk is None else f" chunk {chunk}"
+    return f"{emitter} {sequence}{of_chunk}" + ("" if worker is None else f" on worker {worker}")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Records:
     """The records of a source in the order received: event time and clock time of each in ms, and its key from 0."""
@@ -38,7 +44,7 @@ ROW: Final = np.dtype([("time", np.int64), ("key", np.int64), ("number", np.uint
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Filled(TupleBuffer):
+class RecordBuffer(TupleBuffer):
     """A tuple buffer with what it holds.
 
     `rows` are its records, each a `ROW`; behind windows there are none, as only their number counts. `size` is how
@@ -117,7 +123,7 @@ def buffers_of_source(
     origin: int,
     silent_ms: int | None,
     empty: frozenset[int],
-) -> Iterator[tuple[int, Filled]]:
+) -> Iterator[tuple[int, RecordBuffer]]:
     """The buffers of a source in order, each with the clock time in ms at which it is sent.
 
     `silent_ms` is the clock time from which it receives nothing and does not end either; `empty` has the sequences of
@@ -140,7 +146,7 @@ def buffers_of_source(
         at_source = source.stamped == "source"
         watermark = stamped(source, created, inside["time"]) if at_source else INITIAL
         rows_left = inside[:0] if sequence in empty else inside
-        yield sent, Filled(
+        yield sent, RecordBuffer(
             origin, sequence, scenario.chunk_base, True, watermark,
             created_ms=created, records=len(rows_left), rows=rows_left, capacity=source.buffer_records,
         )  # fmt: skip

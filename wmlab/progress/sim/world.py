@@ -5,7 +5,7 @@ Source: "Watermarking and Progress" (task-based execution on worker threads).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -13,11 +13,11 @@ import pyarrow as pa
 import simpy
 
 from wmlab.core.simulation import Journal, Simulation, generator
-from wmlab.core.words import span
+from wmlab.core.words import clock_words, counted, span
 from wmlab.progress import scenario as plans
 from wmlab.progress.scenario import BufferFault, ProgressScenario, Query, Source, StallWorker, Workers
 from wmlab.progress.sim.query import QueryRun, Task
-from wmlab.progress.sim.records import Records, buffers_of_source, received, trace_records
+from wmlab.progress.sim.records import Records, buffers_of_source, received, target_name, trace_records
 from wmlab.progress.tables import PROGRESS_TABLES
 
 
@@ -30,11 +30,6 @@ FaultTarget: TypeAlias = tuple[str, int, int | None]
 """A buffer by source and sequence, or one chunk of it; it happens in every query that reads the source."""
 
 
-def target_name(source: str, sequence: int, chunk: int | None) -> str:
-    """The target of a fault as incidents name it: "a 20", "a 20 chunk 1"."""
-    return f"{source} {sequence}" + ("" if chunk is None else f" chunk {chunk}")
-
-
 class PlanWorld(Simulation):
     """One run of one scenario; `traces` gives the records of every source that replays a real trace."""
 
@@ -44,7 +39,7 @@ class PlanWorld(Simulation):
         self.journal = Journal()
         self._traces = traces or {}
         self._stalls = [action for action in scenario.script if isinstance(action, StallWorker)]
-        self.pool = Pool(self.env, scenario.workers, self._stalls, scenario.seed)
+        self.pool = Pool(self.env, scenario.workers, self._stalls, scenario.seed, self._note_held)
         self.faults: dict[tuple[str, FaultTarget], list[BufferFault | plans.EmptyBuffer]] = {}
         for action in scenario.script:
             if isinstance(action, BufferFault | plans.EmptyBuffer):
@@ -78,6 +73,12 @@ class PlanWorld(Simulation):
         """Write down a fault, or what one has led to."""
         self.journal.write("incidents", stream=stream, at_ms=self.now_ms, kind=kind, target=target, detail=detail)
 
+    def _note_held(self, stall: StallWorker, at_ms: int, query: str, buffer: tuple[str, int]) -> None:
+        """Write down at `at_ms` that a worker which stands still has a task of this buffer in hand."""
+        end_ms = self.start_ms + stall.at_ms + stall.for_ms
+        detail = f"worker {stall.worker} stands still until {clock_words(end_ms)}"
+        self.at(at_ms, self.note, query, "held", target_name(*buffer, worker=stall.worker), detail)
+
     def _plan(self, query: QueryRun, index: int, source: Source) -> None:
         """Send all buffers of a source in their time, those with a fault as it has it."""
         name = query.part.name
@@ -104,13 +105,16 @@ class PlanWorld(Simulation):
         for fault in sorted(self.faults.pop((query, target), ()), key=lambda fault: type(fault).__name__):
             match fault:
                 case plans.DelayBuffer(by_ms=by_ms):
-                    copies, incident = [by_ms], ("delay", number, span(by_ms))
+                    copies, incident = [by_ms], ("delay", number, f"{number} comes {span(by_ms)} late")
                 case plans.DuplicateBuffer(after_ms=after_ms):
-                    copies, incident = [*copies, copies[0] + after_ms], ("duplicate", number, f"{records} records")
+                    copies, incident = (
+                        [*copies, copies[0] + after_ms],
+                        ("duplicate", number, f"{number} comes twice, with {counted(records, 'record')}"),
+                    )
                 case plans.LoseBuffer():
-                    copies, incident = [], ("loss", number, f"{records} records")
+                    copies, incident = [], ("loss", number, f"{number} is lost, with {counted(records, 'record')}")
                 case _:
-                    incident = ("empty", number, "no record is left")
+                    incident = ("empty", number, f"{number} has no record left")
             self.at(at_ms, self.note, query, *incident)
         return copies
 
@@ -128,36 +132,52 @@ _OF_MEAN_1: Final[Mapping[str, Callable[[np.random.Generator], float]]] = {
 """Draws of service times in units of their mean."""
 
 
+Held: TypeAlias = Callable[[StallWorker, int, str, tuple[str, int]], None]
+"""Notes a stall, since when it holds a buffer, the query, and the emitter and sequence of the buffer."""
+
+
 class Pool:
     """Workers 1 to `count`: each takes one task at a time from one queue, and draws service times by its own number."""
 
-    def __init__(self, env: simpy.Environment, part: Workers, stalls: Sequence[StallWorker], seed: int) -> None:
+    def __init__(
+        self, env: simpy.Environment, part: Workers, stalls: Sequence[StallWorker], seed: int, held: Held
+    ) -> None:
         self._env = env
         self._part = part
         self._start_ms = int(env.now)
         self._stalls = sorted(stalls, key=lambda stall: stall.at_ms)
+        self._held = held
         self._tasks = simpy.Store(env)
         for number in range(1, part.count + 1):
             env.process(self._work(number, generator(seed, f"worker {number}")))
 
-    def submit(self, task: Task) -> None:
-        """Queue a task; first come, first served."""
-        self._tasks.put(task)
+    def submit(self, task: Task, query: str, buffer: tuple[str, int]) -> None:
+        """Queue a task on a buffer of a query, by its emitter and sequence; first come, first served."""
+        self._tasks.put((task, query, buffer))
 
-    def _work(self, number: int, draws: np.random.Generator) -> Generator[simpy.Event, Task, None]:
+    def _work(
+        self, number: int, draws: np.random.Generator
+    ) -> Generator[simpy.Event, tuple[Task, str, tuple[str, int]], None]:
         while True:
-            task = yield self._tasks.get()
+            task, query, buffer = yield self._tasks.get()
             now = int(self._env.now)
             service_ms = int(_OF_MEAN_1[self._part.service](draws) * self._part.service_mean_ms)
-            yield self._env.timeout(self._done_ms(number, now, service_ms) - now)
+            done_ms = now + service_ms
+            for stall, begin_ms, for_ms in self._stalls_of(number, now, done_ms):
+                done_ms += for_ms
+                self._held(stall, begin_ms, query, buffer)
+            yield self._env.timeout(done_ms - now)
             task(number)
 
-    def _done_ms(self, number: int, begun_ms: int, service_ms: int) -> int:
-        """When a task is done that was begun at a time; a stall within it makes it that much longer."""
-        done = begun_ms + service_ms
+    def _stalls_of(self, number: int, begun_ms: int, done_ms: int) -> Iterator[tuple[StallWorker, int, int]]:
+        """The stalls of a worker within a task, each with its begin there and for how long it makes the task longer.
+
+        `done_ms` is when the task would end without any.
+        """
         for stall in self._stalls:
             begin = self._start_ms + stall.at_ms
             end = begin + stall.for_ms
-            if stall.worker == number and begin <= done and begun_ms < end:
-                done += end - max(begin, begun_ms)
-        return done
+            if stall.worker == number and begin <= done_ms and begun_ms < end:
+                begin = max(begin, begun_ms)
+                done_ms += end - begin
+                yield stall, begin, end - begin
