@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.coalescer import EmittedItems, KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, MIN, Barrier, Idle, Item, RowValues, Watermark
-from wmlab.dataflow.model.processor import JobFailedError, Processor, Reason
+from wmlab.dataflow.model.processor import DESIGN, JobFailedError, Processor, Reason
 from wmlab.dataflow.sim.layout import Channel, Node, NodeEdge
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Guarantee = Literal["none", "at_least_once", "exactly_once"]
 """How often an item counts after a restart; only with `exactly_once` does a queue wait behind its barrier."""
 Step = tuple[Any, ...]
-"""A row of the table `coalescing`, from the column `taken` on."""
+"""A step of coalescing: its number, what it emitted, and the columns of the table `coalescing` from `taken` on."""
 
 
 def described(item: Item) -> tuple[str, int | None, int | None]:
@@ -205,13 +205,18 @@ class Instance:
             queue.rows.append(written)
             wake(queue.consumer)
 
-    def write_step(self, emitted: EmittedItems, *step: Any) -> None:
+    def count_step(self) -> int:
+        """The number of the next step of coalescing."""
+        number = self._steps
+        self._steps = number + 1
+        return number
+
+    def write_step(self, number: int, emitted: EmittedItems, *step: Any) -> None:
         """Write down a step of coalescing that emitted these items; `step` are the columns from `taken` on."""
         watermarks = [(item.key, item.value) for item in emitted if isinstance(item, Watermark)]
         job = self.job
-        where = job.execution, self.node.name, self.number, self._steps, job.now_ms
+        where = job.execution, self.node.name, self.number, number, job.now_ms
         job.coalescing.add(*where, *step, watermarks, len(watermarks) < len(emitted))
-        self._steps += 1
 
 
 class Level:
@@ -219,12 +224,14 @@ class Level:
 
     `received` are the inputs that have brought the `barrier` under way; if it `waits`, they are left alone until all
     inputs that have not ended have brought it. Barriers are of one snapshot, until `pass_barrier`. `moved_ms` says by
-    key when a watermark last came through.
+    key when a watermark last came through. If it is not `recorded`, its steps are counted and not written down: as
+    designed, what comes out of a level with one input is what came in.
     """
 
-    def __init__(self, instance: ProcessorInstance, inputs: int, edge: int | None) -> None:
+    def __init__(self, instance: ProcessorInstance, inputs: int, edge: int | None, *, recorded: bool) -> None:
         self.instance = instance
         self.edge = edge
+        self.recorded = recorded
         self.coalescer = KeyedCoalescer(inputs, instance.deviations)
         self.waits = instance.job.guarantee == "exactly_once"
         self.barrier: Barrier | None = None
@@ -280,9 +287,12 @@ class Level:
                 self.moved_ms[sent.key] = self.instance.job.now_ms
         if self.edge is not None:
             self.instance.last_taken = taken
-        instance, lists = self.instance, self._inputs_by_state()
-        level = "global" if self.edge is None else "edge"
-        instance.steps.append((emitted, instance.last_taken, level, self.edge, index, *described(item), *lists))
+        instance = self.instance
+        number = instance.count_step()
+        if self.recorded:
+            level = "global" if self.edge is None else "edge"
+            about = instance.last_taken, level, self.edge, index, *described(item), *self._inputs_by_state()
+            instance.steps.append((number, emitted, *about))
         return emitted
 
     def _inputs_by_state(self) -> tuple[list[int], list[int], list[int]]:
@@ -305,7 +315,7 @@ class InputEdge:
         self.instance = instance
         self.number = number
         self.queues = queues
-        self.level = Level(instance, len(queues), number)
+        self.level = Level(instance, len(queues), number, recorded=len(queues) > 1 or instance.deviations != DESIGN)
         self.set_aside: list[Item] = []
 
     @property
@@ -386,7 +396,8 @@ class ProcessorInstance(Instance):
             InputEdge(self, index, [queue for queue in own if queue.channel.edge is edge])
             for index, edge in enumerate(edges)
         ]
-        self.level = Level(self, len(edges), None)
+        merges = sum(len(edge.queues) for edge in self.edges) > 1
+        self.level = Level(self, len(edges), None, recorded=merges or self.deviations != DESIGN)
         self.sources = [job.layout.nodes[edge.source] for edge in edges]
         self.pending: deque[tuple[Any, ...]] = deque()
         self.forwarded: dict[int, int] = {}
@@ -572,8 +583,8 @@ class ProcessorInstance(Instance):
             taken_ms[row], taken[row] = job.now_ms, number
         self.taken += len(self.taken_rows)
         self.taken_rows.clear()
-        for emitted, *step in self.steps:
-            self.write_step(emitted, *step)
+        for step in self.steps:
+            self.write_step(*step)
         self.steps.clear()
         for drop in processor.drops:
             margin = drop.limit - drop.time

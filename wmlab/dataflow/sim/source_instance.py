@@ -368,7 +368,9 @@ class SourceInstance(Instance):
             mark = state.partitions[self.partitions.index(partition)].mark
         value = None if mark == MIN else mark
         active = sorted([number for number in self.partitions if number not in idle])
-        self.write_step(items, None, "partition", None, partition, stimulus, key, value, active, idle, [])
+        self.write_step(
+            self.count_step(), items, None, "partition", None, partition, stimulus, key, value, active, idle, []
+        )
 
     def _idle_now(self, state: SourceState) -> list[int]:
         """The partitions that are excluded now, ascending."""
