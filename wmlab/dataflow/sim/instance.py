@@ -46,7 +46,7 @@ def described(item: Item) -> tuple[str, int | None, int | None]:
     """An item as (kind, key, value)."""
     if type(item) is tuple:
         return "event", None, None
-    if isinstance(item, Watermark):
+    if type(item) is Watermark:
         return "watermark", item.key, item.value
     if isinstance(item, Barrier):
         return "barrier", None, item.snapshot
@@ -139,8 +139,11 @@ class Instance:
     @property
     def room(self) -> int | None:
         """How many items it can send now; None: any number."""
-        rooms = [queue.room for queue in self.output_queues]
-        return max(0, min(rooms) - len(self.outbox)) if rooms else None
+        queues = self.output_queues
+        if not queues:
+            return None
+        least = queues[0].room if len(queues) == 1 else min([queue.room for queue in queues])
+        return max(0, least - len(self.outbox))
 
     @property
     def reads_first(self) -> bool:
@@ -166,7 +169,10 @@ class Instance:
 
     def flush(self) -> bool:
         """Put on the queues what there is room for; whether nothing is left."""
-        outbox, edges, to_all = self.outbox, self.output_edges, self.output_queues
+        outbox = self.outbox
+        if not outbox:
+            return True
+        edges, to_all = self.output_edges, self.output_queues
         choose = len(to_all) > len(edges)
         now_ms = self.job.now_ms
         while outbox:
@@ -182,7 +188,7 @@ class Instance:
             self._put(item, targets, now_ms)
             if is_row:
                 self._rows_sent += 1
-            elif isinstance(item, Watermark):
+            elif type(item) is Watermark:
                 self.sent[item.key] = item.value, now_ms
             self.last_item = item
             outbox.popleft()
@@ -213,7 +219,7 @@ class Instance:
 
     def write_step(self, number: int, emitted: EmittedItems, *step: Any) -> None:
         """Write down a step of coalescing that emitted these items; `step` are the columns from `taken` on."""
-        watermarks = [(item.key, item.value) for item in emitted if isinstance(item, Watermark)]
+        watermarks = [(item.key, item.value) for item in emitted if type(item) is Watermark]
         job = self.job
         where = job.execution, self.node.name, self.number, number, job.now_ms
         job.coalescing.add(*where, *step, watermarks, len(watermarks) < len(emitted))
@@ -224,7 +230,7 @@ class Level:
 
     `received` are the inputs that have brought the `barrier` under way; if it `waits`, they are left alone until all
     inputs that have not ended have brought it. Barriers are of one snapshot, until `pass_barrier`. `moved_ms` says by
-    key when a watermark last came through. If it is not `recorded`, its steps are counted and not written down: as
+    key when a watermark last came through. It has `ended` when every input has. If it is not `recorded`, its steps are counted and not written down: as
     designed, what comes out of a level with one input is what came in.
     """
 
@@ -237,12 +243,8 @@ class Level:
         self.barrier: Barrier | None = None
         self.received: set[int] = set()
         self.moved_ms: dict[int, int] = {}
+        self.ended = False
         self._lists: tuple[list[int], list[int], list[int]] = list(range(inputs)), [], []
-
-    @property
-    def ended(self) -> bool:
-        """Whether every input has ended."""
-        return len(self.coalescer.done) == self.coalescer.inputs
 
     @property
     def aligned(self) -> Barrier | None:
@@ -267,23 +269,24 @@ class Level:
         """
         coalescer = self.coalescer
         emitted: EmittedItems = ()
-        if isinstance(item, Barrier):
+        if type(item) is tuple:
+            if not coalescer.wake(index):
+                return ()
+        elif isinstance(item, Barrier):
             # The end comes right behind a terminal barrier, and must not move the watermark before the snapshot.
             self.waits = self.waits or item.terminal
             self.barrier = item
             self.received.add(index)
             return ()
-        if type(item) is tuple:
-            if not coalescer.wake(index):
-                return ()
         else:
             try:
                 emitted = coalescer.step(index, item)
             except ModelError as error:
                 inputs = "input edges" if self.edge is None else f"queues of input edge {self.edge}"
                 raise _located(inputs, error) from None
+            self.ended = len(coalescer.done) == coalescer.inputs
         for sent in emitted:
-            if isinstance(sent, Watermark):
+            if type(sent) is Watermark:
                 self.moved_ms[sent.key] = self.instance.job.now_ms
         if self.edge is not None:
             self.instance.last_taken = taken
@@ -554,7 +557,7 @@ class ProcessorInstance(Instance):
         # One row is enough to end the idleness of the edge.
         items = [*(drained[-1:] if are_rows else drained), *([DONE] if ended else [])]
         coalesced = [sent for item in items for sent in self.level.take(number, item, self.last_taken)]
-        watermarks = [] if are_rows else [item for item in drained if isinstance(item, Watermark)]
+        watermarks = [] if are_rows else [item for item in drained if type(item) is Watermark]
         if deviations.last_watermark_lost and self.level.ended:
             watermarks, coalesced = [], []
         if are_rows:
@@ -562,7 +565,7 @@ class ProcessorInstance(Instance):
             self.pending += [(row, values, number) for values in drained]
         self.pending += [(processor.edge_watermark, item, number) for item in watermarks]
         idle = processor.out.append if deviations.idle_overtakes else processor.idle
-        self.pending += [(processor.watermark if isinstance(sent, Watermark) else idle, sent) for sent in coalesced]
+        self.pending += [(processor.watermark if type(sent) is Watermark else idle, sent) for sent in coalesced]
 
     def _take_snapshot(self, barrier: Barrier) -> bool:
         """Take a snapshot if the processor admits it; false if that is all for this turn."""
