@@ -413,6 +413,7 @@ class ProcessorInstance(Instance):
         self._snapshot: tuple[Barrier, Any, int] | None = None
         self._sizes: dict[str, int] = {}
         self._progress = False
+        self._retry_ms = 0
         self._by_priority: dict[int, deque[InputEdge]] = {}
         for edge, input_edge in sorted(zip(edges, self.edges, strict=True), key=lambda both: both[0].priority):
             self._by_priority.setdefault(edge.priority, deque()).append(input_edge)
@@ -503,8 +504,15 @@ class ProcessorInstance(Instance):
     def _call_pending(self, room: int | None) -> bool:
         """Call all that is pending, in order; false if something of it is left."""
         pending, out, call = self.pending, self.processor.out, self._call
+        if pending and self.job.now_ms < self._retry_ms:
+            return False
         while pending:
-            if (room is not None and len(out) >= room) or not call(*pending[0]):
+            if room is not None and len(out) >= room:
+                return False
+            if not call(*pending[0]):
+                if self.processor.retry_ms is not None:
+                    self._retry_ms = self.job.now_ms + self.processor.retry_ms
+                    self.job.wake_at(self, self._retry_ms)
                 return False
             pending.popleft()
         return True
