@@ -109,8 +109,9 @@ CustomFunction = Callable[[object, RowValues | Watermark, int | None], CustomAns
 class CustomProcessor(Processor[object]):
     """`function(state, item, edge)` gives the next state, which begins with `initial`, and what leaves.
 
-    It also says whether the item is taken; if not, it is offered again after `retry_ms`. It must be pure. It gets every row with its input edge. `by_input` says which watermarks it gets: those of each
-    edge, with that edge, or those over all edges, with None. Idle messages are forwarded, when all inputs are idle.
+    It also says whether the item is taken; if not, it is offered again after `retry_ms`. It must be pure. It gets every
+    row with its input edge. `by_input` says which watermarks it gets: those of each edge, with that edge, or those over
+    all edges, with None. Idle messages are forwarded, when all inputs are idle.
     Source: "Keyed watermark support", WM generation and Processor API (both `tryProcessWatermark`); upstream class
     `Processor`.
     """

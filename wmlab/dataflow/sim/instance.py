@@ -230,8 +230,8 @@ class Level:
 
     `received` are the inputs that have brought the `barrier` under way; if it `waits`, they are left alone until all
     inputs that have not ended have brought it. Barriers are of one snapshot, until `pass_barrier`. `moved_ms` says by
-    key when a watermark last came through. It has `ended` when every input has. If it is not `recorded`, its steps are counted and not written down: as
-    designed, what comes out of a level with one input is what came in.
+    key when a watermark last came through. It has `ended` when every input has. If it is not `recorded`, its steps are
+    counted and not written down: as designed, what comes out of a level with one input is what came in.
     """
 
     def __init__(self, instance: ProcessorInstance, inputs: int, edge: int | None, *, recorded: bool) -> None:

@@ -290,8 +290,7 @@ class _CustomFunction:
         if not is_answer or any(third is not transform.AGAIN for third in answer[2:]):
             raise ScenarioError(
                 f"{function_name(function)} returned {answer!r}, which is no state with a list of items.",
-                remedy="return (state, [rows as dicts and Watermark(key, value)]), or (state, [...], AGAIN) to be asked "
-                "again.",
+                remedy="return (state, [rows as dicts and Watermark(key, value)]), or with AGAIN as a third value.",
             )
         items = [
             self._watermark(entry, function)
