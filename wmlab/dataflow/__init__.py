@@ -10,6 +10,7 @@ from typing import Final
 from wmlab.core import lazy
 
 _HOMES: Final = {
+    "AGAIN": "wmlab.dataflow.model.transform:AGAIN",
     "chart": "wmlab.dataflow.charts",
     "spark": "wmlab.dataflow.spark",
     "Dataflow": "wmlab.dataflow.recording:Dataflow",

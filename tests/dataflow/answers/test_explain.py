@@ -16,6 +16,7 @@ from tests.dataflow.flows import ROWS, WINDOW, joined, line, merged, source
 from wmlab import dataflow as flow
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
+from wmlab.dataflow.answers.run import DataflowRun
 from wmlab.dataflow.answers.values import Explanation
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, RealTimeLag
 
@@ -51,9 +52,8 @@ def test_the_silent_partition_holds_the_window(run: Recording) -> None:
 
 def test_what_is_predicted_comes_true(run: Recording) -> None:
     answer = run.explain(at_ms=200)
-    merges = [
-        row for row in run.table("coalescing").to_pylist() if (row["vertex"], row["level"]) == ("count", "global")
-    ]
+    rows = DataflowRun(run).rows("coalescing")
+    merges = [row for row in rows if (row["vertex"], row["level"]) == ("count", "global")]
     moved = min(row["at_ms"] for row in merges if any(mark >= answer.needed for _, mark in row["emitted"]))
     assert answer.release_ms == 370 == moved
 

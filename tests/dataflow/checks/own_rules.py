@@ -42,18 +42,18 @@ _CALL = ("call", "began_ms", "ended_ms", "outcome")
 @invariant(
     "every watermark that an edge lets through reaches the coalescing of all edges", "no edge let a watermark through"
 )
-def reaches_the_instance(coalescing: TableRows, executions: TableRows) -> Iterator[Finding]:
+def reaches_the_instance(steps: TableRows, executions: TableRows) -> Iterator[Finding]:
     """K5: every watermark that an edge lets through reaches the coalescing of all edges.
 
     One finding per watermark of an execution that came to its end, or behind which another one got through.
     """
     received = {
         (*(step[name] for name in _INSTANCE), step["input"], step["key"], step["value"])
-        for step in coalescing
+        for step in steps
         if (step["level"], step["stimulus"]) == ("global", "watermark")
     }
     yield from _reach(
-        emitted_watermarks(coalescing, "edge"),
+        emitted_watermarks(steps, "edge"),
         received,
         executions,
         "that input edge {edge} of {at} let through never reached it",
@@ -62,7 +62,7 @@ def reaches_the_instance(coalescing: TableRows, executions: TableRows) -> Iterat
 
 @invariant("every coalesced watermark leaves a vertex that forwards watermarks", "no such vertex coalesced a watermark")
 def leaves_the_instance(
-    coalescing: TableRows,
+    steps: TableRows,
     specials: TableRows,
     queues: TableRows,
     vertices: TableRows,
@@ -73,7 +73,7 @@ def leaves_the_instance(
     One finding per watermark of an execution that came to its end, or behind which another one left.
     """
     keys = keys_forwarded(vertices, {*FORWARDING})
-    merged = on_grids(emitted_watermarks(coalescing, "global"), vertices)
+    merged = on_grids(emitted_watermarks(steps, "global"), vertices)
     sent = [entry for entry in merged if entry["key"] in keys.get(entry["vertex"], ())]
     sources = {queue["queue"]: (queue["source"], queue["source_instance"]) for queue in queues}
     left = {
@@ -108,7 +108,7 @@ def _reach(sent: TableRows, received: Set[tuple[Any, ...]], executions: TableRow
 
 
 @invariant("a row that is late on input is late on output", "no row came in late")
-def late_stays_late(timed_rows: TimedRows, coalescing: TableRows, vertices: TableRows) -> Iterator[Finding]:
+def late_stays_late(timed_rows: TimedRows, steps: TableRows, vertices: TableRows) -> Iterator[Finding]:
     """K8: a row that is late on input is late on output; one finding per row that left.
 
     Rows are known by their time. Decided are those with a time at which every row came in late, by a watermark of an
@@ -116,7 +116,7 @@ def late_stays_late(timed_rows: TimedRows, coalescing: TableRows, vertices: Tabl
     """
     at_once = {row["vertex"] for row in vertices if row["kind"] in STATELESS}
     coalesced: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
-    for step in coalescing:
+    for step in steps:
         for key, value in step["emitted"].items() if step["level"] == "global" else ():
             instance = tuple(step[name] for name in _INSTANCE)
             coalesced.setdefault((*instance, key), []).append((step["at_ms"], value))
@@ -136,7 +136,7 @@ def late_stays_late(timed_rows: TimedRows, coalescing: TableRows, vertices: Tabl
 @invariant("a row is dropped only when it is below the watermark", "no row was dropped")
 def drops_by_rule(
     drops: TableRows,
-    coalescing: TableRows,
+    steps: TableRows,
     executions: TableRows,
 ) -> Iterator[Finding]:
     """K9: a row is dropped only below its limit, which is not beyond the watermark its instance had; one finding each.
@@ -146,7 +146,7 @@ def drops_by_rule(
     """
     fresh = {row["execution"] for row in executions if row["snapshot"] is None}
     watermarks: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
-    for step in coalescing:
+    for step in steps:
         edge = step["edge"] if step["level"] == "edge" else None
         for key, value in step["emitted"].items() if step["level"] != "partition" else ():
             scope = step["execution"], step["vertex"], step["instance"], edge, key
@@ -266,14 +266,14 @@ def _at_once(calls: Sequence[TableRow], capacity: int) -> Iterator[Finding]:
 
 @invariant("an idle message overtakes no call in flight", "no asynchronous vertex became idle")
 def idle_overtakes_no_call(
-    calls_of_instances: CallsOfInstances, specials: TableRows, channels: Channels, coalescing: TableRows
+    calls_of_instances: CallsOfInstances, specials: TableRows, channels: Channels, steps: TableRows
 ) -> Iterator[Finding]:
     """K14: an idle message leaves an asynchronous step behind the results of all rows that came before it.
 
     One finding per idle message that left. The n-th one that left is the n-th that was merged, or a later one.
     """
     merged: dict[tuple[Any, ...], list[TableRow]] = {}
-    for step in sorted(coalescing, key=itemgetter("step")):
+    for step in sorted(steps, key=itemgetter("step")):
         if step["level"] == "global" and step["emitted_idle"]:
             merged.setdefault(tuple(step[name] for name in _INSTANCE), []).append(step)
     for instance, items in channels.sent(specials, "idle").items():

@@ -13,7 +13,7 @@ from wmlab import dataflow as flow
 from wmlab.core.errors import ModelError, RecordingError
 from wmlab.core.recording import Recording
 from wmlab.dataflow.checks.coalesced import coalesced
-from wmlab.dataflow.checks.watermarks import coalesced_steps
+from wmlab.dataflow.checks.steps import all_steps, coalesced_steps
 from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations
 from wmlab.dataflow.recording import DataflowRecording
 from wmlab.streams.recording import StreamRecording
@@ -41,8 +41,9 @@ def steps_of(recording: Recording, rules: Deviations) -> list[Row]:
 
 
 def told_by(recording: Recording) -> list[Row]:
-    """The recorded steps of coalescing at which a watermark, an idle message or an end came."""
-    rows = recording.table("coalescing").to_pylist(maps_as_pydicts="strict")
+    """The steps of coalescing at which a watermark, an idle message or an end came."""
+    tables = [recording.table(name).to_pylist(maps_as_pydicts="strict") for name in TABLES]
+    rows = all_steps(*tables)
     return [row for row in rows if row["level"] != "partition" and row["stimulus"] != "event"]
 
 
@@ -65,6 +66,23 @@ def test_every_step_is_that_of_the_recording(rules: Deviations) -> None:
             both = row.keys() & step.keys()
             assert {name: step[name] for name in both} == {name: row[name] for name in both}
     assert count > 1_000
+
+
+@pytest.mark.parametrize("number", FLOWS)
+def test_steps_of_levels_with_one_input_are_those_of_a_run_that_records_them(number: int) -> None:
+    """A deviation that only a join shows changes nothing here but that all levels are recorded."""
+    both = [generated(number, deviations=rules).record() for rules in (DESIGN, Deviations(unmatched_lost_at_end=True))]
+    lean, full = ([run.table(name).to_pylist(maps_as_pydicts="strict") for name in TABLES] for run in both)
+    assert len(lean[2]) <= len(full[2])
+    assert all_steps(*full) == full[2]
+
+    def known(rows: Any) -> list[str]:
+        """An instance may take rows and what is behind them at once: then edge and all edges are in another order."""
+        told = (row | {"step": None, "taken": None if row["stimulus"] == "event" else row["taken"]} for row in rows)
+        return sorted(str(sorted(row.items())) for row in told)
+
+    assert known(all_steps(*lean)) == known(full[2])
+    assert known(all_steps(lean[0], lean[1], all_steps(*lean))) == known(full[2])
 
 
 def test_spark_follows_many_dataflows_as_the_model_does_each(spark: SparkSession) -> None:

@@ -278,8 +278,9 @@ def test_what_was_taken_is_what_was_pushed_and_merged_watermarks_rise_as_the_ste
         assert drains[-1][0] == "DONE"
         assert edge.edge.ended
     out = [item for _, drained in drains for item in drained]
-    merged = [item for emitted, *_ in edge.instance.model.steps for item in emitted]
-    assert [item for item in out if not isinstance(item, tuple)] == merged
+    merged = [item for _, emitted, *_ in edge.instance.model.steps for item in emitted]
+    is_recorded = len(run[0]) > 1
+    assert merged == [item for item in out if is_recorded and not isinstance(item, tuple)]
     assert all(rising(watermarks(out, key)) for key in (0, 1))
 
 

@@ -164,7 +164,7 @@ def test_an_event_on_time_on_its_queue_is_on_time_behind_the_instance(chosen: li
             passed = item.value
 
 
-def test_every_step_of_both_levels_of_coalescing_is_written_down() -> None:
+def test_every_step_of_a_level_with_several_inputs_is_written_down_and_those_of_the_others_are_counted() -> None:
     instance = Instance(2, 1).push(0, 0, Watermark(0, 5)).push(0, 1, Watermark(0, 3)).push(1, 0, IDLE_MESSAGE)
     instance.run()
     steps = instance.steps()
@@ -172,9 +172,9 @@ def test_every_step_of_both_levels_of_coalescing_is_written_down() -> None:
         ("edge", 0, 0, "watermark", []),
         ("edge", 0, 1, "watermark", [(0, 3)]),
         ("global", None, 0, "watermark", []),
-        ("edge", 1, 0, "idle", []),
         ("global", None, 1, "idle", [(0, 3)]),
     ]
+    assert [step["step"] for step in steps] == [0, 1, 2, 4]
     assert (steps[-1]["idle"], steps[-1]["done"]) == ([1], [])
     assert instance.taken() == [0, 1, 2]
 

@@ -165,15 +165,6 @@ WHOLE: list[tuple[dict[str, Any], str]] = [
     ({"edges": []}, "nothing flows into 'out'; add an edge to it"),
     ({"snapshot_every_ms": 10}, "without a guarantee there are no snapshots; choose a guarantee"),
     ({"faults": [flow.SlowCalls("orders", by_ms=5)]}, "no asynchronous map is called 'orders'; there are: none"),
-    (
-        {"faults": [flow.RemovePartition("orders", 0, at_ms=at) for at in (1, 2)]},
-        "faults[1]: partition 0 of 'orders' is removed by faults[0] already",
-    ),
-    ({"faults": [flow.AddPartition("orders", 0, at_ms=at) for at in (2, 1)]}, "is added by faults[0] already"),
-    (
-        {"faults": [flow.RemovePartition("orders", 0, at_ms=5), flow.AddPartition("orders", 0, at_ms=5)]},
-        "faults[0].at_ms: partition 0 of 'orders' is not there before 5 (got 5)",
-    ),
 ]
 
 
@@ -233,31 +224,6 @@ def test_a_fault_needs_a_target_that_is_there_and_a_time_before_the_end(kind: An
 )
 def test_a_fault_that_cannot_happen_is_refused(fault: Any, expected: str) -> None:
     assert problems_of_fault(fault) == [f"faults[0].{expected}"]
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        (
-            [flow.RemovePartition("log", 1, at_ms=50), flow.SilentPartition("log", 1, at_ms=50)],
-            "faults[1].at_ms: partition 1 of 'log' is gone from 50 on; let it begin before that (got 50)",
-        ),
-        (
-            [flow.LatePartition("log", 1, at_ms=90, by_ms=5), flow.RemovePartition("log", 1, at_ms=50)],
-            "faults[0].at_ms: partition 1 of 'log' is gone from 50 on",
-        ),
-        (
-            [flow.AddPartition("log", 1, at_ms=500), flow.LatePartition("log", 1, at_ms=90, for_ms=5, by_ms=5)],
-            "faults[1].at_ms: partition 1 of 'log' is not there before 500, and all that comes earlier arrives then",
-        ),
-    ],
-)
-def test_nothing_happens_to_a_partition_that_is_not_there_then(given: list[Any], expected: str) -> None:
-    with pytest.raises(Problems) as caught:
-        flow.Dataflow(
-            "d", vertices=[flow.Source("log", **TRACED), flow.Sink("far")], edges=["log -> far"], faults=given
-        )
-    assert expected in str(caught.value)
 
 
 WRITTEN: dict[str, Any] = {"writers": [wm.EventWriter("w", rate_per_s=5.0)], "duration_ms": 5_000}

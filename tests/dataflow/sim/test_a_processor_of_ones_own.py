@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import traceback
 from typing import Any
 
@@ -48,6 +49,55 @@ def test_it_drops_watermarks_and_then_no_window_has_a_result() -> None:
     dropped = run(lambda state, item: (state, [] if isinstance(item, flow.Watermark) else [item]))
     assert marks(dropped, "own", "count") == results(dropped) == []
     assert len(rows(dropped, "items", kind="event")) == 2 * len(MOMENTS)
+
+
+def refusing(times: int) -> Any:
+    """Every watermark is refused so many times; what is refused leaves when it is taken."""
+
+    def function(refused: int, item: Any) -> Any:
+        if not isinstance(item, flow.Watermark):
+            return refused, [item]
+        return (refused + 1, [], flow.AGAIN) if refused < times else (0, [item])
+
+    return function
+
+
+@pytest.mark.parametrize("jitter_ms", [0.0, 2.0])
+def test_what_it_refuses_is_offered_again_a_millisecond_later_before_anything_else(jitter_ms: float) -> None:
+    def both(function: Any) -> Any:
+        steps = [source("s", MOMENTS), flow.Custom("own", function=function, initial=0), count()]
+        return line(*steps, jitter_ms=jitter_ms, duration_ms=4_000)
+
+    at_once, later = both(forwarding), both(refusing(5))
+    assert results(later) == results(at_once) != []
+    assert marks(later, "own", "count") == marks(at_once, "own", "count")
+    puts = [[row["put_ms"] for row in rows(run, "items", queue=1, kind="watermark")] for run in (at_once, later)]
+    assert all(after >= before + 5 for before, after in zip(*puts, strict=True))
+    if not jitter_ms:
+        assert puts[1][0] == puts[0][0] + 5
+
+
+def test_what_it_refuses_for_good_fills_its_queue_and_its_source_stands_still() -> None:
+    """As a Jet processor applies back pressure: `tryProcessWatermark` returns false."""
+    step = flow.Custom("own", function=lambda state, item: (state, [], flow.AGAIN))
+    stuck = line(source("s", MOMENTS), step, count(), queue_size=8)
+    waiting = rows(stuck, "items", queue=0, taken_ms=None)
+    assert len(waiting) == 8
+    assert rows(stuck, "items", queue=1) == results(stuck) == []
+    assert [row["target"] for row in rows(stuck, "incidents", kind="not read")] == ["s"]
+
+
+def test_what_leaves_beside_a_refusal_leaves_once_each_time() -> None:
+    """A row in three parts, one for each time that it is offered."""
+
+    def in_parts(part: int, item: Any) -> Any:
+        if isinstance(item, flow.Watermark):
+            return part, [item]
+        return (part + 1, [item], flow.AGAIN) if part < 2 else (0, [item])
+
+    parts = line(source("s", [10, 20]), flow.Custom("own", function=in_parts, initial=0))
+    times = [json.loads(row["row"])["t"] for row in rows(parts, "sunk")]
+    assert times == [10, 10, 10, 20, 20, 20]
 
 
 def test_it_delays_each_watermark_until_the_next_one_and_results_come_later() -> None:

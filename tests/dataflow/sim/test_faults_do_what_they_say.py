@@ -161,13 +161,43 @@ def test_the_last_watermark_is_delivered_only_as_designed(mode: str) -> None:
     assert outcome(run) == "completed"
 
 
+NEVER = [
+    (flow.AddPartition("s", 1, at_ms=30), "add partition 1 at 30 ms: it was there already from 20 ms on"),
+    (flow.RemovePartition("s", 1, at_ms=20), "remove partition 1 at 20 ms: it was not there before 20 ms"),
+    (flow.RemovePartition("s", 1, at_ms=70), "remove partition 1 at 70 ms: it was gone from 60 ms on"),
+    (flow.SilentPartition("s", 1, at_ms=60), "silent partition 1 at 60 ms: it was gone from 60 ms on"),
+    (flow.LatePartition("s", 1, at_ms=90, by_ms=5), "late partition 1 at 90 ms: it was gone from 60 ms on"),
+    (
+        flow.LatePartition("s", 1, at_ms=5, for_ms=5, by_ms=5),
+        "late partition 1 at 5 ms: it was not there before 20 ms",
+    ),
+]
+
+
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize(("fault", "detail"), NEVER)
+def test_what_happens_to_a_partition_that_is_not_there_then_is_written_down_and_changes_nothing(
+    fault: Any, detail: str, before: bool
+) -> None:
+    """It makes no difference whether the fault stands before or behind those that count."""
+    own = [flow.AddPartition("s", 1, at_ms=20), flow.RemovePartition("s", 1, at_ms=60)]
+    read = source("s", range(0, 100, 5), partitions=2)
+    without = line(read, count(), faults=own, duration_ms=300)
+    run = line(read, count(), faults=[fault, *own] if before else [*own, fault], duration_ms=300)
+    never = [(row["target"], row["detail"]) for row in rows(run, "incidents", kind="never happened")]
+    assert never == [("s", detail)]
+    for table in ("source_rows", "items", "coalescing", "sunk"):
+        assert run.table(table) == without.table(table)
+    assert len(rows(run, "incidents")) == len(rows(without, "incidents")) + 1
+
+
 def test_a_fault_that_waits_for_a_call_or_a_snapshot_that_never_comes_says_so_at_the_end() -> None:
     call = flow.AsyncMap("call", select={"t": "t"})
     late = flow.FailCall("call", at_ms=1_500)
     run = line(source("s", range(0, 100, 10)), call, faults=[late, flow.Restart(at_ms=900)], duration_ms=2_000)
-    never = [(row["target"], row["detail"]) for row in rows(run, "incidents", kind="never came")]
+    never = [(row["target"], row["detail"]) for row in rows(run, "incidents", kind="never happened")]
     assert never == [("call", "no call that could fail was made from 1 500 ms on")]
     faults = [flow.FailCall("call"), flow.Restart(at_ms=500, after_snapshot=True)]
     failed = line(source("s", range(0, 40, 10)), call, faults=faults, guarantee="at_least_once")
-    never = [(row["target"], row["detail"]) for row in rows(failed, "incidents", kind="never came")]
+    never = [(row["target"], row["detail"]) for row in rows(failed, "incidents", kind="never happened")]
     assert never == [(failed.name, "1 restart: the run had ended before")]

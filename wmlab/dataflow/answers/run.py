@@ -16,6 +16,7 @@ from wmlab.core.errors import RecordingError, WmlabError
 from wmlab.core.recording import Recording
 from wmlab.core.words import bare, exact_words, is_instant
 from wmlab.dataflow.answers.job import Job, job_of
+from wmlab.dataflow.checks.steps import all_steps
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of, no_dataflow
 from wmlab.dataflow.sim.rules import DataflowRules, rules_of
 
@@ -47,8 +48,8 @@ class DataflowRun:
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self.rows: Callable[[str], list[RecordedRow]] = cache(lambda table: recording.table(table).to_pylist())
-        """The rows of a table, in their order."""
+        self.rows: Callable[[str], list[RecordedRow]] = cache(self._rows)
+        """The rows of a table, in their order; of `coalescing` the steps of all levels, also those with one input."""
         self.indexed = cache(self._indexed)
         """The rows of a table in their order by execution, vertex and instance, `items` by execution and queue.
 
@@ -129,6 +130,14 @@ class DataflowRun:
     def bare_time(self, time: int) -> str:
         """An event time or a watermark where its unit need not be said."""
         return bare(time, clock_ms=self.times_ms)
+
+    def _rows(self, table: str) -> list[RecordedRow]:
+        if table != "coalescing":
+            rows: list[RecordedRow] = self._recording.table(table).to_pylist()
+            return rows
+        names = ("items", "queues", "coalescing")
+        tables = [self._recording.table(name).to_pylist(maps_as_pydicts="strict") for name in names]
+        return [{**step, "emitted": [*step["emitted"].items()]} for step in all_steps(*tables)]
 
     def _indexed(self, table: str, *columns: str) -> Mapping[tuple[Any, ...], Sequence[RecordedRow]]:
         index: dict[tuple[Any, ...], list[RecordedRow]] = {}

@@ -22,6 +22,7 @@ from wmlab.core.recording import Recording
 from wmlab.dataflow.checks import liveness, rows, watermarks
 from wmlab.dataflow.checks.batch import joins_equal_batch, reached, taken_rows, windows_equal_batch
 from wmlab.dataflow.checks.channels import Channels, loads_of, specials_of
+from wmlab.dataflow.checks.steps import all_steps, coalesced_steps
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
 from wmlab.dataflow.sim.rules import DataflowRules, rules_of
 
@@ -42,14 +43,15 @@ TABLES: Final = ("queues", "coalescing", "vertices", "executions", "items", "dro
 """The tables of a recording that the rules take."""
 
 
-def _due(items: TableRows, queues: TableRows, coalescing: TableRows) -> list[dict[str, Any]]:
-    return watermarks.coalesced_steps(items, queues, coalescing)
+def _due(items: TableRows, queues: TableRows, steps: TableRows) -> list[dict[str, Any]]:
+    return coalesced_steps(items, queues, steps)
 
 
 DERIVED: Final[Mapping[str, Derived]] = {
     "specials": Derived(specials_of),
     "queue_loads": Derived(loads_of),
     "channels": Derived(Channels.of),
+    "steps": Derived(all_steps),
     "due": Derived(_due),
     "timed_rows": Derived(rows.timed_rows),
     "on_time": Derived(taken_rows),

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 
 from wmlab.core.spark.grouped import TablesOfStream, by_stream
 from wmlab.core.spark.schemas import typed
-from wmlab.dataflow.checks.watermarks import COALESCER, STEP_INPUTS, coalesced_steps
+from wmlab.dataflow.checks.steps import COALESCER, STEP_INPUTS, coalesced_steps
 from wmlab.dataflow.model.processor import DESIGN, Deviations
 from wmlab.dataflow.tables import DATAFLOW_TABLES
 

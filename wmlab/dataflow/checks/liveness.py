@@ -23,7 +23,7 @@ _INSTANCE: Final = ("execution", "vertex", "instance")
 def comes_to_rest(
     source_rows: TableRows,
     specials: TableRows,
-    coalescing: TableRows,
+    steps: TableRows,
     vertices: TableRows,
     executions: TableRows,
     channels: Channels,
@@ -41,8 +41,8 @@ def comes_to_rest(
         for item in specials
         if item["kind"] in ("watermark", "idle", "done")
     }
-    steps = sorted((row for row in coalescing if row["level"] == "partition"), key=itemgetter("step"))
-    active = {tuple(row[name] for name in _INSTANCE): row["active"] for row in steps}
+    of_sources = sorted((row for row in steps if row["level"] == "partition"), key=itemgetter("step"))
+    active = {tuple(row[name] for name in _INSTANCE): row["active"] for row in of_sources}
     reads: dict[tuple[int, str, int], int] = {}
     for row in source_rows:
         instance = row["execution"], row["vertex"], row["instance"]
@@ -60,17 +60,17 @@ def comes_to_rest(
         )
         proof = Evidence("source_rows", f'{{"execution":{execution},"instance":{number},"at_ms":{at_ms}}}')
         yield Finding(False, at_ms, what, [proof])
-    yield from _coalesced(row for row in coalescing if row["execution"] in lasting)
+    yield from _coalesced(row for row in steps if row["execution"] in lasting)
 
 
-def _coalesced(coalescing: Iterable[TableRow]) -> Iterator[Finding]:
+def _coalesced(steps: Iterable[TableRow]) -> Iterator[Finding]:
     """What was found about the last step of each coalescing."""
-    steps: dict[tuple[Any, ...], list[TableRow]] = {}
-    for row in coalescing:
+    by_coalescer: dict[tuple[Any, ...], list[TableRow]] = {}
+    for row in steps:
         if row["level"] != "partition":
             coalescer = (*(row[name] for name in (*_INSTANCE, "level")), row["edge"] or 0)
-            steps.setdefault(coalescer, []).append(row)
-    for _, rows in sorted(steps.items()):
+            by_coalescer.setdefault(coalescer, []).append(row)
+    for _, rows in sorted(by_coalescer.items()):
         rows.sort(key=itemgetter("step"))
         last = rows[-1]
         marks: dict[tuple[int, int], int] = {}

@@ -74,13 +74,13 @@ TimedRows = dict[tuple[int, str, int, int, int], OfOneTime]
 
 
 def timed_rows(
-    items: TableRows, queues: TableRows, vertices: TableRows, coalescing: TableRows, channels: Channels
+    items: TableRows, queues: TableRows, vertices: TableRows, steps: TableRows, channels: Channels
 ) -> TimedRows:
     """The rows with a time that came into the instances of vertices that keep it, and those that left them."""
     kinds = {row["vertex"]: row["kind"] for row in vertices if row["kind"] in _KEEPS_THE_TIME}
     keys = {queue["queue"]: time_key(queue) for queue in queues}
     by_taken: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
-    for step in coalescing:
+    for step in steps:
         if step["level"] == ("edge" if kinds.get(step["vertex"]) == OWN_BY_INPUT else "global"):
             for key, value in step["emitted"].items():
                 coalescer = step["execution"], step["vertex"], step["instance"], step["edge"], key

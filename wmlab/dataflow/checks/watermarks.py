@@ -1,7 +1,4 @@
-"""The coalesced watermark at every recorded step of a dataflow, and the invariants of watermarks and idle messages.
-
-What the items on the queues come to is asked of the model's own coalescer, one for each edge of an instance and one for
-all its edges. The invariants are rules over the rows of one dataflow.
+"""The invariants of watermarks and idle messages: rules over the rows of one dataflow.
 
 Source: "Keyed watermark support", Description of current behavior, WM rules, Coalescing of WMs with different keys,
 Handling of keyed idle messages; `wmlab.dataflow.model.coalescer`.
@@ -10,77 +7,15 @@ Handling of keyed idle messages; `wmlab.dataflow.model.coalescer`.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import accumulate, pairwise
 from operator import itemgetter
 from typing import Any, Final
 
 from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text, time_text
 from wmlab.dataflow.checks.channels import Channels
-from wmlab.dataflow.model.coalescer import KeyedCoalescer
-from wmlab.dataflow.model.items import DONE, MIN, FrameGrid, Idle, Item, Watermark
-from wmlab.dataflow.model.processor import DESIGN, Deviations, JobFailedError
-
-COALESCER: Final = ("execution", "vertex", "instance", "level", "edge")
-"""What is coalesced on its own: an edge of an instance, or all edges of it."""
-STEP_INPUTS: Final = ("place", "at_ms", "taken", "input", "stimulus", "key", "value")
-_ITEMS: Final[dict[str, Item]] = {"done": DONE, "event": ()}
-
-
-def coalesced_steps(
-    items: TableRows,
-    queues: TableRows,
-    coalescing: TableRows,
-    deviations: Deviations = DESIGN,
-) -> list[dict[str, Any]]:
-    """The steps of every coalescer, as `wmlab.dataflow.spark.coalesced` describes them, from the rows of one stream."""
-    inputs: dict[tuple[Any, ...], set[int]] = {}
-    targets = {}
-    for queue in queues:
-        instance = targets[queue["queue"]] = queue["target"], queue["target_instance"]
-        inputs.setdefault((*instance, "edge", queue["edge"]), set()).add(queue["input"])
-        inputs.setdefault((*instance, "global", None), set()).add(queue["edge"])
-    levels = ("edge", "global") if deviations.event_after_special else ("global",)
-    came: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for row in coalescing:
-        if row["level"] in levels:
-            step = {name: row[name] for name in STEP_INPUTS[1:]} | {"place": row["step"]}
-            came.setdefault(tuple(row[name] for name in COALESCER), []).append(step)
-    edges = {queue["queue"]: (queue["edge"], queue["input"]) for queue in queues}
-    for item in items if "edge" not in levels else ():
-        if item["taken"] is not None and item["kind"] != "barrier":
-            edge, number = edges[item["queue"]]
-            step = {"place": item["taken"], "at_ms": item["taken_ms"], "taken": item["taken"] + 1, "input": number}
-            step |= {"stimulus": item["kind"], "key": item["key"], "value": item["value"]}
-            came.setdefault((item["execution"], *targets[item["queue"]], "edge", edge), []).append(step)
-    return [
-        dict(zip(COALESCER, coalescer_key, strict=True)) | step
-        for coalescer_key, steps in came.items()
-        for step in _followed(sorted(steps, key=itemgetter("place")), len(inputs[coalescer_key[1:]]), deviations)
-    ]
-
-
-def _followed(steps: Iterable[dict[str, Any]], inputs: int, deviations: Deviations) -> Iterator[dict[str, Any]]:
-    """The steps of one coalescer of so many inputs, each with what it comes to."""
-    coalescer = KeyedCoalescer(inputs, deviations)
-    for step in steps:
-        item = _ITEMS.get(step["stimulus"])
-        if item is None:
-            key = step["key"]
-            item = Idle(key) if step["stimulus"] == "idle" else Watermark(key, step["value"])
-        emitted: Sequence[Item] = ()
-        with suppress(JobFailedError):
-            emitted = coalescer.step(step["input"], item)
-        yield step | {
-            "active": sorted({*range(inputs)} - coalescer.idle - coalescer.done),
-            "idle": sorted(coalescer.idle - coalescer.done),
-            "done": sorted(coalescer.done),
-            "coalesced": {key: of_key.last for key, of_key in coalescer.keys.items() if of_key.last != MIN},
-            "emitted": {item.key: item.value for item in emitted if isinstance(item, Watermark)},
-            "emitted_idle": any(isinstance(item, Idle) for item in emitted),
-        }
-
+from wmlab.dataflow.checks.steps import COALESCER
+from wmlab.dataflow.model.items import FrameGrid
 
 _NO_STEP: Final = "nothing was coalesced"
 FORWARDING: Final = (
@@ -123,10 +58,10 @@ def watermarks_increase(specials: TableRows, queues: TableRows) -> Iterator[Find
     "no coalescing became idle",
     title="one idle message",
 )
-def idle_once(coalescing: TableRows) -> Iterator[Finding]:
+def idle_once(steps: TableRows) -> Iterator[Finding]:
     """K2: coalescing lets one idle message through until an input is active again; one finding per idle message."""
     said: dict[tuple[Any, ...], TableRow] = {}
-    for step in sorted(_of_queues_and_edges(coalescing), key=itemgetter("step")):
+    for step in sorted(_of_queues_and_edges(steps), key=itemgetter("step")):
         coalescer_key = tuple(step[name] for name in COALESCER)
         if step["active"]:
             said.pop(coalescer_key, None)
@@ -150,12 +85,12 @@ def idle_once(coalescing: TableRows) -> Iterator[Finding]:
     _NO_STEP,
     title="the lowest watermark",
 )
-def watermarks_coalesced(coalescing: TableRows, due: TableRows) -> Iterator[Finding]:
+def watermarks_coalesced(steps: TableRows, due: TableRows) -> Iterator[Finding]:
     """K3: coalescing lets through the lowest watermark of the inputs that count, and never goes back.
 
     One finding per step. `due` is what `coalesced_steps` makes of the items, as designed.
     """
-    for step, designed in _recorded_and_due(coalescing, due):
+    for step, designed in _recorded_and_due(steps, due):
         if step["emitted"] == designed["emitted"]:
             yield Finding(True, step["at_ms"])
             continue
@@ -169,9 +104,9 @@ def watermarks_coalesced(coalescing: TableRows, due: TableRows) -> Iterator[Find
     _NO_STEP,
     title="idle when all inputs are",
 )
-def idle_when_all_are(coalescing: TableRows, due: TableRows) -> Iterator[Finding]:
+def idle_when_all_are(steps: TableRows, due: TableRows) -> Iterator[Finding]:
     """K4: coalescing says idle when the last input that counts is idle or ends, and only then; one finding per step."""
-    for step, designed in _recorded_and_due(coalescing, due):
+    for step, designed in _recorded_and_due(steps, due):
         if step["emitted_idle"] == designed["emitted_idle"]:
             yield Finding(True, step["at_ms"])
             continue
@@ -181,11 +116,11 @@ def idle_when_all_are(coalescing: TableRows, due: TableRows) -> Iterator[Finding
         yield Finding(False, step["at_ms"], f"{_at(step)} {wrong}", proof)
 
 
-def emitted_watermarks(coalescing: TableRows, level: str) -> list[dict[str, Any]]:
+def emitted_watermarks(steps: TableRows, level: str) -> list[dict[str, Any]]:
     """Each watermark that a level let through, with the columns of its step."""
     return [
         {**step, "key": key, "value": value}
-        for step in coalescing
+        for step in steps
         if step["level"] == level
         for key, value in step["emitted"].items()
     ]
@@ -200,16 +135,16 @@ def on_grids(coalesced: Iterable[dict[str, Any]], vertices: TableRows) -> list[d
     ]
 
 
-def _of_queues_and_edges(coalescing: TableRows) -> Iterator[TableRow]:
-    return (step for step in coalescing if step["level"] != "partition")
+def _of_queues_and_edges(steps: TableRows) -> Iterator[TableRow]:
+    return (step for step in steps if step["level"] != "partition")
 
 
-def _recorded_and_due(coalescing: TableRows, due: TableRows) -> Iterator[tuple[TableRow, TableRow]]:
+def _recorded_and_due(steps: TableRows, due: TableRows) -> Iterator[tuple[TableRow, TableRow]]:
     """The recorded steps at which a watermark, idle message or end came, each with what it should do."""
     designed = {
         (*(step[name] for name in COALESCER), step["place"]): step for step in due if step["stimulus"] != "event"
     }
-    for step in _of_queues_and_edges(coalescing):
+    for step in _of_queues_and_edges(steps):
         position = step["taken"] - 1 if step["level"] == "edge" else step["step"]
         known = designed.get((*(step[name] for name in COALESCER), position))
         if step["stimulus"] != "event" and known is not None:
@@ -232,7 +167,7 @@ def _at(step: TableRow) -> str:
     title="watermarks leave at once",
 )
 def leaves_at_once(
-    coalescing: TableRows,
+    steps: TableRows,
     specials: TableRows,
     channels: Channels,
     queue_loads: TableRows,
@@ -255,12 +190,12 @@ def leaves_at_once(
     }
     keys = keys_forwarded(vertices, {*FORWARDING, "custom"})
     last: dict[tuple[Any, ...], int] = {}
-    for step in coalescing:
+    for step in steps:
         if step["level"] == "global":
             instance = tuple(step[name] for name in _INSTANCE)
             last[instance] = max(last.get(instance, step["step"]), step["step"])
     departures = {instance: _Departures(items) for instance, items in channels.sent(specials, "watermark").items()}
-    for entry in on_grids(emitted_watermarks(coalescing, "global"), vertices):
+    for entry in on_grids(emitted_watermarks(steps, "global"), vertices):
         instance = tuple(entry[name] for name in _INSTANCE)
         forwarded = entry["key"] in keys.get(entry["vertex"], ()) and instance not in blocked
         if not forwarded or entry["execution"] not in completed:

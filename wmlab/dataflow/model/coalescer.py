@@ -74,7 +74,7 @@ class Coalescer:
             self.wake(index)
             return None
         before = self.marks[index]
-        if isinstance(item, Watermark):
+        if type(item) is Watermark:
             if item.value <= before:
                 raise _not_above(index, item, before)
             self.marks[index] = item.value
@@ -153,7 +153,7 @@ class KeyedCoalescer:
         """
         if not 0 <= index < self.inputs:
             raise ModelError(f"there is no input {index}, only {self.inputs} of them", remedy="Count inputs from 0.")
-        if isinstance(item, Watermark):
+        if type(item) is Watermark:
             return self._watermark(index, item)
         if type(item) is tuple:
             self.wake(index)

@@ -2,7 +2,8 @@
 
 An instance calls one method at a time: `row`, `watermark`, `edge_watermark`, `idle`, `complete`, `answer`. What leaves
 is appended to `out`. A method that returns False has refused what was offered, which is then offered again before
-anything else. A refusal changes nothing but what it appended to `out`, to make room.
+anything else. A refusal changes nothing but what it appended to `out`, to make room, and the state of a custom
+processor.
 
 `DESIGN` follows the documents; `SHIPPED` is what the code of 2026-08 does with assertions off. Any mixture can be run.
 
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Final, Generic, Literal, TypeVar
+from typing import ClassVar, Final, Generic, Literal, TypeVar
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.items import Idle, Item, RowValues, Watermark
@@ -139,6 +140,8 @@ class Processor(Generic[State]):
     processor empties them. Methods raise `JobFailedError` if what came ends the job.
     """
 
+    retry_ms: ClassVar[int | None] = None
+    """After which time what was refused is offered again; None: when an asynchronous call has returned."""
     state: State = field(init=False, repr=False)
     out: list[Item] = field(init=False, repr=False, default_factory=list)
     drops: list[Drop] = field(init=False, repr=False, default_factory=list)

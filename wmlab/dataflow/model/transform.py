@@ -8,7 +8,8 @@ keys are forwarded. One that ignores keys, as all processors did before there we
 own, so that it sees values go back.
 
 A custom processor gets every row and every watermark, and may generate, drop and delay watermarks. The watermarks are
-coalesced over all inputs, or those of each input by itself.
+coalesced over all inputs, or those of each input by itself. It may answer "not now" to a row or a watermark, and is
+asked again: meanwhile nothing else gets in, and its queues fill.
 
 In the stateful map every row changes the state of its group and may give rows; a time to live removes old groups.
 
@@ -30,6 +31,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
+from typing import ClassVar, Final
 
 from wmlab.dataflow.model.aggregate import group_of
 from wmlab.dataflow.model.items import MAX, MIN, Idle, RowValues, Watermark, row_time
@@ -83,7 +86,22 @@ class LateDropProcessor(Processor[int]):
         return min(snapshots)
 
 
-CustomAnswer = tuple[object, Iterable[RowValues | Watermark | Idle]]
+class Refusal(Enum):
+    """What a custom processor answers of an item that it has not taken yet."""
+
+    AGAIN = "again"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+AGAIN: Final = Refusal.AGAIN
+"""The item is offered again, before anything else; what was returned beside it holds.
+
+Source: "Keyed watermark support", Processor API: the `boolean` that `tryProcessWatermark` returns.
+"""
+CustomAnswer = tuple[object, Iterable[RowValues | Watermark | Idle], bool]
+"""The next state, what leaves, and whether the item is taken."""
 CustomFunction = Callable[[object, RowValues | Watermark, int | None], CustomAnswer]
 
 
@@ -91,8 +109,9 @@ CustomFunction = Callable[[object, RowValues | Watermark, int | None], CustomAns
 class CustomProcessor(Processor[object]):
     """`function(state, item, edge)` gives the next state, which begins with `initial`, and what leaves.
 
-    It must be pure. It gets every row with its input edge. `by_input` says which watermarks it gets: those of each
-    edge, with that edge, or those over all edges, with None. Idle messages are forwarded, when all inputs are idle.
+    It also says whether the item is taken; if not, it is offered again after `retry_ms`. It must be pure. It gets every
+    row with its input edge. `by_input` says which watermarks it gets: those of each edge, with that edge, or those over
+    all edges, with None. Idle messages are forwarded, when all inputs are idle.
     Source: "Keyed watermark support", WM generation and Processor API (both `tryProcessWatermark`); upstream class
     `Processor`.
     """
@@ -100,28 +119,28 @@ class CustomProcessor(Processor[object]):
     function: CustomFunction = field(repr=False)
     initial: object = None
     by_input: bool = False
+    retry_ms: ClassVar[int | None] = 1
 
     def start(self) -> object:
         """The initial state."""
         return self.initial
 
-    def row(self, values: RowValues, edge: int) -> None:
+    def row(self, values: RowValues, edge: int) -> bool:
         """What the function says."""
-        self._call(values, edge)
+        return self._call(values, edge)
 
-    def edge_watermark(self, watermark: Watermark, edge: int) -> None:
+    def edge_watermark(self, watermark: Watermark, edge: int) -> bool:
         """What the function says, if it has chosen those of each edge."""
-        if self.by_input:
-            self._call(watermark, edge)
+        return not self.by_input or self._call(watermark, edge)
 
-    def watermark(self, watermark: Watermark) -> None:
+    def watermark(self, watermark: Watermark) -> bool:
         """What the function says, if it has chosen those over all edges."""
-        if not self.by_input:
-            self._call(watermark, None)
+        return self.by_input or self._call(watermark, None)
 
-    def _call(self, item: RowValues | Watermark, edge: int | None) -> None:
-        self.state, left = self.function(self.state, item, edge)
+    def _call(self, item: RowValues | Watermark, edge: int | None) -> bool:
+        self.state, left, is_taken = self.function(self.state, item, edge)
         self.out += left
+        return is_taken
 
     def snapshot(self) -> object:
         """The state itself, which the function does not change."""

@@ -1,10 +1,15 @@
-"""What can go wrong in a dataflow, as values: times are ms after its start, and without `for_ms` to the end."""
+"""What can go wrong in a dataflow, as values: times are ms after its start, and without `for_ms` to the end.
+
+A fault of a vertex, partition or instance that does not exist is refused. One that turns out not to happen, because
+its partition is not there then, is written down in the table `incidents`.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import Field
 
@@ -146,46 +151,38 @@ def problems_of_faults(dataflow: DataflowScenario) -> Iterator[Problem]:
         elif fault.after_snapshot and dataflow.guarantee == "none":
             message = "without a guarantee there are no snapshots; choose a guarantee, or leave it out"
             yield Problem((*location, "after_snapshot"), message)
-        if isinstance(fault, AddPartition | RemovePartition):
-            yield from _order_problems(dataflow.faults, number, fault)
-        elif isinstance(fault, OfPartition):
-            yield from _absence_problems(dataflow.faults, number, fault)
 
 
-def _order_problems(
-    faults: Sequence[AnyFault], number: int, fault: AddPartition | RemovePartition
-) -> Iterator[Problem]:
-    """A partition is added once and removed once, in this order."""
-    what = f"partition {fault.partition} of {fault.source!r}"
-    for other, before in enumerate(faults):
-        if not isinstance(before, OfPartition) or (before.source, before.partition) != (fault.source, fault.partition):
-            continue
-        if type(before) is type(fault):
-            if other < number:
-                verb = "added" if isinstance(fault, AddPartition) else "removed"
-                yield Problem(("faults", number), f"{what} is {verb} by faults[{other}] already")
-        elif isinstance(before, AddPartition) and before.at_ms >= fault.at_ms:
-            message = f"{what} is not there before {before.at_ms} (got {fault.at_ms})"
-            yield Problem(("faults", number, "at_ms"), message)
+def never_happening(faults: Sequence[AnyFault]) -> dict[int, tuple[str, int]]:
+    """The faults of partitions that are not there then, by number: why, with {} for a moment, and that moment (ms).
 
-
-def _absence_problems(
-    faults: Sequence[AnyFault], number: int, fault: SilentPartition | LatePartition
-) -> Iterator[Problem]:
-    """A partition whose rows are to be silent or late only before it is added, or after it is removed."""
-    what = f"partition {fault.partition} of {fault.source!r}"
-    for other in faults:
-        if not isinstance(other, OfPartition) or (other.source, other.partition) != (fault.source, fault.partition):
-            continue
-        if isinstance(other, RemovePartition) and other.at_ms <= fault.at_ms:
-            message = f"{what} is gone from {other.at_ms} on; let it begin before that (got {fault.at_ms})"
-            yield Problem(("faults", number, "at_ms"), message)
-        # Rows that would arrive before a partition is added arrive when it is, late or not.
-        if not isinstance(other, AddPartition) or not isinstance(fault, LatePartition) or fault.for_ms is None:
-            continue
-        if fault.at_ms + fault.for_ms + fault.by_ms <= other.at_ms:
-            message = f"{what} is not there before {other.at_ms}, and all that comes earlier arrives then"
-            yield Problem(("faults", number, "at_ms"), f"{message} (got {fault.at_ms})")
+    A partition is added once and then removed once, of several times at the earliest. One that is gone is neither
+    silent nor late; nor is one late before it is added, since all its rows of that time arrive when it is.
+    """
+    never: dict[int, tuple[str, int]] = {}
+    of_partition: dict[tuple[str, int], list[tuple[int, Any]]] = {}
+    for number, fault in sorted(enumerate(faults), key=lambda entry: entry[1].at_ms):
+        if isinstance(fault, OfPartition):
+            of_partition.setdefault((fault.source, fault.partition), []).append((number, fault))
+    for those in of_partition.values():
+        added = [(number, fault.at_ms) for number, fault in those if isinstance(fault, AddPartition)]
+        added_ms = added[0][1] if added else 0
+        removed = [(number, fault.at_ms) for number, fault in those if isinstance(fault, RemovePartition)]
+        never |= {number: ("it was there already from {} on", added_ms) for number, _ in added[1:]}
+        early = [number for number, at_ms in removed if at_ms <= added_ms]
+        never |= dict.fromkeys(early, ("it was not there before {}", added_ms))
+        removed = [entry for entry in removed if entry[0] not in early]
+        removed_ms = removed[0][1] if removed else math.inf
+        for number, fault in those:
+            if isinstance(fault, SilentPartition | LatePartition) and fault.at_ms >= removed_ms:
+                never[number] = "it was gone from {} on", int(removed_ms)
+            until_ms = math.inf
+            if isinstance(fault, LatePartition) and fault.for_ms is not None:
+                until_ms = fault.at_ms + fault.for_ms + fault.by_ms
+            if until_ms <= added_ms:
+                never[number] = "it was not there before {}", added_ms
+        never |= {number: ("it was gone from {} on", int(removed_ms)) for number, _ in removed[1:]}
+    return never
 
 
 def _target_problems(

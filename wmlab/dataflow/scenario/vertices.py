@@ -282,8 +282,10 @@ class Custom(Vertex):
     """A custom processor, which may generate, drop and delay watermarks, and so break every rule about them.
 
     `function(state, item)` gets a row as a dict, or a `Watermark(key, value)` that is coalesced over all inputs. It
-    returns the next state, which begins with `initial`, and a list of rows and watermarks, and must be pure. Rows that
-    leave have `columns` (none: those of the input), watermarks the `keys`, each with its column (None: as the input).
+    returns the next state, which begins with `initial`, and a list of rows and watermarks, and must be pure. With a
+    third value, `AGAIN`, it says "not now": it is asked again with the same item a millisecond later, in the state that
+    it returned, and gets nothing else before. Its queues fill meanwhile, as under back pressure. Rows that leave have
+    `columns` (none: those of the input), watermarks the `keys`, each with its column (None: as the input).
 
     "The processor can choose, which method to override": with `by_input` the function is `function(state, item,
     ordinal)`, and gets rows and watermarks with their input edge, from 0. Its watermarks are "coalesced from multiple

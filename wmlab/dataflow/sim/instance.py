@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.coalescer import EmittedItems, KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, MIN, Barrier, Idle, Item, RowValues, Watermark
-from wmlab.dataflow.model.processor import JobFailedError, Processor, Reason
+from wmlab.dataflow.model.processor import DESIGN, JobFailedError, Processor, Reason
 from wmlab.dataflow.sim.layout import Channel, Node, NodeEdge
 
 if TYPE_CHECKING:
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 Guarantee = Literal["none", "at_least_once", "exactly_once"]
 """How often an item counts after a restart; only with `exactly_once` does a queue wait behind its barrier."""
 Step = tuple[Any, ...]
-"""A row of the table `coalescing`, from the column `taken` on."""
+"""A step of coalescing: its number, what it emitted, and the columns of the table `coalescing` from `taken` on."""
 
 
 def described(item: Item) -> tuple[str, int | None, int | None]:
     """An item as (kind, key, value)."""
     if type(item) is tuple:
         return "event", None, None
-    if isinstance(item, Watermark):
+    if type(item) is Watermark:
         return "watermark", item.key, item.value
     if isinstance(item, Barrier):
         return "barrier", None, item.snapshot
@@ -139,8 +139,11 @@ class Instance:
     @property
     def room(self) -> int | None:
         """How many items it can send now; None: any number."""
-        rooms = [queue.room for queue in self.output_queues]
-        return max(0, min(rooms) - len(self.outbox)) if rooms else None
+        queues = self.output_queues
+        if not queues:
+            return None
+        least = queues[0].room if len(queues) == 1 else min([queue.room for queue in queues])
+        return max(0, least - len(self.outbox))
 
     @property
     def reads_first(self) -> bool:
@@ -166,7 +169,10 @@ class Instance:
 
     def flush(self) -> bool:
         """Put on the queues what there is room for; whether nothing is left."""
-        outbox, edges, to_all = self.outbox, self.output_edges, self.output_queues
+        outbox = self.outbox
+        if not outbox:
+            return True
+        edges, to_all = self.output_edges, self.output_queues
         choose = len(to_all) > len(edges)
         now_ms = self.job.now_ms
         while outbox:
@@ -182,7 +188,7 @@ class Instance:
             self._put(item, targets, now_ms)
             if is_row:
                 self._rows_sent += 1
-            elif isinstance(item, Watermark):
+            elif type(item) is Watermark:
                 self.sent[item.key] = item.value, now_ms
             self.last_item = item
             outbox.popleft()
@@ -205,13 +211,18 @@ class Instance:
             queue.rows.append(written)
             wake(queue.consumer)
 
-    def write_step(self, emitted: EmittedItems, *step: Any) -> None:
+    def count_step(self) -> int:
+        """The number of the next step of coalescing."""
+        number = self._steps
+        self._steps = number + 1
+        return number
+
+    def write_step(self, number: int, emitted: EmittedItems, *step: Any) -> None:
         """Write down a step of coalescing that emitted these items; `step` are the columns from `taken` on."""
-        watermarks = [(item.key, item.value) for item in emitted if isinstance(item, Watermark)]
+        watermarks = [(item.key, item.value) for item in emitted if type(item) is Watermark]
         job = self.job
-        where = job.execution, self.node.name, self.number, self._steps, job.now_ms
+        where = job.execution, self.node.name, self.number, number, job.now_ms
         job.coalescing.add(*where, *step, watermarks, len(watermarks) < len(emitted))
-        self._steps += 1
 
 
 class Level:
@@ -219,23 +230,21 @@ class Level:
 
     `received` are the inputs that have brought the `barrier` under way; if it `waits`, they are left alone until all
     inputs that have not ended have brought it. Barriers are of one snapshot, until `pass_barrier`. `moved_ms` says by
-    key when a watermark last came through.
+    key when a watermark last came through. It has `ended` when every input has. If it is not `recorded`, its steps are
+    counted and not written down: as designed, what comes out of a level with one input is what came in.
     """
 
-    def __init__(self, instance: ProcessorInstance, inputs: int, edge: int | None) -> None:
+    def __init__(self, instance: ProcessorInstance, inputs: int, edge: int | None, *, recorded: bool) -> None:
         self.instance = instance
         self.edge = edge
+        self.recorded = recorded
         self.coalescer = KeyedCoalescer(inputs, instance.deviations)
         self.waits = instance.job.guarantee == "exactly_once"
         self.barrier: Barrier | None = None
         self.received: set[int] = set()
         self.moved_ms: dict[int, int] = {}
+        self.ended = False
         self._lists: tuple[list[int], list[int], list[int]] = list(range(inputs)), [], []
-
-    @property
-    def ended(self) -> bool:
-        """Whether every input has ended."""
-        return len(self.coalescer.done) == self.coalescer.inputs
 
     @property
     def aligned(self) -> Barrier | None:
@@ -260,29 +269,33 @@ class Level:
         """
         coalescer = self.coalescer
         emitted: EmittedItems = ()
-        if isinstance(item, Barrier):
+        if type(item) is tuple:
+            if not coalescer.wake(index):
+                return ()
+        elif isinstance(item, Barrier):
             # The end comes right behind a terminal barrier, and must not move the watermark before the snapshot.
             self.waits = self.waits or item.terminal
             self.barrier = item
             self.received.add(index)
             return ()
-        if type(item) is tuple:
-            if not coalescer.wake(index):
-                return ()
         else:
             try:
                 emitted = coalescer.step(index, item)
             except ModelError as error:
                 inputs = "input edges" if self.edge is None else f"queues of input edge {self.edge}"
                 raise _located(inputs, error) from None
+            self.ended = len(coalescer.done) == coalescer.inputs
         for sent in emitted:
-            if isinstance(sent, Watermark):
+            if type(sent) is Watermark:
                 self.moved_ms[sent.key] = self.instance.job.now_ms
         if self.edge is not None:
             self.instance.last_taken = taken
-        instance, lists = self.instance, self._inputs_by_state()
-        level = "global" if self.edge is None else "edge"
-        instance.steps.append((emitted, instance.last_taken, level, self.edge, index, *described(item), *lists))
+        instance = self.instance
+        number = instance.count_step()
+        if self.recorded:
+            level = "global" if self.edge is None else "edge"
+            about = instance.last_taken, level, self.edge, index, *described(item), *self._inputs_by_state()
+            instance.steps.append((number, emitted, *about))
         return emitted
 
     def _inputs_by_state(self) -> tuple[list[int], list[int], list[int]]:
@@ -305,7 +318,7 @@ class InputEdge:
         self.instance = instance
         self.number = number
         self.queues = queues
-        self.level = Level(instance, len(queues), number)
+        self.level = Level(instance, len(queues), number, recorded=len(queues) > 1 or instance.deviations != DESIGN)
         self.set_aside: list[Item] = []
 
     @property
@@ -386,7 +399,8 @@ class ProcessorInstance(Instance):
             InputEdge(self, index, [queue for queue in own if queue.channel.edge is edge])
             for index, edge in enumerate(edges)
         ]
-        self.level = Level(self, len(edges), None)
+        merges = sum(len(edge.queues) for edge in self.edges) > 1
+        self.level = Level(self, len(edges), None, recorded=merges or self.deviations != DESIGN)
         self.sources = [job.layout.nodes[edge.source] for edge in edges]
         self.pending: deque[tuple[Any, ...]] = deque()
         self.forwarded: dict[int, int] = {}
@@ -399,6 +413,7 @@ class ProcessorInstance(Instance):
         self._snapshot: tuple[Barrier, Any, int] | None = None
         self._sizes: dict[str, int] = {}
         self._progress = False
+        self._retry_ms = 0
         self._by_priority: dict[int, deque[InputEdge]] = {}
         for edge, input_edge in sorted(zip(edges, self.edges, strict=True), key=lambda both: both[0].priority):
             self._by_priority.setdefault(edge.priority, deque()).append(input_edge)
@@ -489,8 +504,15 @@ class ProcessorInstance(Instance):
     def _call_pending(self, room: int | None) -> bool:
         """Call all that is pending, in order; false if something of it is left."""
         pending, out, call = self.pending, self.processor.out, self._call
+        if pending and self.job.now_ms < self._retry_ms:
+            return False
         while pending:
-            if (room is not None and len(out) >= room) or not call(*pending[0]):
+            if room is not None and len(out) >= room:
+                return False
+            if not call(*pending[0]):
+                if self.processor.retry_ms is not None:
+                    self._retry_ms = self.job.now_ms + self.processor.retry_ms
+                    self.job.wake_at(self, self._retry_ms)
                 return False
             pending.popleft()
         return True
@@ -543,7 +565,7 @@ class ProcessorInstance(Instance):
         # One row is enough to end the idleness of the edge.
         items = [*(drained[-1:] if are_rows else drained), *([DONE] if ended else [])]
         coalesced = [sent for item in items for sent in self.level.take(number, item, self.last_taken)]
-        watermarks = [] if are_rows else [item for item in drained if isinstance(item, Watermark)]
+        watermarks = [] if are_rows else [item for item in drained if type(item) is Watermark]
         if deviations.last_watermark_lost and self.level.ended:
             watermarks, coalesced = [], []
         if are_rows:
@@ -551,7 +573,7 @@ class ProcessorInstance(Instance):
             self.pending += [(row, values, number) for values in drained]
         self.pending += [(processor.edge_watermark, item, number) for item in watermarks]
         idle = processor.out.append if deviations.idle_overtakes else processor.idle
-        self.pending += [(processor.watermark if isinstance(sent, Watermark) else idle, sent) for sent in coalesced]
+        self.pending += [(processor.watermark if type(sent) is Watermark else idle, sent) for sent in coalesced]
 
     def _take_snapshot(self, barrier: Barrier) -> bool:
         """Take a snapshot if the processor admits it; false if that is all for this turn."""
@@ -572,8 +594,8 @@ class ProcessorInstance(Instance):
             taken_ms[row], taken[row] = job.now_ms, number
         self.taken += len(self.taken_rows)
         self.taken_rows.clear()
-        for emitted, *step in self.steps:
-            self.write_step(emitted, *step)
+        for step in self.steps:
+            self.write_step(*step)
         self.steps.clear()
         for drop in processor.drops:
             margin = drop.limit - drop.time

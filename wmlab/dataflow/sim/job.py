@@ -22,7 +22,15 @@ from wmlab.core.words import counted, moment
 from wmlab.dataflow.model.items import Barrier
 from wmlab.dataflow.model.processor import Call
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
-from wmlab.dataflow.scenario.faults import AnyFault, FailCall, Restart, SlowCalls, Stall, SwallowAll
+from wmlab.dataflow.scenario.faults import (
+    AnyFault,
+    FailCall,
+    Restart,
+    SlowCalls,
+    Stall,
+    SwallowAll,
+    never_happening,
+)
 from wmlab.dataflow.scenario.plan import Output
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import AsyncMap, Window
@@ -109,6 +117,7 @@ class Job(Simulation):
         self._calls = {name: Calls(self, n) for name, n in self.layout.nodes.items() if isinstance(n.vertex, AsyncMap)}
         self._chances = chances(self.draws("turns"))
         self._has_stalls = any(isinstance(fault, Stall) for fault in dataflow.faults)
+        self._never = never_happening(dataflow.faults)
         self._snapshots = count(1)
         self._last_snapshot: Saved | None = None
         self._stopped = self._restart_due = self._terminal_due = False
@@ -339,7 +348,9 @@ class Job(Simulation):
         every_ms = self.dataflow.snapshot_every_ms
         if every_ms is not None:
             self.after(every_ms, self._snapshot_regularly, every_ms)
-        for fault in self.dataflow.faults:
+        for number, fault in enumerate(self.dataflow.faults):
+            if number in self._never:
+                continue
             if isinstance(fault, Restart):
                 self.after(fault.at_ms, self._snapshot_and_restart if fault.after_snapshot else self._restart)
                 continue
@@ -361,13 +372,17 @@ class Job(Simulation):
         for name, calls in self._calls.items():
             for fault in calls.failing:
                 at = moment(self.start_ms + fault.at_ms)
-                self.note("never came", name, f"no call that could fail was made from {at} on")
+                self.note("never happened", name, f"no call that could fail was made from {at} on")
+        for number, (why, at_ms) in self._never.items():
+            never: Any = self.dataflow.faults[number]
+            what = f"{never.kind.replace('_', ' ')} {never.partition} at {moment(self.start_ms + never.at_ms)}"
+            self.note("never happened", never.source, f"{what}: {why.format(moment(self.start_ms + at_ms))}")
         restarts = sum(isinstance(fault, Restart) for fault in self.dataflow.faults)
         for name in [] if self._stopped else self.arrivals:
             self._note_unread(name)
         missing = restarts - (self.execution - 1)
         if missing > 0:
-            self.note("never came", self.dataflow.name, f"{counted(missing, 'restart')}: the run had ended before")
+            self.note("never happened", self.dataflow.name, f"{counted(missing, 'restart')}: the run had ended before")
 
     def _note_unread(self, source: str) -> None:
         """Write down how many rows had arrived that a source has not read, if there are any."""

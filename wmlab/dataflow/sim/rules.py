@@ -275,7 +275,7 @@ class _CustomFunction:
     outgoing: Output
 
     def __call__(self, state: object, item: RowValues | Watermark, edge: int | None) -> transform.CustomAnswer:
-        """The next state and what leaves, of a row or a watermark."""
+        """The next state, what leaves, and whether it is taken, of a row or a watermark."""
         function, offered = self.vertex.function, cast("Any", item)
         if isinstance(item, Watermark):
             words = f"the watermark {item.value} of key {item.key}"
@@ -286,18 +286,19 @@ class _CustomFunction:
         arguments = (state, offered, edge) if self.vertex.by_input else (state, offered)
         words = f"{words}{of_input} in the state {shown(state)}"
         answer = call_user_function(function, *arguments, vertex=self.vertex.name, item=words)
-        if not isinstance(answer, tuple) or len(answer) != 2 or not isinstance(answer[1], list | tuple):
+        is_answer = isinstance(answer, tuple) and len(answer) in {2, 3} and isinstance(answer[1], list | tuple)
+        if not is_answer or any(third is not transform.AGAIN for third in answer[2:]):
             raise ScenarioError(
                 f"{function_name(function)} returned {answer!r}, which is no state with a list of items.",
-                remedy="return (state, [rows as dicts and Watermark(key, value)]).",
+                remedy="return (state, [rows as dicts and Watermark(key, value)]), or with AGAIN as a third value.",
             )
-        after, left = answer
-        return after, [
+        items = [
             self._watermark(entry, function)
             if isinstance(entry, Watermark)
             else _row_of(entry, function, self.outgoing.columns)
-            for entry in left
+            for entry in answer[1]
         ]
+        return answer[0], items, len(answer) == 2
 
     def _watermark(self, watermark: Watermark, function: Any) -> Watermark | Idle:
         """A watermark that was returned; refuses one whose key or value is no whole number, or whose key is new."""

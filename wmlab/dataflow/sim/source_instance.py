@@ -87,11 +87,13 @@ def arrivals_by_instance(dataflow: DataflowScenario, source: Source, reading: Re
             partition = (value if type(value) is int else partition_hash((value,))) % reading.partitions
         rows.append(Arrival(at_ms, partition, number, values))
     arrivals = sorted(_faulty(dataflow, source, rows), key=lambda row: (row.at_ms, row.number))
+    never = faults.never_happening(dataflow.faults)
     kinds = {faults.AddPartition: "added", faults.RemovePartition: "removed"}
     changes = [
         Change(dataflow.start_ms + fault.at_ms, fault.partition, kinds[type(fault)])
-        for fault in dataflow.faults
+        for number, fault in enumerate(dataflow.faults)
         if isinstance(fault, faults.AddPartition | faults.RemovePartition) and fault.source == source.name
+        if number not in never
     ]
     added, removed = ({c.partition: c.at_ms for c in changes if c.kind == kind} for kind in ("added", "removed"))
     bounds = [
@@ -115,8 +117,9 @@ def arrivals_by_instance(dataflow: DataflowScenario, source: Source, reading: Re
 
 def _faulty(dataflow: DataflowScenario, source: Source, rows: list[Arrival]) -> list[Arrival]:
     """The rows after everything that keeps, delays or loses some of them, fault by fault."""
+    never = faults.never_happening(dataflow.faults)
     for number, fault in enumerate(dataflow.faults):
-        if getattr(fault, "source", None) != source.name:
+        if getattr(fault, "source", None) != source.name or number in never:
             continue
         begin = dataflow.start_ms + fault.at_ms
         for_ms = getattr(fault, "for_ms", None)
@@ -368,7 +371,9 @@ class SourceInstance(Instance):
             mark = state.partitions[self.partitions.index(partition)].mark
         value = None if mark == MIN else mark
         active = sorted([number for number in self.partitions if number not in idle])
-        self.write_step(items, None, "partition", None, partition, stimulus, key, value, active, idle, [])
+        self.write_step(
+            self.count_step(), items, None, "partition", None, partition, stimulus, key, value, active, idle, []
+        )
 
     def _idle_now(self, state: SourceState) -> list[int]:
         """The partitions that are excluded now, ascending."""
