@@ -1,4 +1,4 @@
-"""Case `dataflow`: a source, a window and a sink, a watermark for each row and throttled; beside an earlier commit.
+"""Case `dataflow`: a source, a window and a sink, a watermark for each row and throttled; next to an earlier commit.
 
 Each contender is a Python process of its own that records the same dataflow from its own copy of wmlab. What counts is
 its processor time for the recording, without imports: on a busy machine it says more than the clock.

@@ -1,6 +1,6 @@
 """Case `growth`: what a run costs when one dimension of its scenario is ten times as large, and what was estimated.
 
-Each dimension of each model is measured by itself: seconds of processors of `record()`, and beside them what
+Each dimension of each model is measured by itself: seconds of processors of `record()`, and next to them what
 `estimate()` said before. There is no peer; the yardstick is the same scenario without the factor.
 """
 

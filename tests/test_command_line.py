@@ -117,7 +117,7 @@ def test_an_output_that_nobody_reads_is_no_traceback(tmp_path: Path) -> None:
 def test_advise_prints_the_advice_its_doubts_and_the_settings(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A log of one's own, a record a second from two devices; the second time one record is stamped a day ahead."""
+    """A log of your own, a record a second from two devices; the second time one record is stamped a day ahead."""
     arrivals = [1_700_000_000_000 + 1_000 * n for n in range(22_000)]
     rows = [(at_ms - (n * 7_919) % 5_000, at_ms, f"d{n % 2}") for n, at_ms in enumerate(arrivals)]
     paths = [tmp_path / "clean.csv", tmp_path / "dirty.csv"]

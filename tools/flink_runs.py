@@ -1,4 +1,4 @@
-"""Makes the kept runs of real Flink jobs anew, which `make oracles FLINK_RUNS=DIRECTORY` does.
+"""Makes the kept runs of real Flink jobs again, which `make oracles FLINK_RUNS=DIRECTORY` does.
 
     python tools/flink_runs.py DIRECTORY data/engine_logs/flink [NAME ...]
 
@@ -404,7 +404,7 @@ def record(flink: Path, home: Path, name: str, target: Path) -> None:
 
 def main() -> None:
     """Make the runs that are named, or all."""
-    parser = argparse.ArgumentParser(description="make the kept runs of Flink anew")
+    parser = argparse.ArgumentParser(description="make the kept runs of Flink again")
     parser.add_argument("flink", type=Path, help="the folder with lib")
     parser.add_argument("target", type=Path, help="where the runs are written")
     parser.add_argument("names", nargs="*", help=f"any of {', '.join(RUNS)}; default all")

@@ -14,7 +14,7 @@ Remedies = Iterable[tuple[str, str, str]]
 def require_remedies(remedies: Remedies, repaired: Path) -> None:
     """Raise `SystemExit` unless a kept run has another answer than those that it repairs, which advised its setting.
 
-    It must not advise the setting again. The runs that it repairs are kept beside it.
+    It must not advise the setting again. The runs that it repairs are kept next to it.
     """
     for before, setting, after in remedies:
         if after == repaired.stem and (problem := problem_of(repaired.with_stem(before), setting, repaired)):

@@ -44,7 +44,7 @@ _PICTURES = (
     ".wmlab-live, canvas"
 )
 _SETTLED_MS = 400
-"""How long a picture takes to draw itself anew after a change of the window, at most."""
+"""How long a picture takes to draw itself again after a change of the window, at most."""
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
@@ -137,7 +137,7 @@ def shut_down(page: Page) -> None:
 
 
 def take_pictures(page: Page, out: Path) -> list[Path]:
-    """Write the window to `out` and every output with a picture beside it, numbered from 1.
+    """Write the window to `out` and every output with a picture next to it, numbered from 1.
 
     For an output that is higher than the window, the window is made higher: what is beyond it is not drawn.
     """

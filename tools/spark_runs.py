@@ -1,4 +1,4 @@
-"""Makes the kept runs of real Spark queries anew, which `make oracles SPARK_RUNS=all` does.
+"""Makes the kept runs of real Spark queries again, which `make oracles SPARK_RUNS=all` does.
 
     python tools/spark_runs.py data/engine_logs/spark [NAME ...]
 
@@ -216,7 +216,7 @@ def _recorded(spark: SparkSession, name: str, run: Run) -> list[str]:
 
 def main() -> None:
     """Make the runs that are named, or all."""
-    parser = argparse.ArgumentParser(description="make the kept runs of Spark anew")
+    parser = argparse.ArgumentParser(description="make the kept runs of Spark again")
     parser.add_argument("target", type=Path, help="where the runs are written")
     parser.add_argument("names", nargs="*", help=f"any of {', '.join(RUNS)}; default all")
     options = parser.parse_args()

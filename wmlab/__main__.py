@@ -315,7 +315,7 @@ def _is_notebook(name: str) -> bool:
 
 
 def _number_or_text(argument: str) -> int | str:
-    """A whole number, or a text such as 36s for whoever takes durations."""
+    """A whole number, or a text such as 36s for options that take durations."""
     try:
         return int(argument)
     except ValueError:

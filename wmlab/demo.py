@@ -1,6 +1,6 @@
 """The first time bounds without a notebook: `wmlab demo` runs an example and says what its readers knew.
 
-It needs neither a clone nor a file of one's own; the scenario comes with wmlab.
+It needs neither a clone nor a file of your own; the scenario comes with wmlab.
 """
 
 from __future__ import annotations

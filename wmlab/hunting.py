@@ -33,7 +33,7 @@ __all__ = ["Hunt", "Variation", "Violation", "hunt"]
 Configurations: TypeAlias = Mapping[str, Mapping[str, Any]]
 """By label, the fields of the scenario that are replaced."""
 OwnInvariant: TypeAlias = Callable[[Any], str | None]
-"""An invariant of one's own: says of a recording what is violated, or None."""
+"""An invariant of your own: says of a recording what is violated, or None."""
 _AS_IT_IS: Final[Configurations] = {"as it is": {}}
 _MOST_RUNS: Final = 100_000
 _MOST_RUNS_TO_SHRINK: Final = 1_000
@@ -397,7 +397,7 @@ def _field_of_faults(scenario: Any) -> str:
 
 
 def _refuse_faults_that_never_fit(base: Any, faults: Sequence[Any], field: str) -> None:
-    """Raise what the scenario says of a fault that it admits neither alone nor beside all others."""
+    """Raise what the scenario says of a fault that it admits neither alone nor with all others."""
 
     def refusal(*added: Any) -> WmlabError | None:
         try:

@@ -25,7 +25,7 @@ LOGO: Final = ".modebar-btn--logo"
 BUTTONS: Final = f".modebar-btn:not({LOGO})"
 SHARING: Final = ("share", "cloud", "upload", "send", "edit in", "chart studio")
 LOCAL: Final = ("data", "blob", "about", "file", "chrome", "devtools")
-"""Schemes of what is inside the page, or was saved beside it."""
+"""Schemes of what is inside the page, or was saved next to it."""
 
 SCENARIOS: Final = ROOT / "data" / "scenarios"
 CHARTS: Final = (

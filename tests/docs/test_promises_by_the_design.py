@@ -1,7 +1,7 @@
 """The design keeps the promises of docs/seeds.md: what a row names as an invariant holds under `rules="design"`.
 
 Where a row says that `design` does not keep it, there is a run in which it is broken. And every option in which the
-rules of streams differ has its source beside it.
+rules of streams differ has its source next to it.
 """
 
 from __future__ import annotations

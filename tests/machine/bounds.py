@@ -74,7 +74,7 @@ def of_groups(
             for ((version, at_ms), update), end_ms in zip(versions, ends, strict=True):
                 for row in update:
                     offsets[row["segment_id"]] = None if row["finished"] else row["offset"]
-                tracker = Tracker() if all(row["anew"] for row in update) else tracker
+                tracker = Tracker() if all(row["reset"] for row in update) else tracker
                 position = Position({segment: at for segment, at in offsets.items() if at is not None})
                 emitted = {emitted_ms for emitted_ms in log.emitted_ms if at_ms < emitted_ms < end_ms}
                 for moment_ms in (at_ms, *(sorted(emitted) if visible == "then" else ())):

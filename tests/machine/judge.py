@@ -433,7 +433,7 @@ def _has_missed(rows: Rows, window: Row, states: Sequence[tuple[int, tuple[int |
     for row in sorted(rows["positions"], key=lambda row: row["version"]):
         if row["group"] != group or row["at_ms"] > at_ms:
             continue
-        if row["offset"] < furthest.get(row["segment_id"], 0) and not row["anew"]:
+        if row["offset"] < furthest.get(row["segment_id"], 0) and not row["reset"]:
             looked_ms = max((look for look in looks if look < row["at_ms"]), default=-1)
             if any(looked_ms <= changed_ms < row["at_ms"] for changed_ms, _ in states):
                 return True
@@ -488,7 +488,7 @@ def _known_over_time(rows: Rows, group: str, overlaps: Mapping[int, set[int]], *
             held |= {row["segment_id"]: row["offset"] for row in what}
             gone = {row["segment_id"] for row in what if row["finished"]}
             held = {segment: offset for segment, offset in held.items() if segment not in gone}
-            if all(row["anew"] for row in what):
+            if all(row["reset"] for row in what):
                 knows = _Knowledge(overlaps)
         if not isinstance(what, dict):
             begun = True

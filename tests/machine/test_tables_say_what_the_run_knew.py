@@ -122,21 +122,21 @@ def test_positions_are_new_with_every_reset_and_with_nothing_else(streams: Strea
         for row in rows["positions"]:
             versions[row["group"], row["version"]].append(row)
         position: dict[str, dict[int, int]] = defaultdict(dict)
-        anew: Counter[tuple[str, int]] = Counter()
+        reset: Counter[tuple[str, int]] = Counter()
         nothing_open: dict[str, list[tuple[int, bool]]] = defaultdict(list)
         for (group, _), changes in sorted(versions.items()):
-            assert len({(row["anew"], row["at_ms"]) for row in changes}) == 1
+            assert len({(row["reset"], row["at_ms"]) for row in changes}) == 1
             position[group] |= {row["segment_id"]: row["offset"] for row in changes}
             for row in changes:
                 if row["finished"]:
                     del position[group][row["segment_id"]]
-            if changes[0]["anew"]:
+            if changes[0]["reset"]:
                 opened = {row["segment_id"]: row["offset"] for row in changes if not row["finished"]}
                 assert opened == position[group]
-                anew[group, changes[0]["at_ms"]] += 1
+                reset[group, changes[0]["at_ms"]] += 1
             nothing_open[group].append((changes[0]["at_ms"], not position[group]))
-        assert anew - resets == Counter()
-        for group, reset_ms in resets - anew:
+        assert reset - resets == Counter()
+        for group, reset_ms in resets - reset:
             assert [is_empty for at_ms, is_empty in nothing_open[group] if at_ms <= reset_ms][-1:] == [True]
         seen["resets"] += resets.total()
     assert seen["resets"] > 10, seen

@@ -16,7 +16,7 @@ from typing import Final
 
 MODELS: Final = ("streams", "dataflow", "progress", "strategies", "engines")
 TOP: Final = frozenset({"__init__", "__main__", "demo", "hunting", "open", "spark"})
-"""Files beside the folders, where everything comes together."""
+"""Files next to the folders, where everything comes together."""
 TESTING: Final = "testing"
 """The folder that compares foreign code with the pure rules of every model, and imports nothing else of them."""
 PAPER: Final = "paper"

@@ -23,7 +23,7 @@ PINS, OF_TOOLS = (
     for lock in LOCKS.values()
 )
 GROUPS_OF_TOOLS = {"docs", "lock"}
-"""What `make docs` and `make lock` install beside the environment; no test needs it."""
+"""What `make docs` and `make lock` install next to the environment; no test needs it."""
 CONDA: dict[str, Any] = yaml.safe_load((source.ROOT / "environment.yml").read_text())
 PROJECT: dict[str, Any] = tomllib.loads((source.ROOT / "pyproject.toml").read_text())
 SETUP = (source.ROOT / "tools" / "setup.sh").read_text()

@@ -1,4 +1,4 @@
-"""No code reads a sentence: what a row says in words is for people, and has a code and the names beside it."""
+"""No code reads a sentence: what a row says in words is for people, and has a code and the names next to it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ALLOWED = {
     "wmlab/streams/scenario/scenario.py": ["cost.what == 'events'"],
     # The code of what holds a watermark.
     "wmlab/dataflow/answers/explain.py": ["longest.why == 'idle'", "entry.why != 'idle'"],
-    # In the column beside it stands the target with which a detail begins: it is taken off by its name, whatever that
+    # In the column next to it stands the target with which a detail begins: it is taken off by its name, whatever that
     # is, and no answer depends on it.
     "wmlab/streams/answers/timeline.py": ["row['detail'].removeprefix(f\"{row['target']} \")"],
 }

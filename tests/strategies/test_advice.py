@@ -207,7 +207,7 @@ def test_one_time_a_day_ahead_spoils_every_watermark_but_that_behind_a_guard() -
     assert isinstance(advice.strategy, Guarded)
     assert advice.missed_share <= 1.2 * TARGET
     assert "nothing is offered" in advice.settings["Flink SQL"].note
-    assert "a WatermarkGenerator of one's own" in advice.settings["Flink"].note
+    assert "your own WatermarkGenerator" in advice.settings["Flink"].note
 
 
 def test_a_share_that_varies_too_much_is_unsteady(monkeypatch: pytest.MonkeyPatch) -> None:

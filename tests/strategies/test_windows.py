@@ -209,7 +209,7 @@ def test_results_leave_with_the_next_output() -> None:
     [
         ({"window_ms": 0}, "window_ms is 0"),
         ({"gap_ms": -1}, "gap_ms is -1"),
-        ({"window_ms": 10, "gap_ms": 10}, "gap_ms is given beside"),
+        ({"window_ms": 10, "gap_ms": 10}, "gap_ms is given with"),
         ({"slide_ms": 10}, "slide_ms is 10, with window_ms None"),
         ({"window_ms": 10, "slide_ms": 11}, "slide_ms is 11, with window_ms 10"),
         ({"allowed_lateness_ms": 10}, "no window is given"),

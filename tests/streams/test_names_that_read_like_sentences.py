@@ -94,7 +94,7 @@ def plain_answers(plain: StreamRecording) -> list[Any]:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_changes_no_answer(plain: StreamRecording, plain_answers: list[Any], name: str) -> None:
     other = with_name(plain, name)
-    # Names beside lanes are cut where they have no room.
+    # Names next to lanes are cut where they have no room.
     short = [renamed(answer, name) for answer in plain_answers]
     cut = name if len(name) <= 21 else f"{name[:20]}…"
     for mine, theirs in zip(short, answers(other), strict=True):

@@ -45,7 +45,7 @@ def quiet(folder: Path, **group: Any) -> Scenario:
 
 
 def went_back() -> Scenario:
-    """The readers are taken back to a checkpoint, far behind, and begin anew."""
+    """The readers are taken back to a checkpoint, far behind, and start again."""
     return Scenario(
         "taken back",
         stream=Stream("orders", segments=2),

@@ -48,7 +48,7 @@ RUN_BY_WORKERS = (
 
 
 def test_a_worker_imports_the_rule_and_not_the_simulator() -> None:
-    """Each worker imports what the functions that it runs stand beside, for the first task of a query."""
+    """Each worker imports the modules of the functions that it runs, for the first task of a query."""
     code = f"""
 import importlib, sys
 for name in {RUN_BY_WORKERS}:

@@ -185,7 +185,7 @@ class Recording:
         return self.tables[self._known(name)]
 
     def chunks(self, name: str, *columns: str) -> Iterable[pa.Table]:
-        """Some columns of the table `name`, part by part; a table on disk is read anew each time, and not kept.
+        """Some columns of the table `name`, part by part; a table on disk is read again each time, and not kept.
 
         Raises `RecordingError` for an unknown name.
         """

@@ -1,6 +1,6 @@
 """Runs side by side: their bounds on one axis, what differs in their scenarios, and what in their results.
 
-Each model says by which bound its runs are judged and what it measures beside its lag: `measures` of its recordings.
+Each model says by which bound its runs are judged and what it measures besides its lag: `measures` of its recordings.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from wmlab.core.words import counted, grouped, listed, rounded
 
 _MOST_ROWS: Final = 400
 _SHORT: Final = 16
-"""Characters of a label that fit beside the end of a curve; the legend has room for any."""
+"""Characters of a label that fit next to the end of a curve; the legend has room for any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

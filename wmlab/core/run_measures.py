@@ -1,6 +1,6 @@
 """What one run came to, in numbers: the bound that it is judged by, its lag behind the clock, and other measures.
 
-A bound promises that what comes later is not below it. So a run has its broken promises beside its lag.
+A bound promises that what comes later is not below it. So a run has broken promises as well as a lag.
 """
 
 from __future__ import annotations

@@ -241,7 +241,7 @@ def dump(data: object) -> str:
 
 
 _LINE: Final = 100
-"""The most characters that a call has on one line, beside what stands before it."""
+"""The most characters that a call has on one line, besides what is before it."""
 
 
 def python_call(part: object, called: Callable[[type], str], indent: str = "") -> str:
@@ -294,7 +294,7 @@ class ScenarioFile:
     The base class of a kind gives `only_field`, a field that no other kind has, and `users_call_it`; one with a field
     `rules` has a `rule_table` as well, and `rule_sentences` with what the document says about each option of it, by
     "Part.option". `noun` is what its own mistakes call it. `_namespaces` says where
-    users find the classes of a module, if not beside the scenario.
+    users find the classes of a module, if not next to the scenario.
     """
 
     name: str

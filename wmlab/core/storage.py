@@ -3,7 +3,7 @@
     <recording>/recording.json              what was run, and the row count of every table
     <recording>/<table>/part-0.parquet      one for every table of its kind, empty ones included
 
-`write` fills a hidden directory beside the final name and renames it into place, so that a recording exists
+`write` fills a hidden directory next to the final name and renames it into place, so that a recording exists
 whole or not at all. Opening one checks version, schemas and counts by the files' footers; rows are read when a
 table is first asked for. Equal recordings give equal bytes: nothing written depends on the clock, on the
 machine, or on how the tables were chunked in memory.
@@ -184,7 +184,7 @@ class GrowingTable:
 
 
 def write(path: str | Path, manifest: Manifest, tables: RecordedTables, *, overwrite: bool = False) -> Path:
-    """Write a recording beside its name, rename it into place, and return its absolute path.
+    """Write a recording next to its name, rename it into place, and return its absolute path.
 
     `overwrite` replaces an older recording and nothing else; between the two renames of a replacement the name is
     empty for an instant. On any failure the name is as it was before and no partial directory remains.
@@ -286,7 +286,7 @@ def _table_damage(dataset: Path, schema: pa.Schema, rows: int) -> str:
         return f"is missing: {dataset.name}/{PART_FILE} does not exist"
     others = sorted(p.name for p in dataset.iterdir() if p.name != PART_FILE and p.name[0] not in "._")
     if others:
-        return f"holds files beside {PART_FILE}: {', '.join(others)}"
+        return f"holds files besides {PART_FILE}: {', '.join(others)}"
     try:
         with pq.ParquetFile(file) as parquet:
             written, written_rows = parquet.schema_arrow, parquet.metadata.num_rows

@@ -1,6 +1,6 @@
 """Real logs: when each event happened, when it arrived, who wrote it, and its key; and how they are read.
 
-`load` reads a trace that comes with wmlab (`names`), or a file, a folder or a data frame of one's own. The traces that
+`load` reads a trace that comes with wmlab (`names`), or a file, a folder or a data frame of your own. The traces that
 come with wmlab are the Parquet files of `data/traces`, where each is from stands in its `<name>.provenance.json`, and
 the raw exports of `data/exports`.
 

@@ -46,7 +46,7 @@ MAX_MS: Final = 2**53
 
 
 def _from_text(offered: object, check: ValidatorFunctionWrapHandler) -> Any:
-    """What a field of milliseconds holds: a text stays beside the number that it says."""
+    """What a field of milliseconds holds: a text is kept with the number that it says."""
     number = duration_ms(offered)
     checked = check(int(number) if isinstance(number, GivenDuration) else number)
     return number if isinstance(number, GivenDuration) else checked
@@ -244,7 +244,7 @@ RuleTable = Mapping[type, Mapping[str, tuple[Any, Any, Any]]]
 """By class and option, what design, implementation and sound set."""
 
 if TYPE_CHECKING:
-    # Whoever runs a scenario reads options of `resolved` values only, where none is unset.
+    # Anyone who runs a scenario reads options of `resolved` values only, where none is unset.
     Option = Annotated[AnyValue, "UNSET stands for what the scenario's rules set"]
 else:
     Option = AnyValue | None

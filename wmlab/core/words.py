@@ -56,7 +56,7 @@ def since_1970_ms(instant: datetime) -> int:
 
 
 def moment(time_ms: int | None, *, beside_ms: int = 0, clock_ms: int | None = None) -> str:
-    """A time: "29 400 ms"; from ten minutes on, or beside such a time, "12 min 5.25 s", from one hour on to the second,
+    """A time: "29 400 ms"; from ten minutes on, or with such a time, "12 min 5.25 s", from one hour on to the second,
     "2 d 5 h 12 min 49 s"; or "2013-01-05 17:32:00 UTC" for ms since 1970.
 
     `clock_ms` is a time of the clock of the same run: if that is an instant, this is one, too. "unknown" for None.
@@ -158,7 +158,7 @@ def wrapped(text: str, *, width: int = 100) -> str:
 def span(length_ms: int, *, beside_ms: int = 0) -> str:
     """A duration, exact: "400 ms", "24.037 s"; or from ten minutes on, cut to two units, "25 min 4 s", "1 d 5 h".
 
-    What was measured is written by `rounded`, to a tenth of a second. Beside a duration or a time of the clock
+    What was measured is written by `rounded`, to a tenth of a second. Next to a duration or a time of the clock
     `beside_ms` of ten minutes or more, the form of two units begins at one minute, and what is shorter is rounded:
     "5 min 17 s", "56.4 s". Instants, which are exact, change nothing.
     """
@@ -174,7 +174,7 @@ def span(length_ms: int, *, beside_ms: int = 0) -> str:
 
 
 def rounded(length_ms: int) -> str:
-    """A duration beside a chart, whose axes have seconds: "400 ms", "24.0 s"; as `span` from ten minutes on."""
+    """A duration next to a chart, whose axes have seconds: "400 ms", "24.0 s"; as `span` from ten minutes on."""
     if length_ms < 0:
         return f"−{rounded(-length_ms)}"
     if length_ms < SECOND_MS:

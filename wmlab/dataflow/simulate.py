@@ -81,7 +81,7 @@ def _traced(dataflow: DataflowScenario, source: Source) -> Reading:
 
 
 def _streamed(source: Source) -> Reading:
-    """The events of a recorded stream with the lower bounds promised to whoever reads it.
+    """The events of a recorded stream with the lower bounds promised to its readers.
 
     With a reader group, each reader is a partition: its events when it read them, its lower bound when it saw it.
     Without one, events count when they were appended, and the lower bound of a watermark when it was emitted. Raises

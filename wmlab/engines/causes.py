@@ -195,7 +195,7 @@ def _late_of(instance: Instance, at_ms: int | None) -> int:
 
 
 def grown(counts: Sequence[int]) -> int:
-    """By how much a counter has grown over its reports; one that falls has begun anew at 0.
+    """By how much a counter has grown over its reports; one that falls has started again at 0.
 
     >>> grown([3, 5, 1, 2])
     4

@@ -56,7 +56,7 @@ _STATES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What holds the watermark of a job: the subtasks of a source with the smallest one, and the inputs beside them.
+    """What holds the watermark of a job: the subtasks of a source with the smallest one, and the inputs next to them.
 
     It is the whole source if none of its subtasks is behind the others, or all are silent. While there is no watermark
     at all, those that have never had one are behind the others. Without instances nothing holds it.
@@ -111,7 +111,7 @@ class Side:
 
     @property
     def others(self) -> list[Instance]:
-        """The inputs beside it that anybody waits for."""
+        """The inputs next to it that anybody waits for."""
         return [each for each in self.job.sources if each not in self.instances and self.job.is_live(each)]
 
     @property
@@ -388,7 +388,7 @@ def ahead_of_clock(job: Job) -> Finding | None:
         shift_ms=ahead_ms,
         what=f"the event times of {name} are {rounded(ahead_ms)} ahead of the clock"
         + ("" if len(ahead) == len(live) else ", and wait for those of the others"),
-        remedy="See the clock of whoever writes them, and the time zone of the column.",
+        remedy="Check the clock of their writer, and the time zone of the column.",
         evidence=last_reported(ahead[:2], "output_watermark_ms"),
     )
 
@@ -417,7 +417,7 @@ def time_zone(job: Job) -> Finding | None:
 
 
 def restarts(job: Job) -> Finding | None:
-    """The job has begun anew while it was looked at: its counters are smaller than they were."""
+    """The job has started again while it was looked at: its counters are smaller than they were."""
     falls = [
         (instance, before, after)
         for task in job.path
@@ -432,10 +432,10 @@ def restarts(job: Job) -> Finding | None:
     times = "once" if count == 1 else f"{count} times"
     return Finding(
         cause=Cause.RESTARTS,
-        proof="counters only fall when a task begins anew",
+        proof="counters only fall when a task starts again",
         since_ms=after.at_ms,
-        what=f"the job began anew at least {times}, last after {clock_words(before.at_ms)}: {instance.source} had read "
-        f"{counted(before.records or 0, 'record')}, and then {grouped(after.records or 0)}",
+        what=f"the job started again at least {times}, last after {clock_words(before.at_ms)}: {instance.source} had "
+        f"read {counted(before.records or 0, 'record')}, and then {grouped(after.records or 0)}",
         remedy="See its exceptions; without a checkpoint open windows are lost.",
         evidence=(reported(instance, before, "records"), reported(instance, after, "records")),
     )

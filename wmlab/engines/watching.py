@@ -78,7 +78,7 @@ class WatchedJob:
 
 
 def _is_other(before: JobExplanation, after: JobExplanation) -> bool:
-    """Whether an answer differs from the one before by its cause, or whose it is."""
+    """Whether an answer differs from the one before by its cause, or which writer it concerns."""
     return (before.verdict, before.cause, before.whose) != (after.verdict, after.cause, after.whose)
 
 
@@ -106,7 +106,7 @@ def answers_of(
 def save_page(log: EngineLog, explanation: JobExplanation, path: str | Path) -> Path:
     """Write the answer, its evidence, the advice and the chart as a page for a ticket; return where.
 
-    The suffix decides: `.html` is one file, `.md` has the chart in an SVG beside it. Raises `EngineError` for another
+    The suffix decides: `.html` is one file, `.md` has the chart in an SVG next to it. Raises `EngineError` for another
     suffix, or if it is there already.
     """
     target = as_path(path, EngineError)

@@ -128,7 +128,7 @@ def smallest_of_the_origins(buffers: TableRows) -> Iterator[Finding]:
 
 
 def _broken_at(row: TableRow, what: str, *columns: str) -> Finding:
-    """A broken promise at an arrival, with some columns beside those that identify it."""
+    """A broken promise at an arrival, with some columns besides those that identify it."""
     where = f"after arrival {row['arrival']} at {name_text(row['operator'])} of {name_text(row['stream'])}"
     return Finding(False, row["arrived_ms"], f"{where} {what}", [Evidence.of("buffers", row, *_IDENTIFIERS, *columns)])
 

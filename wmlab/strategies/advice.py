@@ -31,7 +31,7 @@ from wmlab.strategies.replay import as_trace, path_of_records
 from wmlab.strategies.windows import LogWindows, Windows, windows_of
 
 _LESS: Final = 0.8
-"""The share of the median lag below which a watermark for each key is named beside the advice."""
+"""The share of the median lag below which a watermark for each key is named next to the advice."""
 COME_AND_GO: Final = "Writers come and go, so a watermark that waits for each of them is of no use here."
 
 
@@ -46,7 +46,7 @@ class Advice(Answer):
     these rows. `whole` is its outcome over the whole log, as `compare` has it.
 
     `settings` is how engines write the strategy, with the log's own name of the event time, or the constant bound that
-    was judged beside it, `judged[0]`, where they cannot have it. `bound_ms` is the constant bound that the complete log
+    was judged with it, `judged[0]`, where they cannot have it. `bound_ms` is the constant bound that the complete log
     asks for, as `lateness_curve` has it; for sessions it may be longer than they need.
 
     `findings` say what is wrong with the log, and what its numbers are worth. Those in `doubts` stand against the
@@ -137,7 +137,7 @@ class Advice(Answer):
         )
 
     def _beside(self) -> str:
-        """The reason, and what is said beside the advice: its idle timeout, a watermark for each key."""
+        """The reason, and what is said next to the advice: its idle timeout, a watermark for each key."""
         parts = [self.reason]
         if self.idleness is not None:
             parts.append(f"On the whole log its idle timeout {self.idleness.does(self._idle_ms)}.")

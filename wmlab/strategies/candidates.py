@@ -232,7 +232,7 @@ def bound_of(strategy: Strategy[Any]) -> int | None:
 
 
 def rebound(strategy: Strategy[Any]) -> Callable[[int], Strategy[Any]]:
-    """How to make a strategy that has a bound anew with another one."""
+    """How to make a strategy that has a bound with another bound."""
     if isinstance(strategy, Guarded):
         inner = rebound(strategy.inner)
         return lambda bound_ms: Guarded(inner(bound_ms), strategy.ahead_ms, strategy.beyond)

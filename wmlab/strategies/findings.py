@@ -1,4 +1,4 @@
-"""Findings: what is wrong with a log, or with the numbers of an advice, each with whose it is and what to do about it.
+"""Findings: what is wrong with a log, or with the numbers of an advice: which writer, and what to do.
 
 The rules for records and writers are those of `clocks`; here they are put into words, with what they do to the constant
 bound. The largest event time never falls, so one record that is stamped a day ahead is behind the lateness of all
@@ -61,7 +61,7 @@ _ALIKE: Final = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something that is wrong: a kind, the same as a sentence, whose it is, and what to do.
+    """Something that is wrong: a kind, the same as a sentence, which writer it concerns, and what to do.
 
     `count` records have it, those of `writers` where it is of some of them. `rows` are their numbers in order of
     arrival, from 1, where leaving them out means something; `leave_out` says that it is best. Then `bound_ms` is the
@@ -330,7 +330,7 @@ def _behind(case: _Case) -> Iterator[Finding]:
         f"{clock.writer} ({_off(clock) if clock.zone else f'{_off(clock)} in the median'})"
         for clock in each_writer(behind)
     ]
-    remedy = "A slow clock looks like a long way: ask whoever runs it. A watermark for each writer waits for it."
+    remedy = "A slow clock looks like a long way: ask its operator. A watermark for each writer waits for it."
     if behind["zone"].all():
         remedy = f"Name the time zone of {'its' if len(of) == 1 else 'their'} times, or leave out these writers."
     yield case.finding(

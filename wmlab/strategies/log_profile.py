@@ -33,8 +33,8 @@ _TARGETS: Final = (0.001, 0.01, 0.05, 0.1)
 class Profile(TableAnswer[Any]):
     """A log in one look: a table of its writers, what is dirty in words, the calls to make, and a chart.
 
-    `log` is the trace, without the bad rows that `log.refused` lists. `findings` say what is dirty, whose it is, what
-    it does to the constant bound for the late share that was asked for, and what to do; `writers` is a data frame of
+    `log` is the trace, without the bad rows that `log.refused` lists. `findings` say what is dirty and in which writer,
+    what it does to the constant bound for the late share that was asked for, and what to do; `writers` is a data frame of
     what the records of each writer show, the dirtiest first (`wm.strategy.writer_clocks`). `bound_ms` is that constant
     bound, and `ahead_ms` how far ahead of its arrival a record may be, which `Guarded` takes. `without()` is the log
     without what is best left out.
@@ -155,7 +155,7 @@ class Profile(TableAnswer[Any]):
         return self.text(["Next:", *(f"  {call}" for call in self.next_calls)])
 
     def text(self, more: list[str]) -> str:
-        """The profile as text, with lines of one's own at its end."""
+        """The profile as text, with lines of your own at its end."""
         rows = [self.heads, *([str(cell) for cell in row] for row in self._rows())]
         table = text_table(rows, right=[n for n in range(len(self.heads)) if n not in self.left])
         findings = [wrapped(f"- {finding}") for finding in self.findings]

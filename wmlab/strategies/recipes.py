@@ -283,7 +283,7 @@ def _own(strategy: Strategy[Any], event_time: EventTimeColumn) -> dict[str, Sett
     if strategy.keyed:
         return _by_key(strategy)
     name = type(strategy).__name__
-    generator = f"with a WatermarkGenerator of one's own, whose onEvent and onPeriodicEmit do what {name}.step does"
+    generator = f"with your own WatermarkGenerator, whose onEvent and onPeriodicEmit do what {name}.step does"
     return {
         "Flink SQL": _cannot("its watermark is an expression of one row"),
         "Flink": Setting("WatermarkStrategy.forGenerator(...)", generator),
@@ -291,7 +291,7 @@ def _own(strategy: Strategy[Any], event_time: EventTimeColumn) -> dict[str, Sett
         "Kafka Streams": _cannot("the grace of a window is a constant"),
         "Beam": Setting(
             "withTimestampPolicyFactory(...)",
-            f"with a TimestampPolicy of one's own, whose getWatermark does what {name}.step does",
+            f"with your own TimestampPolicy, whose getWatermark does what {name}.step does",
         ),
     }
 
@@ -322,17 +322,17 @@ def _guarded(strategy: Guarded, event_time: EventTimeColumn) -> dict[str, Settin
         too_far = f"timestamp > System.currentTimeMillis() + {ahead_ms}L"
     else:
         too_far = f"timestamp is more than {ahead_ms} ms above those of all other writers"
-    generator = f"with a WatermarkGenerator of one's own, whose onEvent returns at once where {too_far}"
+    generator = f"with your own WatermarkGenerator, whose onEvent returns at once where {too_far}"
     return {
         "Flink SQL": _cannot("nothing is offered against times that are ahead"),
         "Flink": Setting(
             "WatermarkStrategy.forGenerator(...)", f"{generator}, and else calls that of {_flink(inner, event_time)}"
         ),
         "Spark": _cannot("only a filter before .withWatermark is offered, which loses such rows"),
-        "Kafka Streams": _cannot("only a TimestampExtractor of one's own is offered, which alters such times"),
+        "Kafka Streams": _cannot("only your own TimestampExtractor could do it, which alters such times"),
         "Beam": Setting(
             "withTimestampPolicyFactory(...)",
-            "with a TimestampPolicy of one's own, whose getTimestampForRecord leaves such times out of its largest "
+            "with your own TimestampPolicy, whose getTimestampForRecord leaves such times out of its largest "
             "time; CustomTimestampPolicyWithLimitedDelay counts them, and stops at the clock less the delay",
         ),
     }

@@ -81,14 +81,14 @@ def windows_of(
     """The windows that a user asks for, with durations in ms or as text; None if no length is given.
 
     Raises `ModelError` for a length below 1 ms, an allowed lateness below 0, a slide without or above a window, and a
-    gap beside a window.
+    gap as well as a window.
     """
     given = {"window_ms": window_ms, "slide_ms": slide_ms, "gap_ms": gap_ms}
     lengths = {name: _length(name, value, least=1) for name, value in given.items() if value is not None}
     late_ms = _length("allowed_lateness_ms", allowed_lateness_ms, least=0)
     size_ms, slide, gap = (lengths.get(name) for name in given)
     if gap is not None and len(lengths) > 1:
-        raise ModelError("gap_ms is given beside window_ms or slide_ms.", remedy="Give a gap for sessions alone.")
+        raise ModelError("gap_ms is given with window_ms or slide_ms.", remedy="Give a gap for sessions alone.")
     if slide is not None and (size_ms is None or slide > size_ms):
         raise ModelError(
             f"slide_ms is {slide}, with window_ms {size_ms}.",

@@ -203,7 +203,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
             "read to its end, it counts there until its successors can be read; null: not known",
             nullable=True,
         ),
-        column("anew", FLAG, "by a reset of the group, whose readers begin anew; null: not known", nullable=True),
+        column("reset", FLAG, "by a reset of the group, whose readers start again; null: not known", nullable=True),
         column("at_ms", LONG, "when the group's state changed", unit="ms"),
     ),
     "windows": table(

@@ -1,4 +1,4 @@
-"""Tests for watermark code of one's own: histories are drawn, run, and compared with the rule that it claims to be."""
+"""Tests for watermark code of your own: histories are drawn, run, and compared with the rule that it claims to be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A machine of one's own beside the rule that it claims to be: the smallest history in which they differ.
+"""A machine of your own next to the rule that it claims to be: the smallest history in which they differ.
 
 Histories are drawn by hypothesis, always the same ones, and shrunk by it to the fewest steps and smallest numbers.
 """
@@ -93,10 +93,10 @@ class _DiffersError(Exception):
 
 
 def compare_with_rule(mine: Callable[..., Machine], rule: str, *, examples: int = EXAMPLES) -> None:
-    """Raise `DisagreementError` if a machine of one's own does not answer as a rule, with the smallest such history.
+    """Raise `DisagreementError` if a machine of your own does not answer as a rule, with the smallest such history.
 
     `mine` is called with the parameters of the rule by name, and gives an object whose `step` takes a dict and returns
-    the answer; `RULES` says what each rule takes and answers. So it stands in a test of one's own:
+    the answer; `RULES` says what each rule takes and answers. So it stands in a test of your own:
 
         def test_my_valve():
             wm.testing.compare_with_rule(MyValve, rule="flink-valve")
@@ -171,7 +171,7 @@ def find_disagreement(
             raise failed[0] from None
         raise ModelError(
             f"{_name(mine)} answers one history in two ways.",
-            remedy="Let each machine begin anew, and depend on nothing but its steps.",
+            remedy="Let each machine start again, and depend on nothing but its steps.",
         ) from None
     if failed:
         raise failed[0]

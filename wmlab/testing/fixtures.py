@@ -1,4 +1,4 @@
-"""A pytest plugin, which comes with wmlab: a fixture that compares watermark code of one's own with a rule.
+"""A pytest plugin, which comes with wmlab: a fixture that compares watermark code of your own with a rule.
 
 pytest loads this file wherever wmlab is installed, so nothing else is imported before the fixture is used.
 """
@@ -33,7 +33,7 @@ def pytest_addoption(parser: Any) -> None:
 
 @pytest.fixture
 def agrees_with_rule(request: pytest.FixtureRequest) -> AgreesWithRule:
-    """A function of a machine of one's own and a rule, which fails the test if the machine does not answer as the rule.
+    """A function of a machine of your own and a rule, which fails the test if the machine does not answer as the rule.
 
         def test_my_valve(agrees_with_rule):
             agrees_with_rule(MyValve, "flink-valve")

@@ -1,6 +1,6 @@
 """The rules that code can be compared with, as machines over plain values: dicts go in, answers of JSON come out.
 
-Every step is a dict with the operation under "op". `restart` begins anew, as after a failure: generators, valves,
+Every step is a dict with the operation under "op". `restart` starts again, as after a failure: generators, valves,
 coalescers and trackers keep nothing, and a query of Spark its watermark. Unknown is null.
 """
 

@@ -135,7 +135,7 @@ def test_a_damaged_file_is_named_with_its_damage(saved, file, damaged, said):
 
 def test_a_second_part_that_spark_would_read_as_well(saved):
     shutil.copy(saved / EVENTS, saved / "events" / "part-1.parquet")
-    assert "table 'events' holds files beside part-0.parquet: part-1.parquet" in problem_of(saved)
+    assert "table 'events' holds files besides part-0.parquet: part-1.parquet" in problem_of(saved)
     (saved / "events" / "part-1.parquet").rename(saved / "events" / ".part-1.parquet.crc")
     assert Recording.read(saved) == recording()
 

@@ -1,4 +1,4 @@
-"""What raw exports have beside two columns of times: counts, delays, clocks, zones, origins, marks, and any JSON."""
+"""What raw exports have besides two columns of times: counts, delays, clocks, zones, origins, marks, and any JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs of one's own: columns by name, times in any unit, and clear words for what cannot be read."""
+"""Logs of your own: columns by name, times in any unit, and clear words for what cannot be read."""
 
 from __future__ import annotations
 

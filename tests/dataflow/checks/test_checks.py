@@ -113,7 +113,7 @@ def test_the_defects_of_the_shipped_code_are_found(name: str) -> None:
 
 
 def _own(change: Callable[[Any, int], tuple[Any, list[int]]]) -> Recording:
-    """One source, of whose watermarks a processor of one's own makes others: `change(state, mark)` of each."""
+    """One source, of whose watermarks a processor of your own makes others: `change(state, mark)` of each."""
 
     def function(state: Any, item: Any) -> tuple[Any, list[Any]]:
         if not isinstance(item, flow.Watermark):

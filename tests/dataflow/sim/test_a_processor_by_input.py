@@ -1,4 +1,4 @@
-"""A processor of one's own that gets the watermarks of each input: a join and a union, beside the built-in ones."""
+"""A processor of your own that gets the watermarks of each input: a join and a union, next to the built-in ones."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def joining(back: int, ahead: int, columns: tuple[str, str], same: str | None = 
 
 
 def own_join(name: str, back: int, ahead: int, columns: tuple[str, ...], times: tuple[str, str], **fields: Any) -> Any:
-    """A processor of one's own with that join; `columns` are those of its rows, `times` the ones with keys 0 and 1."""
+    """A processor of your own with that join; `columns` are those of its rows, `times` the ones with keys 0 and 1."""
     function = joining(back, ahead, (times[0], times[1].removeprefix("right_")), **fields)
     return flow.Custom(name, function=function, by_input=True, columns=columns, keys=dict(enumerate(times)))
 

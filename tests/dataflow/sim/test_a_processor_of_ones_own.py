@@ -1,4 +1,4 @@
-"""A processor of one's own may generate, drop and delay watermarks; an old one that ignores their keys may not."""
+"""A processor of your own may generate, drop and delay watermarks; an old one that ignores their keys may not."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_rows_pass_maps_filters_and_flat_maps_as_in_a_list(data: list[tuple[int,
 
 @pytest.mark.parametrize(("ttl_ms", "counts"), [(None, [1, 2, 1, 2, 3]), (100, [1, 2, 1, 1, 1])])
 def test_a_stateful_map_counts_each_group_as_it_goes_and_forgets_it_in_time(ttl_ms: int | None, counts: list) -> None:
-    """The watermark of a row comes before it, so the row that ends the time to live of its group begins anew."""
+    """The watermark of a row comes before it, so the row that ends the time to live of its group starts again."""
     data = [(0, 1), (10, 1), (20, 2), (300, 2), (310, 1)]
     runs = flow.StatefulMap("runs", "t", by="k", aggregates={"n": "count()"}, ttl_ms=ttl_ms)
     assert [row["n"] for row in results(line(source("a", data, 0), runs))] == counts

@@ -50,7 +50,7 @@ def test_a_policy_of_the_clock_goes_on_without_rows() -> None:
 
 
 def by_a_list(*given: int | None) -> flow.EventTime:
-    """A policy of one's own that says these watermarks, row by row."""
+    """A policy of your own that says these watermarks, row by row."""
 
     def policy(memory: int | None, time: int) -> tuple[int, int | None]:
         number = memory or 0

@@ -1,4 +1,4 @@
-"""A time per input of a window, watermarks of grouped times, calls that ignore keys, and a lag policy of one's own."""
+"""A time per input of a window, watermarks of grouped times, calls that ignore keys, and a lag policy of your own."""
 
 from __future__ import annotations
 

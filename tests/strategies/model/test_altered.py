@@ -1,4 +1,4 @@
-"""A strategy with the error of a report beside the right one, and one on a clock that is set."""
+"""A strategy with the error of a report next to the right one, and one on a clock that is set."""
 
 from __future__ import annotations
 

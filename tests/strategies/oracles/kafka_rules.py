@@ -1,4 +1,4 @@
-"""What a task of Kafka Streams does beside its stream time: the order of its records, and which windows take them.
+"""What a task of Kafka Streams does besides its stream time: the order of its records, and which windows take them.
 
 Source: `PartitionGroup` and `KStreamWindowAggregate` of Kafka 4.
 """

@@ -1,4 +1,4 @@
-"""What Spark does with watermarks beside moving them from batch to batch: refusals and the length of a delay.
+"""What Spark does with watermarks besides moving them from batch to batch: refusals and the length of a delay.
 
 Source: `EventTimeWatermarkExec`, `WatermarkTracker` and `WatermarkPropagator` of Spark 4.
 """

@@ -139,7 +139,7 @@ def test_segments_that_a_reset_takes_from_a_group_are_not_finished() -> None:
         ],
         duration_ms=20_000,
     ).record(progress=False)
-    left = run.to_pandas("positions").query("finished and anew")
+    left = run.to_pandas("positions").query("finished and reset")
     assert list(left["segment_id"] > 0) == [True, True]
     finished = [(m.at_ms, m.what.split(" at ")[0]) for m in timeline(run) if m.what.startswith("finishes")]
     assert finished == [(9_000, "finishes 0@0"), (15_000, "finishes 0@0")]

@@ -27,17 +27,17 @@ UNTIL_MS = 1_000
 def changes(stream: Stream, group: str, seed: int) -> Iterator[Row]:
     """A group that opens, reads, falls back in, finishes and reopens any segment, some versions in one go.
 
-    With some of them it begins anew.
+    With some of them it starts again.
     """
     random = Random(f"{seed}/{stream.name}/{group}")
     offsets = dict.fromkeys(random.sample(stream.ids, random.randint(1, len(stream.ids))), 0)
     at_ms, moved = 0, dict(offsets)
     for version in range(0, random.choice([1, 10, 60]), random.choice([1, 3])):
-        anew = version > 0 and random.random() < 0.05
+        reset = version > 0 and random.random() < 0.05
         for segment in moved:
             finished = version > 0 and random.random() < 0.15
             row = {"stream": stream.name, "group": group, "version": version, "at_ms": at_ms}
-            yield row | {"segment_id": segment, "offset": moved[segment], "finished": finished, "anew": anew}
+            yield row | {"segment_id": segment, "offset": moved[segment], "finished": finished, "reset": reset}
             offsets[segment] = moved[segment]
         at_ms += random.randint(0, 9)
         chosen = random.sample(stream.ids, random.randint(1, min(3, len(stream.ids))))
@@ -51,7 +51,7 @@ def expected(stream: Stream, rows: list[Row], visible: str) -> Iterator[tuple[An
         for row in update:
             offsets[row["segment_id"]] = None if row["finished"] else row["offset"]
         position = Position({segment: offset for segment, offset in offsets.items() if offset is not None})
-        if any(row["anew"] for row in update):
+        if any(row["reset"] for row in update):
             tracker = Tracker()
         next_ms = versions[number + 1][0][1] if number + 1 < len(versions) else UNTIL_MS
         emissions = sorted(set(stream.emitted_ms)) if visible == "then" else []
@@ -75,12 +75,12 @@ def test_every_version_gets_what_a_tracker_that_follows_says(spark: SparkSession
             told += expected(stream, log, visible)
             rows += log
     Random(6).shuffle(rows)
-    positions = frame(spark, rows, CHANGES + ", anew boolean")
+    positions = frame(spark, rows, CHANGES + ", reset boolean")
     found = Logs.of(spark, made).group_bounds(positions, *COLUMNS, visible=visible, until_ms=UNTIL_MS)
     assert sorted(found, key=itemgetter(0, 1, 2, 3)) == sorted(told, key=itemgetter(0, 1, 2, 3))
     kinds = Counter((row[5] is None, row[6] is None) for row in found)
     assert min(kinds[kind] for kind in [(False, False), (False, True), (True, False), (True, True)]) > 100
-    assert sum(row["anew"] for row in rows) > 50
+    assert sum(row["reset"] for row in rows) > 50
     assert sum(not stream.log for stream in made) > 3
     assert sum(len(set(stream.emitted_ms)) < len(stream.emitted_ms) for stream in made) > 3
     assert sum(not stream.segments.keys() >= set(stream.ids[:-1]) for stream in made) > 20

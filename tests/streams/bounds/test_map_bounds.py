@@ -52,7 +52,7 @@ def test_a_row_has_the_map_at_the_end_of_its_millisecond(spark: SparkSession) ->
 
 
 def test_versions_of_one_millisecond_have_the_window_of_their_update(spark: SparkSession) -> None:
-    """Reader a publishes and shares its time, then b; or the group is taken back, and then both begin anew."""
+    """Reader a publishes and shares its time, then b; or the group is taken back, and then both start again."""
     steps = [
         (10, "a", "publish", 1),
         (10, "a", "time", 2),

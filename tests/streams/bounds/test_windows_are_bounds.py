@@ -105,7 +105,7 @@ def test_what_delays_nothing_is_compared() -> None:
 
 
 def test_a_reader_that_joins_behind_where_the_group_had_been_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The group had passed the cuts in one segment only, and so has read all; who begins anew is before the first."""
+    """The group had passed the cuts in one segment only, and so has read all; who starts again is before the first."""
     notes = [
         script.NoteTime(at_ms=at_ms, writer="w2", time=at_ms, position={"0@0": 5 * at_ms, "1@0": 108})
         for at_ms in (1_000, 2_000, 3_000)

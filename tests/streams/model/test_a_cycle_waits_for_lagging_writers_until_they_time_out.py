@@ -126,7 +126,7 @@ def test_the_first_watermark_waits_for_the_expected_writers_and_for_no_longer_th
     _, decision, _ = run(both, previous=None, now_ms=11_000, state=state, rules=rules)
     assert decision.outcome == "emitted"
     _, decision, _ = run(both, previous=None, now_ms=11_000, rules=rules)
-    assert decision.outcome == "held", "a new leader counts anew"
+    assert decision.outcome == "held", "a new leader counts again"
     _, decision, _ = run({"a": mark(40_000)}, now_ms=0, rules=rules)
     assert decision.outcome == "emitted", "only the first watermark waits"
 

@@ -63,7 +63,7 @@ def test_a_reset_takes_the_group_back_and_everything_after_the_checkpoint_is_rea
     removed = world.rows("positions", at_ms=12_200)
     assert {row["segment_id"]: row["offset"] for row in removed if not row["finished"]} == checkpoint["cut"]
     assert {row["version"] for row in removed} == {removed[0]["version"]}
-    assert {row["version"] for row in world.rows("positions", anew=True)} == {removed[0]["version"]}
+    assert {row["version"] for row in world.rows("positions", reset=True)} == {removed[0]["version"]}
 
 
 def test_a_reset_to_the_last_checkpoint_or_to_one_that_is_missing():

@@ -200,8 +200,8 @@ def test_sealing_a_stream_aborts_what_is_open_and_commits_what_was_requested():
 
 
 def test_a_stream_created_again_has_transactions_of_its_own():
-    anew = script.DeleteStream(at_ms=8_200, recreate_after_ms=1_000)
-    world = fleet(anew, writers=SLOW, controllers=Controllers(period_ms=500))
+    reset = script.DeleteStream(at_ms=8_200, recreate_after_ms=1_000)
+    world = fleet(reset, writers=SLOW, controllers=Controllers(period_ms=500))
     states = Counter(world.column("transactions", "state", of="stream"))
     assert states == {"committed": 7, "committing": 1, "open": 1}
     new = world.rows("transactions", of="stream#2")

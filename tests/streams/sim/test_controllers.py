@@ -273,7 +273,7 @@ def test_a_cycle_that_fails_after_a_removal_says_whom_it_has_removed():
 
 
 def test_c10_a_missing_marks_segment_fails_cycles_and_drops_the_clocks():
-    """Row C10: the client is built anew, so a lagging writer gets a fresh timeout."""
+    """Row C10: the client is built again, so a lagging writer gets a fresh timeout."""
     lose = script.LoseMarksSegment(at_ms=9_000, for_ms=1_000)
     world = run(script=[script.CrashWriter(at_ms=6_000, writer="w2"), lose])
     failed = world.column("cycles", "at_ms", reason="cycle failed: no such marks segment")

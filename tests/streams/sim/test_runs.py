@@ -109,9 +109,9 @@ def test_a_reader_says_when_it_begins_anew_after_a_reset():
                         group_refresh_ms=700)  # fmt: skip
     actions = [script.Checkpoint(at_ms=6_000, name="a"), script.ResetToCheckpoint(at_ms=9_050)]
     world = run(readers=group, script=actions)
-    anew = world.rows("incidents", kind="anew")
-    assert {row["target"] for row in anew} == {"readers-0", "readers-1"}
-    assert all(9_050 < row["at_ms"] <= 9_050 + 760 for row in anew)
+    reset = world.rows("incidents", kind="start over")
+    assert {row["target"] for row in reset} == {"readers-0", "readers-1"}
+    assert all(9_050 < row["at_ms"] <= 9_050 + 760 for row in reset)
     judged, broken = windows_monotone(world.stream().journal.rows)
     assert (judged > 50, broken) == (True, [])
 
@@ -143,11 +143,11 @@ def test_two_jobs_that_come_to_a_place_at_which_their_controller_is_paused():
 def test_a_length_that_is_asked_for_when_the_stream_is_deleted_is_never_told():
     """With several segments the new stream lacks those that a scale had made; whoever asked for them is gone."""
     for deleted_ms in range(8_000, 8_100, 10):
-        anew = script.DeleteStream(at_ms=deleted_ms, recreate_after_ms=10)
+        reset = script.DeleteStream(at_ms=deleted_ms, recreate_after_ms=10)
         world = run(
             writers=[EventWriter("w1", rate_per_s=200, batch_ms=10)],
             stream=Stream(acks_carry_offset=False),
             latency_ms=30,
-            script=[script.Scale(at_ms=4_000, seal=["0@0"]), anew],
+            script=[script.Scale(at_ms=4_000, seal=["0@0"]), reset],
         )
         assert world.column("writer_marks", "received_ms")[-1] > deleted_ms

@@ -149,8 +149,8 @@ def test_commits_and_other_changes_of_the_segments_wait_for_the_scale():
 
 
 def test_a_stream_that_is_deleted_half_way_is_forgotten_with_its_scale():
-    anew = script.DeleteStream(at_ms=6_000, recreate_after_ms=300)
-    world = run(**CASE | {"script": [STEPS, anew, script.Scale(at_ms=8_000, seal=["4@0"], into=2, seal_every_ms=0)]})
+    reset = script.DeleteStream(at_ms=6_000, recreate_after_ms=300)
+    world = run(**CASE | {"script": [STEPS, reset, script.Scale(at_ms=8_000, seal=["4@0"], into=2, seal_every_ms=0)]})
     # Its controller waits to seal 1 when the stream goes, and finds nothing to seal.
     assert world.column("messages", "content", kind="seal segment: answer") == ["sealed", "sealed"]
     assert world.column("segments", "sealed_ms", of="stream", segment_id=ONE) == [None]

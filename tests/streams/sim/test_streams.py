@@ -82,8 +82,8 @@ def test_s10_of_a_sealed_stream_everything_is_read_and_the_last_watermark_passed
 
 def test_s11_a_stream_that_is_created_again_begins_anew():
     """Row S11: the log is empty, a leader that remembers the old one fails once, times may restart lower."""
-    anew = script.DeleteStream(at_ms=9_000, recreate_after_ms=2_000)
-    world = run(script=[anew], controllers=Controllers(period_ms=500))
+    reset = script.DeleteStream(at_ms=9_000, recreate_after_ms=2_000)
+    world = run(script=[reset], controllers=Controllers(period_ms=500))
     reasons = world.column("cycles", "reason", of="stream#2")
     assert reasons[0] == "cycle failed: no such marks segment"
     assert reasons.count(reasons[0]) == 1
@@ -221,12 +221,12 @@ def test_streams_are_named_exactly(fields, paths):
 
 
 def test_scales_around_a_new_creation_are_checked_too():
-    anew = script.DeleteStream(at_ms=500, recreate_after_ms=100)
-    good = [script.Scale(at_ms=100, seal=["0@0"]), anew, script.Scale(at_ms=700, seal=["4@0"])]
+    reset = script.DeleteStream(at_ms=500, recreate_after_ms=100)
+    good = [script.Scale(at_ms=100, seal=["0@0"]), reset, script.Scale(at_ms=700, seal=["4@0"])]
     assert len(scenario(script=good).script) == 3
     for at_ms, path in ((550, "at_ms"), (700, "seal")):
         with pytest.raises(Problems) as raised:
-            scenario(script=[anew, script.Scale(at_ms=at_ms, seal=["0@0"])])
+            scenario(script=[reset, script.Scale(at_ms=at_ms, seal=["0@0"])])
         assert [problem.path for problem in raised.value.problems] == [f"script[1].{path}"]
 
 
@@ -440,7 +440,7 @@ def test_both_bounds_are_null_from_where_the_writers_were_forgotten_to_the_next_
     lengths = {s: int(written[s][stored[s] < end["cycle_ms"]].max()) for s in end["cut"]}
     assert end["cut"] == lengths
     assert all(lengths[s] - before["cut"][s] > 5_000 for s in lengths)
-    # Whoever reads there late, when the next mark is known already, knows neither bound; before it, the last lower one.
+    # A late reader, when the next mark is known already, knows neither bound; before it, the last lower one.
     late = late_windows(world, end, after)
     assert late == {(None, None)}
     position = {s: (before["cut"][s] + end["cut"][s]) // 2 for s in lengths}

@@ -1,4 +1,4 @@
-"""Old clients beside new ones while a fleet migrates: PDP-33, "Compatibility and Migration"."""
+"""Old clients next to new ones while a fleet migrates: PDP-33, "Compatibility and Migration"."""
 
 from dataclasses import replace
 

@@ -265,7 +265,7 @@ def time_axis(
 ) -> Axis:
     """An axis that covers the known `values` (ms): instants if they read as such, durations otherwise.
 
-    They are read beside the `clock` of the run, see `is_instant`. It has a margin on both sides, of a ms at least, or a
+    They are read by the `clock` of the run, see `is_instant`. It has a margin on both sides, of a ms at least, or of a
     second if the values are equal.
     """
     known = [value for value in values if value is not None] or [0, 1]
@@ -341,7 +341,7 @@ def format_instant(value_ms: int, *, span_ms: int) -> str:
 def time_words(values: Iterable[int | None], *, clock: Iterable[int | None] = ()) -> Callable[[int], str]:
     """Writes a time as a column of these values reads: an instant as exact as their span shows, or a duration.
 
-    They are read beside the `clock` of the run, see `is_instant`.
+    They are read by the `clock` of the run, see `is_instant`.
     """
     known = [value for value in values if value is not None]
     span_ms = max(known) - min(known)

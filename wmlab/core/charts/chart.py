@@ -123,7 +123,7 @@ def joined(*sentences: str) -> str:
 
 
 def incident_words(kind: str, detail: str) -> str:
-    """What a chart writes beside an incident: its detail, which only of a scale is no sentence of its own."""
+    """What a chart writes next to an incident: its detail, which only of a scale is no sentence of its own."""
     return f"{kind} {detail}".strip() if kind == "scale" or not detail else detail
 
 

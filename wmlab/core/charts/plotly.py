@@ -45,7 +45,7 @@ _GRID: Final = "rgba(127,127,127,0.25)"
 _SHORT_MS: Final = 10 * MINUTE_MS
 """An axis so long or shorter has its instants in ms in a hover box."""
 _READABLE_WIDTH: Final = 520.0
-"""Pixels that texts are arranged for: a notebook beside an open side bar has as many in a window of 960."""
+"""Pixels that texts are arranged for: a notebook next to an open side bar has as many in a window of 960."""
 _HEADING_PX: Final = 900
 """Pixels that a line of the answer above a figure has at most."""
 _BUTTON_ROW: Final = 30

@@ -411,7 +411,7 @@ class Scene:
 
     @property
     def right(self) -> float:
-        """Pixels right of the plot, for labels beside boxes."""
+        """Pixels right of the plot, for labels next to boxes."""
         beside = [layer for layer in self.layers if isinstance(layer, Blocks) and layer.beside]
         widths = [text_width(box.label, LABEL_PX) + 16 for layer in beside for box in layer.boxes]
         return max([_RIGHT, *widths])

@@ -58,7 +58,7 @@ def draw_svg(scene: Scene, width: float = _WIDTH, *, headed: bool = True, hover:
     """The scene as SVG text, `width` px wide: title and subtitle, the legend, the labels of the rules, the panels.
 
     Without the first two if it is not `headed`: where they stand above the picture. With `hover` a browser shows the
-    words of a marker or a rectangle beside the pointer.
+    words of a marker or a rectangle next to the pointer.
     """
     plot, text_px = width - scene.left - scene.right, width - 2 * _MARGIN
     levels, labels = scene.rule_labels(plot, gap=14, beside=(scene.left - _MARGIN, scene.right - _MARGIN))
@@ -203,7 +203,7 @@ def _layer(layer: Layer, area: PlotArea, *, hover: bool) -> list[str]:
 
 
 def _titled(part: str, words: str) -> str:
-    """A part of the picture with the words that a browser shows beside the pointer."""
+    """A part of the picture with the words that a browser shows next to the pointer."""
     return f"<g><title>{escape(words)}</title>{part}</g>"
 
 

@@ -1,4 +1,4 @@
-"""Windows and joins of the on-time rows of a recording as a batch gives them, and the results of the dataflow beside.
+"""Windows and joins over the on-time rows of a recording, as a batch, compared with the results of the dataflow.
 
 A batch knows no watermarks: a window is an interval of time, a session a run of rows without a gap, and a join a join.
 Only what a row of the result looks like is left to the functions of `wmlab.dataflow.model`, row by row.

@@ -129,7 +129,7 @@ def on_time_stays_on_time(timed_rows: TimedRows) -> Iterator[Finding]:
 
 
 def judged(out: WentOut, came: CameIn, coalesced: int | None, what: str | None, **where: object) -> Finding:
-    """A finding about a row that left, beside the first one that came with its time."""
+    """A finding about a row that left, next to the first one that came with its time."""
     if what is None:
         return Finding(True, out.item["put_ms"])
     taken = {"taken_ms": came.taken_ms, "time": out.item["time"], "coalesced": coalesced, "row": came.row}

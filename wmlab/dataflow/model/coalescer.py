@@ -228,7 +228,7 @@ class KeyedCoalescer:
     def _of_key(self, key: int, *, woken: int | None = None) -> Coalescer:
         """The coalescer of a key, or one for a key that appears, whose inputs are idle or have ended as by now.
 
-        `woken` is an input whose idleness ends. That a key has appeared is left to whoever gives it an item.
+        `woken` is an input whose idleness ends. That a key has appeared is left to the caller that gives it an item.
         """
         if key in self.keys:
             return self.keys[key]

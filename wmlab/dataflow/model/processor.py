@@ -136,7 +136,7 @@ State = TypeVar("State")
 class Processor(Generic[State]):
     """A vertex's behaviour: the fields of a class are its rules. One method for each thing that can come.
 
-    `state` is what it remembers. `out`, `drops` and `calls` gather what leaves and what happens; whoever calls the
+    `state` is what it remembers. `out`, `drops` and `calls` gather what leaves and what happens; the caller of the
     processor empties them. Methods raise `JobFailedError` if what came ends the job.
     """
 

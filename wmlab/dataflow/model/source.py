@@ -69,7 +69,7 @@ class FixedLag(LagPolicy):
 
 @dataclass(frozen=True, slots=True)
 class OwnLag(LagPolicy):
-    """A rule of one's own: `function(memory, time)` gives the next memory (None at first) and the watermark, or None.
+    """A rule of your own: `function(memory, time)` gives the next memory (None at first) and the watermark, or None.
 
     `lag` is taken off the watermark. The state is the pair of both. Source: upstream class `WatermarkPolicy`.
     """

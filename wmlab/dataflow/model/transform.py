@@ -96,7 +96,7 @@ class Refusal(Enum):
 
 
 AGAIN: Final = Refusal.AGAIN
-"""The item is offered again, before anything else; what was returned beside it holds.
+"""The item is offered again, before anything else; what was returned next to it holds.
 
 Source: "Keyed watermark support", Processor API: the `boolean` that `tryProcessWatermark` returns.
 """

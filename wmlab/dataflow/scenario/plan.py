@@ -277,13 +277,13 @@ class _Planning:
         self.problems.append(Problem((*self.location, *where), message))
 
     def _own(self, keys: Mapping[int, str], columns: tuple[str, ...]) -> Output:
-        """What leaves a processor of one's own that says its keys."""
+        """What leaves a processor of your own that says its keys."""
         for key, column in keys.items():
             self._require(("keys", key), [column], columns)
         return Output(columns, keys_of_source(keys))
 
     def _own_by_input(self, vertex: step.Custom) -> Output | None:
-        """What leaves a processor of one's own that gets the watermarks of each input; none is stuck before it."""
+        """What leaves a processor of your own that gets the watermarks of each input; none is stuck before it."""
         columns = vertex.columns or self._same_columns()
         if columns is None or vertex.keys is not None:
             return None if columns is None else self._own(vertex.keys or {}, columns)

@@ -17,7 +17,7 @@ from wmlab.dataflow.scenario.plan import Output, Plan
 from wmlab.dataflow.scenario.vertices import Custom, Edge, HashJoin, SessionWindow, StatefulMap, Window
 
 OWN_BY_INPUT: Final = "custom by input"
-"""The kind of a processor of one's own that gets the watermarks of each input by itself."""
+"""The kind of a processor of your own that gets the watermarks of each input by itself."""
 
 
 @dataclass(frozen=True)

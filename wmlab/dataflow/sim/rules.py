@@ -87,7 +87,7 @@ def _row_in_words(row: Mapping[str, Any]) -> str:
 
 
 def _checked_policy(policy: Callable[..., Any], source: str) -> Callable[[Any, int], tuple[Any, int | None]]:
-    """A policy of one's own whose answers are looked at."""
+    """A policy of your own whose answers are looked at."""
 
     def checked(memory: Any, time: int) -> tuple[Any, int | None]:
         item = f"the time {time} with the memory {shown(memory)}"

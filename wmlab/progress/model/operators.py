@@ -6,7 +6,7 @@
     Sequencer     for its turn                           unchanged, but in order
 
 Each takes one buffer and returns those that go on because of it. They hold the buffers themselves, whatever these have
-beside their numbers.
+next to their numbers.
 
 An emission numbers its outputs in the order in which it makes them, whatever the order of its inputs; the output that
 closes the last missing input carries the last flag. An input that leaves no record still gives an empty buffer, or the

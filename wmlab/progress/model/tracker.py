@@ -22,7 +22,7 @@ Completed(origin=2, sequence=1, watermark=20) 1 20 0 10
 Completed(origin=1, sequence=2, watermark=25) 3 30 0 20
 Completed(origin=2, sequence=2, watermark=40) 2 40 0 30
 
-The tracker is changed in place; whoever branches takes a `copy.deepcopy`. Per origin it holds the sequences that have
+The tracker is changed in place; to branch, take a `copy.deepcopy`. Per origin it holds the sequences that have
 come beyond the first gap, and nothing else.
 
 Source: "Watermarking and Progress", Reasoning about progress; upstream class `MultiOriginWatermarkProcessor`.

@@ -1,4 +1,4 @@
-"""Strategies around another one: with the error of a report beside the right rule, and on a clock that is set.
+"""Strategies around another one: with the error of a report next to the right rule, and on a clock that is set.
 
 Most reports of bugs say "it was this, it should be that". `Altered` is the first of the two, made of the second by one
 line. `OnClock` is what a strategy does whose clock somebody sets, forward or back.

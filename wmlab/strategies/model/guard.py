@@ -5,7 +5,7 @@ within the next day, whatever the bound. Behind the guard such a record is seen 
 moves no maximum, enters no quantile, and does not make its writer active. It is judged as any other record; since its
 event time is far ahead, it is not late.
 
-No engine has this as a setting. In Flink it is a `WatermarkGenerator` of one's own, whose `onEvent` ignores the record.
+No engine has this as a setting. In Flink it is a `WatermarkGenerator` of your own, whose `onEvent` ignores the record.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegativeMs, Recor
 
 @dataclass(slots=True)
 class GuardState:
-    """The state of the strategy within; the largest event time of all, whose it is, and the largest of the others."""
+    """The state of the strategy within; the largest event time, its writer, and the largest of the others."""
 
     inner: Any
     largest: int = UNKNOWN

@@ -125,7 +125,7 @@ class WindowedPercentile(Strategy[tuple[int, SlidingState]]):
     """X = m - B, B the least that covers `share` of the last `size` latenesses, as `SlidingWindow.bound` has it.
 
     There is no watermark before `hold` records, the warm-up, at most `size`. Native is X, which the state has
-    beside the records.
+    next to the records.
     """
 
     share: ShareBetween

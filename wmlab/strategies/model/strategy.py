@@ -30,7 +30,7 @@ StrategyState = TypeVar("StrategyState")
 
 
 def _from_text(offered: object, check: ValidatorFunctionWrapHandler) -> Any:
-    """What a parameter of milliseconds holds: a text such as "35 d" stays beside the number that it says."""
+    """What a parameter of milliseconds holds: a text such as "35 d" is kept with the number that it says."""
     number = duration_ms(offered)
     checked = check(int(number) if isinstance(number, GivenDuration) else number)
     return number if isinstance(number, GivenDuration) else checked

@@ -49,7 +49,7 @@ class Incident:
 
     @property
     def label(self) -> str:
-        """What a chart writes beside its line: "w2 crashes", "scale 0@0 → 2@1, 3@1", "payments aborts"."""
+        """What a chart writes next to its line: "w2 crashes", "scale 0@0 → 2@1, 3@1", "payments aborts"."""
         if self.kind in _VERBS and self.what and not self.target:
             return f"{self.what} {_VERBS[self.kind]}"
         return incident_words(self.kind, self.what)

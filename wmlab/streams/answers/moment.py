@@ -35,7 +35,7 @@ from wmlab.streams.tables import TOOK_PLACE, Subject
 
 _Value = TypeVar("_Value")
 Clock = Callable[[int], str]
-"""Writes a time (ms) as the axis beside it does."""
+"""Writes a time (ms) as the axis next to it does."""
 _Integers = npt.NDArray[np.int64]
 
 
@@ -178,7 +178,7 @@ def window_words(lower: int | None, upper: int | None, clock: Clock) -> str:
 
 
 def _without_day(time: str, *, beside: str) -> str:
-    """An instant without its day beside one of the same day: "14:00:09" beside "Jan 3, 14:00:05"."""
+    """An instant without its day next to one of the same day: "14:00:09" next to "Jan 3, 14:00:05"."""
     day, comma, clock = time.partition(", ")
     return clock if comma and beside.startswith(f"{day}, ") else time
 

@@ -159,9 +159,9 @@ def _of_positions(rows: Sequence[TableRow], last: Collection[int]) -> Iterator[M
     counting: set[tuple[str, int]] = set()
     for row in sorted(rows, key=lambda row: int(row["version"])):
         segment = row["group"], row["segment_id"]
-        is_told = row["finished"] and segment in counting and not row["anew"]
+        is_told = row["finished"] and segment in counting and not row["reset"]
         (counting.add if row["waits"] else counting.discard)(segment)
-        if row["anew"] or is_told or not (row["finished"] or row["waits"]):
+        if row["reset"] or is_told or not (row["finished"] or row["waits"]):
             continue
         update = [r for r in rows if (r["group"], r["version"]) == (row["group"], row["version"])]
         opened = sorted(r["segment_id"] for r in update if not r["finished"] and r["reader"] is None)
@@ -178,7 +178,7 @@ def _of_resets(rows: Sequence[TableRow]) -> Iterator[Moment]:
     updates = sorted(rows, key=lambda row: (row["group"], row["version"], row["segment_id"]))
     for (group, _), update in groupby(updates, key=lambda row: (row["group"], row["version"])):
         changed = list(update)
-        if all(row["anew"] for row in changed):
+        if all(row["reset"] for row in changed):
             to_read = [row for row in changed if not row["finished"] and not row["waits"]]
             names = [segment_name(row["segment_id"]) for row in to_read]
             places = [f"{name} at {grouped(row['offset'])}" for name, row in zip(names, to_read, strict=True)]

@@ -1,4 +1,4 @@
-"""What writers wrote, beside what they noted: which open event a mark stands for, and who is silent and goes on noting.
+"""What writers wrote and noted: which open event a mark stands for, and which silent writer goes on noting.
 
 A writer that notes its earliest open event notes the time of an event that it has not written yet; when that event was
 appended, the mark could rise. A writer that replays a log goes on noting the clock while its log has no events, as it

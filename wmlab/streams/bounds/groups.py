@@ -40,9 +40,9 @@ GROUP_COLUMNS: Final = ("stream", "group", "version", "at_ms")
 _CHANGES: Final = {"stream": "string", "group": "string", "finished": "boolean"} | dict.fromkeys(
     ("segment_id", "offset", "version", "at_ms"), "long"
 )
-ANEW: Final = "anew"
-"""The column of positions that says that a group begins anew; a log may lack it."""
-_POSITION: Final = ("version", "at_ms", "segment_id", "offset", "finished", ANEW)
+RESET: Final = "reset"
+"""The column of positions that says that a group starts again; a log may lack it."""
+_POSITION: Final = ("version", "at_ms", "segment_id", "offset", "finished", RESET)
 _ROWS: Final = (
     "stream string, group string, version long, at_ms long, change string, "
     "lower long, upper long, lower_seq long, upper_seq long"
@@ -63,7 +63,7 @@ def group_time_bounds(
 
     `positions` is a log of changes: from `version` and `at_ms` (ms) on, the group's last read offset in `segment_id`
     is `offset` (bytes), or, with `finished`, the segment has left its position. Rows of one version are one change. If
-    there is a column `anew` and it is true in all of them, the group begins anew with that version, as after a reset:
+    there is a column `reset` and it is true in all of them, the group starts again with that version, as after a reset:
     another tracker follows it, which has passed nothing yet. `watermarks` and `segments` are as in `time_bounds`.
 
     The result is stream, group, version, at_ms, change, lower, upper, lower_seq, upper_seq; bounds are null while
@@ -85,9 +85,9 @@ def group_time_bounds(
     the_choice(visible, "visible", ("all", "then"), ModelError)
     require(positions, "positions", _CHANGES)
     then = visible == "then"
-    anew = F.col(ANEW) if ANEW in positions.columns else F.lit(False)
+    reset = F.col(RESET) if RESET in positions.columns else F.lit(False)
     changes = positions.select(
-        *(F.col(name).cast(kind).alias(name) for name, kind in _CHANGES.items()), anew.cast("boolean").alias(ANEW)
+        *(F.col(name).cast(kind).alias(name) for name, kind in _CHANGES.items()), reset.cast("boolean").alias(RESET)
     )
     log = log_of(watermarks, segments, emitted=then)
     # Under another name: Spark cannot tell a column of `changes` from the same one come back by a join.
@@ -106,7 +106,7 @@ def bounds_of_group(
 ) -> pa.Table:
     """The rows of one group, as in `group_time_bounds`.
 
-    `changes` are the rows of its positions, with a column `anew`; `watermarks` and `ranges` are the log of its stream.
+    `changes` are the rows of its positions, with a column `reset`; `watermarks` and `ranges` are the log of its stream.
     """
     known_ms = known_from(watermarks.emitted_ms.tolist()) if then else [ALWAYS] * len(watermarks.seq)
     log = list(zip(known_ms, watermarks.cuts, strict=True))

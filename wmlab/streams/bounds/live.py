@@ -26,7 +26,7 @@ from pyspark.sql.streaming import stateful_processor as spark
 
 from wmlab.core.errors import ModelError
 from wmlab.core.spark.schemas import require
-from wmlab.streams.bounds.groups import ANEW
+from wmlab.streams.bounds.groups import RESET
 from wmlab.streams.bounds.replay import judged_calls
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import Watermark
@@ -36,7 +36,7 @@ from wmlab.streams.model.window import Followed, VisibleLog, follow_group, posit
 
 FEED: Final = (
     "stream string, at_ms long, kind string, who string, time long, position map<long, long>, "
-    "segment_id long, keys string, version long, anew boolean"
+    "segment_id long, keys string, version long, reset boolean"
 )
 """The rows of a feed, by `kind`; whatever is not named is null.
 
@@ -44,7 +44,7 @@ FEED: Final = (
     note       the store judged a noted time: who (the writer), time, position
     shutdown   a writer need not be waited for: who
     position   a change of a reader group: who (the group), version, position (offsets; null: the segment has left it),
-               anew (it is part of a reset, after which the readers of the group begin anew)
+               again (it is part of a reset, after which the readers of the group start again)
 """
 
 _ANSWER: Final = (
@@ -66,8 +66,8 @@ def feed(marks: DataFrame, segments: DataFrame, shutdowns: DataFrame, positions:
     notes = judged_calls(marks, shutdowns)
     noted = notes.selectExpr("stream", "received_ms AS at_ms", kind, "writer AS who", "time", "position")
     position = "map(segment_id, if(finished, null, offset)) AS position"
-    anew = f"boolean({ANEW if ANEW in positions.columns else 'false'}) AS {ANEW}"
-    read = positions.selectExpr(stream, "at_ms", "'position' AS kind", "group AS who", position, "version", anew)
+    reset = f"boolean({RESET if RESET in positions.columns else 'false'}) AS {RESET}"
+    read = positions.selectExpr(stream, "at_ms", "'position' AS kind", "group AS who", position, "version", reset)
     return created.unionByName(noted, allowMissingColumns=True).unionByName(read, allowMissingColumns=True)
 
 
@@ -78,7 +78,7 @@ def live(feed: DataFrame, config: Configuration) -> DataFrame:
     a null `group` is a watermark: stream, at_ms (of its cycle), lower, upper, lower_seq (its index in the log), cut,
     writers; these are the rows of `replay`. Any other row has the bounds of a group from then on, after a change of its
     position or with a watermark that became visible, with the columns of `group_time_bounds`: after a reset the group
-    begins anew. A feed says nothing of shared times: it is the position of the group that is followed. The query fails
+    starts again. A feed says nothing of shared times: it is the position of the group that is followed. The query fails
     at a row that comes behind a batch before it.
     """
     require(feed, "feed", _names(FEED))
@@ -97,7 +97,7 @@ class LiveLog(VisibleLog, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """What the query knows of one stream beside its log: its segments, the replay, and each group as last followed."""
+    """What the query knows of one stream besides its log: its segments, the replay, and each group as last followed."""
 
     until_ms: int = -(2**63)
     segments: tuple[Segment, ...] = ()
@@ -153,7 +153,7 @@ def _positions(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
     for row in rows:
         for segment, offset in dict(row.position).items():
             change = {"segment_id": segment, "offset": offset, "finished": offset is None}
-            yield change | {"version": row.version, "at_ms": row.at_ms, "anew": row.anew}
+            yield change | {"version": row.version, "at_ms": row.at_ms, "reset": row.reset}
 
 
 def _watermark_row(seq: int, at_ms: int, watermark: Watermark) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The time bounds of a recording, how far they are from the perfect watermark, and the incidents beside them.
+"""The time bounds of a recording, how far they are from the perfect watermark, and the incidents next to them.
 
 The perfect watermark is the smallest event time still to come. What is still to come after an offset of a segment is
 the rest of the segment and everything in its descendants. Minima are taken per cell of a segment first, then over all
@@ -229,7 +229,7 @@ def bounds_of_recording(
     what it begins with, see `group_time_bounds`. Each is what a reader of the group sees that looks at that moment, as
     the table `windows` has it, but where readers learn later of marks or positions (`tracker_ms`, `state_latency_ms`,
     `read_latency_ms`) or the marks cannot be read for a time. A reader that did not look before a crash took its group
-    back in a segment shows the earlier window until the group has read on. After a reset the group begins anew. A
+    back in a segment shows the earlier window until the group has read on. After a reset the group starts again. A
     stream that is deleted ends then. Where readers share a map of times (`read_side` "document"), they see the window
     of that map, so the rows have what the table `group_updates` has, see `map_time_bounds`; with `time_windows` False
     it is unknown. Readers that see no window with one bound (`half_windows` False) see less. `visible="all"` is the

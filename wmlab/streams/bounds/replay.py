@@ -51,7 +51,7 @@ def replay(
     """The watermarks that each configuration would have produced from the same writer marks.
 
     `marks`, `segments` and `shutdowns` are the tables `writer_marks`, `segments` and `writer_shutdowns` of recordings,
-    or logs with their columns; of any number of streams. Marks that the store refused are judged anew; those that it
+    or logs with their columns; of any number of streams. Marks that the store refused are judged again; those that it
     never judged, by their `outcome`, are left out. The result has one row per stream, configuration and watermark:
     stream, config (its label), seq, lower, upper, cut, writers and emitted_ms, as in the table `watermarks`.
 

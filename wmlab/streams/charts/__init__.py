@@ -1,6 +1,6 @@
 """Charts: a table in, a picture with its answer as a sentence out. `wmlab.chart` is another name of this package.
 
-A chart of one's own is `Chart(sentence=..., data=..., scene=Scene(...))`, with panels of steps, paths and dots, and
+A chart of your own is `Chart(sentence=..., data=..., scene=Scene(...))`, with panels of steps, paths and dots, and
 rules across them.
 """
 

@@ -142,7 +142,7 @@ def draw_moment(view: MomentView, at_ms: int, *, title: str | None = None) -> Ch
 
 
 def words_of_clock(view: MomentView, at_ms: int) -> str:
-    """A moment of the clock in words, as exact as beside a chart: "36.0 s", "Jan 3, 14:20:05"."""
+    """A moment of the clock in words, as exact as next to a chart: "36.0 s", "Jan 3, 14:20:05"."""
     length_ms = view.behind + view.ahead
     return time_words([at_ms, at_ms + length_ms], clock=[view.states.low_ms])(at_ms)
 
@@ -456,7 +456,7 @@ def _beyond(
 
 
 def _facts(state: StreamState) -> Iterator[tuple[str, str, str | None, int | None]]:
-    """Everything that was known, a row each: whose it is, what, in which segment, and a time (ms) or bytes."""
+    """Everything that was known, a row each: the party, what, in which segment, and a time (ms) or bytes."""
     for segment in state.segments:
         yield segment.name, "length", segment.name, segment.length
         if segment.offset is not None:

@@ -120,7 +120,7 @@ def holder_costs(table: Any, *, title: str | None = None) -> Chart:
 
     `table` is the answer of `recording.explain()` or a DataFrame with its columns: stream, who, why, stretches,
     held_ms, worst_ms and cost_ms (by how much it raised the mean lag, ms, null if it cannot be measured). It may have
-    `against`, what a cost is measured against; costs against the clock, of those that blocked it with nobody beside
+    `against`, what a cost is measured against; costs against the clock, of those that blocked it with nobody next to
     them, are drawn below the others. `title` replaces the question above the chart. Raises `ChartError` for a missing
     column, no rows, or rows of several streams.
     """
@@ -152,7 +152,7 @@ def _name(row: TableRow) -> str:
 
 
 def _bars(shown: Sequence[TableRow]) -> list[Blocks]:
-    """The bars by cause, each with its price beside it."""
+    """The bars by cause, each with its price next to it."""
     bars: dict[str, list[Box]] = {}
     for index, row in enumerate(shown):
         price = cost_words(row)

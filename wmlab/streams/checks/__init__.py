@@ -62,7 +62,7 @@ DERIVED: Final[Mapping[str, Derived]] = {
     "deliveries_at_bound": Derived(deliveries_at_bound),
     "covered_events": Derived(CoveredEvents),
 }
-"""What the rules take beside tables, made of the rows of one stream."""
+"""What the rules take besides tables, made of the rows of one stream."""
 _OF_EVENTS: Final = frozenset(name for name, entry in DERIVED.items() if "event_facts" in entry.inputs)
 """What is made of the events: for rules that take none of it they are not read."""
 

@@ -33,7 +33,7 @@ LATE: Final = "late"
 AT_BOUND: Final = "at the bound"
 COVERED: Final = "covered"
 EVENT_COLUMNS: Final = ("segment_id", "offset", "event_time", "append_ms", "writer")
-"""The columns of an event that are taken, beside its stream."""
+"""The columns of an event that are taken, besides its stream."""
 _READING: Final = ("group", "reader", "read_ms", "after", "reached", "shown_lower", "shown_to", "shown_ms")
 _TEXTS: Final = ("fact", "stream", "because", "writer", "group", "reader", "shown_to")
 EVENT_FACTS: Final = pa.schema(

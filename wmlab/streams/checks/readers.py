@@ -5,7 +5,7 @@ Each is a rule over the rows of one stream, but for events, of which it takes wh
 A late event is one that was read first after a window of its group had shown a larger lower bound, see `events`.
 
 A *generation* is a run of cycles of one owner of the bucket that found the same previous lower bound and some writer
-beyond it. Whoever was behind in its first cycle has recovered or is removed one timeout later, so a cycle then emits.
+beyond it. A writer that was behind in its first cycle has recovered or is removed one timeout later, and a cycle emits.
 Owners lose their clocks with the bucket, so a takeover begins another generation. While the bucket has no owner there
 are no cycles, and nothing is judged. What the writers cause does not count: a writer that comes with an old time is
 waited for again. One that notes the smallest time of all, or a position in a segment which the stream never had, stops

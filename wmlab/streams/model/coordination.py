@@ -6,7 +6,7 @@ one at most, and moves as few as it can. A controller owns a bucket only through
 the node goes with the session, whether the controller knows or not. So two may believe that they own a bucket, but the
 service never does.
 
-Without a distributor, controllers contest for the buckets: whoever creates the node of one first owns it, as the
+Without a distributor, controllers contest for the buckets: the first that creates the node of one owns it, as the
 document has it. What that gives is a matter of who comes first; `fairness` says how even it is.
 
 Source: PDP-33, Distributing Streams across Controller instances; upstream classes `BucketStore` (getBucket),

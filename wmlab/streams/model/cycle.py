@@ -25,7 +25,7 @@ behind, `first_behind`, as implemented. The first alone waits for ever for a wri
 against the promise of a watermark "within one timeout period". `earlier` follows both: from whichever moment comes
 first.
 
-Before the first watermark nobody can be behind, so whoever notes first would make the time alone. With
+Before the first watermark nobody can be behind, so the first writer that notes would make the time alone. With
 `expected_writers` the first watermark also waits until that many are recorded, to give "time for all Writers to be
 started". One that never comes is given up like any other, one timeout after the first cycle that found too few.
 

@@ -11,7 +11,7 @@ these keys: it counts in the position, at its end, and so does one that has no s
 then the upper bound may be below a time noted before the location, which PDP-33, Event Reader API Changes, excludes,
 and it depends on the moments at which a reader has looked.) The design text shares times
 instead: a map from reader to the time of the last watermark that it has passed with its own segments and those nobody
-owns; the group is at the minimum. A reader without segments is not in the map. Beside its time each reader has its
+owns; the group is at the minimum. A reader without segments is not in the map. Next to its time each reader has its
 upper bound there. An entry changes when its reader has passed a later cut, so nobody takes the group's time back:
 
 - Who gives a segment back, reads it to its end or disappears leaves its time to all others, as they count what nobody
@@ -24,7 +24,7 @@ upper bound there. An entry changes when its reader has passed a later cut, so n
 A checkpoint is one position that all readers agree on, to which the group can be taken back. It is asked for; each
 reader then reports where it is, once; what nobody owns counts where its next owner would begin. When all have reported
 it is complete. In the design text it also carries the offset in the marks segment of the reader that is least far
-there; the implementation leaves that out. `generation` grows with every reset: a reader of an older one begins anew.
+there; the implementation leaves that out. `generation` grows with every reset: a reader of an older one starts again.
 
 A reader's load is the sum over its segments of a weight: one each, the bytes that remain to be read, or how far the
 segment's time is behind, on top of a weight for being there. A reader gives a segment back when the larger of its load
@@ -322,7 +322,7 @@ class GroupState:
             self._complete_checkpoint()
 
     def reset(self, name: str, *, ranges: bool = True) -> None:
-        """Go back to a completed checkpoint: nobody owns anything and every reader begins anew.
+        """Go back to a completed checkpoint: nobody owns anything and every reader starts again.
 
         Without `ranges` no key range is known. Raises `ModelError` for an unknown checkpoint.
         """

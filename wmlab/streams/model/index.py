@@ -1,6 +1,6 @@
 """The index of the marks segment, from times to cuts and back; and the designs of the read side.
 
-Beside the marks segment lies an index segment of fixed records of 16 bytes: a time and an offset in the marks
+Next to the marks segment lies an index segment of fixed records of 16 bytes: a time and an offset in the marks
 segment. The time is the lower bound of a watermark; the offset is where its entry begins, so that reading the log after
 it gives the entry first. Lower bounds grow along the log, so both questions are binary searches over the records.
 

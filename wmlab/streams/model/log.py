@@ -1,7 +1,7 @@
 """The marks segment: the log of watermarks that controllers append to and readers follow.
 
 A revision is the number of bytes up to the END of an entry, so reading "from" a revision gives the entries after it.
-A conditional append names the revision it expects at the end. One more revision, the mark pointer, is kept beside the
+A conditional append names the revision it expects at the end. One more revision, the mark pointer, is kept next to the
 log and moved by compare-and-set only; it tells the next cycle where to start reading.
 
 Source: PDP-33, Internal Changes (marks segment); upstream classes `Watermark`, `RevisionedStreamClientImpl`,

@@ -109,7 +109,7 @@ def advance(
     """The replay after all cycles before `until_ms`, and their watermarks, each with the clock time of its cycle.
 
     `received` is ascending by `received_ms` and has what was received before `until_ms` and not given before. Notes
-    are judged anew, so those that were refused belong to it. `history` may have later epochs: a cut depends only on
+    are judged again, so those that were refused belong to it. `history` may have later epochs: a cut depends only on
     those up to its newest segment.
     """
     marks, noted_ms = dict(progress.marks), dict(progress.noted_ms)

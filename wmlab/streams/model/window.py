@@ -107,8 +107,8 @@ class TimeWindow:
     def followed_by(self, window: TimeWindow) -> TimeWindow:
         """The window after a comparison gave `window`: it does not move back in the log of watermarks.
 
-        Whoever takes over a segment at an earlier offset compares from the beginning, and passes for a second time what
-        it had passed. Until then it keeps its window.
+        A reader that takes over a segment at an earlier offset compares from the beginning, and passes again what it
+        had passed. Until then it keeps its window.
         """
         if _order(window.passed_seq) < _order(self.passed_seq):
             return self
@@ -122,7 +122,7 @@ def _order(seq: int | None) -> int:
 
 
 UNKNOWN: Final = TimeWindow(None, None)
-"""The window of whoever knows nothing."""
+"""The window of a reader that knows nothing."""
 
 
 def joint(windows: Collection[TimeWindow]) -> TimeWindow:
@@ -243,7 +243,7 @@ class Move(NamedTuple):
 def position_moves(rows: Iterable[Mapping[str, Any]], *, since: Followed | None = None) -> Iterator[Move]:
     """The versions of a group, from rows of the table `positions` in any order; it goes on `since` then.
 
-    The rows of one version are one move, which is a reset if all of them have `anew`. A segment leaves the position
+    The rows of one version are one move, which is a reset if all of them have `reset`. A segment leaves the position
     in a row with `finished`.
     """
     position = Position() if since is None else since.move.position
@@ -253,7 +253,7 @@ def position_moves(rows: Iterable[Mapping[str, Any]], *, since: Followed | None 
         position = position.moved(
             {row["segment_id"]: None if row["finished"] else row["offset"] or 0 for row in together}
         )
-        is_reset = all(row["anew"] for row in together)
+        is_reset = all(row["reset"] for row in together)
         yield Move(version, max(row["at_ms"] for row in together), position, is_reset)
 
 

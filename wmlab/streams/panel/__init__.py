@@ -1,7 +1,7 @@
 """The panel: the options of a scenario as widgets; whatever is committed becomes a scenario, a run and a picture.
 
 Its parts are widgets of ipywidgets. A run takes place in the kernel, which can be interrupted as ever. What a scenario
-has beside the options stands in a box of YAML.
+has next to the options stands in a box of YAML.
 """
 
 from __future__ import annotations

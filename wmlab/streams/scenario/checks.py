@@ -344,7 +344,7 @@ _OnStream = script.Scale | script.TruncateStream | script.SealStream | script.Cr
 
 
 def _steps(scenario: ScenarioFields) -> Iterator[tuple[int, int, str, _OnStream | None]]:
-    """What changes a stream's segments: when, index in the script, stream, and the action; None: it is created anew."""
+    """What changes a stream's segments: when, index in the script, stream, and the action; None: a new stream."""
     names = {stream.name for stream in scenario.all_streams}
     for index, action in enumerate(scenario.script):
         if isinstance(action, _OnStream) and (name := action.stream or scenario.all_streams[0].name) in names:

@@ -124,9 +124,9 @@ class Stream:
     Across Controller Instances" and "Periodic Watermark Workflow").
     `start_delay_ms`: the delay of the first cycle for this stream (PDP-33, "Config Changes"); None: that of the
     controllers.
-    `expected_writers`: the first watermark waits until that many writers have noted a time, so that whoever starts
-    first does not make the time alone; at most one timeout from the first cycle that finds too few (PDP-33, "Periodic
-    Watermark Workflow": "to give time for all Writers to be started").
+    `expected_writers`: the first watermark waits until that many writers have noted a time, so that the writer that
+    starts first does not make the time alone; at most one timeout from the first cycle that finds too few (PDP-33,
+    "Periodic Watermark Workflow": "to give time for all Writers to be started").
     `automatically_note_time`: all its writers note their clocks by themselves, as with the writers' option of this name
     (PDP-33 in the wiki, "Config changes").
     `note_rule`: `implementation` accepts an equal time and compares common segments, as Pravega does; `design` is
@@ -321,7 +321,7 @@ class ReaderGroup:
       follows.
     - `half_windows`: a window may have one bound only, as upstream: before the first mark it has no lower one, ahead of
       all marks no upper one. False: it has both, or none (PDP-33, "Event Reader API Changes": "or null if one cannot
-      be established"), so whoever has read all that there is sees no window.
+      be established"), so a reader that has read everything sees no window.
     - `time_windows`: False, nobody looks at the marks.
     - `tracker_ms`: how long a reader works on one position, in the background; of the positions that come meanwhile
       only the last is looked at. (In the document's design a reader compares when it publishes, and that takes no
@@ -350,7 +350,7 @@ class ReaderGroup:
 
     `stream` names the stream that the group reads; None: the only one. A group that reads several names them all in
     `streams` instead: it has one state and one set of readers, and a time window for each stream. It does not come
-    back to a stream that is deleted and created again; a group of one stream starts anew there.
+    back to a stream that is deleted and created again; a group of one stream starts again there.
     """
 
     name: Name = "readers"

@@ -498,7 +498,7 @@ class CreateStream(Timed):
     """The stream is created then; until then it is not there.
 
     Its writers, and the groups that read nothing else, begin then, or later if they start later. A stream that was
-    deleted is created anew (PDP-33, "Distributing Streams Across Controller Instances").
+    deleted is created again (PDP-33, "Distributing Streams Across Controller Instances").
     """
 
     stream: str
@@ -506,7 +506,7 @@ class CreateStream(Timed):
 
 @action
 class DeleteStream(Timed):
-    """The stream, its marks and its marks segment are deleted, and created anew after `recreate_after_ms`, if at all.
+    """The stream, its marks and its marks segment are deleted, and created again after `recreate_after_ms`, if at all.
 
     The new stream has the same name and starts at epoch 0, with segment numbers that were never used; its writers
     and readers start again then. A recording tells the two apart: the tables call the second one `name#2`.
@@ -594,7 +594,7 @@ class TakeStreamCut(Timed):
 
 @action
 class ResetToCheckpoint(Timed):
-    """Take the whole group back to `checkpoint`, the last completed one when none is named; all readers begin anew.
+    """Take the whole group back to `checkpoint`, the last completed one when none is named; all readers start again.
 
     `ranges=False`: the key ranges of the segments are not known after the reset, so that each of them is compared
     with all segments of a stream cut (upstream issue 4194). Nothing happens if there is no such completed checkpoint.

@@ -457,7 +457,7 @@ class Actions:
         transactions.when_idle(self._when_it_comes(pending, seal), drained=True)
 
     def delete_stream(self, action: script.DeleteStream) -> None:
-        """Delete a stream; its writers and readers stop, and start again when it is created anew."""
+        """Delete a stream; its writers and readers stop, and start again when it is created again."""
         parties, stream = self.parties, self.parties.stream(action.stream)
         self._record(Incident("delete", "stream", stream.name, f"{stream.name} is deleted"), stream.journal)
         for writer in parties.writers.values():
@@ -590,7 +590,7 @@ class Actions:
             self.parties.writers[second.name] = second
             second.start()
             self._record(
-                Incident("duplicate", "writer", second.name, f"{second.name} starts beside {writer.name}"),
+                Incident("duplicate", "writer", second.name, f"{second.name} starts in addition to {writer.name}"),
                 writer.stream.journal,
             )
 

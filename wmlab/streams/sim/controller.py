@@ -329,7 +329,7 @@ def watermark_cycle(controller: Controller, stream: StreamWorld) -> Steps[Journa
     except TruncatedError:
         reason = "mark pointer before the start of the marks segment"
     except NoSuchLogError:
-        # The cached client is dropped and built anew next time; its inactivity clocks go with it.
+        # The cached client is dropped and built again next time; its inactivity clocks go with it.
         controller.memory.pop(stream.name, None)
         reason = "no such marks segment"
     failed = cycle.HeldBy.FAILED

@@ -71,7 +71,7 @@ class Coordinator:
         self.committers: dict[str, Committer] = {}
 
     def open(self, session: Session) -> None:
-        """A controller is there: the buckets are distributed anew, not at once but soon."""
+        """A controller is there: the buckets are distributed again, not at once but soon."""
         self.state = self.state.open(session)
         self.plan()
         self.wake_committers()
@@ -133,7 +133,7 @@ class Coordinator:
         return next((owner for owner in self.owners if owner.name == session.controller), None)
 
     def _announce(self, bucket: int | None = None) -> None:
-        """The shares have changed, or the node of a bucket has gone: whoever ought to own it tries again."""
+        """The shares have changed, or the node of a bucket has gone: its next owner tries again."""
         anybody = bucket is None or self._part.distribution == "contest"
         for controller in self.owners:
             if anybody or bucket in self.state.share(controller.name):

@@ -121,7 +121,7 @@ GroupChange = Callable[[GroupState], bool]
 class SharedState(Node):
     """The shared state of a group over its `streams`, and how far each segment was ever read.
 
-    The state lives in the segment store, and whoever reads or changes it sends messages there; the application that
+    The state lives in the segment store, and a node that reads or changes it sends messages there; the application that
     asks for checkpoints and resets does so under the name of the group. A changed copy takes its place, so what a
     reader has fetched stays as it was. `by_time`: the document's design, in which readers share the times they have
     passed. `groups` are all groups of the run by name, at whose checkpoints it may begin.
@@ -311,21 +311,27 @@ class SharedState(Node):
 
         After a reset the whole position is new.
         """
-        version, anew = self._version + 1, after.generation != before.generation
+        version, reset = self._version + 1, after.generation != before.generation
         for name, reading in after.streams.items():
             stream_world, past = self.streams[name], before.streams[name]
             old, new = past.position.offsets, reading.position.offsets
             rows = []
             for segment in sorted(old.keys() - new.keys()):
                 offset = stream_world.store[segment].length if operation == "complete" else old[segment]
-                rows.append((segment, offset, True, reader if anew or segment in past.offsets else None))
+                rows.append((segment, offset, True, reader if reset or segment in past.offsets else None))
             for segment in new:
                 is_done = segment in reading.finished and segment not in past.finished
-                if anew or is_done or new[segment] != old.get(segment):
+                if reset or is_done or new[segment] != old.get(segment):
                     rows.append((segment, new[segment], False, reader if segment in old else None))
             for segment, offset, finished, publisher in rows:
                 self._version = version
-                row = {"version": version, "segment_id": segment, "offset": offset, "finished": finished, "anew": anew}
+                row = {
+                    "version": version,
+                    "segment_id": segment,
+                    "offset": offset,
+                    "finished": finished,
+                    "reset": reset,
+                }
                 self.write(name, "positions", reader=publisher, waits=segment in reading.finished, **row)
 
 

@@ -84,7 +84,7 @@ class MetadataStore:
             self._notify(stream, lambda owner: owner.drop_work(stream))
 
     def _notify(self, stream: str, act: Callable[[BucketOwner], None]) -> None:
-        """A change notification to whoever works on the bucket."""
+        """A change notification to the controllers that work on the bucket."""
         bucket, title = self.streams[stream].bucket, self.streams[stream].title
         for controller in self.owners:
             if bucket in controller.buckets:

@@ -23,7 +23,7 @@ Steps = Generator[simpy.Event, Any, Result]
 
 
 class Signal(simpy.Event):
-    """An event of which only the first value counts; whoever waits for it learns of it before anything else happens.
+    """An event of which only the first value counts; those that wait for it learn of it before anything else happens.
 
     With `priority` NORMAL that is after what else is due at that moment.
     """
@@ -33,7 +33,7 @@ class Signal(simpy.Event):
         self._priority = priority
 
     def send(self, value: Any = None) -> None:
-        """Let it happen, or have happened for whoever waits for it later."""
+        """Let it happen, or have happened for those that wait for it later."""
         if self._value is not PENDING:
             return
         self._ok, self._value = True, value

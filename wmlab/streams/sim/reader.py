@@ -306,13 +306,13 @@ class ReaderProcess(Node):
         self._learn((yield from self.group.update(self._seen, self, operation, change)))
 
     def _learn(self, state: GroupState) -> None:
-        """Take over a newer state: begin anew after a reset, read what is owned and nothing else."""
+        """Take over a newer state: start again after a reset, read what is owned and nothing else."""
         self._seen = state
         if state.generation != self._generation:
             self._generation = state.generation
             self._progress = {}
             self.windows = ReaderWindows(self.group, self.name, state, self._marks)
-            incident = Incident("anew", "reader", self.name, f"{self.name} begins anew")
+            incident = Incident("start over", "reader", self.name, f"{self.name} starts again")
             self.world.record_incident(incident, *self.group.journals)
         owned = tuple(segment for segment in state.owned(self.name) if segment not in self._leaving)
         if tuple(self._progress) != owned:

@@ -1,7 +1,7 @@
 """The transactions of a stream: their records in the metadata store, their events, and the handler that commits them.
 
 Begin, commit and abort may be asked again on another controller when the first one goes down, so each is done once at
-most. Events of open transactions are kept beside the segments, invisible until they are merged. A batch is merged whole
+most. Events of open transactions are kept with the segments, invisible until they are merged. A batch is merged whole
 before its marks are noted, and its marks are noted before its transactions are recorded as committed. Its state is in
 the stores and every step may be done again: after a crash, by the same controller or another one. One whose session has
 ended may still be at work while its successor is; a step for a batch that is done finds that out and stops.
@@ -187,7 +187,7 @@ class Transactions:
 
     While a batch is in work, scales wait, and while a scale in steps is in work, batches do. `lost_replies` says when
     the loss of each of the next answers to merge requests is noticed; the handler fails when it comes to the point of
-    an action in `armed`, and calls what stands beside it.
+    an action in `armed`, and calls what is next to it.
     """
 
     def __init__(self, stream: StreamWorld, controllers: Controllers) -> None:

@@ -168,7 +168,7 @@ class TxnWriter(WriterProcess):
             self._append(handle, append, self.backlog.times_of(part))
 
     def _append(self, handle: TxnHandle, append: AppendRequest, times: NDArray[np.int64]) -> None:
-        """Write a batch in a transaction; at the segment store it is kept beside the segment until that is merged."""
+        """Write a batch in a transaction; at the segment store it is kept next to the segment until that is merged."""
 
         def store() -> Reply | None:
             if self.stream.deleted:
