@@ -34,10 +34,10 @@ class Profile(TableAnswer[Any]):
     """A log in one look: a table of its writers, what is dirty in words, the calls to make, and a chart.
 
     `log` is the trace, without the bad rows that `log.refused` lists. `findings` say what is dirty and in which writer,
-    what it does to the constant bound for the late share that was asked for, and what to do; `writers` is a data frame
-    of what the records of each writer show, the dirtiest first (`wm.strategy.writer_clocks`). `bound_ms` is that constant
-    bound, and `ahead_ms` how far ahead of its arrival a record may be, which `Guarded` takes. `without()` is the log
-    without what is best left out.
+    what it does to the constant bound for the late share that was asked for, and what to do; `writers` is a data
+    frame of what the records of each writer show, the dirtiest first (`wm.strategy.writer_clocks`). `bound_ms` is
+    that constant bound, and `ahead_ms` how far ahead of its arrival a record may be, which `Guarded` takes.
+    `without()` is the log without what is best left out.
     """
 
     log: Trace
