@@ -17,7 +17,7 @@ from wmlab.core import lazy
 
 if TYPE_CHECKING:
     # What Tab and type checkers see of the names below; a test compares both.
-    from wmlab import dataflow, progress, spark, testing
+    from wmlab import dataflow, paper, progress, spark, testing
     from wmlab import engines as engine
     from wmlab import open as trace
     from wmlab import strategies as strategy
@@ -70,6 +70,7 @@ __all__ = [
     "engine",
     "hunt",
     "load",
+    "paper",
     "progress",
     "script",
     "spark",

@@ -38,13 +38,3 @@ def test_the_picture_shows_all_three_curves_and_the_items_without_new_output() -
     silent = next(layer for layer in panel.layers if isinstance(layer, Dots) and layer.name == "no new output")
     assert silent.ys == [10, 13]
     assert [round(at_ms, -3) for at_ms in silent.xs] == [1_000, 4_000]
-
-
-def test_the_names_of_curves_that_end_together_lie_apart_in_the_interactive_picture() -> None:
-    figure = flow.chart.coalescing(five_items(), vertex="merged").figure()
-    heights = {trace.name: trace.y[0] for trace in figure.data if trace.mode == "text"}
-    assert heights.keys() == {"coalesced", "input-0", "input-1"}
-    low, high = figure.layout.yaxis.range
-    px_per_ms = 240 / (high - low)
-    first, second, third = sorted(heights.values())
-    assert min(second - first, third - second) * px_per_ms > 12

@@ -120,7 +120,7 @@ def test_who_held_a_run_is_told_with_its_price() -> None:
     assert (first.who, first.why) == ("a", "a gap, behind which buffers wait")
     assert first.held_ms > 8_000
     assert 3_500 < first.cost_ms < 5_500
-    assert held.sentence.startswith("Over 10 ")
+    assert held.sentence.startswith("Over 10.0 s ")
     assert "the global watermark of q was held back most by a" in held.sentence
 
 

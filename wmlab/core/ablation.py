@@ -234,9 +234,9 @@ def first_difference_ms(one: Recording, other: Recording) -> int | None:
     """The first moment (clock, ms) of a row that only one of two recordings of a kind has; None: they are equal.
 
     The moment of a row is that of its first column in ms, when what it is about began. A table without one says how a
-    run is built, not what happened.
+    run is built, not what happened; one that follows from the others may lack rows in either.
     """
-    moments = (_first_row_ms(one, other, name) for name in one.schemas)
+    moments = (_first_row_ms(one, other, name) for name in one.schemas if name not in one.derivable)
     return min((at_ms for at_ms in moments if at_ms is not None), default=None)
 
 

@@ -25,7 +25,6 @@ from wmlab.core.words import (
     number_at_epoch,
     rounded,
     shown,
-    span,
     unbroken,
     with_moments,
     wrapped,
@@ -418,7 +417,7 @@ class Stragglers(TableAnswer[Straggler]):
         return " ".join(filter(None, [self.stall, self._costliest(), *self.notes]))
 
     def _costliest(self) -> str:
-        over = f"Over {span(self.run_ms)}"
+        over = f"Over {rounded(self.run_ms)}"
         priced = [entry for entry in self.stragglers if entry.cost_ms]
         if not any(entry.against != "the clock" for entry in priced):
             return f"{over} {self._alone()}"

@@ -58,6 +58,8 @@ class Recording:
 
     kind: ClassVar[str] = ""
     schemas: ClassVar[Mapping[str, pa.Schema]] = MappingProxyType({})
+    derivable: ClassVar[frozenset[str]] = frozenset()
+    """Tables whose rows follow from the others, so that a run may leave rows out."""
 
     def __init_subclass__(cls, *, kind: str, schemas: Mapping[str, pa.Schema]) -> None:
         cls.kind, cls.schemas = kind, MappingProxyType(dict(schemas))

@@ -28,6 +28,7 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
     """Everything that happened in a dataflow."""
 
     __slots__ = ("_ran",)
+    derivable = frozenset({"coalescing"})
 
     @property
     def dataflow(self) -> Dataflow:
@@ -103,15 +104,14 @@ class Dataflow(DataflowScenario):
 def sql(query: str, *sources: Source, name: str = "query", **settings: Any) -> Dataflow:
     """The dataflow of a SQL query over `sources`, which it calls by their names.
 
-    The query aggregates the rows in windows (`tumble`, `hop`), joins two streams, or selects from one; the module
-    `wmlab.dataflow.scenario.query` has its grammar. Its results come out of the sink "out". `settings` are further
-    fields of `Dataflow`. Raises `ScenarioError`, which points at the character, for any other query and for columns
-    that are not there; and for a dataflow that cannot run.
+    The query aggregates the rows in windows (`tumble`, `hop`), joins two streams, or selects from one. Its results
+    come out of the sink "out". `settings` are further fields of `Dataflow`. Raises `ScenarioError`, which points at
+    the character, for any other query and for columns that are not there; and for a dataflow that cannot run.
 
     >>> from wmlab.dataflow import Source, sql
     >>> rows = Source("my_stream", columns=["time1"], rows=[[0], [4_000], [5_000]], times="time1", ends=True)
     >>> sql("select window_end, count(*) from tumble(my_stream, descriptor(time1), 5 seconds) group by 1", rows)
-    Dataflow 'query' (design, none, 120 000 ms)
+    Dataflow 'query' (design, none, 120 s)
       my_stream: source (3 rows); key 0: time1
       window: window of my_stream (count() over 5 000 ms of time1); key 0: end
       select: map of window (window_end = end, count); key 0: window_end

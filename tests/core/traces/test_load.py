@@ -209,7 +209,8 @@ def test_a_recording_is_not_read_as_a_log(tmp_path: Path) -> None:
 
 def test_a_name_that_does_not_come_with_wmlab(tmp_path, monkeypatch):
     assert "no trace 'trains' comes with wmlab, and there is no such file.\n" in problem_of("trains")
-    monkeypatch.setattr(traces, "DIRECTORY", tmp_path / "none")
+    for folder in ("DIRECTORY", "_EXPORTS"):
+        monkeypatch.setattr(traces, folder, tmp_path / "none")
     assert "are not installed here" in problem_of("flights")
 
 

@@ -74,7 +74,7 @@ def test_steps_of_levels_with_one_input_are_those_of_a_run_that_records_them(num
     both = [generated(number, deviations=rules).record() for rules in (DESIGN, Deviations(unmatched_lost_at_end=True))]
     lean, full = ([run.table(name).to_pylist(maps_as_pydicts="strict") for name in TABLES] for run in both)
     assert len(lean[2]) <= len(full[2])
-    assert all_steps(*full) == full[2]
+    assert sorted(map(str, all_steps(*full))) == sorted(map(str, full[2]))
 
     def known(rows: Any) -> list[str]:
         """An instance may take rows and what is behind them at once: then edge and all edges are in another order."""

@@ -17,7 +17,7 @@ from wmlab.core.answers import Straggler, Stragglers, Stretch, stragglers_from
 from wmlab.core.arguments import the_moment
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
-from wmlab.core.words import span
+from wmlab.core.words import rounded
 from wmlab.dataflow.answers.cause import Cause, CauseKind, Holder, release_ms_of
 from wmlab.dataflow.answers.outcome import WindowAnswers, dropped_rows, window_vertex
 from wmlab.dataflow.answers.run import DataflowRun
@@ -182,7 +182,7 @@ class VertexStragglers(Stragglers):
     def _costliest(self) -> str:
         """Who held it longest, in one sentence."""
         if not self.stragglers:
-            return f"Over {span(self.run_ms)} nobody held the {self.bound} in {self.stream}."
+            return f"Over {rounded(self.run_ms)} nobody held the {self.bound} in {self.stream}."
         longest = min(self.stragglers, key=lambda entry: (-entry.held_ms, entry.who))
         longest_text = f"{longest.who} ({longest.why}): for {self._ms(longest.held_ms)}{self._cost(longest)}"
         # An idle input holds a watermark only where no input is active, so it is of interest who did before.
@@ -193,7 +193,7 @@ class VertexStragglers(Stragglers):
                 f"; of the inputs that were not idle, by {active.who} ({active.why}): "
                 f"for {self._ms(active.held_ms)}{self._cost(active)}"
             )
-        return f"Over {span(self.run_ms)} the {self.bound} in {self.stream} was held longest by {longest_text}."
+        return f"Over {rounded(self.run_ms)} the {self.bound} in {self.stream} was held longest by {longest_text}."
 
     def _cost(self, entry: Straggler) -> str:
         return f", which cost {self._ms(entry.cost_ms)} of mean lag" if entry.cost_ms else ""

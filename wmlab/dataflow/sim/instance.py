@@ -243,7 +243,7 @@ class Level:
         self.barrier: Barrier | None = None
         self.received: set[int] = set()
         self.moved_ms: dict[int, int] = {}
-        self.ended = False
+        self.ended = inputs == 0
         self._lists: tuple[list[int], list[int], list[int]] = list(range(inputs)), [], []
 
     @property

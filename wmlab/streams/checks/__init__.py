@@ -43,7 +43,9 @@ INVARIANTS: Final[Mapping[str, Invariant]] = {
     "I12": readers.lower_below_latest,
 }
 """What a recording has to keep, by name."""
-BY_NAME: Final[Mapping[str, Invariant]] = {"I14": liveness.comes_to_rest, "I15": readers.nothing_at_bound}
+LIVENESS: Final[Mapping[str, Invariant]] = {"I14": liveness.comes_to_rest}
+"""What holds once a run has come to rest."""
+BY_NAME: Final[Mapping[str, Invariant]] = {**LIVENESS, "I15": readers.nothing_at_bound}
 """What is judged when it is named: what it has to keep once everything has come to rest, for most runs end before that,
 and the stricter reading of I6."""
 INPUT_TABLES: Final = (

@@ -37,6 +37,9 @@ RULE_SENTENCES: Final[Mapping[str, str]] = {
     "Segments it is writing to.” (Client Changes)",
     "ReaderGroup.read_side": "“The minimum time in the Map in the Reader Group state for each Stream is returned.” "
     "(Client Changes)",
+    "ReaderGroup.enters_time": "“Every time a Reader advances beyond a streamCut … it updates its entry in the Reader "
+    "Group state.” (Client Changes)",
+    "ReaderGroup.half_windows": "“… or null if one cannot be established.” (Event Reader API Changes)",
     "ReaderGroup.publish_timer": "“Every time a Reader advances beyond a streamCut … it updates its entry in the "
     "Reader Group state.” (Client Changes)",
     "Controllers.distribution": "“Each Controller instance contests with others to acquire ownership of each bucket "
