@@ -21,10 +21,12 @@ from wmlab.core.errors import ModelError
 from wmlab.core.words import (
     counted,
     grouped,
+    is_short,
     listed,
     number_at_epoch,
     rounded,
     shown,
+    span,
     unbroken,
     with_moments,
     wrapped,
@@ -479,7 +481,10 @@ class Stragglers(TableAnswer[Straggler]):
         return "<br>".join(escape(unbroken(text)) for text in (self.sentence, *self._legend()))
 
     def _ms(self, number: float | None) -> str:
-        return "unknown" if number is None else rounded(round(number))
+        """A duration, to a tenth of a second; of a long run in minutes from one minute on."""
+        if number is None:
+            return "unknown"
+        return rounded(round(number)) if is_short(self.run_ms) else span(round(number), beside_ms=self.run_ms)
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
         for entry in self.stragglers:

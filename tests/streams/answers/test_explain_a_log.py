@@ -73,7 +73,7 @@ def test_the_whole_run_names_its_single_writer_and_the_event(tmp_path: Path) -> 
     found = replayed(one_writer(), tmp_path).explain()
     assert isinstance(found, Stragglers)
     assert found.sentence.startswith("The watermark stopped for longest at 2014-01-02 14:00:20 UTC, for ")
-    assert ": w noted no later time. Over 40 s the lower bound of orders was held back most by w" in found.sentence
+    assert ": w noted no later time. Over 40.0 s the lower bound of orders was held back most by w" in found.sentence
     assert "unknown" not in repr(found)
     assert all(entry.cost_ms is not None or entry.against == "no bound" for entry in found)
 
@@ -127,5 +127,5 @@ def test_the_stragglers_of_a_log_are_told_over_all(of_events: tuple[list[Row], S
     assert (entry.held_ms, entry.worst_ms) == (1_000 * len(mine), max(row.ahead_ms for row in mine))
     assert entry.cost_ms == pytest.approx(sum(row.ahead_ms for row in mine) / len(rows), abs=0.1)
     assert sum(entry.held_ms for entry in over) == over.run_ms == 1_000 * len(rows)
-    assert over.sentence.startswith("Over 59 s the least newest event time of the log was held back most by b ")
+    assert over.sentence.startswith("Over 59.0 s the least newest event time of the log was held back most by b ")
     assert "silent or slow: its newest event was the oldest of all writers'" in repr(over)

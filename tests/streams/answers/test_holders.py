@@ -120,7 +120,7 @@ def test_the_dead_writer_and_the_slow_one_share_a_run(run: Recording) -> None:
     assert (dead.stretches, dead.held_ms) == (1, 10_000)
     assert sum(h.held_ms for h in found) == found.run_ms
     assert found.sentence.startswith(
-        "The watermark stopped for longest at 28.9 s, for 11.0 s from 33.0 s to 44.0 s: w2 was down. Over 60 s "
+        "The watermark stopped for longest at 28.9 s, for 11.0 s from 33.0 s to 44.0 s: w2 was down. Over 60.0 s "
         "the lower bound of orders was held back most by w2 (lagging): for 10.0 s, which cost 1.3 s of mean lag; "
         "next the cycle period (period, 742 ms)"
     )
@@ -166,7 +166,7 @@ def test_a_single_writer_is_measured_against_the_clock_and_no_line_says_nothing(
     ]
     assert found.sentence == (
         "The watermark stopped for longest at 500 ms, for 8.0 s from 1.0 s to 9.0 s: w1 noted no later time. Over "
-        "10 s the lower bound of orders was held back most by w1 (lagging): for 6.9 s, which cost 3.4 s of "
+        "10.0 s the lower bound of orders was held back most by w1 (lagging): for 6.9 s, which cost 3.4 s of "
         "mean lag; next w1 (slowest, 150 ms) and the cycle period (period, 85 ms)."
     )
     assert "unknown" not in repr(found) + found._repr_html_()
