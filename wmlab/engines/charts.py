@@ -55,9 +55,8 @@ def watermarks(log: EngineLog, *, at_ms: int | None = None, title: str | None = 
     across = Axis("clock", low, high, is_instant(clock), duration_unit(high - low))
     panels = []
     if curves:
-        up = time_axis(
-            "event time", shown_range([held(curve.xs, curve.ys) for curve in curves]), pad_percent=4, clock=clock
-        )
+        ends = shown_range([held(curve.xs, curve.ys) for curve in curves], least_ms=high - low)
+        up = time_axis("event time", ends, pad_percent=4, clock=clock)
         panels.append(Panel(up=up, layers=merge_equal(curves), height=_HEIGHT))
     else:
         panels.append(Panel(up=Numbers("event time", 0, 1), layers=[], height=_LOW, note="no watermark at all"))

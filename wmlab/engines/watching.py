@@ -60,7 +60,9 @@ class WatchedJob:
             self.changes.append((explanation.at_ms, explanation))
         earlier = [f"{clock_words(at_ms)}: {each.cause}" for at_ms, each in self.changes[:-1]]
         lost = [f"It cannot be asked any more: {self.lost}"] if self.lost else []
-        texts = [*lost, *explanation.lines, *([f"Before: {'; '.join(earlier[-5:])}."] if earlier else [])]
+        # The chart has the sentence.
+        others = [line for line in explanation.lines if line != explanation.sentence]
+        texts = [*lost, *others, *([f"Before: {'; '.join(earlier[-5:])}."] if earlier else [])]
         self._words.value = "".join(f"<p>{escape(text)}</p>" for text in texts)
         self._picture.value = svg_for_page(watermarks(self.log).scene)
 

@@ -46,7 +46,8 @@ def event_vs_arrival(recording: Recording, *, stream: str | None = None, title: 
     times = [row["event_time"] for row in (*events, *drawn, *late)]
     bounds = [mark[side] for mark in without_ends(marks) for side in _SIDES]
     arrivals = [*(row["append_ms"] for row in events), *(row["emitted_ms"] for row in marks)]
-    up = time_axis("event time", shown_range([single(times), single(bounds)]), pad_percent=4, clock=arrivals)
+    ends = shown_range([single(times), single(bounds)], least_ms=max(arrivals) - min(arrivals))
+    up = time_axis("event time", ends, pad_percent=4, clock=arrivals)
     layers: list[Layer] = [
         _dots("event", "text", drawn, 1.6),
         *_bounds(marks, events[-1]["append_ms"]),
