@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -108,3 +109,20 @@ def test_the_exceptions_of_several_streams_are_counted_by_their_reasons() -> Non
     assert (verdict.left_out, verdict.exceptions) == (4, "3 late events of x and 1 late event of y")
     assert verdict.what == "left out: 3 late events of x and 1 late event of y; the first: it is late"
     assert (verdict.outcome, verdict.label) == ("ok, with exceptions", "I1 (t)")
+
+
+def test_a_violation_has_its_moment_and_the_call_that_draws_it() -> None:
+    proofs = [
+        {"table": "windows", "row": json.dumps({"stream": "o'er <s>", "at_ms": 7_000})},
+        {"table": "events", "row": json.dumps({"stream": "o'er <s>", "append_ms": 8_040})},
+    ]
+    rows = [row("I6", "violated", violations=1, evidence=proofs), row("I7", "ok", left_out=1, evidence=proofs)]
+    verdicts = Verdicts.of("a run", rows)
+    assert [verdict.at_ms for verdict in verdicts] == [8_040, None]
+    assert [verdict["at_ms"] for verdict in verdicts.to_dict()["verdicts"]] == [8_040, None]
+    assert repr(verdicts["I6"]).startswith("I6 violated at 8.0 s: I6 holds (1 of 36)")
+    assert "scrub" not in verdicts._repr_html_()
+    one = replace(verdicts, scrubbed=("o'er <s>",))._repr_html_()
+    assert one.count("To see it at 8.0 s: <code>recording.scrub(at_ms=8_040)</code>") == one.count("scrub") == 1
+    several = replace(verdicts, scrubbed=("o'er <s>", "b"))._repr_html_()
+    assert "<code>recording.scrub(at_ms=8_040, stream=&quot;o&#x27;er &lt;s&gt;&quot;)</code>" in several
