@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from wmlab.core.answers import Proof, Verdicts
+from wmlab.core.answers import Proof, Verdicts, html_table
 from wmlab.core.charts.style import page_colour
 from wmlab.core.errors import ModelError
 from wmlab.core.invariants import Finding, Invariant, totals_of, verdicts_of
@@ -126,3 +126,11 @@ def test_a_violation_has_its_moment_and_the_call_that_draws_it() -> None:
     assert one.count("To see it at 8.0 s: <code>recording.scrub(at_ms=8_040)</code>") == one.count("scrub") == 1
     several = replace(verdicts, scrubbed=("o'er <s>", "b"))._repr_html_()
     assert "<code>recording.scrub(at_ms=8_040, stream=&quot;o&#x27;er &lt;s&gt;&quot;)</code>" in several
+
+
+def test_numbers_in_a_table_are_never_broken() -> None:
+    page = html_table("a", ("name", "n", "time", "text"), [("1 234 of x", 12_345, "2 h 5 min", "8 of 9 in 1 200 ms")])
+    no_wrap = "<td style='white-space:nowrap'>"
+    assert "<td style='text-align:left'>1\u202f234 of x</td>" in page
+    assert f"{no_wrap}12\u202f345</td>{no_wrap}2\u00a0h\u00a05\u00a0min</td>" in page
+    assert "<td>8 of 9 in 1\u202f200\u00a0ms</td>" in page

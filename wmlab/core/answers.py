@@ -7,6 +7,7 @@ so much it raised the mean lag of the bound. Stragglers that block it together s
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
@@ -29,6 +30,7 @@ from wmlab.core.words import (
     shown,
     span,
     unbroken,
+    unbroken_cell,
     with_moments,
     wrapped,
 )
@@ -139,7 +141,10 @@ def html_table(
     head = [
         _tag("th", escape(text), left=n in left, title=(columns or {}).get(text, "")) for n, text in enumerate(heads)
     ]
-    body = [[_tag("td", _html(cell), left=n in left) for n, cell in enumerate(row)] for row in rows]
+    body = [
+        [_tag("td", _html(cell), left=n in left, is_number=_is_number(cell)) for n, cell in enumerate(row)]
+        for row in rows
+    ]
     lines = "".join(f"<tr>{''.join(cells)}</tr>" for cells in [head, *body] if cells)
     return f"<table><caption>{caption}</caption>{lines}</table>"
 
@@ -170,8 +175,9 @@ def pandas_frame(table: pa.Table) -> Any:
     return frame.astype({c.name: "Int64" for c in table.schema if c.nullable and c.type == pa.int64()})
 
 
-def _tag(name: str, html: str, *, left: bool, title: str = "") -> str:
-    style = " style='text-align:left'" if left else ""
+def _tag(name: str, html: str, *, left: bool, is_number: bool = False, title: str = "") -> str:
+    rules = [*(["text-align:left"] if left else []), *(["white-space:nowrap"] if is_number else [])]
+    style = f" style='{';'.join(rules)}'" if rules else ""
     return f"<{name}{style}{f' title={quoteattr(title)}' if title else ''}>{html}</{name}>"
 
 
@@ -180,7 +186,16 @@ def _html(cell: Cell) -> str:
         return cell.html
     if cell is None:
         return "unknown"
-    return escape(cell) if isinstance(cell, str) else grouped(cell)
+    return escape(unbroken_cell(cell if isinstance(cell, str) else grouped(cell)))
+
+
+_QUANTITY: Final = r"[−-]?\d[\d ,.]*(?: ?(?:ms|s|min|h|d|B|kB|MB|%))?"
+_NUMBER: Final = re.compile(rf"{_QUANTITY}(?: {_QUANTITY})*")
+
+
+def _is_number(cell: Cell) -> bool:
+    """Whether a cell is a number, with or without a unit: a table does not break it."""
+    return isinstance(cell, int) or (isinstance(cell, str) and _NUMBER.fullmatch(cell) is not None)
 
 
 Judgement = Literal["ok", "violated", "unknown"]
