@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from wmlab.core.answers import Proof, Verdicts
+from wmlab.core.answers import Proof, Verdicts, html_table
 from wmlab.core.charts.style import page_colour
 from wmlab.core.errors import ModelError
 from wmlab.core.invariants import Finding, Invariant, totals_of, verdicts_of
@@ -108,3 +109,28 @@ def test_the_exceptions_of_several_streams_are_counted_by_their_reasons() -> Non
     assert (verdict.left_out, verdict.exceptions) == (4, "3 late events of x and 1 late event of y")
     assert verdict.what == "left out: 3 late events of x and 1 late event of y; the first: it is late"
     assert (verdict.outcome, verdict.label) == ("ok, with exceptions", "I1 (t)")
+
+
+def test_a_violation_has_its_moment_and_the_call_that_draws_it() -> None:
+    proofs = [
+        {"table": "windows", "row": json.dumps({"stream": "o'er <s>", "at_ms": 7_000})},
+        {"table": "events", "row": json.dumps({"stream": "o'er <s>", "append_ms": 8_040})},
+    ]
+    rows = [row("I6", "violated", violations=1, evidence=proofs), row("I7", "ok", left_out=1, evidence=proofs)]
+    verdicts = Verdicts.of("a run", rows)
+    assert [verdict.at_ms for verdict in verdicts] == [8_040, None]
+    assert [verdict["at_ms"] for verdict in verdicts.to_dict()["verdicts"]] == [8_040, None]
+    assert repr(verdicts["I6"]).startswith("I6 violated at 8.0 s: I6 holds (1 of 36)")
+    assert "scrub" not in verdicts._repr_html_()
+    one = replace(verdicts, scrubbed=("o'er <s>",))._repr_html_()
+    assert one.count("To see it at 8.0 s: <code>recording.scrub(at_ms=8_040)</code>") == one.count("scrub") == 1
+    several = replace(verdicts, scrubbed=("o'er <s>", "b"))._repr_html_()
+    assert "<code>recording.scrub(at_ms=8_040, stream=&quot;o&#x27;er &lt;s&gt;&quot;)</code>" in several
+
+
+def test_numbers_in_a_table_are_never_broken() -> None:
+    page = html_table("a", ("name", "n", "time", "text"), [("1 234 of x", 12_345, "2 h 5 min", "8 of 9 in 1 200 ms")])
+    no_wrap = "<td style='white-space:nowrap'>"
+    assert "<td style='text-align:left'>1\u202f234 of x</td>" in page
+    assert f"{no_wrap}12\u202f345</td>{no_wrap}2\u00a0h\u00a05\u00a0min</td>" in page
+    assert "<td>8 of 9 in 1\u202f200\u00a0ms</td>" in page

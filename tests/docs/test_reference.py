@@ -74,7 +74,8 @@ def test_every_method_attribute_and_field_stands_with_its_class_or_with_one_that
 
 def test_what_an_application_calls_on_a_recording_is_a_method_and_what_it_reads_is_a_property() -> None:
     verbs = (
-        "explain stream_cut_at time_at group_windows read_sides timeline scrub check time_bounds replay bytes_between"
+        "explain stream_cut_at time_at group_windows most_recent_watermark read_sides timeline scrub check time_bounds "
+        "replay bytes_between"
     )
     kinds = {name: kind for kind, name in _MEMBER.findall(TEXTS["StreamRecording"])}
     assert [name for name in verbs.split() if kinds.get(name) != "method"] == []

@@ -201,7 +201,7 @@ def test_the_measures_are_a_table(runs: tuple[Recording, Recording]) -> None:
     assert patient.sentence == "The lower bound of a split and a dead writer lags 6.6 s on average."
     assert patient.measures["watermarks"] == 37
     assert "worst lag of the lower bound (ms)" in repr(patient)
-    assert "<td style='text-align:left'>watermarks</td><td>37</td>" in patient._repr_html_()
+    assert "<td style='text-align:left'>watermarks</td><td style='white-space:nowrap'>37</td>" in patient._repr_html_()
     assert dict(compare(*runs).results)["watermarks"] == (37, measures(runs[1]).measures["watermarks"])
 
 

@@ -410,7 +410,10 @@ def test_kept_runs_are_compared_and_called_by_what_differs(shown: ScenarioPanel)
     assert shown.kept_runs["timeout 15 s"] is first
     assert "Kept as “timeout 4 s”" in shown._view.notice.value
     assert "timestamp_aggregation" not in shown._view.comparison.value
-    assert ">Timeout</td><td>15 s</td><td>4 s</td>" in shown._view.comparison.value
+    assert (
+        ">Timeout</td><td style='white-space:nowrap'>15\u00a0s</td><td style='white-space:nowrap'>4\u00a0s</td>"
+        in shown._view.comparison.value
+    )
     shown.keep()
     assert len(shown.kept_runs) == 2
     assert "is kept as “timeout 4 s”" in shown._view.notice.value

@@ -100,6 +100,29 @@ def test_a_group_with_a_map_of_times_keeps_one_window_that_its_readers_see_later
     assert {(row["lower"], row["upper"]) for row in updates if row["group"] == "offsets"} == {(None, None)}
 
 
+@pytest.mark.parametrize("read_side", ["document", "implementation"])
+def test_the_most_recent_watermark_of_a_reader_is_the_last_one_that_gave_its_lower_bound(read_side):
+    run = recorded(readers=[ReaderGroup("map", readers=2, read_side=read_side)])
+    log = {row["seq"]: row for row in run.table("watermarks").to_pylist()}
+    looks = run.table("windows").to_pylist()
+    passed = 0
+    for row in looks:
+        last = [other for other in looks if (other["reader"], other["at_ms"]) == (row["reader"], row["at_ms"])][-1]
+        watermark = run.most_recent_watermark(row["reader"], row["at_ms"])
+        if last["lower_seq"] is None:
+            assert watermark is None
+        else:
+            passed += 1
+            entry = log[last["lower_seq"]]
+            assert (watermark.lower, watermark.cut.offsets) == (entry["lower"], dict(entry["cut"]))
+    assert passed > 10
+    end = max(row["at_ms"] for row in looks)
+    assert run.most_recent_watermark("map-0") == run.most_recent_watermark("map-0", end)
+    assert run.most_recent_watermark("map-0", -1) is None
+    with pytest.raises(RecordingError, match=r"(?s)no reader 'map-9' .* Give one of map-0 and map-1"):
+        run.most_recent_watermark("map-9")
+
+
 def test_windows_are_of_what_was_visible_then_or_of_the_complete_log(run):
     with pytest.raises(RecordingError, match="visible is 'later'"):
         run.group_windows(visible="later")

@@ -7,6 +7,7 @@ so much it raised the mean lag of the bound. Stragglers that block it together s
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
@@ -19,6 +20,7 @@ import pyarrow as pa
 from wmlab.core.charts.style import page_colour
 from wmlab.core.errors import ModelError
 from wmlab.core.words import (
+    clock_words,
     counted,
     grouped,
     is_short,
@@ -28,6 +30,7 @@ from wmlab.core.words import (
     shown,
     span,
     unbroken,
+    unbroken_cell,
     with_moments,
     wrapped,
 )
@@ -138,7 +141,10 @@ def html_table(
     head = [
         _tag("th", escape(text), left=n in left, title=(columns or {}).get(text, "")) for n, text in enumerate(heads)
     ]
-    body = [[_tag("td", _html(cell), left=n in left) for n, cell in enumerate(row)] for row in rows]
+    body = [
+        [_tag("td", _html(cell), left=n in left, is_number=_is_number(cell)) for n, cell in enumerate(row)]
+        for row in rows
+    ]
     lines = "".join(f"<tr>{''.join(cells)}</tr>" for cells in [head, *body] if cells)
     return f"<table><caption>{caption}</caption>{lines}</table>"
 
@@ -169,8 +175,9 @@ def pandas_frame(table: pa.Table) -> Any:
     return frame.astype({c.name: "Int64" for c in table.schema if c.nullable and c.type == pa.int64()})
 
 
-def _tag(name: str, html: str, *, left: bool, title: str = "") -> str:
-    style = " style='text-align:left'" if left else ""
+def _tag(name: str, html: str, *, left: bool, is_number: bool = False, title: str = "") -> str:
+    rules = [*(["text-align:left"] if left else []), *(["white-space:nowrap"] if is_number else [])]
+    style = f" style='{';'.join(rules)}'" if rules else ""
     return f"<{name}{style}{f' title={quoteattr(title)}' if title else ''}>{html}</{name}>"
 
 
@@ -179,11 +186,22 @@ def _html(cell: Cell) -> str:
         return cell.html
     if cell is None:
         return "unknown"
-    return escape(cell) if isinstance(cell, str) else grouped(cell)
+    return escape(unbroken_cell(cell if isinstance(cell, str) else grouped(cell)))
+
+
+_QUANTITY: Final = r"[−-]?\d[\d ,.]*(?: ?(?:ms|s|min|h|d|B|kB|MB|%))?"
+_NUMBER: Final = re.compile(rf"{_QUANTITY}(?: {_QUANTITY})*")
+
+
+def _is_number(cell: Cell) -> bool:
+    """Whether a cell is a number, with or without a unit: a table does not break it."""
+    return isinstance(cell, int) or (isinstance(cell, str) and _NUMBER.fullmatch(cell) is not None)
 
 
 Judgement = Literal["ok", "violated", "unknown"]
 _OFFSETS: Final = ("cut", "position")
+_WRITTEN: Final = ("emitted_ms", "received_ms", "append_ms", "at_ms")
+"""When a row of evidence was written, whichever of these columns it has."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -231,8 +249,27 @@ class Verdict:
         """The verdict in words: "ok, with exceptions" if it leaves something out."""
         return "ok, with exceptions" if self.verdict == "ok" and self.left_out else self.verdict
 
+    @property
+    def at_ms(self) -> int | None:
+        """When the first violation was complete (clock): when the last row of its evidence was written.
+
+        None where nothing is violated, or no row of the evidence has a time.
+        """
+        times = [proof.row[name] for proof in self.evidence for name in _WRITTEN if proof.row.get(name) is not None]
+        return max(times, default=None) if self.verdict == "violated" else None
+
+    @property
+    def stream(self) -> str | None:
+        """The stream that the evidence is from; None where it names none."""
+        return next((proof.row["stream"] for proof in self.evidence if "stream" in proof.row), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict as dicts, lists and scalars, with its moment."""
+        return asdict(self) | {"at_ms": self.at_ms}
+
     def __repr__(self) -> str:
-        lines = [f"{self.invariant} {self.outcome}: {self.title or self.statement} ({self._count()})"]
+        when = "" if self.at_ms is None else f" at {clock_words(self.at_ms)}"
+        lines = [f"{self.invariant} {self.outcome}{when}: {self.title or self.statement} ({self._count()})"]
         lines += [f"    {self.what}"] if self.what else []
         return "\n".join([*lines, *(f"    {proof!r}" for proof in self.evidence)])
 
@@ -248,13 +285,15 @@ class Verdicts(TableAnswer[Verdict]):
     """One verdict per invariant, in their order; `verdicts["I4"]` is one of them, iteration gives all.
 
     `notes` are remarks about the call, such as one that goes with the next version; two answers with the same verdicts
-    are equal. `failure` says that the run failed, and why; empty if it did not.
+    are equal. `failure` says that the run failed, and why; empty if it did not. `scrubbed` names the streams of a
+    recording with the verb `scrub`: as HTML, a violation in one of them has the call that draws its moment.
     """
 
     name: str
     verdicts: tuple[Verdict, ...]
     notes: tuple[str, ...] = field(default=(), compare=False)
     failure: str = field(default="", compare=False)
+    scrubbed: tuple[str, ...] = field(default=(), compare=False)
 
     entries = "verdicts"
     heads = ("", "verdict", "judged", "what")
@@ -300,7 +339,7 @@ class Verdicts(TableAnswer[Verdict]):
 
     def to_dict(self) -> dict[str, Any]:
         """The verdicts as dicts, lists and scalars."""
-        return {"recording": self.name, "verdicts": [asdict(verdict) for verdict in self.verdicts]}
+        return {"recording": self.name, "verdicts": [verdict.to_dict() for verdict in self.verdicts]}
 
     @property
     def sentence(self) -> str:
@@ -323,8 +362,17 @@ class Verdicts(TableAnswer[Verdict]):
         for verdict in self.verdicts:
             what = [f"<b>{escape(verdict.what)}</b>"] if verdict.what else []
             lines = [escape(verdict.statement), *what, *(escape(repr(proof)) for proof in verdict.evidence)]
+            lines += self._scrub_line(verdict)
             name = " ".join(filter(None, (verdict.invariant, verdict.title)))
             yield name, _coloured(verdict.outcome), verdict._count(), Markup("<br>".join(lines))
+
+    def _scrub_line(self, verdict: Verdict) -> list[str]:
+        """The call that draws the moment of a violation, as HTML; nothing where there is no such moment."""
+        if verdict.at_ms is None or verdict.stream not in self.scrubbed:
+            return []
+        stream = f", stream={verdict.stream!r}" if len(self.scrubbed) > 1 else ""
+        call = f"recording.scrub(at_ms={verdict.at_ms:_}{stream})"
+        return [f"To see it at {escape(clock_words(verdict.at_ms))}: <code>{escape(call)}</code>"]
 
 
 _ROLES: Final = {"violated": "alarm", "ok, with exceptions": "upper"}

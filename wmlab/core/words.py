@@ -147,6 +147,14 @@ def unbroken(text: str, space: str = "\N{NO-BREAK SPACE}") -> str:
     return _INSIDE_A_NUMBER.sub(space, text)
 
 
+_BETWEEN_DIGITS: Final = re.compile(r"(?<=\d) (?=\d{3}\b)")
+
+
+def unbroken_cell(text: str) -> str:
+    """The text of a table's cell, in which no line ends inside a number: digits in groups have narrow spaces."""
+    return unbroken(_BETWEEN_DIGITS.sub("\N{NARROW NO-BREAK SPACE}", text))
+
+
 def wrapped(text: str, *, width: int = 100) -> str:
     """A text in lines of at most `width` characters, which end between words and not inside a number."""
     lines = (

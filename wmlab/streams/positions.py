@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from wmlab.core.arguments import the_choice, the_flag, the_moment
-from wmlab.core.errors import ModelError
+from wmlab.core.errors import ModelError, RecordingError
 from wmlab.core.recording import Recording
+from wmlab.core.words import listed, shown
 from wmlab.streams.answers.history import (
     epochs_of,
     furthest,
@@ -117,6 +118,33 @@ def group_windows(
         elif history.states:
             windows[group] = list(_windows(history.followed(in_hindsight=visible == "all")))
     return windows
+
+
+def most_recent_watermark(
+    recording: Recording, reader: str, at_ms: int | str | None = None, *, stream: str | None = None
+) -> Watermark | None:
+    """The last watermark that a reader had passed at a moment (clock), by default at the end of the run.
+
+    It gave the lower bound of the reader's window. None before the first one, and where no lower bound was known.
+    Raises `RecordingError` for a reader that saw no window, for what is no moment, and as `stream_cut_at`.
+    Source: PDP-33, API (getMostRecentWatermark).
+    """
+    name = the_stream(recording, stream)
+    windows = rows_of_stream(recording, "windows", name)
+    readers = sorted({str(row["reader"]) for row in windows})
+    if reader not in readers:
+        raise RecordingError(
+            f"There is no reader {shown(reader)} with a window in stream {name}.",
+            remedy=f"Give one of {listed(readers)}." if readers else "Record a scenario with readers.",
+        )
+    moment_ms = None if at_ms is None else the_moment(at_ms, start_ms=recording.start_ms)
+    passed = [
+        row for row in windows if row["reader"] == reader and (moment_ms is None or int(row["at_ms"]) <= moment_ms)
+    ]
+    if not passed:
+        return None
+    seq = sorted(passed, key=lambda row: int(row["at_ms"]))[-1]["lower_seq"]
+    return next((watermark for row, watermark in log_rows(recording, name) if row["seq"] == seq), None)
 
 
 def _windows(followed: Iterable[Followed]) -> Iterator[tuple[int, TimeWindow]]:

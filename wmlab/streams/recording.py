@@ -37,6 +37,7 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
     bytes_between = positions.bytes_between
     group_positions = positions.group_positions
     group_windows = positions.group_windows
+    most_recent_watermark = positions.most_recent_watermark
     read_sides = positions.read_sides
     explain = explain
     timeline = timeline

@@ -154,7 +154,7 @@ def test_the_repr_counts_rows():
 def test_the_html_repr_is_a_table_of_counts_with_names_escaped():
     shown = recording(name="<b>")._repr_html_()
     assert "&lt;b&gt;" in shown
-    assert "<td style='text-align:left'>events</td><td>4</td>" in shown
+    assert "<td style='text-align:left'>events</td><td style='white-space:nowrap'>4</td>" in shown
     assert "0x" not in shown
 
 

@@ -96,7 +96,7 @@ def test_the_reprs_say_the_main_numbers(trace):
     )
     shown = traces.Trace("<i>", trace.table)._repr_html_()
     assert "&lt;i&gt;" in shown
-    assert "<td style='text-align:left'>events</td><td>4</td>" in shown
+    assert "<td style='text-align:left'>events</td><td style='white-space:nowrap'>4</td>" in shown
     assert "before they happen" not in repr(trace.writers("a"))
     assert "9223372036854775807 ms" in repr(traces.Trace("log", table((1, 2**63 - 1, "w", "k"))))
 

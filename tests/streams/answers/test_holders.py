@@ -133,8 +133,8 @@ def test_holders_are_a_table_and_data(run: Recording) -> None:
     assert len(frame) == len(found) == len(json.loads(found.to_json())["stragglers"])
     assert str(frame["worst_ms"].dtype) == "Int64"
     assert (
-        "<td style='text-align:left'>w2</td><td style='text-align:left'>lagging</td><td>1</td><td>10.0 s</td>"
-        in found._repr_html_()
+        "<td style='text-align:left'>w2</td><td style='text-align:left'>lagging</td>"
+        "<td style='white-space:nowrap'>1</td><td style='white-space:nowrap'>10.0\u00a0s</td>" in found._repr_html_()
     )
     line = "lagging: 1 × in all 10.0 s, at worst 12.6 s, cost 1.3 s"
     assert line in repr(found)

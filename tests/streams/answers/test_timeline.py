@@ -25,14 +25,14 @@ def told(found: Timeline) -> list[tuple[int, int, str, str, str]]:
 def test_a_run_reads_as_a_story(run: Timeline) -> None:
     assert repr(run.between(20_000, 45_000)).splitlines() == [
         "Timeline of orders: 8 moments",
-        " 2 005 – 33 005  controller-0  emits 32 watermarks; lower bound 89 ms → 28 922 ms",
+        " 2 005 – 33 005  controller-0  emits 32 watermarks; lower bound 89 ms → 28.9 s",
         "         20 000  orders        scales: 0@0 → 2@1, 3@1; epoch 1: 1@0, 2@1, 3@1",
         "         20 005  orders        seals 0@0; it takes no more events",
         "         21 000  readers-0     finishes 0@0 at 277 236 bytes; 2@1, 3@1 can be read",
         "         30 000  w2            crashes",
-        "34 005 – 43 005  controller-0  waits for w2, 10 cycles; lower bound stays at 28 922 ms",
+        "34 005 – 43 005  controller-0  waits for w2, 10 cycles; lower bound stays at 28.9 s",
         "         44 005  controller-0  drops w2; w2 is no longer waited for or counted",
-        "44 005 – 50 005  controller-0  emits 7 watermarks; lower bound 41 496 ms → 47 367 ms",
+        "44 005 – 50 005  controller-0  emits 7 watermarks; lower bound 41.5 s → 47.4 s",
     ]
 
 
@@ -44,7 +44,7 @@ def test_the_beginning_and_the_return_of_a_writer_are_told(run: Timeline) -> Non
     ]
     assert told(run.about("w2"))[-2:] == [
         (55_000, 55_000, "w2", "restarts", ""),
-        (56_005, 56_005, "w2", "notes the time 55 904 ms", "is on record again"),
+        (56_005, 56_005, "w2", "notes the time 55.9 s", "is on record again"),
     ]
     assert (3_000, 3_000, "readers-1", "sees its first lower bound", "89 ms") in told(run)
 
@@ -103,7 +103,7 @@ def test_after_an_end_of_known_time_there_is_no_bound() -> None:
         watermarks=[watermark(0, 2_000, w1=800), none],
     )
     effects = [moment.effect for moment in timeline(recording) if moment.who == "c1"]
-    assert effects == ["lower bound 800 ms", "lower bound stays at 800 ms", *["no lower bound since 5 000 ms"] * 2]
+    assert effects == ["lower bound 800 ms", "lower bound stays at 800 ms", *["no lower bound since 5.0 s"] * 2]
 
 
 def test_a_lost_log_and_a_sealed_stream_are_told_as_they_are() -> None:
@@ -176,7 +176,7 @@ def test_the_life_of_a_transaction_is_one_row() -> None:
         txn(3, 30, state="committing", commit_requested_ms=95),
         txn(4, 40),
     ]
-    requested = "asks to commit it at 50 ms with the time 1 040 ms", "asks to commit it at 95 ms without a time"
+    requested = "asks to commit it at 50 ms with the time 1.0 s", "asks to commit it at 95 ms without a time"
     found = timeline(written(transactions=lives))
     assert [m.what for m in found.about("t1-4")] == ["begins transaction t1-4"]
     assert told(found) == [
@@ -228,3 +228,11 @@ def test_a_stream_created_during_the_run_is_created_once() -> None:
         duration_ms=3_000,
     ).record(progress=False)
     assert [(m.at_ms, m.what) for m in timeline(run, stream="late") if "created" in m.what] == [(1_000, "is created")]
+
+
+def test_times_in_sentences_are_rounded_and_those_of_the_table_are_exact() -> None:
+    start_ms = 1_357_365_600_000
+    moments = timeline(written(writer_marks=[mark("w1", start_ms + 9_250, start_ms + 10_005)]))
+    (noted,) = [moment for moment in moments if moment.who == "w1"]
+    assert (noted.at_ms, noted.what) == (start_ms + 10_005, "notes the time 2013-01-05 06:00:09 UTC")
+    assert "2013-01-05 06:00:10.005 UTC  w1" in repr(moments)

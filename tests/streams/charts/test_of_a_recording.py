@@ -229,8 +229,8 @@ def test_the_others_are_all_or_some(lagging: list[list[str]], words: str) -> Non
     assert view.watermark_cycles(recording(cycles=cycles)).sentence.endswith(f"emitted a watermark. {words}.")
 
 
-def test_a_run_of_one_controller_has_no_ownership() -> None:
-    with pytest.raises(RecordingError, match="one controller ran everything"):
+def test_a_log_that_says_nothing_of_buckets_has_no_ownership() -> None:
+    with pytest.raises(RecordingError, match="its log does not say who owned them"):
         view.bucket_ownership(recording(ownership=[]))
 
 

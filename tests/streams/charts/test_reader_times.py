@@ -10,6 +10,7 @@ import wmlab as wm
 from tests.core.charts.layers import layers_of_kind
 from wmlab.core.charts.scene import Blocks
 from wmlab.core.errors import ChartError
+from wmlab.streams.answers.reader_times import TimesOfReaders, map_sentences
 from wmlab.streams.recording import StreamRecording
 
 
@@ -85,3 +86,17 @@ def test_a_group_that_shares_offsets_has_no_map_to_draw() -> None:
 def test_another_group_is_refused() -> None:
     with pytest.raises(ChartError, match="has 1 reader group: readers"):
         wm.chart.reader_times(two_readers(), group="writers")
+
+
+def test_readers_that_pass_a_watermark_together_are_behind_for_no_time() -> None:
+    rows = [
+        TimesOfReaders(1_000, {"a": 100, "b": 100}, 100),
+        TimesOfReaders(2_000, {"a": 200, "b": 100}, 100),
+        TimesOfReaders(2_000, {"a": 200, "b": 200}, 200),
+        TimesOfReaders(5_000, {"a": 200, "b": 200}, 200),
+    ]
+    assert map_sentences("g", rows) == "Group g knew a watermark for 4.0 s. All its readers had passed the same one."
+    rows[2:3] = [TimesOfReaders(3_000, {"a": 200, "b": 200}, 200)]
+    assert map_sentences("g", rows) == (
+        "Group g knew a watermark for 4.0 s. For 1.0 s of that it was the one that b had passed, which was behind."
+    )

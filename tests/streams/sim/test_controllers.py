@@ -10,6 +10,7 @@ from tests.streams.sim.worlds import clocked, run, scenario
 from wmlab.core.errors import ModelError, RecordingError
 from wmlab.core.simulation import Fixed
 from wmlab.core.values import Problems
+from wmlab.streams.answers.measures import owner_rows
 from wmlab.streams.model.coordination import bucket_of, qualified_name
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.window import Tracker
@@ -216,8 +217,18 @@ def test_ownership_says_how_fair_it_is_and_when_nobody_owned_a_bucket():
     even = scenario(controllers=replace(CONTEST, distribution="even"), script=[]).record().ownership()
     assert (even.fairness, even.gaps) == (1.0, ())
     assert "No bucket was without an owner" in even.sentence
-    with pytest.raises(RecordingError, match="one controller ran everything"):
-        scenario().record().ownership()
+
+
+def test_one_controller_owns_every_bucket_all_the_time():
+    """PDP-33: "every Controller instance will be able to acquire ownership for a subset of buckets"."""
+    alone = scenario().record()
+    assert not alone.table("ownership").num_rows
+    owned = alone.ownership()
+    assert (owned.buckets, owned.share, owned.fairness, owned.gaps) == (100, {"controller-0": 1.0}, 1.0, ())
+    rows = owner_rows(alone)
+    assert [row["bucket"] for row in rows] == list(range(100))
+    assert {row["bucket"] for row in rows if row["streams"]} == {bucket_of(qualified_name("stream"), 100)}
+    assert owned.sentence.startswith("100 buckets were owned by controller-0 100% (fairness 1.00).")
 
 
 def test_one_controller_that_owns_everything_all_the_time_is_not_written_down():

@@ -19,7 +19,7 @@ from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.run_measures import Lag
 from wmlab.core.words import clock_words, counted, rounded
-from wmlab.streams.model.coordination import fairness
+from wmlab.streams.model.coordination import bucket_of, fairness, qualified_name
 from wmlab.streams.scenario.scenario import StreamScenario
 
 BoundSteps = Sequence[tuple[int, int | None, int | None]]
@@ -100,14 +100,9 @@ class Ownership(Answer):
 def ownership(recording: Recording) -> Ownership:
     """How the buckets of streams were spread over the controllers, by the word of the coordination service.
 
-    Raises `RecordingError` if one controller owned everything all the time, which is not recorded.
+    Raises `RecordingError` for a log of the outside world that says nothing of buckets.
     """
     rows = owner_rows(recording)
-    if not rows:
-        raise RecordingError(
-            f"Recording {recording.name!r} has no ownership of buckets: one controller ran everything.",
-            remedy="record a scenario with several controllers.",
-        )
     end_ms, scenario = last_ms(recording, rows), recording.scenario_as(StreamScenario)
     controllers = set(scenario.controller_names if scenario else ()) | {row["controller"] for row in rows}
     owned_ms = dict.fromkeys(sorted(controllers), 0)
@@ -128,8 +123,27 @@ def ownership(recording: Recording) -> Ownership:
 
 
 def owner_rows(recording: Recording) -> list[TableRow]:
-    """The rows of the table `ownership` by bucket and time."""
-    return sorted(recording.table("ownership").to_pylist(), key=lambda row: (row["bucket"], row["from_ms"]))
+    """The rows of the table `ownership` by bucket and time.
+
+    One controller that owned everything all the time has no rows in that table. Here it has one row for each bucket.
+    Raises `RecordingError` as `ownership`.
+    """
+    rows = sorted(recording.table("ownership").to_pylist(), key=lambda row: (row["bucket"], row["from_ms"]))
+    if rows:
+        return rows
+    scenario = recording.scenario_as(StreamScenario)
+    if scenario is None:
+        raise RecordingError(
+            f"Recording {recording.name!r} has no ownership of buckets: its log does not say who owned them.",
+            remedy="Record a scenario.",
+        )
+    ran: list[str] = recording.table("cycles")["controller"].to_pylist()
+    controller, count = [*ran, *scenario.controller_names][0], scenario.controllers.buckets
+    streams: dict[int, list[str]] = {}
+    for stream in scenario.all_streams:
+        streams.setdefault(bucket_of(qualified_name(stream.name), count), []).append(stream.name)
+    whole_run = {"controller": controller, "from_ms": scenario.start_ms, "to_ms": None}
+    return [{"bucket": bucket, "streams": streams.get(bucket, []), **whole_run} for bucket in range(count)]
 
 
 def last_ms(recording: Recording, rows: Sequence[TableRow]) -> int:

@@ -486,17 +486,11 @@ def _watermark(row: TableRow) -> WatermarkState:
 
 
 def violations(verdicts: Verdicts, stream: str) -> tuple[Moment, ...]:
-    """The first violation in a stream of each invariant, by when the last row of its evidence came; ascending."""
+    """The first violation in a stream of each invariant, by the moment of its verdict; ascending."""
     moments = []
     for verdict in verdicts:
-        rows = [proof.row for proof in verdict.evidence if proof.row.get("stream", stream) == stream]
-        times = [row[name] for row in rows for name in _WRITTEN if row.get(name) is not None]
-        if verdict.verdict == "violated" and times:
-            at_ms, what = max(times), f"is violated: {verdict.what or verdict.statement}"
-            who = verdict.invariant
+        at_ms, who = verdict.at_ms, verdict.invariant
+        if at_ms is not None and verdict.stream in (None, stream):
+            what = f"is violated: {verdict.what or verdict.statement}"
             moments.append(Moment(at_ms=at_ms, to_ms=at_ms, who=who, what=what, effect="", parties=(who,)))
     return tuple(sorted(moments, key=attrgetter("at_ms")))
-
-
-_WRITTEN: Final = ("emitted_ms", "received_ms", "append_ms", "at_ms")
-"""When a row of evidence was written, whichever of these columns it has."""

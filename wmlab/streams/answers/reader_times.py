@@ -59,7 +59,8 @@ def map_sentences(group: str, rows: Sequence[TimesOfReaders]) -> str:
     if not known_ms:
         return f"Group {group} never knew a watermark: not every reader had passed one."
     text = f"Group {group} knew a watermark for {rounded(known_ms)}."
-    if not behind_ms:
+    if not any(behind_ms.values()):
+        # Readers that pass a watermark in the same millisecond are behind each other for no time.
         return f"{text} All its readers had passed the same one."
     reader = max(behind_ms, key=lambda name: behind_ms[name])
     return f"{text} For {rounded(behind_ms[reader])} of that it was the one that {reader} had passed, which was behind."

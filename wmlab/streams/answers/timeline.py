@@ -20,7 +20,7 @@ from wmlab.core.answers import TableAnswer, text_table
 from wmlab.core.arguments import the_moment
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
-from wmlab.core.words import counted, grouped, is_short, listed, moment
+from wmlab.core.words import clock_words, counted, grouped, is_short, listed, moment
 from wmlab.streams.answers.history import owners_of, replaced, rows_of_stream, the_stream
 from wmlab.streams.model.marks import NoteOutcome
 from wmlab.streams.model.segment import segment_name
@@ -103,9 +103,9 @@ def _of_transactions(rows: Sequence[TableRow]) -> Iterator[Moment]:
             with_time = (
                 "without a time"
                 if row["time"] is None
-                else f"with the time {moment(row['time'], clock_ms=row['begun_ms'])}"
+                else f"with the time {clock_words(row['time'], clock_ms=row['begun_ms'])}"
             )
-            what += f", asks to commit it at {moment(row['commit_requested_ms'])} {with_time}"
+            what += f", asks to commit it at {clock_words(row['commit_requested_ms'])} {with_time}"
         ends = [row[name] for name in ("commit_requested_ms", "committed_ms", "aborted_ms") if row[name] is not None]
         yield _moment(row["begun_ms"], row["writer"], what, _fate(row), row["txn"], to_ms=max(ends, default=None))
 
@@ -120,7 +120,7 @@ def _of_marks(rows: Sequence[TableRow], cycles: Sequence[TableRow]) -> Iterator[
             gone = any(name == writer and (on_record_ms or 0) <= at <= row["received_ms"] for at, name in dropped)
             if on_record_ms is None or gone:
                 again = "" if on_record_ms is None else " again"
-                what = f"notes the time {moment(row['time'], clock_ms=row['received_ms'])}"
+                what = f"notes the time {clock_words(row['time'], clock_ms=row['received_ms'])}"
                 yield _moment(row["received_ms"], writer, what, f"is on record{again}", row["controller"])
             on_record_ms = row["received_ms"]
 
@@ -194,7 +194,7 @@ def _of_windows(rows: Sequence[TableRow]) -> Iterator[Moment]:
         if row["lower"] is not None:
             first.setdefault((row["group"], row["reader"]), row)
     for (group, reader), row in first.items():
-        lower = moment(row["lower"], clock_ms=row["at_ms"])
+        lower = clock_words(row["lower"], clock_ms=row["at_ms"])
         yield _moment(row["at_ms"], reader, "sees its first lower bound", lower, group)
 
 
@@ -211,16 +211,16 @@ def _segments(ids: Sequence[int]) -> str:
 def _fate(txn: TableRow) -> str:
     events = counted(txn["events"], "event")
     if txn["committed_ms"] is not None:
-        return f"committed at {moment(txn['committed_ms'])}: {events}"
+        return f"committed at {clock_words(txn['committed_ms'])}: {events}"
     if txn["aborted_ms"] is not None:
-        return f"aborted at {moment(txn['aborted_ms'])}: nobody reads its {events}"
+        return f"aborted at {clock_words(txn['aborted_ms'])}: nobody reads its {events}"
     return f"{txn['state']} to the end: nobody has read its {events}"
 
 
 def _refusal(outcome: str, run: Sequence[TableRow]) -> Moment:
     first, to_ms = run[0], run[-1]["received_ms"]
     writers = sorted({str(row["writer"]) for row in run})
-    time = moment(first["time"], clock_ms=to_ms)
+    time = clock_words(first["time"], clock_ms=to_ms)
     several = f"{'notes' if len(writers) == 1 else 'note'} a time, {grouped(len(run))} times"
     notes = f"notes the time {time}" if len(run) == 1 else several
     effect = f"refused: {_REFUSALS.get(outcome, outcome)}"
@@ -237,9 +237,9 @@ def _without_watermark(run: Sequence[TableRow], watermarks: Sequence[TableRow]) 
     lower = first["previous_lower"]
     before = [row for row in watermarks if row["emitted_ms"] <= last["at_ms"]]
     none = "no new lower bound" if before else "no lower bound yet"
-    bound = none if lower is None else f"lower bound stays at {moment(lower, clock_ms=last['at_ms'])}"
+    bound = none if lower is None else f"lower bound stays at {clock_words(lower, clock_ms=last['at_ms'])}"
     if before and not before[-1]["writers"]:
-        bound = f"no lower bound since {moment(before[-1]['emitted_ms'])}"
+        bound = f"no lower bound since {clock_words(before[-1]['emitted_ms'])}"
     return _moment(first["at_ms"], first["controller"], what, bound, *waits, to_ms=last["at_ms"])
 
 
@@ -251,7 +251,7 @@ def _emissions(run: Sequence[TableRow], watermarks: Sequence[TableRow]) -> Momen
         for row in watermarks
         if row["controller"] == first["controller"] and first["at_ms"] <= marks_read_ms(row) <= last["at_ms"]
     )
-    what, write = f"emits {counted(len(mine), 'watermark')}", partial(moment, clock_ms=last["at_ms"])
+    what, write = f"emits {counted(len(mine), 'watermark')}", partial(clock_words, clock_ms=last["at_ms"])
     rise = "nothing was appended" if not mine else f"lower bound {write(mine[-1])}"
     if len(mine) > 1:
         rise = f"lower bound {write(mine[0])} → {write(mine[-1])}"

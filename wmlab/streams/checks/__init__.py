@@ -9,6 +9,7 @@ Source: PDP-33, Watermark Computation and Watermarking in the Reader; wmlab's ow
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -91,7 +92,9 @@ def in_memory(recording: Recording, *only: str) -> Verdicts:
     `only` names those that are judged; without names, all are. Raises `ModelError` for a name that is none.
     """
     chosen = with_liveness(INVARIANTS, BY_NAME, only)
-    return judged_in_memory(recording.name, chosen, partial(_totals, recording, _streams_of(recording)), only)
+    streams = _streams_of(recording)
+    verdicts = judged_in_memory(recording.name, chosen, partial(_totals, recording, streams), only)
+    return replace(verdicts, scrubbed=tuple(streams))
 
 
 def violations_of(recording: Recording, stream: str) -> int:
