@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.coalescer import EmittedItems, KeyedCoalescer
-from wmlab.dataflow.model.items import DONE, MIN, Barrier, Idle, Item, RowValues, Watermark
+from wmlab.dataflow.model.items import DONE, MAX, MIN, Barrier, Idle, Item, RowValues, Watermark
 from wmlab.dataflow.model.processor import DESIGN, JobFailedError, Processor, Reason
 from wmlab.dataflow.sim.layout import Channel, Node, NodeEdge
 
@@ -598,7 +598,7 @@ class ProcessorInstance(Instance):
             self.write_step(*step)
         self.steps.clear()
         for drop in processor.drops:
-            margin = drop.limit - drop.time
+            margin = min(MAX, drop.limit - drop.time)
             about = drop.edge, drop.rule, drop.key, drop.time, drop.limit, margin, drop.values
             job.drops.add(job.execution, self.node.name, self.number, job.now_ms, *about)
         processor.drops.clear()
