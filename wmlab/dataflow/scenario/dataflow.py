@@ -236,6 +236,7 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
 DataflowScenario.rule_table = {
     DataflowScenario: {"mode": ("design", "hz", "design")},
     Join: {"emit": ("buffer", "state", "state")},
+    Window: {"bounds_only": (True, False, False)},
 }
 DataflowScenario.rule_sentences = RULE_SENTENCES
 
