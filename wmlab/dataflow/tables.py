@@ -108,7 +108,7 @@ DATAFLOW_TABLES: Final[dict[str, pa.Schema]] = {
         column("key", LONG, "the watermark key that decided"),
         column("time", LONG, "the row's time in the field of that key"),
         column("limit", LONG, "the lowest time that would have been taken"),
-        column("margin", LONG, "limit - time: by how much the row was late"),
+        column("margin", LONG, "limit - time, at most 2^63 - 1: by how much the row was late"),
         _ROW,
     ),
     "calls": table(

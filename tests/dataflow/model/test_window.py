@@ -99,11 +99,48 @@ def test_a_restart_of_sessions_takes_its_own_and_the_lowest_watermark() -> None:
     assert again.complete() == [(2, 12, "a", 1), (20, 30, "a", 1)]
 
 
-@pytest.mark.parametrize("time", [MIN, MIN + 1, MAX, MAX - 1])
-def test_times_at_the_ends_are_counted_somewhere(time: int) -> None:
+@pytest.mark.parametrize(
+    ("time", "last"), [(MIN + 2, MIN + 6), (MIN + 3, MIN + 6), (MAX - 4, MAX - 1), (MAX - 5, MAX - 1)]
+)
+def test_windows_that_just_fit_between_the_ends_are_counted(time: int, last: int) -> None:
     driven = window(4, 2)
     driven.row(time, "a")
-    assert Counter(row[2] for row in driven.complete()) == {"a": 2}
+    assert driven.complete() == [(last - 6, last - 2, "a", 1), (last - 4, last, "a", 1)]
+
+
+@pytest.mark.parametrize(
+    ("driven", "time", "span"),
+    [
+        (window(4, 2), MIN + 1, (MIN - 2, MIN + 2)),
+        (window(4, 2), MAX - 3, (MAX - 3, MAX + 1)),
+        (window(5, 5), MIN, (MIN - 2, MIN + 3)),
+        (window(5, 5), MAX, (MAX - 2, MAX + 3)),
+        (sessions(10), MAX - 9, (MAX - 9, MAX + 1)),
+    ],
+)
+def test_a_row_whose_window_reaches_beyond_64_bits_is_refused(driven: Driven, time: int, span: tuple[int, int]) -> None:
+    with pytest.raises(JobFailedError) as refused:
+        driven.row(time, "a")
+    assert refused.value.reason is Reason.BEYOND_64_BITS
+    start, end = span
+    window_text = f"[{start}, {end})"
+    assert refused.value.problem == (
+        f"The row ({time}, 'a') at the time {time} belongs to the window {window_text}, which reaches beyond 64 bits."
+    )
+    assert "less than" in refused.value.remedy
+
+
+def test_sessions_at_the_ends_keep_their_bounds() -> None:
+    driven = sessions(10)
+    driven.rows((MIN, "a"), (MAX - 10, "a"))
+    assert driven.complete() == [(MIN, MIN + 10, "a", 1), (MAX - 10, MAX, "a", 1)]
+
+
+def test_a_late_row_is_dropped_whatever_its_windows() -> None:
+    driven = window(4, 2)
+    driven.wm(MAX - 4)
+    driven.rows((MIN, "a"), (MAX - 6, "a"))
+    assert [(drop.time, drop.limit) for drop in driven.drops] == [(MIN, MAX - 5), (MAX - 6, MAX - 5)]
 
 
 def batch(taken: list[tuple[int, str]], shape: WindowShape) -> Counter:

@@ -367,12 +367,12 @@ def test_values_are_frozen_and_vertices_are_found_by_name() -> None:
 @pytest.mark.parametrize(
     ("rules", "options", "on"),
     [
-        ("design", {"mode": "design", "vertices[2].emit": "buffer"}, DESIGN),
-        ("implementation", {"mode": "hz", "vertices[2].emit": "state"}, SHIPPED),
-        ("sound", {"mode": "design", "vertices[2].emit": "state"}, DESIGN),
+        ("design", {"mode": "design", "vertices[2].emit": "buffer", "vertices[3].bounds_only": True}, DESIGN),
+        ("implementation", {"mode": "hz", "vertices[2].emit": "state", "vertices[3].bounds_only": False}, SHIPPED),
+        ("sound", {"mode": "design", "vertices[2].emit": "state", "vertices[3].bounds_only": False}, DESIGN),
     ],
 )
-def test_rules_choose_the_mode_and_the_output_of_joins(rules, options, on) -> None:
+def test_rules_choose_the_mode_and_the_output_of_joins_and_windows(rules, options, on) -> None:
     written = joined(rules=rules)
     assert written.options == options
     assert written.deviations_on == on

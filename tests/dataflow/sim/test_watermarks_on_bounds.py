@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from tests.dataflow.sim.flows import count, line, marks, queue_between, results, rows, source
 from wmlab import dataflow as flow
+from wmlab.core.values import Rules
 
 
 def bounded(vertex: flow.Window, **fields: Any) -> Any:
@@ -47,3 +48,12 @@ def test_after_a_restart_the_bound_is_sent_again() -> None:
         for number in (1, 2)
     ]
     assert of_executions == [[-100, 0, 100, 200, 300], [200, 300, 400, 800]]
+
+
+def test_the_rules_of_the_text_choose_the_bounds() -> None:
+    sent = {rules: marks(bounded(count(), rules=rules), "behind", "out") for rules in get_args(Rules)}
+    assert sent["implementation"] == sent["sound"]
+    assert any(mark % 100 for mark in sent["sound"])
+    assert sent["design"] == sorted({mark - mark % 100 for mark in sent["sound"]})
+    chosen = bounded(count(bounds_only=False), rules="design")
+    assert marks(chosen, "behind", "out") == sent["sound"]

@@ -24,7 +24,7 @@ from wmlab.dataflow.model.processor import deviations as of_mode
 from wmlab.dataflow.scenario.dataflow import OPTIONS, DataflowScenario
 from wmlab.dataflow.simulate import readings_of, simulate
 
-MergeRule = Literal["hazelcast", "no flush"]
+MergeRule = Literal["hazelcast", "active inputs only"]
 _ROWS_SHOWN: Final = 20
 _NOTHING: Final = "nothing"
 
@@ -148,9 +148,10 @@ def permutations(
     `inputs` is a list of inputs, or a dict of them by name; an item is a number (a watermark of key 0), a pair (key,
     number), "idle", "event" or "done". Options: `mode` "design" or "hz", or `deviations`, a list of names, such as
     `event_leaves_idle` and `end_counts_as_active`, the two defects of Hazelcast before pull request 22440; `rule`
-    "hazelcast", or "no flush", which adds the deviation `highest_held_back`: nothing is let through when no input is
-    active, as in Flink before FLINK-7728. Orders that reach the same state are followed together, up to `limit` states
-    at once. Returns `Permutations`; raises `ModelError` for any other item or name, and for more states than that.
+    "hazelcast", or "active inputs only", which adds the deviation `highest_held_back`: nothing is let through when no
+    input is active, as in Flink before FLINK-7728. Orders that reach the same state are followed together, up to
+    `limit` states at once. Returns `Permutations`; raises `ModelError` for any other item or name, and for more states
+    than that.
     """
     for what, chosen, known in (("mode", mode, get_args(Mode)), ("rule", rule, get_args(MergeRule))):
         if chosen not in known:
@@ -159,10 +160,10 @@ def permutations(
     items = [[_item(offered) for offered in offers] for offers in named.values()]
     rules = _deviations(mode, deviations)
     words = mode if deviations is None else str(rules)
-    if rule == "no flush":
+    if rule == "active inputs only":
         rules = replace(rules, highest_held_back=True)
-        without_flush = "without letting the highest through when all are idle"
-        words = without_flush if words == "design" else f"{words}, {without_flush}"
+        active_only = "without letting the highest through when all are idle"
+        words = active_only if words == "design" else f"{words}, {active_only}"
     coalescer = KeyedCoalescer(len(items), rules)
     total = permute.orders(items)
     outcomes = permute.explore(coalescer, items, limit=limit)

@@ -97,6 +97,7 @@ class Reason(StrEnum):
     LIMIT_EXCEEDED = "state limit exceeded"
     CALL_FAILED = "asynchronous call failed"
     UNSUPPORTED_KEY = "watermark key not supported"
+    BEYOND_64_BITS = "time beyond 64 bits"
 
 
 class JobFailedError(ModelError):

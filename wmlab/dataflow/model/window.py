@@ -91,8 +91,11 @@ class WindowShape:
         return frame + self.size - self.slide
 
     def windows_of(self, time: int) -> tuple[tuple[int, int], ...]:
-        """The [start, end) of every window that holds a time, ascending. Source: upstream class `WindowUtils`."""
-        frame = self.frames.higher(time)
+        """The [start, end) of every window that holds a time, ascending, also beyond 64 bits.
+
+        Source: upstream class `WindowUtils`.
+        """
+        frame = time - time % self.slide + self.slide
         return tuple((end - self.size, end) for end in range(frame, self.last_end(frame) + 1, self.slide))
 
 
@@ -119,6 +122,15 @@ class FrameStore:
         first = self.next if self.next != MIN else lowest
         of_each = (range(max(frame, first), min(shape.last_end(frame), upto) + 1, shape.slide) for frame in self.frames)
         return sorted(set(chain(*of_each)))
+
+
+def _beyond_64_bits(values: RowValues, time: int, start: int, end: int, length: int) -> JobFailedError:
+    """The error about a row whose window [start, end), which is `length` long, has an end that is no 64-bit time."""
+    return JobFailedError(
+        Reason.BEYOND_64_BITS,
+        f"The row {values} at the time {time} belongs to the window [{start}, {end}), which reaches beyond 64 bits.",
+        remedy=f"Correct the time, or filter out the rows that are less than {length} from -2^63 or 2^63.",
+    )
 
 
 @dataclass(kw_only=True, eq=False)
@@ -191,15 +203,20 @@ class WindowProcessor(_Aggregation[FrameStore]):
         return self.times[edge] if self.times else self.time
 
     def row(self, values: RowValues, edge: int) -> None:
-        """It goes into its frame. Raises `JobFailedError` at the state limit: when the count would reach it.
+        """It goes into its frame.
 
-        Source: upstream class `SlidingWindowP`.
+        Raises `JobFailedError` at the state limit, when the count would reach it, and for a row on time of which a
+        window begins below -2^63 or ends above 2^63 - 1. Source: upstream class `SlidingWindowP`.
         """
         time, state, slide = row_time(values, self.time_on(edge)), self.state, self.shape.slide
-        frame = min(MAX, time - time % slide + slide)
+        frame = time - time % slide + slide
         if frame < state.next:
             self.drops.append(Drop(edge, values, "window", self.key, time, state.next - slide))
             return
+        if frame - self.shape.size < MIN:
+            raise _beyond_64_bits(values, time, frame - self.shape.size, frame, self.shape.size)
+        if (end := self.shape.last_end(frame)) > MAX:
+            raise _beyond_64_bits(values, time, end - self.shape.size, end, self.shape.size)
         group = group_of(values, self.group)
         groups = state.frames.get(frame, {})
         held = groups.get(group)
@@ -250,7 +267,7 @@ class WindowProcessor(_Aggregation[FrameStore]):
         for frame in [frame for frame in state.frames if shape.last_end(frame) <= upto]:
             state.count -= len(state.frames.pop(frame))
         if watermark is not None:
-            state.next = min(MAX, watermark - watermark % shape.slide + shape.slide)
+            state.next = watermark - watermark % shape.slide + shape.slide
 
     def _content(self, end: int) -> list[tuple[RowValues, Held]]:
         """What the window that ends at `end` holds, by group in a fixed order."""
@@ -333,12 +350,18 @@ class SessionProcessor(_Aggregation[Sessions]):
         return Sessions()
 
     def row(self, values: RowValues, edge: int) -> None:
-        """It extends a session, joins two or begins one, or is dropped."""
+        """It extends a session, joins two or begins one, or is dropped.
+
+        Raises `JobFailedError` for a row on time whose session ends above 2^63 - 1.
+        """
         time, state = row_time(values, self.time), self.state
         if time < state.watermark:
             self.drops.append(Drop(edge, values, "session", self.key, time, state.watermark))
             return
-        alone = OpenSession(time, min(MAX, time + self.timeout), self._with(None, values))
+        end = time + self.timeout
+        if end > MAX:
+            raise _beyond_64_bits(values, time, time, end, self.timeout)
+        alone = OpenSession(time, end, self._with(None, values))
         group = group_of(values, self.group)
         sessions = state.groups.get(group, [])
         apart = [session for session in sessions if session.end <= alone.start or alone.end <= session.start]

@@ -86,7 +86,10 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
         yield from self.plan.problems
         if self.guarantee == "none" and self.snapshot_every_ms is not None:
             yield Problem(("snapshot_every_ms",), "without a guarantee there are no snapshots; choose a guarantee")
-        yield from problems_of_faults(self)
+        has_snapshots = self.guarantee != "none"
+        yield from problems_of_faults(
+            self.faults, self.vertices, duration_ms=self.duration_ms, has_snapshots=has_snapshots
+        )
 
     @property
     def plan(self) -> Plan:
@@ -236,6 +239,7 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
 DataflowScenario.rule_table = {
     DataflowScenario: {"mode": ("design", "hz", "design")},
     Join: {"emit": ("buffer", "state", "state")},
+    Window: {"bounds_only": (True, False, False)},
 }
 DataflowScenario.rule_sentences = RULE_SENTENCES
 

@@ -9,16 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
 from wmlab.core.values import Flag, Ms, Period, Problem, tagged, unknown, value
 from wmlab.dataflow.scenario.source import Source
-from wmlab.dataflow.scenario.vertices import AsyncMap, Filter
-
-if TYPE_CHECKING:
-    from wmlab.dataflow.scenario.dataflow import DataflowScenario
+from wmlab.dataflow.scenario.vertices import AnyStep, AsyncMap, Filter
 
 OrdinalNumber = Annotated[int, Field(ge=0, lt=1_000, strict=True)]
 """A partition or an instance, from 0."""
@@ -139,16 +136,18 @@ _HITS: Final[dict[type, tuple[tuple[type, ...], str]]] = {
 """The kinds of vertices that a fault can happen to, and what to call them; all others happen to sources."""
 
 
-def problems_of_faults(dataflow: DataflowScenario) -> Iterator[Problem]:
+def problems_of_faults(
+    faults: Sequence[AnyFault], vertices: Sequence[Source | AnyStep], *, duration_ms: int, has_snapshots: bool
+) -> Iterator[Problem]:
     """The mistakes that the faults of a dataflow show only together with the rest of it."""
-    for number, fault in enumerate(dataflow.faults):
+    for number, fault in enumerate(faults):
         location = ("faults", number)
-        if fault.at_ms >= dataflow.duration_ms:
-            message = f"lies at or after the end of the dataflow, {dataflow.duration_ms} (got {fault.at_ms})"
+        if fault.at_ms >= duration_ms:
+            message = f"lies at or after the end of the dataflow, {duration_ms} (got {fault.at_ms})"
             yield Problem((*location, "at_ms"), message)
         if not isinstance(fault, Restart):
-            yield from _target_problems(dataflow, location, fault)
-        elif fault.after_snapshot and dataflow.guarantee == "none":
+            yield from _target_problems(vertices, location, fault)
+        elif fault.after_snapshot and not has_snapshots:
             message = "without a guarantee there are no snapshots; choose a guarantee, or leave it out"
             yield Problem((*location, "after_snapshot"), message)
 
@@ -186,13 +185,13 @@ def never_happening(faults: Sequence[AnyFault]) -> dict[int, tuple[str, int]]:
 
 
 def _target_problems(
-    dataflow: DataflowScenario, location: tuple[str | int, ...], fault: _OfSource | _OfVertex
+    vertices: Sequence[Source | AnyStep], location: tuple[str | int, ...], fault: _OfSource | _OfVertex
 ) -> Iterator[Problem]:
     """A vertex, partition or instance that does not exist, or to which the fault cannot happen."""
     field = "source" if isinstance(fault, _OfSource) else "vertex"
     name = getattr(fault, field)
     kinds, what = _HITS.get(type(fault), ((Source,), "source"))
-    fitting = [vertex for vertex in dataflow.vertices if isinstance(vertex, kinds)]
+    fitting = [vertex for vertex in vertices if isinstance(vertex, kinds)]
     vertex = next((vertex for vertex in fitting if vertex.name == name), None)
     if vertex is None:
         yield from unknown((*location, field), what, name, [vertex.name for vertex in fitting])

@@ -21,6 +21,8 @@ RULE_SENTENCES: Final[Mapping[str, str]] = {
     "DataflowScenario.mode": "“`AbstractProcessor` implements the case for simple processors that forward WMs "
     "immediately.” (WM rules; the shipped code has deviations)",
     "Join.emit": _DELAYS,
+    "Window.bounds_only": "“The sliding window processor will drop all input watermarks, the output will have "
+    "watermarks only on the window bounds.” (Changes to window aggregation processors)",
     "Deviations.watermark_wakes_one_key": _WAKES,
     "Deviations.idle_repeated": _FORWARDS,
     "Deviations.done_hides_idle": _FORWARDS,

@@ -354,7 +354,7 @@ class Window(Vertex):
 
     "The sliding window processor will drop all input watermarks, the output will have watermarks only on the window
     bounds": with `bounds_only` the watermark that leaves is the last end of a window at or below the one that came,
-    once for each; without it, as upstream does, it leaves as it came.
+    once for each; without it, as upstream does, it leaves as it came. If unset, the rules of the dataflow choose.
     Source: upstream class `SlidingWindowP`; "Keyed watermark support", Changes to window aggregation processors.
     """
 
@@ -368,7 +368,7 @@ class Window(Vertex):
     ignores_key: Flag = False
     columns: Columns = ()
     grouped_times: Flag = False
-    bounds_only: Flag = False
+    bounds_only: Option[Flag] = UNSET
 
     @property
     def step_ms(self) -> int:

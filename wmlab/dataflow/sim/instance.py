@@ -25,21 +25,63 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.coalescer import EmittedItems, KeyedCoalescer
-from wmlab.dataflow.model.items import DONE, MIN, Barrier, Idle, Item, RowValues, Watermark
-from wmlab.dataflow.model.processor import DESIGN, JobFailedError, Processor, Reason
-from wmlab.dataflow.sim.layout import Channel, Node, NodeEdge
-
-if TYPE_CHECKING:
-    from wmlab.dataflow.sim.job import Job
+from wmlab.dataflow.model.items import DONE, MAX, MIN, Barrier, Idle, Item, RowValues, Watermark
+from wmlab.dataflow.model.processor import DESIGN, Call, Deviations, JobFailedError, Processor, Reason
+from wmlab.dataflow.scenario.faults import Stall, SwallowAll
+from wmlab.dataflow.sim.columns import Columns
+from wmlab.dataflow.sim.layout import Channel, Layout, Node, NodeEdge
 
 Guarantee = Literal["none", "at_least_once", "exactly_once"]
 """How often an item counts after a restart; only with `exactly_once` does a queue wait behind its barrier."""
 Step = tuple[Any, ...]
 """A step of coalescing: its number, what it emitted, and the columns of the table `coalescing` from `taken` on."""
+
+
+class RunningJob(Protocol):
+    """The job that an instance belongs to, as the instance knows it.
+
+    `now_ms` is the clock, `execution` counts from 1. The tables are those that instances write.
+    """
+
+    now_ms: int
+    execution: int
+    deviations: Deviations
+    guarantee: Guarantee
+    layout: Layout
+    queues: list[Queue]
+    items: Columns
+    coalescing: Columns
+    drops: Columns
+    source_rows: Columns
+    state: Columns
+    sunk: Columns
+
+    def wake(self, instance: Instance) -> None:
+        """An instance has something to do; it takes a turn soon."""
+
+    def wake_at(self, instance: Instance, at_ms: int) -> None:
+        """An instance has something to do at a time."""
+
+    def call(self, instance: ProcessorInstance, call: Call) -> None:
+        """Begin a call of an instance of an asynchronous vertex."""
+
+    def is_hit(self, kind: type[Stall | SwallowAll], vertex: str) -> bool:
+        """Whether a fault of that kind happens to a vertex now."""
+
+    def begin_postponed_snapshot(self) -> None:
+        """Begin the snapshot that waits for instances that read an input to its end, if there is one."""
+
+    def saved(
+        self, instance: Instance, barrier: Barrier, state: Any, *, size: int, rows_read: int | None = None
+    ) -> None:
+        """The state of an instance is saved for the snapshot of that barrier."""
+
+    def ended(self) -> None:
+        """An instance has sent its end."""
 
 
 def described(item: Item) -> tuple[str, int | None, int | None]:
@@ -113,7 +155,7 @@ class Instance:
     in the table of what a sink put out.
     """
 
-    def __init__(self, job: Job, node: Node, number: int) -> None:
+    def __init__(self, job: RunningJob, node: Node, number: int) -> None:
         self.job = job
         self.execution = job.execution
         self.node = node
@@ -386,7 +428,7 @@ class ProcessorInstance(Instance):
     """
 
     def __init__(
-        self, job: Job, node: Node, number: int, processor: Processor[Any], snapshots: Sequence[Any] = ()
+        self, job: RunningJob, node: Node, number: int, processor: Processor[Any], snapshots: Sequence[Any] = ()
     ) -> None:
         super().__init__(job, node, number)
         self.processor = processor
@@ -598,7 +640,7 @@ class ProcessorInstance(Instance):
             self.write_step(*step)
         self.steps.clear()
         for drop in processor.drops:
-            margin = drop.limit - drop.time
+            margin = min(MAX, drop.limit - drop.time)
             about = drop.edge, drop.rule, drop.key, drop.time, drop.limit, margin, drop.values
             job.drops.add(job.execution, self.node.name, self.number, job.now_ms, *about)
         processor.drops.clear()

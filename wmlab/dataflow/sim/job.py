@@ -303,7 +303,8 @@ class Job(Simulation):
         states = {} if self._snapshot is None else self._snapshot.states
         snapshots = [states[node.instance(n)] for n in (number, *others)] if states else []
         if node.kind == "source":
-            return SourceInstance(self, node, number, snapshots)
+            arrivals, times = self.arrivals[node.name][number], self.times[node.name]
+            return SourceInstance(self, node, number, arrivals=arrivals, times=times, snapshots=snapshots)
         processor = processor_of(self.dataflow, self.plan, node, lambda: not self.is_hit(SwallowAll, node.name))
         return ProcessorInstance(self, node, number, processor, snapshots)
 

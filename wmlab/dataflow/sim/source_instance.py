@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wmlab.core.errors import ScenarioError
 from wmlab.core.simulation import generator
@@ -21,12 +21,9 @@ from wmlab.dataflow.model.source import SourceItems, SourceState
 from wmlab.dataflow.scenario import faults
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.source import Source, share
-from wmlab.dataflow.sim.instance import Instance, partition_hash
+from wmlab.dataflow.sim.instance import Instance, RunningJob, partition_hash
 from wmlab.dataflow.sim.layout import Node
 from wmlab.dataflow.sim.rules import WatermarkedColumn, condition_of
-
-if TYPE_CHECKING:
-    from wmlab.dataflow.sim.job import Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +160,23 @@ class SourceSnapshot:
 class SourceInstance(Instance):
     """An instance of a source; after a restart it goes on from its own position, the first of `snapshots`.
 
-    `times` are its columns with watermarks and `states` their states; `partitions` are the numbers of its partitions.
+    `arrivals` are what it reads. `times` are its columns with watermarks and `states` their states; `partitions` are
+    the numbers of its partitions.
     """
 
-    def __init__(self, job: Job, node: Node, number: int, snapshots: Sequence[SourceSnapshot] = ()) -> None:
+    def __init__(
+        self,
+        job: RunningJob,
+        node: Node,
+        number: int,
+        *,
+        arrivals: InstanceArrivals,
+        times: Sequence[WatermarkedColumn],
+        snapshots: Sequence[SourceSnapshot] = (),
+    ) -> None:
         super().__init__(job, node, number)
-        arrivals = job.arrivals[node.name][number]
         self.entries = arrivals.entries
-        self.times = job.times[node.name]
+        self.times = times
         self.partitions = list(snapshots[0].partitions if snapshots else arrivals.partitions)
         self.states = [time.mapper.start(len(self.partitions), now_ms=job.now_ms) for time in self.times]
         self.rows: RowsRead = {}
