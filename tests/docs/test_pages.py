@@ -91,7 +91,7 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
     dead = []
     for path, anchor in LINK.findall(without_code(page)):
         target = (page.parent / path).resolve() if path else page
-        if not target.exists() or (anchor and anchor not in anchors(target)):
+        if not target.is_file() or (anchor and anchor not in anchors(target)):
             dead.append(f"{path}#{anchor}")
     assert dead == []
 
