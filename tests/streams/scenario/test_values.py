@@ -234,7 +234,7 @@ def test_an_estimate_names_the_period_of_automatic_noting_that_the_stream_asks_f
 
 def test_a_card_says_how_often_a_watermark_is_made_and_whether_that_was_chosen() -> None:
     default = Scenario("x", writers=[W], duration_ms=60_000)._repr_html_()
-    assert "a cycle every 10 s, Pravega" in default
+    assert "a cycle every 10\N{NO-BREAK SPACE}s, Pravega" in default
     assert "at most 6 watermarks in this run; controllers=wm.Controllers(period_ms=1_000) has one a second" in default
     chosen = Scenario("x", writers=[W], controllers=Controllers(period_ms=500), duration_ms=60_000)._repr_html_()
-    assert "a cycle every 500 ms<" in chosen
+    assert "a cycle every 500\N{NO-BREAK SPACE}ms<" in chosen
