@@ -26,7 +26,7 @@ SANDBOX = ROOT / "notebooks" / "exploration" / "sandbox.ipynb"
 OPENED = repetitions([TUTORIALS[2], TUTORIALS[6]], long=TUTORIALS)
 RUN = repetitions(TUTORIALS[:1], long=[*TUTORIALS, SANDBOX])
 WIDTH = 1_280
-PICTURES = ".js-plotly-plot, .jp-RenderedSVG svg, .jp-RenderedMermaid svg, .wmlab-live svg:not(.icon)"
+PICTURES = ".js-plotly-plot, .jp-RenderedSVG svg, .jp-RenderedMermaid svg, .wmlab-live svg:not(.icon):visible"
 ANSWER = ".jp-OutputArea .wmlab-live > [role=status]"
 THEME = "theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme: `JupyterLab ${theme}`})"
 THEMED = (
