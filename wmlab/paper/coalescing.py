@@ -232,7 +232,7 @@ def _draw(
         for at, ((item, number, *_), out) in enumerate(zip(entries, emitted, strict=True), start=1):
             if isinstance(item, Watermark) and item.key == key:
                 curves[names[number]].append((at, item.value))
-            curves["coalesced"] += [(at, one.value) for one in out if isinstance(one, Watermark) and one.key == key]
+            curves["coalesced"] += [(at, item.value) for item in out if isinstance(item, Watermark) and item.key == key]
         table += [(name, key, at, value) for name, points in curves.items() for at, value in points]
         panels.append(_watermarks(curves, key, len(rows) + 1, several=len(keys) > 1))
     panels.append(lanes(names, [_idle(rows, count)]))

@@ -76,9 +76,9 @@ class NotationReader:
         line_begin = self._text.rfind("\n", 0, index) + 1
         line = self._text[line_begin:].partition("\n")[0]
         number = self._text.count("\n", 0, index) + 1
-        place = f" in line {number}" if "\n" in self._text.strip() else ""
+        in_line = f" in line {number}" if "\n" in self._text.strip() else ""
         mark = " " * (index - line_begin) + "^"
         return ModelError(
-            f"Character {index - line_begin + 1}{place} of the text is wrong: {problem}.\n    {line}\n    {mark}",
+            f"Character {index - line_begin + 1}{in_line} of the text is wrong: {problem}.\n    {line}\n    {mark}",
             remedy=f"{remedy}.",
         )

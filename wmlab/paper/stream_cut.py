@@ -106,7 +106,7 @@ def cut(
     noted = {writer: _position(text, history, offsets or {}) for writer, text in positions.items()}
     before = None if previous is None else _position(previous, history, offsets or {})
     steps: list[CutStep] = []
-    found = stream_cut([*noted.values()], before, history, CutRules(algorithm=algorithm), steps=steps)
+    cut = stream_cut([*noted.values()], before, history, CutRules(algorithm=algorithm), steps=steps)
     used = {} if before is None or algorithm == "document" else dict(before)
     rows = [CutRow(f"{writer} noted", cut_words(at), "") for writer, at in noted.items()]
     rows += [CutRow("the cut before", cut_words(used), "")] if used else []
@@ -116,7 +116,7 @@ def cut(
     title = f"How does the stream cut of {counted(len(noted), 'position')} come about?"
     sentence = cut_sentences(steps, history)
     chart = draw_cut(noted, used, steps, history, title=title, sentence=sentence)
-    return PaperCut(rows=tuple(rows), cut=found, chart=chart)
+    return PaperCut(rows=tuple(rows), cut=cut, chart=chart)
 
 
 def _history(text: str) -> StreamHistory:
@@ -172,13 +172,13 @@ def _position(text: str, history: StreamHistory, offsets: Mapping[str, int]) -> 
     """A position of a text, "(1/972, 2/108)"; raises `ModelError` at the character that is wrong."""
     reader = NotationReader(text)
     ids = {segment.number: identifier for identifier, segment in history.segments.items()}
-    found: dict[int, int | None] = {}
+    offset_by_id: dict[int, int | None] = {}
     reader.take(r"\(", 'a position, as "(1/972, 2/108)",')
     while True:
         begin = reader.index
         number = int(reader.take("[0-9]+", "the number of a segment"))
         reader.take("(@[0-9]+)?/", '"/" and an offset')
-        if number not in ids or ids[number] in found:
+        if number not in ids or ids[number] in offset_by_id:
             problem = "is there twice" if number in ids else "is in no epoch"
             known = ", ".join(map(str, sorted(ids)))
             raise reader.error(begin, f"segment {number} {problem}", f"name each of {known} at most once")
@@ -186,10 +186,10 @@ def _position(text: str, history: StreamHistory, offsets: Mapping[str, int]) -> 
         offset = reader.take(r"[0-9]+|[A-Za-z]\w*", "an offset, a number of bytes or a name,")
         if not offset.isdigit() and offset not in offsets:
             raise reader.error(begin, f"the offset {offset} has no bytes", f"give offsets={{{offset!r}: 972}}")
-        found[ids[number]] = int(offset) if offset.isdigit() else offsets[offset]
+        offset_by_id[ids[number]] = int(offset) if offset.isdigit() else offsets[offset]
         if not reader.take_if(","):
             break
     reader.take(r"\)", 'a comma or ")"')
     if not reader.at_end:
         reader.take("$", "the end")
-    return Position(found)
+    return Position(offset_by_id)

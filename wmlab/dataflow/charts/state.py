@@ -88,9 +88,9 @@ def _item_ends(items: Sequence[RecordedRow], lanes_of: Mapping[int, tuple[int, i
         way = row["execution"], row["queue"], row["put_ms"], row["taken_ms"]
         together.setdefault(way, []).append(_item(row))
     ends: dict[tuple[int, int, int], tuple[Coordinate, Coordinate]] = {}
-    for (_, queue, _, _), those in together.items():
-        for number, item in enumerate(those):
-            beside = _SPREAD * ((number + 0.5) / len(those) - 0.5)
+    for (_, queue, _, _), together_items in together.items():
+        for number, item in enumerate(together_items):
+            beside = _SPREAD * ((number + 0.5) / len(together_items) - 0.5)
             begin, end = lanes_of[queue]
             ends[item] = begin + beside, end + beside
     return ends

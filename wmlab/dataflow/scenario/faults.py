@@ -163,16 +163,16 @@ def never_happening(faults: Sequence[AnyFault]) -> dict[int, tuple[str, int]]:
     for number, fault in sorted(enumerate(faults), key=lambda entry: entry[1].at_ms):
         if isinstance(fault, OfPartition):
             of_partition.setdefault((fault.source, fault.partition), []).append((number, fault))
-    for those in of_partition.values():
-        added = [(number, fault.at_ms) for number, fault in those if isinstance(fault, AddPartition)]
+    for faults_of_one in of_partition.values():
+        added = [(number, fault.at_ms) for number, fault in faults_of_one if isinstance(fault, AddPartition)]
         added_ms = added[0][1] if added else 0
-        removed = [(number, fault.at_ms) for number, fault in those if isinstance(fault, RemovePartition)]
+        removed = [(number, fault.at_ms) for number, fault in faults_of_one if isinstance(fault, RemovePartition)]
         never |= {number: ("it was there already from {} on", added_ms) for number, _ in added[1:]}
         early = [number for number, at_ms in removed if at_ms <= added_ms]
         never |= dict.fromkeys(early, ("it was not there before {}", added_ms))
         removed = [entry for entry in removed if entry[0] not in early]
         removed_ms = removed[0][1] if removed else math.inf
-        for number, fault in those:
+        for number, fault in faults_of_one:
             if isinstance(fault, SilentPartition | LatePartition) and fault.at_ms >= removed_ms:
                 never[number] = "it was gone from {} on", int(removed_ms)
             until_ms = math.inf
