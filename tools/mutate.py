@@ -202,7 +202,7 @@ def copy_of_the_clone(folder: Path, tests: Path) -> Path:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints each mutant with the test that notices it, and how many are noticed; 0 if they could be run."""
+    """Prints each mutant with the test that notices it, and how many are noticed; 0 if they could be run, 1 if not."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutate", description="Break the rules, run their tests.")
     parser.add_argument("--lines", type=int, default=40, metavar="N", help="how many (default: 40)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="which ones (default: 0)")
@@ -221,7 +221,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.processes) as pool:
         clones: SimpleQueue[Path] = SimpleQueue()
         for process in range(options.processes):
-            clones.put(copy_of_the_clone(Path(folder, str(process)), options.tests))
+            clone = copy_of_the_clone(Path(folder, str(process)), options.tests)
+            if failed := first_failure(clone, ["--collect-only", "tests"]):
+                print(f"Without a mutant, the tests cannot be collected: {failed}. Run `make setup` and start again.")
+                return 1
+            clones.put(clone)
 
         def run(mutant: Mutant) -> str | None:
             clone = clones.get()
