@@ -154,13 +154,15 @@ def changes(node: ast.expr) -> Iterator[ast.expr]:
             yield ast.Call(ast.Name(FUNCTIONS[name]), arguments, keywords)
 
 
-def stages(mutant: Mutant, tests: Path) -> list[list[str]]:
-    """The arguments of pytest, one list a run: the nearest tests first, and every test at most once."""
+def stages(mutant: Mutant, clone: Path) -> list[list[str]]:
+    """The arguments of pytest in a clone, one list a run: the nearest tests first, and every test at most once."""
+    tests = Path("tests")
     model, folder = mutant.file.parts[1], mutant.file.parts[2].removesuffix(".py")
     near, model_folder = tests / model / folder, tests / model
     blind = [f"--ignore={tests / name}" for name in BLIND]
+    nearest = [[str(near)]] if (clone / near).is_dir() else []
     return [
-        [str(near)],
+        *nearest,
         [str(model_folder), f"--ignore={near}"],
         [str(tests), f"--ignore={model_folder}", *blind],
     ]
@@ -170,7 +172,7 @@ def notice(mutant: Mutant, clone: Path) -> str | None:
     """The first test of the clone that fails with the mutant, or None. The clone is as before afterwards."""
     mutant.apply(clone)
     try:
-        for arguments in stages(mutant, Path("tests")):
+        for arguments in stages(mutant, clone):
             if failed := first_failure(clone, arguments):
                 return failed
     finally:
