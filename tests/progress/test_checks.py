@@ -6,6 +6,7 @@ import copy
 import functools
 import re
 from collections.abc import Callable
+from operator import itemgetter
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +18,7 @@ from wmlab.core.errors import ModelError
 from wmlab.core.invariants import totals_of, verdict_of
 from wmlab.core.recording import Recording
 from wmlab.progress import DuplicateBuffer, Join, LoseBuffer, PlanScenario, Source
-from wmlab.progress.checks import INVARIANTS, inputs_of
+from wmlab.progress.checks import INVARIANTS, LIVENESS, inputs_of
 from wmlab.progress.model.tracker import ProgressRules
 from wmlab.progress.tables import PROGRESS_TABLES
 
@@ -35,7 +36,7 @@ def buffers_of(recording: Recording) -> Rows:
 
 
 def judged(name: str, buffers: Rows, **rules: Any) -> Any:
-    chosen = {name: INVARIANTS[name]}
+    chosen = {name: (INVARIANTS | LIVENESS)[name]}
     table = pa.Table.from_pylist(buffers, schema=PROGRESS_TABLES["buffers"])
     totals = totals_of(chosen, {"buffers": table}, inputs_of(ProgressRules(**rules)), "q")
     return SimpleNamespace(**verdict_of(name, chosen[name], totals))
@@ -137,6 +138,19 @@ def test_what_follows_from_the_prefix_is_proved_by_it(change) -> None:
     change(buffers)
     row = judged("N1", buffers)
     assert (row.verdict, row.violations) == ("violated", 1)
+
+
+def test_an_origin_that_stays_before_a_whole_sequence_is_named() -> None:
+    """N12: the last arrival of an origin leaves its prefix one short of what has come."""
+    buffers = buffers_of(recorded(queries=SOUND))
+    assert judged("N12", buffers).verdict == "ok"
+    last = max(
+        (row for row in buffers if (row["operator"], row["emitter"]) == ("build", "b")), key=itemgetter("arrival")
+    )
+    prefix = last["reached_prefix"]
+    row = judged("N12", [buffer | {"reached_prefix": prefix - 1} if buffer is last else buffer for buffer in buffers])
+    assert (row.verdict, row.violations) == ("violated", 1)
+    assert f"stands still before sequence {prefix}, which has come whole" in row.what
 
 
 def test_without_buffers_nothing_can_be_judged() -> None:

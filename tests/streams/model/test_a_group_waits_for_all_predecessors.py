@@ -98,7 +98,7 @@ def test_unassigned_segments_count_in_the_position_and_as_ones_own() -> None:
         (done, lambda s: s.begin_checkpoint("c"), "cannot begin"),
         (begun, lambda s: (s.begin_checkpoint("d"), s.begin_checkpoint("c")), "cannot begin"),
         (done, lambda s: s.take_cut("c", {}), "a checkpoint c already"),
-        (done, lambda s: s.reset("d"), "no checkpoint d"),
+        (done, lambda s: s.reset("d", ranges=True), "no checkpoint d"),
     ],
 )
 def test_what_a_reader_may_not_do_is_refused(state, change, problem: str) -> None:
@@ -295,7 +295,7 @@ def test_a_finished_segment_counts_until_its_successors_can_be_read() -> None:
     state.report("r", {("x", 1): 25})
     state.complete("r", ("x", 1), BOTH, end=30)
     assert reading.position == Position({MERGED: 0})
-    state.reset("c")
+    state.reset("c", ranges=True)
     assert state.streams["x"].position == Position({0: 12, 1: 25})
 
 

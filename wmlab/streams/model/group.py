@@ -321,7 +321,7 @@ class GroupState:
                 self.pending.marks_offsets[stream] = min(offset, self.pending.marks_offsets.get(stream, offset))
             self._complete_checkpoint()
 
-    def reset(self, name: str, *, ranges: bool = True) -> None:
+    def reset(self, name: str, *, ranges: bool) -> None:
         """Go back to a completed checkpoint: nobody owns anything and every reader starts again.
 
         Without `ranges` no key range is known. Raises `ModelError` for an unknown checkpoint.
