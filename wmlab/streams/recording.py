@@ -16,7 +16,7 @@ from wmlab.core.invariants import check_in_memory
 from wmlab.core.overlap import warn_of_times_apart
 from wmlab.core.recording import Recording, recorded
 from wmlab.core.waiting import PROGRESS_AFTER_S, is_interactive
-from wmlab.streams import positions, simulate
+from wmlab.streams import positions
 from wmlab.streams.answers.explain import explain
 from wmlab.streams.answers.history import recorded_configuration, scenario_span, the_stream
 from wmlab.streams.answers.measures import ownership
@@ -24,6 +24,7 @@ from wmlab.streams.answers.timeline import timeline
 from wmlab.streams.answers.together import REMEDY_FOR_GROUPS, streams_apart
 from wmlab.streams.run_measures import measures
 from wmlab.streams.scenario.scenario import StreamScenario
+from wmlab.streams.sim.run import simulate
 from wmlab.streams.tables import TABLES
 
 
@@ -136,11 +137,11 @@ def record(
 
     def run(folder: Path | None) -> Mapping[str, Any]:
         if callable(progress):
-            return simulate.simulate(scenario, progress, folder)
+            return simulate(scenario, progress, folder)
         hidden = not (progress and is_interactive())
         description = None if hidden else repr(scenario.estimate())
         with tqdm(total=100, desc=description, unit="%", delay=PROGRESS_AFTER_S, leave=False, disable=hidden) as bar:
-            return simulate.simulate(scenario, lambda percent: _advance(bar, percent), folder)
+            return simulate(scenario, lambda percent: _advance(bar, percent), folder)
 
     recording = recorded(StreamRecording, scenario, run, path)
     apart = [sentence for _, sentence in streams_apart(recording).values()]

@@ -15,7 +15,7 @@ from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.clocks import LocalClock
 from wmlab.streams.scenario.parts import Clock, Controllers, EventWriter, Stream
 from wmlab.streams.sim.load import Backlog, Load, Routes, time_to_note
-from wmlab.streams.sim.store import StoredSegment
+from wmlab.streams.sim.stores import StoredSegment
 
 MANY = 10_000
 

@@ -21,13 +21,12 @@ from wmlab.streams.model.segment import parse_segment, segment_name, split_id
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import COORDINATOR
 from wmlab.streams.sim.controller import Controller
-from wmlab.streams.sim.node import Steps
 from wmlab.streams.sim.parties import Parties
 from wmlab.streams.sim.reader import ReaderProcess, RunningGroup
-from wmlab.streams.sim.stream import StreamWorld
+from wmlab.streams.sim.stores import StreamWorld
 from wmlab.streams.sim.transactions import SteppedScale
 from wmlab.streams.sim.txn_writer import TxnWriter
-from wmlab.streams.sim.world import Incident
+from wmlab.streams.sim.world import Incident, Steps
 from wmlab.streams.sim.writer import Writer, WriterProcess
 from wmlab.streams.tables import NEVER_CAME, NO_EFFECT, NOBODY_THERE, TOOK_PLACE, IncidentOutcome
 

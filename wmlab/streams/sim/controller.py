@@ -34,12 +34,9 @@ from wmlab.streams.model.wire import Leave, Lengths, Note
 from wmlab.streams.scenario.clocks import LocalClock
 from wmlab.streams.scenario.parts import COORDINATOR, METADATA_STORE, SEGMENT_STORE, Clock, controller_name
 from wmlab.streams.sim.coordinator import Coordinator
-from wmlab.streams.sim.metadata import MetadataStore, WriterMarks
 from wmlab.streams.sim.network import Message, Way
-from wmlab.streams.sim.node import Answer, Node, Reply, Result, Steps
-from wmlab.streams.sim.store import UNAVAILABLE, UnavailableError
-from wmlab.streams.sim.stream import StreamWorld
-from wmlab.streams.sim.world import World
+from wmlab.streams.sim.stores import MetadataStore, StreamWorld, WriterMarks
+from wmlab.streams.sim.world import UNAVAILABLE, Answer, Node, Reply, Result, Steps, UnavailableError, World
 
 _CONTEST_MS: Final = 10
 """How long a controller takes in a contest to try for one bucket."""

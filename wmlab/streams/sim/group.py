@@ -25,9 +25,8 @@ from wmlab.streams.model.position import Position
 from wmlab.streams.model.window import TimeWindow
 from wmlab.streams.scenario.parts import SEGMENT_STORE, ReaderGroup
 from wmlab.streams.sim.network import Message
-from wmlab.streams.sim.node import Node, Steps
-from wmlab.streams.sim.stream import StreamWorld
-from wmlab.streams.sim.world import World
+from wmlab.streams.sim.stores import StreamWorld
+from wmlab.streams.sim.world import Node, Steps, World
 
 _PATIENCE = 3
 

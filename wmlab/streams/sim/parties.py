@@ -8,9 +8,8 @@ from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, Stream, Trans
 from wmlab.streams.sim.controller import Controllers
 from wmlab.streams.sim.coordinator import Coordinator
 from wmlab.streams.sim.load import Load, synthetic
-from wmlab.streams.sim.metadata import MetadataStore
 from wmlab.streams.sim.reader import RunningGroup
-from wmlab.streams.sim.stream import StreamWorld
+from wmlab.streams.sim.stores import MetadataStore, StreamWorld
 from wmlab.streams.sim.transactions import Transactions
 from wmlab.streams.sim.txn_writer import TxnWriter
 from wmlab.streams.sim.world import World

@@ -26,10 +26,8 @@ from wmlab.streams.model.window import LatestItem, TimeWindow, Tracker
 from wmlab.streams.scenario.parts import SEGMENT_STORE, ReaderGroup
 from wmlab.streams.sim.group import GroupChange, SharedState
 from wmlab.streams.sim.network import Message
-from wmlab.streams.sim.node import Answer, Node, Reply, Steps
-from wmlab.streams.sim.store import StoredSegment
-from wmlab.streams.sim.stream import StreamWorld
-from wmlab.streams.sim.world import Incident, World
+from wmlab.streams.sim.stores import StoredSegment, StreamWorld
+from wmlab.streams.sim.world import Answer, Incident, Node, Reply, Steps, World
 
 
 class Timers:

@@ -43,10 +43,8 @@ from wmlab.streams.scenario.parts import METADATA_STORE, SEGMENT_STORE, Transact
 from wmlab.streams.scenario.script import CrashCommitHandler
 from wmlab.streams.sim.controller import Controller, Controllers
 from wmlab.streams.sim.network import Message
-from wmlab.streams.sim.node import Steps
-from wmlab.streams.sim.store import UNAVAILABLE, UnavailableError
-from wmlab.streams.sim.stream import StreamWorld
-from wmlab.streams.sim.world import Incident
+from wmlab.streams.sim.stores import StreamWorld
+from wmlab.streams.sim.world import UNAVAILABLE, Incident, Steps, UnavailableError
 from wmlab.streams.tables import NEVER_CAME
 
 if TYPE_CHECKING:

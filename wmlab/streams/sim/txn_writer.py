@@ -24,9 +24,9 @@ from wmlab.streams.scenario.parts import TransactionalWriter
 from wmlab.streams.scenario.script import CommitTime
 from wmlab.streams.sim.controller import Controllers
 from wmlab.streams.sim.load import Load, Routes, time_to_note
-from wmlab.streams.sim.node import Reply, Signal, Steps
-from wmlab.streams.sim.stream import StreamWorld
+from wmlab.streams.sim.stores import StreamWorld
 from wmlab.streams.sim.transactions import Transactions, Txn
+from wmlab.streams.sim.world import Reply, Signal, Steps
 from wmlab.streams.sim.writer import NO_EVENTS, WriterProcess
 
 if TYPE_CHECKING:

@@ -39,9 +39,8 @@ from wmlab.streams.scenario.parts import SEGMENT_STORE, EventWriter, WriterPart,
 from wmlab.streams.sim.controller import Controller, Controllers
 from wmlab.streams.sim.load import Backlog, Load, Routes, time_to_note
 from wmlab.streams.sim.network import Message, Way
-from wmlab.streams.sim.node import Answer, Node, Reply, Result, Signal, Steps
-from wmlab.streams.sim.store import UNAVAILABLE
-from wmlab.streams.sim.stream import StreamWorld
+from wmlab.streams.sim.stores import StreamWorld
+from wmlab.streams.sim.world import UNAVAILABLE, Answer, Node, Reply, Result, Signal, Steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
