@@ -13,7 +13,7 @@ from wmlab.streams.bounds.bounds import time_bounds
 from wmlab.streams.bounds.groups import group_time_bounds
 from wmlab.streams.bounds.live import FEED, feed, live
 from wmlab.streams.bounds.quality import quality_of_bounds
-from wmlab.streams.bounds.recorded import group_perfect_watermark, perfect_watermark, with_incidents, with_slack
+from wmlab.streams.bounds.recorded import group_perfect_watermark, perfect_watermark, with_slack
 from wmlab.streams.bounds.replay import replay
 from wmlab.streams.feed import write_feed
 from wmlab.streams.model.replay import Configuration
@@ -37,7 +37,6 @@ __all__ = [
     "stragglers",
     "stragglers_over",
     "time_bounds",
-    "with_incidents",
     "with_slack",
     "write_feed",
 ]

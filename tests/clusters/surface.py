@@ -34,7 +34,6 @@ from wmlab.spark import (
     stragglers,
     stragglers_over,
     time_bounds,
-    with_incidents,
     with_slack,
     write_feed,
 )
@@ -91,14 +90,14 @@ def answers(spark: Any, folder: Path) -> dict[str, list[str]]:
 
 def _of_streams(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
     run = load_recording(folder / "stream")
-    names = ("positions", "watermarks", "segments", "events", "incidents")
-    positions, watermarks, segments, events, incidents = (run.spark(spark, name) for name in names)
+    names = ("positions", "watermarks", "segments", "events")
+    positions, watermarks, segments, events = (run.spark(spark, name) for name in names)
     groups = group_time_bounds(positions, watermarks, segments)
     yield "time_bounds", time_bounds(events, watermarks, segments)
     yield "perfect_watermark", perfect_watermark(events, events, segments)
     perfect = group_perfect_watermark(positions, events, segments)
     together = groups.join(perfect, ["stream", "group", "version", "at_ms"])
-    yield "groups, with_slack, with_incidents", with_slack(with_incidents(together, incidents))
+    yield "groups, with_slack", with_slack(together)
     yield "quality_of_bounds", quality_of_bounds(together)
     yield "replay", run.replay(spark, {"1 s": {"timeout_ms": 1_000}, "60 s": {"timeout_ms": 60_000}})
     marks, shutdowns = run.spark(spark, "writer_marks"), run.spark(spark, "writer_shutdowns")

@@ -55,7 +55,6 @@ FOR_SPARK_ALONE: Final = {
     "quality_of_bounds",
     "stragglers",
     "stragglers_over",
-    "with_incidents",
     "with_slack",
 }
 """Functions of Spark whose rule stands nowhere else."""

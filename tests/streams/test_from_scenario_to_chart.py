@@ -141,25 +141,12 @@ def test_without_readers_the_events_are_the_positions(spark: SparkSession) -> No
         recording.time_bounds(spark, visible="now")
 
 
-def test_incidents_are_added_once_and_to_groups_only(spark: SparkSession, recording: wm.trace.Recording) -> None:
-    bounds, incidents = recording.time_bounds(spark), recording.spark(spark, "incidents")
-    versions = bounds.orderBy("version", "at_ms").collect()
+def test_incidents_are_added_once(spark: SparkSession, recording: wm.trace.Recording) -> None:
+    versions = recording.time_bounds(spark).orderBy("version", "at_ms").collect()
     listed = [(version.at_ms, incident) for version in versions for incident in version.incidents or ()]
     happened = [(row["at_ms"], row["kind"], row["detail"]) for row in recording.table("incidents").to_pylist()]
     assert [(incident.at_ms, incident.kind, incident.what) for _, incident in listed] == sorted(happened) != []
     assert all(at_ms >= incident.at_ms or at_ms == versions[-1].at_ms for at_ms, incident in listed)
-    mine = bounds.drop("incidents").withColumnsRenamed({"lower": "_after", "upper": "up.per"})
-    completed = wm.spark.with_incidents(mine, incidents)
-    again = completed.orderBy("version", "at_ms").collect()
-    told = [(version.lower, version.upper, version.incidents) for version in versions]
-    assert [(row["_after"], row["up.per"], row.incidents) for row in again] == told
-    # A join with what is made of the bounds would make Spark work them out once more.
-    plan = completed._jdf.queryExecution().optimizedPlan().toString()  # type: ignore[operator]
-    assert plan.count("FlatMapGroupsInArrow") == 1
-    with pytest.raises(ModelError, match="bounds already has a column 'incidents'"):
-        wm.spark.with_incidents(bounds, incidents)
-    with pytest.raises(ModelError, match="bounds has no column 'group'"):
-        wm.spark.with_incidents(bounds.drop("incidents", "group"), incidents)
 
 
 def test_the_bounds_are_those_that_the_readers_saw(

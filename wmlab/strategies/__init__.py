@@ -16,7 +16,7 @@ _NAMES: Final = {
     "clocks": "writer_clocks",
     "windows": "Windows",
     "model.alignment": "Alignment",
-    "model.altered": "Altered OnClock",
+    "model.altered": "Altered",
     "model.adwin": "AdwinWatermark",
     "model.bounded": "BoundedOutOfOrderness PerfectWatermark StreamTime",
     "model.engines": "Bytewax Feldera LimitedDelay Quix RisingWave WallClock",

@@ -1,4 +1,4 @@
-"""A strategy with the error of a report next to the right one, and one on a clock that is set."""
+"""A strategy with the error of a report next to the right one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.strategies.model.logs import logs, mets_and_xs, trace
 from wmlab.core.errors import ModelError
 from wmlab.strategies.comparison import compare
-from wmlab.strategies.model.altered import Altered, OnClock
+from wmlab.strategies.model.altered import Altered
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.engines import Bytewax, Quix, WallClock
 from wmlab.strategies.model.strategy import Record, Strategy, earlier
@@ -18,12 +18,11 @@ ANY = st.sampled_from([BoundedOutOfOrderness(3), Quix(2), Bytewax(5), WallClock(
 
 
 @given(logs(), ANY)
-def test_an_error_that_changes_nothing_and_a_clock_that_is_never_set_are_the_strategy_itself(
+def test_an_error_that_changes_nothing_is_the_strategy_itself(
     records: list[Record], strategy: Strategy[object]
 ) -> None:
     right = mets_and_xs(strategy, records)
     assert mets_and_xs(Altered(strategy, lambda x, _: x), records) == right
-    assert mets_and_xs(OnClock(strategy, ()), records) == right
 
 
 @given(logs(), ANY)
@@ -32,12 +31,6 @@ def test_a_lag_that_is_taken_off_twice_is_later_by_it(records: list[Record], str
     assert mets_and_xs(twice, records) == [
         (earlier(met, 7), earlier(x, 7)) for met, x in mets_and_xs(strategy, records)
     ]
-
-
-@given(logs(), st.integers(-2_000, 2_000), st.integers(0, 3_000))
-def test_a_set_clock_is_the_log_with_other_arrivals(records: list[Record], by_ms: int, at_ms: int) -> None:
-    moved = [record._replace(arrival_ms=record.arrival_ms + by_ms * (record.arrival_ms >= at_ms)) for record in records]
-    assert mets_and_xs(OnClock(Bytewax(5), ((at_ms, by_ms),)), records) == mets_and_xs(Bytewax(5), moved)
 
 
 def test_an_error_is_named_in_a_comparison_and_loses_what_the_right_rule_keeps() -> None:

@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import ArrayType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from wmlab.core.arguments import the_choice
 from wmlab.core.errors import ModelError
@@ -234,10 +233,11 @@ def bounds_of_recording(
     of that map, so the rows have what the table `group_updates` has, see `map_time_bounds`; with `time_windows` False
     it is unknown. Readers that see no window with one bound (`half_windows` False) see less. `visible="all"` is the
     complete log: all watermarks of the run count from the beginning, at the positions of every group, so that there are
-    rows of positions and of the end only. The column `visible` says which. These rows also have the column `incidents`
-    of `with_incidents`, and `upper_later`: the upper bound of the complete log at the same position, which is what
-    became known later (with `visible="all"` it is `upper`). The positions of events have the complete log only, since
-    no reader was there; raises `ModelError` for anything else.
+    rows of positions and of the end only. The column `visible` says which. The column `incidents` of these rows is
+    an array of what happened since the row before, null when nothing did: (at_ms, kind, what, target, subject,
+    outcome), as in the table, where `what` is called `detail`. `upper_later` is the upper bound of the complete log at
+    the same position, which is what became known later (with `visible="all"` it is `upper`). The positions of events
+    have the complete log only, since no reader was there; raises `ModelError` for anything else.
     """
     the_choice(of, "of", ("readers", "events", None), ModelError)
     the_choice(visible, "visible", ("all", "then", None), ModelError)
@@ -278,8 +278,7 @@ class _BoundsOfStream:
         updates = tables["group_updates"].filter(pc.equal(tables["group_updates"]["outcome"], "applied"))
         watermarks, ranges = watermark_columns(tables["watermarks"]), ranges_of(tables["segments"])
         positions = positions.append_column(_PERFECT, _still_to_come_at(positions, tables["smallest"], ranges))
-        columns = [text.split(" AS ")[-1] for text in _HAPPENED]
-        happened = _in_order(tables["incidents"].rename_columns({"detail": "what"}).select(columns))
+        happened = _in_order(tables["incidents"].rename_columns({"detail": "what"}).select(_INCIDENT.names))
         of_groups = [_BOUNDS.empty_table()]
         for group in pc.unique(positions["group"]).to_pylist():
             changes = positions.filter(pc.equal(positions["group"], group))
@@ -378,39 +377,6 @@ def _ends(recording: Recording) -> RunEnds:
         return end
     streams = recording.table("segments")["stream"].unique().to_pylist()
     return ({} if end is None else dict.fromkeys(streams, end)) | deleted
-
-
-def with_incidents(bounds: DataFrame, incidents: DataFrame) -> DataFrame:
-    """Add `incidents` to `bounds`: an array of what happened since the row before, null when nothing did.
-
-    Each is (at_ms, kind, what, target, subject, outcome), as in the table, where `what` is called `detail`. `bounds`
-    needs stream, group, version and at_ms (ms of simulated time) and keeps all its columns and rows;
-    `incidents` is the recording's table: scales, crashes, silences. The last row has those after it, too. Raises
-    `ModelError` for a missing column, and for a column `incidents` that is there already.
-    """
-    require(bounds, "bounds", (*GROUP_COLUMNS,))
-    require(incidents, "incidents", ("stream", "at_ms", "kind", "detail", "target", "subject", "outcome"))
-    refuse(bounds, "bounds", ("incidents",))
-    happened = incidents.where("stream IS NOT NULL").selectExpr("stream AS of_stream", *_HAPPENED)
-    element = StructType(happened.schema.fields[1:])
-    rows = bounds.select(*GROUP_COLUMNS, F.struct("*").alias("_row"))
-    answer = StructType([rows.schema["_row"], StructField("incidents", ArrayType(element, containsNull=False))])
-    listed = to_arrow_schema(answer).field("incidents").type
-
-    def with_happened(rows: pa.Table, happened: pa.Table) -> pa.Table:
-        """The rows of one stream; runs on an executor."""
-        ordered = rows.sort_by([(name, "ascending") for name in ("group", "version", "at_ms")])
-        incidents = _in_order(happened.select(element.names))
-        lists = []
-        for _, of_group in groupby(ordered.select(["group", "at_ms"]).to_pylist(), key=itemgetter("group")):
-            lists += _since_row_before([row["at_ms"] for row in of_group], incidents)
-        return pa.table([ordered["_row"], pa.array(lists, listed)], ["_row", "incidents"])
-
-    cut = rows.groupBy("stream").cogroup(happened.groupBy("of_stream")).applyInArrow(with_happened, answer)
-    return cut.select("_row.*", "incidents")
-
-
-_HAPPENED: Final = ("at_ms", "kind", "detail AS what", "target", "subject", "outcome")
 
 
 def _in_order(happened: pa.Table) -> list[dict[str, Any]]:
