@@ -111,7 +111,7 @@ def test_the_headline_is_what_compare_says_of_the_advised_strategy(name: str, ta
     assert f"{named(advice.strategy)}" in advice.sentence
     assert f"from record {grouped(log.rows // 2 + 1)} on" in advice.sentence
     assert f"{advice.missed_share:.3%} of the records are late" in advice.sentence
-    assert f"on the whole log, {outcome.late_share:.3%}" in advice.sentence
+    assert f"and {outcome.late_share:.3%} are late. " in advice.sentence
 
 
 def judged(records: list[Record], bound_ms: int, target: float) -> JudgedCandidate:

@@ -153,7 +153,7 @@ def test_a_comparison_states_itself_and_is_a_table_and_one_row_a_record():
     found = compare(log, [BoundedOutOfOrderness(0), BoundedOutOfOrderness(6), PerWriterMinimum()])
     assert found.sentence == (
         "Over 3 records of 'log', BoundedOutOfOrderness(bound=6 ms) has the fewest late records (0.000% late, lag 6 "
-        "ms), and BoundedOutOfOrderness(bound=0 ms) is the least behind (33.333% late, lag 0 s)."
+        "ms). BoundedOutOfOrderness(bound=0 ms) is the least behind (33.333% late, lag 0 s)."
     )
     assert found.sentence in repr(found)
     assert "PerWriterMinimum()" in found._repr_html_()

@@ -131,9 +131,9 @@ class Advice(Answer):
         late = "" if self.windows is None else f", {self.unseen.late_share:.3%} are late"
         return (
             f"On the half that the choice has not seen, from record {grouped(self.unseen_from)} on, "
-            f"{self.missed_share:.3%} of the records {missed} ({low:.3%} to {high:.3%} at 95%){late}, and the median "
-            f"lag is {rounded(self.lag_ms)} ({rounded(first)} to {rounded(last)}); on the whole log, "
-            f"{self.whole.missed_share:.3%} and {_lag(self.whole)}."
+            f"{self.missed_share:.3%} of the records {missed} ({low:.3%} to {high:.3%} at 95%){late}. The median lag "
+            f"there is {rounded(self.lag_ms)} ({rounded(first)} to {rounded(last)}). On the whole log, it is "
+            f"{_lag(self.whole)}, and {self.whole.missed_share:.3%} {missed}."
         )
 
     def _beside(self) -> str:
@@ -144,8 +144,8 @@ class Advice(Answer):
         by_key = self.by_key
         if by_key is not None and by_key.lag_p50_ms is not None and by_key.lag_p50_ms < _LESS * self.lag_ms:
             parts.append(
-                f"With a watermark for each key, {by_key.name} has {_late_and_lag(by_key)} there, as seen by the key "
-                "that has just sent; a silent key holds its own time."
+                f"With a watermark for each key, {by_key.name} has {_late_and_lag(by_key)} there. The key that has "
+                "just sent sees this; a silent key holds its own time."
             )
         return " ".join(parts)
 

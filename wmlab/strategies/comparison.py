@@ -229,7 +229,7 @@ class Comparison(TableAnswer[Outcome]):
             if first is least:
                 text = f"{over}, {least.name} {best} and is the least behind{of} {cost}"
             else:
-                text = f"{over}, {least.name} {best} {cost}, and {first.name} is the least behind{of} "
+                text = f"{over}, {least.name} {best} {cost}. {first.name} is the least behind{of} "
                 text += f"({missed_text(first)}, lag {_time(first.lag_p50_ms)})"
         return f"{text}{said_ahead(ahead)}.{self._of_open_windows()}"
 

@@ -151,7 +151,7 @@ class Idleness(Answer):
 
     @property
     def sentence(self) -> str:
-        """What a short timeout costs and from when on none does, in one sentence."""
+        """What a short timeout costs, and from when on none does."""
         return f"{self._of_whom()}, {self._costs()}."
 
     def _of_whom(self) -> str:
@@ -161,7 +161,7 @@ class Idleness(Answer):
     def _costs(self) -> str:
         if not len(self.silences_ms):
             return f"no {self.by} has a second one, so no idle timeout can be told from another"
-        anyway = f"; {grouped(self.late_anyway)} are late without one{self._whose('late_anyway')}"
+        anyway = f". Without one, {grouped(self.late_anyway)} are late{self._whose('late_anyway')}"
         anyway = anyway if self.late_anyway else ""
         if not len(self.late_below_ms):
             longest_ms = int(self.silences_ms[-1])
@@ -169,7 +169,7 @@ class Idleness(Answer):
         few, none = self.timeout_ms(_FEW), self.timeout_ms(0)
         if few == none:
             return f"{self._timeout_in_words(none)}{anyway}"
-        return f"{self._timeout_in_words(few)}, and {self._timeout_in_words(none)}{anyway}"
+        return f"{self._timeout_in_words(few)}. A{self._timeout_in_words(none)[1:]}{anyway}"
 
     def _whose(self, what: str) -> str:
         """The input that most of some late records are of, if there is one: ", most of them of p1"."""
@@ -182,11 +182,11 @@ class Idleness(Answer):
         return f"an idle timeout of {span(timeout_ms)} {self.does(timeout_ms)}"
 
     def does(self, timeout_ms: int) -> str:
-        """What a timeout does on the log, as the predicate of a sentence: "makes 3 late (...)"."""
+        """What a timeout does on the log: the predicate of a sentence, "makes 3 late", and two further sentences."""
         late, idles = self.late(timeout_ms), self.false_idles(timeout_ms)
-        often = f"{counted(idles, 'time')} a {self.by} is declared idle that comes back"
-        hold = f"a silent one holds the watermark for up to {rounded(self.longest_hold_ms(timeout_ms))}"
-        return f"makes {grouped(late) if late else 'none'} late ({often}, and {hold})"
+        often = f"A {self.by} that is declared idle comes back {counted(idles, 'time')}"
+        hold = f"A silent one holds the watermark for up to {rounded(self.longest_hold_ms(timeout_ms))}"
+        return f"makes {grouped(late) if late else 'none'} late. {often}. {hold}"
 
 
 def idleness(
