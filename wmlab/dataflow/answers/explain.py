@@ -16,6 +16,7 @@ from typing import Any, Final
 from wmlab.core.answers import Straggler, Stragglers, Stretch, stragglers_from
 from wmlab.core.arguments import the_moment
 from wmlab.core.errors import RecordingError
+from wmlab.core.overlap import TimeRange, apart_text, without_common_times
 from wmlab.core.recording import Recording
 from wmlab.core.words import rounded
 from wmlab.dataflow.answers.cause import Cause, CauseKind, Holder, release_ms_of
@@ -24,9 +25,8 @@ from wmlab.dataflow.answers.run import DataflowRun
 from wmlab.dataflow.answers.search import Search
 from wmlab.dataflow.answers.sentences import failure_sentence, first, watermark_sentences
 from wmlab.dataflow.answers.state import held_state
-from wmlab.dataflow.answers.together import joins_apart
 from wmlab.dataflow.answers.values import Drops, Explanation
-from wmlab.dataflow.model.join import START
+from wmlab.dataflow.model.join import LEFT, RIGHT, START
 from wmlab.dataflow.sim.layout import OWN_BY_INPUT
 
 _MOMENTS: Final = 200
@@ -69,12 +69,11 @@ def explain(
     name = vertex if vertex is not None else run.last_waiting
     run.vertex(name)
     if at_ms is None:
-        stragglers, apart = stragglers_at(run, name, key, instance), joins_apart(recording, run.rules.joins)
-        return replace(stragglers, notes=(*stragglers.notes, *([apart[name]] if name in apart else ())))
+        stragglers, apart = stragglers_at(run, name, key, instance), _times_apart(run, name, until_ms)
+        return replace(stragglers, notes=(*stragglers.notes, *filter(None, [apart])))
     began = run.executions[0]["started_ms"] if run.executions else None
     answer = explain_vertex(Search(run, at_ms, f"ask from {began} ms on."), name, key, instance)
-    apart = joins_apart(recording, run.rules.joins, until_ms=at_ms) if name in run.rules.joins else {}
-    return replace(answer, sentence=first(answer.sentence, apart.get(name, "")))
+    return replace(answer, sentence=first(answer.sentence, _times_apart(run, name, at_ms)))
 
 
 def why_dropped(recording: Recording, row: Mapping[str, Any] | None = None, *, vertex: str | None = None) -> Drops:
@@ -87,6 +86,30 @@ def why_dropped(recording: Recording, row: Mapping[str, Any] | None = None, *, v
         run.vertex(vertex)
     rows = tuple(dropped_rows(run, row or {}, vertex=vertex))
     return Drops(stream=run.stream, rows=rows, failure=failure_sentence(run.end))
+
+
+def _times_apart(run: DataflowRun, vertex: str, until_ms: int) -> str:
+    """That no two rows that a join had got by then (clock, ms) could meet, since their times do not overlap; or empty.
+
+    Joins count whose inputs have one watermarked time each, and rows that came at the same time.
+    """
+    join = run.rules.joins.get(vertex)
+    if join is None or any(len(keys) != 1 for keys in join.keys):
+        return ""
+    ranges = []
+    for edge in (LEFT, RIGHT):
+        sources = {row["queue"]: row["source"] for row in run.queues if (row["target"], row["edge"]) == (vertex, edge)}
+        rows = [row for row in run.rows("items") if row["queue"] in sources and row["time"] is not None]
+        points = [(row["time"], row["put_ms"]) for row in rows if row["put_ms"] <= until_ms]
+        if not points:
+            return ""
+        times, clock_ms = zip(*points, strict=True)
+        ranges.append(TimeRange(next(iter(sources.values())), min(times), max(times), min(clock_ms), max(clock_ms)))
+    (left,), (right,), (of_left, of_right) = *join.keys, ranges
+    before, behind = of_right.first - join.bounds[right][left], of_left.first - join.bounds[left][right]
+    may_meet = of_left.last >= before and of_right.last >= behind
+    apart = [] if may_meet else without_common_times(ranges)
+    return apart_text(f"the inputs of {vertex}", apart) if apart else ""
 
 
 def explain_vertex(search: Search, vertex: str, key: int | None, instance: int | None) -> Explanation:

@@ -14,7 +14,7 @@ from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Scene, Step
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.words import counted, grouped, moment, rounded
+from wmlab.core.words import clock_words, counted, grouped, rounded
 from wmlab.dataflow.answers.explain import explain
 from wmlab.dataflow.answers.job import LevelState
 from wmlab.dataflow.answers.permutations import Permutations, Permuted
@@ -290,7 +290,7 @@ def _activity(level: LevelHistory) -> list[Panel]:
     boxes: dict[State, list[Box]] = {state: [] for state in _LOOKS}
     for lane, (number, name) in enumerate(level.names.items()):
         for from_ms, to_ms, state in level.stretches(number):
-            hover = f"{name}: {_LOOKS[state][0]} from {moment(from_ms)} to {moment(to_ms)}"
+            hover = f"{name}: {_LOOKS[state][0]} from {clock_words(from_ms)} to {clock_words(to_ms)}"
             boxes[state].append(Box(from_ms, to_ms, lane - 0.32, lane + 0.32, state, hover))
     blocks: list[Layer] = [
         Blocks(name=name, role=role, boxes=boxes[state], opacity=opacity)
