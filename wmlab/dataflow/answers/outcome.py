@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
 from wmlab.core.errors import RecordingError
-from wmlab.core.words import counted, clock_words, listed, shown
+from wmlab.core.words import clock_words, counted, listed, shown
 from wmlab.dataflow.answers.cause import release_ms_of
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
 from wmlab.dataflow.answers.search import Search, history_of, unique_holders
