@@ -119,7 +119,22 @@ def explain_vertex(search: Search, vertex: str, key: int | None, instance: int |
     is_batch = search.run.vertex(vertex)["kind"] == "hash join"
     state = None if is_batch else held_state(search.run, search.execution, vertex, cause.instance, search.at_ms)
     sentence = watermark_sentences(search.run, cause, state)
-    return Explanation.of_watermark(cause, stream=search.run.stream, state=state, sentence=sentence)
+    return Explanation(
+        at_ms=cause.at_ms,
+        stream=search.run.stream,
+        asked="watermark",
+        vertex=cause.vertex,
+        instance=cause.instance,
+        key=cause.key,
+        cause=str(cause.kind),
+        watermark=cause.watermark,
+        since_ms=cause.since_ms,
+        needed=cause.needed,
+        holders=() if cause.end is not None else cause.holders,
+        release_ms=cause.release_ms,
+        state=state,
+        sentence=sentence,
+    )
 
 
 def cause_at(search: Search, vertex: str, key: int | None, instance: int | None) -> Cause:
@@ -161,7 +176,7 @@ def cause_at(search: Search, vertex: str, key: int | None, instance: int | None)
 
 def _cause(search: Search, vertex: str, instance: int, key: int, windows: WindowAnswers | None) -> Cause:
     outwards = vertex in search.joins or search.run.vertex(vertex)["kind"] in {"source", OWN_BY_INPUT}
-    coalesced = None if outwards else search.level(vertex, instance)
+    coalesced = None if outwards else search.job.level(vertex, instance)
     watermarks = search.job.sent(vertex, instance) if coalesced is None else coalesced.emitted
     watermark, since_ms = watermarks.get(key, (None, None))
     needed = START if watermark is None else watermark + 1

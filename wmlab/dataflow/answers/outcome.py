@@ -148,7 +148,7 @@ class WindowAnswers:
         for instance, window in windows:
             rows[instance] += window.rows
         watermarks = {
-            number: self.search.level(self.vertex, number).emitted.get(self.key, (None, None)) for number in rows
+            number: self.search.job.level(self.vertex, number).emitted.get(self.key, (None, None)) for number in rows
         }
         holders = unique_holders(
             holder
@@ -270,21 +270,9 @@ def _passed_ms(run: DataflowRun, drop: RecordedRow) -> int | None:
 
 def _first_step(run: DataflowRun, of_key: tuple[Any, ...], watermark: int) -> RecordedRow | None:
     """The first step of coalescing, of an execution, vertex, instance, level and key, that emitted this or more."""
-    values, steps = run.cached(_emitted_watermarks).get(of_key, ((), ()))
+    values, steps = run.emitted_watermarks.get(of_key, ((), ()))
     index = bisect_left(values, watermark)
     return steps[index] if index < len(values) else None
-
-
-def _emitted_watermarks(run: DataflowRun) -> Mapping[tuple[Any, ...], tuple[Sequence[int], Sequence[RecordedRow]]]:
-    """The highest watermark after each emission, and its step, by execution, vertex, instance, level and key."""
-    emissions: dict[tuple[Any, ...], tuple[list[int], list[RecordedRow]]] = {}
-    for of_level, steps in run.indexed("coalescing", "level").items():
-        for step in steps:
-            for key, value in step["emitted"]:
-                values, steps_of_key = emissions.setdefault((*of_level, key), ([], []))
-                values.append(max([value, *values[-1:]]))
-                steps_of_key.append(step)
-    return emissions
 
 
 def _has(values: Mapping[str, Any], row: Mapping[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from operator import itemgetter
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 import pyarrow.compute as pc
 
@@ -21,7 +21,6 @@ from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of, no_d
 from wmlab.dataflow.sim.rules import DataflowRules, rules_of
 
 RecordedRow = Mapping[str, Any]
-Made = TypeVar("Made")
 BEGINS: Final = {"items": "put_ms", "calls": "began_ms"}
 """The column with the clock of a row where it is not `at_ms`."""
 _WAITING: Final = ("window", "session window", "join", "stateful map")
@@ -61,15 +60,6 @@ class DataflowRun:
         self.stream = str(next(iter(self.vertices.values()))["stream"])
         self.queues: list[RecordedRow] = [_keyed(row) for row in self.rows("queues")]
         self.executions = self.rows("executions")
-        self._made: dict[tuple[Any, ...], Any] = {}
-
-    def cached(self, make: Callable[..., Made], *arguments: Any) -> Made:
-        """What `make(run, *arguments)` gives, which is made once and kept."""
-        key = (make, *arguments)
-        if key not in self._made:
-            self._made[key] = make(self, *arguments)
-        made: Made = self._made[key]
-        return made
 
     @property
     def last_waiting(self) -> str:
@@ -130,6 +120,18 @@ class DataflowRun:
     def bare_time(self, time: int) -> str:
         """An event time or a watermark where its unit need not be said."""
         return bare(time, clock_ms=self.times_ms)
+
+    @cached_property
+    def emitted_watermarks(self) -> Mapping[tuple[Any, ...], tuple[Sequence[int], Sequence[RecordedRow]]]:
+        """The highest watermark after each emission, and its step, by execution, vertex, instance, level and key."""
+        emissions: dict[tuple[Any, ...], tuple[list[int], list[RecordedRow]]] = {}
+        for of_level, steps in self.indexed("coalescing", "level").items():
+            for step in steps:
+                for key, value in step["emitted"]:
+                    values, steps_of_key = emissions.setdefault((*of_level, key), ([], []))
+                    values.append(max([value, *values[-1:]]))
+                    steps_of_key.append(step)
+        return emissions
 
     def _rows(self, table: str) -> list[RecordedRow]:
         if table != "coalescing":

@@ -21,7 +21,6 @@ from typing import Any, Literal
 from wmlab.core.errors import RecordingError
 from wmlab.core.words import moment
 from wmlab.dataflow.answers.cause import Holder, Kind
-from wmlab.dataflow.answers.job import LevelState
 from wmlab.dataflow.answers.run import BEGINS, DataflowRun, RecordedRow
 from wmlab.dataflow.model.items import DONE, MIN, FrameGrid, Idle, Watermark
 from wmlab.dataflow.model.join import START, JoinState
@@ -84,10 +83,6 @@ class Search:
             if row[clock] <= self.at_ms:
                 yield row
 
-    def level(self, vertex: str, instance: int, edge: int | None = None) -> LevelState:
-        """A level of coalescing of an instance."""
-        return self.job.level(vertex, instance, edge)
-
     def join_state(self, vertex: str, instance: int) -> JoinState:
         """The limits of a join and the watermarks that it received."""
         state: JoinState = self.job.processor(vertex, instance).state
@@ -132,7 +127,7 @@ class Search:
 
     def _taken(self, vertex: str, instance: int, target: Target, edge: int) -> list[Blocking]:
         """An input has let it through, but the instance is not done with rows that it took before."""
-        came = self.level(vertex, instance, edge).emitted.get(target.key)
+        came = self.job.level(vertex, instance, edge).emitted.get(target.key)
         last_ms = None if came is None else came[1]
         full = self._full(vertex, instance, target)
         return full or [self._blocking(vertex, instance, "behind rows", target, last_ms=last_ms)]
@@ -156,7 +151,7 @@ class Search:
 
     def _coalesced(self, vertex: str, instance: int, target: Target, edge: int | None = None) -> list[Blocking]:
         """All input edges of an instance or, with `edge`, the queues of that one."""
-        level = self.level(vertex, instance, edge)
+        level = self.job.level(vertex, instance, edge)
         emitted = level.emitted.get(target.key)
         if emitted is not None and emitted[0] >= target.value:
             return []

@@ -79,7 +79,7 @@ def held_state(
     """What one instance, or all together, held at a moment of an execution; None if nothing was held by then."""
     copies = run.vertex(vertex)["parallelism"]
     begun_ms = execution["started_ms"]
-    points = _sizes(run, execution, vertex, range(copies) if instance is None else (instance,), at_ms)
+    points = held_sizes(run, execution, vertex, range(copies) if instance is None else (instance,), at_ms)
     if not points:
         return None
     falls = [at for (_, before), (at, after) in pairwise([(begun_ms, 0), *points]) if after < before]
@@ -133,11 +133,11 @@ def _is_full(
     least = limit - 1 if end is not None and end.is_failure else limit
     if instance is not None or copies == 1:
         return max(size for _, size in points) >= least
-    each = (_sizes(run, execution, vertex, (number,), at_ms) for number in range(copies))
+    each = (held_sizes(run, execution, vertex, (number,), at_ms) for number in range(copies))
     return any(size >= least for of_one in each for _, size in of_one)
 
 
-def _sizes(
+def held_sizes(
     run: DataflowRun, execution: RecordedRow, vertex: str, instances: Iterable[int], at_ms: int
 ) -> list[tuple[int, int]]:
     """When what these instances hold together changed, and its size from then on."""

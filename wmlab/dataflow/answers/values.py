@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from wmlab.core.answers import Answer, Cell, TableAnswer
 from wmlab.core.words import clock_words, counted, exact_words, grouped, is_instant, listed, rounded
-from wmlab.dataflow.answers.cause import Cause, Holder
+from wmlab.dataflow.answers.cause import Holder
 from wmlab.dataflow.answers.sentences import first, row_words
 from wmlab.dataflow.answers.state import HeldState
 
@@ -135,23 +135,3 @@ class Explanation(Answer):
     release_ms: int | None = None
     state: HeldState | None = None
     sentence: str
-
-    @classmethod
-    def of_watermark(cls, cause: Cause, *, stream: str, state: HeldState | None, sentence: str) -> Explanation:
-        """The answer about the watermark of an instance."""
-        return cls(
-            at_ms=cause.at_ms,
-            stream=stream,
-            asked="watermark",
-            vertex=cause.vertex,
-            instance=cause.instance,
-            key=cause.key,
-            cause=str(cause.kind),
-            watermark=cause.watermark,
-            since_ms=cause.since_ms,
-            needed=cause.needed,
-            holders=() if cause.end is not None else cause.holders,
-            release_ms=cause.release_ms,
-            state=state,
-            sentence=sentence,
-        )

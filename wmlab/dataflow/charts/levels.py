@@ -8,18 +8,17 @@ from itertools import cycle
 from typing import Any, Final, Literal
 
 from wmlab.core.charts.axis import Numbers, Piece, held, shown_range, single, time_axis
-from wmlab.core.charts.chart import SERIES, Chart, columns, one_stream
+from wmlab.core.charts.chart import SERIES, Chart, columns, drawn_words, one_stream
 from wmlab.core.charts.clicked import AnsweringChart
 from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Scene, Steps, Value, lanes, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.words import clock_words, counted, grouped, rounded
 from wmlab.dataflow.answers.explain import explain
 from wmlab.dataflow.answers.job import LevelState
 from wmlab.dataflow.answers.permutations import Permutations, Permuted
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
-from wmlab.dataflow.answers.sentences import coalescing_sentence, row_words
+from wmlab.dataflow.answers.sentences import coalescing_sentence, first, row_words
 from wmlab.dataflow.model.items import MIN
 
 State = Literal["active", "idle", "done"]
@@ -93,13 +92,6 @@ class LevelHistory:
 
 def dataflow_run_of(recording: Recording) -> DataflowRun:
     """The recorded dataflow; raises `ChartError` for anything but a recording with exactly one."""
-    if not isinstance(recording, Recording):
-        ran = isinstance(recording, ScenarioFile)
-        remedy = "record it first and pass what its record() gives" if ran else "pass what Dataflow.record() gives"
-        raise ChartError(
-            f"This chart is drawn of the recording of a dataflow (got {type(recording).__name__}).",
-            remedy=f"{remedy}.",
-        )
     one_stream(recording, None, "vertices")
     return DataflowRun(recording)
 
@@ -131,7 +123,7 @@ def level_of(recording: Recording, vertex: str | None, instance: int) -> LevelHi
         drops=drops,
         begun_ms=begun_ms,
         end_ms=end_ms,
-        note=f" Shown is execution {execution}, the last one." if execution > 1 else "",
+        note=f"Shown is execution {execution}, the last one." if execution > 1 else "",
         run=run,
     )
 
@@ -215,7 +207,7 @@ def coalescing(
     xs_drawn, ys_drawn = thinned(xs, ys, _POINTS_DRAWN)
     curves.insert(0, Steps(name="coalesced", role="coalesced", xs=xs_drawn, ys=ys_drawn))
     rows += [("coalesced", at, y) for at, y in zip(xs, ys, strict=True)]
-    fewer = thinning_note(drawn + len(xs_drawn), len(rows))
+    fewer = drawn_words((drawn + len(xs_drawn), len(rows), "steps"))
     late = [row for row in level.drops if row["key"] == chosen]
     every.append(held(xs, ys))
     ends = shown_range(every, [single(row["time"] for row in late)], least_ms=level.end_ms - level.begun_ms)
@@ -223,7 +215,7 @@ def coalescing(
     sentence = _sentence(level, chosen, len(late))
     scene = Scene(
         title=title or f"Who holds the watermark of key {chosen} at {level.name}?",
-        subtitle=sentence + fewer + level.note,
+        subtitle=first(sentence, fewer, level.note),
         across=time_axis("clock", [level.begun_ms, level.end_ms]),
         panels=[
             Panel(up=up, layers=[*curves, *_without_output(level, chosen), _dropped(level.run, late)]),
@@ -237,11 +229,6 @@ def coalescing(
     return AnsweringChart(
         sentence=sentence, data=columns(rows, "input", "at_ms", "watermark"), scene=scene, answer=answer
     )
-
-
-def thinning_note(drawn: int, points: int) -> str:
-    """What is said beneath curves of which not every point is drawn."""
-    return f" Drawn are {grouped(drawn)} of {grouped(points)} steps; no peak is left out." if drawn < points else ""
 
 
 def _without_output(level: LevelHistory, key: int) -> list[Layer]:
@@ -377,12 +364,11 @@ def interleavings(permutations: Permutations, *, title: str | None = None) -> Ch
         )
     outcomes = list(permutations)
     drawn = outcomes[:_BARS_DRAWN]
-    fewer = f" Drawn are the {_BARS_DRAWN} most frequent of {grouped(len(outcomes))} outputs."
-    rest = fewer if len(outcomes) > _BARS_DRAWN else ""
+    fewer = drawn_words((len(drawn), len(outcomes), "outputs, the most frequent"))
     most = max(outcome.count for outcome in drawn)
     scene = Scene(
         title=title or "Does what comes out depend on the order?",
-        subtitle=permutations.sentence + rest,
+        subtitle=first(permutations.sentence, fewer),
         across=Numbers("interleavings", 0, most + max(most // 20, 1)),
         panels=[lanes([_short(permutations.output_line(outcome)) for outcome in drawn], _bars(permutations, drawn))],
     )
