@@ -247,11 +247,14 @@ AnyDataflow = TypeVar("AnyDataflow", bound=DataflowScenario)
 
 
 def dataflow_of(recording: Recording, made: type[AnyDataflow], *, stand_ins: bool = False) -> AnyDataflow:
-    """The dataflow that was recorded, as a value of class `made`.
+    """The dataflow that was recorded, as a value of class `made`, or the one that this process ran.
 
-    With `stand_ins` its Python functions are replaced by one that is never called. Raises `RecordingError` if it was
-    no dataflow, or had Python functions.
+    With `stand_ins` Python functions of one from files are replaced by one that is never called. Raises
+    `RecordingError` if it was no dataflow, or had Python functions.
     """
+    ran = getattr(recording, "ran", None)
+    if ran is not None:
+        return cast("AnyDataflow", ran.dataflow)
     scenario = recording.scenario
     if scenario is None or made.only_field not in scenario:
         raise no_dataflow(recording)

@@ -25,7 +25,6 @@ from wmlab.core.values import (
     Option,
     Period,
     Problem,
-    Problems,
     function_name,
     is_function,
     tagged,
@@ -483,14 +482,16 @@ class Edge:
     routing: Literal["round_robin", "isolated", "broadcast", "partitioned"] | None = None
     by: Grouping = ()
 
-    def __post_init__(self) -> None:
-        message = ""
+    def _problems(self) -> Iterator[Problem]:
         if self.by and self.routing not in {None, "partitioned"}:
-            message = f"only a partitioned edge has columns (got routing {self.routing!r})"
+            yield Problem(("by",), f"only a partitioned edge has columns (got routing {self.routing!r})")
         elif self.routing == "partitioned" and not self.by:
-            message = "a partitioned edge needs the columns that choose the instance"
-        if message:
-            raise Problems(f"Edge {self.source!r} to {self.target!r}", [Problem(("by",), message)])
+            yield Problem(("by",), "a partitioned edge needs the columns that choose the instance")
+
+    @property
+    def noun(self) -> str:
+        """What errors call it."""
+        return f"Edge {self.source!r} to {self.target!r}"
 
     def __repr__(self) -> str:
         marks = [f"routing={self.routing!r}"] if self.routing else []
