@@ -125,7 +125,7 @@ def test_whether_state_stays_bounded_is_answered_without_a_forecast() -> None:
 
 
 def test_interleavings_are_bars_by_their_ends() -> None:
-    answer = wm.dataflow.permutations([[10, "idle"], [20, "idle"]], rule="active inputs only")
+    answer = wm.dataflow.permutations([[10, "idle"], [20, "idle"]], deviations=["highest_held_back"])
     chart = charts.interleavings(answer)
     assert chart.sentence == answer.sentence
     assert chart.data["count"] == [3, 2, 1]
