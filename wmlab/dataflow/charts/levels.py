@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from wmlab.core.charts.axis import Numbers, Piece, held, shown_range, single, time_axis
+from wmlab.core.charts.axis import Numbers, held, shown_range, single, time_axis
 from wmlab.core.charts.chart import SERIES, Chart, columns, drawn_words, one_stream
 from wmlab.core.charts.clicked import AnsweringChart
 from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Scene, Steps, Value, lanes, thinned
@@ -181,9 +181,8 @@ def coalescing(
 
     Inputs are the input edges, the queues of a single edge, or the partitions of a source. `vertex` is by default the
     first that coalesces several, `key` its lowest. Rows that were dropped there are crosses. Of several executions the
-    last is shown. Of a few watermarks those that let nothing
-    out are dots. A click asks what held the watermark at that moment. Raises `ChartError` for a vertex, instance or
-    key that is not there.
+    last is shown. Of a few watermarks those that let nothing out are dots. A click asks what held the watermark at that
+    moment. Raises `ChartError` for a vertex, instance or key that is not there.
     """
     level = level_of(recording, vertex, instance)
     if not level.keys:
@@ -193,24 +192,22 @@ def coalescing(
     if chosen not in level.keys:
         known = ", ".join(map(str, level.keys))
         raise ChartError(f"No watermark of key {key!r} came to {level.name!r}.", remedy=f"Choose one of: {known}.")
-    every = list[list[Piece]]()
-    curves, rows, drawn = list[Steps](), list[tuple[Any, ...]](), 0
-    for (number, name), role in zip(level.names.items(), cycle(_ROLES), strict=False):
-        points = level.watermarks(number, chosen)
-        every.append(held(*points))
-        xs, ys = thinned(*points, _POINTS_DRAWN)
-        curves.append(Steps(name=name, role=role, xs=xs, ys=ys))
-        rows += [(name, at, y) for at, y in zip(*points, strict=True)]
-        drawn += len(xs)
-    xs, ys = level.coalesced(chosen)
-    # It lies on the curve of the input that holds it, so it is broad and beneath the others.
-    xs_drawn, ys_drawn = thinned(xs, ys, _POINTS_DRAWN)
-    curves.insert(0, Steps(name="coalesced", role="coalesced", xs=xs_drawn, ys=ys_drawn))
-    rows += [("coalesced", at, y) for at, y in zip(xs, ys, strict=True)]
-    fewer = drawn_words((drawn + len(xs_drawn), len(rows), "steps"))
+    inputs = zip(level.names.items(), cycle(_ROLES), strict=False)
+    every = [(name, role, level.watermarks(number, chosen)) for (number, name), role in inputs]
+    every.append(("coalesced", "coalesced", level.coalesced(chosen)))
+    *curves, coalesced_curve = [
+        Steps(name=name, role=role, xs=xs, ys=ys)
+        for name, role, points in every
+        for xs, ys in [thinned(*points, _POINTS_DRAWN)]
+    ]
+    rows = [(name, at, y) for name, _, points in every for at, y in zip(*points, strict=True)]
+    fewer = drawn_words((sum(len(curve.xs) for curve in (*curves, coalesced_curve)), len(rows), "steps"))
     late = [row for row in level.drops if row["key"] == chosen]
-    every.append(held(xs, ys))
-    ends = shown_range(every, [single(row["time"] for row in late)], least_ms=level.end_ms - level.begun_ms)
+    ends = shown_range(
+        [held(*points) for *_, points in every],
+        [single(row["time"] for row in late)],
+        least_ms=level.end_ms - level.begun_ms,
+    )
     up = time_axis("watermark", ends, pad_percent=5, clock=[level.run.times_ms])
     sentence = _sentence(level, chosen, len(late))
     scene = Scene(
@@ -218,7 +215,8 @@ def coalescing(
         subtitle=first(sentence, fewer, level.note),
         across=time_axis("clock", [level.begun_ms, level.end_ms]),
         panels=[
-            Panel(up=up, layers=[*curves, *_without_output(level, chosen), _dropped(level.run, late)]),
+            # The coalesced one lies on the curve of the input that holds it, so it is broad and beneath the others.
+            Panel(up=up, layers=[coalesced_curve, *curves, *_without_output(level, chosen), _dropped(level.run, late)]),
             *_activity(level),
         ],
     )
@@ -290,28 +288,16 @@ def _released(level: LevelHistory) -> Dots:
     """The steps at which an input that became idle or ended let a watermark through, in the lane of that input."""
     lane = {number: index for index, number in enumerate(level.names)}
     idle: set[int] = set()
-    dots: list[tuple[int, int, str]] = []
+    xs, ys, hover = list[int](), list[int](), list[str]()
     for row in level.steps:
         # At a source the clock excludes partitions; elsewhere the input says so.
         left = sorted(set(row["idle"]) - idle) if row["stimulus"] == "tick" else [row["input"]]
         idle = set(row["idle"])
         if row["stimulus"] in {"idle", "done", "tick"} and row["emitted"] and left:
-            dots.append(
-                (
-                    row["at_ms"],
-                    lane.get(left[0], 0),
-                    ", ".join(f"key {k}: {level.run.bare_time(v)}" for k, v in row["emitted"]),
-                )
-            )
-    return Dots(
-        name="let a watermark through",
-        role="upper",
-        shape="diamond",
-        xs=[x for x, _, _ in dots],
-        ys=[y for _, y, _ in dots],
-        hover=[text for _, _, text in dots],
-        size=5.0,
-    )
+            xs.append(row["at_ms"])
+            ys.append(lane.get(left[0], 0))
+            hover.append(", ".join(f"key {k}: {level.run.bare_time(v)}" for k, v in row["emitted"]))
+    return Dots(name="let a watermark through", role="upper", shape="diamond", xs=xs, ys=ys, hover=hover, size=5.0)
 
 
 def blocking_ms(level: LevelHistory, key: int) -> dict[int, int]:
