@@ -239,11 +239,9 @@ class VertexStragglers(Stragglers):
 
 def stragglers_at(run: DataflowRun, vertex: str, key: int | None, instance: int | None) -> Stragglers:
     """The holders of the watermark of `vertex` from the first execution to the end, the most expensive first."""
-    begun = end_ms = 0
+    begun, end_ms = run.clock_ms()
     stretches: list[Stretch] = []
     if run.executions:
-        begun, ended = run.executions[0]["started_ms"], run.executions[-1]["ended_ms"]
-        end_ms = run.end_ms if ended is None else ended
         moments = sorted({row["at_ms"] for row in run.rows("coalescing") if begun < row["at_ms"] < end_ms})
         if len(moments) > _MOMENTS:
             moments = [moments[(n + 1) * len(moments) // _MOMENTS - 1] for n in range(_MOMENTS)]
@@ -251,13 +249,12 @@ def stragglers_at(run: DataflowRun, vertex: str, key: int | None, instance: int 
             search = Search(run, from_ms)
             holders = cause_at(search, vertex, key, instance).holders
             stretches += [Stretch((h.name,), h.kind, from_ms, to_ms, h.behind_by, len(holders)) for h in holders]
-    run_ms = max(end_ms - begun, 1)
     lowest = "lowest " if instance is None and run.vertices[vertex]["parallelism"] > 1 else ""
     bound = f"{lowest}watermark at {run.instance_name(vertex, instance)}"
     return stragglers_from(
         stretches,
         stream=run.stream,
-        run_ms=run_ms,
+        run_ms=end_ms - begun,
         bound=bound,
         stall=failure_sentence(run.end),
         kind=VertexStragglers,

@@ -103,6 +103,13 @@ class DataflowRun:
             moments.append(self.rules.end_ms)
         return max((at_ms for at_ms in moments if at_ms is not None), default=0)
 
+    def clock_ms(self, execution: int | None = None) -> tuple[int, int]:
+        """When an execution began and ended (None: all of them); one that was running ends with the run."""
+        rows = [row for row in self.executions if execution in {None, row["execution"]}]
+        begun_ms = rows[0]["started_ms"] if rows else 0
+        ended_ms = rows[-1]["ended_ms"] if rows else None
+        return begun_ms, max(self.end_ms if ended_ms is None else ended_ms, begun_ms + 1)
+
     @cached_property
     def times_ms(self) -> int:
         """What says whether event times and watermarks of the run are instants, as `moment` asks of the clock.

@@ -113,7 +113,7 @@ def level_of(recording: Recording, vertex: str | None, instance: int) -> LevelHi
     of_level = [row for row in steps if row["level"] == level]
     if not of_level:
         raise ChartError(f"{name!r} has coalesced nothing.", remedy="Choose a vertex that watermarks have reached.")
-    begun_ms, end_ms = clock_of(run, execution)
+    begun_ms, end_ms = run.clock_ms(execution)
     return LevelHistory(
         name=run.instance_name(name, instance),
         vertex=name,
@@ -149,14 +149,6 @@ def _inputs(queues: Sequence[RecordedRow], steps: Sequence[RecordedRow]) -> tupl
     if len(queues) == 1:
         return {queues[0]["input"]: queues[0]["source"]}, "edge"
     return {row["input"]: f"{row['source']}[{row['source_instance']}]" for row in queues}, "edge"
-
-
-def clock_of(run: DataflowRun, execution: int | None = None) -> tuple[int, int]:
-    """When an execution began and ended (None: all of them); one that was running ends with the run."""
-    rows = [row for row in run.executions if execution in {None, row["execution"]}]
-    begun_ms = rows[0]["started_ms"] if rows else 0
-    ended_ms = rows[-1]["ended_ms"] if rows else None
-    return begun_ms, max(run.end_ms if ended_ms is None else ended_ms, begun_ms + 1)
 
 
 _ROLES: Final = ("upper", "third", "fourth", "perfect")

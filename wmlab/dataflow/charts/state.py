@@ -16,7 +16,7 @@ from wmlab.core.words import counted, grouped, moment, rounded
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
 from wmlab.dataflow.answers.sentences import failure_sentence, first, row_words
 from wmlab.dataflow.answers.state import HeldState, held_sizes, held_state
-from wmlab.dataflow.charts.levels import clock_of, dataflow_run_of
+from wmlab.dataflow.charts.levels import dataflow_run_of
 
 _ITEMS_DRAWN: Final = 400
 _COLUMNS: Final = ("queue", "put_ms", "taken_ms", "kind", "key", "value", "time")
@@ -46,7 +46,7 @@ def queue_diagram(
     run = dataflow_run_of(recording)
     vertices_named = run.vertices if vertices is None else the_names(vertices, "vertices", ChartError)
     wanted = [str(run.vertex(name, ChartError)["vertex"]) for name in vertices_named]
-    begun, ended = clock_of(run)
+    begun, ended = run.clock_ms()
     low = begun if from_ms is None else the_moment(from_ms, ChartError, name="from_ms", start_ms=recording.start_ms)
     high = ended if to_ms is None else the_moment(to_ms, ChartError, name="to_ms", start_ms=recording.start_ms)
     routes = {row["queue"]: row for row in run.queues if row["source"] in wanted and row["target"] in wanted}
@@ -213,7 +213,7 @@ def state_size(
     runs = [dataflow_run_of(entry) for entry in recordings]
     names = _labels(recordings, labels)
     name = _the_vertex(runs, vertex)
-    ends = [clock_of(run) for run in runs]
+    ends = [run.clock_ms() for run in runs]
     begin, end = min(begun for begun, _ in ends), max(end for _, end in ends)
     curves, layers = list[tuple[list[int], list[int]]](), list[Layer]()
     states, rules, drawn = list[HeldState | None](), list[Rule](), 0
