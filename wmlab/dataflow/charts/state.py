@@ -39,9 +39,8 @@ def queue_diagram(
     """Draw the items on the queues between two moments (clock, ms), by default over the whole run.
 
     `vertices` chooses the lanes; a line leaves the lane of the instance that put the item and ends at the one that took
-    it, in a cross where nobody has by then; items that go together lie side by
-    side. Of more than 400 items the first are drawn. Raises `ChartError` for a
-    vertex that is not there, or when nothing was on a queue.
+    it, in a cross where no instance has by then; items that go together lie side by side. Of more than 400 items the
+    first are drawn. Raises `ChartError` for a vertex that is not there, or when nothing was on a queue.
     """
     run = dataflow_run_of(recording)
     vertices_named = run.vertices if vertices is None else the_names(vertices, "vertices", ChartError)
@@ -72,7 +71,7 @@ def queue_diagram(
         queue: (lane[row["source"], row["source_instance"]], lane[row["target"], row["target_instance"]])
         for queue, row in routes.items()
     }
-    names = [name if run.vertices[name]["parallelism"] == 1 else f"{name}[{number}]" for name, number in instances]
+    names = [run.instance_name(name, number) for name, number in instances]
     scene = Scene(
         title=title or f"What was on the queues of {run.stream}?",
         subtitle=first(sentence, fewer),
@@ -278,12 +277,11 @@ def _sentence(
     """The answer to the question of the chart for each run: yes, no or not known, with the evidence."""
     texts = []
     for label, run, state in zip(names, runs, states, strict=True):
-        text = f"{vertex} held nothing." if state is None else f"{_VERDICTS[state.bounded]}: {state.sentence}"
-        if len(names) > 1 and state is not None:
-            text = f"{label}: {_VERDICTS[state.bounded].lower()}, {state.sentence}"
-        elif len(names) > 1:
-            text = f"{label}: {text}"
-        texts.append(first(failure_sentence(run.end), text))
+        text = f"{vertex} held nothing."
+        if state is not None:
+            verdict = _VERDICTS[state.bounded]
+            text = f"{verdict.lower()}, {state.sentence}" if len(names) > 1 else f"{verdict}: {state.sentence}"
+        texts += [failure_sentence(run.end), f"{label}: {text}" if len(names) > 1 else text]
     return first(*texts)
 
 
