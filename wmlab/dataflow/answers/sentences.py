@@ -233,7 +233,7 @@ def coalescing_sentence(
     run: DataflowRun, *, key: int, where: str, holder: str | None, held_ms: int, of_ms: int, last: int | None, late: int
 ) -> str:
     """What a chart of coalescing shows: which input held the watermark longest, and where it ended."""
-    ended = "There never was one" if last is None else f"It ended at {clock_words(last, clock_ms=run.times_ms)}"
+    ended = "There never was one" if last is None else f"It ended at {run.time(last)}"
     below = "a row below it was" if late == 1 else f"{grouped(late)} rows that came below it were"
     dropped = f"; {below} dropped" if late else ""
     if holder is None:
