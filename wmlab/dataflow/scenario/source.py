@@ -112,8 +112,8 @@ class Source(Vertex):
     configurable in Core API, but in Pipeline API it's hard-coded to 60 seconds" (Handling of keyed idle messages;
     upstream has let partitioned sources set it since, `setPartitionIdleTimeout`).
 
-    Watermarks are throttled to multiples of `frame_ms`: 1 lets each through, 0 none. `where` is a filter pushed into the
-    source. With `ends` the source ends after its last row.
+    Watermarks are throttled to multiples of `frame_ms`: 1 lets each through, 0 none. `where` is a filter pushed into
+    the source. With `ends` the source ends after its last row.
     """
 
     _: KW_ONLY

@@ -428,9 +428,9 @@ class HashJoin(Vertex):
     """Rows of the first input (`left`), a stream or a batch, with rows of the second (`right`), a batch.
 
     "The stream-to-batch or batch-to-batch joins don't use watermarks": the batch is read to its end before the first
-    row of the left input is. Each left row then leaves at once with every
-    right row for which `condition` holds, an expression over `left.column` and `right.column` that need not bound any
-    time; with `outer` also if there is none. Watermarks and idle messages of the left input pass.
+    row of the left input is. Each left row then leaves at once with every right row for which `condition` holds, an
+    expression over `left.column` and `right.column` that need not bound any time; with `outer` also if there is none.
+    Watermarks and idle messages of the left input pass.
 
     A batch comes of sources that end (`ends=True`) and have no `times`; with `every_ms=0` all their rows are there from
     the start. Each instance has the whole batch, unless its edge says otherwise. Columns are called as those of `Join`.
