@@ -93,16 +93,14 @@ class WindowAnswers:
                         if item["kind"] == "event" and item["put_ms"] <= until_ms:
                             yield WindowResult(instance, execution, item["put_ms"], read(item["row"]))
 
-    def explanation(self, start: int | None, end: int, instance: int | None = None) -> Explanation:
-        """Why the window with that end (and, if given, that start) has or has not come out of any, or one, instance."""
+    def explanation(self, start: int | None, end: int) -> Explanation:
+        """Why the window with that end (and, if given, that start) has or has not come out."""
         results = [
-            result
-            for result in self.results
-            if result.row["end"] == end and start in {None, result.row["start"]} and instance in {None, result.instance}
+            result for result in self.results if result.row["end"] == end and start in {None, result.row["start"]}
         ]
         waiting = [
             (number, window)
-            for number in (self.instances if instance is None else [instance])
+            for number in self.instances
             for window in self.open(number)
             if window.end == end and start in {None, window.start}
         ]
@@ -220,7 +218,7 @@ class WindowAnswers:
         """How many rows with a time in a stretch lie on the queues in front of it."""
         return sum(
             begins <= self.values(read(item["row"]))[self._time_on(queue["edge"])] < end
-            for instance in range(self.run.vertex(self.vertex)["parallelism"])
+            for instance in self.instances
             for queue in self.run.into(self.vertex, instance)
             for item in self.search.rows("items", queue["queue"])
             if item["kind"] == "event" and self.search.still(item["taken_ms"])

@@ -95,9 +95,8 @@ class Search:
         """What keeps a watermark below `value`, each once: the coalesced one of all inputs, or the one that leaves."""
         search = {"inputs": self._coalesced, "output": self._output}[at]
         result = _without_idle_release(search(vertex, instance, Target(key, value)))
-        through = [tuple(name for name in holder.through if name != vertex) for holder, _ in result]
         return unique_holders(
-            replace(holder, through=names) for (holder, _), names in zip(result, through, strict=True)
+            replace(holder, through=tuple(name for name in holder.through if name != vertex)) for holder, _ in result
         )
 
     def _output(self, vertex: str, instance: int, target: Target) -> list[Blocking]:
