@@ -153,7 +153,7 @@ wm.dataflow.chart.queue_diagram(flow.replace(mode="hz").record())
                 "wm.dataflow.chart.interleavings",
                 """
 inputs = {"fast": [200, 600, 1_000, "idle"], "slow": [100, 500, "idle"]}
-wm.dataflow.chart.interleavings(wm.dataflow.permutations(inputs, rule="active inputs only"))
+wm.dataflow.chart.interleavings(wm.dataflow.permutations(inputs, deviations=["highest_held_back"]))
 """,
             ),
         ),

@@ -13,13 +13,13 @@ import wmlab as wm
 from wmlab import paper
 from wmlab.core.errors import ModelError
 
-MODULES = [module.name for module in pkgutil.iter_modules(paper.__path__)]
+MODULES = ["wmlab.core.text_reader", *(f"wmlab.paper.{module.name}" for module in pkgutil.iter_modules(paper.__path__))]
 SPLIT = "0 [0.0, 0.5], 1 [0.5, 1.0] -> 2 [0-0.6], 3 [0.6-1.0]"
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_the_examples_of_the_documents_give_what_they_say(name: str) -> None:
-    examples = doctest.testmod(importlib.import_module(f"wmlab.paper.{name}"))
+    examples = doctest.testmod(importlib.import_module(name))
     assert examples.attempted > 0
     assert examples.failed == 0
 

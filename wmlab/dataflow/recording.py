@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from wmlab.core.ablation import ablate
 from wmlab.core.answers import Verdicts
@@ -33,7 +33,7 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
     @property
     def dataflow(self) -> Dataflow:
         """The dataflow that was recorded; raises `RecordingError` if it had Python functions and comes from files."""
-        return dataflow_of(self, Dataflow) if self.ran is None else cast("Dataflow", self.ran.dataflow)
+        return dataflow_of(self, Dataflow)
 
     @property
     def ran(self) -> Ran | None:

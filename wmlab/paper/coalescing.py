@@ -22,11 +22,11 @@ from wmlab.core.charts.axis import Numbers, Tick
 from wmlab.core.charts.chart import Chart, columns
 from wmlab.core.charts.scene import Blocks, Box, Panel, Scene, Steps, Value, lanes
 from wmlab.core.errors import ModelError
+from wmlab.core.text_reader import TextReader
 from wmlab.core.words import counted, listed
 from wmlab.dataflow.model.coalescer import EmittedItems, KeyedCoalescer
 from wmlab.dataflow.model.items import DONE, IDLE_MESSAGE, Idle, Item, Watermark, watermark_instance
 from wmlab.dataflow.model.processor import DESIGN, SHIPPED, JobFailedError
-from wmlab.paper.notation import NotationReader
 
 _BLANKS_AND_COMMENTS = r"(\s|##[^\n]*)*"
 _ROLES: Final = ("upper", "third", "fourth", "perfect")
@@ -133,7 +133,7 @@ def coalesce(
     in: wm(0, 14)  out: wm(14)    idle: 1
     """
     the_choice(rules, "rules", ("design", "implementation"), ModelError)
-    reader = NotationReader(text, ignored=_BLANKS_AND_COMMENTS)
+    reader = TextReader(text, ignored=_BLANKS_AND_COMMENTS)
     entries = [_entry(reader)]
     while not reader.at_end:
         entries.append(_entry(reader))
@@ -161,7 +161,7 @@ _Entry = tuple[Item, int, int, list[str]]
 """An item, its input, its character, and what the text says that comes out."""
 
 
-def _entry(reader: NotationReader) -> _Entry:
+def _entry(reader: TextReader) -> _Entry:
     """The item that comes next, with the `out:` behind it."""
     begin = reader.index
     reader.take("in:", '"in:"')
@@ -179,7 +179,7 @@ def _entry(reader: NotationReader) -> _Entry:
     return item, number, begin, expected
 
 
-def _watermark(reader: NotationReader) -> Watermark | Idle:
+def _watermark(reader: TextReader) -> Watermark | Idle:
     """The value and the key of a watermark; raises `ModelError` at the value if none can carry it."""
     begin = reader.index
     value, key = reader.integer("a watermark, a whole number,"), 0
@@ -192,7 +192,7 @@ def _watermark(reader: NotationReader) -> Watermark | Idle:
         raise reader.error(begin, wrong.problem.rstrip("."), wrong.remedy.rstrip(".")) from None
 
 
-def _expected(reader: NotationReader) -> str:
+def _expected(reader: TextReader) -> str:
     """What the text says that comes out, as `_out` writes it."""
     if reader.take_if(r"idle\b(\(\s*\))?"):
         return _out(IDLE_MESSAGE)

@@ -20,8 +20,8 @@ from wmlab.core.charts.axis import Numbers, Tick
 from wmlab.core.charts.chart import Chart, columns
 from wmlab.core.charts.scene import Blocks, Box, Scene, lanes
 from wmlab.core.errors import ModelError
+from wmlab.core.text_reader import TextReader
 from wmlab.core.words import counted, listed
-from wmlab.paper.notation import NotationReader
 from wmlab.progress.model.chunks import CompletenessRule
 from wmlab.progress.model.numbers import ChunkBase, TupleBuffer
 from wmlab.progress.model.tracker import ProgressRules, follow_buffers
@@ -128,7 +128,7 @@ def sequences(text: str, *, chunk_base: ChunkBase = 0) -> PaperSequences:
 
 
 def _buffers(text: str, base: ChunkBase) -> list[TupleBuffer]:
-    reader = NotationReader(text)
+    reader = TextReader(text)
     buffers = _of_sequence(reader, base)
     while not reader.at_end:
         reader.take(",", "a comma")
@@ -136,7 +136,7 @@ def _buffers(text: str, base: ChunkBase) -> list[TupleBuffer]:
     return buffers
 
 
-def _of_sequence(reader: NotationReader, base: ChunkBase) -> list[TupleBuffer]:
+def _of_sequence(reader: TextReader, base: ChunkBase) -> list[TupleBuffer]:
     """The buffers of the sequence that comes next; raises `ModelError` at the number that is wrong."""
     begin = reader.index
     sequence = int(reader.take("[0-9]+", "a sequence number"))

@@ -19,8 +19,8 @@ from wmlab.core.answers import TableAnswer, text_table
 from wmlab.core.arguments import the_choice
 from wmlab.core.charts.chart import Chart
 from wmlab.core.errors import ModelError
+from wmlab.core.text_reader import TextReader
 from wmlab.core.words import counted
-from wmlab.paper.notation import NotationReader
 from wmlab.streams.answers.stream_cut import cut_sentences, cut_words
 from wmlab.streams.charts.stream_cut import draw_cut, step_name
 from wmlab.streams.model.cut import CutAlgorithm, CutRules, CutStep, stream_cut
@@ -121,7 +121,7 @@ def cut(
 
 def _history(text: str) -> StreamHistory:
     """The epochs of a text; raises `ModelError` at the character where an epoch is wrong."""
-    reader = NotationReader(text)
+    reader = TextReader(text)
     history: StreamHistory | None = None
     numbers: set[int] = set()
     while history is None or not reader.at_end:
@@ -148,7 +148,7 @@ def _with_epoch(history: StreamHistory | None, number: int, created: list[Segmen
     return history.append(Epoch(number, "scale", (*carried, *created)))
 
 
-def _segment(reader: NotationReader, epoch: int, numbers: set[int]) -> Segment:
+def _segment(reader: TextReader, epoch: int, numbers: set[int]) -> Segment:
     """The segment that comes next: "2 [0-0.6]", "2 [0, 0.6]" or "2: 0..3/5"."""
     begin = reader.index
     number = int(reader.take("[0-9]+", "the number of a segment"))
@@ -170,7 +170,7 @@ def _segment(reader: NotationReader, epoch: int, numbers: set[int]) -> Segment:
 
 def _position(text: str, history: StreamHistory, offsets: Mapping[str, int]) -> Position:
     """A position of a text, "(1/972, 2/108)"; raises `ModelError` at the character that is wrong."""
-    reader = NotationReader(text)
+    reader = TextReader(text)
     ids = {segment.number: identifier for identifier, segment in history.segments.items()}
     offset_by_id: dict[int, int | None] = {}
     reader.take(r"\(", 'a position, as "(1/972, 2/108)",')

@@ -199,7 +199,7 @@ def test_a_source_by_the_clock_that_is_idle_stands_where_it_was_left_out(asked: 
     answer = clocked(0).explain(at_ms=15_000, **asked)
     (holder,) = answer.holders
     assert (holder.kind, holder.mark, holder.idle_since_ms, answer.watermark) == ("idle", 900, 2_000, 900)
-    assert "held by partition 0 of s: it is idle since 2 s at watermark 900 ms" in answer.sentence
+    assert "held by partition 0 of s: it is idle since 2.0 s at watermark 900 ms" in answer.sentence
     assert "14 s" not in answer.sentence
     assert answer.sentence.endswith("It is released by a row in partition 0 of s, or by the end of s.")
 
@@ -235,7 +235,7 @@ def test_a_source_can_be_idle_before_any_row(lag_ms: int) -> None:
     assert by_clock.sentence.count("no row has come") == 1
     by_rows = clocked(30_000, times=[flow.EventTime("t", lag_ms=lag_ms)]).explain(at_ms=9_000)
     assert [(h.kind, h.mark, h.idle_since_ms) for h in by_rows.holders] == [("idle", None, 2_000)]
-    assert "it is idle since 2 s without a watermark, no row has come" in by_rows.sentence
+    assert "it is idle since 2.0 s without a watermark, no row has come" in by_rows.sentence
 
 
 @settings(max_examples=15, deadline=None)
@@ -341,7 +341,7 @@ def test_a_window_is_not_empty_while_its_result_cannot_leave_or_its_rows_are_on_
     assert (closed.cause, closed.holders, closed.watermark) == ("waiting", (), 100)
     assert closed.sentence.endswith(" That watermark has come, and the result has not left yet.")
     outside = run.explain(window=240, at_ms=1_000).sentence
-    assert "holds no row at 1 s; 2 rows of its time wait on a queue to be taken" in outside
+    assert "holds no row at 1.0 s; 2 rows of its time wait on a queue to be taken" in outside
     assert run.explain(window=80).cause == "came out"
 
 

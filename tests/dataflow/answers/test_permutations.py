@@ -26,7 +26,7 @@ def test_the_order_of_idle_messages_in_three_rules() -> None:
         "Merging 2 inputs (design): 6 interleavings (all) give 2 distinct outputs and 1 final value. "
         "The steps differ, the end does not: 20, idle."
     )
-    before = flow.permutations(IDLE_LAST, rule="active inputs only")
+    before = flow.permutations(IDLE_LAST, deviations=["highest_held_back"])
     counts = {("10", "idle"): 3, ("10", "20", "idle"): 2, ("20", "idle"): 1}
     assert {entry.output: entry.count for entry in before} == counts
     assert before.finals == ("10, idle", "20, idle")
@@ -40,12 +40,12 @@ def test_the_order_of_idle_messages_in_three_rules() -> None:
 
 
 def test_without_the_flush_an_event_lets_nothing_through_nor_does_a_watermark_of_another_key() -> None:
-    quiet = flow.permutations({"a": [6, "idle", "event"], "b": ["idle"]}, rule="active inputs only")
+    quiet = flow.permutations({"a": [6, "idle", "event"], "b": ["idle"]}, deviations=["highest_held_back"])
     assert {entry.output for entry in quiet} == {("6", "idle"), ("6",), ("idle",), ()} - {
         output for output in (("6",), ()) if output not in {entry.output for entry in quiet}
     }
     assert ("idle", "6") not in {entry.output for entry in quiet}
-    keyed = flow.permutations({"a": [6, "idle", (1, 3)], "b": ["idle"]}, rule="active inputs only")
+    keyed = flow.permutations({"a": [6, "idle", (1, 3)], "b": ["idle"]}, deviations=["highest_held_back"])
     after_both = next(entry for entry in keyed if entry.example == ("a", "a", "b", "a"))
     assert after_both.output == ("idle", "1:3")
 
@@ -105,7 +105,7 @@ def test_a_dataflow_whose_result_depends_on_the_order() -> None:
 
 
 def test_the_answer_is_a_value_with_a_table() -> None:
-    answer = flow.permutations(IDLE_LAST, rule="active inputs only")
+    answer = flow.permutations(IDLE_LAST, deviations=["highest_held_back"])
     assert isinstance(answer, Permutations)
     assert json.loads(answer.to_json())["sentence"] == answer.sentence
     assert answer.to_pandas()["count"].tolist() == [3, 2, 1]
@@ -122,7 +122,6 @@ def test_the_answer_is_a_value_with_a_table() -> None:
         ([[True]], {}),
         ([[(200, 1)]], {}),
         ([[1]], {"deviations": ["nothing"]}),
-        ([[1]], {"rule": "none"}),
         ([[1]], {"mode": "x"}),
     ],
 )

@@ -95,8 +95,8 @@ WINDOWED = "select window_end, count(*) from tumble(orders, descriptor(t), 5 sec
 @pytest.mark.parametrize(
     ("query", "marked", "problem"),
     [
-        ("", "", "'select' is expected, but the query ends"),
-        ("selct id from orders", "selct", "'select' is expected, not 'selct'"),
+        ("", "", "'select' is expected, not the end"),
+        ("selct id from orders", "selct", "'select' is expected, not 'selct id from orders'"),
         ("select id, from orders", "from", "a column or a value is expected"),
         ("select id from order", "order", "the name of a stream is expected"),
         ("select id from order_s", "order_s", "no source is called 'order_s'"),
@@ -104,8 +104,8 @@ WINDOWED = "select window_end, count(*) from tumble(orders, descriptor(t), 5 sec
         ("select o.id, x.id from orders o", "x.id", "no stream here is called 'x'"),
         ("select id, t id from orders", "t id", "another result is called 'id' too"),
         ("select id + 1 from orders", "id + 1", "this expression has no name"),
-        ("select id from orders limit 5", "limit", "the query cannot go on with 'limit'"),
-        ("select id from orders where id / 2 = 1", "/", "the query cannot go on with '/'"),
+        ("select id from orders limit 5", "limit", "the query cannot go on here"),
+        ("select id from orders where id / 2 = 1", "/", "the query cannot go on here"),
         ("select id from orders where id = 'a", "'a", "a column or a value is expected"),
         ("select id from orders where " + "(" * 200 + "id" + ")" * 200, "(" * 170 + "id", "nested deeper than 30"),
         ("select count(*) from orders", "count", "aggregated in windows only"),

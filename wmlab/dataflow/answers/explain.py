@@ -16,6 +16,7 @@ from typing import Any, Final
 from wmlab.core.answers import Straggler, Stragglers, Stretch, stragglers_from
 from wmlab.core.arguments import the_moment
 from wmlab.core.errors import RecordingError
+from wmlab.core.overlap import TimeRange, apart_text, without_common_times
 from wmlab.core.recording import Recording
 from wmlab.core.words import rounded
 from wmlab.dataflow.answers.cause import Cause, CauseKind, Holder, release_ms_of
@@ -24,9 +25,8 @@ from wmlab.dataflow.answers.run import DataflowRun
 from wmlab.dataflow.answers.search import Search
 from wmlab.dataflow.answers.sentences import failure_sentence, first, watermark_sentences
 from wmlab.dataflow.answers.state import held_state
-from wmlab.dataflow.answers.together import joins_apart
 from wmlab.dataflow.answers.values import Drops, Explanation
-from wmlab.dataflow.model.join import START
+from wmlab.dataflow.model.join import LEFT, RIGHT, START
 from wmlab.dataflow.sim.layout import OWN_BY_INPUT
 
 _MOMENTS: Final = 200
@@ -69,12 +69,11 @@ def explain(
     name = vertex if vertex is not None else run.last_waiting
     run.vertex(name)
     if at_ms is None:
-        stragglers, apart = stragglers_at(run, name, key, instance), joins_apart(recording, run.rules.joins)
-        return replace(stragglers, notes=(*stragglers.notes, *([apart[name]] if name in apart else ())))
+        stragglers, apart = stragglers_at(run, name, key, instance), _times_apart(run, name, until_ms)
+        return replace(stragglers, notes=(*stragglers.notes, *filter(None, [apart])))
     began = run.executions[0]["started_ms"] if run.executions else None
     answer = explain_vertex(Search(run, at_ms, f"ask from {began} ms on."), name, key, instance)
-    apart = joins_apart(recording, run.rules.joins, until_ms=at_ms) if name in run.rules.joins else {}
-    return replace(answer, sentence=first(answer.sentence, apart.get(name, "")))
+    return replace(answer, sentence=first(answer.sentence, _times_apart(run, name, at_ms)))
 
 
 def why_dropped(recording: Recording, row: Mapping[str, Any] | None = None, *, vertex: str | None = None) -> Drops:
@@ -89,6 +88,30 @@ def why_dropped(recording: Recording, row: Mapping[str, Any] | None = None, *, v
     return Drops(stream=run.stream, rows=rows, failure=failure_sentence(run.end))
 
 
+def _times_apart(run: DataflowRun, vertex: str, until_ms: int) -> str:
+    """That no two rows that a join had got by then (clock, ms) could meet, since their times do not overlap; or empty.
+
+    Joins count whose inputs have one watermarked time each, and rows that came at the same time.
+    """
+    join = run.rules.joins.get(vertex)
+    if join is None or any(len(keys) != 1 for keys in join.keys):
+        return ""
+    ranges = []
+    for edge in (LEFT, RIGHT):
+        sources = {row["queue"]: row["source"] for row in run.queues if (row["target"], row["edge"]) == (vertex, edge)}
+        rows = [row for row in run.rows("items") if row["queue"] in sources and row["time"] is not None]
+        points = [(row["time"], row["put_ms"]) for row in rows if row["put_ms"] <= until_ms]
+        if not points:
+            return ""
+        times, clock_ms = zip(*points, strict=True)
+        ranges.append(TimeRange(next(iter(sources.values())), min(times), max(times), min(clock_ms), max(clock_ms)))
+    (left,), (right,), (of_left, of_right) = *join.keys, ranges
+    before, behind = of_right.first - join.bounds[right][left], of_left.first - join.bounds[left][right]
+    may_meet = of_left.last >= before and of_right.last >= behind
+    apart = [] if may_meet else without_common_times(ranges)
+    return apart_text(f"the inputs of {vertex}", apart) if apart else ""
+
+
 def explain_vertex(search: Search, vertex: str, key: int | None, instance: int | None) -> Explanation:
     """Why nothing comes out of `vertex`; raises `RecordingError` if no watermark can reach it."""
     cause = cause_at(search, vertex, key, instance)
@@ -96,7 +119,22 @@ def explain_vertex(search: Search, vertex: str, key: int | None, instance: int |
     is_batch = search.run.vertex(vertex)["kind"] == "hash join"
     state = None if is_batch else held_state(search.run, search.execution, vertex, cause.instance, search.at_ms)
     sentence = watermark_sentences(search.run, cause, state)
-    return Explanation.of_watermark(cause, stream=search.run.stream, state=state, sentence=sentence)
+    return Explanation(
+        at_ms=cause.at_ms,
+        stream=search.run.stream,
+        asked="watermark",
+        vertex=cause.vertex,
+        instance=cause.instance,
+        key=cause.key,
+        cause=str(cause.kind),
+        watermark=cause.watermark,
+        since_ms=cause.since_ms,
+        needed=cause.needed,
+        holders=() if cause.end is not None else cause.holders,
+        release_ms=cause.release_ms,
+        state=state,
+        sentence=sentence,
+    )
 
 
 def cause_at(search: Search, vertex: str, key: int | None, instance: int | None) -> Cause:
@@ -138,7 +176,7 @@ def cause_at(search: Search, vertex: str, key: int | None, instance: int | None)
 
 def _cause(search: Search, vertex: str, instance: int, key: int, windows: WindowAnswers | None) -> Cause:
     outwards = vertex in search.joins or search.run.vertex(vertex)["kind"] in {"source", OWN_BY_INPUT}
-    coalesced = None if outwards else search.level(vertex, instance)
+    coalesced = None if outwards else search.job.level(vertex, instance)
     watermarks = search.job.sent(vertex, instance) if coalesced is None else coalesced.emitted
     watermark, since_ms = watermarks.get(key, (None, None))
     needed = START if watermark is None else watermark + 1
@@ -201,11 +239,9 @@ class VertexStragglers(Stragglers):
 
 def stragglers_at(run: DataflowRun, vertex: str, key: int | None, instance: int | None) -> Stragglers:
     """The holders of the watermark of `vertex` from the first execution to the end, the most expensive first."""
-    begun = end_ms = 0
+    begun, end_ms = run.clock_ms()
     stretches: list[Stretch] = []
     if run.executions:
-        begun, ended = run.executions[0]["started_ms"], run.executions[-1]["ended_ms"]
-        end_ms = run.end_ms if ended is None else ended
         moments = sorted({row["at_ms"] for row in run.rows("coalescing") if begun < row["at_ms"] < end_ms})
         if len(moments) > _MOMENTS:
             moments = [moments[(n + 1) * len(moments) // _MOMENTS - 1] for n in range(_MOMENTS)]
@@ -213,13 +249,12 @@ def stragglers_at(run: DataflowRun, vertex: str, key: int | None, instance: int 
             search = Search(run, from_ms)
             holders = cause_at(search, vertex, key, instance).holders
             stretches += [Stretch((h.name,), h.kind, from_ms, to_ms, h.behind_by, len(holders)) for h in holders]
-    run_ms = max(end_ms - begun, 1)
     lowest = "lowest " if instance is None and run.vertices[vertex]["parallelism"] > 1 else ""
     bound = f"{lowest}watermark at {run.instance_name(vertex, instance)}"
     return stragglers_from(
         stretches,
         stream=run.stream,
-        run_ms=run_ms,
+        run_ms=end_ms - begun,
         bound=bound,
         stall=failure_sentence(run.end),
         kind=VertexStragglers,

@@ -103,6 +103,11 @@ class ReadPartition(NamedTuple):
     last_ms: int | None
     rejected: int
 
+    @property
+    def watermark(self) -> int | None:
+        """The watermark of the partition; None: none yet."""
+        return None if self.state.mark == MIN else self.state.mark
+
 
 class JobState:
     """The instances and queues of a job at one moment; it is good until the job goes on."""

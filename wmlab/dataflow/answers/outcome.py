@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
 from wmlab.core.errors import RecordingError
-from wmlab.core.words import counted, exact_words, listed, shown
+from wmlab.core.words import clock_words, counted, listed, shown
 from wmlab.dataflow.answers.cause import release_ms_of
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
 from wmlab.dataflow.answers.search import Search, history_of, unique_holders
@@ -93,16 +93,14 @@ class WindowAnswers:
                         if item["kind"] == "event" and item["put_ms"] <= until_ms:
                             yield WindowResult(instance, execution, item["put_ms"], read(item["row"]))
 
-    def explanation(self, start: int | None, end: int, instance: int | None = None) -> Explanation:
-        """Why the window with that end (and, if given, that start) has or has not come out of any, or one, instance."""
+    def explanation(self, start: int | None, end: int) -> Explanation:
+        """Why the window with that end (and, if given, that start) has or has not come out."""
         results = [
-            result
-            for result in self.results
-            if result.row["end"] == end and start in {None, result.row["start"]} and instance in {None, result.instance}
+            result for result in self.results if result.row["end"] == end and start in {None, result.row["start"]}
         ]
         waiting = [
             (number, window)
-            for number in (self.instances if instance is None else [instance])
+            for number in self.instances
             for window in self.open(number)
             if window.end == end and start in {None, window.start}
         ]
@@ -123,7 +121,7 @@ class WindowAnswers:
             source = next(sources, self.vertex)
             did = {"idle": "became idle", "done": "ended"}.get(step["stimulus"], "brought it")
             let = f"the watermark reached {self.run.time(watermark)} when {source} {did}"
-        text = f"came out at {exact_words(at_ms)} with {counted(len(results), 'result')}: {let}"
+        text = f"came out at {clock_words(at_ms)} with {counted(len(results), 'result')}: {let}"
         if self._several:
             text = f"{self._left(results)}: at {self.run.instance_name(self.vertex, instance)} {let}"
         start = results[0].row["start"]
@@ -135,7 +133,7 @@ class WindowAnswers:
         firsts = {result.instance: result.at_ms for result in reversed(results)}
         counts = Counter(result.instance for result in results)
         parts = [
-            f"of {self.run.instance_name(self.vertex, number)} at {exact_words(at_ms)} with "
+            f"of {self.run.instance_name(self.vertex, number)} at {clock_words(at_ms)} with "
             f"{counted(counts[number], 'result')}"
             for number, at_ms in sorted(firsts.items(), key=lambda entry: (entry[1], entry[0]))
         ]
@@ -148,7 +146,7 @@ class WindowAnswers:
         for instance, window in windows:
             rows[instance] += window.rows
         watermarks = {
-            number: self.search.level(self.vertex, number).emitted.get(self.key, (None, None)) for number in rows
+            number: self.search.job.level(self.vertex, number).emitted.get(self.key, (None, None)) for number in rows
         }
         holders = unique_holders(
             holder
@@ -213,14 +211,14 @@ class WindowAnswers:
         if on_queue:
             verb = "waits" if on_queue == 1 else "wait"
             why = f"; {counted(on_queue, 'row')} of its time {verb} on a queue to be taken"
-        sentence = f"{self._name(begins, end)} holds no row at {exact_words(at_ms)}{why}{lost}."
+        sentence = f"{self._name(begins, end)} holds no row at {clock_words(at_ms)}{why}{lost}."
         return self._explanation("empty", end, first(failure_sentence(self.search.end), sentence))
 
     def _on_queue(self, begins: int, end: int) -> int:
         """How many rows with a time in a stretch lie on the queues in front of it."""
         return sum(
             begins <= self.values(read(item["row"]))[self._time_on(queue["edge"])] < end
-            for instance in range(self.run.vertex(self.vertex)["parallelism"])
+            for instance in self.instances
             for queue in self.run.into(self.vertex, instance)
             for item in self.search.rows("items", queue["queue"])
             if item["kind"] == "event" and self.search.still(item["taken_ms"])
@@ -270,21 +268,9 @@ def _passed_ms(run: DataflowRun, drop: RecordedRow) -> int | None:
 
 def _first_step(run: DataflowRun, of_key: tuple[Any, ...], watermark: int) -> RecordedRow | None:
     """The first step of coalescing, of an execution, vertex, instance, level and key, that emitted this or more."""
-    values, steps = run.cached(_emitted_watermarks).get(of_key, ((), ()))
+    values, steps = run.emitted_watermarks.get(of_key, ((), ()))
     index = bisect_left(values, watermark)
     return steps[index] if index < len(values) else None
-
-
-def _emitted_watermarks(run: DataflowRun) -> Mapping[tuple[Any, ...], tuple[Sequence[int], Sequence[RecordedRow]]]:
-    """The highest watermark after each emission, and its step, by execution, vertex, instance, level and key."""
-    emissions: dict[tuple[Any, ...], tuple[list[int], list[RecordedRow]]] = {}
-    for of_level, steps in run.indexed("coalescing", "level").items():
-        for step in steps:
-            for key, value in step["emitted"]:
-                values, steps_of_key = emissions.setdefault((*of_level, key), ([], []))
-                values.append(max([value, *values[-1:]]))
-                steps_of_key.append(step)
-    return emissions
 
 
 def _has(values: Mapping[str, Any], row: Mapping[str, Any]) -> bool:

@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from html import escape
 from operator import and_
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, get_args
 
 import pyarrow as pa
 
 from wmlab.core.answers import TableAnswer, text_table
+from wmlab.core.arguments import the_choice
 from wmlab.core.errors import ModelError, ScenarioError
 from wmlab.core.words import counted, grouped
 from wmlab.dataflow.model import permute
@@ -24,7 +25,6 @@ from wmlab.dataflow.model.processor import deviations as of_mode
 from wmlab.dataflow.scenario.dataflow import OPTIONS, DataflowScenario
 from wmlab.dataflow.simulate import readings_of, simulate
 
-MergeRule = Literal["hazelcast", "active inputs only"]
 _ROWS_SHOWN: Final = 20
 _NOTHING: Final = "nothing"
 
@@ -140,30 +140,21 @@ def permutations(
     *,
     mode: Mode = "design",
     deviations: Deviations | Sequence[str] | None = None,
-    rule: MergeRule = "hazelcast",
     limit: int = 100_000,
 ) -> Permutations:
     """Merge the watermarks of `inputs` in every order that keeps the order within each.
 
     `inputs` is a list of inputs, or a dict of them by name; an item is a number (a watermark of key 0), a pair (key,
     number), "idle", "event" or "done". Options: `mode` "design" or "hz", or `deviations`, a list of names, such as
-    `event_leaves_idle` and `end_counts_as_active`, the two defects of Hazelcast before pull request 22440; `rule`
-    "hazelcast", or "active inputs only", which adds the deviation `highest_held_back`: nothing is let through when no
-    input is active, as in Flink before FLINK-7728. Orders that reach the same state are followed together, up to
-    `limit` states at once. Returns `Permutations`; raises `ModelError` for any other item or name, and for more states
-    than that.
+    `event_leaves_idle` and `end_counts_as_active`, the two defects of Hazelcast before pull request 22440, and
+    `highest_held_back`: nothing is let through when no input is active, as in Flink before FLINK-7728. Orders that
+    reach the same state are followed together, up to `limit` states at once. Returns `Permutations`; raises
+    `ModelError` for any other item or name, and for more states than that.
     """
-    for what, chosen, known in (("mode", mode, get_args(Mode)), ("rule", rule, get_args(MergeRule))):
-        if chosen not in known:
-            raise ModelError(f"{chosen!r} is no {what}.", remedy=f"name one of: {', '.join(known)}.")
+    the_choice(mode, "mode", get_args(Mode), ModelError)
     named = dict(inputs) if isinstance(inputs, Mapping) else {chr(97 + n): items for n, items in enumerate(inputs)}
     items = [[_item(offered) for offered in offers] for offers in named.values()]
     rules = _deviations(mode, deviations)
-    words = mode if deviations is None else str(rules)
-    if rule == "active inputs only":
-        rules = replace(rules, highest_held_back=True)
-        active_only = "without letting the highest through when all are idle"
-        words = active_only if words == "design" else f"{words}, {active_only}"
     coalescer = KeyedCoalescer(len(items), rules)
     total = permute.orders(items)
     outcomes = permute.explore(coalescer, items, limit=limit)
@@ -174,7 +165,7 @@ def permutations(
             remedy="give shorter inputs, or a higher limit.",
         )
     return Permutations(
-        of=f"Merging {counted(len(items), 'input')} ({words})",
+        of=f"Merging {counted(len(items), 'input')} ({mode if deviations is None else rules})",
         outcomes=tuple(_permuted(outcome, tuple(named)) for outcome in outcomes),
         tried=total,
         total=total,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from operator import itemgetter
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 import pyarrow.compute as pc
 
@@ -21,7 +21,6 @@ from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of, no_d
 from wmlab.dataflow.sim.rules import DataflowRules, rules_of
 
 RecordedRow = Mapping[str, Any]
-Made = TypeVar("Made")
 BEGINS: Final = {"items": "put_ms", "calls": "began_ms"}
 """The column with the clock of a row where it is not `at_ms`."""
 _WAITING: Final = ("window", "session window", "join", "stateful map")
@@ -61,15 +60,6 @@ class DataflowRun:
         self.stream = str(next(iter(self.vertices.values()))["stream"])
         self.queues: list[RecordedRow] = [_keyed(row) for row in self.rows("queues")]
         self.executions = self.rows("executions")
-        self._made: dict[tuple[Any, ...], Any] = {}
-
-    def cached(self, make: Callable[..., Made], *arguments: Any) -> Made:
-        """What `make(run, *arguments)` gives, which is made once and kept."""
-        key = (make, *arguments)
-        if key not in self._made:
-            self._made[key] = make(self, *arguments)
-        made: Made = self._made[key]
-        return made
 
     @property
     def last_waiting(self) -> str:
@@ -113,6 +103,13 @@ class DataflowRun:
             moments.append(self.rules.end_ms)
         return max((at_ms for at_ms in moments if at_ms is not None), default=0)
 
+    def clock_ms(self, execution: int | None = None) -> tuple[int, int]:
+        """When an execution began and ended (None: all of them); one that was running ends with the run."""
+        rows = [row for row in self.executions if execution in {None, row["execution"]}]
+        begun_ms = rows[0]["started_ms"] if rows else 0
+        ended_ms = rows[-1]["ended_ms"] if rows else None
+        return begun_ms, max(self.end_ms if ended_ms is None else ended_ms, begun_ms + 1)
+
     @cached_property
     def times_ms(self) -> int:
         """What says whether event times and watermarks of the run are instants, as `moment` asks of the clock.
@@ -130,6 +127,18 @@ class DataflowRun:
     def bare_time(self, time: int) -> str:
         """An event time or a watermark where its unit need not be said."""
         return bare(time, clock_ms=self.times_ms)
+
+    @cached_property
+    def emitted_watermarks(self) -> Mapping[tuple[Any, ...], tuple[Sequence[int], Sequence[RecordedRow]]]:
+        """The highest watermark after each emission, and its step, by execution, vertex, instance, level and key."""
+        emissions: dict[tuple[Any, ...], tuple[list[int], list[RecordedRow]]] = {}
+        for of_level, steps in self.indexed("coalescing", "level").items():
+            for step in steps:
+                for key, value in step["emitted"]:
+                    values, steps_of_key = emissions.setdefault((*of_level, key), ([], []))
+                    values.append(max([value, *values[-1:]]))
+                    steps_of_key.append(step)
+        return emissions
 
     def _rows(self, table: str) -> list[RecordedRow]:
         if table != "coalescing":

@@ -14,18 +14,18 @@ keys, Handling of keyed idle messages; "Stream-to-stream join", Implementation o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.words import moment
 from wmlab.dataflow.answers.cause import Holder, Kind
-from wmlab.dataflow.answers.job import LevelState
+from wmlab.dataflow.answers.job import ReadPartition
 from wmlab.dataflow.answers.run import BEGINS, DataflowRun, RecordedRow
-from wmlab.dataflow.model.items import DONE, MIN, FrameGrid, Idle, Watermark
+from wmlab.dataflow.model.items import DONE, FrameGrid, Idle, Watermark
 from wmlab.dataflow.model.join import START, JoinState
-from wmlab.dataflow.model.source import FixedLag
+from wmlab.dataflow.model.source import EventTimeMapper, FixedLag
 from wmlab.dataflow.sim.layout import OWN_BY_INPUT
 
 Blocking = tuple[Holder, bool]
@@ -84,10 +84,6 @@ class Search:
             if row[clock] <= self.at_ms:
                 yield row
 
-    def level(self, vertex: str, instance: int, edge: int | None = None) -> LevelState:
-        """A level of coalescing of an instance."""
-        return self.job.level(vertex, instance, edge)
-
     def join_state(self, vertex: str, instance: int) -> JoinState:
         """The limits of a join and the watermarks that it received."""
         state: JoinState = self.job.processor(vertex, instance).state
@@ -99,9 +95,8 @@ class Search:
         """What keeps a watermark below `value`, each once: the coalesced one of all inputs, or the one that leaves."""
         search = {"inputs": self._coalesced, "output": self._output}[at]
         result = _without_idle_release(search(vertex, instance, Target(key, value)))
-        through = [tuple(name for name in holder.through if name != vertex) for holder, _ in result]
         return unique_holders(
-            replace(holder, through=names) for (holder, _), names in zip(result, through, strict=True)
+            replace(holder, through=tuple(name for name in holder.through if name != vertex)) for holder, _ in result
         )
 
     def _output(self, vertex: str, instance: int, target: Target) -> list[Blocking]:
@@ -132,7 +127,7 @@ class Search:
 
     def _taken(self, vertex: str, instance: int, target: Target, edge: int) -> list[Blocking]:
         """An input has let it through, but the instance is not done with rows that it took before."""
-        came = self.level(vertex, instance, edge).emitted.get(target.key)
+        came = self.job.level(vertex, instance, edge).emitted.get(target.key)
         last_ms = None if came is None else came[1]
         full = self._full(vertex, instance, target)
         return full or [self._blocking(vertex, instance, "behind rows", target, last_ms=last_ms)]
@@ -156,7 +151,7 @@ class Search:
 
     def _coalesced(self, vertex: str, instance: int, target: Target, edge: int | None = None) -> list[Blocking]:
         """All input edges of an instance or, with `edge`, the queues of that one."""
-        level = self.level(vertex, instance, edge)
+        level = self.job.level(vertex, instance, edge)
         emitted = level.emitted.get(target.key)
         if emitted is not None and emitted[0] >= target.value:
             return []
@@ -239,35 +234,83 @@ class Search:
 
     def _source(self, vertex: str, instance: int, target: Target) -> list[Blocking]:
         """The partitions of a source instance."""
-        partitions = Partitions(self, vertex, instance, target.key)
-        if partitions.mapper.frames is None:
+        mapper, partitions = self.job.partitions(vertex, instance, target.key)
+        if mapper.frames is None:
             return [self._blocking(vertex, instance, "no watermark", target)]
         awaited = target.value
         if awaited != START:
             # What a source sends is throttled, so a partition has reached the value when it has reached its frame.
-            target = replace(target, value=partitions.mapper.frames.higher(awaited - 1))
+            target = replace(target, value=mapper.frames.higher(awaited - 1))
         last_kind = self.job.last_kind(vertex, instance)
         if last_kind == "done":
             return [self._blocking(vertex, instance, "ended", target)]
         if full := self._full(vertex, instance, target):
             return full
-        active = [number for number in partitions.numbers if not partitions.idle(number)]
-        below = [number for number in active if (sent := partitions.sent(number)) is None or sent < target.value]
+        marks = {number: partition.watermark for number, partition in partitions.items()}
+        active = [number for number, partition in partitions.items() if not partition.state.idle(self.at_ms)]
+        below = [n for n in active if (mark := marks[n]) is None or mapper.frames.floor(mark) < target.value]
         if active and not below:
             return self._inside(vertex, instance, target)
-        announced = last_kind == "idle"
         result: list[Blocking] = []
-        for number in below or partitions.numbers:
-            kind: Kind = "idle" if announced else "silent"
+        for number in below or partitions:
+            kind: Kind = "idle" if last_kind == "idle" else "silent"
             if below:
-                kind = "clock" if partitions.reached_by_clock(number, target.value) else "slow"
-                mark = partitions.watermark(number)
+                deadline_ms, mark = partitions[number].state.deadline_ms, marks[number]
+                reached_ms = target.value + mapper.policy.lag
+                by_clock = mapper.policy.by_clock and (deadline_ms is None or reached_ms < deadline_ms)
+                kind = "clock" if by_clock else "slow"
                 if kind == "slow" and awaited != START and mark is not None and mark >= awaited:
                     kind = "throttled"
-            others = [partitions.watermark(other) for other in partitions.numbers if other != number]
-            beside = target.one_step_upstream(others, vertex)
-            result.append((partitions.holder(number, beside, kind), beside.reached or kind == "clock"))
+            beside = target.one_step_upstream([mark for other, mark in marks.items() if other != number], vertex)
+            holder = self._partition(vertex, instance, number, kind, beside, mapper, partitions[number])
+            result.append((holder, beside.reached or kind == "clock"))
         return result or [self._blocking(vertex, instance, "idle", target)]
+
+    def _partition(
+        self,
+        vertex: str,
+        instance: int,
+        number: int,
+        kind: Kind,
+        target: Target,
+        mapper: EventTimeMapper,
+        partition: ReadPartition,
+    ) -> Holder:
+        """A partition of a source as a holder."""
+        deadline_ms, lag = partition.state.deadline_ms, mapper.policy.lag
+        silent = partition.rejected and mapper.deviations.rejected_rows_silent
+        idle_at_ms = deadline_ms if kind in {"slow", "throttled"} and not silent else None
+        # What brings it to the value: an event of this time or, if the clock moves it, this time of the clock.
+        needs = target.value + lag
+        row_after_ms = None
+        if kind == "clock":
+            idle_at_ms = needs
+        elif mapper.policy.by_clock and mapper.idle_timeout_ms is not None and target.value != START:
+            # A row makes it count for the idle timeout, within which the clock has to get there.
+            after_ms = needs - mapper.idle_timeout_ms
+            row_after_ms = after_ms if after_ms > self.at_ms else None
+        fault = self.job.fault(vertex, instance, number)
+        if fault is not None and fault.kind == "stalled":
+            # A source that stands still says neither what the clock does nor that a partition is idle.
+            idle_at_ms = row_after_ms = None
+        by_events = isinstance(mapper.policy, FixedLag)
+        holder = target.holder(
+            vertex,
+            instance,
+            kind,
+            partition.watermark,
+            partition=number,
+            last_ms=partition.last_ms,
+            rejected=partition.rejected,
+            needs_time=needs if by_events and target.value != START else None,
+            next_mark=target.value if kind == "throttled" else None,
+            row_after_ms=row_after_ms,
+            idle_at_ms=idle_at_ms,
+            idle_since_ms=deadline_ms if kind == "idle" else None,
+            fault=fault,
+            parallelism=self.run.vertex(vertex)["parallelism"],
+        )
+        return holder if kind in {"slow", "throttled"} else replace(holder, behind_by=None)
 
     def _blocking(
         self, vertex: str, instance: int, kind: Kind, target: Target, *, helps: bool | None = None, **fields: Any
@@ -309,72 +352,3 @@ def _without_idle_release(result: list[Blocking]) -> list[Blocking]:
     if any(helps for _, helps in result):
         return result
     return [(replace(holder, idle_at_ms=None), helps) for holder, helps in result]
-
-
-class Partitions:
-    """The partitions of a source instance: their watermarks of one key, their rows, and when they are idle."""
-
-    def __init__(self, search: Search, vertex: str, instance: int, key: int) -> None:
-        self.vertex, self.instance, self.at_ms = vertex, instance, search.at_ms
-        self._job = search.job
-        self.mapper, self._partitions = search.job.partitions(vertex, instance, key)
-        self.lag, self.by_clock = self.mapper.policy.lag, self.mapper.policy.by_clock
-        self._parallelism: int = search.run.vertex(vertex)["parallelism"]
-        self.numbers: Sequence[int] = list(self._partitions)
-
-    def watermark(self, number: int) -> int | None:
-        """The watermark of a partition; None: none yet."""
-        mark = self._partitions[number].state.mark
-        return None if mark == MIN else mark
-
-    def sent(self, number: int) -> int | None:
-        """What the source may send for it."""
-        watermark = self.watermark(number)
-        return None if self.mapper.frames is None or watermark is None else self.mapper.frames.floor(watermark)
-
-    def idle(self, number: int) -> bool:
-        """Whether it is excluded."""
-        return self._partitions[number].state.idle(self.at_ms)
-
-    def reached_by_clock(self, number: int, value: int) -> bool:
-        """Whether the clock brings a partition to a watermark before it is excluded."""
-        becomes_idle_ms = self._partitions[number].state.deadline_ms
-        return self.by_clock and (becomes_idle_ms is None or value + self.lag < becomes_idle_ms)
-
-    def holder(self, number: int, target: Target, kind: Kind) -> Holder:
-        """It as a holder."""
-        state, last_ms, rejected = self._partitions[number]
-        becomes_idle_ms = state.deadline_ms
-        # What brings it to the value: an event of this time or, if the clock moves it, this time of the clock.
-        needs = target.value + self.lag
-        silent = rejected and self.mapper.deviations.rejected_rows_silent
-        fault = self._job.fault(self.vertex, self.instance, number)
-        idle_at_ms = becomes_idle_ms if kind in {"slow", "throttled"} and not silent else None
-        row_after_ms = None
-        if kind == "clock":
-            idle_at_ms = needs
-        elif self.by_clock and self.mapper.idle_timeout_ms is not None and target.value != START:
-            # A row makes it count for the idle timeout, within which the clock has to get there.
-            after_ms = needs - self.mapper.idle_timeout_ms
-            row_after_ms = after_ms if after_ms > self.at_ms else None
-        if fault is not None and fault.kind == "stalled":
-            # A source that stands still says neither what the clock does nor that a partition is idle.
-            idle_at_ms = row_after_ms = None
-        by_events = isinstance(self.mapper.policy, FixedLag)
-        holder = target.holder(
-            self.vertex,
-            self.instance,
-            kind,
-            self.watermark(number),
-            partition=number,
-            last_ms=last_ms,
-            rejected=rejected,
-            needs_time=needs if by_events and target.value != START else None,
-            next_mark=target.value if kind == "throttled" else None,
-            row_after_ms=row_after_ms,
-            idle_at_ms=idle_at_ms,
-            idle_since_ms=becomes_idle_ms if kind == "idle" else None,
-            fault=fault,
-            parallelism=self._parallelism,
-        )
-        return holder if kind in {"slow", "throttled"} else replace(holder, behind_by=None)

@@ -1,7 +1,7 @@
 """The one writer of sentences about what holds a watermark of a dataflow, from the values of `cause`.
 
 Every sentence of `explain`, and what a chart, a check or the measures say of causes, is made here. Each begins with a
-capital and ends with a full stop; times are exact where something waits for them.
+capital and ends with a full stop. Moments of the clock are rounded; watermarks, and times that a row needs, are exact.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from wmlab.core.recording import Recording
-from wmlab.core.words import counted, exact_words, grouped, listed, rounded
+from wmlab.core.words import clock_words, counted, exact_words, grouped, listed, rounded
 from wmlab.dataflow.answers.cause import IN_FLIGHT, Cause, CauseKind, Holder
 from wmlab.dataflow.answers.run import DataflowRun, JobEnd
 from wmlab.dataflow.answers.state import HeldState
@@ -24,7 +24,7 @@ def end_sentence(end: JobEnd | None) -> str:
     if end is None:
         return ""
     reason = f": {end.reason.rstrip('.')}" if end.reason else ""
-    return f"The job {'failed' if end.is_failure else 'was complete'} at {exact_words(end.at_ms)}{reason}."
+    return f"The job {'failed' if end.is_failure else 'was complete'} at {clock_words(end.at_ms)}{reason}."
 
 
 def failure_sentence(end: JobEnd | None) -> str:
@@ -44,7 +44,7 @@ def first(*sentences: str) -> str:
 
 def watermark_sentences(run: DataflowRun, cause: Cause, state: HeldState | None) -> str:
     """What holds the watermark at an instance, and what releases it."""
-    at_ms, instance = exact_words(cause.at_ms), run.instance_name(cause.vertex, cause.instance)
+    at_ms, instance = clock_words(cause.at_ms), run.instance_name(cause.vertex, cause.instance)
     if cause.end is not None:
         growth = state.sentence if state is not None and cause.end.is_failure and state.bounded is False else ""
         return first(end_sentence(cause.end), _watermark(run, cause, f"At {at_ms} the", f"at {instance}"), growth)
@@ -62,7 +62,7 @@ def _watermark(run: DataflowRun, cause: Cause, begin: str, where: str) -> str:
     """What the watermark is, and since when."""
     if cause.watermark is None:
         return f"{begin.removesuffix(' the')} no watermark of key {cause.key} has come {where}."
-    value, since = run.time(cause.watermark), exact_words(cause.since_ms)
+    value, since = run.time(cause.watermark), clock_words(cause.since_ms)
     return f"{begin} watermark of key {cause.key} {where} is {value} since {since}."
 
 
@@ -96,9 +96,9 @@ def _why(run: DataflowRun, holder: Holder) -> str:
     if holder.mark is not None:
         at_mark, idle_at = f"at {run.time(holder.mark)}", f"at watermark {run.time(holder.mark)}"
     if holder.idle_since_ms is not None:
-        idle_at = f"since {exact_words(holder.idle_since_ms)} {idle_at}"
+        idle_at = f"since {clock_words(holder.idle_since_ms)} {idle_at}"
     behind = f", {rounded(holder.behind_by)} behind the next" if holder.behind_by else ""
-    since = exact_words(holder.last_ms)
+    since = clock_words(holder.last_ms)
     kind = run.vertices[holder.vertex]["kind"]
     inside = "the watermark has come and is still inside"
     if holder.last_ms is not None:
@@ -156,7 +156,7 @@ def _last(holder: Holder) -> str:
     if holder.last_ms is None:
         return f"its filter has rejected all {rows}" if holder.rejected else "no row has come"
     rejected = f", {rows} since were rejected by its filter" if holder.rejected else ""
-    return f"its last row came at {exact_words(holder.last_ms)}{rejected}"
+    return f"its last row came at {clock_words(holder.last_ms)}{rejected}"
 
 
 def release_sentence(run: DataflowRun, holders: Sequence[Holder], at_ms: int | None) -> str:
@@ -165,7 +165,7 @@ def release_sentence(run: DataflowRun, holders: Sequence[Holder], at_ms: int | N
     if at_ms is not None:
         becomes = "it is" if len(holders) == 1 else "the last of them is"
         by_clock = all(holder.kind == "clock" for holder in holders)
-        idle = f"by the clock at {exact_words(at_ms)}" if by_clock else f"at {exact_words(at_ms)} when {becomes} idle"
+        idle = f"by the clock at {clock_words(at_ms)}" if by_clock else f"at {clock_words(at_ms)} when {becomes} idle"
     ways = [way for way in (_taken(holders), _events(run, holders), idle, _end(holders)) if way]
     return f"It is released {', or '.join(ways)}." if ways else ""
 

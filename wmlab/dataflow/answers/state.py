@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from operator import itemgetter
 from typing import Final
 
 from wmlab.core.answers import Answer
-from wmlab.core.words import exact_words, grouped
+from wmlab.core.words import clock_words, grouped, rounded
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, instance_name
 
 _LONGER: Final = 2
@@ -61,9 +61,9 @@ class HeldState(Answer):
         if self.bounded is False:
             return f"{self.name} has reached its limit of {grouped(self.limit or 0)}."
         if self.bounded:
-            return f"{holds}; it stopped growing at {grouped(self.peak)}, at {exact_words(self.peak_ms)}."
-        shrank = "has never shrunk" if self.shrank_ms is None else f"last shrank at {exact_words(self.shrank_ms)}"
-        limit = f"no limit was seen in {exact_words(self.seen_ms)}"
+            return f"{holds}; it stopped growing at {grouped(self.peak)}, at {clock_words(self.peak_ms)}."
+        shrank = "has never shrunk" if self.shrank_ms is None else f"last shrank at {clock_words(self.shrank_ms)}"
+        limit = f"no limit was seen in {rounded(self.seen_ms)}"
         if self.limit is not None:
             each = (
                 f"each of its {self.parallelism} instances" if self.instance is None and self.parallelism > 1 else "it"
@@ -79,19 +79,24 @@ def held_state(
     """What one instance, or all together, held at a moment of an execution; None if nothing was held by then."""
     copies = run.vertex(vertex)["parallelism"]
     begun_ms = execution["started_ms"]
-    points = _sizes(run, execution, vertex, range(copies) if instance is None else (instance,), at_ms)
+    instances = range(copies) if instance is None else (instance,)
+    points = held_sizes(run, execution, vertex, instances, at_ms)
     if not points:
         return None
     falls = [at for (_, before), (at, after) in pairwise([(begun_ms, 0), *points]) if after < before]
-    peak = max(size for _, size in points)
-    peak_ms = next(at for at, size in points if size == peak)
-    result = run.rules.results.get(vertex)
-    limit = None if result is None else result.limit
-    peaks_ms = [begun_ms, *_peaks_ms(points)]
-    longest_ms = max(later - earlier for earlier, later in pairwise(peaks_ms))
+    most_before = accumulate((size for _, size in points), max, initial=-1)
+    peaks = [(begun_ms, 0), *(point for point, most in zip(points, most_before, strict=False) if point[1] > most)]
+    peak_ms, peak = peaks[-1]
+    longest_ms = max(later - earlier for (earlier, _), (later, _) in pairwise(peaks))
     bounded = True if at_ms - peak_ms > _LONGER * longest_ms else None
-    if limit is not None and _is_full(run, execution, vertex, limit, points, copies, instance, at_ms):
-        bounded = False
+    result, end = run.rules.results.get(vertex), run.end_at(at_ms)
+    limit = None if result is None else result.limit
+    if limit is not None:
+        # A job fails before a window holds as much as its limit.
+        least = limit - 1 if end is not None and end.is_failure else limit
+        each = (held_sizes(run, execution, vertex, (number,), at_ms) for number in instances)
+        if any(size >= least for of_one in each for _, size in of_one):
+            bounded = False
     return HeldState(
         vertex=vertex,
         instance=instance,
@@ -107,37 +112,7 @@ def held_state(
     )
 
 
-def _peaks_ms(points: list[tuple[int, int]]) -> list[int]:
-    """When each new peak came; at least the first size is one."""
-    moments, peak = list[int](), -1
-    for at_ms, size in points:
-        if size > peak:
-            moments.append(at_ms)
-            peak = size
-    return moments
-
-
-def _is_full(
-    run: DataflowRun,
-    execution: RecordedRow,
-    vertex: str,
-    limit: int,
-    points: list[tuple[int, int]],
-    copies: int,
-    instance: int | None,
-    at_ms: int,
-) -> bool:
-    """Whether an instance had reached its limit."""
-    end = run.end_at(at_ms)
-    # A job fails before a window holds as much as its limit.
-    least = limit - 1 if end is not None and end.is_failure else limit
-    if instance is not None or copies == 1:
-        return max(size for _, size in points) >= least
-    each = (_sizes(run, execution, vertex, (number,), at_ms) for number in range(copies))
-    return any(size >= least for of_one in each for _, size in of_one)
-
-
-def _sizes(
+def held_sizes(
     run: DataflowRun, execution: RecordedRow, vertex: str, instances: Iterable[int], at_ms: int
 ) -> list[tuple[int, int]]:
     """When what these instances hold together changed, and its size from then on."""

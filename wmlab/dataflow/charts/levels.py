@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from wmlab.core.charts.axis import Numbers, Piece, held, shown_range, single, time_axis
-from wmlab.core.charts.chart import SERIES, Chart, columns, one_stream
+from wmlab.core.charts.axis import Numbers, held, shown_range, single, time_axis
+from wmlab.core.charts.chart import SERIES, Chart, columns, drawn_words, one_stream
 from wmlab.core.charts.clicked import AnsweringChart
 from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Scene, Steps, Value, lanes, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.words import counted, grouped, moment, rounded
+from wmlab.core.words import clock_words, counted, grouped, rounded
 from wmlab.dataflow.answers.explain import explain
 from wmlab.dataflow.answers.job import LevelState
 from wmlab.dataflow.answers.permutations import Permutations, Permuted
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
-from wmlab.dataflow.answers.sentences import coalescing_sentence, row_words
+from wmlab.dataflow.answers.sentences import coalescing_sentence, first, row_words
 from wmlab.dataflow.model.items import MIN
 
 State = Literal["active", "idle", "done"]
@@ -29,9 +28,8 @@ State = Literal["active", "idle", "done"]
 class LevelHistory:
     """A level of coalescing of one instance over the clock: `names` of its inputs by number, `steps` in their order.
 
-    It is of `instance` of `vertex`, which is called `name`. `begun_ms` and `end_ms` are the clock of the
-    execution that is shown, `drops` the rows dropped there; `note` says which execution that is, where there are
-    several, of `run`.
+    It is of `instance` of `vertex`, which is called `name`. `begun_ms` and `end_ms` are the clock of the execution that
+    is shown, `drops` the rows dropped there; `note` says which execution that is, where there are several, of `run`.
     """
 
     name: str
@@ -93,13 +91,6 @@ class LevelHistory:
 
 def dataflow_run_of(recording: Recording) -> DataflowRun:
     """The recorded dataflow; raises `ChartError` for anything but a recording with exactly one."""
-    if not isinstance(recording, Recording):
-        ran = isinstance(recording, ScenarioFile)
-        remedy = "record it first and pass what its record() gives" if ran else "pass what Dataflow.record() gives"
-        raise ChartError(
-            f"This chart is drawn of the recording of a dataflow (got {type(recording).__name__}).",
-            remedy=f"{remedy}.",
-        )
     one_stream(recording, None, "vertices")
     return DataflowRun(recording)
 
@@ -121,7 +112,7 @@ def level_of(recording: Recording, vertex: str | None, instance: int) -> LevelHi
     of_level = [row for row in steps if row["level"] == level]
     if not of_level:
         raise ChartError(f"{name!r} has coalesced nothing.", remedy="Choose a vertex that watermarks have reached.")
-    begun_ms, end_ms = clock_of(run, execution)
+    begun_ms, end_ms = run.clock_ms(execution)
     return LevelHistory(
         name=run.instance_name(name, instance),
         vertex=name,
@@ -131,7 +122,7 @@ def level_of(recording: Recording, vertex: str | None, instance: int) -> LevelHi
         drops=drops,
         begun_ms=begun_ms,
         end_ms=end_ms,
-        note=f" Shown is execution {execution}, the last one." if execution > 1 else "",
+        note=f"Shown is execution {execution}, the last one." if execution > 1 else "",
         run=run,
     )
 
@@ -159,14 +150,6 @@ def _inputs(queues: Sequence[RecordedRow], steps: Sequence[RecordedRow]) -> tupl
     return {row["input"]: f"{row['source']}[{row['source_instance']}]" for row in queues}, "edge"
 
 
-def clock_of(run: DataflowRun, execution: int | None = None) -> tuple[int, int]:
-    """When an execution began and ended (None: all of them); one that was running ends with the run."""
-    rows = [row for row in run.executions if execution in {None, row["execution"]}]
-    begun_ms = rows[0]["started_ms"] if rows else 0
-    ended_ms = rows[-1]["ended_ms"] if rows else None
-    return begun_ms, max(run.end_ms if ended_ms is None else ended_ms, begun_ms + 1)
-
-
 _ROLES: Final = ("upper", "third", "fourth", "perfect")
 _POINTS_DRAWN: Final = 400
 _ARRIVALS_DRAWN: Final = 24
@@ -189,9 +172,8 @@ def coalescing(
 
     Inputs are the input edges, the queues of a single edge, or the partitions of a source. `vertex` is by default the
     first that coalesces several, `key` its lowest. Rows that were dropped there are crosses. Of several executions the
-    last is shown. Of a few watermarks those that let nothing
-    out are dots. A click asks what held the watermark at that moment. Raises `ChartError` for a vertex, instance or
-    key that is not there.
+    last is shown. Of a few watermarks those that let nothing out are dots. A click asks what held the watermark at that
+    moment. Raises `ChartError` for a vertex, instance or key that is not there.
     """
     level = level_of(recording, vertex, instance)
     if not level.keys:
@@ -201,32 +183,31 @@ def coalescing(
     if chosen not in level.keys:
         known = ", ".join(map(str, level.keys))
         raise ChartError(f"No watermark of key {key!r} came to {level.name!r}.", remedy=f"Choose one of: {known}.")
-    every = list[list[Piece]]()
-    curves, rows, drawn = list[Steps](), list[tuple[Any, ...]](), 0
-    for (number, name), role in zip(level.names.items(), cycle(_ROLES), strict=False):
-        points = level.watermarks(number, chosen)
-        every.append(held(*points))
-        xs, ys = thinned(*points, _POINTS_DRAWN)
-        curves.append(Steps(name=name, role=role, xs=xs, ys=ys))
-        rows += [(name, at, y) for at, y in zip(*points, strict=True)]
-        drawn += len(xs)
-    xs, ys = level.coalesced(chosen)
-    # It lies on the curve of the input that holds it, so it is broad and beneath the others.
-    xs_drawn, ys_drawn = thinned(xs, ys, _POINTS_DRAWN)
-    curves.insert(0, Steps(name="coalesced", role="coalesced", xs=xs_drawn, ys=ys_drawn))
-    rows += [("coalesced", at, y) for at, y in zip(xs, ys, strict=True)]
-    fewer = thinning_note(drawn + len(xs_drawn), len(rows))
+    inputs = zip(level.names.items(), cycle(_ROLES), strict=False)
+    every = [(name, role, level.watermarks(number, chosen)) for (number, name), role in inputs]
+    every.append(("coalesced", "coalesced", level.coalesced(chosen)))
+    *curves, coalesced_curve = [
+        Steps(name=name, role=role, xs=xs, ys=ys)
+        for name, role, points in every
+        for xs, ys in [thinned(*points, _POINTS_DRAWN)]
+    ]
+    rows = [(name, at, y) for name, _, points in every for at, y in zip(*points, strict=True)]
+    fewer = drawn_words((sum(len(curve.xs) for curve in (*curves, coalesced_curve)), len(rows), "steps"))
     late = [row for row in level.drops if row["key"] == chosen]
-    every.append(held(xs, ys))
-    ends = shown_range(every, [single(row["time"] for row in late)], least_ms=level.end_ms - level.begun_ms)
+    ends = shown_range(
+        [held(*points) for *_, points in every],
+        [single(row["time"] for row in late)],
+        least_ms=level.end_ms - level.begun_ms,
+    )
     up = time_axis("watermark", ends, pad_percent=5, clock=[level.run.times_ms])
     sentence = _sentence(level, chosen, len(late))
     scene = Scene(
         title=title or f"Who holds the watermark of key {chosen} at {level.name}?",
-        subtitle=sentence + fewer + level.note,
+        subtitle=first(sentence, fewer, level.note),
         across=time_axis("clock", [level.begun_ms, level.end_ms]),
         panels=[
-            Panel(up=up, layers=[*curves, *_without_output(level, chosen), _dropped(level.run, late)]),
+            # The coalesced one lies on the curve of the input that holds it, so it is broad and beneath the others.
+            Panel(up=up, layers=[coalesced_curve, *curves, *_without_output(level, chosen), _dropped(level.run, late)]),
             *_activity(level),
         ],
     )
@@ -237,11 +218,6 @@ def coalescing(
     return AnsweringChart(
         sentence=sentence, data=columns(rows, "input", "at_ms", "watermark"), scene=scene, answer=answer
     )
-
-
-def thinning_note(drawn: int, points: int) -> str:
-    """What is said beneath curves of which not every point is drawn."""
-    return f" Drawn are {grouped(drawn)} of {grouped(points)} steps; no peak is left out." if drawn < points else ""
 
 
 def _without_output(level: LevelHistory, key: int) -> list[Layer]:
@@ -290,7 +266,7 @@ def _activity(level: LevelHistory) -> list[Panel]:
     boxes: dict[State, list[Box]] = {state: [] for state in _LOOKS}
     for lane, (number, name) in enumerate(level.names.items()):
         for from_ms, to_ms, state in level.stretches(number):
-            hover = f"{name}: {_LOOKS[state][0]} from {moment(from_ms)} to {moment(to_ms)}"
+            hover = f"{name}: {_LOOKS[state][0]} from {clock_words(from_ms)} to {clock_words(to_ms)}"
             boxes[state].append(Box(from_ms, to_ms, lane - 0.32, lane + 0.32, state, hover))
     blocks: list[Layer] = [
         Blocks(name=name, role=role, boxes=boxes[state], opacity=opacity)
@@ -303,28 +279,16 @@ def _released(level: LevelHistory) -> Dots:
     """The steps at which an input that became idle or ended let a watermark through, in the lane of that input."""
     lane = {number: index for index, number in enumerate(level.names)}
     idle: set[int] = set()
-    dots: list[tuple[int, int, str]] = []
+    xs, ys, hover = list[int](), list[int](), list[str]()
     for row in level.steps:
         # At a source the clock excludes partitions; elsewhere the input says so.
         left = sorted(set(row["idle"]) - idle) if row["stimulus"] == "tick" else [row["input"]]
         idle = set(row["idle"])
         if row["stimulus"] in {"idle", "done", "tick"} and row["emitted"] and left:
-            dots.append(
-                (
-                    row["at_ms"],
-                    lane.get(left[0], 0),
-                    ", ".join(f"key {k}: {level.run.bare_time(v)}" for k, v in row["emitted"]),
-                )
-            )
-    return Dots(
-        name="let a watermark through",
-        role="upper",
-        shape="diamond",
-        xs=[x for x, _, _ in dots],
-        ys=[y for _, y, _ in dots],
-        hover=[text for _, _, text in dots],
-        size=5.0,
-    )
+            xs.append(row["at_ms"])
+            ys.append(lane.get(left[0], 0))
+            hover.append(", ".join(f"key {k}: {level.run.bare_time(v)}" for k, v in row["emitted"]))
+    return Dots(name="let a watermark through", role="upper", shape="diamond", xs=xs, ys=ys, hover=hover, size=5.0)
 
 
 def blocking_ms(level: LevelHistory, key: int) -> dict[int, int]:
@@ -377,12 +341,11 @@ def interleavings(permutations: Permutations, *, title: str | None = None) -> Ch
         )
     outcomes = list(permutations)
     drawn = outcomes[:_BARS_DRAWN]
-    fewer = f" Drawn are the {_BARS_DRAWN} most frequent of {grouped(len(outcomes))} outputs."
-    rest = fewer if len(outcomes) > _BARS_DRAWN else ""
+    fewer = drawn_words((len(drawn), len(outcomes), "outputs, the most frequent"))
     most = max(outcome.count for outcome in drawn)
     scene = Scene(
         title=title or "Does what comes out depend on the order?",
-        subtitle=permutations.sentence + rest,
+        subtitle=first(permutations.sentence, fewer),
         across=Numbers("interleavings", 0, most + max(most // 20, 1)),
         panels=[lanes([_short(permutations.output_line(outcome)) for outcome in drawn], _bars(permutations, drawn))],
     )

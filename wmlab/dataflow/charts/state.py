@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 from wmlab.core.arguments import the_moment, the_names
 from wmlab.core.charts.axis import Coordinate, Numbers, time_axis
-from wmlab.core.charts.chart import SERIES, Chart, columns, columns_of
+from wmlab.core.charts.chart import SERIES, Chart, columns, columns_of, drawn_words
 from wmlab.core.charts.scene import Dots, Layer, Panel, Path, Rule, Scene, Steps, lanes, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, moment, rounded
 from wmlab.dataflow.answers.run import DataflowRun, RecordedRow, read
 from wmlab.dataflow.answers.sentences import failure_sentence, first, row_words
-from wmlab.dataflow.answers.state import HeldState, held_state
-from wmlab.dataflow.charts.levels import clock_of, dataflow_run_of, thinning_note
+from wmlab.dataflow.answers.state import HeldState, held_sizes, held_state
+from wmlab.dataflow.charts.levels import dataflow_run_of
 
 _ITEMS_DRAWN: Final = 400
 _COLUMNS: Final = ("queue", "put_ms", "taken_ms", "kind", "key", "value", "time")
@@ -38,14 +39,13 @@ def queue_diagram(
     """Draw the items on the queues between two moments (clock, ms), by default over the whole run.
 
     `vertices` chooses the lanes; a line leaves the lane of the instance that put the item and ends at the one that took
-    it, in a cross where nobody has by then; items that go together lie side by
-    side. Of more than 400 items the first are drawn. Raises `ChartError` for a
-    vertex that is not there, or when nothing was on a queue.
+    it, in a cross where no instance has by then; items that go together lie side by side. Of more than 400 items the
+    first are drawn. Raises `ChartError` for a vertex that is not there, or when nothing was on a queue.
     """
     run = dataflow_run_of(recording)
     vertices_named = run.vertices if vertices is None else the_names(vertices, "vertices", ChartError)
     wanted = [str(run.vertex(name, ChartError)["vertex"]) for name in vertices_named]
-    begun, ended = clock_of(run)
+    begun, ended = run.clock_ms()
     low = begun if from_ms is None else the_moment(from_ms, ChartError, name="from_ms", start_ms=recording.start_ms)
     high = ended if to_ms is None else the_moment(to_ms, ChartError, name="to_ms", start_ms=recording.start_ms)
     routes = {row["queue"]: row for row in run.queues if row["source"] in wanted and row["target"] in wanted}
@@ -61,7 +61,7 @@ def queue_diagram(
         )
     drawn = sorted(items, key=lambda row: (row["put_ms"], row["queue"], row["sequence"]))[:_ITEMS_DRAWN]
     sentence = first(failure_sentence(run.end), _sentence_of_items(items, routes))
-    less = f" Drawn are the first {_ITEMS_DRAWN} of {grouped(len(items))} items." if len(items) > _ITEMS_DRAWN else ""
+    fewer = drawn_words((_ITEMS_DRAWN, len(items), "items, the first"))
     if to_ms is None or len(items) > _ITEMS_DRAWN:
         high = max(row["put_ms"] if row["taken_ms"] is None else row["taken_ms"] for row in drawn)
     shown_ms = low, max(high, low + 1)
@@ -71,10 +71,10 @@ def queue_diagram(
         queue: (lane[row["source"], row["source_instance"]], lane[row["target"], row["target_instance"]])
         for queue, row in routes.items()
     }
-    names = [name if run.vertices[name]["parallelism"] == 1 else f"{name}[{number}]" for name, number in instances]
+    names = [run.instance_name(name, number) for name, number in instances]
     scene = Scene(
         title=title or f"What was on the queues of {run.stream}?",
-        subtitle=sentence + less,
+        subtitle=first(sentence, fewer),
         across=time_axis("clock", shown_ms),
         panels=[lanes(names, _layers(drawn, _item_ends(drawn, ends), shown_ms))],
     )
@@ -212,7 +212,7 @@ def state_size(
     runs = [dataflow_run_of(entry) for entry in recordings]
     names = _labels(recordings, labels)
     name = _the_vertex(runs, vertex)
-    ends = [clock_of(run) for run in runs]
+    ends = [run.clock_ms() for run in runs]
     begin, end = min(begun for begun, _ in ends), max(end for _, end in ends)
     curves, layers = list[tuple[list[int], list[int]]](), list[Layer]()
     states, rules, drawn = list[HeldState | None](), list[Rule](), 0
@@ -232,7 +232,7 @@ def state_size(
     sentence = _sentence(name, names, runs, states)
     scene = Scene(
         title=title or f"Does what {name} holds stay bounded?",
-        subtitle=sentence + thinning_note(drawn, sum(len(xs) for xs, _ in curves)),
+        subtitle=first(sentence, drawn_words((drawn, sum(len(xs) for xs, _ in curves), "steps"))),
         across=time_axis("clock", [begin, end]),
         panels=[Panel(up=Numbers("rows or accumulators held", 0, most + max(most // 12, 1)), layers=layers)],
         rules=sorted(rules, key=lambda rule: rule.x),
@@ -265,12 +265,9 @@ def _the_vertex(runs: Sequence[DataflowRun], vertex: str | None) -> str:
 
 def _sizes(run: DataflowRun, vertex: str, begun_ms: int, end_ms: int) -> tuple[list[int], list[int]]:
     """The size of all instances together over the clock; a restart begins from what it finds."""
-    totals: dict[int, int] = {begun_ms: 0}
-    sizes: dict[tuple[int, int], int] = {}
-    for row in run.rows("state"):
-        if row["vertex"] == vertex and row["buffer"] == "all":
-            sizes[row["execution"], row["instance"]] = row["size"]
-            totals[row["at_ms"]] = sum(size for (number, _), size in sizes.items() if number == row["execution"])
+    instances = range(run.vertex(vertex)["parallelism"])
+    points = (held_sizes(run, execution, vertex, instances, end_ms) for execution in run.executions)
+    totals = {begun_ms: 0} | dict(chain.from_iterable(points))
     return [*totals, end_ms], [*totals.values(), list(totals.values())[-1]]
 
 
@@ -280,12 +277,11 @@ def _sentence(
     """The answer to the question of the chart for each run: yes, no or not known, with the evidence."""
     texts = []
     for label, run, state in zip(names, runs, states, strict=True):
-        text = f"{vertex} held nothing." if state is None else f"{_VERDICTS[state.bounded]}: {state.sentence}"
-        if len(names) > 1 and state is not None:
-            text = f"{label}: {_VERDICTS[state.bounded].lower()}, {state.sentence}"
-        elif len(names) > 1:
-            text = f"{label}: {text}"
-        texts.append(first(failure_sentence(run.end), text))
+        text = f"{vertex} held nothing."
+        if state is not None:
+            verdict = _VERDICTS[state.bounded]
+            text = f"{verdict.lower()}, {state.sentence}" if len(names) > 1 else f"{verdict}: {state.sentence}"
+        texts += [failure_sentence(run.end), f"{label}: {text}" if len(names) > 1 else text]
     return first(*texts)
 
 

@@ -6,14 +6,14 @@ Handling of keyed idle messages; `wmlab.dataflow.model.coalescer`.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Set
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any, Final
 
 from wmlab.core.invariants import Evidence, Finding, TableRow, TableRows, invariant, name_text, time_text
 from wmlab.dataflow.checks.channels import Channels
+from wmlab.dataflow.checks.rows import NONE_SO_FAR, HighestSoFar
 from wmlab.dataflow.checks.steps import COALESCER
 from wmlab.dataflow.model.items import FrameGrid
 
@@ -194,13 +194,19 @@ def leaves_at_once(
         if step["level"] == "global":
             instance = tuple(step[name] for name in _INSTANCE)
             last[instance] = max(last.get(instance, step["step"]), step["step"])
-    departures = {instance: _Departures(items) for instance, items in channels.sent(specials, "watermark").items()}
+    departures: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
+    for instance, items in channels.sent(specials, "watermark").items():
+        for item in items:
+            departures.setdefault((*instance, item["key"]), []).append((-item["value"], -item["put_ms"]))
+    # The highest of the negative moments up to a negative watermark: when the first one left that is not below it.
+    earliest = {where: HighestSoFar(sent) for where, sent in departures.items()}
     for entry in on_grids(emitted_watermarks(steps, "global"), vertices):
         instance = tuple(entry[name] for name in _INSTANCE)
         forwarded = entry["key"] in keys.get(entry["vertex"], ()) and instance not in blocked
         if not forwarded or entry["execution"] not in completed:
             continue
-        left_ms = departures[instance].at_least(entry["key"], entry["value"]) if instance in departures else None
+        known = earliest.get((*instance, entry["key"]), NONE_SO_FAR).before(-entry["value"], with_equal=True)
+        left_ms = None if known is None else -known
         if completed[entry["execution"]] or entry["step"] < last[instance] or left_ms is not None:
             yield _left_at_once(entry, left_ms)
 
@@ -216,27 +222,6 @@ def _left_at_once(entry: TableRow, left_ms: int | None) -> Finding:
     )
     columns = ("vertex", "instance", "step", "at_ms", "key", "value")
     return Finding(False, entry["at_ms"], what, [Evidence.of("coalescing", entry, *columns, left_ms=left_ms)])
-
-
-class _Departures:
-    """When the watermarks of one instance left it."""
-
-    def __init__(self, items: TableRows) -> None:
-        by_key: dict[int, list[tuple[int, int]]] = {}
-        for item in items:
-            by_key.setdefault(item["key"], []).append((item["value"], item["put_ms"]))
-        self.values: dict[int, list[int]] = {}
-        self.earliest_ms: dict[int, list[int]] = {}
-        for key, sent in by_key.items():
-            ordered = sorted(sent)
-            self.values[key] = [value for value, _ in ordered]
-            self.earliest_ms[key] = [*accumulate((put_ms for _, put_ms in reversed(ordered)), min)][::-1]
-
-    def at_least(self, key: int, value: int) -> int | None:
-        """When the first watermark of a key left that has this value or a higher one (ms); None: none did."""
-        index = bisect_left(self.values.get(key, []), value)
-        earliest_ms = self.earliest_ms.get(key, [])
-        return earliest_ms[index] if index < len(earliest_ms) else None
 
 
 def keys_forwarded(vertices: TableRows, kinds: Set[str]) -> dict[str, set[int]]:

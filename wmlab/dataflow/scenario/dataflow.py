@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
@@ -141,8 +140,6 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
         total = 0
         sources = [(index, vertex) for index, vertex in enumerate(self.vertices) if isinstance(vertex, Source)]
         logs = traces.load_each(source.trace for _, source in sources)
-        reached = {source.name: self._behind(source.name) for _, source in sources}
-        merged = Counter(name for behind in reached.values() for name in behind)
         for index, source in sources:
             field = f"vertices[{index}]"
             if source.stream is not None and not isinstance(source.stream, str):
@@ -153,15 +150,11 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
             else:
                 rows, named = len(source.rows or ()), "rows"
             total += rows
-            # A row passes each vertex behind its source. Its watermark passes each queue, but behind a vertex that
-            # merges several sources only where it was the least of them.
-            behind = reached[source.name]
-            passed = len(behind) + sum(
-                copies[edge.source] * copies[edge.target] / merged[edge.source]
-                for edge in self.edges
-                if edge.source in behind
-            )
-            yield Cost("rows", f"{field}.{named}", int(rows * passed), _ROW_BYTES, _STEP_US)
+            # A row passes each vertex behind its source, and its watermark each queue.
+            behind = self._behind(source.name)
+            edges = (edge for edge in self.edges if edge.source in behind)
+            passed = len(behind) + sum(copies[edge.source] * copies[edge.target] for edge in edges)
+            yield Cost("rows", f"{field}.{named}", rows * passed, _ROW_BYTES, _STEP_US)
             if any(time.policy == "real_time" for time in source.times):
                 polls = self.duration_ms // source.poll_ms * source.parallelism
                 yield Cost("polls", f"{field}.poll_ms", polls * (1 + queues), _ROW_BYTES, _STEP_US)
@@ -247,11 +240,14 @@ AnyDataflow = TypeVar("AnyDataflow", bound=DataflowScenario)
 
 
 def dataflow_of(recording: Recording, made: type[AnyDataflow], *, stand_ins: bool = False) -> AnyDataflow:
-    """The dataflow that was recorded, as a value of class `made`.
+    """The dataflow that was recorded, as a value of class `made`, or the one that this process ran.
 
-    With `stand_ins` its Python functions are replaced by one that is never called. Raises `RecordingError` if it was
-    no dataflow, or had Python functions.
+    With `stand_ins` Python functions of one from files are replaced by one that is never called. Raises
+    `RecordingError` if it was no dataflow, or had Python functions.
     """
+    ran = getattr(recording, "ran", None)
+    if ran is not None:
+        return cast("AnyDataflow", ran.dataflow)
     scenario = recording.scenario
     if scenario is None or made.only_field not in scenario:
         raise no_dataflow(recording)

@@ -18,52 +18,50 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, Literal, NamedTuple, NoReturn, TypeVar, cast
+from typing import Final, Literal, NamedTuple, TypeVar, cast
 
 from wmlab.core.errors import ScenarioError
-from wmlab.core.words import listed, shown
+from wmlab.core.text_reader import TextReader
+from wmlab.core.words import listed
 from wmlab.dataflow.model.aggregate import AGGREGATE_FUNCTIONS
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import AnyStep, Edge, Filter, Join, Map, Sink, Window
 
-_TOKENS: Final = re.compile(
-    r"(?P<blank>\s+|--[^\n]*)|(?P<text>'(?:[^']|'')*')|(?P<number>\d+(?:\.\d+)?)|(?P<word>[^\W\d]\w*)"
-    r"|(?P<sign><=|>=|<>|!=|[-+*(),.=<>;])|(?P<unknown>.)"
-)
 _UNITS_MS: Final = {"millisecond": 1, "second": 1_000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
-_COMPARISONS: Final = {"=": "==", "<>": "!=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_COMPARISONS: Final = {"=": "==", "<>": "!=", "!=": "!=", "<=": "<=", ">=": ">=", "<": "<", ">": ">"}
 _LITERALS: Final = {"true": "True", "false": "False", "null": "None"}
 _WINDOW_COLUMNS: Final = {"window_start": "start", "window_end": "end"}
-_RESERVED: Final = re.compile(
-    r"(?i:and|as|between|by|from|full|group|having|hop|in|inner|interval|is|join|left|limit|not|on|or|order|outer|right"
-    r"|select|tumble|union|where)"
+_RESERVED: Final = (
+    "and|as|between|by|from|full|group|having|hop|in|inner|interval|is|join|left|limit|not|on|or|order|outer|right"
+    "|select|tumble|union|where"
 )
 """Words that are no names."""
+_BLANKS: Final = r"(?:\s|--[^\n]*)*"
+_NAME: Final = rf"(?!(?i:{_RESERVED})\b)[^\W\d]\w*"
+_NUMBER: Final = r"\d+(?:\.\d+)?"
+_UNIT: Final = rf"(?i:(?:{'|'.join(_UNITS_MS)})s?)\b"
+_DURATION: Final = rf"(?i:interval)\b|{_NUMBER}{_BLANKS}{_UNIT}"
+_AGGREGATE: Final = rf"(?i:{'|'.join(AGGREGATE_FUNCTIONS)})(?={_BLANKS}\()"
 _DEEPEST: Final = 30
 
 
-class Token(NamedTuple):
-    """A word, number, text or sign of a query: its characters, and the index of the first one in the query."""
+def _one_of(*texts: str) -> str:
+    """The pattern of these keywords and signs."""
+    return "|".join(rf"(?i:{text})\b" if text.isalpha() else re.escape(text) for text in texts)
 
-    kind: str
-    lexeme: str
+
+class Word(NamedTuple):
+    """A name or a number of a query, and the index of its first character."""
+
+    text: str
     begin: int
-
-    def is_one_of(self, *texts: str) -> bool:
-        """Whether it is one of these keywords or signs."""
-        return self.kind in {"word", "sign"} and self.lexeme.lower() in texts
-
-    @property
-    def is_name(self) -> bool:
-        """Whether it can be the name of a stream, a column or a result."""
-        return self.kind == "word" and _RESERVED.fullmatch(self.lexeme) is None
 
 
 class ColumnName(NamedTuple):
     """A column as the query names it: STREAM.NAME, or the name alone."""
 
-    stream: Token | None
-    name: Token
+    stream: Word | None
+    name: Word
 
 
 Parts = tuple[str | ColumnName, ...]
@@ -78,7 +76,7 @@ class SelectedItem:
     """What a query selects: an expression or, with `aggregate`, an aggregate of it; `name` is what it is called."""
 
     parts: Parts
-    token: Token
+    begin: int
     aggregate: str | None = None
     alias: str | None = None
 
@@ -91,7 +89,7 @@ class SelectedItem:
     @property
     def name(self) -> str | None:
         """What the result is called; None: an expression without a name."""
-        named = [part.name.lexeme for part in self.parts if isinstance(part, ColumnName)]
+        named = [part.name.text for part in self.parts if isinstance(part, ColumnName)]
         if self.alias is not None or self.column is not None:
             return self.alias or named[0]
         return None if self.aggregate is None else "_".join([self.aggregate, *named])
@@ -123,111 +121,78 @@ class ParsedQuery:
     joined: Parts
     outer: OuterSide
     where: Parts
-    groups: Sequence[Token]
+    groups: Sequence[Word]
 
 
-class QueryReader:
-    """Reads a query token by token; what it cannot read it reports at its first character."""
+class QueryReader(TextReader):
+    """Reads a query; what it cannot read it reports at its first character."""
 
     def __init__(self, text: str, sources: Sequence[Source]) -> None:
-        if not isinstance(text, str):
-            raise ScenarioError(f"{shown(text)} is no query.", remedy="give the SQL of the query as text.")
-        self.sql = text
+        super().__init__(text, ignored=_BLANKS, noun="query", error=ScenarioError)
         self._sources = {source.name: source for source in sources}
-        matches = (match for match in _TOKENS.finditer(text) if match.lastgroup != "blank")
-        self._tokens = [Token(str(match.lastgroup), match[0], match.start()) for match in matches]
-        self._tokens.append(Token("end", "", len(text.rstrip())))
-        self._number = self._depth = 0
+        self._depth = 0
 
-    @property
-    def end(self) -> Token:
-        """The end of the query, where something may be missing."""
-        return self._tokens[-1]
+    def _take_one_of(self, *texts: str) -> str | None:
+        """The keyword or sign that comes next, in lower case, if it is one of these."""
+        token = self.take_if(_one_of(*texts))
+        return None if token is None else token.lower()
 
-    def fail(self, token: Token, problem: str, remedy: str) -> NoReturn:
-        """Raises `ScenarioError` with the line of the token and a mark under its first character."""
-        begin = self.sql.rfind("\n", 0, token.begin) + 1
-        line = self.sql[begin:].partition("\n")[0]
-        number = self.sql.count("\n", 0, token.begin) + 1
-        in_line = f" in line {number}" if "\n" in self.sql.strip() else ""
-        mark = " " * (token.begin - begin) + "^"
-        raise ScenarioError(
-            f"Character {token.begin - begin + 1}{in_line} of the query is wrong: {problem}.\n    {line}\n    {mark}",
-            remedy=remedy,
-        )
+    def _require(self, *texts: str) -> None:
+        for text in texts:
+            self.take(_one_of(text), repr(text))
 
-    def _fail_expected(self, expected: str) -> NoReturn:
-        instead = f"not {self._next.lexeme!r}" if self._next.lexeme else "but the query ends"
-        self.fail(self._next, f"{expected} is expected, {instead}", f"write {expected} there.")
-
-    @property
-    def _next(self) -> Token:
-        return self._tokens[self._number]
-
-    def _take(self) -> Token:
-        token = self._next
-        self._number += 1
-        return token
-
-    def _take_if(self, *texts: str) -> Token | None:
-        return self._take() if self._next.is_one_of(*texts) else None
-
-    def _require(self, text: str) -> Token:
-        return self._take_if(text) or self._fail_expected(repr(text))
-
-    def _word(self, expected: str) -> Token:
-        if not self._next.is_name:
-            self._fail_expected(expected)
-        return self._take()
+    def _word(self, expected: str, pattern: str = _NAME) -> Word:
+        begin = self.index
+        return Word(self.take(pattern, expected), begin)
 
     def query(self) -> ParsedQuery:
         """The whole query."""
         self._require("select")
-        items = [] if self._take_if("*") else list(self._list(self._item))
+        items = [] if self._take_one_of("*") else list(self._list(self._item))
         self._require("from")
         streams, windows, joined, outer = self._relation()
-        where = self._condition() if self._take_if("where") else ()
-        groups: list[Token] = []
-        if self._take_if("group"):
+        where = self._condition() if self._take_one_of("where") else ()
+        groups: list[Word] = []
+        if self._take_one_of("group"):
             self._require("by")
             groups = list(self._list(self._group))
-        self._take_if(";")
-        if self._next.kind != "end":
-            self.fail(self._next, f"the query cannot go on with {self._next.lexeme!r}", "leave out the rest.")
+        self._take_one_of(";")
+        if not self.at_end:
+            raise self.error(self.index, "the query cannot go on here", "leave out the rest")
         return ParsedQuery(
             items=items, streams=streams, windows=windows, joined=joined, outer=outer, where=where, groups=groups
         )
 
     def _list(self, entry: Callable[[], Entry]) -> Iterator[Entry]:
         yield entry()
-        while self._take_if(","):
+        while self._take_one_of(","):
             yield entry()
 
     def _item(self) -> SelectedItem:
-        token, aggregate, parts = self._next, None, Parts()
-        if token.lexeme.lower() in AGGREGATE_FUNCTIONS and self._tokens[self._number + 1].lexeme == "(":
-            aggregate = self._take().lexeme.lower()
+        begin, parts = self.index, Parts()
+        aggregate = self.take_if(_AGGREGATE)
+        if aggregate is None:
+            parts = self._condition()
+        else:
+            aggregate = aggregate.lower()
             self._require("(")
             if aggregate == "count":
                 self._require("*")
             else:
                 parts = (self._column(),)
             self._require(")")
-        else:
-            parts = self._condition()
-        if self._take_if("as") or self._next.is_name:
-            return SelectedItem(parts, token, aggregate, self._word("a name").lexeme)
-        return SelectedItem(parts, token, aggregate)
+        is_named = self._take_one_of("as") or self.is_next(_NAME)
+        return SelectedItem(parts, begin, aggregate, self._word("a name").text if is_named else None)
 
     def _relation(self) -> tuple[list[StreamRead], WindowRead | None, Parts, OuterSide]:
-        if self._next.is_one_of("table", "tumble", "hop"):
+        if self.is_next(_one_of("table", "tumble", "hop")):
             stream, windows = self._windows()
             return [stream], windows, (), None
         streams, joined, outer = [self._stream()], Parts(), cast("OuterSide", None)
-        if self._next.is_one_of("left", "right", "inner", "join"):
-            if not self._take_if("inner") and (side := self._take_if("left", "right")):
-                outer = "left" if side.is_one_of("left") else "right"
-                self._take_if("outer")
+        if self.is_next(_one_of("left", "right", "inner", "join")):
+            if not self._take_one_of("inner") and (side := self._take_one_of("left", "right")):
+                outer = "left" if side == "left" else "right"
+                self._take_one_of("outer")
             self._require("join")
             streams.append(self._stream(taken=streams[0].alias))
             self._require("on")
@@ -235,117 +200,106 @@ class QueryReader:
         return streams, None, joined, outer
 
     def _windows(self) -> tuple[StreamRead, WindowRead]:
-        is_table = self._take_if("table") is not None
+        is_table = self._take_one_of("table") is not None
         if is_table:
             self._require("(")
-        function = self._take_if("tumble", "hop") or self._fail_expected("tumble or hop")
+        function = self.take(_one_of("tumble", "hop"), "tumble or hop").lower()
         self._require("(")
-        self._take_if("table")
+        self._take_one_of("table")
         stream = self._stream(with_alias=False)
-        self._require(",")
-        self._require("descriptor")
-        self._require("(")
+        self._require(",", "descriptor", "(")
         time = self._column()
-        self._require(")")
-        self._require(",")
+        self._require(")", ",")
         size_ms, slide_ms = self._duration_ms(), None
-        if function.is_one_of("hop"):
+        if function == "hop":
             self._require(",")
             slide_ms = self._duration_ms()
-        for _ in range(1 + is_table):
-            self._require(")")
+        self._require(*[")"] * (1 + is_table))
         return stream, WindowRead(time=time, size_ms=size_ms, slide_ms=slide_ms)
 
     def _stream(self, *, with_alias: bool = True, taken: str | None = None) -> StreamRead:
         name = self._word("the name of a stream")
-        if name.lexeme not in self._sources:
+        if name.text not in self._sources:
             known = listed(list(self._sources)) or "none"
-            self.fail(name, f"no source is called {name.lexeme!r}", f"name one of the sources: {known}.")
+            raise self.error(name.begin, f"no source is called {name.text!r}", f"name one of the sources: {known}")
         alias = name
-        if with_alias and (self._take_if("as") or self._next.is_name):
+        if with_alias and (self._take_one_of("as") or self.is_next(_NAME)):
             alias = self._word("a name")
-        if alias.lexeme == taken:
-            self.fail(alias, f"both streams are called {taken!r}", "give one of them another name, as in orders as o.")
-        return StreamRead(self._sources[name.lexeme], alias.lexeme)
+        if alias.text == taken:
+            remedy = "give one of them another name, as in orders as o"
+            raise self.error(alias.begin, f"both streams are called {taken!r}", remedy)
+        return StreamRead(self._sources[name.text], alias.text)
 
-    def _group(self) -> Token:
-        return self._take() if self._next.kind == "number" else self._word("a column, or the number of a selected one")
+    def _group(self) -> Word:
+        return self._word("a column, or the number of a selected one", f"{_NUMBER}|{_NAME}")
 
     def _duration_ms(self) -> int:
         """A duration: 5 seconds, or interval '5' second."""
-        is_interval = self._take_if("interval") is not None
-        number = self._next
-        if number.kind not in ({"text"} if is_interval else {"number"}) or not number.lexeme.strip("'").isdecimal():
-            self._fail_expected("a whole number in quotation marks" if is_interval else "a duration such as 5 seconds")
-        self._take()
-        unit = self._next.lexeme.lower().removesuffix("s")
-        if unit not in _UNITS_MS:
-            self._fail_expected(f"a unit of time, such as {listed(list(_UNITS_MS))},")
-        self._take()
-        return int(number.lexeme.strip("'")) * _UNITS_MS[unit]
+        if self._take_one_of("interval"):
+            number = self.take(r"'\d+'", "a whole number in quotation marks")
+        else:
+            number = self.take(r"\d+(?![.\d])", "a duration such as 5 seconds")
+        unit = self.take(_UNIT, f"a unit of time, such as {listed(list(_UNITS_MS))},")
+        return int(number.strip("'")) * _UNITS_MS[unit.lower().removesuffix("s")]
 
-    def _column(self) -> ColumnName:
-        name = self._word("a column")
-        return ColumnName(name, self._word("a column")) if self._take_if(".") else ColumnName(None, name)
+    def _column(self, expected: str = "a column") -> ColumnName:
+        name = self._word(expected)
+        return ColumnName(name, self._word("a column")) if self._take_one_of(".") else ColumnName(None, name)
 
     def _condition(self) -> Parts:
-        return self._chain(lambda: self._chain(self._negation, {"and": "and"}), {"or": "or"})
+        return self._chain(lambda: self._chain(self._negation, "and"), "or")
 
-    def _chain(self, operand: Callable[[], Parts], operators: dict[str, str]) -> Parts:
+    def _chain(self, operand: Callable[[], Parts], *operators: str) -> Parts:
         parts = operand()
-        while (token := self._take_if(*operators)) is not None:
-            parts = (*parts, f" {operators[token.lexeme.lower()]} ", *operand())
+        while (operator := self._take_one_of(*operators)) is not None:
+            parts = (*parts, f" {operator} ", *operand())
         return parts
 
     def _negation(self) -> Parts:
-        negations = list(iter(lambda: self._take_if("not"), None))
+        negations = list(iter(lambda: self._take_one_of("not"), None))
         return (*("not " for _ in negations), *self._comparison())
 
     def _comparison(self) -> Parts:
         left = self._sum()
-        if (sign := self._take_if(*_COMPARISONS)) is not None:
-            return (*left, f" {_COMPARISONS[sign.lexeme]} ", *self._sum())
-        if self._take_if("between"):
+        if (sign := self._take_one_of(*_COMPARISONS)) is not None:
+            return (*left, f" {_COMPARISONS[sign]} ", *self._sum())
+        if self._take_one_of("between"):
             low = self._sum()
             self._require("and")
             return (*low, " <= ", *left, " <= ", *self._sum())
-        if self._take_if("is"):
-            is_not = " is not None" if self._take_if("not") else " is None"
+        if self._take_one_of("is"):
+            is_not = " is not None" if self._take_one_of("not") else " is None"
             self._require("null")
             return (*left, is_not)
         return left
 
     def _sum(self) -> Parts:
-        return self._chain(lambda: self._chain(self._signed, {"*": "*"}), {"+": "+", "-": "-"})
+        return self._chain(lambda: self._chain(self._signed, "*"), "+", "-")
 
     def _signed(self) -> Parts:
-        signs = list(iter(lambda: self._take_if("-"), None))
+        signs = list(iter(lambda: self._take_one_of("-"), None))
         return (*("-" for _ in signs), *self._operand())
 
     def _operand(self) -> Parts:
-        token = self._next
-        if self._take_if("("):
+        begin = self.index
+        if self._take_one_of("("):
             self._depth += 1
             if self._depth > _DEEPEST:
-                self.fail(
-                    token, f"the query is nested deeper than {_DEEPEST} levels", "write it with fewer parentheses."
-                )
+                problem = f"the query is nested deeper than {_DEEPEST} levels"
+                raise self.error(begin, problem, "write it with fewer parentheses")
             inner = self._condition()
             self._depth -= 1
             self._require(")")
             return ("(", *inner, ")")
-        if token.kind == "text":
-            return (repr(self._take().lexeme[1:-1].replace("''", "'")),)
-        if token.is_one_of(*_LITERALS):
-            return (_LITERALS[self._take().lexeme.lower()],)
-        unit = self._tokens[min(self._number + 1, len(self._tokens) - 1)].lexeme.lower().removesuffix("s")
-        if token.is_one_of("interval") or (token.kind == "number" and unit in _UNITS_MS):
+        if (text := self.take_if("'(?:[^']|'')*'")) is not None:
+            return (repr(text[1:-1].replace("''", "'")),)
+        if (literal := self._take_one_of(*_LITERALS)) is not None:
+            return (_LITERALS[literal],)
+        if self.is_next(_DURATION):
             return (str(self._duration_ms()),)
-        if token.kind == "number":
-            return (self._take().lexeme,)
-        if not token.is_name:
-            self._fail_expected("a column or a value")
-        return (self._column(),)
+        if (number := self.take_if(_NUMBER)) is not None:
+            return (number,)
+        return (self._column("a column or a value"),)
 
 
 def vertices_of_query(text: str, sources: Sequence[Source]) -> tuple[list[Source | AnyStep], list[Edge]]:
@@ -383,17 +337,19 @@ def _resolver(reader: QueryReader, query: ParsedQuery, *, joined: bool) -> Resol
     first = next(iter(by_alias.values()))
 
     def resolve(column: ColumnName) -> str:
-        name = column.name.lexeme
-        if column.stream is not None and column.stream.lexeme not in by_alias:
+        name = column.name.text
+        if column.stream is not None and column.stream.text not in by_alias:
             known = listed(list(by_alias))
-            reader.fail(column.stream, f"no stream here is called {column.stream.lexeme!r}", f"name one of: {known}.")
-        asked = [alias for alias in by_alias if column.stream is None or column.stream.lexeme == alias]
+            problem = f"no stream here is called {column.stream.text!r}"
+            raise reader.error(column.stream.begin, problem, f"name one of: {known}")
+        asked = [alias for alias in by_alias if column.stream is None or column.stream.text == alias]
         having = [alias for alias in asked if name in by_alias[alias]]
         if not having:
             known = listed([each for alias in asked for each in by_alias[alias]])
-            reader.fail(column.name, f"there is no column {name!r}", f"name one of: {known}.")
+            raise reader.error(column.name.begin, f"there is no column {name!r}", f"name one of: {known}")
         if len(having) > 1:
-            reader.fail(column.name, f"both streams have a column {name!r}", f"say which, as in {having[0]}.{name}.")
+            remedy = f"say which, as in {having[0]}.{name}"
+            raise reader.error(column.name.begin, f"both streams have a column {name!r}", remedy)
         is_left = having[0] == query.streams[0].alias
         if query.joined and not joined:
             return f"{'left' if is_left else 'right'}.{name}"
@@ -409,39 +365,39 @@ def _select(
     columns: dict[str, str] = {}
     for item in items:
         if item.name is None:
-            reader.fail(item.token, "this expression has no name", "name it, as in price * 2 as double.")
+            raise reader.error(item.begin, "this expression has no name", "name it, as in price * 2 as double")
         expression = written(item)
         if item.name in columns:
-            reader.fail(item.token, f"another result is called {item.name!r} too", "give one of them another name.")
+            problem = f"another result is called {item.name!r} too"
+            raise reader.error(item.begin, problem, "give one of them another name")
         columns[item.name] = expression
     return columns
 
 
 def _aggregation(reader: QueryReader, query: ParsedQuery, resolve: Resolve) -> list[AnyStep]:
     """The window of a query that groups, and what it selects of the results."""
-    end = reader.end
     windows = query.windows
     aggregates = [item for item in query.items if item.aggregate is not None]
     if windows is None:
-        token = next((item.token for item in aggregates), query.groups[0] if query.groups else end)
-        remedy = "select from tumble(STREAM, descriptor(TIME), 5 seconds)."
-        reader.fail(token, "rows of a stream are aggregated in windows only, and the query has none", remedy)
+        begin = aggregates[0].begin if aggregates else query.groups[0].begin
+        remedy = "select from tumble(STREAM, descriptor(TIME), 5 seconds)"
+        raise reader.error(begin, "rows of a stream are aggregated in windows only, and the query has none", remedy)
     if not aggregates:
-        token = query.items[0].token if query.items else end
-        reader.fail(token, "the query has windows and no aggregate of their rows", "select one, such as count(*).")
+        begin = query.items[0].begin if query.items else reader.index
+        remedy = "select one, such as count(*)"
+        raise reader.error(begin, "the query has windows and no aggregate of their rows", remedy)
     grouped = _grouped(reader, query, resolve)
     if not grouped.keys() & _WINDOW_COLUMNS.keys():
-        remedy = "group by window_start, window_end or their numbers as well."
-        reader.fail(
-            query.groups[0] if query.groups else end, "the query has windows and does not group by them", remedy
-        )
+        begin = query.groups[0].begin if query.groups else reader.index
+        remedy = "group by window_start, window_end or their numbers as well"
+        raise reader.error(begin, "the query has windows and does not group by them", remedy)
     for item in query.items:
-        if item.aggregate is None and (item.column is None or item.column.name.lexeme not in grouped):
-            remedy = "select columns that the query groups by, and aggregates."
-            reader.fail(item.token, "it is neither an aggregate nor a column that the query groups by", remedy)
+        if item.aggregate is None and (item.column is None or item.column.name.text not in grouped):
+            remedy = "select columns that the query groups by, and aggregates"
+            raise reader.error(item.begin, "it is neither an aggregate nor a column that the query groups by", remedy)
 
     def column_of(item: SelectedItem) -> str:
-        return str(item.name) if item.column is None else grouped[item.column.name.lexeme]
+        return str(item.name) if item.column is None else grouped[item.column.name.text]
 
     select = _select(reader, query.items, column_of)
     window = Window(
@@ -460,17 +416,18 @@ def _grouped(reader: QueryReader, query: ParsedQuery, resolve: Resolve) -> dict[
     grouped: dict[str, str] = {}
     for token in query.groups:
         column: ColumnName | None = ColumnName(None, token)
-        if token.kind == "number":
-            number = int(token.lexeme) if token.lexeme.isdecimal() else 0
+        if token.text[0].isdecimal():
+            number = int(token.text) if token.text.isdecimal() else 0
             if not 1 <= number <= len(query.items):
-                remedy = f"count the selected ones, from 1 to {len(query.items)}."
-                reader.fail(token, f"nothing selected has the number {token.lexeme}", remedy)
+                remedy = f"count the selected ones, from 1 to {len(query.items)}"
+                raise reader.error(token.begin, f"nothing selected has the number {token.text}", remedy)
             column = query.items[number - 1].column
         else:
-            aliased = (item.column for item in query.items if item.alias == token.lexeme)
+            aliased = (item.column for item in query.items if item.alias == token.text)
             column = next(aliased, column)
         if column is None:
-            reader.fail(token, "this is no column", "group by columns; an aggregate is made of the rows of a group.")
-        name = column.name.lexeme
+            remedy = "group by columns; an aggregate is made of the rows of a group"
+            raise reader.error(token.begin, "this is no column", remedy)
+        name = column.name.text
         grouped[name] = _WINDOW_COLUMNS.get(name) or resolve(column)
     return grouped

@@ -25,7 +25,6 @@ from wmlab.core.values import (
     Option,
     Period,
     Problem,
-    Problems,
     function_name,
     is_function,
     tagged,
@@ -429,9 +428,9 @@ class HashJoin(Vertex):
     """Rows of the first input (`left`), a stream or a batch, with rows of the second (`right`), a batch.
 
     "The stream-to-batch or batch-to-batch joins don't use watermarks": the batch is read to its end before the first
-    row of the left input is. Each left row then leaves at once with every
-    right row for which `condition` holds, an expression over `left.column` and `right.column` that need not bound any
-    time; with `outer` also if there is none. Watermarks and idle messages of the left input pass.
+    row of the left input is. Each left row then leaves at once with every right row for which `condition` holds, an
+    expression over `left.column` and `right.column` that need not bound any time; with `outer` also if there is none.
+    Watermarks and idle messages of the left input pass.
 
     A batch comes of sources that end (`ends=True`) and have no `times`; with `every_ms=0` all their rows are there from
     the start. Each instance has the whole batch, unless its edge says otherwise. Columns are called as those of `Join`.
@@ -483,14 +482,16 @@ class Edge:
     routing: Literal["round_robin", "isolated", "broadcast", "partitioned"] | None = None
     by: Grouping = ()
 
-    def __post_init__(self) -> None:
-        message = ""
+    def _problems(self) -> Iterator[Problem]:
         if self.by and self.routing not in {None, "partitioned"}:
-            message = f"only a partitioned edge has columns (got routing {self.routing!r})"
+            yield Problem(("by",), f"only a partitioned edge has columns (got routing {self.routing!r})")
         elif self.routing == "partitioned" and not self.by:
-            message = "a partitioned edge needs the columns that choose the instance"
-        if message:
-            raise Problems(f"Edge {self.source!r} to {self.target!r}", [Problem(("by",), message)])
+            yield Problem(("by",), "a partitioned edge needs the columns that choose the instance")
+
+    @property
+    def noun(self) -> str:
+        """What errors call it."""
+        return f"Edge {self.source!r} to {self.target!r}"
 
     def __repr__(self) -> str:
         marks = [f"routing={self.routing!r}"] if self.routing else []

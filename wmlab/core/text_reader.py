@@ -1,22 +1,26 @@
-"""The reader of the documents' notation: a text is taken token by token, and a mistake is reported at its character.
+"""The reader of short notations and queries: a text is taken token by token, a mistake is reported at its character.
 
-The notations are regular: a list of entries, each of a few tokens. So a pattern for each token is all that they need.
+A pattern for each token is all that these languages need.
 """
 
 from __future__ import annotations
 
 import re
+from typing import Final
 
-from wmlab.core.errors import ModelError
+from wmlab.core.errors import ModelError, WmlabError
 from wmlab.core.words import shown
 
-WHOLE_NUMBER = r"-?[0-9]+"
+_SHOWN: Final = 20
+"""The most characters that an error quotes of what is there instead."""
 
 
-class NotationReader:
-    """What is left of a text; blanks between tokens do not matter.
+class TextReader:
+    """What is left of a text; what matches `ignored` between tokens does not matter.
 
-    >>> reader = NotationReader("wm(0, x)")
+    Errors call the text `noun`, and are of the class `error`.
+
+    >>> reader = TextReader("wm(0, x)")
     >>> reader.take(r"wm\\(", "wm(")
     'wm('
     >>> reader.integer("the input")
@@ -32,10 +36,12 @@ class NotationReader:
     To repair it: write the watermark there.
     """
 
-    def __init__(self, text: str, *, ignored: str = r"\s*") -> None:
+    def __init__(
+        self, text: str, *, ignored: str = r"\s*", noun: str = "text", error: type[WmlabError] = ModelError
+    ) -> None:
         if not isinstance(text, str):
-            raise ModelError(f"{shown(text)} is no text.", remedy="give the notation of the document as text.")
-        self._text = text
+            raise error(f"{shown(text)} is no {noun}.", remedy="write it as text.")
+        self._text, self._noun, self._error = text.rstrip(), noun, error
         self._ignored = re.compile(ignored)
         self.index = 0
         self._skip()
@@ -49,6 +55,10 @@ class NotationReader:
         """Whether all of the text is read."""
         return self.index == len(self._text)
 
+    def is_next(self, pattern: str) -> bool:
+        """Whether the next token matches."""
+        return re.compile(pattern).match(self._text, self.index) is not None
+
     def take_if(self, pattern: str) -> str | None:
         """The next token if it matches, else None, and nothing is read."""
         token = re.compile(pattern).match(self._text, self.index)
@@ -59,26 +69,24 @@ class NotationReader:
         return token[0]
 
     def take(self, pattern: str, expected: str) -> str:
-        """The next token. Raises `ModelError` at its first character if it does not match; `expected` names it."""
+        """The next token. Raises the error at its first character if it does not match; `expected` names it."""
         token = self.take_if(pattern)
         if token is None:
             rest = self._text[self.index :].partition("\n")[0]
-            instead = repr(rest[:20]) if rest else "the end" if self.at_end else "the end of the line"
+            instead = repr(rest[:_SHOWN]) if rest else "the end" if self.at_end else "the end of the line"
             raise self.error(self.index, f"{expected} is expected, not {instead}", f"write {expected} there")
         return token
 
     def integer(self, expected: str) -> int:
-        """The whole number that comes next; raises `ModelError` at its first character."""
-        return int(self.take(WHOLE_NUMBER, expected))
+        """The whole number that comes next; raises the error at its first character."""
+        return int(self.take(r"-?[0-9]+", expected))
 
-    def error(self, index: int, problem: str, remedy: str) -> ModelError:
+    def error(self, index: int, problem: str, remedy: str) -> WmlabError:
         """The error for what is wrong at a character of the text, with its line and a mark under it."""
         line_begin = self._text.rfind("\n", 0, index) + 1
         line = self._text[line_begin:].partition("\n")[0]
         number = self._text.count("\n", 0, index) + 1
         in_line = f" in line {number}" if "\n" in self._text.strip() else ""
+        where = f"Character {index - line_begin + 1}{in_line} of the {self._noun}"
         mark = " " * (index - line_begin) + "^"
-        return ModelError(
-            f"Character {index - line_begin + 1}{in_line} of the text is wrong: {problem}.\n    {line}\n    {mark}",
-            remedy=f"{remedy}.",
-        )
+        return self._error(f"{where} is wrong: {problem}.\n    {line}\n    {mark}", remedy=f"{remedy}.")
