@@ -77,6 +77,8 @@ class CauseKind(StrEnum):
 class Party:
     """Who holds a bound: a writer, a reader, a controller, a store or the `segments` of a group, with its fault if any.
 
+    That of a bucket without an owner is the fault of its last owner.
+
     A writer has the time that it last had accepted, and when it noted that (clock, ms); `refused` is the outcome of a
     later note, `open_until_ms` when the open event arrives whose time that is, `clock_ms` by how much its clock is
     ahead (negative: behind). `was_behind` says that it was behind before its fault began, or may have been. A segment
@@ -113,6 +115,7 @@ class Cause:
     or in the log; None if unknown. `waits` says that a cycle has run since without a new watermark. `earliest_ms` and
     `at_least` see the module. `next_cycle_ms` is when the next cycle is due, and `blocked_by` what keeps it from
     running. `reason` is the recorded reason of a cycle that failed. `newest` is the newest watermark of the log.
+    `end_ms` is when the run ends, as far as that is planned: nothing that is due later takes place.
     """
 
     kind: CauseKind
@@ -128,6 +131,7 @@ class Cause:
     blocked_by: Party | None = None
     reason: str = ""
     newest: int | None = None
+    end_ms: int | None = None
     log: Cause | None = None
 
     @property
@@ -227,15 +231,16 @@ def _due_ms(state: RunState) -> int | None:
 def next_cycle_blocked_by(state: RunState) -> Party | None:
     """What keeps the next cycle from running: its controller, or that nobody owns the bucket; None: nothing known."""
     name = state.leader
+    asked = name or state.last_owner
+    fault = None if asked is None else state.faults.of("controller", asked, at_ms=state.at_ms, needs=SERVICES)
+    if fault is not None and state.owners_known:
+        # Another controller takes over, once the session has ended.
+        fault = replace(fault, until_ms=None)
     if name is None:
-        unowned = Party(name="the bucket of the stream", subject="bucket")
+        unowned = Party(name="the bucket of the stream", subject="bucket", fault=fault)
         return unowned if state.owners_known else None
-    fault = state.faults.of("controller", name, at_ms=state.at_ms, needs=SERVICES)
     if fault is not None or is_overdue(state):
         back_ms = state.faults.ended_ms("controller", name) if fault is None else None
-        if fault is not None and state.owners_known:
-            # Another controller takes over, once the session has ended.
-            fault = replace(fault, until_ms=None)
         return Party(name=name, subject="controller", fault=fault, back_ms=back_ms)
     return None
 

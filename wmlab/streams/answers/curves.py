@@ -28,6 +28,7 @@ from wmlab.streams.answers.cause import (
     cause_of_log,
     cause_of_reader,
 )
+from wmlab.streams.answers.history import scenario_span
 from wmlab.streams.answers.run_state import RunState, RunWalk
 from wmlab.streams.answers.stream_tables import GroupHistory, StreamTables
 from wmlab.streams.answers.written import Written
@@ -102,7 +103,14 @@ class Curves:
             since_ms = looks[index]["at_ms"] if seen is not None and lower is not None else None
             looked_ms = None if seen is None else int(seen["at_ms"])
             cause = cause_of_reader(state, known, curve.reader, lower=lower, since_ms=since_ms, looked_ms=looked_ms)
-        return cause if cause.log is None else replace(cause, log=self._complete(cause.log, state))
+        log = None if cause.log is None else self._complete(cause.log, state)
+        return replace(cause, log=log, end_ms=self._end_ms)
+
+    @cached_property
+    def _end_ms(self) -> int | None:
+        """When the run of the scenario ends."""
+        planned = scenario_span(self.tables.recording)
+        return None if planned is None else planned[1]
 
     def upper(self, curve: Curve, at_ms: int) -> tuple[int | None, tuple[str, ...]]:
         """The upper bound of a curve, and the writers that had noted that time; None: unknown."""
@@ -154,7 +162,8 @@ class Curves:
         return self._groups[name]
 
     def _complete(self, cause: Cause, state: RunState) -> Cause:
-        """With what the events, the transactions and the scenario say of the writers."""
+        """With what the events, the transactions and the scenario say of the writers and of the end."""
+        cause = replace(cause, end_ms=self._end_ms)
         if cause.kind is CauseKind.NO_MARK:
             wrote = {name for name, at_ms in self.written.firsts.items() if at_ms <= state.at_ms}
             names = sorted(wrote | state.refused.keys())

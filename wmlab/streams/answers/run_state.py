@@ -43,8 +43,8 @@ class RunState:
     `on_record` are the writers that a cycle would read, `processes` those that noted under each id; `refused` the
     outcomes of notes of writers that are not on record. `expected_since_ms` is the first of the present run of cycles
     that waited for expected writers, and `cycle_fault` what kept the last cycle from its stores. `owner` owns the
-    stream's bucket, None while nobody does; `owners_known` says whether the recording has owners. `deleted_ms` is when
-    the stream was deleted.
+    stream's bucket, None while nobody does, and `last_owner` is the last one that did; `owners_known` says whether the
+    recording has owners. `deleted_ms` is when the stream was deleted.
     """
 
     at_ms: int = 0
@@ -57,6 +57,7 @@ class RunState:
     expected_since_ms: int | None = None
     cycle_fault: Fault | None = None
     owner: str | None = None
+    last_owner: str | None = None
     owners_known: bool = False
     deleted_ms: int | None = None
 
@@ -106,6 +107,7 @@ class RunState:
 
     def _ownership(self, row: TableRow) -> None:
         self.owners_known, self.owner = True, row["controller"]
+        self.last_owner = self.owner or self.last_owner
 
     def _mark(self, row: TableRow) -> None:
         writer = row["writer"]

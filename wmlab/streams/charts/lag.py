@@ -234,7 +234,7 @@ def _chart(
     middle_lag, middle_late = medians(runs)
     several, panels = len(runs) > len(indices), []
     lags_axis = time_axis("mean lag", [0, *shown_range([single(lag)])], pad_percent=5)
-    shares = Numbers("late events (%)", 0, max(1.0, 1.05 * max(late)))
+    shares = Numbers("late events (%)", 0, 1.05 * max(late) or 1.0)
     for role, up, values, words, middle in (
         ("lower", lags_axis, lag, [rounded(lag_ms) for lag_ms in lag], middle_lag),
         ("upper", shares, late, [percent(share) for _, _, share in runs], [100 * share for share in middle_late]),

@@ -79,7 +79,7 @@ class PanelView:
         self.undo = ui.Button(description="Undo", icon="undo", layout=_fitting())
         self.redo = ui.Button(description="Redo", icon="repeat", layout=_fitting())
         self.section = ui.ToggleButtons(options=list(sections))
-        self.part = ui.Select(options=[], layout=ui.Layout(width="100%"))
+        self.part = ui.Select(options=[], layout=ui.Layout(width="auto"))
         self.add = ui.Button(layout=_fitting())
         self.remove = ui.Button(description="Remove", layout=_fitting())
         self.fields = ui.VBox()
