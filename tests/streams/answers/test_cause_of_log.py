@@ -355,7 +355,7 @@ def test_what_is_planned_for_after_the_end_is_said_to_be_so() -> None:
     dead = crash(script=[script.CrashWriter(at_ms=55_000, writer="w2", restart_after_ms=9_000)])
     assert at(dead, 60_000).sentence.endswith("w2 goes on at 64.0 s, after the end of the run.")
     short = crash(duration_ms=500, script=[])
-    assert "No watermark cycle ran before the run ended at 500 ms." in str(short.explain())
+    assert "No watermark cycle ran before the run ended at 500 ms." in short.explain().sentence
 
 
 def test_a_stretch_names_who_kept_the_cycles_from_running() -> None:

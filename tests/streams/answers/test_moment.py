@@ -13,9 +13,9 @@ from tests.streams.everything import LENGTH_MS, everything, unread
 from wmlab.core.answers import Proof, Verdict, Verdicts
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
+from wmlab.streams.answers.history import StreamTables
 from wmlab.streams.answers.moment import read_states, violations
 from wmlab.streams.answers.run_state import RunWalk
-from wmlab.streams.answers.stream_tables import StreamTables
 from wmlab.streams.api import Scenario
 from wmlab.streams.recording import StreamRecording
 from wmlab.streams.scenario import script

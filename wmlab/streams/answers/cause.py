@@ -41,8 +41,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from wmlab.streams.answers.faults import Fault
-from wmlab.streams.answers.run_state import RunState
+from wmlab.streams.answers.run_state import Fault, RunState
 from wmlab.streams.model.cycle import HeldBy
 from wmlab.streams.scenario.parts import SEGMENT_STORE, SERVICES
 from wmlab.streams.tables import Subject

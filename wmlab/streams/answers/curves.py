@@ -28,9 +28,8 @@ from wmlab.streams.answers.cause import (
     cause_of_log,
     cause_of_reader,
 )
-from wmlab.streams.answers.history import scenario_span
+from wmlab.streams.answers.history import GroupHistory, StreamTables, scenario_span
 from wmlab.streams.answers.run_state import RunState, RunWalk
-from wmlab.streams.answers.stream_tables import GroupHistory, StreamTables
 from wmlab.streams.answers.written import Written
 from wmlab.streams.model.log import Watermark
 from wmlab.streams.model.position import Position

@@ -26,9 +26,8 @@ from wmlab.core.errors import RecordingError
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.curves import Curves
-from wmlab.streams.answers.history import CLOCKS, events_of, scenario_span, without_ends
+from wmlab.streams.answers.history import CLOCKS, StreamTables, events_of, scenario_span, without_ends
 from wmlab.streams.answers.run_state import RunState
-from wmlab.streams.answers.stream_tables import StreamTables
 from wmlab.streams.answers.timeline import Moment
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.tables import TOOK_PLACE, Subject

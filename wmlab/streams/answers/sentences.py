@@ -10,7 +10,7 @@ from typing import Final
 
 from wmlab.core.words import clock_words, grouped, listed, rounded
 from wmlab.streams.answers.cause import OF_WRITERS, Cause, CauseKind, Party
-from wmlab.streams.answers.faults import Fault, FaultKind
+from wmlab.streams.answers.run_state import Fault, FaultKind
 from wmlab.streams.model.marks import NoteOutcome
 
 _NAMED: Final = 3
@@ -222,7 +222,10 @@ def _writers(cause: Cause) -> list[str]:
     state = _apposition(party)
     time = f"{_time(cause, party.time)}, noted at {clock_words(party.noted_ms)}"
     if cause.kind is CauseKind.LAGGING:
-        texts = [f"It waits for {party.name}{state}.", f"The last noted time of {party.name} is {time}{ahead}."]
+        texts = [
+            f"It waits for {party.name}{state.removesuffix(',')}.",
+            f"The last noted time of {party.name} is {time}{ahead}.",
+        ]
     else:
         texts = [f"{party.name}{_clock(party)} set it, and has noted no later time{ahead}."]
         texts += [f"{party.name} has been {state_words(party.fault)}."] if party.fault is not None else []

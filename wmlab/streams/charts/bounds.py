@@ -39,6 +39,7 @@ from wmlab.core.charts.scene import (
     Steps,
     Value,
     behind_clock,
+    dots,
     lanes,
     minus,
     thin,
@@ -319,12 +320,5 @@ def _distances(title: str, curves: Sequence[Sequence[Piece]], layers: Sequence[L
 
 
 def _crosses(points: Sequence[tuple[int, int]]) -> Dots:
-    return Dots(
-        name="not safe",
-        role="alarm",
-        shape="cross",
-        xs=[at for at, _ in points],
-        ys=[value for _, value in points],
-        hover=["lower bound above the perfect watermark"] * len(points),
-        size=5.0,
-    )
+    words = "lower bound above the perfect watermark"
+    return dots("not safe", "alarm", "cross", ((at, value, words) for at, value in points), size=5.0)

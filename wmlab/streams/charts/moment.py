@@ -17,8 +17,8 @@ from typing import Final
 
 from wmlab.core.arguments import the_moment
 from wmlab.core.charts.axis import Axis, Coordinate, Numbers, Tick, duration_unit, time_words
-from wmlab.core.charts.chart import Chart, columns, drawn_words, joined, one_stream, share_of
-from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Path, Rule, Scene, Shape
+from wmlab.core.charts.chart import Chart, chart_of, columns, drawn_words, one_stream, share_of
+from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Path, Rule, dots
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import is_instant
@@ -128,16 +128,14 @@ def draw_moment(view: MomentView, at_ms: int, *, title: str | None = None) -> Ch
     parties = len(state.writers) + len(state.readers)
     fewer = drawn_words((len(lanes) - 1, parties, "writers and readers, those furthest behind"))
     now = _now(view.states, at_ms)
-    return Chart(
-        sentence=sentence,
-        data=columns([*_facts(state)], "party", "what", "segment", "value"),
-        scene=Scene(
-            title=title or f"What was written, noted and read of {state.stream} at {words_of_clock(view, at_ms)}?",
-            subtitle=joined(sentence, fewer),
-            across=axis,
-            panels=[_key_space(drawn), _lanes(drawn, lanes)],
-            rules=[Rule(now, f"now, {words(now)}" if view.states.shares_clock else "newest event time")],
-        ),
+    return chart_of(
+        sentence,
+        columns([*_facts(state)], "party", "what", "segment", "value"),
+        title=title or f"What was written, noted and read of {state.stream} at {words_of_clock(view, at_ms)}?",
+        note=fewer,
+        across=axis,
+        panels=[_key_space(drawn), _lanes(drawn, lanes)],
+        rules=[Rule(now, f"now, {words(now)}" if view.states.shares_clock else "newest event time")],
     )
 
 
@@ -306,15 +304,7 @@ def _noted_positions(drawn: _Drawn, segments: Sequence[SegmentState]) -> Dots:
                 height = segment.low + (segment.high - segment.low) * (0.1 + 0.3 * number / (len(writers) + 1))
                 hover = f"{writer} noted {drawn.words(note.time)} at {size_words(offset)} of segment {segment.name}"
                 points.append((drawn.inside(drawn.x_of(segment, offset)), height, hover))
-    return Dots(
-        name="where a writer last noted a time",
-        role="text",
-        shape="circle",
-        xs=[x for x, _, _ in points],
-        ys=[height for _, height, _ in points],
-        hover=[hover for _, _, hover in points],
-        size=3.0,
-    )
+    return dots("where a writer last noted a time", "text", "circle", points, size=3.0)
 
 
 def _lanes(drawn: _Drawn, lanes: Sequence[_Lane]) -> Panel:
@@ -409,29 +399,18 @@ def _notes(drawn: _Drawn, writers: Sequence[tuple[int, WriterState]]) -> list[Do
     """The times that writers noted: the newest one large, refused ones as crosses."""
     on_axis = [(lane, writer, note) for lane, writer in writers for note in writer.notes if drawn.covers(note.time)]
 
-    def dots(name: str, role: str, shape: Shape, size: float, chosen: Callable[[WriterState, Note], bool]) -> Dots:
-        of = [(lane, writer, note) for lane, writer, note in on_axis if chosen(writer, note)]
-        return Dots(
-            name=name,
-            role=role,
-            shape=shape,
-            size=size,
-            xs=[note.time for _, _, note in of],
-            ys=[lane + sum(_MARKS) / 2 for lane, _, _ in of],
-            hover=[note.words(writer.writer, drawn.words) for _, writer, note in of],
-            legend=name != "earlier noted time",
-        )
+    def points(chosen: Callable[[WriterState, Note], bool]) -> Iterator[tuple[int, float, str]]:
+        for lane, writer, note in on_axis:
+            if chosen(writer, note):
+                yield note.time, lane + sum(_MARKS) / 2, note.words(writer.writer, drawn.words)
 
+    earlier = points(lambda writer, note: note.accepted and note is not writer.newest)
+    newest = points(lambda writer, note: note is writer.newest)
+    refused = points(lambda _, note: not note.accepted)
     return [
-        dots(
-            "earlier noted time",
-            "text",
-            "circle",
-            2.5,
-            lambda writer, note: note.accepted and note is not writer.newest,
-        ),
-        dots("newest noted time", "title", "diamond", 5.0, lambda writer, note: note is writer.newest),
-        dots("refused note", "alarm", "cross", 3.5, lambda _, note: not note.accepted),
+        dots("earlier noted time", "text", "circle", earlier, size=2.5, legend=False),
+        dots("newest noted time", "title", "diamond", newest, size=5.0),
+        dots("refused note", "alarm", "cross", refused, size=3.5),
     ]
 
 
@@ -443,16 +422,12 @@ def _beyond(
     """A triangle at the end of the axis beyond which a newest note or a bound is."""
     times = [(lane, writer.newest.time) for lane, writer in writers if writer.newest]
     times += [(lane, bound) for lane, *both in bounds for bound in both if bound is not None]
-    outside = [(lane, time) for lane, time in times if not drawn.covers(time)]
-    return Dots(
-        name="beyond the axis",
-        role="text",
-        shape="triangle",
-        xs=[drawn.inside(time) for _, time in outside],
-        ys=[lane + sum(_MARKS) / 2 for lane, _ in outside],
-        hover=[f"{drawn.words(time)}, beyond the axis" for _, time in outside],
-        legend=False,
+    points = (
+        (drawn.inside(time), lane + sum(_MARKS) / 2, f"{drawn.words(time)}, beyond the axis")
+        for lane, time in times
+        if not drawn.covers(time)
     )
+    return dots("beyond the axis", "text", "triangle", points, legend=False)
 
 
 def _facts(state: StreamState) -> Iterator[tuple[str, str, str | None, int | None]]:
