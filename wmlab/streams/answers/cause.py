@@ -256,7 +256,7 @@ def _writer(state: RunState, name: str, kind: CauseKind) -> Party:
         or (fault is not None and since_ms is not None and since_ms < fault.since_ms),
         time=noted.time,
         noted_ms=noted.noted_ms,
-        refused=noted.refused,
+        refused=state.refused.get(name),
     )
 
 
@@ -367,11 +367,11 @@ _MARKS_SEGMENT: Final = "marks segment"
 """Where readers learn of watermarks, as incidents call it."""
 
 
-def cause_of_reader(
-    state: RunState, group: GroupState, reader: str, *, lower: int | None, since_ms: int | None, looked_ms: int | None
-) -> Cause:
-    """What holds the lower bound that a reader sees: `lower` since `since_ms`, as it last looked at `looked_ms`."""
-    cause = cause_of_group(state, group)
+def cause_of_reader(state: RunState, group: GroupState, reader: str) -> Cause:
+    """What holds the lower bound that a reader saw when it last looked."""
+    cause, seen = cause_of_group(state, group), state.seen.get(reader)
+    looked_ms, lower = (None, None) if seen is None else (seen.looked_ms, seen.lower)
+    since_ms = None if seen is None or lower is None else seen.since_ms
     if lower == group.lower and looked_ms is not None:
         return replace(cause, bound=lower, since_ms=since_ms)
     by_ms = None if lower is None or state.lower is None else max(0, state.lower - lower)

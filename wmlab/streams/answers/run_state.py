@@ -166,24 +166,45 @@ _STORES: Final = ("writer marks", "segment metadata", "marks segment")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriterOnRecord:
-    """A writer on record: the time it last had accepted, when it noted it, and when that arrived (clock, ms).
+class Note:
+    """A time (ms) that a writer noted, with its position: the acknowledged offset in each segment (bytes).
 
-    `refused` is the outcome of a later note that was not accepted, None if there was none.
+    `noted_ms` is when it noted it, `received_ms` when a controller judged that (clock, ms), and `outcome` is "success"
+    or why it was refused.
     """
 
     time: int
     noted_ms: int
     received_ms: int
-    refused: str | None = None
+    outcome: str
+    position: Mapping[int, int]
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it counts."""
+        return self.outcome == "success"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a reader saw when it last looked (`looked_ms`): bounds (event time, ms; None: unknown).
+
+    It has seen this lower bound since `since_ms` (clock, ms).
+    """
+
+    lower: int | None
+    upper: int | None
+    looked_ms: int
+    since_ms: int
 
 
 @dataclass(slots=True)
 class RunState:
     """What is known at `at_ms`: `bound` is the last watermark, `cycle` the last cycle, as rows of their tables.
 
-    `on_record` are the writers that a cycle would read, `processes` those that noted under each id; `refused` the
-    outcomes of notes of writers that are not on record. `expected_since_ms` is the first of the present run of cycles
+    `watermarks` are all of them, `notes` those of each writer, and `seen` is what each reader last saw. `on_record` has
+    the last accepted note of each writer that a cycle would read, `refused` the outcome of a later one, `processes` who
+    noted under each id. `expected_since_ms` is the first of the present run of cycles
     that waited for expected writers, and `cycle_fault` what kept the last cycle from its stores. `owner` owns the
     stream's bucket, None while nobody does, and `last_owner` is the last one that did; `owners_known` says whether the
     recording has owners. `deleted_ms` is when the stream was deleted.
@@ -192,7 +213,10 @@ class RunState:
     at_ms: int = 0
     bound: TableRow | None = None
     cycle: TableRow | None = None
-    on_record: dict[str, WriterOnRecord] = field(default_factory=dict)
+    watermarks: list[TableRow] = field(default_factory=list)
+    notes: dict[str, list[Note]] = field(default_factory=dict)
+    seen: dict[str, Seen] = field(default_factory=dict)
+    on_record: dict[str, Note] = field(default_factory=dict)
     processes: dict[str, set[str]] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     faults: ActiveFaults = field(default_factory=ActiveFaults)
@@ -236,6 +260,7 @@ class RunState:
             "writer_marks": self._mark,
             "cycles": self._cycle,
             "watermarks": self._watermark,
+            "windows": self._window,
         }[table](row)
 
     def _incident(self, row: TableRow) -> None:
@@ -255,18 +280,17 @@ class RunState:
         writer = row["writer"]
         if row["process"]:
             self.processes.setdefault(writer, set()).add(row["process"])
-        before = self.on_record.get(writer)
-        if row["outcome"] == "success":
-            times = {name: row[name] for name in ("time", "noted_ms", "received_ms")}
-            self.on_record[writer] = WriterOnRecord(**times)
-            for process in (writer, *self.processes.get(writer, ())):
-                self.faults.heard(process)
-        elif before is None:
-            self.refused[writer] = row["outcome"]
-        else:
-            self.on_record[writer] = WriterOnRecord(
-                time=before.time, noted_ms=before.noted_ms, received_ms=before.received_ms, refused=row["outcome"]
-            )
+        columns = {name: row[name] for name in ("time", "noted_ms", "received_ms", "outcome")}
+        written = {segment: offset or 0 for segment, offset in row["position"].items()}  # None: nothing yet
+        note = Note(**columns, position=written)
+        self.notes.setdefault(writer, []).append(note)
+        if not note.accepted:
+            self.refused[writer] = note.outcome
+            return
+        self.refused.pop(writer, None)
+        self.on_record[writer] = note
+        for process in (writer, *self.processes.get(writer, ())):
+            self.faults.heard(process)
 
     def _cycle(self, row: TableRow) -> None:
         self.cycle = row
@@ -291,16 +315,23 @@ class RunState:
 
     def _watermark(self, row: TableRow) -> None:
         self.bound = row
+        self.watermarks.append(row)
+
+    def _window(self, row: TableRow) -> None:
+        before, at_ms = self.seen.get(row["reader"]), row["at_ms"]
+        since_ms = before.since_ms if before is not None and before.lower == row["lower"] else at_ms
+        self.seen[row["reader"]] = Seen(lower=row["lower"], upper=row["upper"], looked_ms=at_ms, since_ms=since_ms)
 
 
-_ORDER: Final = ("incidents", "ownership", "writer_marks", "cycles", "watermarks")
+_ORDER: Final = ("incidents", "ownership", "writer_marks", "cycles", "watermarks", "windows")
 """The tables that make a state; rows of one ms in this order."""
 
 
 class RunWalk:
     """Goes through the tables of one stream: `at` gives the one machine in its state at a moment.
 
-    Moments may be asked in any order; ascending ones cost one pass in all. `times` are those of the changes.
+    Moments may be asked in any order; ascending ones cost one pass in all. `times` are those at which something about
+    the log changed.
     """
 
     def __init__(self, tables: StreamTables) -> None:
@@ -321,7 +352,7 @@ class RunWalk:
     @property
     def times(self) -> list[int]:
         """The moments at which something became known (clock, ms), ascending."""
-        return sorted({at_ms for at_ms, *_ in self._rows})
+        return sorted({at_ms for at_ms, _, table, _ in self._rows if table != "windows"})
 
     def at(self, at_ms: int) -> RunState:
         """The machine in its state at `at_ms`; it goes on, or back, with the next call."""

@@ -20,23 +20,25 @@ from wmlab.core.charts.axis import Axis, Coordinate, Numbers, Tick, duration_uni
 from wmlab.core.charts.chart import Chart, chart_of, columns, drawn_words, one_stream, share_of
 from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Path, Rule, dots
 from wmlab.core.errors import ChartError
+from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import is_instant
 from wmlab.streams.answers.curves import LOG, Curve
 from wmlab.streams.answers.explain import explain_curve, moment_of_run
 from wmlab.streams.answers.moment import (
     Clock,
-    Note,
     ReaderState,
     RecordedStates,
     SegmentState,
     StreamState,
-    WatermarkState,
     WriterState,
+    note_words,
     read_states,
     size_words,
+    watermark_words,
     window_words,
 )
+from wmlab.streams.answers.run_state import Note
 from wmlab.streams.model.segment import segment_name
 
 _MOST_LANES: Final = 8
@@ -155,7 +157,7 @@ def _sentence(view: MomentView, state: StreamState) -> str:
 class _Watermark:
     """The lane of the newest watermark, if there is one."""
 
-    mark: WatermarkState | None
+    row: TableRow | None
 
 
 _Lane = WriterState | ReaderState | _Watermark
@@ -211,9 +213,9 @@ def _key_space(drawn: _Drawn) -> Panel:
     state = drawn.state
     # A sealed segment whose stretch has left the axis is drawn no more.
     segments = [segment for segment in state.segments if drawn.ends(segment)[1] > drawn.axis.low]
-    recent = [mark for mark in state.watermarks[-_MOST_CUTS:] if mark.emitted_ms > drawn.axis.low]
-    earlier = [_line(drawn, segments, mark.cut, share=0.5) for mark in recent[:-1]]
-    newest = [_line(drawn, segments, mark.cut) for mark in state.watermarks[-1:]]
+    recent = [row for row in state.watermarks[-_MOST_CUTS:] if row["emitted_ms"] > drawn.axis.low]
+    earlier = [_line(drawn, segments, row["cut"], share=0.5) for row in recent[:-1]]
+    newest = [_line(drawn, segments, row["cut"]) for row in state.watermarks[-1:]]
     position = [_line(drawn, segments, state.position)]
     layers: list[Layer] = [*_segments(drawn, segments)]
     if state.group is not None:
@@ -309,8 +311,8 @@ def _noted_positions(drawn: _Drawn, segments: Sequence[SegmentState]) -> Dots:
 
 def _lanes(drawn: _Drawn, lanes: Sequence[_Lane]) -> Panel:
     """A lane for each party: its words, and below them its times as marks."""
-    mark, last = drawn.state.watermark, len(lanes) - 1
-    lower = None if mark is None else mark.lower
+    newest, last = drawn.state.watermark, len(lanes) - 1
+    lower = None if newest is None else newest["lower"]
     across = [_upright(lane, lower) for lane in range(last + 1) if drawn.covers(lower)]
     bounds = [(lane, *_bounds(party)) for lane, party in enumerate(lanes) if not isinstance(party, WriterState)]
     writers = [(lane, party) for lane, party in enumerate(lanes) if isinstance(party, WriterState)]
@@ -329,8 +331,9 @@ def _lanes(drawn: _Drawn, lanes: Sequence[_Lane]) -> Panel:
 
 
 def _bounds(party: ReaderState | _Watermark) -> tuple[int | None, int | None]:
-    of = party if isinstance(party, ReaderState) else party.mark
-    return (None, None) if of is None else (of.lower, of.upper)
+    if isinstance(party, ReaderState):
+        return party.lower, party.upper
+    return (None, None) if party.row is None else (party.row["lower"], party.row["upper"])
 
 
 def _upright(lane: int, x: int | None) -> _Line:
@@ -372,7 +375,7 @@ def _with_short_name(text: str, name: str) -> str:
 def _lane_words(party: _Lane, clock: Clock) -> str:
     """A party, its times and what befell it: "writer w2 noted 25.2 s, crashed, waited for"."""
     if isinstance(party, _Watermark):
-        return "no watermark yet" if party.mark is None else party.mark.words(clock)
+        return "no watermark yet" if party.row is None else watermark_words(party.row, clock)
     return party.words(clock)
 
 
@@ -402,7 +405,7 @@ def _notes(drawn: _Drawn, writers: Sequence[tuple[int, WriterState]]) -> list[Do
     def points(chosen: Callable[[WriterState, Note], bool]) -> Iterator[tuple[int, float, str]]:
         for lane, writer, note in on_axis:
             if chosen(writer, note):
-                yield note.time, lane + sum(_MARKS) / 2, note.words(writer.writer, drawn.words)
+                yield note.time, lane + sum(_MARKS) / 2, note_words(writer.writer, note, drawn.words)
 
     earlier = points(lambda writer, note: note.accepted and note is not writer.newest)
     newest = points(lambda writer, note: note is writer.newest)
@@ -440,10 +443,10 @@ def _facts(state: StreamState) -> Iterator[tuple[str, str, str | None, int | Non
         if (note := writer.newest) is not None:
             yield writer.writer, "noted", None, note.time
             yield from ((writer.writer, "position", segment_name(at), offset) for at, offset in note.position.items())
-    if (mark := state.watermark) is not None:
-        yield "watermark", "lower", None, mark.lower
-        yield "watermark", "upper", None, mark.upper
-        yield from (("watermark", "cut", segment_name(at), offset) for at, offset in mark.cut.items())
+    if (newest := state.watermark) is not None:
+        yield "watermark", "lower", None, newest["lower"]
+        yield "watermark", "upper", None, newest["upper"]
+        yield from (("watermark", "cut", segment_name(at), offset) for at, offset in newest["cut"].items())
     for reader in state.readers:
         yield reader.reader, "lower", None, reader.lower
         yield reader.reader, "upper", None, reader.upper
