@@ -15,8 +15,9 @@ from wmlab.core.errors import ChartError, RecordingError, ScenarioError
 from wmlab.core.recording import Recording
 from wmlab.core.run_comparison import compare, differences, draw_comparison
 from wmlab.core.run_measures import BoundSteps, RunMeasures
-from wmlab.streams.answers.measures import measured_run, measures, slack_ms
+from wmlab.streams.answers.measures import slack_ms
 from wmlab.streams.api import Scenario
+from wmlab.streams.run_measures import measured_run, measures
 from wmlab.streams.scenario.parts import Controllers, EventWriter, Stream
 from wmlab.streams.scenario.script import SilenceWriter
 

@@ -18,9 +18,9 @@ from wmlab.core.recording import Recording
 from wmlab.core.run_comparison import compare
 from wmlab.core.words import rounded
 from wmlab.streams import charts
-from wmlab.streams.answers.measures import measured_run
 from wmlab.streams.api import Scenario
 from wmlab.streams.charts.bounds import read_bounds
+from wmlab.streams.run_measures import measured_run
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
 

@@ -19,9 +19,10 @@ from wmlab.core.waiting import PROGRESS_AFTER_S, is_interactive
 from wmlab.streams import positions, simulate
 from wmlab.streams.answers.explain import explain
 from wmlab.streams.answers.history import recorded_configuration, scenario_span, the_stream
-from wmlab.streams.answers.measures import measures, ownership
+from wmlab.streams.answers.measures import ownership
 from wmlab.streams.answers.timeline import timeline
 from wmlab.streams.answers.together import REMEDY_FOR_GROUPS, streams_apart
+from wmlab.streams.run_measures import measures
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.tables import TABLES
 

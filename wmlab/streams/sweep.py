@@ -24,10 +24,11 @@ from wmlab.core.scenario_file import with_changes
 from wmlab.core.waiting import PROGRESS_AFTER_S, is_interactive
 from wmlab.core.words import listed, shown
 from wmlab.streams.answers.history import of_stream, the_stream
-from wmlab.streams.answers.measures import measured_run, slack_ms
+from wmlab.streams.answers.measures import slack_ms
 from wmlab.streams.answers.stragglers import stragglers_of
 from wmlab.streams.checks import violations_of
 from wmlab.streams.recording import as_progress, record
+from wmlab.streams.run_measures import measured_run
 from wmlab.streams.scenario.scenario import StreamScenario
 
 FIGURES: Final = pa.schema(

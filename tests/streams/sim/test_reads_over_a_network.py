@@ -11,8 +11,8 @@ import pytest
 
 from tests.streams.sim.worlds import Run, run
 from wmlab.core.simulation import Fixed
-from wmlab.streams.answers.measures import measured_run
 from wmlab.streams.api import Scenario
+from wmlab.streams.run_measures import measured_run
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
