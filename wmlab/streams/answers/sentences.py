@@ -62,6 +62,7 @@ def _others(fault: Fault) -> str:
 _REFUSALS: Final[Mapping[str, str]] = {
     NoteOutcome.INVALID_TIME: "older than the time on record",
     NoteOutcome.INVALID_POSITION: "its position is behind the one on record",
+    "unavailable": "the store was unavailable",
 }
 """What an outcome means, where its name does not say it."""
 
