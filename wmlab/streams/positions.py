@@ -18,6 +18,7 @@ from wmlab.core.errors import ModelError, RecordingError
 from wmlab.core.recording import Recording
 from wmlab.core.words import listed, shown
 from wmlab.streams.answers.history import (
+    StreamTables,
     epochs_of,
     furthest,
     known_watermarks,
@@ -27,7 +28,6 @@ from wmlab.streams.answers.history import (
     segments_of,
     the_stream,
 )
-from wmlab.streams.answers.stream_tables import StreamTables
 from wmlab.streams.model import index
 from wmlab.streams.model.cycle import CycleRules
 from wmlab.streams.model.index import IndexRecord, MarksIndex, ReadSide

@@ -112,6 +112,16 @@ def test_where_there_is_no_room_for_all_the_important_labels_stand() -> None:
         assert stagger(columns, widths, room=(0, 400), ranks=ranks)[1][important] is not None
 
 
+def test_of_many_labels_close_together_most_stand() -> None:
+    columns = [75, 105, 120, 135, 150, 172, 180, 202, 217, 232, 247, 270, 292]
+    ranks = [0, 2, 0, 2, 1, 1, 1, 1, 1, 1, 3, 0, 2]
+    levels, labels = stagger(columns, [120.0] * 13, room=(-100, 430), ranks=ranks)
+    missing = [rank for rank, label in zip(ranks, labels, strict=True) if label is None]
+    assert levels <= 8
+    assert len(missing) <= 4
+    assert 0 not in missing, "a failure has its label"
+
+
 def test_what_lies_beyond_an_axis_is_not_drawn_and_is_said() -> None:
     svg, scene = picture("curves"), SCENES["curves"]
     assert scene.beyond == (

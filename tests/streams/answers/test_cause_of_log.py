@@ -15,9 +15,10 @@ from wmlab.core.recording import Recording
 from wmlab.streams.answers import history
 from wmlab.streams.answers.cause import Cause, CauseKind
 from wmlab.streams.answers.curves import LOG, Curves
-from wmlab.streams.answers.explain import BoundExplanation, explain, explain_curve
+from wmlab.streams.answers.explain import BoundExplanation, explain, explain_curve, stretch_words
 from wmlab.streams.answers.history import events_of
 from wmlab.streams.api import Scenario
+from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, Stream
 
 Row = dict[str, Any]
@@ -122,7 +123,7 @@ SENTENCES: list[tuple[str, Recording, int, CauseKind, tuple[str, ...], str]] = [
         CauseKind.LAGGING,
         ("w1",),
         "The watermark has been 1.0 s since 11.0 s. It waits for w1. The last noted time of w1 is 1.0 s, noted at "
-        "10.9 s; the others are 1.0 s ahead. A later note was refused (invalid time). "
+        "10.9 s; the others are 1.0 s ahead. A later note was refused: older than the time on record. "
         "If nothing newer comes, w1 is given up at 22.0 s at the earliest.",
     ),
     (
@@ -345,3 +346,26 @@ def test_the_first_watermark_waits_for_expected_writers() -> None:
     )
     (holder,) = [holder for holder in recording.explain() if holder.why == "expected"]
     assert holder.who == "expected writers"
+
+
+def test_what_is_planned_for_after_the_end_is_said_to_be_so() -> None:
+    slow = crash(controllers=Controllers(period_ms=10_000), script=[])
+    assert at(slow, 50_000).sentence.endswith("can raise the watermark to at least 47.4 s.")
+    assert at(slow, 60_000).sentence.endswith("The run ends before the next cycle, due at 61.0 s.")
+    dead = crash(script=[script.CrashWriter(at_ms=55_000, writer="w2", restart_after_ms=9_000)])
+    assert at(dead, 60_000).sentence.endswith("w2 goes on at 64.0 s, after the end of the run.")
+    short = crash(duration_ms=500, script=[])
+    assert "No watermark cycle ran before the run ended at 500 ms." in short.explain().sentence
+
+
+def test_a_stretch_names_who_kept_the_cycles_from_running() -> None:
+    paused = crash(script=[script.PauseController(at_ms=20_000, for_ms=15_000)])
+    assert at(paused, 33_000).sentence.endswith(
+        "The cycle due at 20.0 s has not run: nobody owns the bucket of the stream. "
+        "controller-0, its last owner, has been paused since 20.0 s."
+    )
+    assert "to 35.0 s: controller-0 was paused." in paused.explain().sentence
+    without_store = crash(script=[script.StoreUnavailable(at_ms=20_000, for_ms=15_000)])
+    assert "the store of writer marks was unavailable." in without_store.explain().sentence
+    back = Curves(crash(script=[script.CrashController(at_ms=20_000, restart_after_ms=1_000)]), "orders")
+    assert stretch_words(back, LOG, 22_000, 24_000) == "controller-0 was back, but had run no cycle yet"

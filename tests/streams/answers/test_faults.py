@@ -6,9 +6,8 @@ import pytest
 
 from tests.streams.answers.runs import fault, written
 from wmlab.core.recording import Recording
-from wmlab.streams.answers.faults import Fault, FaultKind
-from wmlab.streams.answers.run_state import RunWalk
-from wmlab.streams.answers.stream_tables import StreamTables
+from wmlab.streams.answers.history import StreamTables
+from wmlab.streams.answers.run_state import Fault, FaultKind, RunWalk
 from wmlab.streams.api import Scenario
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, Stream, TransactionalWriter

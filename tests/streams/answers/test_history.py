@@ -5,9 +5,8 @@ from typing import Any
 import pyarrow as pa
 
 from tests.streams.answers.runs import owned, written
-from wmlab.streams.answers.history import group_states, late_events
+from wmlab.streams.answers.history import StreamTables, group_states, late_events
 from wmlab.streams.answers.run_state import RunWalk
-from wmlab.streams.answers.stream_tables import StreamTables
 
 
 def change(version: int, segment: int, offset: int, *, finished: bool = False) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from tests.streams.everything import LENGTH_MS, everything, unread
 from wmlab.core.answers import Proof, Verdict, Verdicts
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
+from wmlab.streams.answers.history import StreamTables
 from wmlab.streams.answers.moment import read_states, violations
 from wmlab.streams.answers.run_state import RunWalk
-from wmlab.streams.answers.stream_tables import StreamTables
 from wmlab.streams.api import Scenario
 from wmlab.streams.recording import StreamRecording
 from wmlab.streams.scenario import script
@@ -89,7 +89,7 @@ def test_the_newest_watermark_is_the_last_one_emitted(at_ms: int) -> None:
     if newest is None:
         assert not log
     else:
-        known = {name: getattr(newest, name) for name in ("seq", "lower", "upper", "cut", "emitted_ms")}
+        known = {name: newest[name] for name in ("seq", "lower", "upper", "cut", "emitted_ms")}
         assert known == {name: log[-1][name] for name in known}
 
 
@@ -188,7 +188,7 @@ def test_after_an_end_of_known_time_the_newest_watermark_has_no_bounds() -> None
     ended = Recording.from_tables(tables | {"watermarks": [*before, last | {"writers": {}}]}, name="ended")
     newest = read_states(ended, "orders").at(last["emitted_ms"]).watermark
     assert newest is not None
-    assert (newest.seq, newest.lower, newest.upper) == (last["seq"], None, None)
+    assert (newest["seq"], newest["lower"], newest["upper"]) == (last["seq"], None, None)
 
 
 def test_event_times_far_from_the_clock_are_not_on_its_scale() -> None:

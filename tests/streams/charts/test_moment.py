@@ -63,7 +63,7 @@ def test_the_newest_cut_lies_where_its_segments_became_so_long(at_ms: int) -> No
         lows = {
             row["segment_id"]: (row["low"], row["created_ms"]) for row in everything().table("segments").to_pylist()
         }
-        for segment_id, offset in mark.cut.items():
+        for segment_id, offset in mark["cut"].items():
             place_ms = appended_ms(segment_id, offset) if offset else lows[segment_id][1]
             expected.add((max(place_ms, axis.low), lows[segment_id][0]))
     assert {(x, y) for x, y in known(cut)} >= expected
@@ -84,9 +84,11 @@ def test_the_position_of_the_group_begins_what_it_has_not_read(at_ms: int) -> No
 @given(MOMENTS)
 def test_bounds_and_notes_lie_at_their_times(at_ms: int) -> None:
     state, axis, layers = STATES.at(at_ms), VIEW.axis(at_ms), layers_of(drawn(at_ms), TIMES)
-    of_lanes = [(len(state.writers), state.watermark), *enumerate(state.readers, start=len(state.writers) + 1)]
+    first = len(state.writers) + 1
     for bound in ("lower", "upper"):
-        values = {(lane, getattr(of, bound)) for lane, of in of_lanes if of and getattr(of, bound) is not None}
+        values = {(lane, getattr(reader, bound)) for lane, reader in enumerate(state.readers, start=first)}
+        values |= {(first - 1, row[bound]) for row in [state.watermark] if row is not None}
+        values = {(lane, value) for lane, value in values if value is not None}
         inside = {(lane, value) for lane, value in values if axis.low <= value <= axis.high}
         assert {(int(y), x) for x, y in known(layers[f"{bound} bound"])} == inside
     newest = {note.time for writer in state.writers if (note := writer.newest) and axis.low <= note.time <= axis.high}

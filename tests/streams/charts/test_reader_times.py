@@ -10,7 +10,7 @@ import wmlab as wm
 from tests.core.charts.layers import layers_of_kind
 from wmlab.core.charts.scene import Blocks
 from wmlab.core.errors import ChartError
-from wmlab.streams.answers.reader_times import TimesOfReaders, map_sentences
+from wmlab.streams.answers.alignment import TimesOfReaders, map_sentences
 from wmlab.streams.recording import StreamRecording
 
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import resvg_py
 
-from wmlab.core.charts.axis import format_instant
-from wmlab.core.charts.scene import Rule, Scene, Shape
+from wmlab.core.charts.axis import AnyAxis, format_instant
+from wmlab.core.charts.scene import Panel, Rule, Scene, Shape
 from wmlab.core.charts.style import ROLES
 from wmlab.core.charts.svg import draw_svg, svg_for_page
 from wmlab.core.charts.theme import PAGE_STYLE, themed
@@ -315,6 +315,21 @@ class Chart:
         suffix.
         """
         return save_as(path, "chart", self, _WRITERS)
+
+
+def chart_of(
+    sentence: str,
+    data: dict[str, list[Any]],
+    *,
+    title: str,
+    note: str = "",
+    across: AnyAxis,
+    panels: Sequence[Panel],
+    rules: Sequence[Rule] = (),
+) -> Chart:
+    """A chart whose picture has under its title the sentence, and the note on what of it is drawn."""
+    scene = Scene(title=title, subtitle=joined(sentence, note), across=across, panels=panels, rules=rules)
+    return Chart(sentence=sentence, data=data, scene=scene)
 
 
 def _publish(bundle: dict[str, Any]) -> None:

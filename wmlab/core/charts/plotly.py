@@ -39,7 +39,7 @@ from wmlab.core.charts.style import (
     Placed,
     glued,
 )
-from wmlab.core.words import MINUTE_MS, exactly
+from wmlab.core.words import MINUTE_MS, clock_words
 
 _GRID: Final = "rgba(127,127,127,0.25)"
 _SHORT_MS: Final = 10 * MINUTE_MS
@@ -253,7 +253,7 @@ def _axis(axis: AnyAxis) -> dict[str, Any]:
 def _across(scene: Scene) -> dict[str, Any]:
     axis = scene.across
     shown = _axis(axis) | {"anchor": "free", "position": 0}
-    shown["hoverformat"] = _instant_format(axis) if isinstance(axis, Axis) and axis.instants else ",.6~f"
+    shown["hoverformat"] = _instant_format(axis) if isinstance(axis, Axis) and axis.instants else _number_format(axis)
     if scene.together:
         shown |= {"unifiedhovertitle": {"text": _hover_title(axis)}, "showspikes": False}
     return shown
@@ -261,6 +261,13 @@ def _across(scene: Scene) -> dict[str, Any]:
 
 def _instant_format(axis: Axis) -> str:
     return f"%b %-d, %H:%M:%S{'.%L' if abs(axis.high - axis.low) <= _SHORT_MS else ''}"
+
+
+def _number_format(axis: AnyAxis) -> str:
+    """How a hover box writes the numbers of an axis: seconds rounded as in a sentence, longer units a digit finer."""
+    if not isinstance(axis, Axis):
+        return ",.6~f"
+    return ",.1~f" if axis.unit.ms < MINUTE_MS else ",.2~f"
 
 
 def _hover_title(axis: AnyAxis) -> str:
@@ -285,7 +292,7 @@ def _moments(scene: Scene) -> list[go.Scatter]:
     xs, low = sorted({x for curve in curves for x in curve.xs}), scene.panels[0].up.low
     look = {"mode": "lines", "line": {"width": 0}, "opacity": 0, "name": "moment", "yaxis": "y"}
     points = {"x": scene.across.plotted(xs), "y": scene.panels[0].up.plotted([low] * len(xs))}
-    return [go.Scatter(**points, **look, customdata=[exactly(x) for x in xs], hovertemplate=_ROW_OF_WORDS)]
+    return [go.Scatter(**points, **look, customdata=[clock_words(x) for x in xs], hovertemplate=_ROW_OF_WORDS)]
 
 
 def _up(panel: Panel) -> dict[str, Any]:
@@ -342,7 +349,7 @@ def _steps(scene: Scene, panel: Panel, layer: Steps, ys: Sequence[Value]) -> dic
     if scene.together and isinstance(up := panel.up, Axis):
         look["hovertemplate"] = _at(up, "y")
         if _in_words(up):
-            words = ["" if y is None else exactly(y) for y in ys]
+            words = ["" if y is None else clock_words(y) for y in ys]
             look |= {"customdata": words, "hovertemplate": "%{customdata}"}
     return look | {"name": escape(layer.name)}
 
@@ -358,7 +365,7 @@ def _at(axis: AnyAxis, letter: str) -> str:
     """How a hover box writes the place of a point on an axis."""
     if isinstance(axis, Axis) and axis.instants:
         return f"%{{{letter}|{_instant_format(axis)}}}"
-    return f"%{{{letter}:,.6~f}}" + (f" {axis.unit.symbol}" if isinstance(axis, Axis) else "")
+    return f"%{{{letter}:{_number_format(axis)}}}" + (f" {axis.unit.symbol}" if isinstance(axis, Axis) else "")
 
 
 def _hover(scene: Scene, words: list[str]) -> dict[str, Any]:

@@ -251,6 +251,20 @@ class Dots:
         the_flag(self.legend, "legend", ChartError)
 
 
+def dots(
+    name: str,
+    role: str,
+    shape: Shape,
+    points: Iterable[tuple[Coordinate, Coordinate, str]],
+    *,
+    size: float = 4.0,
+    legend: bool = True,
+) -> Dots:
+    """Markers at points, each with its words for the hover box."""
+    xs, ys, hover = map(list, zip(*points, strict=True)) if (points := list(points)) else ([], [], [])
+    return Dots(name=name, role=role, shape=shape, xs=xs, ys=ys, hover=hover, size=size, legend=legend)
+
+
 @dataclass(frozen=True, slots=True)
 class Box:
     """A rectangle with a label inside it, if there is room, and words for the hover box."""

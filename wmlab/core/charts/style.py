@@ -110,6 +110,8 @@ def jupyter_style(inside: str) -> str:
 _EM_PER_CHARACTER: Final = 0.57
 _GAP: Final = 8.0
 _MOST_LEVELS: Final = 8
+_MOST_TRIED: Final = 40
+"""Of so many labels it is tried whether they have room, where not all have."""
 _QUANTITY: Final = re.compile(r"(?<=\d) (?=(?:ms|s|min|h|d|\d{3})\b)")
 
 
@@ -157,26 +159,30 @@ def stagger(
         return 0, []
     after_or_before = [[(x, x + width, False), (x - width, x, True)] for x, width in zip(line_xs, widths, strict=True)]
     sides = [[side for side in both if side[0] >= room[0] and side[1] <= room[1]] for both in after_or_before]
-    rows = range(len(line_xs))
-    orders = [list(rows), list(reversed(rows)), sorted(rows, key=lambda i: -widths[i])]
 
-    def least(ranks: Sequence[int]) -> tuple[int, list[Placed | None]]:
+    def least(rows: Sequence[int]) -> tuple[int, list[Placed | None]]:
+        """The placing of these labels with the fewest missing, and of those the one with the fewest levels."""
+        orders = [sorted(rows), sorted(rows, reverse=True), sorted(rows, key=lambda i: -widths[i])]
         tries = [
-            (levels, _put_labels(line_xs, sides, sorted(order, key=lambda i: ranks[i]), levels, before=before))
+            (levels, _put_labels(line_xs, sides, order, levels, before=before))
             for levels in range(1, _MOST_LEVELS + 1)
             for order in orders
             for before in (False, True)
         ]
-        return min(tries, key=lambda tried: _missing(tried[1], ranks))
+        return min(tries, key=lambda tried: tried[1].count(None))
 
-    placed = least([0] * len(line_xs))
-    return least(ranks) if None in placed[1] else placed
-
-
-def _missing(labels: Sequence[Placed | None], ranks: Sequence[int]) -> list[int]:
-    """How many labels have no room, by rank."""
-    missing = [rank for rank, label in zip(ranks, labels, strict=True) if label is None]
-    return [missing.count(rank) for rank in sorted({*ranks})]
+    placed = least(range(len(line_xs)))
+    if None not in placed[1]:
+        return placed
+    # Each label in turn, the most important first, stays if all that stay have room together.
+    staying: list[int] = []
+    for i in sorted(range(len(line_xs)), key=lambda i: ranks[i])[:_MOST_TRIED]:
+        together = sorted([*staying, i])
+        ways = ((order, before) for order in (together, together[::-1]) for before in (False, True))
+        tries = (_put_labels(line_xs, sides, order, _MOST_LEVELS, before=before) for order, before in ways)
+        if any(all(labels[number] is not None for number in together) for labels in tries):
+            staying = together
+    return least(staying)
 
 
 def _put_labels(

@@ -41,8 +41,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from wmlab.streams.answers.faults import Fault
-from wmlab.streams.answers.run_state import RunState
+from wmlab.streams.answers.run_state import Fault, RunState
 from wmlab.streams.model.cycle import HeldBy
 from wmlab.streams.scenario.parts import SEGMENT_STORE, SERVICES
 from wmlab.streams.tables import Subject
@@ -76,6 +75,8 @@ class CauseKind(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Party:
     """Who holds a bound: a writer, a reader, a controller, a store or the `segments` of a group, with its fault if any.
+
+    That of a bucket without an owner is the fault of its last owner.
 
     A writer has the time that it last had accepted, and when it noted that (clock, ms); `refused` is the outcome of a
     later note, `open_until_ms` when the open event arrives whose time that is, `clock_ms` by how much its clock is
@@ -113,6 +114,7 @@ class Cause:
     or in the log; None if unknown. `waits` says that a cycle has run since without a new watermark. `earliest_ms` and
     `at_least` see the module. `next_cycle_ms` is when the next cycle is due, and `blocked_by` what keeps it from
     running. `reason` is the recorded reason of a cycle that failed. `newest` is the newest watermark of the log.
+    `end_ms` is when the run ends, as far as that is planned: nothing that is due later takes place.
     """
 
     kind: CauseKind
@@ -128,6 +130,7 @@ class Cause:
     blocked_by: Party | None = None
     reason: str = ""
     newest: int | None = None
+    end_ms: int | None = None
     log: Cause | None = None
 
     @property
@@ -227,15 +230,16 @@ def _due_ms(state: RunState) -> int | None:
 def next_cycle_blocked_by(state: RunState) -> Party | None:
     """What keeps the next cycle from running: its controller, or that nobody owns the bucket; None: nothing known."""
     name = state.leader
+    asked = name or state.last_owner
+    fault = None if asked is None else state.faults.of("controller", asked, at_ms=state.at_ms, needs=SERVICES)
+    if fault is not None and state.owners_known:
+        # Another controller takes over, once the session has ended.
+        fault = replace(fault, until_ms=None)
     if name is None:
-        unowned = Party(name="the bucket of the stream", subject="bucket")
+        unowned = Party(name="the bucket of the stream", subject="bucket", fault=fault)
         return unowned if state.owners_known else None
-    fault = state.faults.of("controller", name, at_ms=state.at_ms, needs=SERVICES)
     if fault is not None or is_overdue(state):
         back_ms = state.faults.ended_ms("controller", name) if fault is None else None
-        if fault is not None and state.owners_known:
-            # Another controller takes over, once the session has ended.
-            fault = replace(fault, until_ms=None)
         return Party(name=name, subject="controller", fault=fault, back_ms=back_ms)
     return None
 
@@ -252,7 +256,7 @@ def _writer(state: RunState, name: str, kind: CauseKind) -> Party:
         or (fault is not None and since_ms is not None and since_ms < fault.since_ms),
         time=noted.time,
         noted_ms=noted.noted_ms,
-        refused=noted.refused,
+        refused=state.refused.get(name),
     )
 
 
@@ -363,11 +367,11 @@ _MARKS_SEGMENT: Final = "marks segment"
 """Where readers learn of watermarks, as incidents call it."""
 
 
-def cause_of_reader(
-    state: RunState, group: GroupState, reader: str, *, lower: int | None, since_ms: int | None, looked_ms: int | None
-) -> Cause:
-    """What holds the lower bound that a reader sees: `lower` since `since_ms`, as it last looked at `looked_ms`."""
-    cause = cause_of_group(state, group)
+def cause_of_reader(state: RunState, group: GroupState, reader: str) -> Cause:
+    """What holds the lower bound that a reader saw when it last looked."""
+    cause, seen = cause_of_group(state, group), state.seen.get(reader)
+    looked_ms, lower = (None, None) if seen is None else (seen.looked_ms, seen.lower)
+    since_ms = None if seen is None or lower is None else seen.since_ms
     if lower == group.lower and looked_ms is not None:
         return replace(cause, bound=lower, since_ms=since_ms)
     by_ms = None if lower is None or state.lower is None else max(0, state.lower - lower)

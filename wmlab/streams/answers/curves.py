@@ -28,8 +28,8 @@ from wmlab.streams.answers.cause import (
     cause_of_log,
     cause_of_reader,
 )
+from wmlab.streams.answers.history import GroupHistory, StreamTables, scenario_span
 from wmlab.streams.answers.run_state import RunState, RunWalk
-from wmlab.streams.answers.stream_tables import GroupHistory, StreamTables
 from wmlab.streams.answers.written import Written
 from wmlab.streams.model.log import Watermark
 from wmlab.streams.model.position import Position
@@ -90,28 +90,23 @@ class Curves:
             return self._complete(cause_of_log(state), state)
         group = self._group(curve.group if curve.reader is None else self.group_of(curve.reader))
         known = group.at(at_ms, state.lower)
-        if curve.reader is None:
-            cause = cause_of_group(state, known)
-        else:
-            looks = self.tables.windows[curve.reader]
-            index = bisect_right(looks, at_ms, key=lambda row: int(row["at_ms"])) - 1
-            seen = looks[index] if index >= 0 else None
-            lower = None if seen is None else seen["lower"]
-            while index > 0 and looks[index - 1]["lower"] == lower:
-                index -= 1
-            since_ms = looks[index]["at_ms"] if seen is not None and lower is not None else None
-            looked_ms = None if seen is None else int(seen["at_ms"])
-            cause = cause_of_reader(state, known, curve.reader, lower=lower, since_ms=since_ms, looked_ms=looked_ms)
-        return cause if cause.log is None else replace(cause, log=self._complete(cause.log, state))
+        cause = cause_of_group(state, known) if curve.reader is None else cause_of_reader(state, known, curve.reader)
+        log = None if cause.log is None else self._complete(cause.log, state)
+        return replace(cause, log=log, end_ms=self._end_ms)
+
+    @cached_property
+    def _end_ms(self) -> int | None:
+        """When the run of the scenario ends."""
+        planned = scenario_span(self.tables.recording)
+        return None if planned is None else planned[1]
 
     def upper(self, curve: Curve, at_ms: int) -> tuple[int | None, tuple[str, ...]]:
         """The upper bound of a curve, and the writers that had noted that time; None: unknown."""
         state = self._walk.at(at_ms)
         row = state.bound
         if curve.reader is not None:
-            looks = [look for look in self.tables.windows[curve.reader] if look["at_ms"] <= at_ms]
-            upper = looks[-1]["upper"] if looks else None
-            return upper, ()
+            seen = state.seen.get(curve.reader)
+            return None if seen is None else seen.upper, ()
         if curve.group is not None:
             row = self._group(curve.group).ahead(at_ms)
         if row is None or not row["writers"]:
@@ -154,7 +149,8 @@ class Curves:
         return self._groups[name]
 
     def _complete(self, cause: Cause, state: RunState) -> Cause:
-        """With what the events, the transactions and the scenario say of the writers."""
+        """With what the events, the transactions and the scenario say of the writers and of the end."""
+        cause = replace(cause, end_ms=self._end_ms)
         if cause.kind is CauseKind.NO_MARK:
             wrote = {name for name, at_ms in self.written.firsts.items() if at_ms <= state.at_ms}
             names = sorted(wrote | state.refused.keys())

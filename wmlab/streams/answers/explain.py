@@ -74,6 +74,9 @@ def explain(
             )
         incidents = rows_of_stream(recording, "incidents", name)
         notes = [sentence for streams, sentence in streams_apart(recording).values() if name in streams]
+        planned = scenario_span(recording)
+        if planned is not None and not rows_of_stream(recording, "cycles", name):
+            notes.append(f"No watermark cycle ran before the run ended at {exact_words(planned[1])}.")
         notes += [
             f"{row['detail'][:1].upper()}{row['detail'][1:]}." for row in incidents if row["outcome"] == NEVER_CAME
         ]

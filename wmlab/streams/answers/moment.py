@@ -10,12 +10,12 @@ Source: PDP-33, Stream Cuts, Periodic Watermark Workflow and Watermarking in the
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import pairwise
 from operator import attrgetter
 from statistics import median
-from typing import Any, Final, Generic, TypeVar
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -26,14 +26,13 @@ from wmlab.core.errors import RecordingError
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.curves import Curves
-from wmlab.streams.answers.history import CLOCKS, events_of, scenario_span, without_ends
-from wmlab.streams.answers.run_state import RunState
-from wmlab.streams.answers.stream_tables import StreamTables
+from wmlab.streams.answers.history import CLOCKS, StreamTables, events_of, scenario_span, without_ends
+from wmlab.streams.answers.run_state import Note, RunState
+from wmlab.streams.answers.sentences import refusal_words
 from wmlab.streams.answers.timeline import Moment
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.tables import TOOK_PLACE, Subject
 
-_Value = TypeVar("_Value")
 Clock = Callable[[int], str]
 """Writes a time (ms) as the axis next to it does."""
 _Integers = npt.NDArray[np.int64]
@@ -80,27 +79,10 @@ class SegmentState:
         return f"segment {self.name}, {is_open}, {size_words(self.length)}{reader}{unread}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
-    """A time (ms) that a writer noted, with its position: the acknowledged offset in each segment (bytes).
-
-    `received_ms` is the clock at which a controller judged it, and `outcome` is "success" or why it was refused.
-    """
-
-    time: int
-    received_ms: int
-    outcome: str
-    position: Mapping[int, int]
-
-    @property
-    def accepted(self) -> bool:
-        """Whether it counts."""
-        return self.outcome == "success"
-
-    def words(self, writer: str, clock: Clock) -> str:
-        """What the writer noted, and why that was refused."""
-        outcome = "" if self.accepted else f", refused: {self.outcome}"
-        return f"writer {writer} noted {clock(self.time)}{outcome}"
+def note_words(writer: str, note: Note, clock: Clock) -> str:
+    """What a writer noted, and why that was refused."""
+    refused = "" if note.accepted else f", refused: {refusal_words(note.outcome)}"
+    return f"writer {writer} noted {clock(note.time)}{refused}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,23 +110,10 @@ class WriterState:
         return ", ".join([f"writer {self.writer} {noted}", *filter(None, states)])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatermarkState:
-    """A watermark: its bounds (event time in ms; None at an end of known time), its cut, and when it was emitted.
-
-    An offset of None in the cut is the end of the segment.
-    """
-
-    seq: int
-    lower: int | None
-    upper: int | None
-    cut: Mapping[int, int | None]
-    emitted_ms: int
-
-    def words(self, clock: Clock) -> str:
-        """Its bounds, and when it was emitted."""
-        window = window_words(self.lower, self.upper, clock)
-        return f"watermark {window}, emitted {_without_day(clock(self.emitted_ms), beside=window)}"
+def watermark_words(row: TableRow, clock: Clock) -> str:
+    """A watermark: its bounds, and when it was emitted."""
+    window = window_words(row["lower"], row["upper"], clock)
+    return f"watermark {window}, emitted {_without_day(clock(row['emitted_ms']), beside=window)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,20 +164,20 @@ def size_words(size: int) -> str:
 class StreamState:
     """What all parties had at `at_ms` (clock).
 
-    `segments` are all that had been created; `watermarks` those emitted, the newest one last; `group` is the group
-    whose readers are meant, None if nobody read.
+    `segments` are all that had been created; `watermarks` the rows of those emitted, the newest one last, with bounds
+    of None at an end of known time; `group` is the group whose readers are meant, None if nobody read.
     """
 
     stream: str
     at_ms: int
     group: str | None
     segments: tuple[SegmentState, ...]
-    watermarks: Sequence[WatermarkState]
+    watermarks: Sequence[TableRow]
     writers: tuple[WriterState, ...]
     readers: tuple[ReaderState, ...]
 
     @property
-    def watermark(self) -> WatermarkState | None:
+    def watermark(self) -> TableRow | None:
         """The newest watermark."""
         return self.watermarks[-1] if self.watermarks else None
 
@@ -216,28 +185,6 @@ class StreamState:
     def position(self) -> dict[int, int]:
         """The group's published position: the offset (bytes) in each segment that it reads."""
         return {segment.segment_id: segment.offset for segment in self.segments if segment.offset is not None}
-
-
-@dataclass(frozen=True, slots=True)
-class _Timed(Generic[_Value]):
-    """Values with the clock (ms) from which on each is there, ascending."""
-
-    at_ms: list[int]
-    values: list[_Value]
-
-    @classmethod
-    def of(cls, entries: Iterable[tuple[int, _Value]]) -> _Timed[_Value]:
-        ordered = sorted(entries, key=lambda entry: entry[0])
-        return cls([at_ms for at_ms, _ in ordered], [value for _, value in ordered])
-
-    def until(self, at_ms: int) -> list[_Value]:
-        """All that are there at a moment."""
-        return self.values[: bisect_right(self.at_ms, at_ms)]
-
-    def last(self, at_ms: int, default: _Value) -> _Value:
-        """The newest one at a moment."""
-        count = bisect_right(self.at_ms, at_ms)
-        return self.values[count - 1] if count else default
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,10 +228,9 @@ class RecordedStates:
     curves: Curves
     _newest_times: tuple[_Integers, _Integers]
     _segments: Sequence[TableRow]
-    _positions: _Timed[Mapping[int, TableRow]]
-    _watermarks: _Timed[WatermarkState]
-    _notes: Mapping[str, _Timed[Note]]
-    _windows: Mapping[str, _Timed[TableRow]]
+    _positions: Sequence[tuple[int, Mapping[int, TableRow]]]
+    _writers: Sequence[str]
+    _readers: Sequence[str]
     _joined_ms: Mapping[str, int]
 
     def at(self, at_ms: int) -> StreamState:
@@ -295,17 +241,16 @@ class RecordedStates:
             at_ms=at_ms,
             group=self.group,
             segments=tuple(self._segments_at(at_ms)),
-            watermarks=self._watermarks.until(at_ms),
-            writers=tuple(self._writer(writer, known) for writer in self._notes),
+            watermarks=without_ends(known.watermarks),
+            writers=tuple(_writer(writer, known) for writer in self._writers),
             readers=tuple(
-                self._reader(reader, known)
-                for reader in sorted(self._windows)
-                if self._joined_ms.get(reader, at_ms) <= at_ms
+                _reader(reader, known) for reader in self._readers if self._joined_ms.get(reader, at_ms) <= at_ms
             ),
         )
 
     def _segments_at(self, at_ms: int) -> Iterator[SegmentState]:
-        position = self._positions.last(at_ms, {})
+        count = bisect_right(self._positions, at_ms, key=lambda published: published[0])
+        position = self._positions[count - 1][1] if count else {}
         for row in self._segments:
             if row["created_ms"] <= at_ms:
                 segment, sealed_ms = row["segment_id"], row["sealed_ms"]
@@ -323,27 +268,6 @@ class RecordedStates:
                     reader=None if read is None else read["reader"],
                 )
 
-    def _writer(self, writer: str, known: RunState) -> WriterState:
-        notes = self._notes[writer].until(known.at_ms)
-        has_noted = any(note.accepted for note in notes)
-        return WriterState(
-            writer=writer,
-            notes=notes,
-            state=_state(known, "writer", writer),
-            awaited=writer in (known.cycle or {}).get("lagging", ()),
-            dropped=has_noted and writer not in known.on_record,
-        )
-
-    def _reader(self, reader: str, known: RunState) -> ReaderState:
-        window = self._windows[reader].last(known.at_ms, {})
-        return ReaderState(
-            reader=reader,
-            lower=window.get("lower"),
-            upper=window.get("upper"),
-            looked_ms=window.get("at_ms"),
-            state=_state(known, "reader", reader),
-        )
-
     def newest_time(self, at_ms: int) -> int:
         """The largest event time (ms) that was appended or noted up to a moment, or the first one after it."""
         clocks, times = self._newest_times
@@ -355,13 +279,15 @@ class RecordedStates:
         Of the log and of readers these are the bounds, of writers their accepted notes until the next one; the last
         one is there at its arrival, for a writer may be gone for good.
         """
-        log = [(mark.emitted_ms, (mark.lower, mark.upper)) for mark in self._watermarks.values]
-        seen = ([(r["at_ms"], (r["lower"], r["upper"])) for r in timed.values] for timed in self._windows.values())
-        for series in (log, *seen):
+        tables, notes = self.curves.tables, self.curves.state_at(self.high_ms).notes
+        log = [(row["emitted_ms"], (row["lower"], row["upper"])) for row in without_ends(tables.rows("watermarks"))]
+        windows = (tables.windows[reader] for reader in self._readers)
+        seen = ([(row["at_ms"], (row["lower"], row["upper"])) for row in rows] for rows in windows)
+        for series in (sorted(log), *seen):
             for (from_ms, times), (until_ms, _) in pairwise([*series, (self.high_ms, ())]):
                 yield from ((from_ms, max(until_ms, from_ms), time) for time in times if time is not None)
-        for timed in self._notes.values():
-            accepted = [note for note in timed.values if note.accepted]
+        for writer in self._writers:
+            accepted = [note for note in notes.get(writer, ()) if note.accepted]
             for note, following in pairwise([*accepted, *accepted[-1:]]):
                 yield note.received_ms, following.received_ms, note.time
 
@@ -386,7 +312,6 @@ def read_states(recording: Recording, stream: str, *, group: str | None = None) 
         )
     accepted = [row for row in rows["writer_marks"] if row["outcome"] == "success"]
     apart_ms = median(abs(row["received_ms"] - row["time"]) for row in accepted) if accepted else 0
-    notes = _by_party((row["writer"], row["received_ms"], _note(row)) for row in rows["writer_marks"])
     incidents = [row for row in rows["incidents"] if row["outcome"] == TOOK_PLACE]
     return RecordedStates(
         stream=stream,
@@ -398,10 +323,9 @@ def read_states(recording: Recording, stream: str, *, group: str | None = None) 
         curves=curves,
         _newest_times=_newest_times(appends, accepted),
         _segments=sorted(rows["segments"], key=lambda row: (row["low"], row["segment_id"])),
-        _positions=_Timed.of(() if chosen is None else tables.of_group(chosen).states),
-        _watermarks=_Timed.of((row["emitted_ms"], _watermark(row)) for row in without_ends(rows["watermarks"])),
-        _notes={writer: notes.get(writer, _Timed([], [])) for writer in sorted(notes.keys() | wrote)},
-        _windows=_by_party((row["reader"], row["at_ms"], row) for row in windows),
+        _positions=() if chosen is None else tables.of_group(chosen).states,
+        _writers=sorted(wrote.union(row["writer"] for row in rows["writer_marks"])),
+        _readers=sorted({row["reader"] for row in windows}),
         _joined_ms={row["target"]: row["at_ms"] for row in reversed(incidents) if row["kind"] == "join"},
     )
 
@@ -416,6 +340,28 @@ _TABLES: Final = (
     "windows",
     "incidents",
 )
+
+
+def _writer(writer: str, known: RunState) -> WriterState:
+    notes = tuple(known.notes.get(writer, ()))
+    return WriterState(
+        writer=writer,
+        notes=notes,
+        state=_state(known, "writer", writer),
+        awaited=writer in (known.cycle or {}).get("lagging", ()),
+        dropped=any(note.accepted for note in notes) and writer not in known.on_record,
+    )
+
+
+def _reader(reader: str, known: RunState) -> ReaderState:
+    seen = known.seen.get(reader)
+    return ReaderState(
+        reader=reader,
+        lower=None if seen is None else seen.lower,
+        upper=None if seen is None else seen.upper,
+        looked_ms=None if seen is None else seen.looked_ms,
+        state=_state(known, "reader", reader),
+    )
 
 
 def _state(known: RunState, subject: Subject, party: str) -> str:
@@ -463,26 +409,6 @@ def _newest_times(appends: Mapping[int, Appends], accepted: Sequence[TableRow]) 
     times = np.concatenate([noted[:, 1], *(of.newest for of in appends.values())])
     order = clocks.argsort(kind="stable")
     return clocks[order], np.maximum.accumulate(times[order])
-
-
-def _by_party(entries: Iterable[tuple[str, int, Any]]) -> dict[str, _Timed[Any]]:
-    """What there is of each party, by its name: (party, clock in ms, value)."""
-    ordered = sorted(entries, key=lambda entry: entry[0])
-    return {
-        party: _Timed.of((at_ms, value) for _, at_ms, value in of)
-        for party, of in groupby(ordered, key=lambda entry: entry[0])
-    }
-
-
-def _note(row: TableRow) -> Note:
-    written = {segment: offset or 0 for segment, offset in row["position"].items()}  # None: nothing yet
-    return Note(time=row["time"], received_ms=row["received_ms"], outcome=row["outcome"], position=written)
-
-
-def _watermark(row: TableRow) -> WatermarkState:
-    return WatermarkState(
-        seq=row["seq"], lower=row["lower"], upper=row["upper"], cut=dict(row["cut"]), emitted_ms=row["emitted_ms"]
-    )
 
 
 def violations(verdicts: Verdicts, stream: str) -> tuple[Moment, ...]:

@@ -1,62 +1,229 @@
 """What was known of a stream's lower bound at a moment of a run: marks, cycles, watermarks, faults and owners by then.
 
 `RunState` is a machine that takes the rows of a recording in their order; `RunWalk` drives it. Rows of one millisecond
-belong together: incidents first, then marks, then the cycle that read them, then what it appended.
+belong together: incidents first, then marks, then the cycle that read them, then what it appended. Rows of `incidents`
+come in pairs that begin and end a state: crash and restart, pause and resume. `ActiveFaults` goes through them in order
+and knows at each moment who is down, paused, silent or cut off, since when, and until when by the script.
 
 Source: PDP-33, Periodic Watermark Workflow, and PDP-33, Config Changes; upstream class `PeriodicWatermarking`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
 from wmlab.core.invariants import TableRow
-from wmlab.streams.answers.faults import ActiveFaults, Fault
-from wmlab.streams.answers.history import CLOCKS, owners_of
-from wmlab.streams.answers.stream_tables import StreamTables
+from wmlab.streams.answers.history import CLOCKS, StreamTables, owners_of
 from wmlab.streams.model.cycle import HeldBy
 from wmlab.streams.scenario.parts import METADATA_STORE, SEGMENT_STORE
-from wmlab.streams.tables import TOOK_PLACE
+from wmlab.streams.tables import TOOK_PLACE, Subject
+
+
+class FaultKind(StrEnum):
+    """A state that lasts; of several of one party the first one here is named."""
+
+    CRASHED = "crashed"
+    SHUT_DOWN = "shut down"
+    LEFT = "left"
+    PAUSED = "paused"
+    UNAVAILABLE = "unavailable"
+    MISSING = "missing"
+    UNOWNED = "unowned"
+    SESSION_LOST = "session lost"
+    IDLE = "idle"
+    SILENT = "silent"
+    CUT_OFF = "cut off"
+    TRANSACTION_OPEN = "transaction open"
+    ABORTED = "transaction aborted"
+    CLOCK_SET = "clock set"
+
+
+_BEGINS: Final[Mapping[tuple[Subject, str], FaultKind]] = {
+    ("writer", "crash"): FaultKind.CRASHED,
+    ("writer", "shut_down"): FaultKind.SHUT_DOWN,
+    ("writer", "idle"): FaultKind.IDLE,
+    ("writer", "silence"): FaultKind.SILENT,
+    ("writer", "hold"): FaultKind.TRANSACTION_OPEN,
+    ("writer", "abort"): FaultKind.ABORTED,
+    ("writer", "clock"): FaultKind.CLOCK_SET,
+    ("reader", "crash"): FaultKind.CRASHED,
+    ("reader", "leave"): FaultKind.LEFT,
+    ("reader", "pause"): FaultKind.PAUSED,
+    ("controller", "crash"): FaultKind.CRASHED,
+    ("controller", "leave"): FaultKind.LEFT,
+    ("controller", "pause"): FaultKind.PAUSED,
+    ("controller", "expire"): FaultKind.SESSION_LOST,
+    ("controller", "clock"): FaultKind.CLOCK_SET,
+    ("bucket", "unowned"): FaultKind.UNOWNED,
+    ("marks segment", "lose"): FaultKind.MISSING,
+    ("store", "unavailable"): FaultKind.UNAVAILABLE,
+    ("network", "partition"): FaultKind.CUT_OFF,
+}
+"""What begins a state, by subject and kind of the incident."""
+_ENDS: Final[Mapping[tuple[Subject, str], tuple[FaultKind, ...]]] = {
+    ("writer", "restart"): (FaultKind.CRASHED, FaultKind.SHUT_DOWN),
+    ("writer", "active"): (FaultKind.IDLE,),
+    ("writer", "speak"): (FaultKind.SILENT,),
+    ("reader", "restart"): (FaultKind.CRASHED,),
+    ("reader", "join"): (FaultKind.CRASHED, FaultKind.LEFT),
+    ("reader", "resume"): (FaultKind.PAUSED,),
+    ("controller", "restart"): (FaultKind.CRASHED, FaultKind.PAUSED, FaultKind.SESSION_LOST),
+    ("controller", "resume"): (FaultKind.PAUSED,),
+    ("bucket", "ownable"): (FaultKind.UNOWNED,),
+    ("marks segment", "find"): (FaultKind.MISSING,),
+    ("store", "available"): (FaultKind.UNAVAILABLE,),
+    ("network", "heal"): (FaultKind.CUT_OFF,),
+}
+"""Which states are over after an incident."""
+UNTIL_HEARD: Final = (FaultKind.TRANSACTION_OPEN, FaultKind.ABORTED)
+"""These explain why a writer notes nothing, and end with its next mark."""
+_WITH_THE_PROCESS: Final = (FaultKind.PAUSED, FaultKind.SILENT, FaultKind.IDLE)
+"""What a crash ends together with the process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """A state of `party` since `since_ms`, by the script until `until_ms` (clock, ms; None: not known, or for good).
+
+    `apart_from` are the nodes that a partition separates the party from.
+    """
+
+    kind: FaultKind
+    party: str
+    since_ms: int
+    until_ms: int | None = None
+    apart_from: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class ActiveFaults:
+    """The faults that last at a moment, by subject, party and kind; `step` takes the incidents in order."""
+
+    _active: dict[tuple[Subject, str], dict[FaultKind, Fault]] = field(default_factory=dict)
+    _ended_ms: dict[tuple[Subject, str], int] = field(default_factory=dict)
+    _partitions: dict[str, tuple[int, int | None, tuple[tuple[str, ...], ...]]] = field(default_factory=dict)
+
+    def step(self, row: TableRow) -> None:
+        """Take one more incident; one that changed nothing is left out."""
+        if row["outcome"] != TOOK_PLACE:
+            return
+        subject, kind, party = row["subject"], str(row["kind"]), str(row["target"])
+        begun, ended = _BEGINS.get((subject, kind)), _ENDS.get((subject, kind), ())
+        if subject == "network":
+            self._partitions.pop(party, None)
+            if begun is not None:
+                self._partitions[party] = row["at_ms"], row.get("until_ms"), tuple(map(tuple, row.get("sides") or ()))
+            return
+        of_party = self._active.setdefault((subject, party), {})
+        if of_party.keys() & set(ended):
+            self._ended_ms[subject, party] = row["at_ms"]
+        for over in (*ended, *(_WITH_THE_PROCESS if begun is FaultKind.CRASHED else ())):
+            of_party.pop(over, None)
+        if begun is not None:
+            of_party[begun] = Fault(kind=begun, party=party, since_ms=row["at_ms"], until_ms=row.get("until_ms"))
+
+    def heard(self, writer: str) -> None:
+        """A mark of a writer was accepted."""
+        for kind in UNTIL_HEARD:
+            self._active.get(("writer", writer), {}).pop(kind, None)
+
+    def of(self, subject: Subject, *parties: str, at_ms: int, needs: Collection[str] = ()) -> Fault | None:
+        """The fault of these parties that is named at `at_ms`; None: there is none.
+
+        With `needs` a partition counts only if it separates a party from one of these nodes.
+        """
+        faults = [
+            fault
+            for party in parties
+            for fault in self._all_of(subject, party, at_ms)
+            if not needs or not fault.apart_from or set(needs) & set(fault.apart_from)
+        ]
+        return min(faults, key=lambda fault: list(FaultKind).index(fault.kind), default=None)
+
+    def ended_ms(self, subject: Subject, party: str) -> int | None:
+        """When the last fault of a party ended (clock, ms); None: none has."""
+        return self._ended_ms.get((subject, party))
+
+    def _all_of(self, subject: Subject, party: str, at_ms: int) -> Iterator[Fault]:
+        for fault in self._active.get((subject, party), {}).values():
+            # A controller that has noticed the end of its session opens another one; no incident says so.
+            is_noticed = fault.kind is FaultKind.SESSION_LOST and fault.until_ms is not None and fault.until_ms < at_ms
+            if not is_noticed:
+                yield fault
+        for since_ms, until_ms, sides in self._partitions.values():
+            for side, other in (sides, sides[::-1]) if len(sides) == 2 else ():
+                if party in side:
+                    yield Fault(
+                        kind=FaultKind.CUT_OFF, party=party, since_ms=since_ms, until_ms=until_ms, apart_from=other
+                    )
+
 
 _STORES: Final = ("writer marks", "segment metadata", "marks segment")
 """What a cycle reads and writes, as incidents call it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriterOnRecord:
-    """A writer on record: the time it last had accepted, when it noted it, and when that arrived (clock, ms).
+class Note:
+    """A time (ms) that a writer noted, with its position: the acknowledged offset in each segment (bytes).
 
-    `refused` is the outcome of a later note that was not accepted, None if there was none.
+    `noted_ms` is when it noted it, `received_ms` when a controller judged that (clock, ms), and `outcome` is "success"
+    or why it was refused.
     """
 
     time: int
     noted_ms: int
     received_ms: int
-    refused: str | None = None
+    outcome: str
+    position: Mapping[int, int]
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it counts."""
+        return self.outcome == "success"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a reader saw when it last looked (`looked_ms`): bounds (event time, ms; None: unknown).
+
+    It has seen this lower bound since `since_ms` (clock, ms).
+    """
+
+    lower: int | None
+    upper: int | None
+    looked_ms: int
+    since_ms: int
 
 
 @dataclass(slots=True)
 class RunState:
     """What is known at `at_ms`: `bound` is the last watermark, `cycle` the last cycle, as rows of their tables.
 
-    `on_record` are the writers that a cycle would read, `processes` those that noted under each id; `refused` the
-    outcomes of notes of writers that are not on record. `expected_since_ms` is the first of the present run of cycles
+    `watermarks` are all of them, `notes` those of each writer, and `seen` is what each reader last saw. `on_record` has
+    the last accepted note of each writer that a cycle would read, `refused` the outcome of a later one, `processes` who
+    noted under each id. `expected_since_ms` is the first of the present run of cycles
     that waited for expected writers, and `cycle_fault` what kept the last cycle from its stores. `owner` owns the
-    stream's bucket, None while nobody does; `owners_known` says whether the recording has owners. `deleted_ms` is when
-    the stream was deleted.
+    stream's bucket, None while nobody does, and `last_owner` is the last one that did; `owners_known` says whether the
+    recording has owners. `deleted_ms` is when the stream was deleted.
     """
 
     at_ms: int = 0
     bound: TableRow | None = None
     cycle: TableRow | None = None
-    on_record: dict[str, WriterOnRecord] = field(default_factory=dict)
+    watermarks: list[TableRow] = field(default_factory=list)
+    notes: dict[str, list[Note]] = field(default_factory=dict)
+    seen: dict[str, Seen] = field(default_factory=dict)
+    on_record: dict[str, Note] = field(default_factory=dict)
     processes: dict[str, set[str]] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     faults: ActiveFaults = field(default_factory=ActiveFaults)
     expected_since_ms: int | None = None
     cycle_fault: Fault | None = None
     owner: str | None = None
+    last_owner: str | None = None
     owners_known: bool = False
     deleted_ms: int | None = None
 
@@ -93,6 +260,7 @@ class RunState:
             "writer_marks": self._mark,
             "cycles": self._cycle,
             "watermarks": self._watermark,
+            "windows": self._window,
         }[table](row)
 
     def _incident(self, row: TableRow) -> None:
@@ -106,23 +274,23 @@ class RunState:
 
     def _ownership(self, row: TableRow) -> None:
         self.owners_known, self.owner = True, row["controller"]
+        self.last_owner = self.owner or self.last_owner
 
     def _mark(self, row: TableRow) -> None:
         writer = row["writer"]
         if row["process"]:
             self.processes.setdefault(writer, set()).add(row["process"])
-        before = self.on_record.get(writer)
-        if row["outcome"] == "success":
-            times = {name: row[name] for name in ("time", "noted_ms", "received_ms")}
-            self.on_record[writer] = WriterOnRecord(**times)
-            for process in (writer, *self.processes.get(writer, ())):
-                self.faults.heard(process)
-        elif before is None:
-            self.refused[writer] = row["outcome"]
-        else:
-            self.on_record[writer] = WriterOnRecord(
-                time=before.time, noted_ms=before.noted_ms, received_ms=before.received_ms, refused=row["outcome"]
-            )
+        columns = {name: row[name] for name in ("time", "noted_ms", "received_ms", "outcome")}
+        written = {segment: offset or 0 for segment, offset in row["position"].items()}  # None: nothing yet
+        note = Note(**columns, position=written)
+        self.notes.setdefault(writer, []).append(note)
+        if not note.accepted:
+            self.refused[writer] = note.outcome
+            return
+        self.refused.pop(writer, None)
+        self.on_record[writer] = note
+        for process in (writer, *self.processes.get(writer, ())):
+            self.faults.heard(process)
 
     def _cycle(self, row: TableRow) -> None:
         self.cycle = row
@@ -147,16 +315,23 @@ class RunState:
 
     def _watermark(self, row: TableRow) -> None:
         self.bound = row
+        self.watermarks.append(row)
+
+    def _window(self, row: TableRow) -> None:
+        before, at_ms = self.seen.get(row["reader"]), row["at_ms"]
+        since_ms = before.since_ms if before is not None and before.lower == row["lower"] else at_ms
+        self.seen[row["reader"]] = Seen(lower=row["lower"], upper=row["upper"], looked_ms=at_ms, since_ms=since_ms)
 
 
-_ORDER: Final = ("incidents", "ownership", "writer_marks", "cycles", "watermarks")
+_ORDER: Final = ("incidents", "ownership", "writer_marks", "cycles", "watermarks", "windows")
 """The tables that make a state; rows of one ms in this order."""
 
 
 class RunWalk:
     """Goes through the tables of one stream: `at` gives the one machine in its state at a moment.
 
-    Moments may be asked in any order; ascending ones cost one pass in all. `times` are those of the changes.
+    Moments may be asked in any order; ascending ones cost one pass in all. `times` are those at which something about
+    the log changed.
     """
 
     def __init__(self, tables: StreamTables) -> None:
@@ -177,7 +352,7 @@ class RunWalk:
     @property
     def times(self) -> list[int]:
         """The moments at which something became known (clock, ms), ascending."""
-        return sorted({at_ms for at_ms, *_ in self._rows})
+        return sorted({at_ms for at_ms, _, table, _ in self._rows if table != "windows"})
 
     def at(self, at_ms: int) -> RunState:
         """The machine in its state at `at_ms`; it goes on, or back, with the next call."""

@@ -5,12 +5,13 @@ The first sentence has the value of the curve, the next ones the cause, the last
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from wmlab.core.words import clock_words, grouped, listed, rounded
 from wmlab.streams.answers.cause import OF_WRITERS, Cause, CauseKind, Party
-from wmlab.streams.answers.faults import Fault, FaultKind
+from wmlab.streams.answers.run_state import Fault, FaultKind
+from wmlab.streams.model.marks import NoteOutcome
 
 _NAMED: Final = 3
 _STATES: Final = {
@@ -58,6 +59,19 @@ def _others(fault: Fault) -> str:
     return listed(fault.apart_from, most=_NAMED, rest="others")
 
 
+_REFUSALS: Final[Mapping[str, str]] = {
+    NoteOutcome.INVALID_TIME: "older than the time on record",
+    NoteOutcome.INVALID_POSITION: "its position is behind the one on record",
+    "unavailable": "the store was unavailable",
+}
+"""What an outcome means, where its name does not say it."""
+
+
+def refusal_words(outcome: str) -> str:
+    """Why a note was refused."""
+    return _REFUSALS.get(outcome, outcome)
+
+
 def log_sentences(cause: Cause) -> str:
     """The sentences about the lower bound of the log."""
     return " ".join(filter(None, [_value(cause), *_reason(cause)]))
@@ -97,24 +111,22 @@ def upper_sentences(cause: Cause, upper: int | None, writers: Sequence[str], who
 def because(cause: Cause) -> str:
     """The cause of a stretch that is over, as a clause: "readers-0 was paused"; empty if nothing is known."""
     cause = cause.log if cause.kind is CauseKind.NEWEST and cause.log is not None else cause
-    names = [party.name for party in cause.parties]
-    faults = [party for party in cause.parties if party.is_held_by_fault or (party.subject == "reader" and party.fault)]
+    parties = cause.parties
     if cause.kind in (CauseKind.CONTROLLER, CauseKind.STORE):
-        names = [party.name for party in cause.parties if party.subject != "writer"]
-    if faults and len(faults) == len(names) and len({_past(party) for party in faults}) == 1:
+        parties = tuple(party for party in parties if party.subject != "writer")
+    who, singular = listed([_who(party) for party in parties], most=_NAMED, rest="others"), len(parties) == 1
+    faults = [party for party in parties if party.is_held_by_fault or (party.subject == "reader" and party.fault)]
+    if faults and len(faults) == len(parties) and len({_past(party) for party in faults}) == 1:
         past = _past(faults[0])
-        return (
-            f"{listed(names, most=_NAMED, rest='others')} {past if len(names) == 1 else past.replace('was ', 'were ')}"
-        )
+        return f"{who} {past if singular else past.replace('was ', 'were ')}"
+    if cause.kind is CauseKind.CONTROLLER and parties and parties[0].subject == "bucket":
+        return "nobody owned the bucket of the stream"
+    if cause.kind is CauseKind.CONTROLLER and parties and parties[0].back_ms is not None:
+        return f"{who} was back, but had run no cycle yet"
     template = _STRETCH.get(cause.kind)
     if template is None:
         return cause.reason
-    singular = len(names) == 1
-    return template.format(
-        who=listed(names, most=_NAMED, rest="others"),
-        were="was" if singular else "were",
-        segments="segment" if singular else "segments",
-    )
+    return template.format(who=who, were="was" if singular else "were", segments="segment" if singular else "segments")
 
 
 _STRETCH: Final = {
@@ -135,6 +147,13 @@ _STRETCH: Final = {
     CauseKind.NO_MARK: "no writer had noted a time",
 }
 """What held a curve during a stretch of time that is over."""
+
+
+def _who(party: Party) -> str:
+    """Whose fault it is: of a bucket without an owner, that of its last owner."""
+    if party.subject == "store":
+        return _the(party)
+    return party.fault.party if party.subject == "bucket" and party.fault is not None else party.name
 
 
 def _past(party: Party) -> str:
@@ -177,7 +196,8 @@ def _reason(cause: Cause) -> list[str]:
             return [_store(cause), _also_behind(cause), _next_cycle(cause)]
         case CauseKind.EXPECTED:
             without = f"From {clock_words(cause.earliest_ms)} on, a cycle can make it without waiting."
-            return [f"The first watermark {cause.reason}.", "" if cause.earliest_ms is None else without]
+            is_planned = cause.earliest_ms is not None and not _is_after_the_run(cause, cause.earliest_ms)
+            return [f"The first watermark {cause.reason}.", without if is_planned else ""]
     return [f"The last cycle made no watermark: {cause.reason}.", _next_cycle(cause)]
 
 
@@ -203,14 +223,17 @@ def _writers(cause: Cause) -> list[str]:
     state = _apposition(party)
     time = f"{_time(cause, party.time)}, noted at {clock_words(party.noted_ms)}"
     if cause.kind is CauseKind.LAGGING:
-        texts = [f"It waits for {party.name}{state}.", f"The last noted time of {party.name} is {time}{ahead}."]
+        texts = [
+            f"It waits for {party.name}{state.removesuffix(',')}.",
+            f"The last noted time of {party.name} is {time}{ahead}.",
+        ]
     else:
         texts = [f"{party.name}{_clock(party)} set it, and has noted no later time{ahead}."]
         texts += [f"{party.name} has been {state_words(party.fault)}."] if party.fault is not None else []
     if party.open_until_ms is not None:
         texts.append(f"The event of that time arrives at {clock_words(party.open_until_ms)}.")
     if party.refused:
-        texts.append(f"A later note was refused ({party.refused}).")
+        texts.append(f"A later note was refused: {refusal_words(party.refused)}.")
     return [*texts, _release(cause)]
 
 
@@ -237,24 +260,25 @@ def _release(cause: Cause) -> str:
     it = cause.parties[0].name if len(cause.parties) == 1 else "the last of them"
     if back_ms is not None and (given_up_ms is None or back_ms <= given_up_ms):
         who = it if len(cause.parties) == 1 else "The last of them"
-        return f"{who} goes on at {clock_words(back_ms)} at the earliest."
+        return f"{who} goes on at {_earliest(cause, back_ms)}."
     if given_up_ms is None:
         return ""
-    return f"If nothing newer comes, {it} is given up at {clock_words(given_up_ms)} at the earliest."
+    return f"If nothing newer comes, {it} is given up at {_earliest(cause, given_up_ms)}."
 
 
 def _next_cycle(cause: Cause) -> str:
     """When the next cycle can run, and what keeps it from running."""
     blocking = cause.blocked_by
     if blocking is not None and blocking.subject == "bucket":
-        return "Nobody owns the bucket of the stream, so no cycle runs."
+        return f"Nobody owns the bucket of the stream, so no cycle runs.{_last_owner(blocking)}"
     if blocking is not None and blocking.fault is not None:
-        until_ms = blocking.fault.until_ms
-        until = "" if until_ms is None else f", until {clock_words(until_ms)} at the earliest"
+        until = _until(cause, blocking.fault)
         return f"{blocking.name}, which runs the cycles, has been {state_words(blocking.fault)}{until}."
     if cause.next_cycle_ms is None:
         return ""
     due = clock_words(cause.next_cycle_ms)
+    if _is_after_the_run(cause, cause.next_cycle_ms):
+        return f"The run ends before the next cycle, due at {due}."
     if cause.at_least is not None:
         return f"The cycle due at {due} can raise the watermark to at least {_time(cause, cause.at_least)}."
     return f"The next cycle is due at {due}."
@@ -266,13 +290,34 @@ def _overdue(cause: Cause) -> str:
     if blocking is None:
         return f"{due}."
     if blocking.subject == "bucket":
-        return f"{due}: nobody owns the bucket of the stream."
+        return f"{due}: nobody owns the bucket of the stream.{_last_owner(blocking)}"
     fault = blocking.fault
     if fault is None:
         back = "" if blocking.back_ms is None else f" has been back since {clock_words(blocking.back_ms)} and"
         return f"{due}: {blocking.name}{back} has not run it yet."
-    until = "" if fault.until_ms is None else f" and goes on at {clock_words(fault.until_ms)} at the earliest"
+    until = "" if fault.until_ms is None else f" and goes on at {_earliest(cause, fault.until_ms)}"
     return f"{due}: {blocking.name} has been {state_words(fault)}{until}."
+
+
+def _earliest(cause: Cause, at_ms: int) -> str:
+    """A planned moment, before which nothing changes; one after the end of the run says so."""
+    return (
+        f"{clock_words(at_ms)}{', after the end of the run' if _is_after_the_run(cause, at_ms) else ' at the earliest'}"
+    )
+
+
+def _is_after_the_run(cause: Cause, at_ms: int) -> bool:
+    return cause.end_ms is not None and at_ms > cause.end_ms
+
+
+def _until(cause: Cause, fault: Fault) -> str:
+    return "" if fault.until_ms is None else f", until {_earliest(cause, fault.until_ms)}"
+
+
+def _last_owner(bucket: Party) -> str:
+    if bucket.fault is None:
+        return ""
+    return f" {bucket.fault.party}, its last owner, has been {state_words(bucket.fault)}."
 
 
 def _also_behind(cause: Cause) -> str:
@@ -291,8 +336,7 @@ def _store(cause: Cause) -> str:
     fault = party.fault
     if party.back_ms is not None:
         return f"The last cycle made no watermark: {_the(party)} has been back only since {clock_words(party.back_ms)}."
-    until = "" if fault.until_ms is None else f", until {clock_words(fault.until_ms)} at the earliest"
-    return f"The last cycle made no watermark: {_the(party)} has been {state_words(fault)}{until}."
+    return f"The last cycle made no watermark: {_the(party)} has been {state_words(fault)}{_until(cause, fault)}."
 
 
 def _the(party: Party) -> str:
@@ -312,7 +356,7 @@ def _reader_reason(cause: Cause, who: str) -> list[str]:
         case CauseKind.READER:
             at_fault = [party for party in parties[:_NAMED] if party.fault is not None]
             states = [f"{it if len(parties) == 1 else party.name} has been {_state(party)}" for party in at_fault]
-            until = "" if cause.earliest_ms is None else f"{clock_words(cause.earliest_ms)} at the earliest"
+            until = "" if cause.earliest_ms is None else _earliest(cause, cause.earliest_ms)
             if len(states) == 1:
                 return [f"{states[0]}{f' and goes on at {until}' if until else ''}."]
             return [*(f"{state}." for state in states), f"The last of them goes on at {until}." if until else ""]

@@ -79,7 +79,8 @@ def missing_cycles(spans: Sequence[CauseSpan]) -> str:
         return ""
     begin_ms, end_ms = longest[0].from_ms, longest[-1].to_ms
     why = because(named.cause)
-    return f"No cycle ran for {rounded(end_ms - begin_ms)} from {clock_words(begin_ms)}{f': {why}' if why else ''}."
+    why = "" if why == "no cycle ran" else f": {why}"
+    return f"No cycle ran for {rounded(end_ms - begin_ms)} from {clock_words(begin_ms)}{why}."
 
 
 def stall_sentence(spans: Sequence[CauseSpan]) -> str:

@@ -7,7 +7,7 @@ Source: the tables of `wmlab.streams.tables`; PDP-33, Periodic Watermark Workflo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
@@ -22,17 +22,12 @@ from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words, counted, grouped, is_short, listed, moment
 from wmlab.streams.answers.history import owners_of, replaced, rows_of_stream, the_stream
-from wmlab.streams.model.marks import NoteOutcome
+from wmlab.streams.answers.sentences import refusal_words
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.tables import TOOK_PLACE, marks_read_ms
 
 _TOGETHER_MS: Final = 5_000
 """Refused notes that follow each other within this time are one moment."""
-_REFUSALS: Final[Mapping[str, str]] = {
-    NoteOutcome.INVALID_TIME: "older than the time on record",
-    NoteOutcome.INVALID_POSITION: "its position is behind the one on record",
-}
-"""What an outcome means, where its name does not say it."""
 _NAMED: Final = 4
 """Of the segments in which a group goes on, so many are named."""
 
@@ -223,7 +218,7 @@ def _refusal(outcome: str, run: Sequence[TableRow]) -> Moment:
     time = clock_words(first["time"], clock_ms=to_ms)
     several = f"{'notes' if len(writers) == 1 else 'note'} a time, {grouped(len(run))} times"
     notes = f"notes the time {time}" if len(run) == 1 else several
-    effect = f"refused: {_REFUSALS.get(outcome, outcome)}"
+    effect = f"refused: {refusal_words(outcome)}"
     parties = (*writers, *sorted({str(row["controller"]) for row in run}))
     who = listed(writers, most=_NAMED, rest="others")
     return replace(_moment(first["received_ms"], who, notes, effect, to_ms=to_ms), parties=parties)

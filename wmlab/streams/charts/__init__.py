@@ -9,17 +9,13 @@ from wmlab.core.charts.axis import Numbers, Tick, time_axis
 from wmlab.core.charts.chart import Chart, template
 from wmlab.core.charts.diagram import Diagram
 from wmlab.core.charts.scene import Dots, Panel, Path, Rule, Scene, Steps
-from wmlab.streams.charts.alignment import alignment
+from wmlab.streams.charts.alignment import alignment, reader_times
 from wmlab.streams.charts.bounds import time_bounds
 from wmlab.streams.charts.diagrams import lineage, message_diagram, topology
-from wmlab.streams.charts.event_vs_arrival import event_vs_arrival
-from wmlab.streams.charts.generations import generations
-from wmlab.streams.charts.key_space import key_space
-from wmlab.streams.charts.lag import lag, lag_distribution, replay, sweep
+from wmlab.streams.charts.lag import event_vs_arrival, lag, lag_distribution, replay, sweep
 from wmlab.streams.charts.moment import moment
-from wmlab.streams.charts.parties import bucket_ownership, holder_costs, watermark_cycles, writer_marks
-from wmlab.streams.charts.reader_times import reader_times
-from wmlab.streams.charts.stream_cut import stream_cut
+from wmlab.streams.charts.parties import bucket_ownership, generations, holder_costs, watermark_cycles, writer_marks
+from wmlab.streams.charts.stream_cut import key_space, stream_cut
 
 __all__ = [
     "Chart",

@@ -39,6 +39,7 @@ from wmlab.core.charts.scene import (
     Steps,
     Value,
     behind_clock,
+    dots,
     lanes,
     minus,
     thin,
@@ -109,7 +110,15 @@ def time_bounds(
     Raises `ChartError` for a missing column, no rows, a time that is no integer, or rows of several streams, groups
     or segments.
     """
-    table = read_bounds(bounds, group=group)
+    return draw_bounds(read_bounds(bounds, group=group), recording=recording, title=title)
+
+
+def draw_bounds(table: BoundsTable, *, recording: Recording | None = None, title: str | None = None) -> Chart:
+    """The chart of bounds that were read; with the `recording` that they are of, one that answers clicks.
+
+    Raises `ChartError` if there are no rows.
+    """
+    _require_rows(table.at_ms)
     curves, curve = None, LOG
     if recording is not None:
         recording = the_recording(recording, "watermarks", "cycles")
@@ -144,11 +153,7 @@ def read_bounds(frame: Any, *, group: str | None = None) -> BoundsTable:
     if group is not None and "group" in cells:
         chosen = [name == group for name in cells["group"]]
         cells = {name: list(compress(values, chosen)) for name, values in cells.items()}
-    if not cells["at_ms"]:
-        raise ChartError(
-            "The table of bounds has no rows.",
-            remedy="Draw a recording in which a reader read something, or loosen the filter.",
-        )
+    _require_rows(cells["at_ms"])
     for name in ("stream", "group", "reader", "segment_id", "visible"):
         one_value(name, cells.get(name, []))
     clock = [whole("at_ms", value) for value in cells["at_ms"]]
@@ -173,6 +178,14 @@ def read_bounds(frame: Any, *, group: str | None = None) -> BoundsTable:
         ),
         complete_log=cells.get("visible", [""])[0] == "all",
     )
+
+
+def _require_rows(at_ms: Sequence[Any]) -> None:
+    if not at_ms:
+        raise ChartError(
+            "The table of bounds has no rows.",
+            remedy="Draw a recording in which a reader read something, or loosen the filter.",
+        )
 
 
 def _incident(entry: Any) -> Incident:
@@ -319,12 +332,5 @@ def _distances(title: str, curves: Sequence[Sequence[Piece]], layers: Sequence[L
 
 
 def _crosses(points: Sequence[tuple[int, int]]) -> Dots:
-    return Dots(
-        name="not safe",
-        role="alarm",
-        shape="cross",
-        xs=[at for at, _ in points],
-        ys=[value for _, value in points],
-        hover=["lower bound above the perfect watermark"] * len(points),
-        size=5.0,
-    )
+    words = "lower bound above the perfect watermark"
+    return dots("not safe", "alarm", "cross", ((at, value, words) for at, value in points), size=5.0)

@@ -17,8 +17,8 @@ from wmlab.core.arguments import the_duration, the_moment, the_names
 from wmlab.core.charts.axis import Axis, Coordinate, duration_unit
 from wmlab.core.charts.chart import (
     Chart,
+    chart_of,
     drawn_words,
-    joined,
     one_stream,
     one_value,
     plain_columns,
@@ -26,7 +26,7 @@ from wmlab.core.charts.chart import (
     the_recording,
 )
 from wmlab.core.charts.diagram import Diagram
-from wmlab.core.charts.scene import Dots, Layer, Path, Scene, lanes
+from wmlab.core.charts.scene import Dots, Layer, Path, dots, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words, counted, in_mermaid, is_instant, rounded
@@ -108,16 +108,17 @@ def message_diagram(
     sentence = message_sentences(messages, "".join(streams) or "no stream", from_ms, to_ms)
     fewer = drawn_words((len(near), len(messages), "messages, the nearest"))
     within = f" in {streams[0]}" if streams else ""
-    scene = Scene(
+    data = dict(zip(Message._fields, map(list, zip(*messages, strict=True)), strict=True))
+    return chart_of(
+        sentence,
+        data,
         title=title or f"What was said{within} around {exact_clock(around_ms, span_ms)}?",
-        subtitle=joined(sentence, fewer),
+        note=fewer,
         across=clock,
         panels=[
             lanes(nodes, [moment, *_layers([_course(m, nodes, span_ms) for m in near], clock)], height=_LIFELINE_HEIGHT)
         ],
     )
-    data = dict(zip(Message._fields, map(list, zip(*messages, strict=True)), strict=True))
-    return Chart(sentence=sentence, data=data, scene=scene)
 
 
 def _moment(around_ms: int | None, sent_ms: Sequence[Any]) -> int:
@@ -172,16 +173,10 @@ def _lines(name: str, role: str, named: Sequence[tuple[str, Course]], groups: Se
 def _ends(name: str, courses: Sequence[Course]) -> Dots:
     """The points at which messages arrived, or broke off; they carry what the messages say."""
     is_loss = name != "arrived"
-    return Dots(
-        name=name,
-        role="alarm" if is_loss else "text",
-        shape="cross" if is_loss else "circle",
-        xs=[arrived for *_, arrived, _ in courses],
-        ys=[end for *_, end in courses],
-        hover=[message.words for message, *_ in courses],
-        size=4.5 if is_loss else 3.0,
-        legend=is_loss,
-    )
+    points = ((arrived, end, message.words) for message, _, _, arrived, end in courses)
+    if is_loss:
+        return dots(name, "alarm", "cross", points, size=4.5)
+    return dots(name, "text", "circle", points, size=3.0, legend=False)
 
 
 def _side_by_side(messages: Sequence[Message]) -> list[str]:

@@ -1,41 +1,52 @@
-"""Charts of lag and uncertainty, of one run, and of lag against late events over many."""
+"""Charts of lag: of events behind their time, of the bounds behind the clock, and of lag against late events."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
 
 from wmlab.core.charts.axis import Axis, Numbers, Piece, Tick, held, nice_step, shown_range, single, sloping, time_axis
 from wmlab.core.charts.chart import (
     SERIES,
     Chart,
+    chart_of,
     columns,
+    columns_of,
     drawn_words,
     faults,
     joined,
     one_stream,
     one_value,
     plain_columns,
+    share_of,
+    stream_rows,
     the_recording,
 )
 from wmlab.core.charts.scene import (
     Blocks,
     Box,
     Dots,
+    Layer,
     Panel,
     Path,
-    Scene,
     Steps,
     behind_clock,
+    dots,
     merge_equal,
     minus,
+    thin,
     thinned,
 )
 from wmlab.core.errors import ChartError
+from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import rounded
-from wmlab.streams.answers.history import without_ends
+from wmlab.streams.answers.arrivals import Delays, arrival_sentences, extremes
+from wmlab.streams.answers.history import events_of, late_events, without_ends
 from wmlab.streams.answers.lag import (
     SeenWindows,
     beyond_sentence,
@@ -45,6 +56,7 @@ from wmlab.streams.answers.lag import (
     seen_windows,
     uncertainty_spread,
 )
+from wmlab.streams.answers.measures import bounds_of
 from wmlab.streams.answers.step_curves import Spread
 from wmlab.streams.answers.trade_off import (
     RunFigures,
@@ -91,14 +103,15 @@ def lag(recording: Recording, *, stream: str | None = None, title: str | None = 
         panels.append(
             Panel(up=_from_0("uncertainty", widths, clock.high - clock.low), layers=merge_equal(curves), height=130.0)
         )
-    scene = Scene(
+    return chart_of(
+        sentence,
+        _data(windows),
         title=title or f"How far behind the clock were the bounds of {name}, and how far apart?",
-        subtitle=joined(sentence, most_lag),
+        note=most_lag,
         across=clock,
         panels=panels,
         rules=faults(recording, name),
     )
-    return Chart(sentence=sentence, data=_data(windows), scene=scene)
 
 
 def _from_0(name: str, curves: Sequence[Sequence[Piece]], run_ms: int) -> Axis:
@@ -127,13 +140,14 @@ def lag_distribution(recording: Recording, *, stream: str | None = None, title: 
     low, high = low // step * step, (high // step + 1) * step
     across = time_axis("lag, uncertainty", [low, high])
     sentence = lag_sentences(recording, name, windows)
-    scene = Scene(
+    return chart_of(
+        sentence,
+        _data(windows),
         title=title or f"For how long was which lag and uncertainty there in {name}?",
-        subtitle=joined(sentence, *(beyond_sentence(what, spread, low, high) for what, _, spread in spreads)),
+        note=joined(*(beyond_sentence(what, spread, low, high) for what, _, spread in spreads)),
         across=across,
         panels=[_histogram(what, role, spread, step, across) for what, role, spread in spreads],
     )
-    return Chart(sentence=sentence, data=_data(windows), scene=scene)
 
 
 def _data(windows: SeenWindows) -> dict[str, list[Any]]:
@@ -234,16 +248,99 @@ def _chart(
     middle_lag, middle_late = medians(runs)
     several, panels = len(runs) > len(indices), []
     lags_axis = time_axis("mean lag", [0, *shown_range([single(lag)])], pad_percent=5)
-    shares = Numbers("late events (%)", 0, max(1.0, 1.05 * max(late)))
+    shares = Numbers("late events (%)", 0, 1.05 * max(late) or 1.0)
     for role, up, values, words, middle in (
         ("lower", lags_axis, lag, [rounded(lag_ms) for lag_ms in lag], middle_lag),
         ("upper", shares, late, [percent(share) for _, _, share in runs], [100 * share for share in middle_late]),
     ):
         hover = [f"{labels[index]}: {word}" for index, word in zip(at, words, strict=True)]
         line = Path(name="median of the runs", role=role, xs=list(range(len(middle))), ys=middle, legend=several)
-        dots = Dots(name="a run", role=role, shape="circle", xs=at, ys=values, hover=hover, legend=False)
-        panels.append(Panel(up=up, layers=[line, dots], height=200.0))
+        of_runs = dots("a run", role, "circle", zip(at, values, hover, strict=True), legend=False)
+        panels.append(Panel(up=up, layers=[line, of_runs], height=200.0))
     ticks = tuple(Tick(index, label) for index, label in enumerate(labels))
     across = Numbers(field_words(by), -0.5, len(labels) - 0.5, marked=ticks)
-    scene = Scene(title=question, subtitle=joined(sentence, note), across=across, panels=panels)
-    return Chart(sentence=sentence, data=columns(runs, by, "lag_ms", "late_share"), scene=scene)
+    data = columns(runs, by, "lag_ms", "late_share")
+    return chart_of(sentence, data, title=question, note=note, across=across, panels=panels)
+
+
+_MOST_EVENTS: Final = 700
+_MOST_IN_DATA: Final = 100_000
+_MOST_STEPS: Final = 400
+_SIDES: Final = ("upper", "lower")
+
+
+def event_vs_arrival(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
+    """Draw every event at its arrival and its event time, and the bounds that watermarks had given by then.
+
+    An event below the lower step came too late for a watermark and is marked with a cross. Of many events 700 are
+    drawn, evenly spread, with the slowest and the fastest, and all that came too late; of more than 100,000 these, and
+    the chart's data, are an even share. The axis of event times leaves out few far ones, which the chart counts.
+    Events are read part by part. Raises `ChartError` if there are several streams and none is chosen, or no events.
+    """
+    name = one_stream(recording, stream, "events")
+    marks = stream_rows(recording, "watermarks", name, by="emitted_ms")
+
+    def parts(*, too_late: bool = False) -> Iterator[pa.Table]:
+        for part in events_of(recording, name, "append_ms", "event_time"):
+            yield late_events(part, marks) if too_late else part
+
+    delays, lates = Delays.of(parts()), sum(part.num_rows for part in parts(too_late=True))
+    events, late = _spread(parts(), delays.count), _spread(parts(too_late=True), lates)
+    drawn = share_of(events, _MOST_EVENTS)
+    drawn += [row for row in extremes(parts()) if row not in drawn]
+    sentence = arrival_sentences(name, delays, lates)
+    times = [row["event_time"] for row in (*events, *drawn, *late)]
+    bounds = [mark[side] for mark in without_ends(marks) for side in _SIDES]
+    arrivals = [*(row["append_ms"] for row in events), *(row["emitted_ms"] for row in marks)]
+    ends = shown_range([single(times), single(bounds)], least_ms=max(arrivals) - min(arrivals))
+    up = time_axis("event time", ends, pad_percent=4, clock=arrivals)
+    layers: list[Layer] = [
+        _dots("event", "text", drawn, 1.6),
+        *_bounds(marks, events[-1]["append_ms"]),
+        _dots("event below the lower bound", "alarm", late, 4.0),
+    ]
+    return chart_of(
+        sentence,
+        columns_of(events, ("append_ms", "event_time")),
+        title=title or f"When did the events of {name} happen, and when did they arrive?",
+        note=drawn_words((len(drawn), delays.count, "events")),
+        across=time_axis("arrival", arrivals),
+        panels=[Panel(up=up, height=320.0, layers=layers)],
+        rules=faults(recording, name),
+    )
+
+
+def _dots(name: str, role: str, events: Sequence[TableRow], size: float) -> Dots:
+    return Dots(
+        name=name,
+        role=role,
+        shape="cross" if role == "alarm" else "circle",
+        xs=[row["append_ms"] for row in events],
+        ys=[row["event_time"] for row in events],
+        size=size,
+    )
+
+
+def _bounds(marks: Sequence[TableRow], end_ms: int) -> list[Steps]:
+    """Both steps, unknown from an end of known time on; the last ones hold to the end of the run."""
+    bounds = bounds_of(without_ends(marks), end_ms)
+    if not bounds:
+        return []
+    xs, lower, upper = zip(*bounds, strict=True)
+    rows = thin([upper, lower], _MOST_STEPS, xs=xs)
+    return [
+        Steps(name=f"{side} bound", role=side, xs=[xs[i] for i in rows], ys=[values[i] for i in rows])
+        for side, values in (("upper", upper), ("lower", lower))
+    ]
+
+
+def _spread(parts: Iterable[pa.Table], count: int) -> list[TableRow]:
+    """The `count` rows of all parts, or `_MOST_IN_DATA` of them as `share_of` chooses, in order of arrival."""
+    indices = (np.arange(min(count, _MOST_IN_DATA)) + 1) * count // min(max(count, 1), _MOST_IN_DATA) - 1
+    chosen, begin = [], 0
+    for part in parts:
+        end = begin + part.num_rows
+        chosen.append(part.take(indices[(begin <= indices) & (indices < end)] - begin))
+        begin = end
+    rows: list[TableRow] = pa.concat_tables(chosen).sort_by("append_ms").to_pylist() if chosen else []
+    return rows

@@ -17,26 +17,28 @@ from typing import Final
 
 from wmlab.core.arguments import the_moment
 from wmlab.core.charts.axis import Axis, Coordinate, Numbers, Tick, duration_unit, time_words
-from wmlab.core.charts.chart import Chart, columns, drawn_words, joined, one_stream, share_of
-from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Path, Rule, Scene, Shape
+from wmlab.core.charts.chart import Chart, chart_of, columns, drawn_words, one_stream, share_of
+from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Path, Rule, dots
 from wmlab.core.errors import ChartError
+from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import is_instant
 from wmlab.streams.answers.curves import LOG, Curve
 from wmlab.streams.answers.explain import explain_curve, moment_of_run
 from wmlab.streams.answers.moment import (
     Clock,
-    Note,
     ReaderState,
     RecordedStates,
     SegmentState,
     StreamState,
-    WatermarkState,
     WriterState,
+    note_words,
     read_states,
     size_words,
+    watermark_words,
     window_words,
 )
+from wmlab.streams.answers.run_state import Note
 from wmlab.streams.model.segment import segment_name
 
 _MOST_LANES: Final = 8
@@ -128,16 +130,14 @@ def draw_moment(view: MomentView, at_ms: int, *, title: str | None = None) -> Ch
     parties = len(state.writers) + len(state.readers)
     fewer = drawn_words((len(lanes) - 1, parties, "writers and readers, those furthest behind"))
     now = _now(view.states, at_ms)
-    return Chart(
-        sentence=sentence,
-        data=columns([*_facts(state)], "party", "what", "segment", "value"),
-        scene=Scene(
-            title=title or f"What was written, noted and read of {state.stream} at {words_of_clock(view, at_ms)}?",
-            subtitle=joined(sentence, fewer),
-            across=axis,
-            panels=[_key_space(drawn), _lanes(drawn, lanes)],
-            rules=[Rule(now, f"now, {words(now)}" if view.states.shares_clock else "newest event time")],
-        ),
+    return chart_of(
+        sentence,
+        columns([*_facts(state)], "party", "what", "segment", "value"),
+        title=title or f"What was written, noted and read of {state.stream} at {words_of_clock(view, at_ms)}?",
+        note=fewer,
+        across=axis,
+        panels=[_key_space(drawn), _lanes(drawn, lanes)],
+        rules=[Rule(now, f"now, {words(now)}" if view.states.shares_clock else "newest event time")],
     )
 
 
@@ -157,7 +157,7 @@ def _sentence(view: MomentView, state: StreamState) -> str:
 class _Watermark:
     """The lane of the newest watermark, if there is one."""
 
-    mark: WatermarkState | None
+    row: TableRow | None
 
 
 _Lane = WriterState | ReaderState | _Watermark
@@ -213,9 +213,9 @@ def _key_space(drawn: _Drawn) -> Panel:
     state = drawn.state
     # A sealed segment whose stretch has left the axis is drawn no more.
     segments = [segment for segment in state.segments if drawn.ends(segment)[1] > drawn.axis.low]
-    recent = [mark for mark in state.watermarks[-_MOST_CUTS:] if mark.emitted_ms > drawn.axis.low]
-    earlier = [_line(drawn, segments, mark.cut, share=0.5) for mark in recent[:-1]]
-    newest = [_line(drawn, segments, mark.cut) for mark in state.watermarks[-1:]]
+    recent = [row for row in state.watermarks[-_MOST_CUTS:] if row["emitted_ms"] > drawn.axis.low]
+    earlier = [_line(drawn, segments, row["cut"], share=0.5) for row in recent[:-1]]
+    newest = [_line(drawn, segments, row["cut"]) for row in state.watermarks[-1:]]
     position = [_line(drawn, segments, state.position)]
     layers: list[Layer] = [*_segments(drawn, segments)]
     if state.group is not None:
@@ -306,21 +306,13 @@ def _noted_positions(drawn: _Drawn, segments: Sequence[SegmentState]) -> Dots:
                 height = segment.low + (segment.high - segment.low) * (0.1 + 0.3 * number / (len(writers) + 1))
                 hover = f"{writer} noted {drawn.words(note.time)} at {size_words(offset)} of segment {segment.name}"
                 points.append((drawn.inside(drawn.x_of(segment, offset)), height, hover))
-    return Dots(
-        name="where a writer last noted a time",
-        role="text",
-        shape="circle",
-        xs=[x for x, _, _ in points],
-        ys=[height for _, height, _ in points],
-        hover=[hover for _, _, hover in points],
-        size=3.0,
-    )
+    return dots("where a writer last noted a time", "text", "circle", points, size=3.0)
 
 
 def _lanes(drawn: _Drawn, lanes: Sequence[_Lane]) -> Panel:
     """A lane for each party: its words, and below them its times as marks."""
-    mark, last = drawn.state.watermark, len(lanes) - 1
-    lower = None if mark is None else mark.lower
+    newest, last = drawn.state.watermark, len(lanes) - 1
+    lower = None if newest is None else newest["lower"]
     across = [_upright(lane, lower) for lane in range(last + 1) if drawn.covers(lower)]
     bounds = [(lane, *_bounds(party)) for lane, party in enumerate(lanes) if not isinstance(party, WriterState)]
     writers = [(lane, party) for lane, party in enumerate(lanes) if isinstance(party, WriterState)]
@@ -339,8 +331,9 @@ def _lanes(drawn: _Drawn, lanes: Sequence[_Lane]) -> Panel:
 
 
 def _bounds(party: ReaderState | _Watermark) -> tuple[int | None, int | None]:
-    of = party if isinstance(party, ReaderState) else party.mark
-    return (None, None) if of is None else (of.lower, of.upper)
+    if isinstance(party, ReaderState):
+        return party.lower, party.upper
+    return (None, None) if party.row is None else (party.row["lower"], party.row["upper"])
 
 
 def _upright(lane: int, x: int | None) -> _Line:
@@ -382,7 +375,7 @@ def _with_short_name(text: str, name: str) -> str:
 def _lane_words(party: _Lane, clock: Clock) -> str:
     """A party, its times and what befell it: "writer w2 noted 25.2 s, crashed, waited for"."""
     if isinstance(party, _Watermark):
-        return "no watermark yet" if party.mark is None else party.mark.words(clock)
+        return "no watermark yet" if party.row is None else watermark_words(party.row, clock)
     return party.words(clock)
 
 
@@ -409,29 +402,18 @@ def _notes(drawn: _Drawn, writers: Sequence[tuple[int, WriterState]]) -> list[Do
     """The times that writers noted: the newest one large, refused ones as crosses."""
     on_axis = [(lane, writer, note) for lane, writer in writers for note in writer.notes if drawn.covers(note.time)]
 
-    def dots(name: str, role: str, shape: Shape, size: float, chosen: Callable[[WriterState, Note], bool]) -> Dots:
-        of = [(lane, writer, note) for lane, writer, note in on_axis if chosen(writer, note)]
-        return Dots(
-            name=name,
-            role=role,
-            shape=shape,
-            size=size,
-            xs=[note.time for _, _, note in of],
-            ys=[lane + sum(_MARKS) / 2 for lane, _, _ in of],
-            hover=[note.words(writer.writer, drawn.words) for _, writer, note in of],
-            legend=name != "earlier noted time",
-        )
+    def points(chosen: Callable[[WriterState, Note], bool]) -> Iterator[tuple[int, float, str]]:
+        for lane, writer, note in on_axis:
+            if chosen(writer, note):
+                yield note.time, lane + sum(_MARKS) / 2, note_words(writer.writer, note, drawn.words)
 
+    earlier = points(lambda writer, note: note.accepted and note is not writer.newest)
+    newest = points(lambda writer, note: note is writer.newest)
+    refused = points(lambda _, note: not note.accepted)
     return [
-        dots(
-            "earlier noted time",
-            "text",
-            "circle",
-            2.5,
-            lambda writer, note: note.accepted and note is not writer.newest,
-        ),
-        dots("newest noted time", "title", "diamond", 5.0, lambda writer, note: note is writer.newest),
-        dots("refused note", "alarm", "cross", 3.5, lambda _, note: not note.accepted),
+        dots("earlier noted time", "text", "circle", earlier, size=2.5, legend=False),
+        dots("newest noted time", "title", "diamond", newest, size=5.0),
+        dots("refused note", "alarm", "cross", refused, size=3.5),
     ]
 
 
@@ -443,16 +425,12 @@ def _beyond(
     """A triangle at the end of the axis beyond which a newest note or a bound is."""
     times = [(lane, writer.newest.time) for lane, writer in writers if writer.newest]
     times += [(lane, bound) for lane, *both in bounds for bound in both if bound is not None]
-    outside = [(lane, time) for lane, time in times if not drawn.covers(time)]
-    return Dots(
-        name="beyond the axis",
-        role="text",
-        shape="triangle",
-        xs=[drawn.inside(time) for _, time in outside],
-        ys=[lane + sum(_MARKS) / 2 for lane, _ in outside],
-        hover=[f"{drawn.words(time)}, beyond the axis" for _, time in outside],
-        legend=False,
+    points = (
+        (drawn.inside(time), lane + sum(_MARKS) / 2, f"{drawn.words(time)}, beyond the axis")
+        for lane, time in times
+        if not drawn.covers(time)
     )
+    return dots("beyond the axis", "text", "triangle", points, legend=False)
 
 
 def _facts(state: StreamState) -> Iterator[tuple[str, str, str | None, int | None]]:
@@ -465,10 +443,10 @@ def _facts(state: StreamState) -> Iterator[tuple[str, str, str | None, int | Non
         if (note := writer.newest) is not None:
             yield writer.writer, "noted", None, note.time
             yield from ((writer.writer, "position", segment_name(at), offset) for at, offset in note.position.items())
-    if (mark := state.watermark) is not None:
-        yield "watermark", "lower", None, mark.lower
-        yield "watermark", "upper", None, mark.upper
-        yield from (("watermark", "cut", segment_name(at), offset) for at, offset in mark.cut.items())
+    if (newest := state.watermark) is not None:
+        yield "watermark", "lower", None, newest["lower"]
+        yield "watermark", "upper", None, newest["upper"]
+        yield from (("watermark", "cut", segment_name(at), offset) for at, offset in newest["cut"].items())
     for reader in state.readers:
         yield reader.reader, "lower", None, reader.lower
         yield reader.reader, "upper", None, reader.upper

@@ -1,8 +1,11 @@
-"""Charts of those who make the lower bound: what writers note and cost, when controllers run cycles and own buckets."""
+"""Charts of those who make the lower bound: what writers note and cost, which cycles take them, who owns buckets.
+
+Source: PDP-33, In-memory State and Periodic Watermark Workflow.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, repeat
 from typing import Any, Final
 
@@ -11,6 +14,8 @@ from wmlab.core.charts.chart import (
     SERIES,
     SHAPES,
     Chart,
+    chart_of,
+    columns,
     columns_of,
     drawn_words,
     faults,
@@ -21,15 +26,27 @@ from wmlab.core.charts.chart import (
     stream_rows,
     the_recording,
 )
-from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Rule, Scene, Steps, lanes
+from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Rule, Shape, Steps, dots, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words, rounded
 from wmlab.streams.answers.curves import LOG, Curves
-from wmlab.streams.answers.cycles import cycle_sentences, cycle_words
+from wmlab.streams.answers.cycles import (
+    Membership,
+    Standing,
+    WriterSpan,
+    cycle_sentences,
+    cycle_words,
+    generation_sentences,
+    holding_writers,
+    known_writers,
+    mark_words,
+    memberships,
+    missing_marks,
+    noting_sentences,
+)
 from wmlab.streams.answers.measures import last_ms, owner_rows, ownership
-from wmlab.streams.answers.noting import WriterSpan, holding_writers, mark_words, missing_marks, noting_sentences
 from wmlab.streams.answers.stragglers import cost_sentences, cost_words, is_alone, missing_cycles
 
 _MOST_MARKS: Final = 500
@@ -65,9 +82,12 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
         (_MOST_SPANS, len(holding), "stretches that held the watermark, the longest"),
         (_MOST_SPANS, len(missing), "stretches without a mark that was due, the longest"),
     )
-    scene = Scene(
+    data = columns_of(marks, ("writer", "time", "noted_ms", "received_ms", "outcome"))
+    return chart_of(
+        sentence,
+        data,
         title=title or f"Who noted time in {name}, and who held its lower bound?",
-        subtitle=joined(sentence, fewer),
+        note=fewer,
         across=time_axis("clock", [marks[0]["received_ms"], *cycles_ms[:1], end_ms]),
         panels=[
             lanes(
@@ -75,15 +95,13 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
                 [
                     _blocks("held the lower bound", "lower", holding, writers, 0.30),
                     _blocks("no mark when one was due", "alarm", missing, writers, 0.12),
-                    _dots("accepted", "third", share_of(accepted, _MOST_MARKS), writers),
-                    _dots("refused", "alarm", share_of(refused, _MOST_MARKS), writers),
+                    dots("accepted", "third", "circle", _marks(share_of(accepted, _MOST_MARKS), writers), size=2.6),
+                    dots("refused", "alarm", "cross", _marks(share_of(refused, _MOST_MARKS), writers), size=4.5),
                 ],
             )
         ],
         rules=faults(recording, name),
     )
-    data = columns_of(marks, ("writer", "time", "noted_ms", "received_ms", "outcome"))
-    return Chart(sentence=sentence, data=data, scene=scene)
 
 
 def _blocks(name: str, role: str, spans: Sequence[WriterSpan], writers: Sequence[str], opacity: float) -> Blocks:
@@ -103,16 +121,8 @@ def _blocks(name: str, role: str, spans: Sequence[WriterSpan], writers: Sequence
     return Blocks(name=name, role=role, boxes=boxes, opacity=opacity)
 
 
-def _dots(name: str, role: str, marks: Sequence[TableRow], writers: Sequence[str]) -> Dots:
-    return Dots(
-        name=name,
-        role=role,
-        shape="cross" if role == "alarm" else "circle",
-        xs=[row["received_ms"] for row in marks],
-        ys=[writers.index(row["writer"]) for row in marks],
-        hover=[mark_words(row) for row in marks],
-        size=2.6 if role == "third" else 4.5,
-    )
+def _marks(marks: Sequence[TableRow], writers: Sequence[str]) -> list[tuple[int, int, str]]:
+    return [(row["received_ms"], writers.index(row["writer"]), mark_words(row)) for row in marks]
 
 
 def holder_costs(table: Any, *, title: str | None = None) -> Chart:
@@ -137,13 +147,14 @@ def holder_costs(table: Any, *, title: str | None = None) -> Chart:
     fewer = drawn_words((_MOST_HOLDERS, len(rows), "causes, those with the largest cost"))
     shown = rows[:_MOST_HOLDERS]
     top_ms = max(1, *(round(row["cost_ms"] or 0) for row in shown))
-    scene = Scene(
+    return chart_of(
+        sentence,
+        columns_of(rows, _COST_COLUMNS),
         title=title or f"Who held the lower bound of {streams[0]}, and what did it cost?",
-        subtitle=joined(sentence, fewer),
+        note=fewer,
         across=Axis("raised the mean lag by", 0, top_ms, False, duration_unit(top_ms)),
         panels=[lanes([_name(row) for row in shown], _bars(shown))],
     )
-    return Chart(sentence=sentence, data=columns_of(rows, _COST_COLUMNS), scene=scene)
 
 
 def _name(row: TableRow) -> str:
@@ -193,31 +204,30 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
     clock = [cycles[0]["at_ms"], cycles[-1]["at_ms"]]
     ends = shown_range([times], [last], least_ms=clock[1] - clock[0])
     up = time_axis("event time", ends, pad_percent=5, clock=clock)
-    scene = Scene(
+    columns = ("controller", "at_ms", "previous_lower", "lagging", "removed", "outcome", "reason")
+    return chart_of(
+        sentence,
+        columns_of(cycles, columns),
         title=title or f"When did the watermark cycle of {name} emit, and why not?",
-        subtitle=joined(sentence, fewer),
+        note=fewer,
         across=time_axis("clock", clock, pad_percent=2),
         panels=[
-            lanes(controllers, [_cycles(emitted, shown, controllers) for emitted in (True, False)]),
+            lanes(
+                controllers,
+                [
+                    dots("emitted", "lower", "circle", _cycles(True, shown, controllers), size=3.0),
+                    dots("held", "upper", "cross", _cycles(False, shown, controllers)),
+                ],
+            ),
             Panel(up=up, height=200.0, layers=[bound]),
         ],
         rules=faults(recording, name),
     )
-    columns = ("controller", "at_ms", "previous_lower", "lagging", "removed", "outcome", "reason")
-    return Chart(sentence=sentence, data=columns_of(cycles, columns), scene=scene)
 
 
-def _cycles(emitted: bool, shown: Sequence[TableRow], controllers: Sequence[str]) -> Dots:
+def _cycles(emitted: bool, shown: Sequence[TableRow], controllers: Sequence[str]) -> list[tuple[int, int, str]]:
     cycles = [row for row in shown if (row["outcome"] == "emitted") is emitted]
-    return Dots(
-        name="emitted" if emitted else "held",
-        role="lower" if emitted else "upper",
-        shape="circle" if emitted else "cross",
-        xs=[row["at_ms"] for row in cycles],
-        ys=[controllers.index(row["controller"]) for row in cycles],
-        hover=[cycle_words(row) for row in cycles],
-        size=3.0 if emitted else 4.0,
-    )
+    return [(row["at_ms"], controllers.index(row["controller"]), cycle_words(row)) for row in cycles]
 
 
 def bucket_ownership(recording: Recording, *, title: str | None = None) -> Chart:
@@ -239,15 +249,15 @@ def bucket_ownership(recording: Recording, *, title: str | None = None) -> Chart
     roles = chain(SERIES, repeat("unknown"))
     layers = [_owned(controller, next(roles), rows, buckets, end_ms) for controller in controllers]
     layers.append(_nobody(owners.gaps, buckets))
-    scene = Scene(
+    return chart_of(
+        owners.sentence,
+        columns_of(rows, ("bucket", "controller", "streams", "from_ms", "to_ms")),
         title=title or "Who owned which bucket of streams?",
-        subtitle=joined(owners.sentence, fewer),
+        note=fewer,
         across=time_axis("clock", [min(row["from_ms"] for row in rows), end_ms]),
         panels=[lanes([_lane(bucket, rows) for bucket in buckets], layers)],
         rules=_crashes(recording, controllers),
     )
-    data = columns_of(rows, ("bucket", "controller", "streams", "from_ms", "to_ms"))
-    return Chart(sentence=owners.sentence, data=data, scene=scene)
 
 
 def _lane(bucket: int, rows: Sequence[TableRow]) -> str:
@@ -281,3 +291,87 @@ def _crashes(recording: Recording, controllers: Sequence[str]) -> list[Rule]:
     incidents = [row for row in recorded if row["target"] in controllers]
     shapes = {(row["at_ms"], row["detail"]): SHAPES.get(row["kind"], "circle") for row in incidents}
     return [Rule(at_ms, detail, shape) for (at_ms, detail), shape in sorted(shapes.items())]
+
+
+_MOST_GENERATIONS: Final = 300
+_MOST_WRITERS: Final = 8
+_LINES: Final = len(SERIES)
+_LOOKS: Final[Mapping[Standing, tuple[str, Shape, float]]] = {
+    Standing.TAKEN: ("lower", "circle", 3.0),
+    Standing.SILENT: ("upper", "cross", 4.0),
+    Standing.OLDER: ("fourth", "triangle", 4.0),
+    Standing.REMOVED: ("alarm", "diamond", 5.0),
+}
+
+
+def generations(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
+    """Draw for each cycle which writers of the known set were in its generation, and which were left out or removed.
+
+    Below it the barrier, which is the lower bound of the watermark before, and the last noted time of the writers that
+    were left out: a writer comes in when its time is above the barrier. A writer that was left out either has noted
+    nothing since the cycle before (case a of the text) or notes older times (case b). The lanes are those of at most 8
+    writers, the ones left out first, and lines are drawn of 4. Raises `ChartError` if there are several streams and
+    none is chosen, or no cycles.
+    """
+    name = one_stream(recording, stream, "cycles")
+    cycles = stream_rows(recording, "cycles", name, by="at_ms")
+    marks = [
+        row for row in stream_rows(recording, "writer_marks", name, by="received_ms") if row["outcome"] == "success"
+    ]
+    entries = memberships(cycles, marks)
+    known = known_writers(entries)
+    writers = sorted(known[:_MOST_WRITERS])
+    shown = share_of(cycles, _MOST_GENERATIONS)
+    moments = {row["at_ms"] for row in shown}
+    drawn = [entry for entry in entries if entry.at_ms in moments and entry.writer in writers]
+    sentence = generation_sentences(name, cycles, entries)
+    fewer = drawn_words((_MOST_GENERATIONS, len(cycles), "cycles"), (_MOST_WRITERS, len(known), "writers"))
+    clock = [cycles[0]["at_ms"], cycles[-1]["at_ms"]]
+    left_out = {entry.writer for entry in entries if entry.standing in (Standing.SILENT, Standing.OLDER)}
+    curves = _curves(shown, [writer for writer in known if writer in left_out][:_LINES], marks, entries)
+    ends = shown_range([held(curve.xs, curve.ys) for curve in curves], least_ms=clock[1] - clock[0])
+    up = time_axis("event time", ends, pad_percent=5, clock=clock)
+    return chart_of(
+        sentence,
+        columns(entries, "at_ms", "barrier", "writer", "standing"),
+        title=title or f"Which writers of {name} were in each generation, and why were others not?",
+        note=fewer,
+        across=time_axis("clock", clock, pad_percent=2),
+        panels=[
+            lanes(writers, _standings(drawn, writers)),
+            Panel(up=up, height=200.0, layers=curves),
+        ],
+        rules=faults(recording, name, without=["note"]),  # these are in the lower panel
+    )
+
+
+def _standings(entries: Sequence[Membership], writers: Sequence[str]) -> list[Dots]:
+    """Every cycle in the lanes of the writers, by what each was to it."""
+    layers = []
+    for standing, (role, shape, size) in _LOOKS.items():
+        points = (
+            (at_ms, writers.index(writer), f"{clock_words(at_ms)}, {writer}: {standing.value}")
+            for at_ms, _, writer, its in entries
+            if its is standing
+        )
+        layers.append(dots(standing.value, role, shape, points, size=size))
+    return layers
+
+
+def _curves(
+    cycles: Sequence[TableRow], writers: Sequence[str], marks: Sequence[TableRow], entries: Sequence[Membership]
+) -> list[Steps]:
+    """The barrier, and the last noted time of each writer while it is known, until the last cycle."""
+    end_ms = cycles[-1]["at_ms"]
+    curves = [("barrier", "perfect", [(row["at_ms"], row["previous_lower"]) for row in cycles])]
+    for writer, role in zip(writers, ("upper", "fourth", "third", "lower"), strict=False):
+        noted = [(row["received_ms"], row["time"]) for row in marks if row["writer"] == writer]
+        removed = [
+            (entry.at_ms, None) for entry in entries if (entry.writer, entry.standing) == (writer, Standing.REMOVED)
+        ]
+        points = sorted([*noted, *removed], key=lambda point: point[0])
+        known = [point for point in points if point[0] <= end_ms]
+        curves.append((writer, role, [*known, (end_ms, known[-1][1])]))
+    return [
+        Steps(name=n, role=role, xs=[x for x, _ in points], ys=[y for _, y in points]) for n, role, points in curves
+    ]

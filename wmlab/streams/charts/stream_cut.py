@@ -1,8 +1,11 @@
-"""The chart of one stream cut over the key space: the writers' positions, the furthest one, what it misses, the cut.
+"""Charts of the key space: over time with its segments and cuts, and how one stream cut of a watermark came about.
 
-The steps are those that the run's own algorithm takes (`model.cut.stream_cut`), on what the recorded watermark counted.
+A cut names an offset in every segment it crosses. Over time it is drawn where the segment had that offset, that is when
+the event that ends there was appended; so a cut is a line that crosses all keys once, left of the moment at which it
+was emitted by as much as the watermark lagged. The steps to one cut are those that the run's own algorithm takes
+(`model.cut.stream_cut`), on what the recorded watermark counted.
 
-Source: PDP-33, Watermark Computation, `computeGreatestUpperBound` and `computeStreamCut`.
+Source: PDP-33, Stream Cuts and Watermark Computation, `computeGreatestUpperBound` and `computeStreamCut`.
 """
 
 from __future__ import annotations
@@ -13,13 +16,32 @@ from fractions import Fraction
 from typing import Final
 
 from wmlab.core.arguments import the_moment
-from wmlab.core.charts.axis import Numbers, Tick
-from wmlab.core.charts.chart import Chart, columns, drawn_words, joined, one_stream
-from wmlab.core.charts.scene import Blocks, Box, Layer, Scene, lanes
+from wmlab.core.charts.axis import Coordinate, Numbers, Tick, time_axis
+from wmlab.core.charts.chart import (
+    Chart,
+    chart_of,
+    columns,
+    columns_of,
+    drawn_words,
+    one_stream,
+    share_of,
+    stream_rows,
+)
+from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Path, Rule, dots, lanes
 from wmlab.core.errors import ChartError
+from wmlab.core.invariants import TableRow
 from wmlab.core.recording import Recording
 from wmlab.core.words import clock_words
-from wmlab.streams.answers.stream_cut import cut_at, offset_words
+from wmlab.streams.answers.history import events_of
+from wmlab.streams.answers.stream_cut import (
+    Front,
+    Lengths,
+    cut_at,
+    group_offsets,
+    key_space_sentences,
+    offset_words,
+    segment_words,
+)
 from wmlab.streams.model.cut import CutStep
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.position import Position
@@ -84,18 +106,19 @@ def draw_cut(
     `steps` are those of `model.cut.stream_cut`; of many writers 8 are drawn.
     """
     rows = _lanes(positions, before, steps, history)
-    scene = Scene(
-        title=title,
-        subtitle=joined(sentence, drawn_words((_MOST_WRITERS, len(positions), "writers"))),
-        across=Numbers("key", 0, _WHOLE, _ticks(history, rows)),
-        panels=[lanes([row.name for row in rows], _layers(rows, history), height=_LANE)],
-    )
     table = [
         (row.name, segment_name(segment), history.segments[segment].keys.text, offset)
         for row in rows
         for segment, offset in row.offsets.items()
     ]
-    return Chart(sentence=sentence, data=columns(table, "step", "segment", "keys", "offset"), scene=scene)
+    return chart_of(
+        sentence,
+        columns(table, "step", "segment", "keys", "offset"),
+        title=title,
+        note=drawn_words((_MOST_WRITERS, len(positions), "writers")),
+        across=Numbers("key", 0, _WHOLE, _ticks(history, rows)),
+        panels=[lanes([row.name for row in rows], _layers(rows, history), height=_LANE)],
+    )
 
 
 def _lanes(
@@ -170,3 +193,90 @@ def _ticks(history: StreamHistory, rows: Sequence[_Lane]) -> tuple[Tick, ...]:
 
 def _number(bound: Fraction) -> str:
     return str(bound) if bound.denominator <= 100 else f"{float(bound):.3f}"
+
+
+_MOST_CUTS: Final = 8
+_MOST_FRONTS: Final = 6
+_QUARTERS: Final = tuple(Tick(quarter / 4, str(Fraction(quarter, 4))) for quarter in range(5))
+
+
+def key_space(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
+    """Draw which keys each segment held and when, with stream cuts across them and the reader's positions.
+
+    `stream` chooses one of several. Of many cuts and positions, 8 and 6 are drawn, evenly spread over the run. Raises
+    `ChartError` if the recording has several streams and none is chosen, or no segments.
+    """
+    name = one_stream(recording, stream, "segments")
+    segments = stream_rows(recording, "segments", name)
+    marks = stream_rows(recording, "watermarks", name)
+    positions = group_offsets(stream_rows(recording, "positions", name))
+    chosen = [(row["emitted_ms"], dict(row["cut"])) for row in share_of(marks, _MOST_CUTS)]
+    standing = share_of(positions, _MOST_FRONTS)
+    lengths = Lengths(segments, [*chosen, *standing], events_of(recording, name, "segment_id", "offset", "append_ms"))
+    times = [lengths.last_ms, *(row["emitted_ms"] for row in marks)]
+    end_ms = max([*times, *(row["sealed_ms"] or row["created_ms"] for row in segments)])
+    cuts, drawn = [lengths.front(*cut) for cut in chosen], [lengths.front(*position) for position in standing]
+    sentence = key_space_sentences(name, segments, len(marks), cuts, end_ms)
+    fewer = drawn_words((_MOST_CUTS, len(marks), "cuts"), (_MOST_FRONTS, len(positions), "positions"))
+    data = columns_of(segments, ("segment_id", "keys", "created_ms", "sealed_ms"))
+    return chart_of(
+        sentence,
+        data,
+        title=title or f"Which segment held which keys of {name}, and where did the cuts pass?",
+        note=fewer,
+        across=time_axis("clock", [*(row["created_ms"] for row in segments), end_ms]),
+        panels=[
+            Panel(
+                up=Numbers("key space", 0.0, 1.0, _QUARTERS),
+                height=300.0,
+                layers=[
+                    _blocks(segments, end_ms),
+                    _lines("stream cut of a watermark", "lower", cuts, segments),
+                    _lines("position of the readers", "upper", drawn, segments),
+                    _middles(drawn, segments),
+                ],
+            )
+        ],
+        rules=list(
+            dict.fromkeys(  # the two epochs of a rolling transaction are one change
+                Rule(row["at_ms"], row["kind"], "diamond")
+                for row in stream_rows(recording, "epochs", name)
+                if row["kind"] != "create"
+            )
+        ),
+    )
+
+
+def _blocks(segments: Sequence[TableRow], end_ms: int) -> Blocks:
+    boxes = []
+    for row in segments:
+        to_ms = end_ms if row["sealed_ms"] is None else row["sealed_ms"]
+        name = segment_name(row["segment_id"])
+        boxes.append(Box(row["created_ms"], to_ms, row["low"], row["high"], name, segment_words(row)))
+    return Blocks(name="segment", role="unknown", boxes=boxes, opacity=0.22)
+
+
+def _lines(name: str, role: str, fronts: Sequence[Front], segments: Sequence[TableRow]) -> Path:
+    """One line for each front, up through the segments it crosses in the order of their keys."""
+    xs: list[Coordinate | None] = []
+    ys: list[Coordinate | None] = []
+    by_keys = sorted((row["low"], row["high"], row["segment_id"]) for row in segments)
+    for _, reached in fronts:
+        for low, high, segment in by_keys:
+            if segment in reached:
+                xs += [reached[segment]] * 2
+                ys += [low, high]
+        xs.append(None)
+        ys.append(None)
+    return Path(name=name, role=role, xs=xs, ys=ys)
+
+
+def _middles(fronts: Sequence[Front], segments: Sequence[TableRow]) -> Dots:
+    middle = {row["segment_id"]: (row["low"] + row["high"]) / 2 for row in segments}
+    points = (
+        (at, middle[segment], f"published at {clock_words(at_ms)}: read what segment {segment_name(segment)} held then")
+        for at_ms, reached in fronts
+        for segment, at in reached.items()
+        if segment in middle
+    )
+    return dots("position of the readers", "upper", "triangle", points, legend=False)

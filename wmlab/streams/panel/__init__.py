@@ -24,13 +24,12 @@ from wmlab.core.run_comparison import compare
 from wmlab.core.scenario_file import NotYaml
 from wmlab.core.values import Problem, Problems
 from wmlab.core.words import counted, grouped
-from wmlab.streams.panel.controls import Control
 from wmlab.streams.panel.edits import changed, removable, with_part, without_part
 from wmlab.streams.panel.fields import Field, fields_of, parts_of
 from wmlab.streams.panel.options import SECTIONS
 from wmlab.streams.panel.pictures import LAG_DISTRIBUTION, PICTURES, answer_at, readers_of
 from wmlab.streams.panel.run_names import differences, names_of_runs
-from wmlab.streams.panel.view import PanelView
+from wmlab.streams.panel.view import Control, PanelView
 from wmlab.streams.recording import StreamRecording, record
 from wmlab.streams.scenario.scenario import StreamScenario
 

@@ -7,17 +7,15 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Final
 
-import pandas as pd
-
 from wmlab.core.charts.chart import Chart
 from wmlab.core.recording import Recording
 from wmlab.streams import charts
+from wmlab.streams.answers.bounds_table import BoundsTable, Incident
 from wmlab.streams.answers.history import rows_of_stream
+from wmlab.streams.charts.bounds import draw_bounds
 from wmlab.streams.model.window import TimeWindow
 from wmlab.streams.positions import group_windows
 from wmlab.streams.recording import StreamRecording
-
-_INCIDENT: Final = ("at_ms", "kind", "subject", "target", "outcome")
 
 
 def readers_of(recording: Recording, stream: str) -> list[str]:
@@ -35,28 +33,22 @@ def bounds_seen(recording: Recording, stream: str, reader: str | None) -> Chart:
     became known later is that of the reader's group at the same time. `reader` is by default the first of `readers_of`.
     """
     seen = next(iter(readers_of(recording, stream)), None) if reader is None else reader
-    rows = [row for row in rows_of_stream(recording, "windows", stream) if row["reader"] == seen]
+    windows = [row for row in rows_of_stream(recording, "windows", stream) if row["reader"] == seen]
+    rows = sorted(windows, key=itemgetter("at_ms"))
     in_hindsight = group_windows(recording, stream=stream, visible="all")
-    happened = [
-        {name: row[name] for name in _INCIDENT} | {"what": row["detail"]}
-        for row in rows_of_stream(recording, "incidents", stream)
-    ]
-    table = pd.DataFrame(
-        {
-            "stream": stream,
-            "reader": seen,
-            "at_ms": [row["at_ms"] for row in rows],
-            "lower": pd.array([row["lower"] for row in rows], dtype="Int64"),
-            "upper": pd.array([row["upper"] for row in rows], dtype="Int64"),
-            "upper_later": pd.array(
-                [_upper_at(in_hindsight[row["group"]], row["at_ms"]) for row in rows], dtype="Int64"
-            ),
-        }
+    happened = rows_of_stream(recording, "incidents", stream)
+    table = BoundsTable(
+        stream=stream,
+        group=None,
+        reader=seen,
+        at_ms=[row["at_ms"] for row in rows],
+        lower=[row["lower"] for row in rows],
+        upper=[row["upper"] for row in rows],
+        perfect_watermark=None,
+        incidents=sorted({Incident(row["at_ms"], row["kind"], row["detail"], row["target"]) for row in happened}),
+        upper_later=[_upper_at(in_hindsight[row["group"]], row["at_ms"]) for row in rows],
     )
-    table["incidents"] = pd.Series([happened, *([None] * (len(rows) - 1))][: len(rows)], dtype=object)
-    return charts.time_bounds(
-        table, recording=recording, title=f"How far is {seen} in event time, and how sure is that?"
-    )
+    return draw_bounds(table, recording=recording, title=f"How far is {seen} in event time, and how sure is that?")
 
 
 def _upper_at(windows: Sequence[tuple[int, TimeWindow]], at_ms: int) -> int | None:
